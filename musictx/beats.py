@@ -46,6 +46,9 @@ class Beats:
         #: (M,) quarter notes at which each meter begins, and how many its bars have.
         self.meter_at = self.quarters(self.meters["time"])
         self.bar_quarters = self.meters["numerator"] * 4.0 / self.meters["denominator"]
+        #: (M,) the number of the bar that begins with each meter.
+        bars = np.ceil(np.diff(self.meter_at) / self.bar_quarters[:-1] - 1e-6)
+        self._first_bar = np.concatenate([[1.0], 1.0 + np.cumsum(bars)])
         self.late = late
 
     def quarters(self, seconds: Any) -> Any:
@@ -74,15 +77,12 @@ class Beats:
     def bar(self, quarters: float) -> tuple[int, float]:
         """(number of the bar, 1 at the start, 0 and below before it; quarter notes since its
         line)."""
-        number, at = 1, 0.0
-        for begin, stop, length in self._spans():
-            if quarters < stop - 1e-6:
-                passed = int(np.floor((quarters - begin) / length + 1e-6))
-                since = float(quarters - begin - passed * length)
-                return number + passed, since if since > 1e-6 else 0.0  # marks stand in seconds
-            number += int(np.ceil((stop - begin) / length - 1e-6))
-            at = stop
-        raise AssertionError(at)
+        meter = max(int(np.searchsorted(self.meter_at - 1e-6, quarters, side="right")) - 1, 0)
+        since, length = quarters - self.meter_at[meter], self.bar_quarters[meter]
+        passed = np.floor(since / length + 1e-6)
+        since = float(since - passed * length)
+        # Marks stand in seconds, so that a line may be off by a little.
+        return int(self._first_bar[meter] + passed), since if since > 1e-6 else 0.0
 
     @property
     def pickup(self) -> bool:
@@ -95,25 +95,18 @@ class Beats:
 
     def bar_line(self, quarters: float, bars: int = 0) -> float:
         """The first bar line at or after ``quarters``, or ``bars`` bars after that: quarters."""
-        line = quarters - self.bar(quarters)[1]
-        if quarters - line > 1e-3:
-            bars += 1
-        for _ in range(bars):
-            spans = ((stop, length) for _, stop, length in self._spans() if line < stop - 1e-6)
-            stop, length = next(spans)
-            line = float(min(line + length, stop))
-        return line
+        number, since = self.bar(quarters)
+        return float(self._line(number + bars + (since > 1e-3)))
 
     def bar_lines(self, until: float) -> np.ndarray:
         """(B,) quarter notes: all bar lines before ``until``."""
-        spans = [(begin, min(stop, until), length) for begin, stop, length in self._spans()]
-        lines = [begin + length * np.arange(np.ceil((stop - begin) / length - 1e-6))
-                 for begin, stop, length in spans if begin < stop]  # fmt: skip
-        return np.concatenate([*lines, np.empty(0)])
+        lines = self._line(np.arange(1.0, self.bar(until)[0] + 1))
+        return lines[lines < until - 1e-6]
 
-    def _spans(self) -> Any:
-        ends = np.append(self.meter_at[1:], np.inf)
-        return zip(self.meter_at, ends, self.bar_quarters)
+    def _line(self, number: Any) -> Any:
+        """The quarter note at which the bar of this number begins; of arrays, each."""
+        meter = np.maximum(np.searchsorted(self._first_bar, number, side="right") - 1, 0)
+        return self.meter_at[meter] + (number - self._first_bar[meter]) * self.bar_quarters[meter]
 
 
 def straight(quarters: Any, swing: float) -> Any:

@@ -215,8 +215,7 @@ def choose_device(name: str) -> torch.device:
     if str(name) == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
-        mps = getattr(torch.backends, "mps", None)
-        return torch.device("mps" if mps is not None and mps.is_available() else "cpu")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         device = torch.device(shown(name))
         torch.zeros(1, device=device).item()

@@ -76,14 +76,15 @@ def read(
         raise UserError(f"repairs={shown(repairs)}: expected a collections.Counter")
     if not isinstance(repeats, bool):
         raise UserError(f"repeats={shown(repeats)}: expected True or False")
+    limits = limits or Limits()
     if isinstance(source, Score):
         return source
-    if not isinstance(source, (str, os.PathLike)) and callable(getattr(source, "read", None)):
-        source = _content(source, limits or Limits())
+    if isinstance(source, (str, os.PathLike)):
+        return _call.get()(_read_file, Path(source), limits, repairs, repeats)
+    if callable(getattr(source, "read", None)):
+        source = _content(source, limits)
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _parse(bytes(source), "", limits, repairs, repeats)
-    if isinstance(source, (str, os.PathLike)):
-        return _call.get()(_read_file, Path(source), limits or Limits(), repairs, repeats)
     # An object of another library is written to a MIDI file in memory, which is then read.
     is_mido = hasattr(source, "tracks") and hasattr(source, "ticks_per_beat")
     if is_mido or (hasattr(source, "instruments") and hasattr(source, "get_tempo_changes")):
@@ -108,9 +109,7 @@ def not_played(path: str | Path, repairs: Counter[str]) -> str:
     return f"{path}: not played as written: {'; '.join(repairs)}"
 
 
-def _parse(
-    data: bytes, name: str, limits: Limits | None, repairs: Counter | None, repeats: bool
-) -> Score:
+def _parse(data: bytes, name: str, limits: Limits, repairs: Counter | None, repeats: bool) -> Score:
     """The music in ``data``, the bytes of the file ``name``. The bytes decide on the format, the
     name only if they are ambiguous."""
     name = name.lower()
@@ -148,14 +147,16 @@ def has_notation(score: Score) -> bool:
 
 
 def _content(file: Any, limits: Limits) -> bytes:
-    """The bytes of a file object from its present position, at most one more than the limit."""
-    most = max(limits.midi_mb, limits.xml_mb) * 1_000_000
+    """The bytes of a file object from its present position."""
+    megabytes = max(limits.midi_mb, limits.xml_mb)
     try:
-        data = file.read(most + 1)
+        data = file.read(megabytes * 1_000_000 + 1)
     except (OSError, ValueError, TypeError) as error:
         raise ReadError(f"the file: cannot be read ({error})", "cannot be opened") from None
     if not isinstance(data, bytes):
         raise UserError("read: this file gives text; open it in binary mode, open(path, 'rb')")
+    if len(data) > megabytes * 1_000_000:
+        raise ReadError(f"the file: larger than the {megabytes} MB of its limits", "too large")
     return data
 
 

@@ -77,19 +77,14 @@ def _rows(name: str, values: Any) -> list[tuple]:
         raise UserError(f"{name}={shown(values)}: {expected}")
     rows = np.atleast_1d(values).tolist() if isinstance(values, np.ndarray) else list(values)
 
-    def held(rows: list[tuple]) -> bool:
+    for number, row in enumerate(rows):
         try:
-            kept = np.array(rows, dtype).tolist()
+            kept = np.array(row, dtype).tolist() if isinstance(row, tuple) else ()
         except (TypeError, ValueError, OverflowError):
-            return False
-        return kept == rows or all(  # or is NaN, which is refused later
-            isinstance(row, tuple) and all(a == b or a != a for a, b in zip(values, row))
-            for values, row in zip(kept, rows)
-        )
-
-    if not held(rows):
-        number, row = next(x for x in enumerate(rows) if not held([x[1]]))
-        raise UserError(f"{name}[{number}]={shown(row)}: {expected}")
+            kept = ()
+        # NaN, which is not itself, is refused later.
+        if not kept or any(a != b and a == a for a, b in zip(kept, row)):
+            raise UserError(f"{name}[{number}]={shown(row)}: {expected}")
     return rows
 
 

@@ -15,6 +15,7 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache, reduce
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -258,16 +259,12 @@ def _yaml(name: str, text: str) -> Any:
 
 def _word(value: Any) -> str:
     """``value`` as it is typed."""
-    if isinstance(value, list):
-        return f"[{','.join(map(_element, value))}]"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name}: {_word(one)}" for name, one in value.items()) + "}"
     if isinstance(value, str):
         return f"'{value}'" if value == "null" or unquoted(value) != value else value
+    if isinstance(value, list | dict):
+        import yaml
+
+        return yaml.safe_dump(
+            value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=inf
+        ).strip()
     return json.dumps(value).removesuffix(".0")
-
-
-def _element(value: Any) -> str:
-    """A word for an element of a list; text with characters that YAML could misread is quoted."""
-    plain = not isinstance(value, str) or re.fullmatch(r"[\w./~-]+", value)
-    return _word(value) if plain else "'" + value.replace("'", "''") + "'"

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from musictx.notes import PEDAL, Score, arranged
+from musictx.notes import PEDAL, Score
 
 #: The pedal is down from this controller value on.
 DOWN = 64
@@ -35,16 +35,11 @@ def fold_sustain(score: Score) -> Score:
     """
     notes = score.notes.copy()
     last = max(score.duration, float(score.pedals["time"].max(initial=0.0)))
-    pedals = arranged(score.pedals, score.pedals["track"])
-    tracks, first = np.unique(pedals["track"], return_index=True)
-    movable = np.flatnonzero(np.isin(notes["track"], tracks) & ~notes["drum"])
-    movable = arranged(movable, notes["track"][movable])
-    edges = np.searchsorted(notes["track"][movable], tracks, side="left")
-    for moves, of_track in zip(np.split(pedals, first[1:]), np.split(movable, edges[1:])):
-        if len(of_track) == len(notes):  # the one track there is
-            notes["end"] = _sounding_ends(notes, moves, last)
-        elif len(of_track):
-            notes["end"][of_track] = _sounding_ends(notes[of_track], moves, last)
+    for track in np.unique(score.pedals["track"]):
+        pedals = score.pedals[score.pedals["track"] == track]
+        its = (notes["track"] == track) & ~notes["drum"]
+        if its.any():
+            notes["end"][its] = _sounding_ends(notes[its], pedals, last)
     return replace(score, notes=notes, pedals=np.empty(0, PEDAL))
 
 

@@ -19,16 +19,19 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from musictx import cli
 from musictx.apps import generate, prepare, train  # noqa: F401 - loaded before forks
 from musictx.files import PART
-from scripts.harness import finish, forked, heading, row, run, start, status_of
+from scripts.harness import finish, heading, row, run
 from tests.data.helpers import write_songs
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -175,7 +178,32 @@ class Trials:
 
 def musictx(words: list[str], log: Path) -> int:
     """The status of ``musictx WORDS`` in a fork of this process."""
-    return forked(partial(cli.main, words), log)
+    return status_of(start(partial(cli.main, words), log))
+
+
+def start(task: Callable[[], Any], log: Path) -> int:
+    """The process id of a fork that does ``task``, whose result is its status (None: 0), without
+    the seconds that imports take; what it prints is written to ``log``."""
+    child = os.fork()
+    if child:
+        return child
+    status: Any = 70
+    try:
+        to = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(to, 1)
+        os.dup2(to, 2)
+        status = task() or 0
+        sys.stdout.flush()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def status_of(child: int) -> int:
+    """Waits for a process; negative: the signal that ended it."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -147,6 +147,10 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path) -> None:
         with pytest.raises(ReadError, match=r"larger than limits\..*_mb=") as caught:
             musictx.read(tmp_path / name)
         assert caught.value.reason == "too large"
+    open_file = io.BytesIO(midi.to_bytes(ONE) + bytes(1_000_000))
+    with pytest.raises(ReadError, match="larger than") as caught:
+        musictx.read(open_file, limits=Limits(midi_mb=1, xml_mb=1))
+    assert caught.value.reason == "too large"
 
 
 def test_bytes_and_file_objects_do_what_files_do(tmp_path):

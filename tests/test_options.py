@@ -246,8 +246,9 @@ def test_several_folders_and_primers(monkeypatch, tmp_path):
             (["corpus.path=[a,b]"], "[a,b]"),  # one folder of that name
         ):
             assert compose(command, typed).corpus.path == paths
-        with pytest.raises(ConfigError, match=r"corpus\.path=nowhere"):
-            compose(command, ["a", "nowhere"])
+        for wrong, name in ((["a", "nowhere"], "nowhere"), (["corpus.path=[]"], r"\[\]")):
+            with pytest.raises(ConfigError, match=rf"corpus\.path={name}"):
+                compose(command, wrong)
     assert compose("generate", ["primer=[a,'it''s']"]).primer == ["a", "it's"]
     assert request("evaluate", {"corpus.path": [tmp_path / "a", "c=d"]}).corpus.path == home
     for command in ("evaluate", "prepare", "generate"):

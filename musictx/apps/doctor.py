@@ -31,7 +31,8 @@ CLOSE = {torch.float32: 0.01, torch.bfloat16: 0.02}
 
 def run(config: NoOptions) -> bool:
     """Print the page and return True. Raises ``UserError`` if the self-test fails."""
-    for what, text in (*_machine(), *_added(), *_paths()):
+    checks = [(name, registry.load(path)()) for name, path in sorted(registry.CHECKS.items())]
+    for what, text in (*_machine(), *checks, *_paths()):
         say(f"{what:<11} {text}")
     wrong = [
         f"{name} in {str(dtype).removeprefix('torch.')}"
@@ -54,25 +55,20 @@ def _machine() -> Iterator[tuple[str, str]]:
     yield "software", f"Python {platform.python_version()}, {', '.join(versions)}, in {sys.prefix}"
     yield "system", f"{platform.system()} {platform.release()}, {platform.machine()}"
     widest = torch.backends.cpu.get_cpu_capability()
-    yield "CPU", f"{_cpu_name()}; torch uses {widest} and {torch.get_num_threads()} threads"
+    yield "CPU", f"{cpu_name()}; torch uses {widest} and {torch.get_num_threads()} threads"
     gpus = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
     mps = torch.backends.mps.is_available()
     yield "GPU", ", ".join(gpus) or ("Apple's, by MPS: not tried by us" if mps else "none")
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
+    """The kind of processor, as far as the system says."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor() or platform.machine()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.machine())
-
-
-def _added() -> Iterator[tuple[str, str]]:
-    """The reports of optional components about this machine."""
-    for name, path in sorted(registry.CHECKS.items()):
-        yield name, registry.load(path)()
 
 
 def _paths() -> Iterator[tuple[str, str]]:

@@ -30,16 +30,14 @@ from musictx.grid import grid_of, in_time
 from musictx.notes import Score
 from musictx.progress import progress
 from musictx.sampling import idiom, timeline
-from musictx.sampling.composer import Progress, continuations
+from musictx.sampling.composer import continuations
 from musictx.sampling.continuation import to_bar_line
-from musictx.sampling.events import OnEvent
 from musictx.sampling.primer import Primer, encode_primer
-from musictx.sampling.processors import Processor
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, counts_no_bars, steering
 from musictx.sampling.stream import Stream
 from musictx.sampling.strengths import USUAL_SECONDS
-from musictx.tokens.tokenizer import Penalty, Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 
 def generate(
@@ -48,14 +46,12 @@ def generate(
     primer: Score | Sequence[Score] | None = None,
     *,
     seed: int | Sequence[int] = 0,
-    constraints: Sequence[Penalty] = (),
-    processors: Sequence[Processor] = (),
-    progress: Progress | None = None,
-    on_event: OnEvent | None = None,
+    **more: Any,
 ) -> list[Sample]:
     """New pieces, or continuations of ``primer``, by the options of ``request``: see
     :func:`musictx.generate`. Sample i of seed s is always the same. Of several primers only as many
-    of the last tokens are read as the shortest has; ``samples`` of the first come first."""
+    of the last tokens are read as the shortest has; ``samples`` of the first come first. The other
+    arguments are those of :func:`~musictx.sampling.composer.continuations`."""
     files = primer if isinstance(primer, Sequence) else [primer]
     takes = pieces(
         bundle,
@@ -63,10 +59,7 @@ def generate(
         files,
         request,
         seeds=[seed] * len(files) if isinstance(seed, int) else seed,
-        constraints=constraints,
-        processors=processors,
-        progress=progress,
-        on_event=on_event,
+        **more,
     )
     return [sample for _, sample in sorted(takes, key=lambda take: take[0])]
 
@@ -75,23 +68,19 @@ def stream(
     bundle: Bundle,
     request: GenerateConfig,
     primer: Score | None = None,
-    *,
-    seed: int | Sequence[int] = 0,
-    constraints: Sequence[Penalty] = (),
-    processors: Sequence[Processor] = (),
+    **more: Any,
 ) -> Stream:
-    """New music, or a continuation, event by event (:class:`~musictx.sampling.stream.Stream`), by
-    the options of ``request`` about primer, length in seconds and sampling."""
+    """New music, or a continuation, event by event, by the options of ``request`` about primer,
+    length in seconds and sampling; the other arguments are those of
+    :class:`~musictx.sampling.stream.Stream`."""
     return Stream(
         bundle.model,
         bundle.tokenizer,
         primer_of(bundle, primer, request),
-        seed=seed,
         seconds=request.seconds,
         sampling=request.sampling,
         stats=bundle.stats,
-        constraints=constraints,
-        processors=processors,
+        **more,
     )
 
 

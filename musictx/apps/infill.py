@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -32,6 +32,7 @@ from musictx.grid import grid_of
 from musictx.notes import DRUMS, Score
 from musictx.progress import progress
 from musictx.sampling import composer, timeline
+from musictx.sampling.composer import OnProgress
 from musictx.sampling.event_infill import EventInfill
 from musictx.sampling.events import OnEvent, Placed
 from musictx.sampling.infill import Infill
@@ -50,18 +51,13 @@ def composed(
     request: InfillConfig | AccompanyConfig,
     *,
     seed: int = 0,
-    progress: Callable[[float], None] | None = None,
+    progress: OnProgress = None,
     on_event: OnEvent | None = None,
 ) -> Iterator[Sample]:
     """Yields each version of a ``task`` as soon as it is composed. Sample i of seed s is always the
-    same.
-
-    progress  called with the seconds of music composed so far, of all versions together
-    on_event  called with the number of a version and an event whenever a new note begins or ends
-              (:mod:`musictx.sampling.events`); never for chorales and loops
-
-    An exception in either ends the generator. Raises ``UserError`` for a model without control
-    tokens, and for an option that its kind of tokens cannot express, such as chords.
+    same. ``progress`` and ``on_event`` are those of :func:`.composer.versions`; chorales and loops
+    have no events. Raises ``UserError`` for a model without control tokens, and for an option that
+    its kind of tokens cannot express, such as chords.
     """
     path = registry.FILLERS.get(bundle.tokenizer.name)
     kind: type[Filler] = registry.load(path) if path else Filler
@@ -95,21 +91,14 @@ class Filler:
                 raise UserError(f"{name}={value}: {counts_no_bars(self.bundle.tokenizer)}")
 
     def composed(
-        self,
-        seed: int,
-        progress: Callable[[float], None] | None,
-        on_event: OnEvent | None,
+        self, seed: int, progress: OnProgress, on_event: OnEvent | None
     ) -> Iterator[Sample]:
         """Yields each version as soon as it is composed; see :func:`composed`."""
         for new, chords, done in self.versions(self.task, seed, progress, on_event):
             yield sample(self.bundle, self.task, new, chords, done)
 
     def versions(
-        self,
-        task: Task,
-        seed: int,
-        progress: Callable[[float], None] | None,
-        on_event: OnEvent | None,
+        self, task: Task, seed: int, progress: OnProgress, on_event: OnEvent | None
     ) -> Iterator[tuple[np.ndarray, Sequence[tuple[float, str]], bool]]:
         """Yields for each version its new notes, the chords that were composed, and whether it was
         composed to its end."""

@@ -13,6 +13,7 @@ have around a gap.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -116,34 +117,34 @@ def lent(
     more notes; where no program is left, tracks share one that none of these and nothing ``wanted``
     has. A track of several programs keeps them.
     """
-    usual = bundle.stats.parts
     if "program" not in bundle.tokenizer.kinds:
         return {}
-    pitched = [program for program in usual if program not in (DRUMS, *wanted)]
+    pitched = [program for program in bundle.stats.parts if program not in (DRUMS, *wanted)]
     notes, melody = as_trained(bundle, score).notes, melody_program(bundle)
     notes = notes[~notes["drum"]]
     notes_of = {one: notes[notes["track"] == one] for one in np.unique(notes["track"]).tolist()}
     has = {track: set(some["program"].tolist()) for track, some in notes_of.items()}
     chosen: dict[int, int] = {}
     if melody is not None and melody not in wanted:
-        chosen = {track: melody for track in tunes if track in notes_of}
-        has |= {track: {melody} for track in chosen}
-    every = [program for track in has for program in has[track] if track not in chosen]
-    every += [*set(chosen.values()), *wanted]
-    shared = [t for t in has if t not in chosen and len(has[t]) == 1 and every.count(*has[t]) > 1]
+        chosen = {track: melody for track in tunes if track in has}
+    count = Counter(one for track in has if track not in chosen for one in has[track])
+    count.update({*chosen.values()})
+    count.update(wanted)
+    shared = [t for t in has if t not in chosen and len(has[t]) == 1 and count[min(has[t])] > 1]
+    has |= {track: {melody} for track in chosen if melody is not None}
     taken = set(wanted).union(*(has[track] for track in has if track not in shared))
     tune = None if tunes else tune_of(score)
     if tune is not None and tune in shared and melody is not None and melody not in taken:
-        chosen[tune] = melody
+        chosen[tune], has[tune] = melody, {melody}
         taken.add(melody)
     for track in sorted(
         {*shared} - {*chosen}, key=lambda one: (one not in first, -len(notes_of[one]))
     ):
-        now = {one: {chosen[one]} if one in chosen else has[one] for one in has}
-        composed = set().union(*(now[one] for one in now if one in first))
+        composed = set().union(*(has[one] for one in first if one in has))
         free = [one for one in pitched if one not in taken]
         others = [one for one in pitched if (one in composed) == (track in first)]
         chosen[track] = _likeliest(bundle, score, chosen, track, free or others or [*has[track]])
+        has[track] = {chosen[track]}
         taken.add(chosen[track])
     return chosen
 

@@ -22,6 +22,7 @@ from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.progress import progress
 from musictx.sampling import penalties
+from musictx.sampling.composer import OnProgress
 from musictx.sampling.events import OnEvent
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, counts_no_bars, unable
@@ -123,10 +124,7 @@ class GapFiller(Filler):
         self.bundle, self.task, self.request = bundle, task, request
 
     def composed(
-        self,
-        seed: int,
-        progress: Callable[[float], None] | None,
-        on_event: OnEvent | None,
+        self, seed: int, progress: OnProgress, on_event: OnEvent | None
     ) -> Iterator[Sample]:
         task, request = self.task, self.request
         gap = Gap.between(task.score, task.begin, task.end, task.tracks)
@@ -158,7 +156,7 @@ def _assessment(harmony: Harmonisation, tune: Tune) -> str:
     """What a teacher would mark, in a line, with the bars of the file."""
     grid = harmony.grid
     assessment = voice_leading.assess(grid.pitches, grid.tied, bar=tune.bar)
-    faults = voice_leading.faults(grid.pitches, grid.tied, bar=tune.bar)
+    faults = assessment.faults
     marks = [f"{tune.where(fault.step)}: {fault.what}" for fault in faults[:4]]
     more = f" and {len(faults) - 4} more" if len(faults) > 4 else ""
     ending = "on no root-position triad"

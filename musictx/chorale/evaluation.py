@@ -7,6 +7,7 @@ are measured too, to show how far two sets of Bach's are apart.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,13 +49,11 @@ class Chorale(NamedTuple):
 
     @property
     def assessment(self) -> voice_leading.Assessment:
-        return voice_leading.assess(self.new.pitches, self.new.tied)
-
-    @property
-    def faults(self) -> list[str]:
-        """Every fault of the new part, with bar and beat of the whole piece."""
-        faults = voice_leading.faults(self.new.pitches, self.new.tied)
-        return [str(fault._replace(step=fault.step + self.seam)) for fault in faults]
+        """That of the new part, with the steps of the whole piece."""
+        found = voice_leading.assess(self.new.pitches, self.new.tied)
+        return replace(
+            found, faults=[one._replace(step=one.step + self.seam) for one in found.faults]
+        )
 
 
 class ChoraleMeasures(AnyMusic):
@@ -103,10 +102,17 @@ class ChoraleMeasures(AnyMusic):
                 span = np.nan
                 if copies and which != TRAINING:  # those are copies of themselves
                     span = copies.longest(one.new.pitches) / voice_leading.STEPS_PER_BAR
-                line: dict[str, Any] = {"set": which, "name": one.name}
-                line |= {"bars": assessed.bars, "key": str(assessed.key)}
-                line |= {"triad at the end": assessed.final_triad, "cadence": assessed.cadence}
-                line |= dict(assessed.counts) | {"faults": one.faults, "copied bars": span}
+                line: dict[str, Any] = {
+                    "set": which,
+                    "name": one.name,
+                    "bars": assessed.bars,
+                    "key": str(assessed.key),
+                    "triad at the end": assessed.final_triad,
+                    "cadence": assessed.cadence,
+                    **assessed.counts,
+                    "faults": [str(fault) for fault in assessed.faults],
+                    "copied bars": span,
+                }
                 lines.append(line)
                 progress(len(pieces) + len(lines), total)
             pieces += lines

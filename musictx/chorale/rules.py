@@ -6,15 +6,15 @@ like Bach, the checks of :mod:`musictx.chorale.voice_leading` what a teacher wou
 shows as soon as its lowest voice is written, so the number of faults that each id would complete is
 computed beforehand, and the product is p(id) x exp(-strength x those), id by id.
 
-Drawn from one id at a time (:class:`Rules` as a penalty: free pieces, continuations) each
-factor is made to sum to 1 by itself, which is not quite the product: where every continuation costs
-something, the past is not blamed for it. :mod:`musictx.chorale.harmonise` weighs several pieces by
-those sums and so draws from the product itself.
+Drawn from one id at a time (as a penalty of free pieces and continuations), each factor is made to
+sum to 1 by itself, which is not quite the product: where every continuation costs something, the
+past is not blamed for it. :mod:`musictx.chorale.harmonise` weighs several pieces by those sums and
+so draws from the product itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,6 @@ from musictx import keys
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import SILENCE, STEP_SECONDS, VOICES
 from musictx.chorale.tune import Tune
-from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import EOS
 
 BASS = len(VOICES) - 1
@@ -48,46 +47,21 @@ class Written(NamedTuple):
     struck: np.ndarray
 
 
-#: Ids (B, n), without ``bos`` -> the pieces so far.
-Reader = Callable[[np.ndarray], Written]
-
-
-class Rules:
-    """The rules of voice leading as a penalty
-    (:data:`musictx.tokens.tokenizer.Penalty`): ``strength`` nats for each fault that an id
-    completes."""
-
-    def __init__(self, read: Reader, strength: float) -> None:
-        self.read, self.strength = read, strength
-
-    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        """past (B, 1 + n): ``bos`` or ``cut`` first -> nats (B, V)."""
-        return self.strength * fault_costs(self.read(past[:, 1:]))
-
-
-class Closing:
-    """A penalty (:data:`musictx.tokens.tokenizer.Penalty`): an end costs an infinity
-    where the piece does not close, and less and less the longer it has lasted.
+def ending_costs(written: Written, seconds: Sequence[float]) -> np.ndarray:
+    """(B, V) float64: an end costs an infinity where the piece does not close, and less and less
+    the longer it has lasted, so many ``seconds`` (B,).
 
     A model of chorales knows how a piece ends but not how long this one has lasted, and of a small
     probability at each of many steps nothing is left when only the likeliest ids are drawn: its
     free pieces would last too long, and some would end on no chord.
     """
-
-    def __init__(self, read: Reader) -> None:
-        self.read = read
-
-    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        """past (B, 1 + n): ``bos`` or ``cut`` first -> nats (B, V)."""
-        written = self.read(past[:, 1:])
-        costs = np.zeros(written.choices.shape)
-        if written.voice or not written.step:  # eos stands after whole steps only
-            return costs
-        never = _is_open(written.table[:, -1:], written.table[:, :-1])[:, 0]
-        bars = np.array([state.seconds for state in states]) / STEP_SECONDS
-        bars /= voice_leading.STEPS_PER_BAR
-        costs[:, EOS] = np.where(never, np.inf, -PULL * (bars - USUAL_BARS))
+    costs = np.zeros(written.choices.shape)
+    if written.voice or not written.step:  # eos stands after whole steps only
         return costs
+    never = _is_open(written.table[:, -1:], written.table[:, :-1])[:, 0]
+    bars = np.array(seconds) / STEP_SECONDS / voice_leading.STEPS_PER_BAR
+    costs[:, EOS] = np.where(never, np.inf, -PULL * (bars - USUAL_BARS))
+    return costs
 
 
 def fault_costs(written: Written, *, closing: bool | None = None) -> np.ndarray:

@@ -18,7 +18,7 @@ import numpy as np
 
 from musictx.chorale import grid as four
 from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VELOCITY, VOICES, Grid
-from musictx.chorale.rules import Closing, Rules, Written
+from musictx.chorale.rules import Written, ending_costs, fault_costs
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
 from musictx.notes import Score
@@ -61,8 +61,13 @@ class ChoraleTokenizer(Tokenizer):
     def soft_constraints(self, sampling: SamplingConfig) -> Sequence[Penalty]:
         """Where a piece may end; the rules of voice leading, if ``sampling.rules`` gives them
         weight."""
-        rules = [Rules(self.written, sampling.rules)] if sampling.rules else []
-        return (Closing(self.written), *rules)
+
+        def penalty(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+            written = self.written(past[:, 1:])
+            costs = ending_costs(written, [state.seconds for state in states])
+            return costs + sampling.rules * fault_costs(written) if sampling.rules else costs
+
+        return [penalty]
 
     def clock(self, score: Score) -> Clock:
         beats = four.beats(score)

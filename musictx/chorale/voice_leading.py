@@ -76,9 +76,10 @@ class Fault(NamedTuple):
 class Assessment:
     """What the checks say of a piece.
 
-    counts        faults of each of :data:`KINDS`
-    steps, notes, changes   length; notes struck; steps at which a voice changes its pitch or falls
-                  silent or enters ("chord changes")
+    faults        in order of time. What lasts (crossing, spacing, a doubled note) counts once,
+                  where it begins
+    bars, changes  its length; steps at which a voice changes its pitch or falls silent or enters
+                  ("chord changes")
     key           estimated from the whole piece; ``None`` without a note
     longest_held  bars for which a voice stood (or was silent) while others moved, at the longest
     final_triad   the last chord is a major or minor triad, the fifth dispensable, root in the bass
@@ -86,19 +87,19 @@ class Assessment:
                   down), ``plagal`` (the reverse), ``step`` or ``none``
     """
 
-    counts: Mapping[str, int]
-    steps: int
-    notes: int
+    faults: list[Fault]
+    bars: float
     changes: int
     key: keys.Key | None
     longest_held: float
     final_triad: bool
     cadence: str
-    bar: int = STEPS_PER_BAR
 
     @property
-    def bars(self) -> float:
-        return self.steps / self.bar
+    def counts(self) -> Mapping[str, int]:
+        """Faults of each of :data:`KINDS`."""
+        counts = Counter(fault.kind for fault in self.faults)
+        return {kind: counts[kind] for kind in KINDS}
 
 
 def assess(
@@ -106,30 +107,25 @@ def assess(
 ) -> Assessment:
     """All checks on one piece, in bars of ``bar`` sixteenths. ``UserError`` for arrays that are no
     chorale."""
-    voices = _Voices.read(pitches, tied)
-    counts = Counter(fault.kind for fault in _all(voices, bar))
-    stands = [held / bar for _, _, held in _held(voices)]
+    steps = _steps(pitches, tied)
+    changed, (goal, came) = _changed(steps.now), came_from(steps.now[:, 3])
+    sounding = steps.now[(steps.now >= 0).any(1)]
     return Assessment(
-        counts={kind: counts[kind] for kind in KINDS},
-        steps=len(voices.pitch),
-        notes=int(voices.steps.struck.sum()),
-        changes=int(voices.changed.any(1).sum()),
-        key=keys.estimate(voices.pitch),
-        longest_held=max(stands, default=0.0),
-        final_triad=_final_triad(voices.pitch),
-        cadence=_cadence(voices.pitch[:, 3]),
-        bar=bar,
+        faults=sorted(_all(steps, bar)),
+        bars=len(changed) / bar,
+        changes=int(changed.any(1).sum()),
+        key=keys.estimate(steps.now),
+        longest_held=max((held / bar for _, _, held in _held(changed)), default=0.0),
+        final_triad=bool(len(sounding) and _triads(sounding[-1:])[0]),
+        cadence=_CADENCES.get((goal - came) % 12, "none") if came >= 0 else "none",
     )
 
 
 def faults(
     pitches: np.ndarray, tied: np.ndarray | None = None, *, bar: int = STEPS_PER_BAR
 ) -> list[Fault]:
-    """Every fault, in order of time; ``str(fault)`` says it in words. Counts as in :func:`assess`.
-
-    What lasts (crossing, spacing, a doubled note) counts once, where it begins.
-    """
-    return sorted(_all(_Voices.read(pitches, tied), bar))
+    """The faults of an :class:`Assessment`, without the rest of it."""
+    return sorted(_all(_steps(pitches, tied), bar))
 
 
 def rates(assessments: Iterable[Assessment]) -> dict[str, float]:
@@ -176,26 +172,21 @@ class Steps:
         return np.where(both, self.now - self.before, 0)
 
 
-@dataclass(frozen=True)
-class _Voices:
-    """pitch (T, 4); changed: another pitch (or silence) than a step ago; steps: all of them."""
+def _steps(pitches: np.ndarray, tied: np.ndarray | None) -> Steps:
+    """The steps of a piece."""
+    pitch = check(pitches)
+    changed = _changed(pitch)
+    changed[0] = True
+    held = ~changed if tied is None else np.asarray(tied, bool)
+    if held.shape != pitch.shape:
+        raise UserError(f"tied: shape {held.shape}, expected that of pitches {pitch.shape}")
+    before = np.vstack([np.full((1, len(VOICES)), -1), pitch[:-1]])
+    return Steps(before, pitch, (pitch >= 0) & (~held | (pitch != before)))
 
-    pitch: np.ndarray
-    changed: np.ndarray
-    steps: Steps
 
-    @classmethod
-    def read(cls, pitches: np.ndarray, tied: np.ndarray | None) -> _Voices:
-        pitch = check(pitches)
-        before = np.vstack([np.full((1, len(VOICES)), -1), pitch[:-1]])
-        changed = pitch != before
-        changed[0] = False
-        if tied is None:
-            tied = ~changed & (np.arange(len(pitch)) > 0)[:, None]
-        elif np.shape(tied) != pitch.shape:
-            raise UserError(f"tied: shape {np.shape(tied)}, expected that of pitches {pitch.shape}")
-        struck = (pitch >= 0) & (~np.asarray(tied, bool) | changed)
-        return cls(pitch, changed, Steps(before, pitch, struck))
+def _changed(pitch: np.ndarray) -> np.ndarray:
+    """(T, 4) bool: another pitch, or silence, than a step ago; nothing at the first step."""
+    return np.vstack([np.zeros((1, len(VOICES)), bool), pitch[1:] != pitch[:-1]])
 
 
 def check(pitches: np.ndarray) -> np.ndarray:
@@ -208,16 +199,17 @@ def check(pitches: np.ndarray) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def _all(voices: _Voices, bar: int) -> Iterator[Fault]:
-    for mask, where, kind in marks(voices.steps):
-        for step in np.flatnonzero(mask):
-            yield Fault(int(step), where, kind)
-    home = keys.estimate(voices.pitch)
-    doubled, which = leading_notes(voices.steps, -1 if home is None else home.tonic)
-    for step in np.flatnonzero(doubled):
-        voices_of = tuple(np.flatnonzero(which[step]).tolist())
-        yield Fault(int(step), voices_of, "doubled leading note")
-    yield from _stuck(voices, bar)
+def _all(steps: Steps, bar: int) -> Iterator[Fault]:
+    for mask, where, kind in marks(steps):
+        for step in np.flatnonzero(mask).tolist():
+            yield Fault(step, where, kind)
+    home = keys.estimate(steps.now)
+    doubled, which = leading_notes(steps, -1 if home is None else home.tonic)
+    for step in np.flatnonzero(doubled).tolist():
+        yield Fault(step, tuple(np.flatnonzero(which[step]).tolist()), "doubled leading note")
+    for voice, start, held in _held(_changed(steps.now)):
+        if held > STUCK_BARS * bar:
+            yield Fault(start, (voice,), "stuck voice")
 
 
 #: At which of the steps, (N,) bool; between which voices, the lowest last; the kind.
@@ -308,28 +300,24 @@ def _classes(chords: np.ndarray) -> np.ndarray:
     return np.bitwise_or.reduce(np.where(chords >= 0, 1 << chords % 12, 0), axis=1)
 
 
-def _held(v: _Voices) -> Iterator[tuple[int, int, int]]:
+def _held(changed: np.ndarray) -> Iterator[tuple[int, int, int]]:
     """(voice, first step, steps) of every stand: from a change of the voice to the last change of
     another one before the voice changes again."""
     for voice in range(4):
-        others = np.flatnonzero(np.delete(v.changed, voice, 1).any(1))
-        bounds = [0, *np.flatnonzero(v.changed[:, voice]).tolist(), len(v.pitch)]
+        others = np.flatnonzero(np.delete(changed, voice, 1).any(1))
+        bounds = [0, *np.flatnonzero(changed[:, voice]).tolist(), len(changed)]
         for start, end in pairwise(bounds):
             inside = others[(others > start) & (others < end)]
             if len(inside):
                 yield voice, start, int(inside[-1]) - start
 
 
-def _stuck(v: _Voices, bar: int) -> Iterator[Fault]:
-    for voice, start, held in _held(v):
-        if held > STUCK_BARS * bar:
-            yield Fault(start, (voice,), "stuck voice")
-
-
 def closes(pitches: np.ndarray) -> bool:
     """Whether a piece (T, 4) ends on a triad in root position, reached by a cadence."""
     pitch = check(pitches)
-    return _final_triad(pitch) and _cadence(pitch[:, 3]) != "none"
+    sounding = pitch[(pitch >= 0).any(1)]
+    _, came = came_from(pitch[:, 3])
+    return bool(len(sounding) and closing(sounding[-1:], np.array([came]))[0])
 
 
 def closing(chords: np.ndarray, came: np.ndarray) -> np.ndarray:
@@ -346,21 +334,11 @@ def _triads(chords: np.ndarray) -> np.ndarray:
     return (bass[:, 0] >= 0) & ((above == _bits(0, 3)) | (above == _bits(0, 4)))
 
 
-def _final_triad(pitch: np.ndarray) -> bool:
-    sounding = pitch[(pitch >= 0).any(1)]
-    return bool(len(sounding) and _triads(sounding[-1:])[0])
-
-
 def came_from(bass: np.ndarray) -> tuple[int, int]:
     """The last pitch class of a bass (T,), and the last before it that is another; -1 = none."""
     classes = bass[bass >= 0] % 12
     others = classes[classes != classes[-1]] if len(classes) else classes
     return int(classes[-1]) if len(classes) else -1, int(others[-1]) if len(others) else -1
-
-
-def _cadence(bass: np.ndarray) -> str:
-    goal, came = came_from(bass)
-    return _CADENCES.get((goal - came) % 12, "none") if came >= 0 else "none"
 
 
 def _percent(flags: Iterable[bool]) -> float:

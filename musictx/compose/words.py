@@ -79,7 +79,8 @@ def normalise(
 
 def _is_signed(word: str) -> bool:
     """Whether ``word`` adds or removes something, and is no file of such a name."""
-    return word.startswith(("+", "~")) and not os.path.exists(home(word))
+    is_file_name = word.startswith("~/") or os.path.exists(home(word))
+    return word.startswith(("+", "~")) and not is_file_name
 
 
 def _hydra(word: str, name: str, value: str, sweep: bool) -> str:

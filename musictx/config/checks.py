@@ -81,14 +81,23 @@ MOST_SAMPLES = 100_000
 
 class Options:
     """The base class of all dataclasses of options. A new object converts and checks each of its
-    values (:func:`musictx.config.values.converted`); errors name the option ``prefix.option``."""
+    values (:func:`musictx.config.values.converted`); errors name the option ``prefix.option``,
+    with the ``prefix`` that a subclass gives: ``class SamplingConfig(Options, prefix="sampling")``.
+    """
 
     prefix: ClassVar[str] = ""
+
+    def __init_subclass__(cls, prefix: str | None = None) -> None:
+        cls.prefix = cls.prefix if prefix is None else prefix
 
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):  # type: ignore[arg-type]
             if f.metadata and not holds_several(f):
                 setattr(self, f.name, converted(self._full(f.name), f, getattr(self, f.name)))
+        self.check()
+
+    def check(self) -> None:
+        """What a subclass checks of several options together."""
 
     def require(self, option: str, condition: bool, expected: str) -> None:
         """Raise :class:`ConfigError` about the value of ``option`` unless ``condition`` holds."""

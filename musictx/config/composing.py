@@ -11,10 +11,8 @@ from musictx.config.sampling import SamplingConfig
 
 
 @dataclass
-class ModelFolder(Options):
+class ModelFolder(Options, prefix="model"):
     """Which trained model to use."""
-
-    prefix = "model"
 
     path: str | None = option(
         None,

@@ -13,10 +13,8 @@ CORE = ("folder", "maestro")
 
 
 @dataclass
-class AugmentConfig(Options):
+class AugmentConfig(Options, prefix="corpus.augment"):
     """Changes made to training windows as they are drawn; validation never sees them."""
-
-    prefix = "corpus.augment"
 
     transpose: int = option(
         3, "transpose each window by up to this many semitones, up or down", low=0, high=24
@@ -29,19 +27,16 @@ class AugmentConfig(Options):
         high=2,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         self.require("stretch", bool(self.stretch), "a list such as [0.95,1.0,1.05]")
 
 
 @dataclass
-class CorpusConfig(Options):
+class CorpusConfig(Options, prefix="corpus"):
     """Where the music comes from and how it is split.
 
     A file that passes one of ``limits`` is left out with the reason.
     """
-
-    prefix = "corpus"
 
     name: str = option(
         "folder",
@@ -82,8 +77,7 @@ class CorpusConfig(Options):
     limits: Limits = option(Limits, HELP)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         names = (*CORE, *registry.CORPORA)
         self.require("name", ":" in self.name or self.name in names, f"one of {', '.join(names)}")
         held, expected = self.validation + self.test, "less than 1, so that something trains"

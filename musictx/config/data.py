@@ -12,10 +12,8 @@ TASKS = ("infill", "accompany", "vary", "steer")
 
 
 @dataclass
-class DataConfig(Options):
+class DataConfig(Options, prefix="data"):
     """Batches for training and validation."""
-
-    prefix = "data"
 
     batch_size: int = option(8, "windows in a batch, on each device", low=1, high=65_536)
     num_workers: int = option(
@@ -42,8 +40,7 @@ class DataConfig(Options):
         pattern=(r"skyline|1[01]\d|12[0-7]|\d\d?", "skyline, or a program from 0 to 127"),
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         shares = set(self.tasks) <= set(TASKS) and sum(self.tasks.values()) <= 1
         self.require("tasks", shares, f"shares of {', '.join(TASKS)} that add up to 1 at most")
         pairs, expected = self.growing_windows, "pairs of batches and tokens that both grow"

@@ -14,7 +14,7 @@ REPEATS = "repeats of MusicXML are taken; false: the page is read as it stands"
 
 
 @dataclass
-class Limits(Options):
+class Limits(Options, prefix="limits"):
     """Bounds of what is read and written, so that no file can fill the memory or hold a command
     for minutes. The defaults are far above real music; beyond one there is a ``UserError``.
 
@@ -22,8 +22,6 @@ class Limits(Options):
 
         musictx.read("song.mid", limits=musictx.Limits(notes=10_000, seconds=600))
     """
-
-    prefix = "limits"
 
     midi_mb: int = option(16, "size of a MIDI file, MB", low=1)
     xml_mb: int = option(100, "size of a MusicXML document, unpacked if it is zipped, MB", low=1)

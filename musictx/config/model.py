@@ -13,14 +13,12 @@ IMPLEMENTATIONS = ("auto", "reference", "skew", "sdpa", *registry.ATTENTION)
 
 
 @dataclass
-class ModelConfig(Options):
+class ModelConfig(Options, prefix="model"):
     """The network's shape; the sizes are files under conf/model.
 
     The bounds are far above what anybody trains, far below what would be built until the memory is
     full.
     """
-
-    prefix = "model"
 
     layers: int = option(6, "number of transformer blocks", low=1, high=1000)
     width: int = option(256, "channels of the residual stream", low=1, high=2**15)
@@ -47,8 +45,7 @@ class ModelConfig(Options):
         "options, such as [{name: sounding, recent: 8}, conditions]",
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         expected = f"a divisor of model.width={self.width} that leaves an even size for each head"
         self.require("heads", self.width % (2 * self.heads) == 0, expected)
         self.features = [{"name": one} if isinstance(one, str) else one for one in self.features]

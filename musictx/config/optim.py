@@ -12,10 +12,8 @@ OPTIMIZERS = ("adamw", "muon")
 
 
 @dataclass
-class OptimConfig(Options):
+class OptimConfig(Options, prefix="optim"):
     """The optimizer and the course of its learning rate."""
-
-    prefix = "optim"
 
     name: str = option(
         "adamw",
@@ -58,8 +56,7 @@ class OptimConfig(Options):
         below=1,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         if ":" not in self.name:
             expected = f"one of {', '.join(OPTIMIZERS)}, or module:Class"
             self.require("name", self.name in OPTIMIZERS, expected)

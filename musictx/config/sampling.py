@@ -10,10 +10,8 @@ from musictx.config.scales import SCALES
 
 
 @dataclass
-class TokenSampling(Options):
+class TokenSampling(Options, prefix="sampling"):
     """How the next token is drawn from the model's probabilities."""
-
-    prefix = "sampling"
 
     temperature: float = option(
         1.0, "below 1 safer, above 1 wilder; 0 = always the likeliest token", low=0
@@ -69,8 +67,7 @@ class SamplingConfig(TokenSampling):
         above=0,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         if self.key is not None and str(self.key) != "auto":
             scales.key(self.key, "sampling.key")
         low, high = (

@@ -55,10 +55,8 @@ NOT_OFFERED = {
 
 
 @dataclass
-class TrainerConfig(Options):
+class TrainerConfig(Options, prefix="trainer"):
     """Flags of Lightning's Trainer: how long to train, on which devices, how often to validate."""
-
-    prefix = "trainer"
 
     max_steps: int = option(
         3000, "optimizer steps of the whole run, in place of epochs; -1 = without end", low=-1
@@ -93,8 +91,7 @@ class TrainerConfig(Options):
         PASSED_ON, "other flags of Lightning's Trainer, each written trainer.NAME=VALUE"
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         for name, value in self.flags.items():
             require(name in PASSED_ON, f"trainer.{name}", value, "one of " + ", ".join(PASSED_ON))
         self.flags = PASSED_ON | self.flags

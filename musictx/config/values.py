@@ -45,8 +45,8 @@ def _converted(name: str, kind: str, rules: Mapping[str, Any], given: Any) -> An
     if kind.startswith("dict[") and isinstance(value, Mapping):
         inner = kind[len("dict[str, ") : -1]
         return {str(k): _converted(f"{name}.{k}", inner, rules, one) for k, one in value.items()}
-    if kinds[0] == "str" and isinstance(value, list | tuple) and len(value) == 1:
-        (value,) = value
+    if kinds[0] == "str" and isinstance(value, list | tuple) and len(value) < 2:
+        value = value[0] if value else ""  # which is no value
     for one in kinds:
         with suppress(ValueError):
             return _read(one, rules, value)
@@ -97,10 +97,9 @@ def _text(rules: Mapping[str, Any], value: Any) -> str:
     if not all(isinstance(one, str | int | float) and type(one) is not bool for one in several):
         raise ValueError
     text = ",".join(map(str, several))  # of numbers with thousands of digits a ValueError
-    if path:
-        if not is_file_name(text, 0 if path == "in" else ROOM):
-            raise ValueError
-        text = home(text)
+    if not text or (path and not is_file_name(text, 0 if path == "in" else ROOM)):
+        raise ValueError
+    text = home(text) if path else text
     if rules["choices"] and text not in rules["choices"]:
         raise ValueError
     if rules["pattern"] and not re.fullmatch(rules["pattern"][0], text):

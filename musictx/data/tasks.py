@@ -23,7 +23,7 @@ from musictx.config.data import TASKS
 from musictx.data.windows import UNSCORED, Row
 from musictx.errors import UserError
 from musictx.notes import Score, top_notes
-from musictx.tokens import controls, layout
+from musictx.tokens import controls
 from musictx.tokens import events as ev
 from musictx.tokens.controls import CONTROLS
 from musictx.tokens.stream import DRUM_PART, OPEN, NoteStream
@@ -156,7 +156,7 @@ class EventSpan(NamedTuple):
 
 
 class EventTasks(Tasks):
-    """Tasks of events in seconds, in the windows of :mod:`musictx.tokens.layout`.
+    """Tasks of events in seconds, in the windows of :mod:`musictx.tokens.controls`.
 
     deadpan  the share of windows with such a past
     """
@@ -183,7 +183,7 @@ class EventTasks(Tasks):
     def arranged(
         self, task: str, ids: np.ndarray, random: Generator, begins: bool, ends: bool, budget: int
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        room = budget - layout.IDS_AROUND
+        room = budget - controls.IDS_AROUND
         if room < FEWEST_TOKENS or len(ids) < FEWEST_TOKENS:
             return None
         window, write = self.tokenizer.read(ids[:room]), self.tokenizer.write
@@ -211,7 +211,7 @@ class EventTasks(Tasks):
             last = None if infill else stop + 1
             some = ahead._replace(notes=ahead.notes[given]).in_steps(here or 0, last)
             given_ids = write(some._replace(stop=0))
-        made = layout.build_window(
+        made = controls.build_window(
             self.vocabulary, levels, write(past), rest, given_ids, budget=budget - 2
         )
         fewest = len(CONTROLS) + 2 + FEWEST_GIVEN_TOKENS

@@ -142,9 +142,10 @@ def _property(field: dataclasses.Field) -> dict[str, Any]:
     types = [kinds[part] for part in parts if part in kinds]
     inner["type"] = types[0] if len(types) == 1 else types
     names = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
-    if field.metadata["level"]:  # or a word
-        inner["type"], names = ["number", "string"], ()
-    inner |= {word: n for word, n in zip(names, field.metadata["bounds"]) if n is not None}
+    if field.metadata["level"]:
+        inner["type"] = ["number", "string"]
+    else:
+        inner |= {word: n for word, n in zip(names, field.metadata["bounds"]) if n is not None}
     if field.metadata["choices"]:
         inner["enum"] = list(field.metadata["choices"])
     if field.default not in (None, dataclasses.MISSING):

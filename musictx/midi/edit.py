@@ -40,13 +40,14 @@ def edited(score: Score) -> bytes:
     """``score.file`` with what ``score`` says.
 
     Notes and pedals that are not in the file come, those of the file that are not in the score go,
-    all on the nearest ticks; where these are coarser than :data:`COARSEST_SECONDS`, each is divided
-    for all messages alike. A new note that sounds together with another of its pitch in its part
-    ends when MIDI's first in, first out leaves the other its end. Where notes are to sound with
-    other programs, program changes become others or come before them; a new note of drums sounds
-    with the kit in force, unless another one of the part is asked for. Tracks of the score that the
-    file does not have are added at its end, each with its name and on a channel that no note of the
-    file is on, if there is one; a file of format 0 becomes one of format 1 then.
+    all on the nearest ticks; where these are coarser than :data:`COARSEST_SECONDS`, they are halved
+    for all messages alike, as often as it takes. A new note that sounds together with another of
+    its pitch in its part ends when MIDI's first in, first out leaves the other its end. Where notes
+    are to sound with other programs, program changes become others or come before them; a new note
+    of drums sounds with the kit in force, unless another one of the part is asked for. Tracks of
+    the score that the file does not have are added at its end, each with its name and on a channel
+    that no note of the file is on, if there is one; a file of format 0 becomes one of format 1
+    then.
 
     A part that gets a name gets a MIDI track to itself. Markers and lyrics come and go one by one:
     a new one on the track of one that it takes the place of, else of others of its kind, else on
@@ -125,18 +126,16 @@ class _Edit:
         return self.document.edited(tracks)
 
     def _finer(self) -> Score:
-        """The score with its file on finer ticks."""
-        document, clock = self.document, self.clock
-        quarter = self.file.division
-        by = max(2, int(np.ceil(clock.rates.max() / clock.unit / (2 * COARSEST_SECONDS))))
-        last = max(int(self.file.ends.max()), int(clock.ticks(self.score.duration))) + 1
-        if quarter & 0x8000 or quarter * by > MOST_TICKS or last * by > LAST_TICK:
+        """The score with its file on ticks that are half as long."""
+        document, quarter = self.document, self.file.division
+        last = max(int(self.file.ends.max()), int(self.clock.ticks(self.score.duration))) + 1
+        if quarter & 0x8000 or 2 * quarter > MOST_TICKS or 2 * last > LAST_TICK:
             raise Unwritable("its ticks are too coarse for the new notes")
         for number in range(len(document.chunks)):
-            document.track(number).move(lambda ticks: ticks * by)
+            document.track(number).move(lambda ticks: 2 * ticks)
         data = document.edited()
-        data = data[:12] + (quarter * by).to_bytes(2, "big") + data[14:]
-        return replace(self.score, file=data, ticks_per_quarter=quarter * by)
+        data = data[:12] + (2 * quarter).to_bytes(2, "big") + data[14:]
+        return replace(self.score, file=data, ticks_per_quarter=2 * quarter)
 
     def _on_ticks(self, clock: TickClock) -> int:
         """How many notes of the score are on the ticks that they have in the file, by ``clock``."""

@@ -54,26 +54,10 @@ def open_document(data: bytes, limits: Limits) -> ET.Element:
         root = tree_of(data)
     except (expat.ExpatError, ValueError, LookupError) as error:
         raise Fault(f"is not MusicXML ({error})", "not MusicXML") from None
-    if root.tag == "score-timewise":
-        root = _partwise(root)
     if root.tag != "score-partwise":
         what = f"holds <{root.tag[:40]}>, expected a MusicXML <score-partwise>"
         raise Fault(what, "not MusicXML")
     return root
-
-
-def _partwise(root: ET.Element) -> ET.Element:
-    """The measures of each part in that part, rather than the parts of each measure in that."""
-    score = ET.Element("score-partwise")
-    score.extend(child for child in root if child.tag != "measure")
-    parts: dict[str, ET.Element] = {}
-    for measure in root.iterfind("measure"):
-        for part in measure.iterfind("part"):
-            name = part.get("id", "")
-            if name not in parts:
-                parts[name] = ET.SubElement(score, "part", {"id": name})
-            ET.SubElement(parts[name], "measure", measure.attrib).extend(part)
-    return score
 
 
 def tree_of(data: bytes) -> ET.Element:

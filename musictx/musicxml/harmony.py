@@ -35,22 +35,22 @@ _DEGREES = re.compile(r"(\*?)([#b]*)([0-9]{1,2})")
 def name_of(element: ET.Element, remarks: Counter[str]) -> str:
     """The name of a chord symbol, such as ``Bb:min7``; ``N`` for one without a root. ``remarks``
     counts the symbols that have no exact name."""
-    kind = (element.findtext("kind") or "").strip()
+    label = element.find("kind")
+    kind = "" if label is None else (label.text or "").strip()
+    text = "" if label is None else " ".join(label.get("text", "").split())
     if kind == "none":
         return "N"
     root = _note(element, "root")
     if root is None:
         remarks["chord symbols without a root taken for no chord"] += 1
         return "N"
-    label = element.find("kind")
-    text = " ".join(("" if label is None else label.get("text", "")).split())
-    written = kind_of(text)
     quality = _QUALITIES.get(kind)
+    if quality is None and text and (written := kind_of(text)):
+        quality, _ = written
     if quality is None:
+        remarks["chord symbols of other kinds read as the nearest triads"] += 1
         nearest = (name for begin, name in _NEAREST.items() if kind.startswith(begin))
-        quality = written[0] if text and written else next(nearest, "maj")
-        if not (text and written):
-            remarks["chord symbols of other kinds read as the nearest triads"] += 1
+        quality = next(nearest, "maj")
         text = text or ("" if kind == "other" else kind)
     more = ",".join(filter(None, map(_degree, element.iterfind("degree"))))
     if not more:

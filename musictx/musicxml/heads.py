@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-from musictx.musicxml.instruments import Instrument
-
 #: Articulations -> the share of its length for which a note sounds; the shortest counts.
 SHARES = {
     "staccatissimo": 0.25, "spiccato": 0.25, "staccato": 0.5, "detached-legato": 0.75
@@ -19,8 +17,9 @@ LOUDER = {"accent": 12, "strong-accent": 20, "stress": 6}
 
 
 class NoteHead(NamedTuple):
-    """A note head, in ticks from the start of its measure, later of the piece.
+    """A note head, in ticks from its own start, later from that of the piece.
 
+    pitch     the key of a drum
     velocity  0 for that of its place;  louder  how much more, by an accent
     share     of its length, for which it sounds
     grace     (begin, end) of a grace note, in quarter notes before ``end``
@@ -29,7 +28,8 @@ class NoteHead(NamedTuple):
     start: int
     end: int
     pitch: int
-    instrument: Instrument
+    program: int
+    drum: bool
     voice: str
     tie_in: bool = False
     tie_out: bool = False

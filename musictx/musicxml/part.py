@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ET
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ class XmlPart:
     """One part, read measure by measure: divisions and transposition carry on from one to the next.
 
     bars   measure -> ticks of a bar from there on
-    notes  note heads
+    notes  (tick, note head) of each
     signs  of repeats
     marks  kind -> (tick, what it says) of each
     plain  what is not played, or not as it is written, and how often
@@ -73,11 +74,10 @@ class XmlPart:
         # Notes may come before the first divisions of their part.
         self._ticks_of_division = self._division(element.findtext(".//divisions", "1"))
         self._transpose = 0  # semitones from written to sounding
-        self._written: list[tuple[int, NoteHead]] = []
-        self._marked: defaultdict[str, list[tuple[int, int, Any]]] = defaultdict(list)
+        self._events: list[tuple[int, int, str, Any]] = []  # measure, tick, kind, what it says
         self._bar = 4 * resolution
         self.bars: dict[int, int] = {}
-        self.notes: list[NoteHead] = []
+        self.notes: list[tuple[int, NoteHead]] = []
         self.signs: list[signs.Sign] = []
         self.marks: defaultdict[str, list[tuple[int, Any]]] = defaultdict(list)
         self.plain: Counter[str] = Counter()
@@ -86,27 +86,25 @@ class XmlPart:
                 lengths.append(Length())
             self._length = lengths[self._number]
             self._measure(measure)
-        pedals, tempos = self._marked["pedal"], self._marked["tempo"]
-        if pedals and pedals[-1][2]:  # never released: with its measure
-            number = pedals[-1][0]
-            pedals.append((number, lengths[number].whole, False))
-        # A metronome mark is for readers; a tempo for programs at the same moment counts.
-        given = {(number, at) for number, at, _ in tempos}
-        tempos[:0] = (mark for mark in self._marked.pop("metronome", ()) if mark[:2] not in given)
 
     def place(self, starts: Sequence[int]) -> None:
         """Fills ``notes`` and ``marks``: on the page measures begin at ``starts``."""
-        for kind, marks in self._marked.items():
-            self.marks[kind] = [(starts[number] + at, value) for number, at, value in marks]
+        for number, at, kind, value in self._events:
+            self.marks[kind].append((starts[number] + at, value))
+        pedals, tempos = self.marks["pedal"], self.marks["tempo"]
+        if pedals and pedals[-1][1]:  # never released: with its measure
+            stop = bisect_right(starts, pedals[-1][0], hi=len(starts) - 1)
+            pedals.append((starts[stop], False))
+        # A metronome mark is for readers; a tempo for programs at the same moment counts.
+        given = {at for at, _ in tempos}
+        tempos[:0] = (mark for mark in self.marks.pop("metronome", ()) if mark[0] not in given)
         loudness = dynamics.Loudness(self.marks["dynamics"], near=self._resolution)
-        for number, head in self._written:
-            start = starts[number] + head.start
-            velocity = min(127, (head.velocity or loudness(start)) + head.louder)
-            end = starts[number] + head.end
-            self.notes.append(head._replace(start=start, end=end, velocity=velocity))
+        for at, head in self.marks.pop("note", ()):
+            velocity = min(127, (head.velocity or loudness(at)) + head.louder)
+            self.notes.append((at, head._replace(velocity=velocity)))
 
     def _mark(self, kind: str, position: int, value: object = None) -> None:
-        self._marked[kind].append((self._number, position, value))
+        self._events.append((self._number, position, kind, value))
 
     def _ticks(self, text: str | None, what: str) -> int:
         return round(parse_number(text, what) * self._ticks_of_division)
@@ -159,7 +157,7 @@ class XmlPart:
             silent = True
             self.plain["slashes for chords left out"] += 1
         if "grace" in children:
-            head = None if silent else self._head(note, children, 0, 1)
+            head = None if silent else self._head(note, children, 1)
             if head is not None:
                 if "chord" not in children or not self._graces:
                     self._graces.append([])
@@ -182,9 +180,9 @@ class XmlPart:
             self._length.notes = max(self._length.notes, end)
         if silent:
             return
-        head = self._head(note, children, self._onset, duration)
+        head = self._head(note, children, duration)
         if head is not None:
-            self._written.append((self._number, head))
+            self._mark("note", self._onset, head)
         for mark in note.iterfind("notations//*"):
             if mark.tag == "fermata":
                 self._mark("fermata", self._onset)
@@ -198,8 +196,8 @@ class XmlPart:
         is before ``end``, not with what follows."""
         for group, span in zip(self._graces, heads.graces(len(self._graces))):
             for head in group:
-                head = head._replace(start=end - after_a_note, end=end, grace=span)
-                self._written.append((self._number, head))
+                head = head._replace(end=int(after_a_note), grace=span)
+                self._mark("note", end - after_a_note, head)
         self._graces = []
 
     def _duration(self, note: ET.Element) -> int:
@@ -235,7 +233,7 @@ class XmlPart:
                 self._mark("pedal", self._at, True)
 
     def _head(
-        self, note: ET.Element, children: dict[str, ET.Element], start: int, duration: int
+        self, note: ET.Element, children: dict[str, ET.Element], duration: int
     ) -> NoteHead | None:
         """One written note; ``None`` for what MIDI cannot sound."""
         key = children["instrument"].get("id", "") if "instrument" in children else ""
@@ -249,8 +247,6 @@ class XmlPart:
             alter = parse_number(written.findtext("alter", "0"), "alter")
             self.plain["microtones played as semitones"] += alter != round(alter)
             pitch = _SEMITONE[step] + round(alter) + 12 * (octave + 1) + self._transpose
-            if instrument.drum_pitch is not None:
-                instrument = instrument._replace(drum_pitch=None)
         elif "unpitched" in children:
             pitch = -1 if instrument.drum_pitch is None else instrument.drum_pitch
             if pitch < 0:
@@ -258,7 +254,6 @@ class XmlPart:
                 place = (written.findtext(f"display-{name}") or "" for name in ("step", "octave"))
                 head = (note.findtext("notehead") or "").strip()
                 pitch = drum_key(instrument.names, "".join(place).strip(), head)
-                instrument = instrument._replace(drum_pitch=pitch)
         else:
             return None
         if not 0 <= pitch <= 127 or duration <= 0:
@@ -266,13 +261,19 @@ class XmlPart:
             return None
         ties = {tie.get("type") for tie in note.iterfind("tie")}
         ties |= {tie.get("type") for tie in note.iterfind("notations/tied")}
-        tie_in, tie_out = (bool(ties & {kind, "continue"}) for kind in ("stop", "start"))
         share, louder = heads.articulated(note) if "notations" in children else (1.0, 0)
-        velocity = dynamics.percent_of(note.get("dynamics", "")) or 0
-        end = start + duration
-        voice = note.findtext("voice", "")
         return NoteHead(
-            start, end, pitch, instrument, voice, tie_in, tie_out, velocity, louder, share
+            start=0,
+            end=duration,
+            pitch=pitch,
+            program=instrument.program,
+            drum="pitch" not in children,
+            voice=note.findtext("voice", ""),
+            tie_in=bool(ties & {"stop", "continue"}),
+            tie_out=bool(ties & {"start", "continue"}),
+            velocity=dynamics.percent_of(note.get("dynamics", "")) or 0,
+            louder=louder,
+            share=share,
         )
 
     def _attributes(self, item: ET.Element) -> None:

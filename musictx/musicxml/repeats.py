@@ -142,8 +142,8 @@ def _number(group: _Endings, passes: dict[_Repeat, int], origin: int) -> int:
     the last time once there was a jump from ``origin``, among them or behind them."""
     if group.repeat is not None:
         return passes.get(group.repeat, 1)
-    first, *_, last = (*group.numbers.items(), *group.numbers.items())
-    return max(last[1]) if origin >= first[0] else min(first[1])
+    first, last = min(group.numbers), max(group.numbers)
+    return max(group.numbers[last]) if origin >= first else min(group.numbers[first])
 
 
 def _sign(marks: Sequence[Marks], at: int, kind: str, names: tuple[str, ...]) -> int:
@@ -153,11 +153,7 @@ def _sign(marks: Sequence[Marks], at: int, kind: str, names: tuple[str, ...]) ->
     chosen = [i for i in signs if {*getattr(marks[i], kind)} & {*names} - {""}]
     chosen = chosen or [i for i in signs if (i <= at if kind == "segno" else i > at)]
     if not chosen:
-        raise NoOrder(
-            "have a D.S. without a segno before it"
-            if kind == "segno"
-            else "lead to a coda that is not there"
-        )
+        raise NoOrder(f"lead to a {kind} that is not there")
     return chosen[-1] if kind == "segno" else chosen[0]
 
 
@@ -178,18 +174,14 @@ def _structure(
             continue
         group = groups.get(at, {})
         start = waiting.pop() if waiting else floor
-        numbers = [n for several in group.values() for n in several]
-        end = max(group, default=at)
+        passes, end = mark.backward, max(group, default=at)
         if group:
-            # A first ending alone: the second time it is passed over.
-            passes = max(numbers) + (len({*group.values()}) == 1)
             if start > min(group):
                 raise NoOrder("have a repeat that begins within an ending")
-        else:
-            passes = mark.backward
+            # A first ending alone: the second time it is passed over.
+            passes = max(map(max, group.values())) + (len({*group.values()}) == 1)
         backs = frozenset(i for i in group or (at,) if marks[i].backward)
-        again = any(marks[i].again for i in backs)
-        repeat = _Repeat(start, end, backs, passes, again)
+        repeat = _Repeat(start, end, backs, passes, any(marks[i].again for i in backs))
         repeats.setdefault(start, []).insert(0, repeat)
         endings |= dict.fromkeys(group, _Endings(group, repeat))
         floor = end + 1
@@ -206,10 +198,10 @@ def _brackets(marks: Sequence[Marks]) -> list[dict[int, tuple[int, ...]]]:
     for at, mark in enumerate(marks):
         if not mark.ending:
             continue
-        if groups and at - 1 in groups[-1] and not (mark.forward or mark.opens):
+        adjacent = bool(groups) and at - 1 in groups[-1] and not mark.forward
+        if adjacent and not mark.opens:
             groups[-1][at] = groups[-1][at - 1]
             continue
-        adjacent = bool(groups) and at - 1 in groups[-1] and not mark.forward
         used = {n for numbers in {*groups[-1].values()} for n in numbers} if adjacent else set()
         numbers = tuple(n or max(used, default=0) + 1 for n in mark.ending)
         if not adjacent or used & {*numbers}:

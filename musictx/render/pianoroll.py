@@ -255,7 +255,7 @@ def _system(
     bottom = layout.system_height - AXIS - GAP
     start, end = number * layout.system_seconds, (number + 1) * layout.system_seconds
     primer = LEFT if seam is None else layout.x(min(max(seam, start), end), number)
-    _rows(canvas, layout, primer)
+    _lines(canvas, layout, primer)
     for second, label in times:
         if start - 1e-9 <= second <= end + 1e-9:
             x = layout.x(second, number)
@@ -264,7 +264,6 @@ def _system(
                 canvas.box((x - 0.5, bottom, x + 0.5, bottom + 4), TICK)
                 canvas.text(x, bottom + 7, label, 11.5, FAINT, "ma")
     canvas.box((LEFT, bottom, LEFT + PLOT_WIDTH, bottom + 1), TICK)
-    _keyboard(canvas, layout)
     _notes(canvas, layout, number, score, colours)
     if seam is not None and start <= seam <= end:
         canvas.box((primer - 1, 0, primer + 1, bottom), SEAM)
@@ -276,43 +275,34 @@ def _system(
     return canvas.finished()
 
 
-def _black(pitch: int) -> bool:
-    return pitch % 12 in (1, 3, 6, 8, 10)
+def _lines(canvas: _Canvas, layout: Layout, primer: float) -> None:
+    """The lines of pitches and drums, tinted up to ``primer``; keys and names at their left."""
+    left, right, end = LEFT - KEYBOARD - 2, LEFT - 2, LEFT + PLOT_WIDTH
 
+    def stripe(top: float, bottom: float, *, dark: bool) -> None:
+        canvas.box((LEFT, top, end, bottom), ROWS[dark])
+        canvas.box((LEFT, top, primer, bottom), PRIMER_ROWS[dark])
 
-def _rows(canvas: _Canvas, layout: Layout, primer: float) -> None:
-    """The stripes behind the notes, tinted up to ``primer``, and a line under each C."""
-    pitches = range(layout.low, layout.high + 1)
-    rows = [(layout.y(pitch), layout.semitone, _black(pitch)) for pitch in pitches]
-    rows += [(layout.y(pitch, True), DRUM_LINE, i % 2 == 1) for i, pitch in enumerate(layout.drums)]
-    for top, height, black in rows:
-        canvas.box((LEFT, top, LEFT + PLOT_WIDTH, top + height), ROWS[black])
-        canvas.box((LEFT, top, primer, top + height), PRIMER_ROWS[black])
-    for pitch in pitches:
-        if pitch % 12 == 0:
-            y = layout.y(pitch) + layout.semitone
-            canvas.box((LEFT, y - 0.5, LEFT + PLOT_WIDTH, y + 0.5), OCTAVE)
-
-
-def _keyboard(canvas: _Canvas, layout: Layout) -> None:
-    """Keys and the names of drums, left of the roll."""
-    left, right = LEFT - KEYBOARD - 2, LEFT - 2
-    canvas.box((left, 0, right, layout.pitch_height), PAPER)
     for pitch in range(layout.low, layout.high + 1):
         top = layout.y(pitch)
         middle, bottom = top + layout.semitone / 2, top + layout.semitone
-        if _black(pitch):
+        black = pitch % 12 in (1, 3, 6, 8, 10)
+        stripe(top, bottom, dark=black)
+        if black:
             canvas.box((left, top, left + KEYBOARD * 0.62, bottom), BLACK_KEY)
             canvas.box((left + KEYBOARD * 0.62, middle - 0.25, right, middle + 0.25), TICK)
         elif pitch % 12 in (0, 5):  # white neighbours without a black key between them
             canvas.box((left, bottom - 0.25, right, bottom + 0.25), TICK)
         if pitch % 12 == 0:
+            canvas.box((LEFT, bottom - 0.5, end, bottom + 0.5), OCTAVE)
             canvas.text(left - 5, middle, f"C{pitch // 12 - 1}", 11.5, FAINT, "rm")
     for x in (left, right):
         canvas.box((x - 0.5, 0, x + 0.5, layout.pitch_height), TICK)
-    for pitch in layout.drums:
-        middle = layout.y(pitch, drum=True) + DRUM_LINE / 2
-        canvas.text(LEFT - 9, middle, DRUMS.get(pitch, f"drum {pitch}"), 10, FAINT, "rm")
+    for number, pitch in enumerate(layout.drums):
+        top = layout.y(pitch, drum=True)
+        stripe(top, top + DRUM_LINE, dark=number % 2 == 1)
+        name = DRUMS.get(pitch, f"drum {pitch}")
+        canvas.text(LEFT - 9, top + DRUM_LINE / 2, name, 10, FAINT, "rm")
 
 
 def _notes(

@@ -64,7 +64,8 @@ class _LruCache:
 
 
 class Filtered(NamedTuple):
-    """A low-passed recording; positions in its frames, ``loop_start`` -1 where it is not looped."""
+    """A low-passed recording; positions in its frames, ``loop_start`` below 0 where it is not
+    looped."""
 
     frames: np.ndarray  # float32, a zero or more frames longer than ``end``
     loop_start: int
@@ -150,13 +151,10 @@ class Sampler:
         part = (position - index).astype(np.float32)
 
         def at(level: int, a: int, b: int) -> np.ndarray:
-            frames_at = self._low_passed(zone, level, band).frames
-            left = frames_at[index[a:b]]
-            right = frames_at[index[a:b] + 1]
-            right -= left
-            right *= part[a:b]
-            right += left
-            return right
+            frames = self._low_passed(zone, level, band).frames
+            left, right = frames[index[a:b]], frames[index[a:b] + 1]
+            mixed: np.ndarray = left + (right - left) * part[a:b]
+            return mixed
 
         n = len(position)
         if low == high or n == 0:
@@ -170,9 +168,7 @@ class Sampler:
         for a, b in pairwise(edges):
             k = int(lower[a])
             dull, bright = at(k, a, b), at(k + 1, a, b)
-            bright -= dull
-            bright *= level[a:b] - k
-            np.add(dull, bright, out=tone[a:b])
+            tone[a:b] = dull + (bright - dull) * (level[a:b] - k)
         return tone
 
     def _low_passed(self, zone: Zone, level: int, band: float) -> Filtered:
@@ -218,9 +214,7 @@ class Sampler:
         spectrum = (spectrum * OVERSAMPLING).astype(np.complex64)
         frames = np.fft.irfft(spectrum, size * OVERSAMPLING)[: (end + ring) * OVERSAMPLING]
         frames = frames.astype(np.float32)
-        if zone.looped:
-            loop_start *= OVERSAMPLING
-        return Filtered(frames, loop_start, end * OVERSAMPLING)
+        return Filtered(frames, loop_start * OVERSAMPLING, end * OVERSAMPLING)
 
 
 def _fast_length(least: int) -> int:

@@ -38,10 +38,8 @@ ATTENUATION_SCALE = 0.4
 # Generators by number (specification 8.1.2) that a preset may not change, with their defaults.
 _START, _END, _LOOP_START, _LOOP_END = (0, 4), (1, 12), (2, 45), (3, 50)
 _INSTRUMENT, _KEYS, _VELOCITIES, _SAMPLE = 41, 43, 44, 53
-_KEY, _VELOCITY, _LOOP_MODE, _EXCLUSIVE, _ROOT = 46, 47, 54, 57, 58
-_ONLY_IN_INSTRUMENTS = frozenset(
-    (*_START, *_END, *_LOOP_START, *_LOOP_END, _KEY, _VELOCITY, _LOOP_MODE, _EXCLUSIVE, _ROOT)
-)
+_LOOP_MODE, _ROOT = 54, 58
+_ONLY_IN_INSTRUMENTS = {*_START, *_END, *_LOOP_START, *_LOOP_END, _SAMPLE, _LOOP_MODE, _ROOT}
 _DEFAULTS = {8: 13500, 56: 100, _ROOT: -1} | dict.fromkeys(
     (25, 26, 27, 28, 30, 33, 34, 35, 36, 38), -12000
 )
@@ -198,36 +196,30 @@ class SoundFont:
             if not 0 <= outer[_INSTRUMENT] < len(self._instruments):
                 continue
             for inner in self._instruments[outer[_INSTRUMENT]]:
-                ranges = []
-                for which in (_KEYS, _VELOCITIES):
-                    a, b = _span(outer.get(which)), _span(inner.get(which))
-                    ranges.append((max(a[0], b[0]), min(a[1], b[1])))
                 settings = _DEFAULTS | inner
                 for number, amount in outer.items():
                     if number not in _ONLY_IN_INSTRUMENTS:
                         settings[number] = settings.get(number, 0) + amount
-                zone = self._zone(settings, inner[_SAMPLE], ranges[0], ranges[1])
-                if zone is not None:
+                keys, velocities = (
+                    _common(outer.get(which), inner.get(which)) for which in (_KEYS, _VELOCITIES)
+                )
+                if zone := self._zone(settings, keys, velocities):
                     yield zone
 
     def _zone(
-        self,
-        settings: dict[int, int],
-        sample: int,
-        keys: tuple[int, int],
-        velocities: tuple[int, int],
+        self, settings: dict[int, int], keys: tuple[int, int], velocities: tuple[int, int]
     ) -> Zone | None:
         """Generators in plain units; ``None`` if there is no sound to play."""
-        if not 0 <= sample < len(self._samples) - 1:
+        number, g = settings[_SAMPLE], settings.get
+        if not 0 <= number < len(self._samples) - 1:
             return None
         _, start, end, loop_start, loop_end, rate, recorded, correction, _, kind = self._samples[
-            sample
+            number
         ]
         recording, frames = -1, self._frames
         if kind & COMPRESSED:
-            recording, frames = sample, self._recording(sample)
+            recording, frames = number, self._recording(number)
             start, end = 0, len(frames)  # in bytes before; the loop is in frames from the start
-        g = settings.get
         start, end, loop_start, loop_end = (
             position + g(fine, 0) + 32768 * g(coarse, 0)
             for position, (fine, coarse) in zip(
@@ -241,15 +233,14 @@ class SoundFont:
             return None
         # Mode 3, which loops until the key is released, is taken as 1, which loops on.
         looped = g(_LOOP_MODE, 0) & 1 == 1 and start <= loop_start < loop_end - 1 < end
+        loop = (loop_start, loop_end) if looped else (start, start)
         root = g(_ROOT, -1)
         if not 0 <= root <= 127:
             root = recorded if recorded <= 127 else 60
         return Zone(
             keys=keys,
             velocities=velocities,
-            sample=FontSample(recording, start, end, loop_start, loop_end, rate)
-            if looped
-            else FontSample(recording, start, end, start, end, rate),
+            sample=FontSample(recording, start, end, *loop, rate),
             looped=looped,
             root=root,
             tuning=min(max(g(51, 0) * 100.0 + g(52, 0) + correction, -12000.0), 12000.0),
@@ -333,11 +324,12 @@ def _zone_lists(
             common = settings
 
 
-def _span(amount: int | None) -> tuple[int, int]:
-    """Low and high byte of a range generator."""
-    if amount is None:
-        return 0, 127
-    return amount & 0xFF, amount >> 8 & 0xFF
+def _common(one: int | None, other: int | None) -> tuple[int, int]:
+    """The lowest and the highest value in two ranges, each two bytes of a number or unlimited."""
+    ranges = [
+        (0, 127) if both is None else (both & 0xFF, both >> 8 & 0xFF) for both in (one, other)
+    ]
+    return max(low for low, _ in ranges), min(high for _, high in ranges)
 
 
 def _envelope(settings: dict[int, int], first: int) -> Envelope:

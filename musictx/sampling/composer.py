@@ -32,6 +32,8 @@ from musictx.tokens.tokenizer import Penalty, Tokenizer
 
 #: Called after each step: (tokens just drawn, seconds that the slowest row has now written)
 Progress = Callable[[int, float], None]
+#: Called after each step with the seconds of music composed so far, if anything is.
+OnProgress = Callable[[float], None] | None
 
 
 def continue_each(
@@ -82,7 +84,7 @@ def continuations(
     its, stats = idiom.of(bundle.tokenizer), bundle.stats
     request = replace(request, sampling=its.sampling(request.sampling, primers))
     primers = [its.cast(one, stats, request.sampling, seed) for one, seed in zip(primers, seeds)]
-    fixed = {"stats": stats, "penalties": constraints}
+    fixed: dict[str, Any] = {"stats": stats, "penalties": constraints}
     every = [
         Continuation(bundle.model, bundle.tokenizer, primer, request, seed, steer, **fixed)
         for primer, seed, steer in zip(primers, seeds, steering or [Steering()] * len(primers))
@@ -133,7 +135,7 @@ def versions(
     seeds: Sequence[Sequence[int]],
     *,
     placed: Placed | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: OnProgress = None,
     on_event: OnEvent | None = None,
 ) -> Iterator[Infill]:
     """Yields ``region`` composed once for each of ``seeds``; its attribute ``new`` has the notes.
@@ -151,18 +153,19 @@ def versions(
               (:mod:`musictx.sampling.events`). An exception in it or in ``progress`` ends the
               generator
     """
+    anew = region.tokenizer.beats
     earlier = [] if region.varied is None else [_keys(region.varied)]
     for first in range(0, len(seeds), ROWS_AT_ONCE):
         some = [region.again(seed) for seed in seeds[first : first + ROWS_AT_ONCE]]
         report = some, region.length * first, progress
         for number, one in enumerate(some, first):
             # If versions may be composed anew, only one that is compared with none is final.
-            if on_event is not None and not (region.anew and (earlier or number)):
+            if on_event is not None and not (anew and (earlier or number)):
                 one.emit(partial(on_event, number), placed)
         if not region.done:
             _segment(some, *report)
         for number, one in enumerate(some, first):
-            for times in range(TRIES + 1 if region.anew else 1):
+            for times in range(TRIES + 1 if anew else 1):
                 if times:
                     one, other = region.again([*one.seed[:2], times]), one
                     one.unlike = other, float(times)
@@ -181,10 +184,7 @@ def versions(
 
 
 def _segment(
-    regions: Sequence[Infill],
-    some: Sequence[Infill],
-    before: float,
-    progress: Callable[[float], None] | None,
+    regions: Sequence[Infill], some: Sequence[Infill], before: float, progress: OnProgress
 ) -> None:
     """Compose the next segment of ``regions``. ``progress`` is called with the seconds of ``some``
     and those ``before`` them."""

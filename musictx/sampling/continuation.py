@@ -128,7 +128,9 @@ class Continuation(Region):
 
     def setup(self, regions: Sequence[Self]) -> Setup:
         tokenizer, primers = self.tokenizer, [one.primer for one in regions]
-        states = [tokenizer.grammar(primer.ids) for primer in primers]
+        read = {id(primer): primer for primer in primers}  # each once: it may be long
+        state_of = {key: tokenizer.grammar(primer.ids) for key, primer in read.items()}
+        states = [state_of[id(primer)].copy() for primer in primers]
         for region, state in zip(regions[::-1], states[::-1]):
             region.state, region.before = state, state.notes
         constraint = GrammarConstraint(

@@ -1,9 +1,9 @@
 """Given notes around new ones, among strikes and releases: see :mod:`.infill`.
 
-The model reads given notes in the layout of ``tokens/layout.py``: those ahead as K, those before as
-the stream up to ``here``. Given events are written at their steps, with their program and velocity:
-releases first, strikes before the next shift of time. Before a given strike the model may draw any
-velocity, since it cannot predict the right one; that velocity does not begin a new note.
+The model reads given notes as in training (``tokens/controls.py``): those ahead as K, those before
+as the stream up to ``here``. Given events are written at their steps, with their program and
+velocity: releases first, strikes before the next shift of time. Before a given strike the model may
+draw any velocity, since it cannot predict the right one; that velocity does not begin a new note.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from musictx.sampling.infill import GivenRow, Infill, NewNotes
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE, SEGMENT_SECONDS
 from musictx.tokens import events as ev
-from musictx.tokens import layout
-from musictx.tokens.controls import HERE
+from musictx.tokens.controls import HERE, IDS_AROUND, build_window
 from musictx.tokens.grammar import PerformanceState
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import BOS, CUT
@@ -45,7 +44,6 @@ class Item(NamedTuple):
 class EventRow(GivenRow):
     """The constraint on one row.
 
-    step_seconds  of one step of time
     given    the events that are still to be written, in order, their steps counted on the clock of
              ``state``;  next  the number of those that are written already;  now  those of the
              others that are due at this step
@@ -60,14 +58,12 @@ class EventRow(GivenRow):
         self,
         new: NewNotes,
         state: PerformanceState,
-        *,
-        step_seconds: float,
         given: np.ndarray,
-        held: Collection[tuple[int, int]] = (),
+        held: Collection[tuple[int, int]],
         until: int,
     ) -> None:
         super().__init__(new, state)
-        self.step_seconds, self.until, self.held = step_seconds, until, Counter(held)
+        self.until, self.held = until, Counter(held)
         self.given, self.next = [Item(*one) for one in given[[*Item._fields]].tolist()], 0
         self._has_programs = "program" in new.ids
         parts = range(128) if new.parts is None else new.parts
@@ -78,13 +74,9 @@ class EventRow(GivenRow):
             self._foreign[new.ids["drum"]] = new.parts is not None or not self._parts
         self._settle()
 
-    @property
-    def step(self) -> int:
-        return round(self.state.seconds / self.step_seconds)
-
     def _settle(self) -> None:
         """After an id: what is due now, and whether the row is done."""
-        step, end = self.step, self.new.end
+        step, end = self.state.steps, self.new.end
         stop = bisect_right(self.given, step, self.next, key=lambda one: one.step)
         self.now = self.given[self.next : stop]
         if self.state.last not in LEADS and not self.now:
@@ -139,7 +131,7 @@ class EventRow(GivenRow):
         self._restrict_new(mask)
         if may_strike:
             mask[strike] = True
-        if self.new.end is not None and self.step >= self.new.end:
+        if self.new.end is not None and self.state.steps >= self.new.end:
             self._only_end(mask)
         shifts = self.new.ids["time_shift"]
         if self.now:
@@ -147,7 +139,7 @@ class EventRow(GivenRow):
             if (token := self.onward()) is not None:
                 mask[token] = True
         elif self.next < len(self.given):
-            gap = self.given[self.next].step - self.step
+            gap = self.given[self.next].step - self.state.steps
             mask[shifts.start + gap : shifts.stop] = False
 
     def _restrict_new(self, mask: np.ndarray) -> None:
@@ -215,7 +207,6 @@ class EventInfill(Infill):
     held    (program, pitch) of new notes that sound
     """
 
-    anew, time = False, "time_shift"
     tokenizer: PerformanceTokenizer
     row: EventRow
 
@@ -281,13 +272,8 @@ class EventInfill(Infill):
         mark = [self.vocabulary.id(HERE)]  # time may be shifted after it, at the beginning too
         state = self.tokenizer.grammar(np.concatenate([mark, self.written(), mark]))
         segment = np.inf if self.closes else max(1, self._step(SEGMENT_SECONDS))
-        options: dict[str, Any] = {
-            "step_seconds": self.step_seconds,
-            "given": self.given,
-            "held": self.held,
-            "until": int(min(self._until, self.here + segment)),
-        }
-        return [EventRow(new, state.copy(), **options) for _ in range(count)]
+        until = int(min(self._until, self.here + segment))
+        return [EventRow(new, state.copy(), self.given, self.held, until) for _ in range(count)]
 
     def absorb(self) -> None:
         ids = list(self.row.piece)
@@ -308,12 +294,12 @@ class EventInfill(Infill):
         )
         written, given = self.written(first), self.given.copy()
         given["step"] -= self.here
-        made = layout.build_window(
+        made = build_window(
             self.vocabulary,
             levels,
             written,
             np.empty(0, np.int64),
             ev.write(given, self.vocabulary),
-            budget=len(written) + 1 + layout.IDS_AROUND + int(AHEAD_SHARE * self.context),
+            budget=len(written) + 1 + IDS_AROUND + int(AHEAD_SHARE * self.context),
         )
         return np.concatenate([[CUT if first else BOS], made.prefix, made.past])

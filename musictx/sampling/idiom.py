@@ -30,8 +30,7 @@ from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.repetition import MelodyRepetition, Reprise
 from musictx.sampling.steer import counts_no_bars
 from musictx.tokens import events as ev
-from musictx.tokens import layout
-from musictx.tokens.controls import HERE
+from musictx.tokens.controls import HERE, control_prefix
 from musictx.tokens.tokenizer import GrammarState, Tokenizer
 
 
@@ -66,7 +65,7 @@ class Idiom:
 
     def prefix(self, levels: Sequence[int]) -> np.ndarray:
         """The ids before a piece that say the levels of its controls."""
-        return layout.control_prefix(self.tokenizer.vocabulary, levels)
+        return control_prefix(self.tokenizer.vocabulary, levels)
 
     @property
     def marks(self) -> list[int]:

@@ -21,7 +21,7 @@ import copy
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -164,15 +164,13 @@ class GivenRow:
 
 
 class GivenNotes(Constraint):
-    """Holds each of ``rows`` to its given notes.
+    """Holds each of ``rows`` to its given notes."""
 
-    time  the kind of ids by which time advances
-    """
-
-    def __init__(self, rows: Sequence[GivenRow], time: str) -> None:
+    def __init__(self, rows: Sequence[GivenRow]) -> None:
         self.rows = list(rows)
         self.states: Sequence[GrammarState] = [row.state for row in rows]
         table = rows[0].table
+        time = "bar" if "bar" in table.kinds else "time_shift"  # by which time advances
         self._kinds, self._time = table.kind_of, table.kinds.index(time)
 
     def allowed(self) -> Tensor:
@@ -224,10 +222,6 @@ class Infill(Region):
     unlike    another version, and the penalty in nats for repeating its new notes
     """
 
-    #: Whether a version that equals an earlier one is composed again.
-    anew: ClassVar[bool]
-    #: The kind of ids that advance time.
-    time: ClassVar[str]
     step_seconds: float
     begin: int
     since: int
@@ -310,16 +304,8 @@ class Infill(Region):
         rows = self.rows(len(regions))
         for region, row in zip(regions[::-1], rows[::-1]):
             region.row = row
-        given = GivenNotes(rows, self.time)
-        its, steer = idiom.of(self.tokenizer), self.steering
-        penalties = [
-            [
-                *build(self.tokenizer, self.sampling, self.stats, self.around, steer.density),
-                *its.feedback(one.steering.values, given=True, parts=steer.parts),
-            ]
-            for one in regions
-        ]
-        free = by_row([[*map(row.free, some)] for row, some in zip(rows, penalties)])
+        given = GivenNotes(rows)
+        free = by_row([[*map(row.free, self._penalties())] for row in rows])
         every = [*rules(self.tokenizer, self.sampling), *free]
         some = combined(self.tokenizer, every, lambda: given.allowed().numpy())
         return Setup(
@@ -328,6 +314,13 @@ class Infill(Region):
             [*some, *self.biases(regions, rows)],
             max(self.context - len(prompts[0]), FEWEST_NOTES * self.tokenizer.group),
         )
+
+    def _penalties(self) -> list[RowPenalty]:
+        its, steer = idiom.of(self.tokenizer), self.steering
+        return [
+            *build(self.tokenizer, self.sampling, self.stats, self.around, steer.density),
+            *its.feedback(steer.values, given=True, parts=steer.parts),
+        ]
 
     def take(self, token: int, changes: Sequence[Change] | None) -> None:
         seconds = self.row.state.seconds

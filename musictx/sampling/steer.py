@@ -27,7 +27,7 @@ class Steering:
 
     levels    level of each control token, 0 for any; None for a model without control tokens
     guidance  the strength of :class:`Guidance`; 1 for none
-    density   target of the penalty :class:`.feedback.Density` in notes a second; 0 for no target,
+    density   target of the penalty :class:`.penalties.Density` in notes a second; 0 for no target,
               None for the usual one. None also for notes in bars, whose target is in ``values``
     values    control -> target of its feedback penalty; density counts seconds of the ids
     parts     the parts whose notes the targets apply to, for tokens in groups; None: all

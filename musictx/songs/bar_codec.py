@@ -13,8 +13,6 @@ from musictx.tokens.vocab import SPECIALS, Vocabulary
 
 #: Ids of a note, a chord or a bar line.
 FIELDS_PER_NOTE = 5
-#: Places in the longest bar that the tokens can express, eight quarters.
-PLACES = 8 * STEPS
 #: The longest length, in steps; longer notes are divided.
 LONGEST = 8 * STEPS
 #: Steps of a drum stroke, decoded.
@@ -26,17 +24,21 @@ REPEAT_FIELD, REPEATS = 3, 3
 SECTIONS = REPEATS + FARTHEST_BARS
 
 
+#: The kinds of ids that stand for parts that are no programs.
+NAMED_PARTS = {CHORD: "harmony", DRUM_PART: "drums"}
+PARTS_NAMED = {kind: part for part, kind in NAMED_PARTS.items()}
+
+
 def part_id(table: Vocabulary, part: int) -> int:
     """The id of ``part``, the second of a group; a part is a program, :data:`CHORD` or
     :data:`DRUM_PART`."""
-    named = {CHORD: "harmony", DRUM_PART: "drums"}
-    return table.id(named[part]) if part in named else table.id("program", part)
+    return table.id(NAMED_PARTS[part]) if part in NAMED_PARTS else table.id("program", part)
 
 
 def part_of(table: Vocabulary, ids: Sequence[int]) -> int:
     """The part of a group, from its ids."""
-    kind, value = table.token(ids[1])
-    return {"harmony": CHORD, "drums": DRUM_PART}.get(kind, value)
+    kind, value = table.tokens[ids[1]]
+    return PARTS_NAMED.get(kind, value)
 
 
 def write(stream: NoteStream, table: Vocabulary) -> np.ndarray:

@@ -9,33 +9,24 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import takewhile
 
 import numpy as np
 
 from musictx.card import WINDOW_SECONDS
-from musictx.chords import NONE, Chord
 from musictx.sampling.infill import GivenRow, NewNotes
-from musictx.songs.bar_codec import FIELDS_PER_NOTE, part_id, part_of
-from musictx.songs.bar_grammar import BarState
+from musictx.songs.bar_codec import part_id
+from musictx.songs.bar_grammar import BarState, Group
 from musictx.songs.bars import PER_SECOND, STEP_SECONDS
 from musictx.tokens.stream import CHORD, DRUM_PART
-from musictx.tokens.vocab import Vocabulary
 
+#: Steps in which the new notes of a part are counted that begin.
+WINDOW = round(WINDOW_SECONDS * PER_SECOND)
 #: Stands among the ids that are forced next for one that the model draws.
 FREE = -1
-#: The sort key of a group: place, part, tone.
-Key = tuple[int, int, int]
-#: A group: its key and its ids.
-Keyed = tuple[Key, list[int]]
-
-
-def key_of(table: Vocabulary, ids: Sequence[int]) -> Key:
-    """The sort key of a group, from its ids."""
-    return int(table.value_of[ids[0]]), part_of(table, ids), int(table.value_of[ids[2]])
 
 
 @dataclass(frozen=True)
@@ -44,66 +35,47 @@ class GivenBars:
 
     lines     (B + 1,) steps of the bar lines, and where the last bar ends
     openings  (B, 5) the groups of the bar lines; :data:`FREE` where the model draws
-    groups    of each bar its given groups, in order
+    notes     (n,) the given notes and chords (:data:`musictx.tokens.stream.NOTE`)
+    groups    the same in each bar, in order
     ahead     bar -> the ids of the groups ahead that stand before its line
     """
 
-    table: Vocabulary
     lines: np.ndarray
     openings: np.ndarray
-    groups: Sequence[Sequence[Keyed]]
+    notes: np.ndarray
+    groups: Sequence[Sequence[Group]]
     ahead: Mapping[int, list[int]]
 
     @cached_property
-    def sounding(self) -> Mapping[tuple[int, int], list[tuple[int, int]]]:
-        """(part, pitch) -> (begin, end) of its notes, steps; without drums."""
-        spans = defaultdict(list)
-        for start, (_, part, tone), ids in self._placed():
-            if part not in (CHORD, DRUM_PART):
-                spans[part, tone].append((start, start + int(self.table.value_of[ids[3]])))
-        return dict(spans)
+    def sounding(self) -> Callable[[int, int], list[int]]:
+        """(part, step) -> the pitches of the given notes of the part that sound at the step."""
+        pitched = self.notes[~np.isin(self.notes["part"], (CHORD, DRUM_PART))]
+        begin, end = pitched["start"], pitched["start"] + pitched["length"]
 
-    @cached_property
-    def chords(self) -> list[tuple[int, Chord]]:
-        """(step, chord) of each chord."""
-        return [
-            (start, Chord(root, int(self.table.value_of[ids[3]])))
-            for start, (_, part, root), ids in self._placed()
-            if part == CHORD
-        ]
+        @cache
+        def sounding(part: int, step: int) -> list[int]:
+            sounds = (begin <= step) & (step < end) & (pitched["part"] == part)
+            pitches: list[int] = np.unique(pitched["pitch"][sounds]).tolist()
+            return pitches
 
-    def _placed(self) -> list[tuple[int, Key, list[int]]]:
-        lines = self.lines.tolist()
-        return [
-            (lines[bar] + key[0], key, ids)
-            for bar, groups in enumerate(self.groups)
-            for key, ids in groups
-        ]
+        return sounding
 
-    def sounds(self, part: int, tone: int, step: int) -> bool:
-        """Whether a given note of this pitch sounds at ``step``."""
-        return any(a <= step < b for a, b in self.sounding.get((part, tone), ()))
-
-    def room(self, part: int, tone: int | None, step: int) -> int | None:
+    def room(self, part: int, tone: int | None, step: int) -> float:
         """Steps until the next given note of this pitch begins, of any pitch if that is ``None``;
-        ``None``: there is none."""
-        same = [(part, tone)] if tone is not None else [k for k in self.sounding if k[0] == part]
-        later = [a - step for k in same for a, _ in self.sounding.get(k, ()) if a > step]
-        return min(later, default=None)
+        infinite where there is none."""
+        notes = self.notes[self.notes["part"] == part]
+        begins = notes["start"][(notes["pitch"] == tone) | (tone is None)]
+        return float(min(begins[begins > step].tolist(), default=np.inf)) - step
 
 
 class BarRow(GivenRow):
     """The constraint on one row; the ids so far end with a complete group.
 
-    bar     the number of the present bar, whose line is written
-    group   the ids of the present, incomplete group
-    last    the key of the last group in this bar
+    since   the step at which it goes on
     left    the given groups of this bar that are still to be written
     queue   the ids that are forced next, :data:`FREE` for one that the model draws
     ends    (part, pitch) of new notes that sound -> the step at which they end
     begun   part -> the steps at which its new notes began, in order
-    written  the piece so far, bar by bar
-    chord   in force
     """
 
     state: BarState
@@ -113,28 +85,22 @@ class BarRow(GivenRow):
         new: NewNotes,
         state: BarState,
         given: GivenBars,
-        bar: int,
-        written: Sequence[Sequence[Keyed]] = (),
-        ends: Mapping[tuple[int, int], int] | None = None,
+        ends: Mapping[tuple[int, int], int],
     ) -> None:
         super().__init__(new, state)
-        self.given, self.bar = given, bar
-        self.since = max(int(given.lines[bar]), new.begin)  # where it goes on
+        self.given = given
+        self.since = max(state.bars[-1].begin, new.begin)
         self.queue: list[int] = []
-        self.group: list[int] = []
-        self.ends = dict(ends or {})
+        self.ends = dict(ends)
         self.begun: defaultdict[int, list[int]] = defaultdict(list)
-        self.written = dict(enumerate(map(list, written)))
-        before = self.written.get(bar)
-        self.last: Key = before[-1][0] if before else (-1, -2, -1)
-        self.left = [one for one in given.groups[bar] if one[0] > self.last]
+        self.left = [one for one in given.groups[self.bar] if one.key > state.last]
         self._ahead = 0  # ids of the queue that are groups ahead
-        chords = [one for groups in written for one in groups if one[0][1] == CHORD]
-        self.chord = self._chord(*chords[-1]) if chords else NONE
         self._settle()
 
-    def _chord(self, key: Key, ids: Sequence[int]) -> Chord:
-        return Chord(key[2], int(self.table.value_of[ids[3]]))
+    @property
+    def bar(self) -> int:
+        """The number of the present bar, whose line is complete."""
+        return self.state.lines - 1
 
     # ------------------------------------------------------------------------ what may come next
 
@@ -144,8 +110,8 @@ class BarRow(GivenRow):
     def due(self) -> list[int]:
         if not self.left or self.queue:
             return []
-        ids, count = self.left[0][1], len(self.group)
-        return [ids[count]] if ids[:count] == self.group else []
+        ids, count = self.left[0].ids, len(self.state.group)
+        return [ids[count]] if ids[:count] == self.state.group else []
 
     def onward(self) -> int | None:
         return self.table.id("known") if "known" in self.new.ids else None
@@ -158,95 +124,71 @@ class BarRow(GivenRow):
     def restrict(self, mask: np.ndarray) -> None:
         if self.queue:
             return
-        field, ids = len(self.group), self.new.ids
+        state, ids = self.state, self.new.ids
+        field = len(state.group)
         if field == 0:
-            places = np.flatnonzero(mask[ids["place"]]).tolist()
-            until = self.left[0][0][0] if self.left else len(mask)
+            until = self.left[0].place if self.left else len(mask)
+            places = [
+                one
+                for one in np.flatnonzero(mask[ids["place"]]).tolist()
+                if one <= until and self.parts_at(one)
+            ]
             mask[:] = False
-            mask[
-                [ids["place"].start + one for one in places if one <= until and self.parts_at(one)]
-            ] = True
-            mask[self.left[0][1][0] if self.left else self.leaves()] = True
+            mask[ids["place"]][places] = True
+            mask[self.left[0].ids[0] if self.left else self.leaves()] = True
         elif field == 1:
             mask[:] = False
-            mask[[part_id(self.table, part) for part in self.parts_at(self.value(0))]] = True
+            mask[[part_id(self.table, part) for part in self.parts_at(state.place)]] = True
         elif field == 2:
-            kind = self.new.kind(self.part())
-            mask[ids[kind]] &= self._tones(self.value(0), self.part())[self.new.values(kind)]
-        elif field == 3 and self.part() not in (CHORD, DRUM_PART):
-            length = ids["length"]
-            mask[length.start + min(self._longest(), length.stop - length.start) : length.stop] = (
-                False
-            )
+            kind = self.new.kind(state.part)
+            mask[ids[kind]] &= self._tones(state.place, state.part)[self.new.values(kind)]
+        elif field == 3 and state.part not in (CHORD, DRUM_PART):
+            mask[ids["length"]] &= self.new.values("length") <= self._longest()
         if field in (1, 2):
             mask[self.due()] = True
 
-    def _longest(self) -> int:
+    def _longest(self) -> float:
         """The most steps that the present new note may last."""
-        part, longest = self.part(), np.inf
-        habit = self.new.habits.get(part)
+        state = self.state
+        habit = self.new.habits.get(state.part)
         one_line = habit is not None and habit.voices == 1
-        room = self.given.room(part, None if one_line else self.value(2), self.step)
-        if habit is not None and np.isfinite(habit.longest):
-            longest = max(round(habit.longest / STEP_SECONDS), 1)
-        return int(min(longest, 2**31 if room is None else room))
-
-    @property
-    def place(self) -> int:
-        """The place in the bar of the present group, or else of the last one."""
-        return self.value(0) if self.group else max(self.last[0], 0)
-
-    @property
-    def step(self) -> int:
-        """The same as a step of the piece."""
-        return int(self.given.lines[self.bar]) + self.place
-
-    @property
-    def length(self) -> int:
-        """Steps of the bar that is being written."""
-        return int(self.given.lines[self.bar + 1] - self.given.lines[self.bar])
-
-    def value(self, field: int) -> int:
-        """The value of a field of the present group."""
-        return int(self.table.value_of[self.group[field]])
-
-    def part(self) -> int:
-        """The part of the present group."""
-        return part_of(self.table, self.group)
+        room = self.given.room(state.part, None if one_line else state.value(2), state.step)
+        if habit is None or not np.isfinite(habit.longest):
+            return room
+        return min(max(round(habit.longest / STEP_SECONDS), 1), room)
 
     def _open(self, place: int) -> bool:
         """Whether new notes may begin at a place of this bar."""
-        first, following = self.given.lines[self.bar : self.bar + 2].tolist()
+        begin, steps, *_ = self.state.bars[-1]
         assert self.new.end is not None
-        return self.new.begin <= first + place < min(following, self.new.end)
+        return self.new.begin <= begin + place < min(begin + steps, self.new.end)
 
     def parts_at(self, place: int) -> list[int]:
         """The parts of which a new group may stand at ``place``, after the last one."""
         if not self._open(place):
             return []
-        given = self.left[0][0] if self.left and self.left[0][0][0] == place else None
-        least = self.last[1] if self.last[0] == place else -2
+        last_place, last_part, _ = self.state.last
+        least = last_part if last_place == place else -2
+        most = self.left[0].part if self.left and self.left[0].place == place else DRUM_PART
         return [
             part
             for part in self.new.parts or ()
-            if least <= part <= (part if given is None else given[1])
+            if least <= part <= most
             and (part != CHORD or least < CHORD)
             and self._tones(place, part).any()
         ]
 
     def _tones(self, place: int, part: int) -> np.ndarray:
         """(128,) bool: the tones that a new group of ``part`` may have at ``place``."""
-        tones, step = self.new.tones(part).copy(), int(self.given.lines[self.bar]) + place
+        tones, step = self.new.tones(part).copy(), self.state.bars[-1].begin + place
         if not self._open(place) or self.full(part, step):
             tones[:] = False
-        if self.last[:2] == (place, part):
-            tones[: max(self.last[2] + 1, 0)] = False
-        if self.left and self.left[0][0][:2] == (place, part):
-            tones[max(self.left[0][0][2], 0) :] = False
-        for of, tone in self.given.sounding:
-            if of == part and self.given.sounds(part, tone, step):
-                tones[tone] = False
-        tones[self._held(part, step)] = False
+        *last, tone = self.state.last
+        if last == [place, part]:
+            tones[: tone + 1] = False
+        if self.left and self.left[0].key[:2] == (place, part):
+            tones[self.left[0].tone :] = False
+        tones[[*self.given.sounding(part, step), *self._held(part, step)]] = False
         return tones
 
     def _held(self, part: int, step: int) -> list[int]:
@@ -255,79 +197,70 @@ class BarRow(GivenRow):
 
     def full(self, part: int, step: int) -> bool:
         """Whether no further note of ``part`` may begin at ``step``, by the habit of the part: the
-        most notes that sound at once, and the most new notes in :data:`WINDOW_SECONDS`."""
+        most notes that sound at once, and the most new notes in :data:`WINDOW` steps."""
         if part not in self.new.habits:
             return False
         habit, begun = self.new.habits[part], self.begun[part]
-        window = round(WINDOW_SECONDS * PER_SECOND)
-        recent = len(begun) - bisect_right(begun, step - window)
-        if recent >= habit.densest or part == DRUM_PART:
-            return recent >= habit.densest
-        given = sum(self.given.sounds(of, t, step) for of, t in self.given.sounding if of == part)
-        return len(self._held(part, step)) + given >= habit.voices
+        if len(begun) - bisect_right(begun, step - WINDOW) >= habit.densest:
+            return True
+        sounding = len(self._held(part, step)) + len(self.given.sounding(part, step))
+        return part != DRUM_PART and sounding >= habit.voices
 
     # --------------------------------------------------------------------------- what has come
 
     def advance(self, token: int) -> None:
         if self.queue:
             self.queue.pop(0)
-        elif not self.group and not self.left and token == self.leaves():
+        elif not self.state.group and not self.left and token == self.leaves():
             self._next_bar()
             return
         if self._ahead:
             self._ahead -= 1
-            return
-        self._write(token)
-        if not self.queue and len(self.group) == 3 and self.left:
-            ids = self.left[0][1]
-            if ids[:3] == self.group:
-                self.queue = ids[3:]
-        if len(self.group) == FIELDS_PER_NOTE:
-            self._complete()
-
-    def _write(self, token: int) -> None:
-        self.changes = self.state.advance(token)
-        self.piece.append(token)
-        self.group.append(token)
+        else:
+            self._write(token)
 
     def _next_bar(self) -> None:
         """The first id of the next bar was drawn (of its groups ahead, or of its line): begin the
         bar, and put the other ids into the queue."""
-        self.bar += 1
-        if self.given.lines[self.bar] >= self.new.end:
+        bar = self.bar + 1
+        if self.given.lines[bar] >= self.new.end:
             self.done = True
             return
-        ahead, line = self.given.ahead.get(self.bar, []), self.given.openings[self.bar].tolist()
+        ahead, line = self.given.ahead.get(bar, []), self.given.openings[bar].tolist()
         self.queue = [*ahead, *line][1:]
         self._ahead = max(len(ahead) - 1, 0)
-        self.left = list(self.given.groups[self.bar])
-        self.last = (-1, -2, -1)
+        self.left = list(self.given.groups[bar])
         if not ahead:
             self._write(line[0])
 
-    def _complete(self) -> None:
-        group, self.group = self.group, []
-        if self.table.token(group[0])[0] == "place":
-            self.last = _, part, tone = key_of(self.table, group)
-            self.written.setdefault(self.bar, []).append((self.last, group))
-            given = bool(self.left) and self.left[0][1] == group
-            if given:
-                self.left.pop(0)
-            if part == CHORD:
-                self.chord = self._chord(self.last, group)
-            elif self.table.token(group[4])[0] != "tie":
-                self.is_new.append(not given)
-                if not given:
-                    self.begun[part].append(self.step)
-            if part not in (CHORD, DRUM_PART) and not given:
-                self.ends[part, tone] = self.step + int(self.table.value_of[group[3]])
+    def _write(self, token: int) -> None:
+        lines, group = self.state.lines, [*self.state.group, token]
+        self.changes = self.state.advance(token)
+        self.piece.append(token)
+        if self.state.group:
+            if not self.queue and len(group) == 3 and self.left and self.left[0].ids[:3] == group:
+                self.queue = self.left[0].ids[3:]
+            return
+        if self.state.lines == lines:
+            self._record(self.state.bars[-1].groups[-1])
         self._settle()
+
+    def _record(self, group: Group) -> None:
+        """A whole group was written that is no bar line."""
+        given = bool(self.left) and self.left[0].ids == group.ids
+        if given:
+            self.left.pop(0)
+        if group.velocity_bin:
+            self.is_new.append(not given)
+            if not given:
+                self.begun[group.part].append(self.state.step)
+        if group.part not in (CHORD, DRUM_PART) and not given:
+            self.ends[group.part, group.tone] = self.state.step + group.length
 
     def _settle(self) -> None:
         """After a complete group: set ``done`` if there is nothing more to compose."""
-        line, following = self.given.lines[self.bar : self.bar + 2].tolist()
+        begin, steps, *_ = self.state.bars[-1]
         assert self.new.end is not None
-        self.left = [one for one in self.left if line + one[0][0] < self.new.end]
-        if following >= self.new.end and not self.left:
-            first = max(self.last[0], 0)
-            self.done = not any(self._open(place) for place in range(first, following - line))
+        self.left = [one for one in self.left if begin + one.place < self.new.end]
+        if begin + steps >= self.new.end and not self.left:
+            self.done = not any(map(self._open, range(self.state.place, steps)))

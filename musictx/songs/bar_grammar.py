@@ -15,12 +15,19 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from musictx.songs.bar_codec import DRUM_STEPS, FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS
+from musictx.chords import NONE, Chord
+from musictx.songs.bar_codec import (
+    DRUM_STEPS,
+    FIELDS_PER_NOTE,
+    REPEAT_FIELD,
+    REPEATS,
+    part_of,
+)
 from musictx.songs.bars import ON_GRID, PER_SECOND, STEP_SECONDS
 from musictx.songs.repeats import FARTHEST_BARS
 from musictx.tokens.controls import KNOWN
@@ -36,142 +43,222 @@ SHAPES = {
     "harmony": ("harmony", "root", "quality", "none"),
     "numerator": ("numerator", "denominator", "section", "place"),
 }
-#: The numbers of last bars whose onsets are kept, and of last notes that are kept.
-ONSET_BARS, REMEMBERED = 5, 1024
+#: The place, part and tone of a group, by which the groups of a bar are sorted.
+Key = tuple[int, int, int]
+#: Before the first group of a bar.
+NOTHING: Key = (0, -2, -1)
+#: The fields of a group that repeat with its bar: place, part and tone; those of its rhythm.
+REPEATED, RHYTHM = 3, 2
+
+
+class Group(NamedTuple):
+    """A note, a stroke or a chord (:data:`musictx.tokens.stream.NOTE`) with its place in its bar,
+    and the ids that say it."""
+
+    place: int
+    part: int
+    tone: int
+    length: int
+    velocity_bin: int
+    ids: list[int]
+
+    @classmethod
+    def of(cls, table: Vocabulary, ids: list[int]) -> Group:
+        """The group that five ``ids`` say."""
+        tokens = table.tokens
+        (_, place), (_, tone), (_, length), (last, velocity) = (
+            tokens[ids[n]] for n in (0, 2, 3, 4)
+        )
+        velocity_bin = velocity if last == "velocity" else 0
+        return cls(place, part_of(table, ids), tone, length, velocity_bin, ids)
+
+    @property
+    def key(self) -> Key:
+        return self[:3]
+
+
+class Bar(NamedTuple):
+    """A bar that begins at the step ``begin`` and repeats the one ``back`` bars before, 0 for none;
+    ``groups`` are those written in it so far."""
+
+    begin: int
+    steps: int
+    back: int
+    groups: list[Group]
 
 
 class BarState(GrammarState):
-    """State of a piece in the vocabulary of ``BarTokenizer``; see :class:`GrammarState`."""
+    """State of a piece in the vocabulary of ``BarTokenizer``; see :class:`GrammarState`.
+
+    table  the vocabulary;  ids  kind -> its ids
+    group  the ids of the present, incomplete group
+    bars   the last bars, one more than may be repeated; the present one, whose line is complete, is
+           the last. Before the first bar line it has no steps
+    lines  the number of complete bar lines
+    chord  in force
+    """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__(vocabulary)
+        self.table, self.ids = vocabulary, self._ids
+        self.group: list[int] = []
+        self.bars = deque([Bar(0, 0, 0, [])], maxlen=FARTHEST_BARS + 1)
+        self.lines, self.chord = 0, NONE
+        self._over = False
         self._grid = np.tile(ON_GRID, self._size("place") // STEPS)
         self._longest = self._size("length")
         self._loudness = Velocities(self._size("velocity")).of_bin
-        self._group: list[tuple[str, int]] = []
-        self._bar_begins = self._bar_steps = self._lines = 0
-        self._started = self._over = False
-        #: Place, part and tone of the last group of this bar; (0, -2, -1) before the first.
-        self.last = (0, -2, -1)
         #: (program, pitch, where such a note can be continued) -> how many of them.
         self._tied: Counter[tuple[int, int, int]] = Counter()
-        self._struck: deque[tuple[float, int, int, int, int]] = deque(maxlen=REMEMBERED)
-        self._onsets: deque[tuple[int, set[tuple[int, int]]]] = deque(maxlen=ONSET_BARS)
+        self._ends: dict[int, list[int]] = {}  # program -> where its notes end, of those that sound
         self._tones: Mapping[int, np.ndarray] | None = None
         self._voices: Mapping[int, int] = {}
-        self._ends: dict[int, list[int]] = {}  # program -> where its notes end, of those that sound
         self._begun: dict[int, deque[int]] = {}  # part -> where the last of its new notes began
         self._window = 0
         self._known = vocabulary.id(KNOWN) if KNOWN in vocabulary.kinds else -1
         self._ahead, self._passed = False, 0  # of a prefix: ids passed over of the present group
 
-    def hold(
-        self,
-        tones: Mapping[int, np.ndarray],
-        voices: Mapping[int, int],
-        struck: Mapping[int, int] | None = None,
-        window: int = 0,
-    ) -> None:
-        """Restrict the notes that follow.
+    def hold(self, new: Any, window: int) -> None:
+        """Restrict the notes that follow to what ``new`` ones may be. The same tone does not come
+        twice at a place, and a place is allowed only if at least one note is allowed there.
 
-        tones   part (:data:`DRUM_PART` for drums) -> (128,) bool, its allowed tones; other parts
-                are forbidden, and so is the same tone twice at a place
-        voices  part -> the most notes of it that may sound at once
-        struck  part -> the most notes of it that may begin within ``window`` steps
-
-        A place is allowed only if at least one note is allowed there.
+        new     a :class:`musictx.sampling.infill.NewNotes`, which needs torch
+        window  the steps in which the notes of a part are counted that begin
         """
+        tones = {part: new.tones(part) for part in new.parts or ()}
         self._tones = {part: some for part, some in tones.items() if some.any()}
-        self._voices, self._window, self._mask = voices, window, None
-        self._begun = {part: deque(maxlen=most) for part, most in (struck or {}).items()}
+        self._voices = {part: habit.voices for part, habit in new.habits.items()}
+        most = {part: one.densest for part, one in new.habits.items() if np.isfinite(one.densest)}
+        self._begun = {part: deque(maxlen=int(count)) for part, count in most.items()}
+        self._window, self._mask = window, None
+
+    # ------------------------------------------------------------------------- what is written
 
     @property
-    def written(self) -> int:
-        """The number of ids of the present, incomplete group."""
-        return len(self._group)
+    def last(self) -> Key:
+        """The key of the last group of this bar; :data:`NOTHING` before the first."""
+        groups = self.bars[-1].groups
+        return groups[-1].key if groups else NOTHING
 
     @property
-    def empty(self) -> bool:
-        """Whether the present bar has no groups yet."""
-        return self.last == (0, -2, -1)
-
-    @property
-    def lines(self) -> int:
-        """The number of complete bar lines."""
-        return self._lines
+    def in_line(self) -> bool:
+        """Whether the present group is a bar line."""
+        return self.group[:1] == [self.ids["bar"].start]
 
     @property
     def at_repeat(self) -> bool:
         """Whether the next id is the field of a bar line that says which earlier bar it repeats."""
-        return len(self._group) == REPEAT_FIELD and self._group[0][0] == "bar"
+        return len(self.group) == REPEAT_FIELD and self.in_line
 
-    def _part(self) -> int:
-        """The part, in the order of parts, of the group that is being written."""
-        kind, part = self._group[1]
-        return {"harmony": CHORD, "drums": DRUM_PART}.get(kind, part)
-
-    def until(self, places: np.ndarray | None = None) -> np.ndarray:
-        """Seconds from the last group to ``places`` of this bar; to its end by default."""
-        to = np.array(self._bar_steps) if places is None else places
-        seconds: np.ndarray = (to - self.last[0]) * STEP_SECONDS
-        return seconds
-
-    def recent(
-        self, seconds: float, parts: Collection[int] | None = None
-    ) -> list[tuple[float, int, int, int]]:
-        """The notes of ``parts`` that began in the last ``seconds`` before the place of the present
-        group, at most :data:`REMEMBERED`: start in seconds, pitch (-1 for drums), length in steps
-        (0 for drums) and bin of loudness."""
-        return [note[:4] for note in self._since(seconds) if parts is None or note[4] in parts]
-
-    def counts(self, seconds: float) -> Counter[int]:
-        """Part -> the number of its notes that began in the last ``seconds`` before the place of
-        the present group, among the last :data:`REMEMBERED`."""
-        return Counter(note[4] for note in self._since(seconds))
-
-    def _since(self, seconds: float) -> Iterator[tuple[float, int, int, int, int]]:
-        here = self._group[0][1] if self._group else self.last[0]
-        since = (self._bar_begins + here) * STEP_SECONDS - seconds - 1e-6
-        return takewhile(lambda note: note[0] > since, reversed(self._struck))
+    def value(self, field: int) -> int:
+        """The value of a field of the present group."""
+        return self.table.tokens[self.group[field]][1]
 
     @property
-    def at(self) -> tuple[int, int]:
-        """Place and part, in the order of parts, of the last group of this bar, or of the one that
-        is being written; (0, -2) before the first."""
-        return (self._group[0][1], -2) if self._group else self.last[:2]
+    def part(self) -> int:
+        """The part of the present group."""
+        return part_of(self.table, self.group)
 
-    def onsets(self) -> Sequence[tuple[int, set[tuple[int, int]]]]:
-        """Of the last :data:`ONSET_BARS` bars, the present one last, steps and where its notes
-        begin: (part, place). Not to be changed."""
-        return self._onsets
+    @property
+    def place(self) -> int:
+        """The place in the bar of the present group, or else of the last one."""
+        return self.value(0) if self.group else self.last[0]
+
+    @property
+    def step(self) -> int:
+        """The same as a step of the piece."""
+        return self.bars[-1].begin + self.place
+
+    @property
+    def seconds(self) -> float:
+        return (self.bars[-1].begin + self.last[0]) * STEP_SECONDS
+
+    def end_of_bars(self, bars: int) -> float | None:
+        begin, steps, *_ = self.bars[-1]
+        return (begin + (bars + 1 - self.lines) * steps) * STEP_SECONDS if self.lines else None
+
+    def recent(self, seconds: float, parts: Collection[int] | None = None) -> list[Group]:
+        """The notes of ``parts`` in the last bars that began in the last ``seconds`` before
+        :attr:`step`, the last one first."""
+        since, notes = self.step - (seconds + 1e-6) * PER_SECOND, list[Group]()
+        for bar in reversed(self.bars):
+            for one in reversed(bar.groups):
+                if bar.begin + one.place <= since:
+                    return notes
+                if one.velocity_bin and (parts is None or one.part in parts):
+                    notes.append(one)
+        return notes
+
+    def counts(self, seconds: float) -> Counter[int]:
+        """Part -> the number of its :meth:`recent` notes."""
+        return Counter(note.part for note in self.recent(seconds))
+
+    def earlier(self, back: int) -> Sequence[Group]:
+        """The groups of the bar ``back`` bars before this one; none if it is out of sight."""
+        return self.bars[-1 - back].groups if 0 < back < len(self.bars) else []
+
+    def continued(self, like: Sequence[Group], fields: int, leave: int) -> int | None:
+        """The id that comes next if this bar goes on with those of the groups ``like`` that lie
+        behind the last one; ``leave`` is the id that leaves the bar. None: there are no groups, the
+        next field is not among the first ``fields`` of a group, or the present group differs."""
+        count = len(self.group)
+        if count >= fields or not like:
+            return None
+        after = [one for one in like if one.key > self.last]
+        ids = min(after, key=lambda one: one.key).ids if after else [leave]
+        return ids[count] if count < len(ids) and ids[:count] == self.group else None
 
     def _size(self, kind: str) -> int:
         ids = self._ids[kind]
         return ids.stop - ids.start
 
-    @property
-    def seconds(self) -> float:
-        return (self._bar_begins + self.last[0]) * STEP_SECONDS
-
-    def end_of_bars(self, bars: int) -> float | None:
-        to_come = (bars + 1 - self._lines) * self._bar_steps
-        return (self._bar_begins + to_come) * STEP_SECONDS if self._lines else None
-
     def _take(self, kind: str, value: int) -> list[Change]:
         if kind == "eos":
             self._over = True
             return []
-        self._group = [*self._group, (kind, value)]
-        if len(self._group) < FIELDS_PER_NOTE:
+        self.group.append(self.table.id(kind, value))
+        if len(self.group) < FIELDS_PER_NOTE:
             return []
-        changes = self._complete(self._group)
-        self._group = []
-        return changes
+        ids, self.group = self.group, []
+        if ids[0] == self.ids["bar"].start:
+            self._begin_bar(*(self.table.tokens[one][1] for one in ids[1:]))
+            return []
+        return self._write(Group.of(self.table, ids))
+
+    def _begin_bar(self, numerator: int, exponent: int, section: int, cut: int) -> None:
+        begin, before, *_ = self.bars[-1]
+        full = numerator * 4 * STEPS // 2**exponent
+        back = max(section + 1 - REPEATS, 0)
+        self.bars.append(Bar(begin + before, min(cut, full) if cut else full, back, []))
+        self.lines += 1
+
+    def _write(self, group: Group) -> list[Change]:
+        place, part, tone, length, velocity_bin, _ = group
+        begin, _, _, groups = self.bars[-1]
+        groups.append(group)
+        at, end = begin + place, begin + place + (length or DRUM_STEPS)
+        stop = end / PER_SECOND
+        if part == CHORD:
+            self.chord = Chord(tone, length)
+        elif part != DRUM_PART:
+            self._ends[part] = [*(one for one in self._ends.get(part, ()) if one > at), end]
+            if not velocity_bin:
+                self._tied[part, tone, at] -= 1
+            if length == self._longest:  # a tie may prolong it
+                self._tied[part, tone, end] += 1
+                stop = np.inf
+        if not velocity_bin:
+            return []
+        self.notes += 1
+        if part in self._begun:
+            self._begun[part].append(at)
+        loudness = int(self._loudness[velocity_bin])
+        return [Change(at / PER_SECOND, True, tone, loudness, part, stop)]
 
     def _passes(self, token_id: int) -> bool:
         """As in the base class; groups of controls are skipped, and groups ahead up to the next bar
         line."""
-        if self._group:
+        if self.group:
             return False
         if not self._passed:
             bar = self._ids["bar"].start
@@ -182,101 +269,72 @@ class BarState(GrammarState):
         return True
 
     def _cut(self) -> None:
-        self._lines = FARTHEST_BARS
+        self.lines = FARTHEST_BARS
 
-    def _complete(self, group: list[tuple[str, int]]) -> list[Change]:
-        (_, place), (kind, part), (_, tone), (_, length), (last, _) = group
-        if kind == "numerator":
-            self._bar_begins += self._bar_steps
-            full = part * 4 * STEPS // 2**tone
-            cut = group[4][1]
-            self._bar_steps = min(cut, full) if cut else full
-            self._lines += 1
-            self._started, self.last = True, (0, -2, -1)
-            self._onsets.append((self._bar_steps, set()))
-            return []
-        self.last = (place, self._part(), tone)
-        if kind == "program":
-            at = self._bar_begins + place
-            sounding = [end for end in self._ends.get(part, ()) if end > at]
-            self._ends[part] = [*sounding, at + length]
-            if last == "tie":
-                self._tied[part, tone, at] -= 1
-            if length == self._longest:
-                self._tied[part, tone, at + length] += 1
-        if kind == "harmony" or last == "tie":
-            return []
-        self.notes += 1
-        number, at = self._part(), self._bar_begins + place
-        self._onsets[-1][1].add((number, place))
-        if number in self._begun:
-            self._begun[number].append(at)
-        pitch, velocity = (tone if kind == "program" else -1), group[4][1]
-        self._struck.append((self.seconds, pitch, length, velocity, number))
-        end = at + (length if kind == "program" else DRUM_STEPS)
-        stop = np.inf if kind == "program" and length == self._longest else end / PER_SECOND
-        loudness = int(self._loudness[velocity])
-        return [Change(at / PER_SECOND, True, tone, loudness, number, stop)]
+    # ------------------------------------------------------------------------ what may come next
 
     def _allowed(self) -> np.ndarray:
-        mask = np.zeros(self._vocabulary.size, dtype=bool)
-        ids = self._ids
+        mask = np.zeros(self.table.size, dtype=bool)
+        ids, count = self._ids, len(self.group)
         if self._over:
             mask[ids["eos"]] = True
-            return mask
-        if not self._group:
+        elif not count:
             mask[ids["bar"]] = True
             mask[ids["eos"]] = self.notes > 0
-            if self._started:
-                places = mask[ids["place"]]
-                places[: self._bar_steps] = self._grid[: self._bar_steps]
-                for (_, _, due), count in self._tied.items():  # also off the grid
-                    if count and 0 <= due - self._bar_begins < self._bar_steps:
-                        places[due - self._bar_begins] = True
-                places[: self.last[0]] = False
-                if self._tones is not None:
-                    self._keep_open(places, self._tones)
-            return mask
-        first, value = self._group[0]
-        if len(self._group) == 1:
-            if first == "bar":
-                mask[ids["numerator"]] = True
-                return mask
-            part = self.last[1] if value == self.last[0] else -2
-            mask[ids["harmony"]] = part < CHORD
-            programs = mask[ids["program"]]
-            programs[max(part, 0) :] = True
-            programs[:] &= part < DRUM_PART
-            mask[ids["drums"]] = True
-            if self._tones is not None:
-                programs &= [self._left(one, value) is not None for one in range(len(programs))]
-                mask[ids["drums"]] = self._left(DRUM_PART, value) is not None
-            return mask
-        kind = SHAPES[self._group[1][0]][len(self._group) - 1]
-        field = mask[ids[kind]]
+            self._allow_places(mask[ids["place"]])
+        elif count > 1:
+            self._allow_field(mask, SHAPES[self.table.tokens[self.group[1]][0]][count - 1])
+        elif self.group[0] == ids["bar"].start:
+            mask[ids["numerator"]] = True
+        else:
+            self._allow_parts(mask)
+        return mask
+
+    def _allow_places(self, places: np.ndarray) -> None:
+        begin, steps, *_ = self.bars[-1]
+        places[:steps] = self._grid[:steps]
+        for (_, _, due), count in self._tied.items():  # also off the grid
+            if count and 0 <= due - begin < steps:
+                places[due - begin] = True
+        places[: self.last[0]] = False
+        if self._tones is not None:
+            self._keep_open(places, self._tones)
+
+    def _allow_parts(self, mask: np.ndarray) -> None:
+        ids, place = self._ids, self.value(0)
+        part = self.last[1] if place == self.last[0] else NOTHING[1]
+        mask[ids["harmony"]] = part < CHORD
+        programs = mask[ids["program"]]
+        programs[max(part, 0) :] = part < DRUM_PART
+        mask[ids["drums"]] = True
+        if self._tones is not None:
+            programs &= [self._left(one, place) is not None for one in range(len(programs))]
+            mask[ids["drums"]] = self._left(DRUM_PART, place) is not None
+
+    def _allow_field(self, mask: np.ndarray, kind: str) -> None:
+        """The third to fifth id of a group, of this ``kind``."""
+        ids, place = self._ids, self.value(0)
+        field, values = mask[ids[kind]], self.table.value_of[ids[kind]]
         field[:] = True
-        if kind in ("pitch", "drum") and (value, self._part()) == self.last[:2]:
-            low = int(self._vocabulary.value_of[ids[kind].start])
-            field[: max(self.last[2] - low, 0)] = False
-        if kind in ("pitch", "drum") and self._tones is not None:
-            left = self._left(self._part(), value)
-            field &= False if left is None else left[self._vocabulary.value_of[ids[kind]]]
+        if kind in ("pitch", "drum"):
+            if (place, self.part) == self.last[:2]:
+                field &= values >= self.last[2]
+            if self._tones is not None:
+                left = self._left(self.part, place)
+                field &= False if left is None else left[values]
         elif kind == "denominator":
-            numerator = self._group[1][1]
-            field[:] = numerator * 4 * STEPS // 2 ** np.arange(len(field)) <= self._size("place")
+            field[:] = self.value(1) * 4 * STEPS // 2**values <= self._size("place")
         elif kind == "section":
             field[1:] = False
-            field[REPEATS : REPEATS + self._lines] = True
+            field[REPEATS : REPEATS + self.lines] = True
         elif kind == "place":  # where a bar ends early
-            full = self._group[1][1] * 4 * STEPS // 2 ** self._group[2][1]
-            field[: self._size("place")] = self._grid
-            field[full:] = False
+            field[:] = self._grid
+            field[self.value(1) * 4 * STEPS // 2 ** self.value(2) :] = False
         elif kind == "quality":
-            field[:] = (np.arange(len(field)) == 0) == (self._group[2][1] == 12)
-        elif kind == "velocity" and self._group[1][0] == "program":
-            key = (self._group[1][1], self._group[2][1], self._bar_begins + value)
-            mask[ids["tie"]] = self._tied[key] > 0
-        return mask
+            field[:] = (values == NONE.quality) == (self.value(2) == NONE.root)
+        elif kind == "velocity" and self.part != DRUM_PART:
+            tied = self._tied[self.part, self.value(2), self.bars[-1].begin + place]
+            mask[ids["tie"]] = tied > 0
 
     def _keep_open(self, places: np.ndarray, tones: Mapping[int, np.ndarray]) -> None:
         """Set ``places`` to False where no note can begin; except the first place of an empty bar,
@@ -284,20 +342,21 @@ class BarState(GrammarState):
         now, part, _ = self.last
         opens = min((self._opens(one) for one in tones), default=len(places))
         first, places[: max(opens, 0)] = bool(places[0]), False
-        if self.empty:
+        if not self.bars[-1].groups:
             places[0] = first
         elif not any(one >= part and self._left(one, now) is not None for one in tones):
             places[now] = False
 
     def _opens(self, part: int) -> int:
-        """The first place of the bar at which another note of ``part`` may begin by ``voices`` and
-        ``struck`` of :meth:`hold`; below 0 if any place may have one."""
+        """The first place of the bar at which another note of ``part`` may begin by the habit of
+        the part (:meth:`hold`): the most notes at once, and the most in a few seconds. Below 0 if
+        any place may have one."""
         ends = sorted(self._ends.get(part, ()), reverse=True)
         most = self._voices.get(part, len(ends) + 1)
-        opens = ends[most - 1] - self._bar_begins if len(ends) >= most else -1
+        opens = ends[most - 1] - self.bars[-1].begin if len(ends) >= most else -1
         begun = self._begun.get(part)
         if begun is not None and len(begun) == begun.maxlen:
-            opens = max(opens, begun[0] + self._window - self._bar_begins)
+            opens = max(opens, begun[0] + self._window - self.bars[-1].begin)
         return opens
 
     def _left(self, part: int, place: int) -> np.ndarray | None:
@@ -311,9 +370,9 @@ class BarState(GrammarState):
 
     def copy(self) -> BarState:
         other = super().copy()
-        other._tied, other._struck = self._tied.copy(), self._struck.copy()
-        bars = ((steps, set(onsets)) for steps, onsets in self._onsets)
-        other._onsets = deque(bars, maxlen=ONSET_BARS)
-        other._ends = dict(self._ends)
+        *before, bar = self.bars
+        bar = bar._replace(groups=list(bar.groups))
+        other.group, other.bars = list(self.group), deque([*before, bar], self.bars.maxlen)
+        other._tied, other._ends = self._tied.copy(), dict(self._ends)
         other._begun = {part: begun.copy() for part, begun in self._begun.items()}
         return other

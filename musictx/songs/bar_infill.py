@@ -7,7 +7,7 @@ this bar and the next ones (:mod:`musictx.songs.bar_layout`), as in training
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -21,13 +21,16 @@ from musictx.sampling.infill import Infill, NewNotes
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE
 from musictx.songs import bar_layout, infill_biases
-from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
-from musictx.songs.bar_constraint import FREE, BarRow, GivenBars, Keyed, key_of
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, write
+from musictx.songs.bar_constraint import FREE, BarRow, GivenBars
+from musictx.songs.bar_grammar import Group, Key
 from musictx.songs.bar_layout import LOOKAHEAD_BARS, TAIL_BARS, Lookahead
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import STEP_SECONDS
+from musictx.songs.biases import Nats
 from musictx.songs.drummers import IN_KIT, Drummer, section_begins, section_marks
 from musictx.songs.infill_biases import BASS, HarmonicFit
+from musictx.songs.repeats import repeated
 from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
 from musictx.tokens.tokenizer import Penalty
 from musictx.tokens.vocab import BOS, CUT
@@ -47,9 +50,10 @@ class BarInfill(Infill):
     sections  the numbers of the bars that begin a section after another one
     given     the notes that are kept;  ahead  the notes that the model reads ahead of their bars
     bar       the number of the bar that is written next;  piece  the ids so far
+    ends      (part, pitch) of new notes -> the step at which the last of them ends
     """
 
-    anew, time, step_seconds = True, "bar", STEP_SECONDS
+    step_seconds = STEP_SECONDS
     tokenizer: BarTokenizer
     row: BarRow
     parts: list[int]
@@ -95,6 +99,7 @@ class BarInfill(Infill):
         held_ids = write(held.in_bars(self.bar, self.bar + 1), self.table)[FIELDS_PER_NOTE:]
         self.piece = np.append(piece, held_ids).astype(np.int64)
         self.is_new = [False] * len(tokenizer.decode(self.piece).notes)
+        self.ends: Mapping[tuple[int, int], int] = {}
 
     def _with_varied(self, varied: Score, begin: float, end: float) -> np.ndarray:
         """The given notes outside of the bars that are composed, and the notes of ``varied`` inside
@@ -122,10 +127,10 @@ class BarInfill(Infill):
     def _bar_of(self, step: int) -> int:
         return int(np.searchsorted(self.lines, step, side="right")) - 1
 
-    def _keyed(self, ids: np.ndarray) -> list[list[Keyed]]:
-        """The groups in each bar, with their keys."""
+    def _groups(self, ids: np.ndarray) -> list[list[Group]]:
+        """The groups in each bar."""
         bars = bar_layout.by_bar(ids, self.table.id("bar"))
-        return [[(key_of(self.table, one), one) for one in bar[1:].tolist()] for bar in bars]
+        return [[Group.of(self.table, one) for one in bar[1:].tolist()] for bar in bars]
 
     @property
     def here(self) -> int:  # type: ignore[override]
@@ -156,22 +161,20 @@ class BarInfill(Infill):
 
     # ---------------------------------------------------------------------------------- composing
 
-    def _groups_ahead(self) -> list[list[int]]:
-        """The ids of the groups ahead of this bar, and of each one after it."""
-        groups = bar_layout.groups_ahead(self.bars, self._ahead(), self.table)
-        return [one.reshape(-1).tolist() for one in groups]
+    def _groups_ahead(self) -> list[np.ndarray]:
+        """The groups ahead of this bar, (n, 5), and of each one after it."""
+        return bar_layout.groups_ahead(self.bars, self._ahead(), self.table)
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
-        front = bar_layout.control_prefix(self.table, levels).tolist()
+        controls = bar_layout.control_prefix(self.table, levels)
         bars = bar_layout.by_bar(self.piece, self.table.id("bar"))
-        room = int(PAST_SHARE * self.context) - 1 - len(front)
-        past = bars[: self.bar]
-        while past and sum(bar.size for bar in past) > room:
-            past = past[1:]
-        rest = [one for bar in bars[self.bar :] for one in bar.reshape(-1).tolist()]
-        before = [one for bar in past for one in bar.reshape(-1).tolist()]
-        opening = BOS if len(past) == self.bar else CUT
-        return np.array([opening, *front, *before, *self._groups_ahead()[0], *rest], np.int64)
+        room = int(PAST_SHARE * self.context) - 1 - len(controls)
+        first = 0
+        while sum(bar.size for bar in bars[first : self.bar]) > room:
+            first += 1
+        groups = [*bars[first : self.bar], self._groups_ahead()[0], *bars[self.bar :]]
+        opening = [CUT if first else BOS]
+        return np.concatenate([opening, controls, *(one.reshape(-1) for one in groups)])
 
     def _ahead(self) -> Lookahead:
         count = len(self.bars)
@@ -192,9 +195,10 @@ class BarInfill(Infill):
         openings = self._bar_lines()
         if not self.varies:
             openings[:, REPEAT_FIELD] = FREE
-        groups = self._keyed(write(NoteStream(self.bars, self.given), self.table))
-        later = dict(enumerate(self._groups_ahead()[1:], self.bar + 1))
-        given = GivenBars(self.table, self.lines, openings, groups, later)
+        groups = self._groups(write(NoteStream(self.bars, self.given), self.table))
+        later = (one.reshape(-1).tolist() for one in self._groups_ahead()[1:])
+        ahead = dict(enumerate(later, self.bar + 1))
+        given = GivenBars(self.lines, openings, self.given, groups, ahead)
         new = NewNotes(
             self.table,
             self.begin,
@@ -204,13 +208,8 @@ class BarInfill(Infill):
             pitch_set(self.sampling, self.around),
             IN_KIT if self.drummers else None,
         )
-        composed = self.tokenizer.decode(self.piece).notes[np.array(self.is_new, bool)]
-        ends = {
-            (int(one["program"]), int(one["pitch"])): round(float(one["end"]) / STEP_SECONDS)
-            for one in composed[~composed["drum"]]
-        }
-        state, written = self.tokenizer.grammar(self.piece), self._keyed(self.piece)
-        return [BarRow(new, state.copy(), given, self.bar, written, ends) for _ in range(count)]
+        state = self.tokenizer.grammar(self.piece)
+        return [BarRow(new, state.copy(), given, self.ends) for _ in range(count)]
 
     def biases(
         self,
@@ -218,21 +217,21 @@ class BarInfill(Infill):
         rows: Sequence[BarRow],  # type: ignore[override]
     ) -> list[Penalty]:
         """Among others: in a bar that repeats an earlier one the notes of that bar are favoured;
-        with ``sampling.habits`` notes outside of the harmony of the given notes are penalised; so
-        is half of the notes of another version that it is to be unlike, so that the rest stays."""
-        given, bars = rows[0].given, dict[int, int]()
+        with ``sampling.habits`` in others the rhythm of the bar before is, and notes outside of the
+        harmony of the given notes are penalised; so is half of the notes of another version that
+        it is to be unlike, so that the rest stays."""
+        back = np.zeros(len(self.bars), np.int64)
         if self.varies:
-            back = self._bar_lines()[:, REPEAT_FIELD] - self.table.id("section") - REPEATS + 1
-            bars = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
+            back = repeated(NoteStream(self.bars, self.ahead))
         elif self.sampling.habits:
-            bars = infill_biases.repeated_bars(NoteStream(self.bars, self.given))
-        every: list[infill_biases.Bias] = [infill_biases.bass_on_root]
+            back = infill_biases.repeated_bars(NoteStream(self.bars, self.given))
+        every: list[Callable[[BarRow], Nats]] = [infill_biases.bass_on_root]
         if (part := self._lowest_part()) is not None:
             every.append(partial(infill_biases.lowest_on_root, part=part, bass=self.bass))
         if self.sampling.habits:
-            fit = HarmonicFit(given.sounding, given.chords)
-            every.append(partial(infill_biases.in_harmony, fit=fit))
-        every.append(partial(infill_biases.as_in_repeated_bar, bars=bars))
+            every.append(partial(infill_biases.in_harmony, fit=HarmonicFit(self.given)))
+        steady = self.sampling.habits and not self.varies
+        every.append(partial(infill_biases.as_in_repeated_bar, back=back, steady=steady))
         pulls = []
         for row, region in zip(rows, regions):
             of_row = list(every)
@@ -244,15 +243,12 @@ class BarInfill(Infill):
                 of_row.insert(0, drums)
             if region.unlike is not None:
                 other, cost = region.unlike
-                here = enumerate(given.groups)
-                keys = {(bar, key) for bar, groups in here for key, _ in groups}
-                theirs = enumerate(self._keyed(other.piece))
-                notes = {(bar, key) for bar, groups in theirs for key, _ in groups} - keys
-                half = np.random.default_rng(region.seed).random(len(notes)) < 0.5
-                notes = {one for one, rarer in zip(sorted(notes), half) if rarer}
+                keys = _keys(self._groups(other.piece)) - _keys(row.given.groups)
+                half = np.random.default_rng(region.seed).random(len(keys)) < 0.5
+                notes = {one for one, rarer in zip(sorted(keys), half) if rarer}
                 of_row.append(partial(infill_biases.unlike_other_version, notes=notes, nats=cost))
             of_row += [infill_biases.filling_parts, infill_biases.bass_on_bar_line]
-            pulls.append(infill_biases.InfillBias(row, of_row))
+            pulls.append(infill_biases.penalty_around(row, of_row))
         return [EachRow(pulls)]
 
     def _lowest_part(self) -> int | None:
@@ -271,5 +267,9 @@ class BarInfill(Infill):
     def absorb(self) -> None:
         whole = len(self.row.piece) - len(self.row.piece) % FIELDS_PER_NOTE
         self.piece = np.concatenate([self.piece, np.array(self.row.piece[:whole], np.int64)])
-        self.bar = int((self.piece == self.table.id("bar")).sum()) - 1
-        self.done = self.row.done
+        self.bar, self.ends, self.done = self.row.bar, self.row.ends, self.row.done
+
+
+def _keys(bars: Sequence[Sequence[Group]]) -> set[tuple[int, Key]]:
+    """The bar and key of each group."""
+    return {(bar, one.key) for bar, groups in enumerate(bars) for one in groups}

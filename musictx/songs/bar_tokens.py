@@ -16,7 +16,7 @@ A piece is a sequence of groups of five ids. The first one says what they are::
 - A piece begins with the bar in which its first note lies, and its last bar is that in which the
   last note ends.
 - A note longer than :data:`LONGEST` steps is divided; what continues a note has ``tie`` for its
-  velocity. Bars longer than :data:`PLACES` are read as bars of four quarters.
+  velocity. Meters that cannot be written are read as 4/4 (``songs/bars.py``).
 - With ``controls=True`` windows can have controls, and given notes ahead of their bars
   (``songs/bar_layout.py``).
 - Tempo is not written: the seconds of these ids are those of 120 quarter notes a minute. Laid into
@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,12 +36,12 @@ from musictx.beats import BPM
 from musictx.config import TokenizerConfig
 from musictx.notes import METER, TEMPO, Score, order
 from musictx.songs import bar_codec
-from musictx.songs.bar_codec import DRUM_STEPS, FIELDS_PER_NOTE, LONGEST, PLACES, SECTIONS
+from musictx.songs.bar_codec import DRUM_STEPS, FIELDS_PER_NOTE, LONGEST, SECTIONS
 from musictx.songs.bar_grammar import BarState
-from musictx.songs.bars import EXPONENTS, MOVED, NUMERATORS, PER_SECOND, Bars
+from musictx.songs.bars import EXPONENTS, LONGEST_BAR, MOVED, NUMERATORS, PER_SECOND, Bars
 from musictx.songs.chord_estimation import recognised
 from musictx.tokens.spelling import Spelling
-from musictx.tokens.stream import BAR, CHORD, DRUM_PART, NOTE, STEPS, NoteStream
+from musictx.tokens.stream import BAR, CHORD, DRUM_PART, NOTE, NoteStream
 from musictx.tokens.tokenizer import Clock
 
 
@@ -92,7 +91,7 @@ class BarTokenizer(Spelling):
         super().__init__(tracks, low, high, velocity_bins, sustain, controls)
         self.chords = chords
         fields = [
-            ("place", 0, PLACES - 1),
+            ("place", 0, LONGEST_BAR - 1),
             ("bar", 0, 0),
             ("program", 0, 127),
             ("drums", 0, 0),
@@ -120,47 +119,32 @@ class BarTokenizer(Spelling):
         return bar_codec.write(stream, self.vocabulary)
 
     def clock(self, score: Score) -> Clock:
-        notes, _ = self.writable(score)
+        notes, _, bars = self._barred(score)
         if not len(notes):
             return Clock(score.beats, 0.0, BPM)
-        bars = Bars(self._writable_meters(score), float(notes["end"].max()))
-        begins = bars.seconds(
-            int(bars.lines[bars.number(int(bars.place(notes["start"])[0].min()))])
-        )
-        return Clock(score.beats, begins, BPM)
+        first = bars.number(int(bars.place(notes["start"])[0].min()))
+        return Clock(score.beats, bars.seconds(int(bars.lines[first])), BPM)
 
     def moved(self, score: Score) -> int:
         """How many notes of ``score`` begin off the grid, so that they are moved."""
-        notes, _ = self.writable(score)
-        if not len(notes):
-            return 0
-        bars = Bars(self._writable_meters(score), float(notes["end"].max()))
+        notes, _, bars = self._barred(score)
         return int((bars.place(notes["start"])[1] > MOVED).sum())
+
+    def _barred(self, score: Score, *moments: float) -> tuple[np.ndarray, Counter[str], Bars]:
+        """The notes of ``score`` that can be written, what is left out, and the bars up to the last
+        note and the last of ``moments``."""
+        notes, left_out = self.writable(score)
+        return notes, left_out, Bars(score, max([0.0, *notes["end"].tolist(), *moments]))
 
     def opening(self, ids: np.ndarray, start: int) -> int:
         """The bar line at or before ``start``."""
         lines = np.flatnonzero(ids[: start + 1] == self.vocabulary.id("bar"))
         return int(lines[-1]) if len(lines) else 0
 
-    def _writable_meters(self, score: Score) -> Score:
-        """``score`` with bars that can be written."""
-        pulse = score.pulse
-        meters = (score.meters if pulse is None else pulse.meters).copy()
-        quarters = meters["numerator"] * 4.0 / np.maximum(meters["denominator"], 1)
-        too_long = quarters * STEPS > PLACES
-        if not too_long.any():
-            return score
-        meters["numerator"][too_long], meters["denominator"][too_long] = 4, 4
-        if pulse is None:
-            return replace(score, meters=meters)
-        return replace(score, pulse=pulse._replace(meters=meters))
-
     def grid(self, score: Score, *moments: float) -> Grid:
         """The bars of ``score`` that hold its notes, and the ``moments`` in seconds, with the notes
         and chords in them."""
-        score = self._writable_meters(self.folded(score))
-        notes, left_out = self.writable(score)
-        bars = Bars(score, max([0.0, *notes["end"].tolist(), *moments]))
+        notes, left_out, bars = self._barred(self.folded(score), *moments)
         if not len(notes) and not moments:
             return Grid(NoteStream(np.empty(0, BAR), np.empty(0, NOTE)), left_out, bars, 0)
         start, _ = bars.place(notes["start"])
@@ -182,25 +166,16 @@ class BarTokenizer(Spelling):
         first = bars.number(min(begins))
         last = bars.number(max([*begins, stop - 1]))
         if self.chords:
-            stream = np.concatenate([self._chords(score, bars, first, last), stream])
+            stream = np.concatenate([self._chords(bars, first, last), stream])
         stream["start"] -= bars.lines[first]
         stream = stream[order(*(stream[name] for name in ("start", "part", "pitch")))]
-        return Grid(NoteStream(self._bars(bars, first, last), stream), left_out, bars, first)
-
-    def _bars(self, bars: Bars, first: int, last: int) -> np.ndarray:
-        """The bars from the line number ``first`` to ``last``."""
-        begins = np.array([begin for begin, _ in bars.meters])
-        rows = np.zeros(last + 1 - first, BAR)
-        for bar, line, after in zip(rows, bars.lines[first:], bars.lines[first + 1 :]):
-            meter = bars.meters[int(np.searchsorted(begins, line, side="right")) - 1][1]
-            bar["numerator"], bar["exponent"] = meter
-            bar["cut"] = 0 if after - line >= meter.steps else after - line
+        rows = bars.rows[first : last + 1].copy()
         rows["cut"][-1] = 0  # nothing comes after it
-        return rows
+        return Grid(NoteStream(rows, stream), left_out, bars, first)
 
-    def _chords(self, score: Score, bars: Bars, first: int, last: int) -> np.ndarray:
+    def _chords(self, bars: Bars, first: int, last: int) -> np.ndarray:
         """The chord at each line from ``first`` to ``last``, and those that begin between."""
-        chords = harmony.annotated(score) or recognised(score)
+        chords = harmony.annotated(bars.score) or recognised(bars.score)
         steps = bars.place(np.array([time for time, _ in chords]))[0]
         begins = {int(step): chord for step, (_, chord) in zip(steps, chords)}
         lines = set(bars.lines[first : last + 1].tolist())

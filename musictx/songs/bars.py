@@ -8,13 +8,13 @@ later one.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 
 from musictx.beats import BPM
 from musictx.notes import Score
-from musictx.tokens.stream import STEPS
+from musictx.tokens.stream import BAR, STEPS, NoteStream
 
 #: Steps in a second as ids count it: tempo is not written.
 PER_SECOND = STEPS * BPM / 60.0
@@ -26,35 +26,9 @@ ON_GRID = np.isin(np.arange(STEPS), PLACES)
 #: A note counts as moved if its beginning was more than this part of a step away from its place:
 #: two thirds of a tick where a quarter has 480, so that rounded triplets do not count.
 MOVED = 1 / 30
-#: Meters that can be written: numerators from 1 to this, denominators 2 ** 0 to 2 ** this.
-NUMERATORS, EXPONENTS = 32, 5
-#: Written in place of other meters: 4/4, as numerator and exponent.
-COMMON = (4, 2)
-
-
-class Meter(NamedTuple):
-    """``numerator`` / 2 ** ``exponent``."""
-
-    numerator: int
-    exponent: int
-
-    @property
-    def steps(self) -> int:
-        """The steps of a bar."""
-        return self.numerator * 4 * STEPS // 2**self.exponent
-
-    @classmethod
-    def of(cls, mark: np.void) -> Meter:
-        """The meter of a mark of a Score (:data:`musictx.notes.METER`), reduced where it could not
-        be written otherwise; 4/4 if that does not help."""
-        numerator, denominator = int(mark["numerator"]), int(mark["denominator"])
-        while numerator % 2 == 0 and denominator % 2 == 0 and numerator > 0:
-            if numerator <= NUMERATORS and denominator <= 2**EXPONENTS:
-                break
-            numerator, denominator = numerator // 2, denominator // 2
-        exponent = max(denominator, 1).bit_length() - 1
-        fits = 1 <= numerator <= NUMERATORS and exponent <= EXPONENTS
-        return cls(numerator, exponent) if fits and denominator == 2**exponent else cls(*COMMON)
+#: Steps of the longest bar that can be written, eight quarters. Meters that can be written:
+#: numerators from 1 to NUMERATORS, denominators 2 ** 0 to 2 ** EXPONENTS.
+LONGEST_BAR, NUMERATORS, EXPONENTS = 8 * STEPS, 32, 5
 
 
 def nearest(steps: np.ndarray) -> np.ndarray:
@@ -66,10 +40,26 @@ def nearest(steps: np.ndarray) -> np.ndarray:
     return quarter.astype(np.int64) * STEPS + within
 
 
+def with_writable_meters(score: Score) -> Score:
+    """``score`` with 4/4 in place of meters that cannot be written."""
+    pulse = score.pulse
+    meters = (score.meters if pulse is None else pulse.meters).copy()
+    numerator, denominator = (meters[name].astype(int) for name in ("numerator", "denominator"))
+    fits = (numerator >= 1) & (numerator <= NUMERATORS)
+    fits &= np.isin(denominator, 2 ** np.arange(EXPONENTS + 1))
+    fits &= numerator * 4 * STEPS <= LONGEST_BAR * denominator
+    if fits.all():
+        return score
+    meters["numerator"][~fits], meters["denominator"][~fits] = 4, 4
+    if pulse is None:
+        return replace(score, meters=meters)
+    return replace(score, pulse=pulse._replace(meters=meters))
+
+
 class Bars:
     """The bars of a piece on the clock of its file.
 
-    score  has the tempo and meter marks
+    score  has the tempo and meter marks, and is kept :func:`with_writable_meters`
     until  seconds up to which there are bars
 
     If the first beat is later than second 0, whole bars of the first meter are added before the
@@ -77,34 +67,36 @@ class Bars:
     """
 
     def __init__(self, score: Score, until: float) -> None:
-        self.clock = score.beats
+        self.score = with_writable_meters(score)
+        self.clock = self.score.beats
         last = float(np.round(self.clock.quarters(until) * STEPS, 6))
         marks = np.round(self.clock.meter_at * STEPS, 6)
-        lines, begin = [], 0
-        #: (step, meter): from that step on bars have that meter.
-        self.meters: list[tuple[int, Meter]] = []
-        for number, mark in enumerate(self.clock.meters):
-            meter = Meter.of(mark)
-            stop = None
-            if number + 1 < len(marks) and marks[number + 1] <= last:
-                whole = int(max(marks[number + 1] - begin, 0) / meter.steps) * meter.steps
-                stop = begin + whole + int(nearest(marks[number + 1] - begin - whole))
-            if stop is None:
-                stop = begin + (int((max(last, begin) - begin) / meter.steps) + 2) * meter.steps
+        lines, rows, begin = [], [], 0
+        for mark, following in zip(self.clock.meters, [*marks[1:], np.inf]):
+            bar = np.array([(mark["numerator"], int(mark["denominator"]).bit_length() - 1, 0)], BAR)
+            steps = int(NoteStream(bar).lines[1])
+            if following <= last:
+                whole = int(max(following - begin, 0) / steps) * steps
+                stop = begin + whole + int(nearest(following - begin - whole))
+            else:
+                stop = begin + (int((max(last, begin) - begin) / steps) + 2) * steps
             if stop > begin:
-                self.meters.append((begin, meter))
-                lines.append(np.arange(begin, stop, meter.steps))
+                lines.append(np.arange(begin, stop, steps))
+                rows.append(np.repeat(bar, len(lines[-1])))
+                rows[-1]["cut"][-1] = (stop - begin) % steps
             begin = stop
-            if number + 1 < len(marks) and marks[number + 1] > last:
+            if following > last:
                 break
-        opening, meter = self.meters[0]
-        earliest = float(np.round(self.clock.quarters(0.0) * STEPS, 6))
+        opening, earliest = int(lines[0][0]), self.clock.quarters(0.0) * STEPS
+        steps = int(NoteStream(rows[0][:1]).lines[1])
         #: The number of bars that are added before the first one.
-        self.before = max(int(np.ceil((opening - earliest) / meter.steps)), 0)
-        self.meters[0] = (opening - self.before * meter.steps, meter)
-        lines.insert(0, opening + np.arange(-self.before, 0) * meter.steps)
+        self.before = max(int(np.ceil((opening - float(np.round(earliest, 6))) / steps)), 0)
+        lines.insert(0, opening + np.arange(-self.before, 0) * steps)
+        rows.insert(0, np.repeat(rows[0][:1], self.before))
         #: (B + 1,) int64 steps from the first bar on: the bar lines.
         self.lines = np.append(np.concatenate(lines), begin)
+        #: (B,) :data:`musictx.tokens.stream.BAR`.
+        self.rows = np.concatenate(rows)
 
     def place(self, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Times in seconds -> the nearest steps on the grid, counted from the first bar, and the

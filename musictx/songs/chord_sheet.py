@@ -11,12 +11,13 @@ A bar is the list of its shares: names of chords as markers have them, ``A:min7`
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from musictx.beats import Beats
-from musictx.chords import changes, is_chart, name_of, spelled, symbol_of
+from musictx.chords import changes, is_chart, marked, name_of, spelled, symbol_of
 from musictx.errors import UserError
 from musictx.notes import NOTE, Score
 from musictx.songs.chord_estimation import recognised, search
@@ -117,6 +118,18 @@ def laid(bars: Sequence[Bar], clock: Beats, first: int, stop: int) -> tuple:
     return tuple(
         (float(clock.seconds(begin)), name) for begin, _, name in _placed(looped, clock, first)
     )
+
+
+def with_markers(score: Score, markers: Iterable[tuple[float, object]]) -> Score:
+    """``score`` with further markers (seconds, text), such as chords."""
+    more = [(float(time), str(text)) for time, text in markers]
+    return replace(score, markers=tuple(sorted([*score.markers, *more])))
+
+
+def without_chords(score: Score) -> Score:
+    """``score`` without the markers that name chords."""
+    chords = marked(score)
+    return replace(score, markers=tuple(one for one in score.markers if one[1] not in chords))
 
 
 def _placed(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from musictx import formats
@@ -40,8 +39,8 @@ def run(config: ChordsConfig) -> str:
         say(f"Sections, by their bars: {', '.join(parts)}")
     if out is not None:
         if not annotated(score):  # else they are in the music, with their basses and degrees
-            markers = chord_sheet.laid(bars, score.beats, 0, len(bars))
-            score = replace(score, markers=tuple(sorted(score.markers + markers)))
+            laid = chord_sheet.laid(bars, score.beats, 0, len(bars))
+            score = chord_sheet.with_markers(score, laid)
         formats.write(score, out)
         say(str(out))
     return sheet

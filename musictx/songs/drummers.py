@@ -13,10 +13,10 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from musictx.bundle import Bundle
-from musictx.chords import marked
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
 from musictx.sampling.strengths import SECTION_BARS
+from musictx.songs.chord_sheet import without_chords
 from musictx.songs.strengths import RAREST, STYLE_WEIGHT, SUREST
 from musictx.tokens.stream import STEPS
 from musictx.tokens.vocab import Vocabulary
@@ -152,8 +152,7 @@ class Drummer:
 
 def section_marks(score: Score) -> list[float]:
     """The seconds of the markers of ``score`` that are no chords."""
-    chords = marked(score)
-    return [at for at, text in score.markers if text not in chords]
+    return [at for at, _ in without_chords(score).markers]
 
 
 def section_begins(first: int, stop: int, marks: Collection[int]) -> set[int]:

@@ -18,12 +18,13 @@ import numpy as np
 
 from musictx.apps import infill, parts, tasks
 from musictx.bundle import Bundle
-from musictx.chords import annotated, marked, named
+from musictx.chords import annotated, named
 from musictx.config import GenerateConfig, InfillConfig
 from musictx.config.composing import Steered
 from musictx.config.generate import sections_of
 from musictx.errors import UserError
 from musictx.notes import Score
+from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.events import OnEvent, emit_all
@@ -31,9 +32,10 @@ from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
 from musictx.sampling.strengths import SECTION_BARS
-from musictx.songs.bar_copying import SectionContrast
 from musictx.songs.bar_tokens import Grid
+from musictx.songs.biases import SectionContrast, penalty_of
 from musictx.songs.chord_estimation import recognised
+from musictx.songs.chord_sheet import with_markers, without_chords
 from musictx.songs.sections import ALIKE, whole_likeness
 
 #: Bars of a primer that is the first section at most.
@@ -90,72 +92,66 @@ class _Writing:
         self.seed, self.steps = seed, 0
         self.bars, self.first, self.count = request.bars or SECTION_BARS, 0, 0
         self.piece = Score()
-        if primer is not None:
-            clock = primer.beats
-            self.first = clock.bar(float(clock.quarters(self._begins(primer))) + 1e-3)[0] - 1
-            self.first = max(self.first, int(clock.pickup))
-            last = clock.bar(float(clock.quarters(primer.duration)) - 1e-3)[0]
-            self.bars = request.bars or last - self.first
-            if not len(primer) or self.bars > MOST_BARS:
-                raise UserError(
-                    f"form={request.form}: the primer is its first section and has {self.bars} "
-                    f"bars, expected 1 to {MOST_BARS}; give bars"
-                )
-            chords = [(at, str(one)) for at, one in annotated(primer) or recognised(primer)]
-            named_there = marked(primer)
-            others = [one for one in primer.markers if one[1] not in named_there]
-            primer = replace(primer, markers=tuple(sorted(others + chords)))
-            self.piece = primer
-            self._cut(min(last - self.first, self.bars))
+        if primer is None:
+            return
+        clock = primer.beats
+        begins = float(self.tokenizer.clock(self._trained(primer)).begins)
+        self.first = clock.bar(float(clock.quarters(begins)) + 1e-3)[0] - 1
+        self.first = max(self.first, int(clock.pickup))
+        last = clock.bar(float(clock.quarters(primer.duration)) - 1e-3)[0]
+        self.bars = request.bars or last - self.first
+        if not len(primer) or self.bars > MOST_BARS:
+            raise UserError(
+                f"form={request.form}: the primer is its first section and has {self.bars} "
+                f"bars, expected 1 to {MOST_BARS}; give bars"
+            )
+        chords = annotated(primer) or recognised(primer)
+        self.piece = with_markers(without_chords(primer), chords)
+        self._cut(min(last - self.first, self.bars))
 
     def sample(self) -> Sample:
         plan = sections_of(self.request.form or "")
-        given = self.count
-        for number, (name, _) in enumerate(plan):
-            earlier = [one for one, _ in plan[:number]]
-            if name in earlier:
-                self._again(earlier.index(name) * self.bars)
-            else:
-                self._other((number + 1) * self.bars, set(map(earlier.index, earlier)))
-        for number, (name, primes) in enumerate(plan):
-            last, names = (number + 1) * self.bars, [one for one, _ in plan]
+        names, bars, given = [name for name, _ in plan], self.bars, self.count
+        for number, name in enumerate(names):
             if name in names[:number]:
-                ending = number + 1 == len(plan)  # of the piece: its last bar stays
-                anew = max(round(PRIMED * self.bars), 1) if primes else 0
-                self._bars_anew(last - self.bars + 1, last - max(anew, ending), varied=True)
+                self._again(names.index(name) * bars)
+            else:
+                self._other((number + 1) * bars, {names.index(one) for one in names[:number]})
+        for number, (name, primes) in enumerate(plan):
+            last, ending = (number + 1) * bars, number + 1 == len(plan)
+            if name in names[:number]:  # the last bar of the piece stays
+                anew = max(round(PRIMED * bars), 1) if primes else 0
+                self._bars_anew(last - bars + 1, last - max(anew, ending), varied=True)
                 self._bars_anew(last - max(anew, ending), last - ending)
-            elif names[number + 1 : number + 2] and names[number + 1] in names[: number + 1]:
+            elif not ending and names[number + 1] in names[: number + 1]:
                 self._bars_anew(last - (last > given), last)
-        clock = self.piece.beats
-        lines = [float(clock.seconds(self._line(n * self.bars))) for n in range(len(plan) + 1)]
-        titles = [(line, name + primes) for line, (name, primes) in zip(lines, plan)]
-        score = replace(self.piece, markers=tuple(sorted([*self.piece.markers, *titles])))
-        seam = float(clock.seconds(self._line(given))) if given else 0.0
+        titles = [(self._begin(n * bars), name + primes) for n, (name, primes) in enumerate(plan)]
+        score = with_markers(self.piece, titles)
+        seam = self._begin(given) if given else 0.0
         count = int((score.notes["start"] >= seam - NEAR).sum())
-        return Sample(score, seam, np.empty(0, np.uint16), count, lines[-1] - seam, "seconds")
-
-    def _begins(self, score: Score) -> float:
-        return float(self.tokenizer.clock(self._trained(score)).begins)
+        length = self._begin(len(plan) * bars) - seam
+        return Sample(score, seam, np.empty(0, np.uint16), count, length, "seconds")
 
     def _trained(self, score: Score) -> Score:
         return parts.as_trained(self.bundle, score, parts.lent(self.bundle, score))
 
-    def _line(self, bars: int) -> float:
-        """Quarter notes from the beginning of the piece to the line after so many of its bars."""
-        return self.piece.beats.bar_line(0.0, self.first + bars)
+    def _line(self, bar: int) -> float:
+        """Quarter notes from the beginning of the piece to the line of a bar; from 0."""
+        return self.piece.beats.bar_line(0.0, self.first + bar)
+
+    def _begin(self, bar: int) -> float:
+        """The same in seconds."""
+        return float(self.piece.beats.seconds(self._line(bar)))
 
     def _cut(self, bars: int) -> None:
         """The piece ends after so many bars."""
-        end = float(self.piece.beats.seconds(self._line(bars)))
-        notes, pedals = self.piece.notes, self.piece.pedals
-        notes = notes[notes["start"] < end - NEAR].copy()
+        end = self._begin(bars)
+        piece = timeline.cut(self.piece, end - NEAR)
+        notes = piece.notes.copy()
         notes["end"] = np.minimum(notes["end"], end)
-        markers = tuple(one for one in self.piece.markers if one[0] < end - NEAR)
-        pedals = pedals[pedals["time"] < end]
-        meters = self.piece.meters[self.piece.meters["time"] < end - NEAR]
-        self.piece = replace(
-            self.piece, notes=notes, pedals=pedals, markers=markers, meters=meters, file=b""
-        )
+        meters = piece.meters[piece.meters["time"] < end - NEAR]
+        markers = tuple(one for one in piece.markers if one[0] < end - NEAR)
+        self.piece = replace(piece, notes=notes, markers=markers, meters=meters)
         self.count = bars
 
     def _other(self, stop: int, earlier: set[int]) -> None:
@@ -182,32 +178,31 @@ class _Writing:
         ``earlier``. A pick-up is none of them, so a piece that begins with one has one fewer at
         first."""
         while self.count < stop:
-            primer = self._primer() if self.count else NOTHING
+            primer, contrast = NOTHING, list[EachRow]()
+            if self.count:
+                primer, grid = self._primer()
+                contrast = self._contrast(grid, stop, earlier) if earlier else []
             request = replace(self.request, form=None, bars=stop - self.count, samples=1, end="cut")
-            like = primer.score
-            steer = steering(self.bundle, controls_of(request), request.guidance, like=like)
-            seed, written = (*self.seed, self.steps), self.piece.duration
-            self.steps += 1
-            made = continuations(
+            controls = controls_of(request)
+            ((_, sample),) = continuations(
                 self.bundle,
                 [primer],
                 request,
-                seeds=[seed],
-                steering=[steer],
-                constraints=[EachRow([one]) for one in self._contrast(stop, earlier)],
-                progress=self._progress_from(written),
+                seeds=[self._next_seed()],
+                steering=[steering(self.bundle, controls, request.guidance, like=primer.score)],
+                constraints=contrast,
+                progress=self._progress_from(self.piece.duration),
             )
-            ((_, sample),) = made
             score = sample.score
             if self.count:
                 clock = primer.clock(self.tokenizer)
                 ids = np.concatenate([primer.ids, sample.ids])
                 chords = [
-                    (float(clock.seconds(time)), name)
+                    (clock.seconds(time), name)
                     for time, name in self.tokenizer.decode(ids).markers
                     if time >= primer.seconds - 1e-6
                 ]
-                score = replace(score, markers=tuple(sorted([*score.markers, *chords])))
+                score = with_markers(score, chords)
             self.piece = parts.as_given(self.bundle, score, self.piece if self.count else None)
             beats = self.piece.beats
             end = float(beats.quarters(sample.seam + sample.seconds))
@@ -215,11 +210,8 @@ class _Writing:
             bars = beats.bar(end + 1e-3)[0] - 1 - self.first
             self._cut(min(max(bars, self.count + 1), stop))
 
-    def _contrast(self, stop: int, earlier: Sequence[int]) -> list[SectionContrast]:
+    def _contrast(self, grid: Grid, stop: int, earlier: Sequence[int]) -> list[EachRow]:
         """The pull, where bars are equally long."""
-        if not earlier:
-            return []
-        grid = self._grid()
         first = grid.bars.before + self.first
         lines = grid.bars.lines[first:]
         before = first - grid.first  # 1 with a pick-up, below 0 where the first bars rest
@@ -227,46 +219,38 @@ class _Writing:
         if len(steps) > 1:
             return []
         notes = self.piece.notes
-        return [
-            SectionContrast(
-                self.tokenizer.vocabulary,
-                grid.stream,
-                [before + number * self.bars for number in earlier],
-                self.bars,
-                stop - self.bars,
-                pickup=int(lines[0] - grid.bars.lines[grid.first]),
-                steps=steps.pop(),
-                drums=bool(notes["drum"].mean() > 0.5),
-                lines=before + stop - self.bars,
-            )
-        ]
+        contrast = SectionContrast(
+            grid.stream,
+            [before + number * self.bars for number in earlier],
+            self.bars,
+            stop - self.bars,
+            pickup=int(lines[0] - grid.bars.lines[grid.first]),
+            steps=steps.pop(),
+            drums=bool(notes["drum"].mean() > 0.5),
+            lines=before + stop - self.bars,
+        )
+        return [EachRow([penalty_of(self.tokenizer.vocabulary, contrast)])]
 
-    def _grid(self) -> Grid:
-        """What there is in bars, and the line of the bar in which it goes on."""
+    def _primer(self) -> tuple[Primer, Grid]:
+        """The piece, and the line of the bar in which it goes on."""
         score = self._trained(self.piece)
         inside = float(score.beats.seconds(self._line(self.count) + 1 / 8))  # of that bar
-        return self.tokenizer.grid(score, self.tokenizer.clock(score).begins, inside)
-
-    def _primer(self) -> Primer:
-        """The piece, and the line of the bar in which it goes on."""
-        score, grid = self._trained(self.piece), self._grid()
-        stream, count = grid.stream, len(grid.stream.bars)
-        before = stream.only(stream.in_bars(0, count - 1).notes)
-        ids = self.tokenizer.write(before)
-        return Primer(ids, self.tokenizer.grammar(ids).seconds, score)
+        grid = self.tokenizer.grid(score, self.tokenizer.clock(score).begins, inside)
+        stream = grid.stream
+        notes = stream.in_bars(0, len(stream.bars) - 1).notes
+        ids = self.tokenizer.write(stream._replace(notes=notes))
+        return Primer(ids, self.tokenizer.grammar(ids).seconds, score), grid
 
     def _again(self, source: int) -> None:
         """The section from the bar ``source`` on once more, after what there is."""
-        clock, line = self.piece.beats, self._line(source)
-        begin, end = (float(clock.seconds(at)) for at in (line, self._line(source + self.bars)))
-        moved = self._line(self.count) - line
+        clock, begin, end = self.piece.beats, self._begin(source), self._begin(source + self.bars)
+        moved = self._line(self.count) - self._line(source)
 
         def later(seconds: Any) -> Any:
             return clock.seconds(clock.quarters(seconds) + moved)
 
-        def inside(times: np.ndarray) -> np.ndarray:
-            within: np.ndarray = (times >= begin - NEAR) & (times < end - NEAR)
-            return within
+        def inside(times: Any) -> Any:
+            return (times >= begin - NEAR) & (times < end - NEAR)
 
         notes = self.piece.notes[inside(self.piece.notes["start"])].copy()
         notes["start"], notes["end"] = later(notes["start"]), later(np.minimum(notes["end"], end))
@@ -275,20 +259,19 @@ class _Writing:
         chords = [
             (max(float(later(time)), 0.0), text)
             for time, text in self.piece.markers
-            if inside(np.array(time)) and named(text) is not None
+            if inside(time) and named(text) is not None
         ]
         self.piece = replace(
-            self.piece,
+            with_markers(self.piece, chords),
             notes=np.concatenate([self.piece.notes, notes]),
             pedals=np.concatenate([self.piece.pedals, pedals]),
-            markers=tuple(sorted([*self.piece.markers, *chords])),
         )
         self.count += self.bars
 
     def _bars_anew(self, first: int, stop: int, *, varied: bool = False) -> None:
         """The bars from ``first`` to before ``stop`` are composed anew in the same chords, on all
         its tracks, or ``varied``."""
-        begin = float(self.piece.beats.seconds(self._line(first)))
+        begin, progress = self._begin(first), self.progress
         if first >= stop or begin >= self.piece.duration - NEAR:
             return
         same = {one.name: getattr(self.request, one.name) for one in fields(Steered)}
@@ -299,23 +282,21 @@ class _Writing:
             "samples": 1,
         }
         request = InfillConfig(**same)
-        progress = self._progress_from(begin)
-        task = replace(tasks.gap(self.piece, request), varied=varied)
-        seed = np.random.SeedSequence([*self.seed, self.steps]).generate_state(1)
-        self.steps += 1
-        made = infill.composed(
+        (sample,) = infill.composed(
             self.bundle,
-            task,
+            replace(tasks.gap(self.piece, request), varied=varied),
             request,
-            seed=int(seed[0]),
-            progress=None if progress is None else lambda seconds: progress(1, seconds),
+            seed=int(np.random.SeedSequence(self._next_seed()).generate_state(1)[0]),
+            progress=None if progress is None else lambda seconds: progress(1, begin + seconds),
         )
-        (sample,) = made
         self.piece = replace(sample.score, file=b"")
+
+    def _next_seed(self) -> list[int]:
+        """The seed of what is composed next."""
+        self.steps += 1
+        return [*self.seed, self.steps - 1]
 
     def _progress_from(self, before: float) -> Progress | None:
         """Progress of what begins ``before`` seconds after the beginning of the piece."""
-        if self.progress is None:
-            return None
         progress = self.progress
-        return lambda count, seconds: progress(count, before + seconds)
+        return progress and (lambda count, seconds: progress(count, before + seconds))

@@ -16,6 +16,7 @@ Related: the nested decoders of Compound Word (Hsiao et al. 2021) and RQ-Transfo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -99,31 +100,23 @@ class Cascade(nn.Module):
                 f"GroupCache: {before} ids held and {count} more do not fit {cache.capacity}"
             )
         places = torch.arange(before, before + count, device=ids.device).expand_as(ids)
-        earlier = cache.ids.to(ids.device)
-        x, seen = _embedded(model, ids, earlier, places)
-        written = before % size  # ids in the row that is being written
+        every = torch.cat([cache.ids.to(ids.device), ids], 1)
+        x, seen = _embedded(model, ids, every[:, :before], places)
         if cache.row is not None:
-            x = torch.cat([cache.row, x], 1)  # one whole row, or as much as is written of it
-        width = x.shape[1]
+            x = torch.cat([cache.row, x], 1)  # the last row, as much as is written of it
+        first, width = every.shape[1] - x.shape[1], x.shape[1]
         rows = F.pad(x, (0, 0, 0, -width % size)).unflatten(1, (-1, size))
         begins = torch.zeros(rows.shape[:2], dtype=torch.bool, device=ids.device)
-        begins[:, 0] = before == 0
-        cached_rows = 0 if before == 0 else 1  # rows whose state is in the cache
+        begins[:, 0] = first == 0
         states = [] if cache.state is None else [cache.state[:, None]]
-        if rows.shape[1] > cached_rows:
-            new = _of_groups(rows, begins)[:, cached_rows:]
-            at = (torch.arange(cached_rows, rows.shape[1], device=ids.device) * size) + before
-            at = at - (size if written == 0 and before else written)
-            firsts = torch.cat([earlier, ids], 1)[:, at]
-            states.append(_layers(model, new, firsts, None, cache.steps))
+        old = len(states)  # rows whose state is known
+        if rows.shape[1] > old:
+            new = _of_groups(rows, begins)[:, old:]
+            states.append(_layers(model, new, every[:, first::size][:, old:], None, cache.steps))
         h = torch.cat(states, 1)
-        held = width - count
-        out = self(h, rows).flatten(1, 2)[:, held:width]
-        cache.ids = torch.cat([earlier, ids], 1)
-        cache.state = h[:, -1]
-        last = (width - 1) % size + 1
-        cache.row = rows[:, -1, :last]
-        return out, seen
+        cache.ids, cache.state = every, h[:, -1]
+        cache.row = x[:, (width - 1) // size * size :]
+        return self(h, rows).flatten(1, 2)[:, width - count : width], seen
 
 
 class GroupCache:
@@ -131,6 +124,8 @@ class GroupCache:
 
     steps     the cache of the layers, one step a group
     size      ids in a group;  capacity  ids that can be held
+    ids       (B, n) of all;  state  (B, width) of the layers after the last row
+    row       (B, 1 to size, width) the embeddings of the last row
     """
 
     def __init__(self, steps: KVCache, size: int, capacity: int) -> None:
@@ -150,18 +145,19 @@ class GroupCache:
     def fork(self, rows: int) -> GroupCache:
         """A new cache of ``rows`` rows, each a copy of this one's only row."""
         other = GroupCache(self.steps.fork(rows), self.size, self.capacity)
-        other.ids = self.ids.expand(rows, -1)
-        other.state = None if self.state is None else self.state.expand(rows, -1)
-        other.row = None if self.row is None else self.row.expand(rows, -1, -1)
+        other._take(self, lambda tensor: tensor.expand(rows, *tensor.shape[1:]))
         return other
 
     def select(self, rows: Tensor) -> None:
         """Row i becomes a copy of what row ``rows[i]`` was; rows (rows,) int64."""
         self.steps.select(rows)
-        rows = rows.to(self.ids.device)
-        self.ids = self.ids[rows]
-        self.state = None if self.state is None else self.state[rows]
-        self.row = None if self.row is None else self.row[rows]
+        self._take(self, lambda tensor: tensor[rows.to(tensor.device)])
+
+    def _take(self, other: GroupCache, rows: Callable[[Tensor], Tensor]) -> None:
+        """Some rows of ``other``."""
+        self.ids = rows(other.ids)
+        self.state = None if other.state is None else rows(other.state)
+        self.row = None if other.row is None else rows(other.row)
 
 
 def _layers(

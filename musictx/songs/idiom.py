@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,21 @@ from musictx.errors import UserError
 from musictx.notes import DRUMS, METER, TEMPO, Score
 from musictx.sampling.constraints import RowPenalty, never
 from musictx.sampling.idiom import Idiom
+from musictx.sampling.infill import NewNotes
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_layout
-from musictx.songs.bar_copying import BarRepetition, BarRepetitionPrior, RhythmConsistency
-from musictx.songs.bar_feedback import BarFeedback, PartDensity
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND
+from musictx.songs.biases import (
+    BarFeedback,
+    bar_repetition,
+    bar_return,
+    lacking_parts,
+    penalty_of,
+)
 from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import STEPS
 from musictx.tokens.tokenizer import GrammarState
@@ -117,22 +124,14 @@ class BarIdiom(Idiom):
         that would leave no pitch.
         """
         assert isinstance(state, BarState)
-        inside, numbers = pitch_set(sampling, primer), np.arange(128)
         habits = self._habits(primer, stats)
         if not sampling.habits:
             habits = dict.fromkeys(habits, ANY)
         habits = asked(habits, sampling, target)
-        inside &= (numbers >= self.tokenizer.low) & (numbers <= self.tokenizer.high)
-        tones = {
-            part: inside & (numbers >= one.low) & (numbers <= one.high)
-            for part, one in habits.items()
-            if part != DRUMS
-        }
-        if DRUMS in habits:
-            tones[DRUMS] = np.ones(128, bool)
-        voices = {part: one.voices for part, one in habits.items()}
-        struck = {p: int(one.densest) for p, one in habits.items() if np.isfinite(one.densest)}
-        state.hold(tones, voices, struck, round(WINDOW_SECONDS * PER_SECOND))
+        table, pitches = self.tokenizer.vocabulary, pitch_set(sampling, primer)
+        every = np.ones(128, bool)
+        new = NewNotes(table, parts=habits, habits=habits, pitches=pitches, drums=every)
+        state.hold(new, round(WINDOW_SECONDS * PER_SECOND))
 
     def _habits(self, primer: Primer, stats: CorpusStats) -> dict[int, Habit]:
         """Part -> what is usual in it; of parts in the primer at least what they do there."""
@@ -161,16 +160,19 @@ class BarIdiom(Idiom):
         keeps to the meter of its plan, and none of the parts there is silent; with habits it begins
         on its first beat."""
         self.hold(state, primer, sampling, stats, target)
-        of, plan, penalties = self.tokenizer, primer.plan, list[RowPenalty]()
+        table, plan, penalties = self.tokenizer.vocabulary, primer.plan, list[RowPenalty]()
         if plan.meter:
-            penalties.append(one_meter(of.vocabulary, plan.meter))
+            penalties.append(one_meter(table, plan.meter))
         if plan.parts:
-            penalties.append(PartDensity(of, _within(plan.parts, target), True))
+            least = _within(plan.parts, target)
+            penalties.append(
+                penalty_of(table, partial(lacking_parts, least=least, from_start=True))
+            )
         penalties += [*self.programs(primer, sampling, stats), *self.feedback(target)]
         if sampling.habits:
-            penalties += [BarRepetitionPrior(of), BarRepetition(of), RhythmConsistency(of)]
+            penalties.append(penalty_of(table, bar_return, bar_repetition))
             if not len(primer.ids):
-                penalties.append(on_first_beat(of.vocabulary))
+                penalties.append(on_first_beat(table))
         return [*penalties, *self.parts(sampling, state, target)]
 
     def same_programs(self, primer: Primer) -> list[RowPenalty]:
@@ -183,7 +185,8 @@ class BarIdiom(Idiom):
         given: bool = False,
         parts: Collection[int] | None = None,
     ) -> list[RowPenalty]:
-        return [BarFeedback(self.tokenizer, target, given=given, parts=parts)] if target else []
+        feedback = BarFeedback(self.tokenizer, target, given=given, parts=parts)
+        return [penalty_of(self.tokenizer.vocabulary, feedback)] if target else []
 
     def parts(
         self, sampling: SamplingConfig, state: GrammarState, target: Mapping[str, float]
@@ -193,7 +196,9 @@ class BarIdiom(Idiom):
         assert isinstance(state, BarState)
         count = state.counts(PART_SECONDS) if "density" not in target else {}
         least = {part: PART_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES}
-        return [PartDensity(self.tokenizer, least)] if sampling.habits and least else []
+        if not sampling.habits or not least:
+            return []
+        return [penalty_of(self.tokenizer.vocabulary, partial(lacking_parts, least=least))]
 
 
 def _least(usual: Mapping[int, Habit]) -> dict[int, float]:

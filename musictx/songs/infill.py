@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,13 @@ from musictx.apps import parts
 from musictx.apps.infill import Filler, sample
 from musictx.apps.tasks import Task, added, under_melody
 from musictx.bundle import Bundle
-from musictx.chords import annotated, marked
+from musictx.chords import annotated
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.config.checks import require
 from musictx.errors import UserError
 from musictx.grid import in_time
 from musictx.notes import Score
+from musictx.sampling.composer import OnProgress
 from musictx.sampling.events import OnEvent
 from musictx.sampling.sample import Sample
 from musictx.songs import chord_sheet, drummers, loops
@@ -48,10 +49,7 @@ class BarFiller(Filler):
         self.players = drummers.players(self.bundle, wanted, style, self.task.score)
 
     def composed(
-        self,
-        seed: int,
-        progress: Callable[[float], None] | None,
-        on_event: OnEvent | None,
+        self, seed: int, progress: OnProgress, on_event: OnEvent | None
     ) -> Iterator[Sample]:
         if not self.request.loop:
             yield from super().composed(seed, progress, on_event)
@@ -67,8 +65,7 @@ class BarFiller(Filler):
         model, tokenizer = self.bundle.model, self.bundle.tokenizer
         assert isinstance(tokenizer, BarTokenizer)
         if task.add and len(given) and not annotated(given):
-            chords = ((at, str(chord)) for at, chord in recognised(given))
-            given = replace(given, markers=tuple(sorted([*given.markers, *chords])))
+            given = chord_sheet.with_markers(given, recognised(given))
         varied = score if task.varied else None
         options |= {"drummers": self.players, "varied": varied}
         if (bass := self.bundle.stats.parts.get(BASS)) is not None:
@@ -91,9 +88,7 @@ def with_chords(task: Task) -> Task:
     melody = task.given
     if task.closes or annotated(melody) or (task.add and not melody.one_voice):
         return task
-    chords = ((at, str(chord)) for at, chord in search(melody))
-    markers = tuple(sorted([*melody.markers, *chords]))
-    return replace(task, given=replace(melody, markers=markers))
+    return replace(task, given=chord_sheet.with_markers(melody, search(melody)))
 
 
 def under_chords(score: Score, request: AccompanyConfig) -> Task:
@@ -120,10 +115,8 @@ def under_chords(score: Score, request: AccompanyConfig) -> Task:
     )
     lines = np.diff([clock.bar_line(0.0, first - 1 + n) for n in range(3)])
     first += lines[0] < lines[1] - 1e-6  # a pick-up comes before the sheet
-    chords = marked(kept)
-    others = tuple(one for one in kept.markers if one[1] not in chords)
-    laid = chord_sheet.laid(bars, clock, first - 1, last)
-    kept = replace(kept, markers=tuple(sorted(others + laid)))
+    kept = chord_sheet.without_chords(kept)
+    kept = chord_sheet.with_markers(kept, chord_sheet.laid(bars, clock, first - 1, last))
     return replace(task, score=score, given=kept)
 
 

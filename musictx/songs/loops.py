@@ -75,10 +75,13 @@ class Loop:
         if not self.task.closes:
             notes = notes[notes["start"] >= self.seconds - 1e-6]
         lengths = notes["end"] - notes["start"]
-        notes["start"] = (notes["start"] + self.turned + 1e-6) % self.seconds - 1e-6
-        notes["start"] = np.maximum(notes["start"], 0.0)
+        notes["start"] = self._turn(notes["start"], self.turned)
         notes["end"] = np.minimum(notes["start"] + lengths, self.seconds)
         return notes
+
+    def _turn(self, times: Any, by: float) -> Any:
+        """``times`` so many seconds later, and from its beginning again after the loop's end."""
+        return np.maximum((times + by + 1e-6) % self.seconds - 1e-6, 0.0)
 
     def ended(self, score: Score) -> Score:
         """``score`` with a file that is as long as the loop: a marker is at the end of the loop,
@@ -102,15 +105,14 @@ class Loop:
                 later = rows[np.abs(rows["time"] - self.turned) > 1e-6]
                 rows = np.concatenate([[force], later])
             lengths = rows[times[-1]] - rows[times[0]]
-            rows[times[0]] = (rows[times[0]] - self.turned + 1e-6) % self.seconds - 1e-6
-            rows[times[0]] = np.maximum(rows[times[0]], 0.0)
+            rows[times[0]] = self._turn(rows[times[0]], -self.turned)
             rows[times[-1]] = np.minimum(rows[times[0]] + lengths, self.seconds)
             more = rows[rows[times[0]] < again - 1e-6].copy()
             for time in times:
                 more[time] += self.seconds
             columns[name] = np.concatenate([rows, more])
         texts = [
-            ((at - self.turned + 1e-6) % self.seconds, text)
+            (float(self._turn(at, -self.turned)), text)
             for at, text in score.markers
             if at < self.seconds - 1e-6
         ]

@@ -47,9 +47,7 @@ def near_sixteenths(score: Score) -> float:
     Onsets drawn at random reach 2 * NEAR_SECONDS / (length of a sixteenth)."""
     if not len(score):
         return np.nan
-    beats = score.beats
-    lines = np.round(beats.quarters(score.notes["start"]) * LINES_A_QUARTER) / LINES_A_QUARTER
-    away = np.abs(beats.seconds(lines) - score.notes["start"])
+    away = np.abs(score.beats.seconds(_sixteenths(score)) - score.notes["start"])
     return float((away <= NEAR_SECONDS).mean())
 
 
@@ -130,15 +128,9 @@ def _sixteenths(score: Score) -> np.ndarray:
 def _in_bars(score: Score, quarters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For each of ``quarters`` (n,) from the start of the piece: the number of its bar, from 0, and
     the quarter notes since the line of that bar; a moment just before a line belongs to it."""
-    beats = score.beats
-    quarters = quarters + 1 / 32
-    mark = np.maximum(np.searchsorted(beats.meter_at, quarters, side="right") - 1, 0)
-    length = beats.bar_quarters[mark]
-    spans = np.ceil(np.diff(beats.meter_at) / beats.bar_quarters[:-1] - 1e-6)
-    earlier = np.concatenate([[0.0], np.cumsum(spans)])[mark]
-    since = quarters - beats.meter_at[mark]
-    bar = np.floor(since / length)
-    return (earlier + bar).astype(int), since - bar * length - 1 / 32
+    lines = score.beats.bar_lines(float(quarters.max(initial=0.0)) + 1.0)
+    bar = np.maximum(np.searchsorted(lines, quarters + 1 / 32, side="right") - 1, 0)
+    return bar, quarters - lines[bar]
 
 
 # ------------------------------------------------------------------------------------- harmony

@@ -8,7 +8,7 @@ from __future__ import annotations
 #: stood some bars ago counts".
 BARS_TOP_P = 0.99
 
-# ------------------------------------------------------------------------------ bar_feedback.py
+# ------------------------------------------------------------------------------------ biases.py
 #: Nats for each octave (twice as many notes at once) that the music is too full where a new note
 #: comes (.965 with 4), and for each note at once too many and octave of a note's length. "song goes
 #: on, which bars are pulled back to, what is asked for".
@@ -18,17 +18,12 @@ CROWD_GAIN, LENGTH_GAIN = 4.0, 0.5
 #: rest for half of them). "song goes on, which bars are pulled back to, what is asked for": second
 #: basses that stayed silent 7 of 8, then none.
 PART_SHARE, PART_GAIN, PART_SECONDS = 0.5, 3.0, 16.0
-
-# ------------------------------------------------------------------------------- bar_copying.py
 #: A section returns from so many bars ago and gains so many nats. "song goes on, which bars are
 #: pulled back to, what is asked for". What came next in the bar that is repeated gains so many:
 #: then bars that repeat are as like their earlier ones as in songs. "subjects that return". So do
-#: bars of accompaniments, and of variations: "fewer constants of the sampler", "a blind verdict".
+#: bars of accompaniments, and of variations: "fewer constants of the sampler", "a blind verdict";
+#: so does the rhythm of the bar before: "accompaniments that keep a figure".
 RETURN_BARS, RETURN_GAIN, REPEAT_GAIN = range(7, 13), 0.9, 1.0
-#: Nats of an onset of a part where none of its last bars had one, and of leaving one out where all
-#: of them had one. "melodies of the piano that return, rhythms that stay, ...": of the bars of
-#: K. 545 .667 keep their eighths (.583).
-NEW_ONSET, LEFT_OUT = 0.5, 0.25
 #: Nats in a new section for the chord that an earlier one has at a place, and for a note of a pitch
 #: class that begins there. "styles of drums, and new sections that are unlike the first": AABA
 #: recognised in 8 of 10 (4 of 10); "fewer constants of the sampler": in 3 of 6 without.

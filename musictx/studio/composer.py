@@ -149,8 +149,9 @@ class Composer:
         """Stop what is composed or waits, and the thread."""
         with self._lock:
             self._closing = True
-            for job in [*self._waiting, *filter(None, [self._composing])]:
-                self.cancel(job.session, job.take.id)
+            for job in (*self._waiting, self._composing):
+                if job is not None and job.take.running:  # it may have just been finished
+                    self.cancel(job.session, job.take.id)
             self._lock.notify()
         self._thread.join(LEAVE_SECONDS)
 

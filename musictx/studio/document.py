@@ -7,7 +7,7 @@ the same note whatever happened in between.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -59,9 +59,11 @@ class Document:
         """Seconds to the end of the last note; 0 without notes."""
         return max((end for _, end, *_ in self.notes.values()), default=0.0)
 
-    def rows(self) -> list[NamedNote]:
-        """The notes by start; those that begin together by number."""
-        rows = [(number, *values) for number, values in self.notes.items()]
+    def rows(self, numbers: Iterable[int] | None = None) -> list[NamedNote]:
+        """The notes, or those of some ``numbers``, by start; those that begin together by
+        number."""
+        chosen = self.notes if numbers is None else numbers
+        rows = [(number, *self.notes[number]) for number in chosen]
         return sorted(rows, key=lambda row: (row[1], row[0]))
 
     def copy(self) -> Document:
@@ -181,9 +183,7 @@ class Document:
         earlier_notes = {n for row in earlier for n in range(row.first, row.first + row.amount)}
         replaces = set(proposal["removes"])
         leaving = {n for n in earlier_notes | replaces if n in self.notes and n not in self.locked}
-        absent = replaces | {n for row in others for n, *_ in row.notes}
-        played = {row[4] for row in proposal["notes"]}
-        tracks, returning = self._returning(earlier, absent, played)
+        returning, tracks = self._returning(earlier, others, proposal)
         used = {values[4] for number, values in self.notes.items() if number not in leaving}
         used |= {row[5] for row in returning}
         spare = {self.notes[number][4] for number in leaving & earlier_notes} - used
@@ -203,15 +203,9 @@ class Document:
         away = {note[0]: note for row in self.accepted for note in row.notes}
         replaced += [note for number, note in away.items() if number in replaces]
         tracks_before = [track for row in earlier for track in row.tracks] + [*self.tracks]
-        accepted = Accepted(
-            take,
-            int(proposal["number"]),
-            self.next_id,
-            len(new),
-            tuple(replaced),
-            tuple(track for track in tracks_before if track not in tracks),
-        )
-        after = {accepted}
+        gone = tuple(track for track in tracks_before if track not in tracks)
+        counts = int(proposal["number"]), self.next_id, len(new)
+        after = {Accepted(take, *counts, tuple(replaced), gone)}
         for row in others:  # which must not return notes of the removed proposal later
             notes = tuple(note for note in row.notes if note[0] not in earlier_notes)
             after.add(row._replace(notes=notes))
@@ -225,19 +219,20 @@ class Document:
         )
 
     def _returning(
-        self, earlier: Collection[Accepted], absent: set[int], played: set[int]
-    ) -> tuple[tuple[Track, ...], list[NamedNote]]:
-        """The tracks and notes that return when the ``earlier`` proposals are removed. Returns all
-        tracks, including those that these proposals had removed and that are ``played`` again or
-        have returning notes; and the notes that they had replaced, except those that stay
-        ``absent`` and those of tracks that were deleted since."""
-        left = {track.id: track for row in self.accepted for track in row.tracks}
-        ids = left.keys() | {track.id for track in self.tracks}
-        notes = [n for row in earlier for n in row.notes if n[0] not in absent and n[5] in ids]
+        self, earlier: list[Accepted], others: list[Accepted], proposal: Mapping[str, Any]
+    ) -> tuple[list[NamedNote], tuple[Track, ...]]:
+        """What returns when the ``earlier`` proposals of a take make room for another one: the
+        notes that they had replaced, but for those that this one or one of the ``others`` replaces,
+        or whose track was deleted since; and all tracks, with those that these notes, or the notes
+        of the ``proposal``, need again."""
+        absent = {*proposal["removes"], *(n for row in others for n, *_ in row.notes)}
+        there = {track.id for track in self.tracks}
+        left = {track.id: track for row in (*others, *earlier) for track in row.tracks}
+        notes = [note for row in earlier for note in row.notes if note[0] not in absent]
+        notes = [note for note in notes if note[5] in there | left.keys()]
         left_with_it = {track.id for row in earlier for track in row.tracks}
-        missing = {n[5] for n in notes} | played & left_with_it
-        missing -= {track.id for track in self.tracks}
-        return self.tracks + tuple(left[number] for number in sorted(missing)), notes
+        needed = {n[5] for n in notes} | {row[4] for row in proposal["notes"]} & left_with_it
+        return notes, self.tracks + tuple(left[number] for number in sorted(needed - there))
 
     def state(self) -> dict[str, Any]:
         """Everything, for JSON; :meth:`restored` is the inverse."""

@@ -146,7 +146,7 @@ def music_of(document: Document) -> str:
     """What kind of music it is, so that a model suits it: "chorale" where its tracks are called as
     the four voices, else "beats" where it keeps to those of its marks, as commands decide it, also
     of a few drawn notes or of chords alone, or "free"."""
-    if is_chart(score_of(document)):
+    if not document.notes and is_chart(score_of(document)):
         return "beats"
     used = {values[4] for values in document.notes.values()}
     if sorted(t.name.lower() for t in document.tracks if t.id in used) == VOICES:
@@ -205,12 +205,10 @@ def chords_of(document: Document, symbols: bool = False) -> list[tuple[Any, ...]
 
 def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:
     """The document, or those of its notes that have these ``numbers``, as a Score."""
-    wanted = None if numbers is None else set(numbers)
     by_id = {track.id: track for track in document.tracks}
     notes = [
         (start, end, pitch, velocity, by_id[of].program, by_id[of].drum, of)
-        for number, start, end, pitch, velocity, of in document.rows()
-        if wanted is None or number in wanted
+        for _, start, end, pitch, velocity, of in document.rows(numbers)
     ]
     return Score(
         notes=np.array(notes, NOTE),

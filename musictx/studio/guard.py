@@ -117,7 +117,6 @@ class Guard:
 _SENTENCES = {
     404: "there is nothing of this name in the studio",
     405: "the studio does not do this here",
-    413: "this is larger than the studio takes",
 }
 
 

@@ -66,11 +66,11 @@ class Model:
     programs: bool
     bpm: float | None
     chords: bool
-    suits: tuple[str, ...]
+    suits: tuple[str, ...] = ()
     steering: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, name: str, word: str, folder: Path, suits: tuple[str, ...]) -> Model:
+    def of(cls, name: str, word: str, folder: Path) -> Model:
         """What the files of the model folder say; :class:`UserError` where they are damaged."""
         path = folder / "tokenizer.json"
         try:
@@ -91,8 +91,7 @@ class Model:
             options.get("tracks") == "programs",
             tokens.clock(Score()).tempo if tokens is not None and tokens.beats else None,
             bool(getattr(tokens, "chords", False)),
-            suits,
-            steering,
+            steering=steering,
         )
 
     @property
@@ -164,17 +163,6 @@ def _card(path: Path) -> tuple[str, str, dict[str, float]]:
     return clean_name(heading[1]), first[:300], steering
 
 
-def _word(folder: Path, takes: Path) -> str:
-    """How a command in the folder ``takes`` names a model folder: by the way there, if both are
-    below the folder that the studio was started in. Other ways would tell too much of a machine:
-    whoever types the command must replace :data:`SOMEWHERE` by it."""
-    here = Path.cwd().resolve()
-    folder, takes = folder.resolve(), takes.expanduser().resolve()
-    if not (folder.is_relative_to(here) and takes.is_relative_to(here)):
-        return SOMEWHERE + shipped.name_of(folder)
-    return Path(os.path.relpath(folder, takes)).as_posix()
-
-
 class Models:
     """Those that come with musictx, and the one that the studio was started with, which comes first
     and suits all music; or else the newest under runs/, as everywhere, which suits the kind of
@@ -188,10 +176,9 @@ class Models:
         name = named.get(default) or re.sub(r"[^\w.-]", "-", shipped.name_of(default))
         if default not in named and name in included:
             name = f"my-{name}"
-        words = {one: one for one in included}
-        words.setdefault(name, _word(default, Path(config.folder) / "session" / "takes"))
-        folders = {name: default} | included
-        self._all = {one: Model.of(one, words[one], at, ()) for one, at in folders.items()}
+        self._takes = Path(config.folder) / "session" / "takes"
+        self._all = {name: Model.of(name, named.get(default) or self._word(default), default)}
+        self._all |= {one: Model.of(one, one, at) for one, at in included.items() if one != name}
         by = [shipped.default(), shipped.default(on_beats=True), shipped.default(FOUR_VOICES)]
         if config.model.path is not None:
             by = [default] * len(MUSIC)
@@ -201,11 +188,20 @@ class Models:
             kinds = tuple(kind for kind, at in zip(MUSIC, by) if at == model.folder)
             self._all[one] = replace(model, suits=kinds)
         self.default = name
-        self._takes = Path(config.folder) / "session" / "takes"
 
     def add(self, name: str, folder: Path) -> None:
         """One more, for whoever chooses it; :class:`UserError` where its files are damaged."""
-        self._all[name] = Model.of(name, _word(folder, self._takes), folder, ())
+        self._all[name] = Model.of(name, self._word(folder), folder)
+
+    def _word(self, folder: Path) -> str:
+        """How a command in the folder of the takes names a model folder: by the way there, if both
+        are below the folder that the studio was started in. Other ways would tell too much of a
+        machine: whoever types the command must replace :data:`SOMEWHERE` by it."""
+        here = Path.cwd().resolve()
+        folder, takes = folder.resolve(), self._takes.expanduser().resolve()
+        if not (folder.is_relative_to(here) and takes.is_relative_to(here)):
+            return SOMEWHERE + shipped.name_of(folder)
+        return Path(os.path.relpath(folder, takes)).as_posix()
 
     def json(self) -> list[dict[str, Any]]:
         """All of them as a page gets them, the default one first."""

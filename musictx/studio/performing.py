@@ -178,17 +178,17 @@ def outcome(source: Input, score: Score, until: float, tracks: Tracks) -> Outcom
 
     until  seconds up to which the new music of a continuation reaches
     """
-    kept, leaving = Counter[Key](), Counter[Key]()
-    if source.score is not None and source.kept is not None:
-        kept.update(keys(source.kept.notes))
-        leaving = Counter(keys(source.score.notes)) - kept
+    in_file, kept = (
+        Counter(keys(one.notes) if one is not None else ()) for one in (source.score, source.kept)
+    )
+    stays = Counter[Key]()
     rows: list[tuple[float, float, int, int, int]] = []
     sounds: dict[int, tuple[int, bool, int]] = {}  # key -> program, drums and track
     for note in score.notes.tolist():
         start, end, pitch, velocity, program, drum, track = note
         place = (start, end, pitch, velocity, track)
-        if kept[place] > 0:
-            kept[place] -= 1
+        if stays[place] < kept[place]:
+            stays[place] += 1
             continue
         key = tracks.key(note)
         sounds[key] = program, drum, track
@@ -197,7 +197,7 @@ def outcome(source: Input, score: Score, until: float, tracks: Tracks) -> Outcom
     rows += source.shortened
     removes = [*source.replaced]
     removes += [number for start, number in source.following if start < until - 1e-6]
-    for place, count in (leaving + kept).items():
+    for place, count in (in_file - stays).items():
         removes += source.numbers.get(place, [])[::-1][:count]
     new = [
         Track(number, score.names.get(sounds[key][2], ""), *sounds[key][:2])._asdict()

@@ -6,7 +6,7 @@ No Python loop runs over notes or ids.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -81,35 +81,33 @@ def write(
     not of the velocity bin before it. :data:`UNKNOWN` ones are not written. Raises ``ValueError``
     for events that are not in order, and for a value that the vocabulary does not have.
     """
-    steps = events["step"]
-    tail = last_step is not None and last_step > (int(steps[-1]) if len(steps) else 0)
-    if tail:
-        steps = np.append(steps, np.int64(last_step or 0))
-    if not len(steps):
-        return np.empty(0, np.uint16)
-    first_shift, end_shift = vocabulary.range("time_shift")
-    longest = end_shift - first_shift
-    gaps = np.diff(steps, prepend=0)
+    last = max([last_step or 0, *events["step"][-1:].tolist()])
+    gaps = np.diff(events["step"], prepend=0, append=last)
     if gaps.min() < 0:
         raise ValueError("events: expected in order of their steps, from 0 on")
-    full, rest = np.divmod(gaps, longest)
+    first_shift, end_shift = vocabulary.range("time_shift")
+    full, rest = np.divmod(gaps, end_shift - first_shift)
 
     # Each event ends its own stretch of ids: [full shifts] [rest] [program] [velocity] [event].
-    columns = np.full((len(steps), 4), -1)
+    columns = np.full((len(gaps), 4), -1, np.int32)
     columns[rest > 0, 0] = first_shift - 1 + rest[rest > 0]
-    before, of_events = np.empty(0, EVENT) if past is None else past, columns[: len(events)]
-    if "program" in vocabulary.kinds:
-        new = _changes(events["program"], events["what"] != DRUM, program(before))
-        of_events[new, 1] = vocabulary.ids("program", events["program"][new])
-    new = _changes(events["bin"], struck(events), loudness(before))
-    of_events[new, 2] = vocabulary.ids("velocity", events["bin"][new])
+    before, of_events = np.empty(0, EVENT) if past is None else past, columns[:-1]
+    for column, name, kind, counts in (
+        (1, "program", "program", pitched),
+        (2, "bin", "velocity", struck),
+    ):
+        if kind in vocabulary.kinds:
+            new = _changed(name, counts, events, before)
+            of_events[new, column] = vocabulary.ids(kind, events[name][new])
     for what, kind in enumerate(KINDS):
         rows = events["what"] == what
         if rows.any():
             of_events[rows, 3] = vocabulary.ids(kind, events["pitch"][rows])
     written = columns >= 0
-    first = np.cumsum(written.sum(1)) - written.sum(1)
-    return np.insert(columns[written], np.repeat(first, full), end_shift - 1).astype(np.uint16)
+    row = np.nonzero(written)[0]
+    ids = np.full(len(row) + full.sum(), end_shift - 1, np.uint16)
+    ids[np.arange(len(row)) + np.cumsum(full)[row]] = columns[written]
+    return ids
 
 
 def struck(events: np.ndarray) -> np.ndarray:
@@ -118,23 +116,21 @@ def struck(events: np.ndarray) -> np.ndarray:
     return strikes
 
 
-def program(events: np.ndarray) -> int:
-    """The program that is current after ``events``; :data:`UNKNOWN` if there was none."""
-    pitched = events["program"][events["what"] != DRUM]
-    return int(pitched[-1]) if len(pitched) else UNKNOWN
+def pitched(events: np.ndarray) -> np.ndarray:
+    """(n,) bool: the strikes and releases that are of a program."""
+    others: np.ndarray = events["what"] != DRUM
+    return others
 
 
-def loudness(events: np.ndarray) -> int:
-    """The velocity bin in force after ``events``; :data:`UNKNOWN` if there was none."""
-    bins = events["bin"][struck(events)]
-    return int(bins[-1]) if len(bins) else UNKNOWN
-
-
-def _changes(values: np.ndarray, counts: np.ndarray, before: int) -> np.ndarray:
-    """Where a value differs from the one before it among those that count."""
-    changed = np.zeros(len(values), bool)
-    seen = values[counts]
-    changed[counts] = (np.diff(seen, prepend=before) != 0) & (seen != UNKNOWN)
+def _changed(
+    name: str, counts: Callable[[np.ndarray], np.ndarray], events: np.ndarray, past: np.ndarray
+) -> np.ndarray:
+    """(n,) bool: where the value ``name`` differs from the one before it, which may be in ``past``,
+    among those of the events that ``counts`` chooses."""
+    changed, some = np.zeros(len(events), bool), counts(events)
+    values, before = events[name][some], past[name][counts(past)]
+    first = before[-1] if len(before) else UNKNOWN
+    changed[some] = (np.diff(values, prepend=first) != 0) & (values != UNKNOWN)
     return changed
 
 

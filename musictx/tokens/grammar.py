@@ -183,6 +183,7 @@ class PerformanceState(GrammarState):
     vocabulary    with note_on, note_off, time_shift, velocity; optionally program and drum
     step_seconds  length of one step of time_shift
 
+    steps     the time reached
     last      the kind of the last id; "" before the first
     program, velocity  those in force, velocity as its bin; ``None`` before the first
 
@@ -210,7 +211,7 @@ class PerformanceState(GrammarState):
         self._low = int(vocabulary.value_of[self._ids["note_on"].start])
         self._longest = int(vocabulary.value_of[self._ids["time_shift"].stop - 1])
         self._loudness = Velocities(len(range(*vocabulary.range("velocity")))).of_bin
-        self._steps = 0
+        self.steps = 0
         self.last = ""
         self._after_program = False  # the last ids were a program and a velocity
         self._may_shift = False
@@ -219,7 +220,7 @@ class PerformanceState(GrammarState):
 
     @property
     def seconds(self) -> float:
-        return self._steps * self._step_seconds
+        return self.steps * self._step_seconds
 
     def _passes(self, token_id: int) -> bool:
         if token_id < self._controls:
@@ -270,7 +271,7 @@ class PerformanceState(GrammarState):
         self._may_shift = kind != "time_shift" or value == self._longest
         program = self.sounding.program
         if kind == "time_shift":
-            self._steps += value
+            self.steps += value
             self.sounding.struck = False
         elif kind == "velocity":
             self.velocity = value

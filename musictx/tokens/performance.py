@@ -205,8 +205,8 @@ class PerformanceTokenizer(Spelling):
         start, stop, older = (np.floor(at * stretch + 0.5).astype(np.int64) for at in before)
         stop = np.maximum(stop, start + 1)
         nameless, held = notes["part"] == UNKNOWN, notes["length"] == OPEN
-        unsaid = nameless | (notes["velocity_bin"] == UNKNOWN), nameless & ~held
-        unsaid = *unsaid, ends["part"] == UNKNOWN
+        strikes = nameless | (notes["velocity_bin"] == UNKNOWN)
+        unsaid = strikes, nameless & ~held, ends["part"] == UNKNOWN
         if self.tracks == "programs" and any(map(np.any, unsaid)):
             # Squeezed into one step with what follows, these could come after it (steps are
             # sorted by program) and be taken for its program or velocity: keep them apart.

@@ -50,10 +50,6 @@ class NoteStream(NamedTuple):
     ends: np.ndarray = np.empty(0, END)
     stop: int = 0
 
-    def only(self, notes: np.ndarray) -> NoteStream:
-        """The same with these ``notes`` instead."""
-        return self._replace(notes=notes)
-
     # ------------------------------------------------------------------------------- in bars
 
     @property

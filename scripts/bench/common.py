@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import datetime
-import platform
 import statistics
 import subprocess
 import time
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from musictx.apps.doctor import cpu_name
 
 COLUMNS = (
     *("date", "machine", "threads", "torch", "commit", "implementation", "batch", "heads"),
@@ -43,16 +44,6 @@ def spread(times: list[float]) -> tuple[float, float, float]:
     return times[len(times) // 4], statistics.median(times), times[-1 - len(times) // 4]
 
 
-def machine(device: torch.device) -> str:
-    """The kind of processor that does the work."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    information = Path("/proc/cpuinfo")
-    lines = information.read_text().splitlines() if information.exists() else []
-    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
-
-
 def commit() -> str:
     """The commit of the code, with + where files differ from it."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+"]
@@ -67,7 +58,7 @@ def record(path: Path | None, device: torch.device, times: list[float], **row: A
     low, middle, high = spread(times)
     everywhere = {
         "date": datetime.date.today().isoformat(),
-        "machine": machine(device),
+        "machine": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "commit": commit(),

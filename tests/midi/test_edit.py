@@ -1,4 +1,5 @@
-"""Notes come and go in a file; every other event stays where and what it was."""
+"""Notes come and go in a file; every other event stays where and what it was. With other tempos and
+meters all else keeps its beats, or its seconds."""
 
 from __future__ import annotations
 
@@ -305,3 +306,78 @@ def test_a_note_left_open_stays_what_it_is() -> None:
     gone = midi.to_bytes(score.with_notes(score.notes[score.notes["pitch"] != 60]))
     assert others(gone) == others(data)
     assert midi.read(gone).notes["pitch"].tolist() == [64]
+
+
+MARKS = ("set_tempo", "time_signature", "key_signature")
+TIMED = ("notes", "pedals", "tempos", "meters", "keys")
+
+
+def placed(data: bytes) -> list[list[tuple[int, str]]]:
+    """Of each track its messages but its marks and its end, with their ticks."""
+    tracks = messages(data, lambda message: message.type not in MARKS)
+    return [[(tick, str(message)) for tick, message in rows] for rows in tracks]
+
+
+def marked(data: bytes, new: list[tuple[int, mido.MetaMessage]]) -> bytes:
+    """By mido: a file whose marks are ``new``, in its first track."""
+    first, *others = messages(data, lambda message: message.type not in MARKS)
+    return saved([*new, *first], *others, kind=data[9], quarter=QUARTER)
+
+
+@st.composite
+def new_marks(draw: st.DrawFn) -> list[tuple[int, mido.MetaMessage]]:
+    rows = [(0, mido.MetaMessage("set_tempo", tempo=draw(st.integers(200_000, 1_500_000))))]
+    for tick in draw(st.lists(st.integers(1, 3000), unique=True, max_size=2)):
+        rows.append((tick, mido.MetaMessage("set_tempo", tempo=draw(st.integers(2**17, 2**20)))))
+    for tick in draw(st.lists(st.integers(0, 3000), unique=True, max_size=2)):
+        meter = {"numerator": draw(st.integers(1, 9)), "denominator": draw(st.sampled_from([4, 8]))}
+        rows.append((tick, mido.MetaMessage("time_signature", **meter)))
+    return rows
+
+
+@settings(deadline=None, max_examples=100)
+@given(files(), new_marks(), st.randoms(use_true_random=False))
+def test_where_notes_keep_their_beats_nothing_but_the_marks_is_another(data, new, random) -> None:
+    score = midi.read(data)
+    assume(score.file)
+    wanted = midi.read(marked(data, new))
+    jitter = 1 + 1e-7 * random.random()  # as seconds that a page has counted itself
+
+    def counted(rows: np.ndarray) -> np.ndarray:
+        rows = rows.copy()
+        for name in {"time", "start", "end"} & set(rows.dtype.names):
+            rows[name] *= jitter
+        return rows
+
+    columns = {name: counted(getattr(wanted, name)) for name in TIMED}
+    texts = {
+        name: tuple((time * jitter, text) for time, text in getattr(wanted, name))
+        for name in ("markers", "lyrics")
+    }
+    made = midi.to_bytes(replace(score, **columns, **texts))
+    assert placed(made) == placed(data)
+    again = midi.read(made)
+    for name in ("notes", "pedals"):
+        assert np.array_equal(getattr(again, name), getattr(wanted, name))
+    assert (again.markers, again.lyrics) == (wanted.markers, wanted.lyrics)
+    for name in ("tempos", "meters", "keys"):
+        for column in getattr(wanted, name).dtype.names:
+            np.testing.assert_allclose(
+                getattr(again, name)[column], getattr(wanted, name)[column], rtol=1e-5
+            )
+
+
+@settings(deadline=None, max_examples=100)
+@given(files(), st.floats(30.0, 300.0))
+def test_where_notes_keep_their_seconds_every_message_does(data: bytes, bpm: float) -> None:
+    score = midi.read(data)
+    assume(score.file and len(score))
+    made = midi.to_bytes(replace(score, tempos=[(0.0, bpm)], meters=[(0.0, 3, 4)]))
+    for before, after in zip(placed(data), placed(made), strict=True):
+        assert sorted(text for _, text in before) == sorted(text for _, text in after)
+        then, now = (np.array([tick for tick, _ in rows]) for rows in (before, after))
+        old, new = seconds_of(data, then), seconds_of(made, now)
+        assert np.abs(old - new).max(initial=0.0) <= 31 / bpm / QUARTER + 1e-6
+    again = midi.read(made)
+    assert again.meters.tolist()[0][1:] == (3, 4)
+    assert abs(again.tempos["bpm"][0] - bpm) < 1e-3 * bpm

@@ -15,7 +15,7 @@ from musictx import musicxml
 from musictx.config import Limits
 from musictx.errors import MusicXmlError, UserError
 from musictx.musicxml.document import tree_of
-from tests.musicxml.pages import FOUR, HEAD, C, D, E, G, document, note
+from tests.musicxml.pages import HEAD, C, D, document, note
 
 
 def mxl(files):
@@ -48,19 +48,6 @@ def test_zipped_scores_are_found_by_their_container_or_without_it(files):
     assert musicxml.read(mxl(files), bpm=60).notes["pitch"].tolist() == [60]
 
 
-def test_measures_may_hold_their_parts():
-    """``score-timewise``, the other form of the format."""
-    parts = [[FOUR.format(1) + note(C, 4), note(D, 4)], [FOUR.format(1) + note(E, 4), note(G, 4)]]
-    root = ET.fromstring(document(*parts))
-    other = ET.Element("score-timewise")
-    other.append(root.find("part-list"))
-    for number, measures in enumerate(zip(*root.findall("part"))):
-        measure = ET.SubElement(other, "measure", number=str(number))
-        for name, content in zip(("P1", "P2"), measures):
-            ET.SubElement(measure, "part", id=name).extend(content)
-    assert musicxml.read(ET.tostring(other)) == musicxml.read(document(*parts))
-
-
 @pytest.mark.parametrize(
     ("declared", "sent"),
     [("UTF-16", "utf-8"), ("UTF-8", "latin-1"), ("UTF-8", "utf-16"), ("KLINGON", "utf-8")],
@@ -85,6 +72,7 @@ WIDE = WIDE.decode().encode("utf-16")
         (b"", "is not MusicXML"),
         (GOOD[:-20], "is not MusicXML"),
         (b"<score-partwise/>", "no parts"),
+        (b"<score-timewise/>", "<score-timewise>, expected a MusicXML <score-partwise>"),
         (GOOD.replace(b"<score-partwise>", BOMB + b"<score-partwise>"), "document type"),
         (GOOD.replace(b"<score-p", OUTSIDE + b"<score-p", 1), "document type"),
         (WIDE, "document type"),

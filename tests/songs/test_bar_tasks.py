@@ -223,7 +223,7 @@ def test_what_is_known_of_a_bar_stands_once_before_its_line(piece, data):
     at = lines[:, 0] == KNOWN
     assert (lines[at, 3] - WORDS.id("section")).tolist() == whole[begin:stop].tolist()
     lines[at, 0], lines[at, 3] = BAR, WORDS.id("section")
-    inside = stream.only(known).in_bars(begin, stop)
+    inside = stream._replace(notes=known).in_bars(begin, stop)
     assert all(map(np.array_equal, FEW.read(lines.reshape(-1)), inside))
     # And at most ``look`` bars before it.
     first = ids[::FIELDS_PER_NOTE]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.beats import Beats
-from musictx.notes import METER, Score
+from musictx.card import Habit
+from musictx.notes import Score
 from musictx.songs.bar_codec import FIELDS_PER_NOTE
-from musictx.songs.bars import Bars, Meter
+from musictx.songs.bars import Bars
 from musictx.tokens.build import build
 from musictx.tokens.stream import DRUM_PART, STEPS
 from musictx.tokens.vocab import EOS
@@ -94,8 +96,8 @@ def test_a_meter_that_begins_where_the_music_ends_is_that_of_the_next_bar():
 
 FEW = build("notes", low=60, high=66, velocity_bins=2)
 WORDS = FEW.vocabulary
-LINE = [("bar", 0), ("numerator", 2), ("denominator", 2), ("section", 0), ("place", 0)]
 WINDOW = 30
+LINE = [("bar", 0), ("numerator", 2), ("denominator", 2), ("section", 0), ("place", 0)]
 TONES = st.lists(st.integers(60, 66), max_size=3, unique=True)
 
 
@@ -119,7 +121,12 @@ def test_a_walk_keeps_what_it_is_held_to_and_may_go_wherever_a_note_is_left(
 ):
     random = np.random.default_rng(seed)
     state = FEW.grammar([WORDS.id(*token) for token in LINE])
-    state.hold({part: is_among(some) for part, some in sets.items()}, voices, struck, WINDOW)
+    habits = {
+        part: Habit(voices.get(part, 99), 0, 127, densest=struck.get(part, np.inf))
+        for part in {*voices, *struck}
+    }
+    tones = {part: is_among(some) for part, some in sets.items()}
+    state.hold(SimpleNamespace(parts=sets, tones=tones.get, habits=habits), WINDOW)
     line, steps, group, last = 0, 48, [], (0, -2, -1)
     notes: list[tuple[int, int, int, int]] = []  # part, tone, begin, end
     begun: list[tuple[int, int]] = []  # part, begin
@@ -183,10 +190,11 @@ def test_empty_bars_have_a_line_each_and_those_before_the_music_are_left_out():
     assert [ids[at] for at in (5, 20, 25)] == ["place:0", "bar", "place:0"]
 
 
-def test_meters_that_cannot_be_written_are_reduced_or_common_time():
+def test_meters_that_cannot_be_written_are_common_time():
     def of(numerator, denominator):
-        return Meter.of(np.array([(0.0, numerator, denominator)], METER)[0])
+        return Bars(Score(meters=[(0.0, numerator, denominator)]), 1.0).rows[0].tolist()
 
-    assert of(48, 32) == (24, 4)
-    assert of(12, 64) == (6, 5)
-    assert of(255, 4) == of(3, 64) == of(0, 4) == (4, 2)
+    assert of(24, 16) == (24, 4, 0)
+    assert of(6, 32) == (6, 5, 0)
+    for meter in ((255, 4), (3, 64), (3, 3), (33, 32), (17, 8), (0, 4)):
+        assert of(*meter) == (4, 2, 0)

@@ -1,6 +1,7 @@
 """What new notes and strokes cost around given ones: plain loops, and composing goes by it."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -18,18 +19,11 @@ from musictx.songs.bar_infill import BarInfill
 from musictx.songs.drummers import IN_KIT, Drummer
 from musictx.songs.infill_biases import HarmonicFit
 from musictx.songs.strengths import CLASH, OVERHANG, RAREST, SUREST
-from musictx.tokens.stream import DRUM_PART
+from musictx.tokens.stream import CHORD, DRUM_PART, NOTE
 from tests.songs.test_bar_infill import BAR, NETWORK, TOKENS, gap, versions
 from tests.songs.test_bar_infill import song as waltz
 
 notes = st.tuples(st.integers(0, 100), st.integers(1, 60), st.integers(30, 90))
-
-
-def sounding_of(known):
-    sounding = {}
-    for begin, length, pitch in known:
-        sounding.setdefault((begin % 3, pitch), []).append((begin, begin + length))
-    return sounding
 
 
 @given(
@@ -46,7 +40,9 @@ def test_outlasting_a_chord_costs_and_so_does_sounding_on_into_a_clash(
     """The latter where chords are composed. A bass may outlast a chord only into its root."""
     steps, lengths = np.cumsum([gap for gap, _ in gaps]), np.arange(1, 100)
     chords = [(int(at), chord) for at, (_, chord) in zip(steps, gaps)]
-    fit = HarmonicFit(sounding_of(known), chords)
+    rows = [(begin, begin % 3, tone, length, 1) for begin, length, tone in known]
+    rows += [(at, CHORD, chord.root, chord.quality, 0) for at, chord in chords]
+    fit = HarmonicFit(np.array(rows, NOTE))
     found = fit.lengths(pitch, step, lengths, composed, bass)
     for length, nats in zip(lengths.tolist(), found.tolist()):
         off = any(
@@ -110,6 +106,27 @@ def test_an_accompaniment_without_a_bass_has_low_roots(has_bass, monkeypatch):
 
 
 @pytest.mark.parametrize("habits", [True, False])
+def test_accompaniments_keep_the_rhythm_of_the_bar_before(habits, monkeypatch):
+    """A gain that no logit outweighs; the rhythm of the tune is no part of it."""
+    monkeypatch.setattr(infill_biases, "REPEAT_GAIN", 60.0)
+    starts = [BAR * n + BAR / 3 * (n % 3) for n in range(5)]
+    tune = Score(
+        notes=[(at, at + 0.2, 70 + n, 64, 73, False, 73) for n, at in enumerate(starts)],
+        tempos=[(0.0, 120.0)],
+        meters=[(0.0, 3, 4)],
+    )
+    options = {"parts": (0,), "habits": {0: Habit(52, 36, 87, 8.0, longest=0.1)}}
+    part = BarInfill(NETWORK, TOKENS, tune, 0.0, 5 * BAR, closes=False, **options)
+    kept = []
+    for made in versions(part, [(0,), (1,), (2,)], SamplingConfig(habits=habits)):
+        bars, at = np.divmod(np.round(96 * made.new["start"] / BAR), 96)
+        rhythms = [set(at[bars == bar].tolist()) for bar in range(5)]
+        kept += [now == before for before, now in pairwise(rhythms) if before]
+    assert kept
+    assert all(kept) == habits
+
+
+@pytest.mark.parametrize("habits", [True, False])
 def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
     """Costs that no logits outweigh: no new note clashes but as a tone of its chord, and none is
     held over a chord that lacks it."""
@@ -143,13 +160,13 @@ def test_notes_off_a_known_chord_cost():
         markers=((0.0, "C:maj"),),
     )
     part = BarInfill(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
-    (row,), table = part.rows(1, SamplingConfig()), TOKENS.vocabulary
-    for _, ids in row.given.groups[0]:
-        for token in ids:
+    (row,), table = part.rows(1), TOKENS.vocabulary
+    for group in row.given.groups[0]:
+        for token in group.ids:
             row.advance(token)
     for token in (table.id("place", 0), table.id("program", 33)):
         row.advance(token)
-    (bias,) = part.biases([part], [row], SamplingConfig())
+    (bias,) = part.biases([part], [row])
     (penalty,) = bias([row.state], [np.empty(0)])
     for pitch in range(48, 72):
         clash = CLASH * (pitch % 12 in (1, 11))

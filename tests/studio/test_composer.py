@@ -132,6 +132,15 @@ def test_on_a_full_disk_nothing_is_queued_and_no_folder_is_named(studio, monkeyp
     assert composer.takes(session) == []
 
 
+def test_a_take_that_is_done_when_the_studio_closes_is_not_set_aside(studio):
+    composer, new_session, _ = studio
+    session = new_session()
+    finished(studio, session, task="new", seconds=0.5)
+    composer._composing = room.Job(session, session.takes.all[0], None)  # the thread goes on later
+    composer.close()
+    assert not take_of(composer, session, 1)["aside"]
+
+
 def test_takes_are_there_again_and_what_was_composed_is_stopped(tmp_path):
     with composing(tmp_path) as studio:
         _, new_session, _ = studio

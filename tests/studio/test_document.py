@@ -120,6 +120,14 @@ def test_a_proposal_spares_locked_notes_and_brings_its_track_under_a_free_number
         document.accepting(4, proposal | {"notes": [[0, 1, 60, 80, 5]]}, "x")
 
 
+def test_a_proposal_without_notes_that_is_accepted_twice_stays_accepted():
+    document = two_notes()
+    silent = {"number": 1, "notes": [], "removes": [], "tracks": []}
+    for _ in range(2):
+        document.apply(document.check(document.accepting(4, silent, "x"), LIMITS))
+        assert {row[:2] for row in document.accepted} == {(4, 1)}
+
+
 def test_a_track_that_new_ones_leave_empty_goes_and_comes_back():
     document = two_notes()
     brought = {"id": 1, "name": "bass", "program": 33, "drum": False}

@@ -213,7 +213,7 @@ def test_a_control_that_a_model_was_measured_not_to_follow_is_not_offered(tmp_pa
     card = tmp_path / "mine" / "CARD.md"
     plain = re.sub(r"## Steering\n.*?(?=\n## )", "", card.read_text(), flags=re.S)
     card.write_text(plain)
-    of = partial(Model.of, "mine", "mine", tmp_path / "mine", ())
+    of = partial(Model.of, "mine", "mine", tmp_path / "mine")
     assert of().steers == tuple(CONTROLS)  # nobody has measured it
     assert not of().json()["ignores"]
     card.write_text(plain + "\n## Steering\n\n- density: 0.5\n- loudness: 0.49\n- register: -0.1\n")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from musictx.chorale.features import grid_of
+from musictx.chorale.features import grid_of, lagged
 from musictx.config.checks import option
 from musictx.model.features.base import Feature, NativeForm, Options, joined
 from musictx.tokens.tokenizer import Tokenizer
@@ -62,9 +62,8 @@ class Calibration(Feature):
         return {"voices": grid_of(tokenizer, cls.name)["voices"]}
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Next:
-        back, count = self.voices - 1, ids.shape[1]
-        every = nn.functional.pad(joined(ids, earlier, places)[0], (back, 0), value=-1)
-        last = every[:, -count - back :][:, :count].masked_fill(places < self.voices, -1)
+        every, place = joined(ids, earlier, places)
+        (last,) = lagged(every.masked_fill(place < 1, -1), places, [self.voices - 1])
         return Next(places % len(self.scale), last)
 
     def score(self, logits: Tensor, x: Tensor, seen: Next) -> Tensor:

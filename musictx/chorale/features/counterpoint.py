@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
-from musictx.chorale.features import grid_of
+from musictx.chorale.features import grid_of, lagged, of_each
 from musictx.model.features.base import Feature, NativeForm, joined
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -68,20 +68,13 @@ class Counterpoint(Feature):
         return grid_of(tokenizer, cls.name)
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Motion:
-        every, place = joined(ids, earlier, places)
-        pitch = self.pitches[every.clamp(min=0)].masked_fill((every < 0) | (place < 0), -1)
-        pitch = F.pad(pitch, (2 * self.voices, 0), value=-1)
-        stop, count = pitch.shape[1], ids.shape[1]
-
-        def back(n: int) -> Tensor:
-            return pitch[:, stop - count - n : stop - n].masked_fill(places < n, -1)
-
-        voice = places % self.voices  # the next; only voices above it are written in this step
-        pairs = []
-        for n in range(1, self.voices):
-            two = torch.stack([back(n - 1 + self.voices), back(n - 1)], -1)
-            pairs.append(two.masked_fill((voice < n)[..., None], -1))
-        return Motion(voice, back(self.voices - 1), torch.stack(pairs))
+        pitch = of_each(self.pitches, joined(ids, earlier, places)[0])
+        voices, voice = self.voices, places % self.voices
+        back = lagged(pitch, places, range(2 * voices - 1))
+        # Of the next voice only those above it are written in this step.
+        others = torch.stack([back[voices:], back[: voices - 1]], -1)
+        above = torch.arange(1, voices, device=ids.device)[:, None, None]
+        return Motion(voice, back[voices - 1], others.masked_fill((voice < above)[..., None], -1))
 
     def score(self, logits: Tensor, x: Tensor, seen: Motion) -> Tensor:
         logits = logits + F.embedding(seen.voice, self.notes)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges, token_coordinates
+from musictx.chorale.features import interval_rows, lagged, of_each, span_of
 from musictx.config.checks import option, require
 from musictx.model.features.base import Feature, NativeForm, Options
 from musictx.tokens.tokenizer import Tokenizer
@@ -49,8 +50,7 @@ class IntervalOptions(Options):
         below=1,
     )  # fmt: skip
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         for name, lags in (("inputs", self.inputs), ("outputs", self.outputs)):
             different = len(set(lags)) == len(lags)
             require(different, f"{self.prefix}.{name}", lags, _DIFFERENT)
@@ -64,9 +64,9 @@ class Intervals(Feature):
     pitches   the pitch of each id, as ranges [first, stop, value]; others have none
     dropout   in training a note comes without each of its intervals with this probability
 
-    Both hold a table for each lag, (2 span + 2, width), where span is the largest difference of
-    pitches: row 0 where one of the two is no note, row 1 + span + d for the later pitch minus the
-    earlier one = d. Those of ``outputs`` begin at zero: no candidate is preferred.
+    Both hold a table for each lag, (2 span + 2, width), with the rows of :func:`interval_rows`,
+    where span is the largest difference of pitches. Those of ``outputs`` begin at zero: no
+    candidate is preferred.
 
     Transposed copies of a piece have the same intervals, so input intervals overfit within a few
     passes over few pieces. ``dropout`` is to intervals what transposition is to names of pitches.
@@ -91,10 +91,9 @@ class Intervals(Feature):
         super().__init__()
         self.dropout = dropout
         self.keep(pitches=ranges("pitches", size, pitches, -1))
-        pitched = self.pitches[self.pitches >= 0]
         self.input_lags, self.output_lags = list(inputs), list(outputs)
         self.longest = max(*self.input_lags, *self.output_lags, 1)
-        self.span = int(pitched.max() - pitched.min()) if len(pitched) else 0
+        self.span = span_of(self.pitches)
         shape = (2 * self.span + 2, width)
         std = 0.5 * width**-0.5  # as large as the embeddings (MusicTransformer._initialise)
         self.inputs = nn.ParameterList(nn.Parameter(torch.randn(shape) * std) for _ in inputs)
@@ -112,21 +111,14 @@ class Intervals(Feature):
         (B, N) are the ids before the first of them, as many as are held, -1 for a missing one;
         ``places`` (B, T) are places in pieces: ids before a piece are not read.
         """
-        pitch = torch.cat([self._pitch(earlier), self._pitch(ids)], dim=1)
-        pitch = F.pad(pitch, (self.longest, 0), value=-1)
-        stop, count = pitch.shape[1], ids.shape[1]
-        lagged = [pitch[:, stop - count - n : stop - n] for n in range(self.longest + 1)]
-        back = torch.arange(self.longest + 1, device=ids.device)[:, None, None]
-        return torch.stack(lagged).masked_fill(back > places, -1)
-
-    def _pitch(self, ids: Tensor) -> Tensor:
-        return self.pitches[ids.clamp(min=0)].masked_fill(ids < 0, -1)
+        pitch = of_each(self.pitches, torch.cat([earlier, ids], 1))
+        return lagged(pitch, places, range(self.longest + 1))
 
     def embed(self, x: Tensor, before: Tensor) -> Tensor:
         """Embeddings ``x`` (B, T, width) and the input embeddings of the intervals between each
         note and those before it, from ``before`` (1 + longest lag, B, T)."""
         for lag, table in zip(self.input_lags, self.inputs):
-            vectors = F.embedding(self._rows(before[0], before[lag]), table)
+            vectors = F.embedding(interval_rows(before[0], before[lag], self.span), table)
             if self.training and self.dropout:  # whole vectors, not channels
                 vectors = vectors * F.dropout(vectors.new_ones(*x.shape[:2], 1), self.dropout)
             x = x + vectors.to(x.dtype)
@@ -138,14 +130,9 @@ class Intervals(Feature):
         candidates = self.pitches.expand(*x.shape[:2], -1)
         total = logits
         for lag, table in zip(self.output_lags, self.outputs):
-            rows = self._rows(candidates, before[lag - 1][..., None])
+            rows = interval_rows(candidates, before[lag - 1][..., None], self.span)
             total = total + F.linear(x, table).float().gather(-1, rows) * (rows > 0)
         return total
-
-    def _rows(self, later: Tensor, earlier: Tensor) -> Tensor:
-        """The row of each interval; the two are broadcast."""
-        rows = later - earlier + self.span + 1
-        return rows.masked_fill((later < 0) | (earlier < 0), 0)
 
     def native(self) -> NativeForm:
         inputs, outputs = list(self.inputs), list(self.outputs)

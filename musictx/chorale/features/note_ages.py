@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.chorale.features import grid_of
+from musictx.chorale.features import grid_of, lagged
 from musictx.model.features.base import Feature, NativeForm, joined
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -46,15 +46,10 @@ class NoteAges(Feature):
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
         """(B, T, voices) int64: the rows of both tables."""
-        every, place = joined(ids, earlier, places)
-        age = ages(every, place, self.voices)
-        count, lag = ids.shape[1], torch.arange(self.voices, device=ids.device)
-        age = F.pad(age, (self.voices - 1, 0))
-        stop = age.shape[1]
-        back = torch.stack([age[:, stop - count - n : stop - n] for n in range(self.voices)], -1)
-        here = places[..., None]
-        back = back.masked_fill(lag > here, 0)
-        return ((here % self.voices) * self.voices + lag) * (AGES + 1) + back
+        age = ages(*joined(ids, earlier, places), self.voices)
+        back = lagged(age, places, range(self.voices)).clamp(min=0).movedim(0, -1)
+        lag = torch.arange(self.voices, device=ids.device)
+        return (places[..., None] % self.voices * self.voices + lag) * (AGES + 1) + back
 
     def embed(self, x: Tensor, seen: Tensor) -> Tensor:
         return x + F.embedding(seen, self.inputs).sum(-2).to(x.dtype)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
-from musictx.chorale.features import grid_of
+from musictx.chorale.features import grid_of, interval_rows, lagged, of_each, span_of
 from musictx.chorale.features.note_ages import runs
 from musictx.config.checks import option
 from musictx.model.features.base import NativeForm, Options, joined
@@ -100,8 +100,7 @@ class Repeats(Predicted):
         super().__init__()
         self.keep(pitches=ranges("pitches", size, pitches, -1))
         self.voices, self.dropout = voices, dropout
-        pitched = self.pitches[self.pitches >= 0]
-        self.span = int(pitched.max() - pitched.min()) if len(pitched) else 0
+        self.span = span_of(self.pitches)
         std = 0.25 * width**-0.5
         self.lengths = nn.Parameter(torch.randn(2, CLASSES, width) * std)
         self.intervals = nn.Parameter(torch.randn(2, 2 * self.span + 2, width) * std)
@@ -113,7 +112,7 @@ class Repeats(Predicted):
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> RepeatState:
         every, place = joined(ids, earlier, places)
-        count, back = ids.shape[1], self.voices - 1
+        count = ids.shape[1]
         matches = []
         for one_voice in (False, True):
             match = longest_match(every, place, self.voices, count, one_voice=one_voice)
@@ -121,21 +120,14 @@ class Repeats(Predicted):
                 kept = torch.rand(ids.shape, device=ids.device) >= self.dropout
                 match = Match(match.ids * kept, match.steps * kept)
             matches.append(match)
-        last = F.pad(every, (back, 0), value=-1)[:, -count - back :][:, :count]
+        (last,) = lagged(every.masked_fill(place < 1, -1), places, [self.voices - 1])
         trust = torch.stack([length_class(match.steps) for match in matches], 2)
-        return RepeatState(
-            torch.stack([match.ids for match in matches], 2),
-            trust,
-            torch.zeros_like(ids),
-            last.masked_fill(places < back + 1, -1),
-        )
+        then = torch.stack([match.ids for match in matches], 2)
+        return RepeatState(then, trust, torch.zeros_like(ids), last)
 
     def embed(self, x: Tensor, seen: RepeatState) -> Tensor:
-        old = self.pitches[seen.last.clamp(min=0)].masked_fill(seen.last < 0, -1)
-        then = self.pitches[seen.ids]
-        row = (then - old[..., None] + self.span + 1).masked_fill(
-            (then < 0) | (old < 0)[..., None], 0
-        )
+        old = of_each(self.pitches, seen.last)
+        row = interval_rows(self.pitches[seen.ids], old[..., None], self.span)
         for kind, table in enumerate(self.intervals):
             trust = seen.trust[..., kind]
             vector = F.embedding(row[..., kind], table) * (trust > 0)[..., None]

@@ -1,6 +1,6 @@
 """The controls of a window and the given notes ahead, at every token.
 
-A window may begin with control tokens and with given notes (``tokens/layout.py``). Both stand
+A window may begin with control tokens and with given notes (``tokens/controls.py``). Both stand
 hundreds of tokens before the music that they are about, and the given notes count time from
 ``here``; early in training a model attends to neither. This feature adds to each token
 

@@ -7,15 +7,15 @@ namespace {
 
 struct Bars : Gated {
   // As constants of bars.py.
-  static constexpr int64_t LAGS[] = {1, 2, 4, 8}, COUNT = 6, FARTHEST = 32, NOTES = 16, CLASSES = 6;
+  static constexpr int64_t LAGS[] = {1, 2, 4, 8}, COUNT = 6, FARTHEST = 32, NOTES = 16, CLASSES = 6,
+                           REPEATS = 3;
 
   struct Seen : Predictions<COUNT> {
     int64_t meter = 0;
   };
   GroupTable of;
-  const int64_t *meter_of, *back_of;  // by id
-  const float* in_meter;
   int64_t bar_id;
+  const float* in_meter;
 
   void read(const History& past, Seen& seen) const {
     const Groups groups(of, past);
@@ -30,7 +30,8 @@ struct Bars : Gated {
     const Span span = groups.span(groups.key[last] + 1, bar);
     int64_t line = last;
     while (line >= 0 && !groups.line(line)) line--;
-    const int64_t repeated = line < 0 ? 0 : back_of[groups.at(line)[3]];
+    const int64_t section = line < 0 ? 0 : of.section[groups.at(line)[3]];
+    const int64_t repeated = std::max<int64_t>(section - REPEATS + 1, 0);
     for (int64_t c = 0; c < COUNT; c++) {
       const int64_t lag = c < 4 ? LAGS[c] : c == 4 ? best : repeated;
       if (!lag || lag > lags) continue;
@@ -43,7 +44,7 @@ struct Bars : Gated {
       if (seen.ids[c])
         seen.trust[c] = 1 + std::min(5 * agreed[lag] / std::max<int64_t>(notes, 1), CLASSES - 2);
     }
-    if (line >= 0) seen.meter = meter_of[groups.at(line)[1]];
+    if (line >= 0) seen.meter = of.meter[groups.at(line)[1]];
   }
   // How many of the last notes stood there `lag` bars ago, for lags from 1 on; how many notes there are.
   static int64_t agree(const Groups& groups, int64_t lags, std::vector<int64_t>& agreed) {

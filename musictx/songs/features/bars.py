@@ -21,12 +21,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.attention.positions.coordinates import ranges
 from musictx.model.features.base import NativeForm
 from musictx.model.features.predicted import Predictions
 from musictx.songs.bar_codec import REPEATS
-from musictx.songs.features import group_keys as keys
-from musictx.songs.features.group_keys import BAR, SIZE, at
+from musictx.songs.features.group_keys import BAR, SIZE, GatedGroups, Groups, at
 from musictx.songs.repeats import FARTHEST_BARS
 
 #: Distances in bars that are always looked up; after them come the best of 1 to ``FARTHEST_BARS``
@@ -38,7 +36,7 @@ COUNT = len(DISTANCES) + 2
 AGREEMENT_NOTES, CLASSES = 16, 6
 
 
-class BarState(NamedTuple):
+class BarsState(NamedTuple):
     """The lookup after each of (B, T) ids.
 
     ids    (B, T, COUNT): the next id in a repetition at each distance, 0 for none
@@ -53,131 +51,91 @@ class BarState(NamedTuple):
     meter: Tensor
 
 
-class Bars(keys.GatedGroups):
-    """Embeddings and scores of the ids that would repeat earlier bars.
-
-    size    number of ids
-    harmony, meter, section   ranges of ids as in ``coordinates.ranges``
-    kinds   the ranges of place, bar, program, drums, pitch, drum, root and optionally known
+class Bars(GatedGroups):
+    """Embeddings and scores of the ids that would repeat earlier bars, and of the meter.
 
     All parameters begin at zero, or so that they have no effect.
     """
 
     name = "bars"
     classes = CLASSES
-    products = ("stood",)
     further = ("section",)
-    meter: Tensor
-    back: Tensor
 
-    def __init__(
-        self,
-        size: int,
-        width: int,
-        *,
-        harmony: list[list[int]],
-        meter: list[list[int]],
-        section: list[list[int]],
-        **kinds: list[list[int]],
-    ) -> None:
-        super().__init__()
-        table = keys.table(size, **{"known": []} | kinds)
-        self.keep(**table._asdict(), meter=ranges("meter", size, meter, 0))
-        self.keep(back=(ranges("section", size, section, 0) - REPEATS + 1).clamp(min=0))
-        self.bar_id = int(torch.nonzero(self.is_bar)[0])
+    def __init__(self, size: int, width: int, **kinds: list[list[int]]) -> None:
+        super().__init__(size, width, **kinds)
         self.in_meter = nn.Parameter(torch.zeros(int(self.meter.max()) + 1, width))
-        self.stood = nn.Parameter(torch.randn(size, width) * 0.25 * width**-0.5)
         self.gates = nn.Parameter(torch.zeros(COUNT, CLASSES))
         self.trust = nn.Parameter(torch.zeros(COUNT * CLASSES, width))
         self.scores = nn.Parameter(torch.zeros(SIZE * COUNT * CLASSES, width))
 
     @torch.no_grad()
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> BarState:
-        """The lookup after each of ``ids``; see :meth:`Feature.read`. The first of ``earlier``, or
-        else of ``ids``, must be the first id of a group: its place is a multiple of five."""
-        laid = keys.rows(ids, earlier, places)
-        rows, number, begins = laid.ids, laid.number, laid.begins
-        of = self.table
-        groups = keys.groups(rows, of)
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> BarsState:
+        """The lookup after each of ``ids``; see :meth:`Feature.read`."""
+        groups = Groups.read(self, ids, earlier, places)
+        begins, last = groups.begins, groups.last
         # The bar with which the piece begins, maybe after a group of controls.
         opening = (groups.bar + groups.other.long()).gather(1, begins)
-
         # The last complete group of each row, and the smallest key of a group after it.
-        last, some = laid.last, laid.some
-        after = torch.where(some, groups.key.gather(1, last) + 1, 0)
-        bar = torch.where(some, groups.bar.gather(1, last), opening - 1)
-        lags = torch.arange(1, FARTHEST_BARS + 1, device=ids.device)
-        back = self._last_line(self.back[rows[:, :, 4]], rows, number, begins)
-        trust, distance = self._trust(groups, begins, last, some, bar, opening, lags, back)
+        after = torch.where(groups.some, groups.key.gather(1, last) + 1, 0)
+        bar = torch.where(groups.some, groups.bar.gather(1, last), opening - 1)
+        trust, distance = self._trust(groups, bar, opening)
 
-        least, below = keys.spans(rows, after, bar, of)
+        least, below = groups.spans(after, bar)
         shift = distance[:, :, None] * BAR  # (B, n, 1, COUNT)
         index = torch.searchsorted(groups.key, (least[..., None] - shift).flatten(1))
         index = index.view(*least.shape, COUNT)
         key = at(groups.key, index)
         inside = (key < below[..., None] - shift) & (index >= begins[:, :, None, None])
-        exists = (trust > 0)[:, :, None]
-        line_next = torch.zeros_like(inside)
-        line_next[:, :, 0] = ~inside[:, :, 0]
-        following = keys.following(groups, index)
-        following = torch.where(inside, following, torch.where(line_next, self.bar_id, 0)) * exists
-        field = torch.arange(SIZE, device=ids.device).expand(*rows.shape)
-        new = laid.new
-        wide = trust[:, :, None].expand(-1, -1, SIZE, -1)
-        meter = self._last_line(self.meter[rows[:, :, 2]], rows, number, begins)
-        return BarState(
-            following.flatten(1, 2)[:, new],
-            (wide * (following > 0)).flatten(1, 2)[:, new],
-            field.flatten(1)[:, new],
-            meter[:, :, None].expand(-1, -1, SIZE).flatten(1)[:, new],
-        )
+        line_next = ~inside & (groups.field == 0)[..., None]
+        following = torch.where(inside, groups.following(index), line_next * self.bar_id)
+        following = following * (trust > 0)[:, :, None]
+        wide = trust[:, :, None].expand(-1, -1, SIZE, -1) * (following > 0)
+        meter = self._last_line(groups, self.meter[groups.ids[:, :, 1]])
+        meter = meter[:, :, None].expand(-1, -1, SIZE)
+        every = (following, wide, groups.field, meter)
+        return BarsState(*(each.flatten(1, 2)[:, groups.new] for each in every))
 
-    def _trust(
-        self,
-        groups: keys.Groups,
-        begins: Tensor,
-        last: Tensor,
-        some: Tensor,
-        bar: Tensor,
-        opening: Tensor,
-        lags: Tensor,
-        back: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        """The class of agreement and the distance in bars, (B, n, COUNT) each."""
-        rows, total = groups.key.shape
-        earlier_keys = groups.key[:, None] - lags[:, None] * BAR
-        index = torch.searchsorted(groups.key, earlier_keys.flatten(1)).view_as(earlier_keys)
-        is_note = ~self.is_bar[groups.first] & ~groups.other
-        same = (at(groups.key, index) == earlier_keys) & (index >= begins[:, None])
+    def _trust(self, groups: Groups, bar: Tensor, opening: Tensor) -> tuple[Tensor, Tensor]:
+        """The class of agreement and the distance in bars, (B, n, COUNT) each; the last complete
+        group stands in ``bar``, and the piece begins with the bar ``opening``."""
+        lags = torch.arange(1, FARTHEST_BARS + 1, device=bar.device)
+        keys, begins = groups.key, groups.begins
+        earlier_keys = keys[:, None] - lags[:, None] * BAR
+        index = torch.searchsorted(keys, earlier_keys.flatten(1)).view_as(earlier_keys)
+        is_note = ~groups.is_line & ~groups.other
+        same = (at(keys, index) == earlier_keys) & (index >= begins[:, None])
         same &= at(groups.ids[:, :, 3], index) == groups.ids[:, None, :, 3]
         hits = F.pad((same & is_note[:, None]).cumsum(2), (1, 0))
         notes = F.pad(is_note.cumsum(1), (1, 0))
         # The first of the groups that hold the last AGREEMENT_NOTES notes.
-        upto = torch.where(some, last + 1, begins)
+        upto = torch.where(groups.some, groups.last + 1, begins)
         least = (notes.gather(1, upto) - AGREEMENT_NOTES).clamp(min=0)
         since = torch.searchsorted(notes, least.contiguous(), right=True) - 1
         since = torch.maximum(since, begins)
         took = (notes.gather(1, upto) - notes.gather(1, since)).clamp(min=1)[:, None]
-        wide = (rows, len(lags), total)
+        wide = earlier_keys.shape
         agreed = hits.gather(2, upto[:, None].expand(wide))
         agreed = agreed - hits.gather(2, since[:, None].expand(wide))
-        exists = (bar[:, None] - lags[:, None] >= opening[:, None]) & some[:, None]
+        exists = (bar[:, None] - lags[:, None] >= opening[:, None]) & groups.some[:, None]
         trust = torch.where(exists, 1 + (5 * agreed // took).clamp(max=CLASSES - 2), 0)
         nearer_first = torch.arange(len(lags), 0, -1, device=bar.device)[:, None]
-        best = (torch.where(exists, agreed, -1) * 64 + nearer_first).argmax(1)
-        fixed = [lag - 1 for lag in DISTANCES]
-        further = torch.stack([1 + best, back], 1)
-        further_trust = trust.gather(1, (further - 1).clamp(min=0)) * (further > 0)
-        distance = torch.cat([lags[fixed, None].expand(rows, -1, total), further], 1)
-        trust = torch.cat([trust[:, fixed], further_trust], 1)
+        best = 1 + (torch.where(exists, agreed, -1) * 64 + nearer_first).argmax(1)
+        section = self._last_line(groups, self.section[groups.ids[:, :, 3]])
+        fixed = torch.tensor(DISTANCES, device=bar.device)[:, None].expand(
+            len(bar), -1, bar.shape[1]
+        )
+        distance = torch.cat(
+            [fixed, best[:, None], (section - REPEATS + 1).clamp(min=0)[:, None]], 1
+        )
+        trust = trust.gather(1, (distance - 1).clamp(min=0)) * (distance > 0)
         return trust.transpose(1, 2), distance.transpose(1, 2)
 
-    def _last_line(self, values: Tensor, rows: Tensor, number: Tensor, begins: Tensor) -> Tensor:
+    def _last_line(self, groups: Groups, values: Tensor) -> Tensor:
         """(B, n) the entry of ``values`` (B, n), one for each group, at the last complete bar line
         of the piece."""
-        at = torch.where(self.is_bar[rows[:, :, 1]], number, -1).cummax(1).values
-        at = F.pad(at, (1, 0), value=-1)[:, :-1]  # complete with the row after
-        return torch.where(at >= begins, values.gather(1, at.clamp(min=0)), 0)
+        line = torch.where(groups.is_line, groups.number, -1).cummax(1).values
+        line = F.pad(line, (1, 0), value=-1)[:, :-1]  # complete with the row after
+        return torch.where(line >= groups.begins, values.gather(1, line.clamp(min=0)), 0)
 
     @property
     def by_class(self) -> Tensor:
@@ -185,19 +143,10 @@ class Bars(keys.GatedGroups):
 
     def embed(self, x: Tensor, seen: Predictions) -> Tensor:
         """As :meth:`GatedGroups.embed`, and the meter."""
-        assert isinstance(seen, BarState)
+        assert isinstance(seen, BarsState)
         more = self.embedded(seen).view_as(x) + F.embedding(seen.meter, self.in_meter)
         return x + more.to(x.dtype)
 
     def native(self) -> NativeForm:
-        names = (*keys.Table._fields, "meter", "back", "in_meter")
-        return NativeForm(
-            Path(__file__).with_name("bars.h"),
-            "Bars",
-            {
-                **self.native_fields(),
-                **{name: getattr(self, name) for name in names},
-                "bar_id": self.bar_id,
-            },
-            scores=self.scores,
-        )
+        fields = {**self.native_fields(), "in_meter": self.in_meter}
+        return NativeForm(Path(__file__).with_name("bars.h"), "Bars", fields, scores=self.scores)

@@ -10,9 +10,9 @@ namespace {
 // As the constants of group_keys.py.
 constexpr int64_t SIZE = 5, TONES = 128, PARTS = 130, BAR = 512 * PARTS * TONES, DRUM_PART = 129;
 
-// What each id says.
+// What each id says, as `GroupFeature.tables`.
 struct GroupTable {
-  const int64_t *place, *is_bar, *part, *tone, *is_known;
+  const int64_t *place, *is_bar, *part, *tone, *is_known, *meter, *section;
 
   // What place, part and tone of a group add to the key of its bar.
   int64_t within(const int64_t* group) const {
@@ -71,15 +71,15 @@ struct Groups {
     if (field > 2) return {least + of.tone[group[2]], least + of.tone[group[2]] + 1};
     return {std::max(after, least), least + wide};
   }
-  // Sorted keys of the groups ahead, at each other group the one before it; `is_meter` by id.
-  std::vector<int64_t> given(const int64_t* is_meter) const {
+  // Sorted keys of the groups ahead, at each other group the one before it.
+  std::vector<int64_t> given() const {
     std::vector<int64_t> keys;
     keys.reserve(whole);
     int64_t count = 0, lead = -whole, before = -1;
     for (int64_t k = 0; k < whole; k++) {
       const auto [bar, other, ahead] = each[k];
       const int64_t* group = at(k);
-      const bool line = ahead && is_meter[group[1]], note = ahead && !of.is_known[group[0]];
+      const bool line = ahead && of.meter[group[1]], note = ahead && !of.is_known[group[0]];
       count += line;
       // The k-th bar ahead is the one after the last that is written or given.
       if (line) lead = std::max(lead, bar - count);

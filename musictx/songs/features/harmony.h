@@ -21,7 +21,7 @@ struct Harmony : Feature {
     const float *ahead, *bias, *chord, *out;
   };
   GroupTable of;
-  const int64_t *is_meter, *is_chord, *steps, *quality_of;  // by id
+  const int64_t *is_chord, *steps, *quality_of;  // by id
   const int64_t* pitch_class;  // of each pitch
   const float *classes, *chords;
   Turned of_chord, of_note;
@@ -55,7 +55,7 @@ struct Harmony : Feature {
   }
   // The given notes of this half of the bar, of the rest of the bar, of the bar after it, and all.
   void look(const Groups& groups, Seen& seen) const {
-    const std::vector<int64_t> given = groups.given(is_meter);
+    const std::vector<int64_t> given = groups.given();
     const int64_t last = groups.whole - 1;
     int64_t bar = groups.each[last].bar, here = 0;
     if (groups.field) {

@@ -19,8 +19,15 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.model.features.base import NativeForm
-from musictx.songs.features import group_keys as keys
-from musictx.songs.features.group_keys import BAR, PARTS, TONES, at
+from musictx.songs.features.group_keys import (
+    BAR,
+    DRUM_PART,
+    PLACE,
+    SIZE,
+    GroupFeature,
+    Groups,
+    at,
+)
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.stream import STEPS
 from musictx.tokens.tokenizer import Tokenizer
@@ -89,12 +96,12 @@ class TransposedMLP(nn.Module):
         return F.linear(F.gelu(h), self.out).float()
 
 
-class Harmony(keys.GroupFeature):
+class Harmony(GroupFeature):
     """Embeddings and scores of the chord in force and of given notes ahead.
 
-    size    number of ids
-    harmony, pitch, root, quality, length, meter   ranges of ids as in ``coordinates.ranges``
-    kinds   further ranges, those of ``group_keys.table``
+    is_chord, steps, quality_of  (size,) further tables: whether an id is the part of a chord; the
+                length of a note, clipped; the quality of a chord
+    pitch_class  (pitches,) of each pitch
 
     All parameters begin at zero, or so that they have no effect.
     """
@@ -102,7 +109,6 @@ class Harmony(keys.GroupFeature):
     name = "harmony"
     further = (KNOWN, "length", "quality")
     products = ("of_chord.ahead.weight", "of_note.ahead.weight")
-    is_meter: Tensor
     is_chord: Tensor
     steps: Tensor
     quality_of: Tensor
@@ -114,30 +120,15 @@ class Harmony(keys.GroupFeature):
         del arguments["section"]
         return arguments
 
-    def __init__(
-        self,
-        size: int,
-        width: int,
-        *,
-        harmony: list[list[int]],
-        pitch: list[list[int]],
-        root: list[list[int]],
-        quality: list[list[int]],
-        length: list[list[int]],
-        meter: list[list[int]],
-        **kinds: list[list[int]],
-    ) -> None:
-        super().__init__()
-        of_pitch = ranges("pitch", size, pitch, -1)
-        self.roots = slice(root[0][0], root[0][0] + CLASSES)
-        self.qualities, self.pitches = (slice(*rows[0][:2]) for rows in (quality, pitch))
+    def __init__(self, size: int, width: int, **kinds: list[list[int]]) -> None:
+        super().__init__(size, **kinds)
+        self.roots = slice(kinds["root"][0][0], kinds["root"][0][0] + CLASSES)
+        self.qualities, self.pitches = (slice(*kinds[n][0][:2]) for n in ("quality", "pitch"))
         self.keep(
-            **keys.table(size, pitch=pitch, root=root, **kinds)._asdict(),
-            is_meter=ranges("meter", size, meter, -1) >= 0,
-            is_chord=ranges("harmony", size, harmony, -1) >= 0,
-            steps=ranges("length", size, length, 0).clamp(max=LONGEST),
-            quality_of=ranges("quality", size, quality, 0),
-            pitch_class=of_pitch[self.pitches] % CLASSES,
+            is_chord=ranges("harmony", size, kinds["harmony"], -1) >= 0,
+            steps=ranges("length", size, kinds["length"], 0).clamp(max=LONGEST),
+            quality_of=ranges("quality", size, kinds["quality"], 0),
+            pitch_class=self.tone[self.pitches] % CLASSES,
         )
         count = self.qualities.stop - self.qualities.start
         self.classes = nn.Parameter(torch.zeros(STRETCHES * CLASSES, width))
@@ -147,72 +138,67 @@ class Harmony(keys.GroupFeature):
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> HarmonyState:
-        """The state after each of ``ids``; see :meth:`Feature.read` and :class:`Bars`."""
-        laid = keys.rows(ids, earlier, places)
-        rows, number, begins = laid.ids, laid.number, laid.begins
-        of = self.table
-        groups = keys.groups(rows, of)
-        last, some = laid.last, laid.some
+        """The state after each of ``ids``; see :meth:`Feature.read`."""
+        groups = Groups.read(self, ids, earlier, places)
+        rows = groups.rows
 
         # The last whole chord of the piece; chords are written before the notes at their place.
         begun = self.is_chord[rows[:, :, 2]] & (self.place[rows[:, :, 1]] > 0)
-        latest = torch.where(begun & ~groups.other, number, -1).cummax(1).values.gather(1, last)
-        in_force = some & (latest >= begins)
-        chord = at(groups.ids[:, :, 2], latest), at(groups.ids[:, :, 3], latest)
-        root = torch.where(in_force, self.tone[chord[0]], NO_ROOT)
-        quality = torch.where(in_force, self.quality_of[chord[1]], 0)
+        latest = torch.where(begun & ~groups.other, groups.number, -1).cummax(1).values
+        latest = latest.gather(1, groups.last)
+        in_force = groups.some & (latest >= groups.begins)
+        root = torch.where(in_force, self.tone[at(groups.ids[:, :, 2], latest)], NO_ROOT)
+        quality = torch.where(in_force, self.quality_of[at(groups.ids[:, :, 3], latest)], 0)
 
         pitched = self._pitched(rows)
         following, rising = torch.zeros_like(rows), torch.full_like(rows, NO_ROOT)
         following[:, :, 2] = torch.where(begun, ROOT, torch.where(pitched, PITCH, OTHER))
         following[:, :, 3] = torch.where(begun, QUALITY, OTHER)
         rising[:, :, 3] = torch.where(begun, self.tone[rows[:, :, 3]], NO_ROOT)
-        wide = (each[:, :, None].expand(-1, -1, keys.SIZE) for each in (root, quality))
-        ahead = self._ahead(laid, groups, of)
-        every = (each.flatten(1, 2)[:, laid.new] for each in (ahead, *wide, rising, following))
-        return HarmonyState(*every)
+        wide = (each[:, :, None].expand(-1, -1, SIZE) for each in (root, quality))
+        every = (self._ahead(groups), *wide, rising, following)
+        return HarmonyState(*(each.flatten(1, 2)[:, groups.new] for each in every))
 
     def _pitched(self, rows: Tensor) -> Tensor:
         """(B, n): whether the group of each of the ``rows`` (B, n, 5) is a note with a pitch."""
         part = self.part[rows[:, :, 2]]
-        return (self.place[rows[:, :, 1]] > 0) & (part > 0) & (part != keys.DRUM_PART)
+        return (self.place[rows[:, :, 1]] > 0) & (part > 0) & (part != DRUM_PART)
 
-    def _ahead(self, laid: keys.Rows, groups: keys.Groups, of: keys.Table) -> Tensor:
+    def _ahead(self, groups: Groups) -> Tensor:
         """(B, n, 5, STRETCHES * CLASSES): see :class:`HarmonyState`."""
-        rows, number, begins = laid.ids, laid.number, laid.begins
-        given_keys, bar = keys.given_keys(laid, groups, of, self.is_meter)
+        rows, number, last = groups.rows, groups.number, groups.last
+        given, bar = groups.given()
         time = self.steps[rows[:, :, 4]] * (groups.ahead & self._pitched(rows))
         time = F.one_hot(self.tone[rows[:, :, 3]] % CLASSES, CLASSES) * time[..., None]
         so_far = F.pad(time.cumsum(1), (0, 0, 1, 0)).float()
 
         # The place of the next id: that of the last group, or, once the place of the present group
         # is written, that one.
-        last, some = laid.last, laid.some
-        lines = self.is_bar[rows[:, :, 1]]
         place = (self.place[rows[:, :, 1]] - 1).clamp(min=0)
-        before = torch.where(some & ~groups.other.gather(1, last), place.gather(1, last), 0)
-        bar = torch.stack([bar, bar + lines], 2)
+        before = groups.some & ~groups.other.gather(1, last)
+        before = torch.where(before, place.gather(1, last), 0)
+        bar = torch.stack([bar, bar + groups.is_line], 2)
         half = torch.stack([before, place], 2) // HALF
-        at_place = PARTS * TONES
         bounds = [
-            bar * BAR + (half * HALF + 1) * at_place,
-            bar * BAR + ((half + 1) * HALF + 1) * at_place,
+            bar * BAR + (half * HALF + 1) * PLACE,
+            bar * BAR + ((half + 1) * HALF + 1) * PLACE,
             (bar + 1) * BAR,
             (bar + 2) * BAR,
         ]
         bounds[1] = torch.minimum(bounds[1], bounds[2])
         sought = torch.stack(bounds, 3)
-        index = torch.searchsorted(given_keys, sought.flatten(1)).view_as(sought)
+        index = torch.searchsorted(given, sought.flatten(1)).view_as(sought)
         index = torch.minimum(index, number[..., None, None])  # nothing that comes later
-        wide = index.flatten(1)[..., None].expand(-1, -1, CLASSES)
-        total = so_far.gather(1, wide).view(*index.shape, CLASSES)
-        each = torch.stack([begins, number], 2).flatten(1)[..., None].expand(-1, -1, CLASSES)
-        every = so_far.gather(1, each).view(*number.shape, 2, CLASSES).diff(dim=2)
-        every = every[:, :, None].expand(-1, -1, 2, -1, -1)
-        share = torch.cat([total.diff(dim=3), every], 3)
-        share = share / share.sum(-1, keepdim=True).clamp(min=1.0)
-        share = share.flatten(3)
-        return torch.cat([share[:, :, :1], share[:, :, 1:].expand(-1, -1, keys.SIZE - 1, -1)], 2)
+
+        def sums(index: Tensor) -> Tensor:
+            """(B, ..., CLASSES): the time of the given notes among the groups before ``index``."""
+            wide = index.flatten(1)[..., None].expand(-1, -1, CLASSES)
+            return so_far.gather(1, wide).view(*index.shape, CLASSES)
+
+        every = (sums(number) - sums(groups.begins))[:, :, None, None].expand(-1, -1, 2, -1, -1)
+        share = torch.cat([sums(index).diff(dim=3), every], 3)
+        share = (share / share.sum(-1, keepdim=True).clamp(min=1.0)).flatten(3)
+        return torch.cat([share[:, :, :1], share[:, :, 1:].expand(-1, -1, SIZE - 1, -1)], 2)
 
     def embed(self, x: Tensor, seen: HarmonyState) -> Tensor:
         """``x`` (B, T, width) and the vectors of the chord in force and of given notes ahead."""
@@ -240,8 +226,8 @@ class Harmony(keys.GroupFeature):
         return logits
 
     def native(self) -> NativeForm:
-        by_id = (*keys.Table._fields, "is_meter", "is_chord", "steps", "quality_of", "pitch_class")
-        fields = {name: getattr(self, name) for name in (*by_id, "classes", "chords")}
+        names = ("is_chord", "steps", "quality_of", "pitch_class", "classes", "chords")
+        fields = self.native_tables() | {name: getattr(self, name) for name in names}
         networks = {"of_chord": self.of_chord, "of_note": self.of_note}
         for name, one in networks.items():
             weights = {"ahead": one.ahead.weight, "bias": one.ahead.bias}

@@ -10,7 +10,6 @@ struct Ahead : Gated {
 
   using Seen = Predictions<1>;
   GroupTable of;
-  const int64_t *is_meter, *section;  // by id
   int64_t bar_id;
 
   void read(const History& row, Seen& seen) const {
@@ -18,12 +17,12 @@ struct Ahead : Gated {
     seen = {};
     seen.field = groups.field;
     if (!groups.whole) return;
-    const std::vector<int64_t> given = groups.given(is_meter);
+    const std::vector<int64_t> given = groups.given();
     const int64_t last = groups.whole - 1, bar = groups.each[last].bar;
     const int64_t now = (bar + (groups.field && groups.line(groups.whole))) * BAR;
     const int64_t line = first_from(given, now);
     if (line == groups.whole || given[line] != now) return;
-    const int64_t kind = section[groups.at(line)[3]];
+    const int64_t kind = of.section[groups.at(line)[3]];
     seen.trust[0] = kind == VARIED && classes > VARIED + 1 ? VARIED + 1 : 1 + (kind == WHOLE);
     const Span span = groups.span(groups.key[last] + 1, bar);
     const int64_t index = first_from(given, span.least);

@@ -33,9 +33,9 @@ export class App extends Emitter {
   models = [];
   beats = new Beats([]);
   /** Set by js/sound/ before anything can be clicked. @type {Player} */
-  player = /** @type {any} */ (null);
+  player = null;
   /** Set by js/roll/: the part of the piece that is seen. @type {Roll} */
-  roll = /** @type {any} */ (null);
+  roll = null;
   settings = { tool: "select", division: 4, scale: true, quantise: { ...STRAIGHT, ...remembered("quantise", {}) } };
   /** The take and the proposal that are shown as ghost notes. */
   shown = { take: /** @type {number | null} */ (null), proposal: 1 };

@@ -10,7 +10,7 @@ import { get, session } from "../core/api.js";
  */
 export function asking(app, what, wanted, got, patience) {
   let key = "";
-  let timer = /** @type {any} */ (0);
+  let timer = 0;
   const look = () => {
     const { piece } = app;
     const now = `${piece.id} ${piece.revision} ${wanted(piece)}`;

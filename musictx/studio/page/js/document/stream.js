@@ -29,7 +29,7 @@ export class Stream extends Emitter {
     for (const kind of KINDS) {
       source.addEventListener(kind, (event) => {
         const data = JSON.parse(/** @type {MessageEvent} */ (event).data);
-        this.emit(/** @type {any} */ (kind), data);
+        this.emit(kind, data);
       });
     }
     source.addEventListener("open", () => this.emit("state", true));

@@ -124,7 +124,7 @@ export function retimed(piece, wish, follow, from = 0) {
       const clock = new Clock(operation.tempos ?? piece.tempos);
       const at = short === before ? meters[before ? 1 : 0]?.[0] ?? 0 : short ? clock.seconds((4 * short) / wish.unit) : 0;
       const first = short ? [short === before ? meters[0] : [0, short, wish.unit]] : [];
-      operation.meters = /** @type {any} */ ([...first, [short ? at : 0, wish.beats, wish.unit], ...meters.slice(before ? 2 : 1)]);
+      operation.meters = [...first, [short ? at : 0, wish.beats, wish.unit], ...meters.slice(before ? 2 : 1)];
     }
     if (wish.beats !== now.beats || wish.unit !== now.unit) parts.push(`${wish.beats}/${wish.unit}`);
     if (short !== before) parts.push(short ? `pick-up of ${short}` : "no pick-up");
@@ -133,7 +133,7 @@ export function retimed(piece, wish, follow, from = 0) {
   if (key?.sharps !== now.key?.sharps || key?.minor !== now.key?.minor) {
     const keys = operation.keys ?? piece.keys;
     if (from) operation.keys = key ? marked(keys, from, key.sharps, key.minor) : marked(keys, from);
-    else operation.keys = /** @type {any} */ ([...(key ? [[0, key.sharps, key.minor]] : []), ...keys.slice(1)]);
+    else operation.keys = [...(key ? [[0, key.sharps, key.minor]] : []), ...keys.slice(1)];
     parts.push(key ? keyWords(key.sharps, key.minor) : "no key");
   }
   operation.label = parts.join(", ");
@@ -146,6 +146,6 @@ export function unchanged(piece, from) {
   /** @type {Partial<Operation>} */
   const operation = others.length < piece.tempos.length ? paced(piece, others, from) : {};
   // From there on the seconds of other marks may be others; this one is not moved.
-  for (const name of /** @type {const} */ (["meters", "keys"])) operation[name] = /** @type {any} */ (marked(operation[name] ?? piece[name], from));
+  for (const name of ["meters", "keys"]) operation[name] = marked(operation[name] ?? piece[name], from);
   return { ...operation, label: "change of tempo, meter or key taken away" };
 }

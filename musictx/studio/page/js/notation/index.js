@@ -12,7 +12,7 @@ const MOST_BARS = 400; // more are drawn no sooner than somebody waits for them
 let loading = null;
 export const abcjs = () => (loading ??= new Promise((resolve, reject) => {
   document.head.append(h("script", {
-    src: ABCJS.href, onload: () => resolve(/** @type {any} */ (window).ABCJS), onerror: () => reject(new Error("abcjs is missing")),
+    src: ABCJS.href, onload: () => resolve(window.ABCJS), onerror: () => reject(new Error("abcjs is missing")),
   }));
 }));
 

@@ -35,7 +35,7 @@ export function mountPrint(app) {
   const under = h("p");
   const remark = h("p.remark");
   document.body.append(h("section#print", { "aria-hidden": "true" }, heading, under, sheet, remark));
-  let library = /** @type {any} */ (null);
+  let library = null;
 
   /** Writes what is to be printed. */
   function draw() {

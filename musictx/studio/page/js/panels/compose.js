@@ -196,7 +196,7 @@ export function mountCompose(app, panel) {
   };
   app.on("piece", fresh);
   app.on("chords", fresh);
-  for (const event of ["piece", "selection"]) app.on(/** @type {any} */ (event), refresh);
+  for (const event of ["piece", "selection"]) app.on(event, refresh);
   build();
 }
 

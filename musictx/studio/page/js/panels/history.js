@@ -53,7 +53,7 @@ export function mountHistory(app, panel) {
   }
 
   const soon = nextFrame(refresh);
-  for (const event of ["takes", "shown", "piece"]) app.on(/** @type {any} */ (event), soon);
+  for (const event of ["takes", "shown", "piece"]) app.on(event, soon);
   new ResizeObserver(soon).observe(panel);
 }
 

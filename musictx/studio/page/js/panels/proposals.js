@@ -173,7 +173,7 @@ export function mountProposals(app, tray) {
     const running = piece && app.takes.list.find(isRunning);
     if (running) app.show(running.id);
   });
-  for (const event of ["takes", "shown", "piece", "opened", "settings"]) app.on(/** @type {any} */ (event), refresh);
+  for (const event of ["takes", "shown", "piece", "opened", "settings"]) app.on(event, refresh);
   new ResizeObserver(paint).observe(tray);
 }
 

@@ -87,7 +87,7 @@ export class Lane {
     const { canvas, roll } = this;
     const { app } = roll;
     let last = /** @type {{x: number, y: number} | null} */ (null);
-    let first = /** @type {any} */ (null);
+    let first = null;
     const stroke = (event) => {
       const at = { x: event.offsetX, y: event.offsetY };
       if (event.shiftKey) {

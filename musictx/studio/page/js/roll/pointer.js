@@ -35,7 +35,7 @@ function mountStage(app, roll) {
   const { element } = roll;
   /** Fingers that are down. @type {Map<number, {x: number, y: number}>} */
   const fingers = new Map();
-  let gesture = /** @type {any} */ (null);
+  let gesture = null;
   let hold;
   const point = (event) => {
     const box = element.getBoundingClientRect();

@@ -25,7 +25,7 @@ const CHORDS = "Chords without notes. Accompany composes tracks to them.";
 export class Roll {
   view = new View();
   index = new NoteIndex([]);
-  colours = /** @type {any} */ ({});
+  colours = {};
   #pixels = { back: new Pixels(), over: new Pixels() };
   /** Notes as they are dragged, in place of those with their ids. @type {Note[]} */
   dragged = [];

@@ -30,7 +30,7 @@ export function mountStart(app, screen) {
     h("footer", null, "Pieces are kept in the folder that musictx studio was started with. Press ? at any time for the keys."),
   ));
 
-  let again = /** @type {any} */ (0);
+  let again = 0;
   async function refresh() {
     clearTimeout(again);
     const answers = await app.reach(Promise.all([get("examples"), get("sessions")]));

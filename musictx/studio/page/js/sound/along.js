@@ -16,7 +16,7 @@ export function withProposal(app, take, number) {
   return {
     music() {
       const { piece } = app;
-      const proposal = app.accepted(take, /** @type {any} */ ({ number })) ? undefined : now();
+      const proposal = app.accepted(take, { number }) ? undefined : now();
       const news = `${piece.revision} ${proposal?.state} ${proposal?.version}`;
       if (news !== state) { // else both lists stay the same objects
         state = news;

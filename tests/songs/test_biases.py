@@ -1,6 +1,7 @@
-"""Sections return, parts keep their rhythm, what is asked for is fed back in bars: plain loops."""
+"""Sections return, bars keep a rhythm, what is asked for is fed back in bars: plain loops."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,18 +12,17 @@ from musictx.api import generate
 from musictx.card import WINDOW_SECONDS
 from musictx.sampling.strengths import ASKED_GAIN, LOUDNESS_GAIN, REGISTER_GAIN
 from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
-from musictx.songs.bar_copying import (
-    FIELDS,
-    BarRepetition,
-    RhythmConsistency,
+from musictx.songs.bar_grammar import REPEATED, RHYTHM
+from musictx.songs.biases import (
+    BarFeedback,
     SectionContrast,
+    bar_repetition,
+    lacking_parts,
+    taken_off,
 )
-from musictx.songs.bar_feedback import BarFeedback, PartDensity
 from musictx.songs.strengths import (
     CROWD_GAIN,
-    LEFT_OUT,
     LENGTH_GAIN,
-    NEW_ONSET,
     PART_GAIN,
     PART_SECONDS,
     PART_SHARE,
@@ -32,9 +32,7 @@ from musictx.songs.strengths import (
 )
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream, Velocities
-from musictx.tokens.vocab import BOS
 from tests.pieces import score
-from tests.sampling.engines import nats
 from tests.sampling.pieces import BARS, DRUMS, line_ids, note_ids
 from tests.songs.test_grouped import song
 
@@ -43,28 +41,32 @@ TABLE = BARS.vocabulary
 WIDE = build("notes", low=40, high=90, controls=True)
 
 
+def nats(bias, state):
+    """(V,) what a bias takes off."""
+    found = taken_off(state.table, [bias(state)])
+    return np.zeros(state.table.size) if found is None else found
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.randoms(use_true_random=False))
-def test_a_bar_that_repeats_another_is_pulled_to_its_next_note(random):
+def test_a_bar_is_pulled_to_the_next_note_of_the_one_that_it_repeats_or_to_the_rhythm_before(
+    random,
+):
     """Oracle: the first note of the earlier bar that lies behind the last one here."""
-    state, repetition, ids = BARS.grammar([]), BarRepetition(BARS), [BOS]
-    bars = []
-
-    def write(token):
-        ids.append(token)
-        state.advance(token)
+    state, bars = BARS.grammar([]), []
 
     def pull():
-        costs = repetition(state, np.array(ids))
-        return {} if costs is None else {int(at): -costs[at] for at in np.flatnonzero(costs)}
+        costs = nats(bar_repetition, state)
+        return {int(at): -costs[at] for at in np.flatnonzero(costs)}
 
     for number in range(8):
         back = random.choice([0, *range(1, number + 1)])
         first, *rest = line_ids(4)
         rest[REPEAT_FIELD - 1] = TABLE.id("section") + (REPEATS - 1 + back if back else 0)
         for token in (first, *rest):
-            write(token)
-        earlier = bars[number - back] if back else None
+            state.advance(token)
+        earlier = bars[number - (back or 1)] if number else None
+        fields = REPEATED if back else RHYTHM
         here = sorted({(random.choice(PLACES), random.choice([0, 5, DRUMS])) for _ in range(4)})
         for at, part in here:
             group = note_ids(at, part)
@@ -72,39 +74,14 @@ def test_a_bar_that_repeats_another_is_pulled_to_its_next_note(random):
             follows = [one for one in earlier or () if last is None or one > last]
             target = note_ids(*follows[0]) if follows else [TABLE.id("bar")]
             for field, token in enumerate(group):
-                agrees = earlier is not None and field < min(FIELDS, len(target))
+                agrees = earlier is not None and field < min(fields, len(target))
                 agrees &= list(target[:field]) == list(group[:field])
                 assert pull() == ({target[field]: REPEAT_GAIN} if agrees else {})
-                write(token)
+                state.advance(token)
         bars.append(here)
 
 
-ONSETS, PLACES = 4, (0, STEPS, 2 * STEPS, 3 * STEPS)
-
-
-def test_new_onsets_and_those_left_out_cost():
-    """Two parts strike in every bar, another in one; the last bar has its first beat so far."""
-    state, consistency = BARS.grammar([]), RhythmConsistency(BARS)
-    usual = [(0, 0), (0, DRUMS), (STEPS, 0), (3 * STEPS, DRUMS)]
-    for bar in range(ONSETS + 1):
-        tokens = line_ids()
-        here = sorted([*usual, (0, 5)][: 4 + (bar == 1)]) if bar < ONSETS else usual[:2]
-        for note in here:
-            tokens += note_ids(*note)
-        for token in tokens:
-            state.advance(token)
-    costs, first = nats(consistency, state, TABLE.size), TABLE.id("place", 0)
-    for place in np.flatnonzero(state.allowed()[slice(*TABLE.range("place"))]).tolist():
-        new = place not in (0, STEPS, 2 * STEPS, 3 * STEPS)  # a half bar is always usual
-        passed = (place > STEPS) + (place > 3 * STEPS)
-        assert costs[first + place] == pytest.approx(NEW_ONSET * new + LEFT_OUT * passed)
-    assert costs[TABLE.id("bar")] == pytest.approx(2 * LEFT_OUT)
-    state.advance(first + STEPS)
-    costs = nats(consistency, state, TABLE.size)
-    assert costs[TABLE.id("drums")] == NEW_ONSET
-    assert not costs[slice(*TABLE.range("program"))].any()
-
-
+PLACES = (0, STEPS, 2 * STEPS, 3 * STEPS)
 SECTION, WORDS = 2, WIDE.vocabulary
 
 
@@ -120,18 +97,16 @@ def test_costs_are_those_of_the_bars_in_the_same_place(piece, drums):
     steps = 3 * STEPS
     mine = piece.in_bars(0, SECTION)
     contrast = SectionContrast(
-        WORDS, piece, [0], SECTION, SECTION,
-        steps=steps, drums=drums, lines=SECTION,
-    )  # fmt: skip
+        piece, [0], SECTION, SECTION, steps=steps, drums=drums, lines=SECTION
+    )
     for bar in range(SECTION):
         lines, notes = piece.bars[: SECTION + bar + 1], piece.in_bars(0, SECTION + bar).notes
         before = WIDE.write(NoteStream(lines, notes))
-        state = WIDE.grammar(before)
         for place in (0, STEPS // 2, STEPS):
             for part in (0, DRUM_PART, CHORD):
                 kind = {DRUM_PART: "drums", CHORD: "harmony"}.get(part, "program")
                 ids = [WORDS.id("place", place), WORDS.id(kind, 0)]
-                costs = contrast(state, np.array([*before, *ids]))
+                costs = nats(contrast, WIDE.grammar([*before, *ids]))
                 expected = np.zeros(WORDS.size)
                 names = {DRUM_PART: "drum", CHORD: "root"}
                 for at in range(*WORDS.range(names.get(part, "pitch"))):
@@ -154,13 +129,11 @@ def test_costs_are_those_of_the_bars_in_the_same_place(piece, drums):
 
 def test_bar_lines_of_a_new_section_say_only_its_own_bars_again(piece):
     steps = 3 * STEPS
-    contrast = SectionContrast(
-        WORDS, piece, [0], SECTION, SECTION, steps=steps, drums=True, lines=SECTION
-    )
+    contrast = SectionContrast(piece, [0], SECTION, SECTION, steps=steps, drums=True, lines=SECTION)
     first, stop = WORDS.range("section")
     for bar in range(SECTION):
         ids = WIDE.write(NoteStream(piece.bars[: SECTION + bar + 1], piece.notes[:0]))[:-2]
-        costs = contrast(WIDE.grammar(ids), ids.astype(np.int64))
+        costs = nats(contrast, WIDE.grammar(ids))
         own = first + REPEATS + bar
         assert not costs[:own].any()
         assert np.isinf(costs[own:stop]).all()
@@ -227,8 +200,8 @@ def test_costs_in_bars_are_those_of_plain_loops(bars, length, count, given, aske
             above = LOUDNESS_GAIN * (first - loudness) / 10 * (velocity - loudness) / 10
             wanted[TABLE.id("velocity", number)] = above
     feed = BarFeedback(BARS, targets, given=given)
-    np.testing.assert_allclose(nats(feed, BARS.grammar(ids), BARS.size), wanted, atol=1e-9)
-    assert not nats(BarFeedback(BARS, {}, given=given), BARS.grammar(ids), BARS.size).any()
+    np.testing.assert_allclose(nats(feed, BARS.grammar(ids)), wanted, atol=1e-9)
+    assert not nats(BarFeedback(BARS, {}, given=given), BARS.grammar(ids)).any()
 
 
 @pytest.mark.parametrize("from_start", [False, True])
@@ -236,14 +209,15 @@ def test_what_a_part_lacks_makes_its_notes_likelier(from_start):
     """Four notes of a part and none of two others."""
     state = BARS.grammar([token for _ in range(4) for token in [*line_ids(), *note_ids(0, 0)]])
     passed = state.seconds / PART_SECONDS if from_start else 1.0
-    pull = PartDensity(BARS, {0: 3.0, 5: 2.0, DRUMS: 6.0}, from_start)
+    least = {0: 3.0, 5: 2.0, DRUMS: 6.0}
+    pull = partial(lacking_parts, least=least, from_start=from_start)
     wanted = np.zeros((2, TABLE.size))
     wanted[0, slice(*TABLE.range("place"))] = -PART_GAIN * 6 * passed
     wanted[1, [TABLE.id("program", 5), TABLE.id("drums")]] = -PART_GAIN * 2 * passed
     wanted[1, TABLE.id("drums")] *= 3
-    np.testing.assert_allclose(nats(pull, state, TABLE.size), wanted[0])
+    np.testing.assert_allclose(nats(pull, state), wanted[0])
     state.advance(TABLE.id("place", 24))
-    np.testing.assert_allclose(nats(pull, state, TABLE.size), wanted[1])
+    np.testing.assert_allclose(nats(pull, state), wanted[1])
 
 
 @pytest.mark.parametrize("habits", [True, False])
