@@ -45,9 +45,7 @@ class HarmoniseConfig(Written):
         high=10_000,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         some = bool(self.voices) and set(self.voices) < set(VOICES)
         expected = "one to three of " + ", ".join(VOICES)
         require(some and len(set(self.voices)) == len(self.voices), "voices", self.voices, expected)
-        require(self.melody != "", "melody", self.melody, "a file such as tune.mid")

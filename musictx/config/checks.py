@@ -94,6 +94,10 @@ class Options:
         for f in dataclasses.fields(self):  # type: ignore[arg-type]
             if f.metadata and not holds_several(f):
                 setattr(self, f.name, converted(self._full(f.name), f, getattr(self, f.name)))
+        self.check()
+
+    def check(self) -> None:
+        """What a subclass checks of several options together."""
 
     def require(self, option: str, condition: bool, expected: str) -> None:
         """Raise :class:`ConfigError` about the value of ``option`` unless ``condition`` holds."""

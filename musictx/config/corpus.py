@@ -27,8 +27,7 @@ class AugmentConfig(Options, prefix="corpus.augment"):
         high=2,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         self.require("stretch", bool(self.stretch), "a list such as [0.95,1.0,1.05]")
 
 
@@ -78,8 +77,7 @@ class CorpusConfig(Options, prefix="corpus"):
     limits: Limits = option(Limits, HELP)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         names = (*CORE, *registry.CORPORA)
         self.require("name", ":" in self.name or self.name in names, f"one of {', '.join(names)}")
         held, expected = self.validation + self.test, "less than 1, so that something trains"

@@ -40,8 +40,7 @@ class DataConfig(Options, prefix="data"):
         pattern=(r"skyline|1[01]\d|12[0-7]|\d\d?", "skyline, or a program from 0 to 127"),
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         shares = set(self.tasks) <= set(TASKS) and sum(self.tasks.values()) <= 1
         self.require("tasks", shares, f"shares of {', '.join(TASKS)} that add up to 1 at most")
         pairs, expected = self.growing_windows, "pairs of batches and tokens that both grow"

@@ -75,8 +75,7 @@ class GenerateConfig(Steered):
         choices=("cut", "natural", "model"),
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         for name, value in self.plan.items():
             require(self.form is None, name, value, "none with form")
         if self.loop:

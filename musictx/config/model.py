@@ -45,8 +45,7 @@ class ModelConfig(Options, prefix="model"):
         "options, such as [{name: sounding, recent: 8}, conditions]",
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         expected = f"a divisor of model.width={self.width} that leaves an even size for each head"
         self.require("heads", self.width % (2 * self.heads) == 0, expected)
         self.features = [{"name": one} if isinstance(one, str) else one for one in self.features]

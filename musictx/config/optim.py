@@ -56,8 +56,7 @@ class OptimConfig(Options, prefix="optim"):
         below=1,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         if ":" not in self.name:
             expected = f"one of {', '.join(OPTIMIZERS)}, or module:Class"
             self.require("name", self.name in OPTIMIZERS, expected)

@@ -67,8 +67,7 @@ class SamplingConfig(TokenSampling):
         above=0,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         if self.key is not None and str(self.key) != "auto":
             scales.key(self.key, "sampling.key")
         low, high = (

@@ -44,8 +44,7 @@ class TokenizerConfig(Options, prefix="tokenizer"):
         {}, "options of a class of your own, tokenizer.params.NAME=VALUE"
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         lowest = f"a MIDI pitch from tokenizer.low={self.low} to 127"
         self.require("high", self.low <= self.high, lowest)
         steps = range(self.step_ms, 1000 * DAY, self.step_ms)

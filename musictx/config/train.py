@@ -61,8 +61,7 @@ class TrainConfig(Options):
     )
     seed: int = option(0, "seed of all random draws", low=0, high=LARGEST_SEED)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         self.position = checked(self.position)
         expected = "init=MODEL with it: layers of a new model have learned nothing"
         self.require("freeze", self.init is not None or not self.freeze, expected)

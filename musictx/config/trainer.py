@@ -91,8 +91,7 @@ class TrainerConfig(Options, prefix="trainer"):
         PASSED_ON, "other flags of Lightning's Trainer, each written trainer.NAME=VALUE"
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         for name, value in self.flags.items():
             require(name in PASSED_ON, f"trainer.{name}", value, "one of " + ", ".join(PASSED_ON))
         self.flags = PASSED_ON | self.flags

@@ -35,9 +35,9 @@ class Places:
     def source(self, option: str, name: str) -> str:
         """The file that ``option`` names, its whole path: below ``out``, else from the folder that
         the server runs in. Names of included examples and models stay as they are."""
-        come = shipped.models() if option == "model" else shipped.examples()
-        if option != "soundfont" and name in come:
-            return str(come[name]) if option == "files" else name
+        included = shipped.models() if option == "model" else shipped.examples()
+        if option != "soundfont" and name in included:
+            return str(included[name]) if option == "files" else name
         endings = ENDINGS.get(option)
         if endings is not None and not name.lower().endswith(endings):
             raise UserError(
@@ -50,8 +50,7 @@ class Places:
             path = typed.resolve()
         if self.read is not None and not self._inside(path, self.out, self.read):
             raise UserError(f"{option}={name}: expected a file below {self.read} or {self.out}")
-        there = path.is_file() if endings is not None else path.is_dir()
-        if not there:
+        if not (path.is_file() if endings is not None else path.is_dir()):
             what = "file" if endings is not None else "included model, nor such a folder"
             raise UserError(f"{option}={name}: no such {what}")
         return str(path)

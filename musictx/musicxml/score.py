@@ -79,12 +79,7 @@ def _score(
     played: Played,
 ) -> Score:
     """The music of ``parts`` as it is played."""
-    notes = played.count(at for part in parts for at, _ in part.notes)
-    marks = played.count(at for part in parts for kind in part.marks.values() for at, _ in kind)
-    if notes > limits.notes:
-        raise over(limits, "notes", "notes")
-    if notes + 10 * marks > limits.events:
-        raise over(limits, "events", "events")
+    _check_size(parts, played, limits)
     # Of marks at one moment the first part's count, and of those the last.
     tempos, meters, keys, lyrics = (
         dict(mark for part in parts[::-1] for mark in part.marks[kind])
@@ -103,8 +98,50 @@ def _score(
         rows = ((clock.seconds(at), *rest) for at, *rest in events)
         return [row for row in rows if row[0] <= limits.seconds]
 
+    rows = _rows(parts, played, clock, resolution, remarks)
+    if max((row[1] for row in rows), default=0.0) > limits.seconds:
+        raise Fault(
+            f"lasts longer than limits.seconds={limits.seconds}, so its times are damaged",
+            "absurd times",
+        )
+    if not rows and len(played.lines) > 1 and max(chords, default=inf) < played.lines[-2]:
+        chords[played.lines[-1]] = "N"  # so that the last chord of a chart has its bars
+    pedals = [  # what goes up and down at one moment would stay up: down is a little later
+        (at + resolution / PEDAL_LATE * down, 127 * down, track)
+        for track, part in enumerate(parts)
+        for at, down, _ in played.events(part.marks["pedal"])
+    ]
+    words = [(at, _verse(verses, times)) for at, verses, times in played.events(lyrics.items())]
+    return Score(
+        notes=np.array(rows, NOTE),
+        pedals=np.array(timed(pedals), PEDAL),
+        tempos=np.array(timed(sorted(tempos.items())), TEMPO),
+        meters=np.array(timed((at, *meter) for at, meter in sorted(meters.items())), METER),
+        keys=np.array(timed((at, *key) for at, key in sorted(keys.items())), KEY),
+        names=_names(root),
+        ticks_per_quarter=_grid(resolution),
+        fermatas=tuple(at for at, *_ in timed(played.events(fermatas.items()))),
+        markers=tuple(timed(sorted(chords.items()))),
+        title=_heading(root, "work/work-title") or _heading(root, "movement-title"),
+        composer=_heading(root, "identification/creator[@type='composer']"),
+        lyrics=tuple(timed(words)),
+    )
+
+
+def _check_size(parts: list[XmlPart], played: Played, limits: Limits) -> None:
+    notes = played.count(at for part in parts for at, _ in part.notes)
+    marks = played.count(at for part in parts for kind in part.marks.values() for at, _ in kind)
+    if notes > limits.notes:
+        raise over(limits, "notes", "notes")
+    if notes + 10 * marks > limits.events:
+        raise over(limits, "events", "events")
+
+
+def _rows(
+    parts: list[XmlPart], played: Played, clock: _Clock, resolution: int, remarks: Counter[str]
+) -> list[tuple]:
+    """The rows of all notes, by start, pitch and track."""
     rows = []
-    pedals: list[tuple[float, int, int]] = []
     for track, part in enumerate(parts):
         heads = [
             head._replace(start=at, end=at + head.end) for at, head, _ in played.events(part.notes)
@@ -115,37 +152,15 @@ def _score(
                 continue
             times = clock.seconds(begin), clock.seconds(end)
             rows.append((*times, head.pitch, head.velocity, head.program, head.drum, track))
-        for at, down, _ in played.events(part.marks["pedal"]):
-            # What goes up and down at one moment would stay up: down is a little later.
-            pedals.append((at + resolution / PEDAL_LATE * down, 127 * down, track))
-    if max((row[1] for row in rows), default=0.0) > limits.seconds:
-        raise Fault(
-            f"lasts longer than limits.seconds={limits.seconds}, so its times are damaged",
-            "absurd times",
-        )
-    if not rows and len(played.lines) > 1 and max(chords, default=inf) < played.lines[-2]:
-        chords[played.lines[-1]] = "N"  # so that the last chord of a chart has its bars
-    rows.sort(key=lambda row: (row[0], row[2], row[6]))
-    names = {
-        part.get("id", ""): (part.findtext("part-name") or "").strip()[:100]
-        for part in root.iterfind("part-list/score-part")
-    }
-    titles = [names.get(part.get("id", ""), "") for part in root.iterfind("part")]
-    words = [(at, _verse(verses, times)) for at, verses, times in played.events(lyrics.items())]
-    return Score(
-        notes=np.array(rows, NOTE),
-        pedals=np.array(timed(pedals), PEDAL),
-        tempos=np.array(timed(sorted(tempos.items())), TEMPO),
-        meters=np.array(timed((at, *meter) for at, meter in sorted(meters.items())), METER),
-        keys=np.array(timed((at, *key) for at, key in sorted(keys.items())), KEY),
-        names={track: title for track, title in enumerate(titles) if title},
-        ticks_per_quarter=_grid(resolution),
-        fermatas=tuple(at for at, *_ in timed(played.events(fermatas.items()))),
-        markers=tuple(timed(sorted(chords.items()))),
-        title=_heading(root, "work/work-title") or _heading(root, "movement-title"),
-        composer=_heading(root, "identification/creator[@type='composer']"),
-        lyrics=tuple(timed(words)),
-    )
+    return sorted(rows, key=lambda row: (row[0], row[2], row[6]))
+
+
+def _names(root: ET.Element) -> dict[int, str]:
+    """Number of a part -> its name, where it has one."""
+    listed = root.iterfind("part-list/score-part")
+    names = {part.get("id"): (part.findtext("part-name") or "").strip()[:100] for part in listed}
+    titles = [names.get(part.get("id"), "") for part in root.iterfind("part")]
+    return {track: title for track, title in enumerate(titles) if title}
 
 
 def _verse(verses: tuple[tuple[int, str], ...], times: int) -> str:

@@ -221,8 +221,9 @@ class _Page:
         """One measure of a part, whose ``voices`` lose the chords that end in it; tempos and chord
         symbols stand in the opening part."""
         begin, stop, short = self.bars[index]
-        cut = {"implicit": "yes"} if short or (self.pickup and not index) else {}
-        measure = ET.Element("measure", number=str(index + 1 - self.pickup), **cut)
+        measure = ET.Element("measure", number=str(index + 1 - self.pickup))
+        if short or (self.pickup and not index):
+            measure.set("implicit", "yes")
         self._attributes(measure, begin, stop)
         for tick, (_, bpm) in _between(self.marks["tempo"], begin, stop) if opening else ():
             direction = add(measure, "direction", placement="above")

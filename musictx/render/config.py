@@ -29,8 +29,7 @@ class RenderConfig(Options):
     )
     limits: Limits = option(Limits, HELP, rare=True)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         if not (self.wav or self.png):
             raise UserError("wav=false png=false: nothing to write, expected one of them true")
         alone = self.soundfont is not None and not self.wav

@@ -21,11 +21,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from musictx.attention import api
-from musictx.attention.setting import ANY, CONSECUTIVE, LAST, SQUARE
-from musictx.attention.setting import Job as Asked
+from musictx.attention.job import ANY, CONSECUTIVE, LAST, SQUARE
+from musictx.attention.job import Job as Asked
 from musictx.attention.terms import Axis, Blocks, Terms
+from musictx.speed import native
 from musictx.speed.chunked import plan
-from musictx.speed.native import build, library, op
+from musictx.speed.native import build, library
 from tests.attention import cases
 from tests.attention.cases import Job, Named, computed, dense, excess, results, table_job
 from tests.speed import interpreter
@@ -61,10 +62,10 @@ def cut(block: int, budget: int, run: int, lent: bool = True) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "BLOCK", block)
         patch.setattr(plan, "BUDGET", budget)
-        patch.setattr(op, "BLOCK", block)
-        patch.setattr(op, "RUN", run)
+        patch.setattr(native, "BLOCK", block)
+        patch.setattr(native, "RUN", run)
         if not lent:
-            patch.setattr(library, "_outcome", by_itself())
+            patch.setattr(library, "_outcome", by_itself)
         if INTERPRETED:
             interpreter.cut(patch, 32 if block > 16 else 16)
         yield

@@ -50,8 +50,7 @@ class IntervalOptions(Options):
         below=1,
     )  # fmt: skip
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         for name, lags in (("inputs", self.inputs), ("outputs", self.outputs)):
             different = len(set(lags)) == len(lags)
             require(different, f"{self.prefix}.{name}", lags, _DIFFERENT)
