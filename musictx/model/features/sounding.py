@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -211,30 +210,25 @@ class Sounding(PitchFeature):
         return self.add(logits, x, starts, ends, sounds)
 
     def native(self) -> NativeForm:
-        by_id = ("steps", "starts", "ends", "loud", "resets")
-        tables = (*by_id, "state_of", "time_class", "candidates")
         maps = self.interval_maps
         kinds, chords = (0, 0) if maps is None else maps.shape[:2]
-        return NativeForm(
-            Path(__file__).with_name("sounding.h"),
+        return self.form(
             "Sounding",
-            {
-                **{name: getattr(self, name) for name in tables},
-                "kind_of": (0, *INTERVAL_KINDS),
-                "states": self.states,
-                "context": self.context,
-                "maps": maps,
-                "pitches": self.pitches,
-                "levels": self.levels,
-                "times": TIMES,
-                "recent": self.recent,
-                "kinds": kinds,
-                "chords": chords,
-                "state_count": STATES,
-                "ages": len(self.state_of) // 2,
-                "longest": len(self.time_class),
-            },
-            scores=self.with_chords(self.state_scores),
+            "steps starts ends loud resets state_of time_class candidates",
+            self.with_chords(self.state_scores),
+            kind_of=(0, *INTERVAL_KINDS),
+            states=self.states,
+            context=self.context,
+            maps=maps,
+            pitches=self.pitches,
+            levels=self.levels,
+            times=TIMES,
+            recent=self.recent,
+            kinds=kinds,
+            chords=chords,
+            state_count=STATES,
+            ages=len(self.state_of) // 2,
+            longest=len(self.time_class),
         )
 
 
