@@ -161,12 +161,8 @@ class Conditions(PitchFeature):
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> ConditionState:
         """The state after each of ``ids``; see :meth:`Feature.read`."""
-        every = torch.cat([earlier, ids], dim=1).clamp(min=0)  # id 0 does nothing
-        rows, total = every.shape
-        count = ids.shape[1]
-        new = slice(total - count, None)
-        index = torch.arange(total, device=ids.device).expand(rows, total)
-        begins = (index[:, new] - places).clamp(min=0)  # where the piece begins
+        every, index, begins, new = self.history(ids, earlier, places)
+        rows, count = ids.shape
         part, control = self.part[every], self.control[every]
 
         def last(marked: Tensor) -> Tensor:

@@ -139,16 +139,12 @@ class Sounding(PitchFeature):
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> SoundingState:
         """The state after each of ``ids``; see :meth:`Feature.read`."""
-        every = torch.cat([earlier, ids], dim=1).clamp(min=0)  # id 0 does nothing
+        every, index, begins, new = self.history(ids, earlier, places)
         rows, total = every.shape
-        count = ids.shape[1]
-        index = torch.arange(total, device=ids.device).expand(rows, total)
-        begins = (index[:, total - count :] - places).clamp(min=0)  # where the piece begins
         again = torch.where(self.resets[every], index, 0).cummax(1).values
-        begins = torch.maximum(begins, again[:, total - count :])
+        begins = torch.maximum(begins, again[:, new])
         time = self.steps[every].cumsum(1)
         starts = self.starts[every]
-        new = slice(total - count, None)
         pitches = self._pitches(starts, self.ends[every], time, index, begins, new)
 
         # The loudness in force: the last one set, if it was set in this piece.
