@@ -45,11 +45,12 @@ class PositionConfig(Options, prefix="position"):
         """Enter ``cls`` in :data:`SCHEMES` as the options of ``scheme``, whose class is the
         ``target`` in the package of schemes."""
         cls.__annotations__["name"] = "str"
-        cls.name = option(scheme, "the scheme", choices=(scheme,))
+        cls.name = option(scheme, "the scheme")
         cls.target = f"musictx.attention.positions.{target}"
         SCHEMES[scheme] = cls
 
     def check(self) -> None:
+        self.require("name", self.name == type(self).name, type(self).name)
         even = self.concat_sinusoids in range(0, 2**15 + 1, 2)
         self.require("concat_sinusoids", even, "an even number from 0: sines and cosines")
 
