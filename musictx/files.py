@@ -1,7 +1,7 @@
 """Files and folders that are there whole or not at all: the one way in which musictx writes, and
 how it reads files that may be of any size.
 
-A file is written under a hidden name beside its place and renamed when it is complete, so a crash,
+A file is written under a hidden name next to its place and renamed when it is complete, so a crash,
 a full disk or Ctrl-C never leaves half of it under its name.
 """
 
@@ -53,7 +53,7 @@ def read_bytes(
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """A hidden path beside ``path`` to write a file to; when the block ends it takes its place.
+    """A hidden path next to ``path`` to write a file to; when the block ends it takes its place.
 
     The folder is made if need be. If the block raises, what was written is removed and an old
     ``path`` stays as it was. Raises :class:`WriteError` where the machine cannot write.
@@ -143,7 +143,7 @@ def cannot_write(what: str | Path, error: OSError) -> UserError:
 def atomic_folder(
     folder: str | Path, replaces: Callable[[Path], bool] = lambda old: True
 ) -> Iterator[Path]:
-    """A hidden folder beside ``folder`` to fill; when the block ends it takes its place.
+    """A hidden folder next to ``folder`` to fill; when the block ends it takes its place.
 
     An old ``folder`` goes only when the new one stands. If the block raises, the hidden folder and
     the parents that were made for it are removed and the old one stays; what a killed process left

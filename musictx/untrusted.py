@@ -170,7 +170,7 @@ class _Bounded(TorchFunctionMode):
     """Raises ``ValueError`` before tensors of more than ``most`` numbers together are made, each of
     which counts as :data:`_TENSOR` numbers at least."""
 
-    #: Functions that make the tensors of a network, as large as they are told to be.
+    #: Functions that make the tensors of a network, as large as its arguments say.
     factories = (torch.empty, torch.zeros, torch.ones, torch.full, torch.randn, torch.rand)
 
     def __init__(self, most: int) -> None:

@@ -182,6 +182,7 @@ def test_what_a_function_of_the_caller_gives_is_not_blamed_on_the_model(calls):
     for wrong in (lambda states, past: np.zeros(3), lambda states, past: np.nan):
         with pytest.raises(UserError, match=r"constraints\[0\]"):
             calls["generate"](constraints=[wrong])
+    assert calls["generate"](constraints=[lambda states, past: None])  # no id has a cost
 
 
 def test_the_package_offers_its_names_lazily_and_its_packages_can_be_called(tmp_path):

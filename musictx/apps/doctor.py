@@ -15,7 +15,8 @@ import torch
 from musictx import attention, bundle, registry, shipped
 from musictx.apps.results import say
 from musictx.attention import api
-from musictx.attention.setting import Job, Setting
+from musictx.attention.job import Job
+from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.commands import NoOptions
 from musictx.errors import UserError
@@ -30,7 +31,8 @@ CLOSE = {torch.float32: 0.01, torch.bfloat16: 0.02}
 
 def run(config: NoOptions) -> bool:
     """Print the page and return True. Raises ``UserError`` if the self-test fails."""
-    for what, text in (*_machine(), *_added(), *_paths()):
+    checks = [(name, registry.load(path)()) for name, path in sorted(registry.CHECKS.items())]
+    for what, text in (*_machine(), *checks, *_paths()):
         say(f"{what:<11} {text}")
     wrong = [
         f"{name} in {str(dtype).removeprefix('torch.')}"
@@ -67,12 +69,6 @@ def cpu_name() -> str:
         return platform.processor() or platform.machine()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.machine())
-
-
-def _added() -> Iterator[tuple[str, str]]:
-    """The reports of optional components about this machine."""
-    for name, path in sorted(registry.CHECKS.items()):
-        yield name, registry.load(path)()
 
 
 def _paths() -> Iterator[tuple[str, str]]:

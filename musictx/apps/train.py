@@ -1,15 +1,7 @@
 """``musictx train``: a corpus -> a model folder; the same command resumes at any step.
 
 :func:`run` reads from top to bottom as a training goes, and the functions below it are its steps in
-the same order:
-
-    network       tokenizer and network, new or those of ``init=``
-    corpus        the tokens of the corpus, prepared if they are not yet
-    modules       Lightning's module around the network, and the batches
-    make_hooks    what callbacks do with the model: save it, compose a sample
-    make_trainer  Lightning's Trainer
-    checkpoint_of, validation_before, end_by_signal   resuming, fine-tuning, Ctrl-C
-    keep_best     the model folder
+the same order.
 """
 
 from __future__ import annotations

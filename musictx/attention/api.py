@@ -4,16 +4,14 @@
 reference   dense, any terms and positions (attention/reference.py)
 skew        the formulation of Huang et al. (2018), to be read (attention/skew.py): causal, a table
 sdpa        torch's kernel: plain attention (attention/sdpa.py)
-auto        the fastest that can do the job and is at hand on this machine: without relative terms
-            sdpa, else what optional components add (speed/), else reference. ``torch.export``
-            records reference, whose operations every compiler knows
+auto        the fastest that can do the job and works on this machine: without relative terms sdpa,
+            else what optional components add (speed/), else reference. ``torch.export`` records
+            reference, whose operations every compiler knows
 
-Optional components (:mod:`musictx.registry`) add modules like those here: each has
-``supports(job)``, the sentence why it cannot compute a :class:`~musictx.attention.setting.Job` or
-``None``, and ``attend(q, k, v, terms, setting)``. These modules are imported while this package is
-imported, so they must import from ``musictx.attention.terms`` and its other modules, not from
-``musictx.attention``. ``auto`` chooses a module only if ``runs(device, dtype, size, labels)`` of it
-is true: it works on this machine.
+Optional components (:mod:`musictx.registry`) add modules like those here (attention/job.py says
+what they have). These modules are imported while this package is imported, so they must import from
+``musictx.attention.terms`` and its other modules, not from ``musictx.attention``. ``auto`` tries
+one on a few tokens before its first use (:func:`works`).
 
 A single query over earlier keys, as in generation, needs no skew: speed/decode.py computes it where
 ``auto`` or an optional implementation is requested.
@@ -21,7 +19,9 @@ A single query over earlier keys, as in generation, needs no skew: speed/decode.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -31,8 +31,9 @@ from torch.autograd import forward_ad
 
 from musictx import registry
 from musictx.attention import reference, sdpa, skew
-from musictx.attention.setting import Job, Setting
-from musictx.attention.terms import Positions, Span, Terms
+from musictx.attention.job import Job
+from musictx.attention.setting import Setting
+from musictx.attention.terms import Axis, Positions, Span, Terms
 from musictx.config.model import IMPLEMENTATIONS
 
 MODULES: dict[str, Any] = {"reference": reference, "skew": skew, "sdpa": sdpa}
@@ -41,9 +42,6 @@ for _name, _path in (registry.ATTENTION | registry.DECODING).items():
 
 #: What computes a single query.
 _DECODE = next(iter(registry.DECODING), "reference")
-
-#: The choice for a job by the requested name: (implementation, None) or ("", why not).
-_CHOSEN: dict[tuple[str, Job], tuple[str, str | None]] = {}
 
 
 def attend(
@@ -97,7 +95,7 @@ def attend(
     setting = Setting(at, over, causal, query_pieces, key_pieces, dropout, hidden)
     _check(q, k, v, terms, setting)
     job = Job.of(terms, setting, q)
-    learned = (table for _, table, _ in _tables(terms, q.shape[1], q.shape[-1]))
+    learned = [tensor for _, tensor in terms.tensors()]
     name = chosen(implementation, job._replace(tangents=_has_tangents(q, k, v, *learned)))
     out: Tensor = MODULES[name].attend(q, k, v, terms, setting)
     return out
@@ -111,53 +109,81 @@ def why_not(
     With ``q``, its device, dtype and head size count too, and what this machine has. Raises
     ``ValueError`` for an unknown name.
     """
-    _check_name(implementation)
     span = (Span(0, 8),)
-    if implementation == "auto":
-        return None
-    reason: str | None = MODULES[implementation].supports(
-        Job.of(terms, Setting(span, span, causal), q)
-    )
-    return reason
+    return _choice(implementation, Job.of(terms, Setting(span, span, causal), q), False)[1]
 
 
 def chosen(implementation: str, job: Job) -> str:
-    """The implementation that computes ``job`` if this one is requested; cached.
+    """The implementation that computes ``job`` if this one is requested.
 
     ``ValueError`` for an unknown name, and for a named one that cannot.
     """
-    exported = torch.compiler.is_exporting()
-    key = ("export" if exported and implementation == "auto" else implementation, job)
-    if key not in _CHOSEN:
-        _CHOSEN[key] = _choice(implementation, job, exported)
-    name, reason = _CHOSEN[key]
+    name, reason = _constant_choice(implementation, tuple(job), torch.compiler.is_exporting())
     if reason:
         raise ValueError(f"implementation={implementation}: {reason}")
     return name
 
 
+def _constant_choice(
+    implementation: str, job: tuple[Any, ...], exported: bool
+) -> tuple[str, str | None]:
+    return _choice(implementation, Job(*job), exported)
+
+
+#: ``torch.compile`` calls it once and keeps the answer: what ``assume_constant_result`` of
+#: ``torch.compiler`` does, without importing the compiler. It takes no named tuple.
+_constant_choice._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+@cache
 def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | None]:
-    _check_name(implementation)
+    """(the implementation that computes ``job`` if this one is requested, why it cannot)."""
+    if implementation not in IMPLEMENTATIONS:
+        names = ", ".join(IMPLEMENTATIONS)
+        raise ValueError(f"implementation={implementation}: expected one of {names}")
     if job.masked:
         reason = "it computes no mask of single keys, only causal, pieces and blocks"
         return "reference", None if implementation in ("auto", "reference") else reason
     if implementation != "auto":
-        reason = MODULES[implementation].supports(job)
         by_decode = job.single_query and implementation in registry.ATTENTION
-        return _DECODE if by_decode else implementation, reason
+        name = _DECODE if by_decode else implementation
+        return name, MODULES[implementation].supports(job)
     plain = not (job.axes or job.labels or job.packed or job.dropout)
     if plain and not sdpa.supports(job):
         return "sdpa", None
     if job.single_query:
         return _DECODE, None
-    if exported:
-        return "reference", None
-    for name in registry.ATTENTION:
-        module = MODULES[name]
-        supported = job.device is not None and not module.supports(job)
-        if supported and module.runs(job.device, job.dtype, job.size, job.labels):
-            return name, None
+    if not exported and job.device is not None:
+        for name in registry.ATTENTION:
+            if not MODULES[name].supports(job) and works(
+                name, job.device, job.dtype, job.size, job.labels
+            ):
+                return name, None
     return "reference", None
+
+
+@cache
+def works(name: str, device: str, dtype: torch.dtype, size: int, labels: int) -> bool:
+    """Whether the implementation computes a few tokens and their gradients on this machine without
+    an error; tried once a process. The error goes to stderr in one line."""
+    try:
+        with torch.inference_mode(False), torch.enable_grad():
+            x = torch.linspace(-1, 1, 40 * size, device=device).view(1, 1, 40, size).to(dtype)
+            q, table = x.requires_grad_(), x[0].detach().requires_grad_()
+            axes, span = [Axis(table, high=39)], (Span(0, 40),) * 2
+            if labels:
+                numbers = torch.arange(labels, device=device)
+                axes.append(Axis(table, high=39, coordinate=1, labels=numbers))
+            terms = Terms(size**-0.5, tuple(axes))
+            out = MODULES[name].attend(q, q, q, terms, Setting(span, span))
+            gradients = torch.autograd.grad(out.sum(), (q, table))
+            if not all(bool(x.isfinite().all()) for x in gradients):
+                raise ArithmeticError("its gradients are not finite")
+    except Exception as error:  # whatever a compiler or a driver raises
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        print(f"musictx: attention={name} is not used: it failed ({reason})", file=sys.stderr)
+        return False
+    return True
 
 
 def _has_tangents(*tensors: Tensor) -> bool:
@@ -168,13 +194,6 @@ def _has_tangents(*tensors: Tensor) -> bool:
     if forward_ad._current_level < 0:  # no forward mode anywhere: the usual case, at no cost
         return False
     return any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
-
-
-def _check_name(implementation: str) -> None:
-    if implementation not in IMPLEMENTATIONS:
-        raise ValueError(
-            f"implementation={implementation}: expected one of " + ", ".join(IMPLEMENTATIONS)
-        )
 
 
 def _mask(hidden: Tensor, shape: Sequence[int]) -> Tensor:
@@ -203,16 +222,15 @@ def _check(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> N
     at, over = setting.query_pieces, setting.key_pieces
     if (at is None) != (over is None):
         raise ValueError("attend: give query_pieces and key_pieces both or neither")
-    shapes: list[tuple[str, Tensor, list[tuple[int, ...]]]]
-    shapes = [(name, x, [(batch, heads, keys, size)]) for name, x in (("k", k), ("v", v))]
+    _check_shape("k", k, (batch, heads, keys, size))
+    _check_shape("v", v, (batch, heads, keys, size))
     if at is not None and over is not None:
-        shapes += [("query_pieces", at, [(batch, queries)]), ("key_pieces", over, [(batch, keys)])]
-    for name, tensor, fits in [*shapes, *_tables(terms, heads, size)]:
-        if tensor.shape not in fits:
-            raise ValueError(
-                f"attend: {name} has shape {tuple(tensor.shape)}, expected "
-                + " or ".join(str(shape) for shape in fits)
-            )
+        _check_shape("query_pieces", at, (batch, queries))
+        _check_shape("key_pieces", over, (batch, keys))
+    for name, x in terms.tensors():
+        which = 1 if name not in ("content_bias", "position_bias") and len(x) == 1 else heads
+        rows = x.shape[1:] if name.startswith("bias") else (*x.shape[1:-1], size)
+        _check_shape(name, x, (which, *rows))
     if not q.dtype == k.dtype == v.dtype or not q.dtype.is_floating_point:
         raise ValueError(
             f"attend: q {q.dtype}, k {k.dtype}, v {v.dtype}: expected one floating dtype"
@@ -221,24 +239,11 @@ def _check(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> N
     _check_positions("key_positions", setting.key_positions, batch, keys, terms)
 
 
-def _tables(terms: Terms, heads: int, size: int) -> list[tuple[str, Tensor, list[tuple[int, ...]]]]:
-    """(name, tensor, shapes it may have) of every tensor in ``terms``."""
-    tables: list[tuple[str, Tensor, list[tuple[int, ...]]]] = []
-    for number, axis in enumerate(terms.axes):
-        rows = axis.distances
-        if axis.table is not None:
-            name = f"table of axis {number}"
-            tables.append((name, axis.table, [(1, rows, size), (heads, rows, size)]))
-        if axis.bias is not None:
-            tables.append((f"bias of axis {number}", axis.bias, [(1, rows), (heads, rows)]))
-    if terms.value_table is not None:
-        rows = terms.axes[0].distances
-        tables.append(("value_table", terms.value_table, [(1, rows, size), (heads, rows, size)]))
-    for name in ("content_bias", "position_bias"):
-        vector = getattr(terms, name)
-        if vector is not None:
-            tables.append((name, vector, [(heads, size)]))
-    return tables
+def _check_shape(name: str, tensor: Tensor, expected: tuple[int, ...]) -> None:
+    if tensor.shape != expected:
+        raise ValueError(
+            f"attend: {name} has shape {tuple(tensor.shape)}, expected {tuple(expected)}"
+        )
 
 
 def _check_positions(

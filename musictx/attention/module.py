@@ -111,13 +111,43 @@ class RelativeAttention(nn.Module):
         Raises ``ValueError`` for other shapes.
         """
         self._check(x, memory)
-        others = [memory, pieces, memory_pieces, key_padding_mask]
-        single = x.dim() == 2
-        if single:
-            x = x[None]
-            others = [None if each is None else each[None] for each in others]
-        mixed = self._mixed(x, *others, attn_mask=attn_mask, start=start)
-        return mixed[0] if single else mixed
+        if x.dim() == 2:
+            rows = (key_padding_mask, pieces, memory_pieces)
+            padding, pieces, others = (None if each is None else each[None] for each in rows)
+            masks = {"key_padding_mask": padding, "pieces": pieces, "memory_pieces": others}
+            memory = None if memory is None else memory[None]
+            return self.forward(x[None], memory, attn_mask=attn_mask, start=start, **masks)[0]
+        count = x.shape[1]
+        at = over = Span(start, count)
+        if memory is None:
+            q, k, v = map(self._split, self.qkv(x).chunk(3, dim=2))
+        else:
+            over = Span(0, memory.shape[1])
+            both = self.qkv(torch.cat([x, memory], dim=1))
+            q = self._split(both[:, :count, : self.width])
+            k, v = map(self._split, both[:, count:, self.width :].chunk(2, dim=2))
+        q, _ = self.position.rotate(q, q, at, at)
+        k, _ = self.position.rotate(k, k, over, over)
+        key_pieces = pieces if memory is None else memory_pieces
+        if key_padding_mask is not None:
+            pieces, key_pieces = _without(key_padding_mask, q, k, pieces, key_pieces)
+        reach = max(at.stop, over.stop) - min(at.start, over.start)
+        mixed = attend(
+            q,
+            k,
+            v,
+            self.position.terms(reach=reach),
+            query_positions=(at, at),
+            key_positions=(over, over),
+            causal=self.causal,
+            query_pieces=pieces,
+            key_pieces=key_pieces,
+            hidden=None if attn_mask is None else self._hidden(attn_mask, len(x)),
+            dropout=self.dropout if self.training else 0.0,
+            implementation=self.implementation,
+        )
+        out: Tensor = self.out(mixed.transpose(1, 2).reshape(x.shape))
+        return out
 
     def _check(self, x: Tensor, memory: Tensor | None) -> None:
         """``ValueError`` for inputs that are no sequences of ``width`` channels, or do not fit."""
@@ -132,50 +162,6 @@ class RelativeAttention(nn.Module):
                 f"RelativeAttention: x {tuple(x.shape)} and memory {tuple(memory.shape)} differ in "
                 "more than tokens"
             )
-
-    def _mixed(
-        self,
-        x: Tensor,
-        memory: Tensor | None,
-        pieces: Tensor | None,
-        memory_pieces: Tensor | None,
-        key_padding_mask: Tensor | None,
-        *,
-        attn_mask: Tensor | None,
-        start: int,
-    ) -> Tensor:
-        """As :meth:`forward`, of batches."""
-        count = x.shape[1]
-        at = over = Span(start, count)
-        if memory is None:
-            q, k, v = map(self._split, self.qkv(x).chunk(3, dim=2))
-        else:
-            over = Span(0, memory.shape[1])
-            both = self.qkv(torch.cat([x, memory], dim=1))
-            q = self._split(both[:, :count, : self.width])
-            k, v = map(self._split, both[:, count:, self.width :].chunk(2, dim=2))
-        q, _ = self.position.rotate(q, q, at, at)
-        k, _ = self.position.rotate(k, k, over, over)
-        key_pieces = pieces if memory is None else memory_pieces
-        if key_padding_mask is not None:
-            pieces, key_pieces = _without(key_padding_mask, x.shape[:2], k, pieces, key_pieces)
-        reach = max(at.stop, over.stop) - min(at.start, over.start)
-        mixed = attend(
-            q,
-            k,
-            v,
-            self.position.terms(reach=reach),
-            query_positions=(at, at),
-            key_positions=(over, over),
-            causal=self.causal,
-            query_pieces=pieces,
-            key_pieces=key_pieces,
-            hidden=None if attn_mask is None else self._hidden(attn_mask, x.shape[0]),
-            dropout=self.dropout if self.training else 0.0,
-            implementation=self.implementation,
-        )
-        out: Tensor = self.out(mixed.transpose(1, 2).reshape(x.shape))
-        return out
 
     def _split(self, x: Tensor) -> Tensor:
         """(B, T, width) -> (B, heads, T, head_dim)."""
@@ -199,17 +185,17 @@ class RelativeAttention(nn.Module):
 
 
 def _without(
-    padding: Tensor, shape: torch.Size, k: Tensor, pieces: Tensor | None, key_pieces: Tensor | None
+    padding: Tensor, q: Tensor, k: Tensor, pieces: Tensor | None, key_pieces: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """The pieces of the queries, of ``shape``, and of the keys ``k``, so that no query sees a key
-    where ``padding`` is True: such keys are a piece that no query is of."""
+    """The pieces of queries and keys so that no query sees a key where ``padding`` is True: such
+    keys are a piece that no query is of."""
     expected = (k.shape[0], k.shape[2])
     if padding.dtype != torch.bool or padding.shape != expected:
         raise ValueError(
             f"RelativeAttention: key_padding_mask is {padding.dtype} {tuple(padding.shape)}, "
             f"expected torch.bool {expected}, True where a key is padding"
         )
-    pieces = torch.zeros(shape, dtype=torch.int64, device=k.device) if pieces is None else pieces
-    if key_pieces is None:
-        key_pieces = torch.zeros(expected, dtype=torch.int64, device=k.device)
+    zeros = torch.zeros(1, dtype=torch.int64, device=k.device)
+    pieces = zeros.expand(len(q), q.shape[2]) if pieces is None else pieces
+    key_pieces = zeros.expand(expected) if key_pieces is None else key_pieces
     return pieces, torch.where(padding, pieces.amin() - 1, key_pieces)

@@ -14,8 +14,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.setting import Job, Setting
-from musictx.attention.terms import Blocks, Positions, Terms, as_tensor, without_autocast
+from musictx.attention.job import Job
+from musictx.attention.setting import Setting
+from musictx.attention.terms import (
+    Axis,
+    Blocks,
+    Positions,
+    Terms,
+    as_tensor,
+    without_autocast,
+)
 
 
 def supports(job: Job) -> str | None:
@@ -23,15 +31,10 @@ def supports(job: Job) -> str | None:
     return None
 
 
-def coordinates(positions: tuple[Positions, ...], device: torch.device) -> list[Tensor]:
-    """Each coordinate as an int64 tensor (1, T) or (B, T)."""
-    return [as_tensor(p, device) for p in positions]
-
-
 def visible(setting: Setting, device: torch.device, blocks: Blocks | None = None) -> Tensor:
     """Which query may look at which key: bool (1 or B, 1 or H, Tq, Tk)."""
-    queries = [x[:, None, :, None] for x in coordinates(setting.query_positions, device)]
-    keys = [x[:, None, None, :] for x in coordinates(setting.key_positions, device)]
+    queries = [as_tensor(x, device)[:, None, :, None] for x in setting.query_positions]
+    keys = [as_tensor(x, device)[:, None, None, :] for x in setting.key_positions]
     query, key = queries[0], keys[0]
     seen = (key <= query) if setting.causal else (key == key).expand(-1, -1, query.shape[2], -1)
     if blocks is not None:
@@ -43,11 +46,41 @@ def visible(setting: Setting, device: torch.device, blocks: Blocks | None = None
     return seen if setting.hidden is None else seen & ~setting.hidden
 
 
-def distance_rows(terms: Terms, setting: Setting, device: torch.device) -> list[Tensor]:
-    """For each axis the table row of every (query, key): int64 (1 or B, Tq, Tk)."""
-    queries = coordinates(setting.query_positions, device)
-    keys = coordinates(setting.key_positions, device)
-    return [axis.rows(queries[axis.coordinate], keys[axis.coordinate]) for axis in terms.axes]
+def term(position: Tensor, axis: Axis, at: Positions, over: Positions) -> Tensor:
+    """<q_i, R[delta]> + b[delta] of one axis: (B, H, Tq, n).
+
+    position  (B, H, Tq, D): queries, scaled;  at, over  coordinates of these and of n keys
+    """
+    at, over = as_tensor(at, position.device), as_tensor(over, position.device)
+    index = axis.rows(at, over)[:, None].expand(*position.shape[:3], -1)
+    added = position.new_zeros(index.shape)
+    if axis.table is not None:  # <q_i, R[row]> for every row, then the row of each key
+        scores = position @ axis.table.to(position.dtype).transpose(-1, -2)
+        added = scores.gather(-1, index)
+    if axis.bias is not None:
+        scores = axis.bias.to(position.dtype)[None, :, None].expand(*position.shape[:3], -1)
+        added = added + scores.gather(-1, index)
+    if axis.labels is not None:
+        added = added.masked_fill(~axis.measured(over)[:, None, None], 0.0)
+    return added
+
+
+def softmax(logits: Tensor, seen: Tensor) -> Tensor:
+    """Weights over the keys that each query has ``seen``; zeros for a query without any."""
+    # A row without any visible key would be 0/0. Its logits are left alone, so that softmax
+    # and its gradient stay finite, and its weights become 0 in the last step.
+    blind = ~seen.any(-1, keepdim=True)
+    weights = logits.masked_fill(~(seen | blind), float("-inf")).softmax(-1)
+    return weights.masked_fill(~seen, 0.0)
+
+
+def of_values(weights: Tensor, table: Tensor, axis: Axis, at: Positions, over: Positions) -> Tensor:
+    """sum_j w_ij V[delta], (B, H, Tq, D): the weights of all keys at one distance are summed, and
+    multiply its vector once."""
+    rows = axis.rows(as_tensor(at, table.device), as_tensor(over, table.device))
+    by_row = weights.new_zeros(*weights.shape[:3], table.shape[1])
+    by_row = by_row.scatter_add(-1, rows[:, None].expand_as(weights), weights)
+    return by_row @ table
 
 
 def attention_weights(q: Tensor, k: Tensor, terms: Terms, setting: Setting) -> Tensor:
@@ -56,37 +89,13 @@ def attention_weights(q: Tensor, k: Tensor, terms: Terms, setting: Setting) -> T
     Computed and returned in float32 at least, before dropout.
     """
     precise = torch.promote_types(q.dtype, torch.float32)
-    q, k = q.to(precise), k.to(precise)
-    batch, heads = q.shape[:2]
-
+    places = list(zip(setting.query_positions, setting.key_positions))
     with without_autocast(q.device):
-        u, v = terms.content_bias, terms.position_bias
-        content = q if u is None else q + u.to(precise)[:, None]
-        position = q if v is None else q + v.to(precise)[:, None]
-
-        logits = terms.scale * (content @ k.transpose(-1, -2))
-        every_row = distance_rows(terms, setting, q.device)
-        for axis, rows in zip(terms.axes, every_row):
-            index = rows[:, None].expand(batch, heads, -1, -1)
-            added = torch.zeros_like(logits)
-            if axis.table is not None:  # <q_i, R[row]> for every row, then the row of each key
-                scores = position @ axis.table.to(precise).transpose(-1, -2)
-                added = terms.scale * scores.gather(-1, index)
-            if axis.bias is not None:
-                scores = axis.bias.to(precise)[None, :, None].expand(batch, heads, q.shape[2], -1)
-                added = added + scores.gather(-1, index)
-            if axis.labels is not None:
-                over = as_tensor(setting.key_positions[axis.coordinate], q.device)
-                measured = axis.measured(over)
-                added = added.masked_fill(~measured[:, None, None], 0.0)
-            logits = logits + added
-
-        seen = visible(setting, q.device, terms.blocks)
-        # A row without any visible key would be 0/0. Its logits are left alone, so that softmax
-        # and its gradient stay finite, and its weights become 0 in the last step.
-        blind = ~seen.any(-1, keepdim=True)
-        weights = logits.masked_fill(~(seen | blind), float("-inf")).softmax(-1)
-        return weights.masked_fill(~seen, 0.0)
+        content, position = (x * terms.scale for x in terms.queries(q.to(precise)))
+        logits = content @ k.to(precise).transpose(-1, -2)
+        for axis in terms.axes:
+            logits = logits + term(position, axis, *places[axis.coordinate])
+        return softmax(logits, visible(setting, q.device, terms.blocks))
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
@@ -99,10 +108,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
         weights = F.dropout(weights, setting.dropout)
         out = weights @ v.to(weights.dtype)
         if terms.value_table is not None:
-            # The weights of all keys at one distance are summed, and multiply its vector once.
-            rows = distance_rows(terms, setting, q.device)[0]
-            table = terms.value_table.to(weights.dtype)
-            by_row = weights.new_zeros(*weights.shape[:3], table.shape[1])
-            by_row = by_row.scatter_add(-1, rows[:, None].expand_as(weights), weights)
-            out = out + by_row @ table
+            axis, table = terms.axes[0], terms.value_table.to(weights.dtype)
+            places = list(zip(setting.query_positions, setting.key_positions))
+            out = out + of_values(weights, table, axis, *places[axis.coordinate])
         return out.to(q.dtype)

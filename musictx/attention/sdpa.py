@@ -5,30 +5,17 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.setting import (
-    ANY,
-    NO_TANGENTS,
-    SPANS_ONLY,
-    SQUARE,
-    Job,
-    Setting,
-    no_extras,
-    refusal,
-)
+from musictx.attention.job import ANY, SQUARE, Job
+from musictx.attention.setting import Setting
 from musictx.attention.terms import Terms
 
 
 def supports(job: Job) -> str | None:
-    """The reason why this implementation cannot do the job, or None."""
-    not_square = "causal attention needs equal positions of queries and keys, or one last query"
-    several = job.causal and not job.single_query
-    return refusal(
-        (job.tangents, NO_TANGENTS),
-        (job.axes > 0 or job.labels > 0, "it computes no relative terms"),
-        *no_extras(job),
-        (several and job.layout == ANY, SPANS_ONLY),
-        (several and job.layout != SQUARE, not_square),
-    )
+    """Why it cannot do the job, or None."""
+    if job.axes or job.labels:
+        return "it computes no relative terms"
+    square = job.causal and not job.single_query
+    return job.beyond(extras=False, layout=SQUARE if square else ANY)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:

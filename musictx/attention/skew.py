@@ -23,20 +23,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.setting import CAUSAL_ONLY, Job, Setting, last_of_keys, no_extras, refusal
+from musictx.attention.job import LAST, Job
+from musictx.attention.reference import softmax, visible
+from musictx.attention.setting import Setting
 from musictx.attention.terms import Terms, without_autocast
 
 
 def supports(job: Job) -> str | None:
     """Why it cannot do the job, or None."""
-    table = job.axes == 1 and job.table and not job.further and not job.labels
-    return refusal(
-        (not job.causal, CAUSAL_ONLY),
-        (not table, "it computes one table of vectors by the order of tokens"),
-        (job.bias, "it computes no bias"),
-        *no_extras(job),
-        *last_of_keys(job),
-    )
+    if job.axes != 1 or not job.table or job.bias or job.labels:
+        return "it computes one table of vectors by the order of tokens"
+    return job._replace(tangents=False).beyond(causal=True, extras=False, layout=LAST)
 
 
 def skewed(product: Tensor) -> Tensor:
@@ -50,31 +47,18 @@ def skewed(product: Tensor) -> Tensor:
     return narrower[..., 1:, :].reshape(*batch, queries, keys)
 
 
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    terms: Terms,
-    setting: Setting,
-) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
     """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D),
     without checks of the arguments."""
-    queries, keys = q.shape[2], k.shape[2]
     precise = torch.promote_types(q.dtype, torch.float32)
     (axis,) = terms.axes
     assert axis.table is not None
     with without_autocast(q.device):
         q_, k_, v_ = (x.to(precise) for x in (q, k, v))
-        table = axis.descending(axis.table.to(precise), keys)  # distances beyond the table: clipped
+        table = axis.descending(
+            axis.table.to(precise), k.shape[2]
+        )  # distances beyond the table: clipped
         relative = skewed(q_ @ table.transpose(-1, -2))
         logits = (q_ @ k_.transpose(-1, -2) + relative) * terms.scale
-
-        hidden = torch.ones(queries, keys, dtype=torch.bool, device=q.device)
-        hidden = hidden.triu(keys - queries + 1)[None, None]
-        same_piece = setting.same_piece()
-        if same_piece is not None:
-            hidden = hidden | ~same_piece
-        blind = hidden.all(-1, keepdim=True)  # nothing to see: zeros, not 0/0
-        weights = logits.masked_fill(hidden & ~blind, float("-inf")).softmax(-1)
-        weights = F.dropout(weights.masked_fill(hidden, 0.0), setting.dropout)
+        weights = F.dropout(softmax(logits, visible(setting, q.device)), setting.dropout)
         return (weights @ v_).to(q.dtype)

@@ -18,9 +18,9 @@ Positions are always arguments, never implied by a row's number.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -151,6 +151,14 @@ class Axis:
             return torch.ones_like(keys, dtype=torch.bool)
         return (keys[..., None] == self.labels.to(keys.device)).any(-1)
 
+    def within(self, lowest: int, highest: int) -> Axis:
+        """The axis with rows only for the distances lowest..highest; at least one row."""
+        low = max(self.low, min(lowest, self.high))
+        high = max(low, min(self.high, highest))
+        rows = slice(low - self.low, high - self.low + 1)
+        table, bias = (None if x is None else x[:, rows] for x in (self.table, self.bias))
+        return replace(self, table=table, bias=bias, low=low, high=high)
+
     def descending(self, values: Tensor, count: int, lowest: int = 0) -> Tensor:
         """Entries for the distances count-1, ..., lowest + 1, lowest, clipped: those of a query to
         consecutive keys, oldest first.
@@ -229,6 +237,22 @@ class Terms:
         if self.blocks is not None:
             measured.append(self.blocks.coordinate)
         return 1 + max(measured, default=ORDER)
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """(what it is, the tensor) of every tensor in the terms."""
+        for number, axis in enumerate(self.axes):
+            for name in ("table", "bias"):
+                if (one := getattr(axis, name)) is not None:
+                    yield f"{name} of axis {number}", one
+        for name in ("value_table", "content_bias", "position_bias"):
+            if (one := getattr(self, name)) is not None:
+                yield name, one
+
+    def queries(self, q: Tensor) -> tuple[Tensor, Tensor]:
+        """q (B, H, T, D) as it meets the keys, and as it meets the tables: q + u and q + v."""
+        u, v = self.content_bias, self.position_bias
+        content = q if u is None else q + u.to(q.dtype)[:, None]
+        return content, q if v is None else q + v.to(q.dtype)[:, None]
 
     def needed(self, positions: Positions | Sequence[Positions]) -> tuple[Positions, ...]:
         """The coordinates among ``positions`` that the terms use."""

@@ -40,16 +40,6 @@ class Grid:
     pitches: np.ndarray
     tied: np.ndarray
 
-    def __post_init__(self) -> None:
-        pitches, tied = self.pitches, self.tied
-        if pitches.ndim != 2 or pitches.shape[1] != len(VOICES) or tied.shape != pitches.shape:
-            raise ValueError(
-                f"Grid: pitches {pitches.shape}, tied {tied.shape}: expected (steps, 4), both alike"
-            )
-        before = np.vstack([np.full((1, len(VOICES)), SILENCE - 1), pitches[:-1]])[: len(pitches)]
-        if np.any(tied & ((pitches != before) | (pitches < 0))):
-            raise ValueError("Grid: tied notes must have the pitch of the step before")
-
     @classmethod
     def joined(cls, pitches: np.ndarray) -> Grid:
         """A grid without repeated notes: equal pitches in a row are one held note."""
@@ -128,10 +118,8 @@ def notes(grid: Grid, clock: Beats, first: int = 0) -> np.ndarray:
     at, voice = np.nonzero((grid.pitches >= 0) & ~grid.tied)
     # A note lasts until its voice's next step that is not tied to it.
     over = np.vstack([~grid.tied, np.ones((1, len(VOICES)), bool)])
-    stop = np.empty(over.shape, np.int64)
-    stop[-1] = len(grid)
-    for t in range(len(grid) - 1, -1, -1):
-        stop[t] = np.where(over[t], t, stop[t + 1])
+    stop = np.where(over, np.arange(len(over))[:, None], len(grid))
+    stop = np.minimum.accumulate(stop[::-1])[::-1]
     table = np.zeros(len(at), NOTE)
     table["start"] = clock.seconds((first + at) / PER_QUARTER)
     table["end"] = clock.seconds((first + stop[at + 1, voice]) / PER_QUARTER)

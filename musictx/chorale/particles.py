@@ -34,7 +34,6 @@ from musictx.config import TokenSampling
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.sampling import engine, processors
-from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import BOS, EOS
 
 #: Particles are drawn anew when fewer than this share of them carry the weight (Liu and Chen 1995).
@@ -82,8 +81,6 @@ def filtered(
             f"melody: {steps} sixteenths, expected 1 to {(longest - 1) // len(VOICES)} with a "
             f"model trained on windows of {model.config.context} tokens"
         )
-    if fixed.shape != given.pitches.shape or not fixed.any() or not fixed[:begin].all():
-        raise ValueError(f"fixed: {fixed.shape}, expected some of {given.pitches.shape}")
     forced = tokenizer.encode_grid(given).reshape(steps, len(VOICES)).astype(np.int64)
     reshape, rules = processors.build(sampling, tokenizer), sampling.rules
     silent = _silent(given, fixed)
@@ -91,20 +88,16 @@ def filtered(
     random = np.random.default_rng(seed)
     weights, total, charged = np.zeros(particles), np.zeros(particles), np.zeros(particles)
     costs = np.zeros((particles, tokenizer.size))
-    states = [tokenizer.grammar() for _ in range(particles)]
     length = len(VOICES) * steps + 1
     with evaluating(model):
         opening = torch.tensor([[BOS, *forced[:begin].reshape(-1).tolist()]])
         music = engine.Decoder(model, opening, rows=particles, capacity=length, longest=length)
-        for state in states:
-            for token_id in opening[0, 1:].tolist():
-                state.advance(token_id)
         for place in range(len(VOICES) * begin, length - 1):
             step, voice = divmod(place, len(VOICES))
             logits, past = music.logits, music.past[:, 1:].numpy()
             likely = logits.log_softmax(dim=-1).numpy()
+            written = tokenizer.written(past)
             if rules:
-                written = tokenizer.written(past)
                 costs = fault_costs(written, closing=closing[step])
                 if form is not None:
                     costs += form.costs(written.table, written.choices, step, voice)
@@ -112,18 +105,17 @@ def filtered(
                 ids = np.full(particles, forced[step, voice])
                 weights += likely[:, ids[0]] - rules * costs[:, ids[0]]
             else:
-                ids, mass = _draw(logits, rules * costs, states, past, reshape, random)
+                allowed = written.choices >= 0
+                allowed[:, tokenizer.silence] = True
+                ids, mass = _draw(logits, rules * costs, allowed, past, reshape, random)
                 weights += mass
             charged += costs[np.arange(particles), ids]
             total += likely[np.arange(particles), ids]
-            for state, token_id in zip(states, ids.tolist()):
-                state.advance(token_id)
             music.append(torch.from_numpy(ids))
             if _effective(weights) < FEWEST * particles:
                 chosen = _resampled(weights, random)
                 music.select(torch.from_numpy(chosen))
                 total, charged, weights = total[chosen], charged[chosen], np.zeros(particles)
-                states = [states[i].copy() for i in chosen]
             music.step()
             if progress is not None and voice == len(VOICES) - 1:
                 progress(step + 1)
@@ -179,22 +171,20 @@ def _silent(given: Grid, fixed: np.ndarray) -> int:
 def _draw(
     logits: Tensor,
     costs: np.ndarray,
-    states: Sequence[GrammarState],
+    allowed: np.ndarray,
     past: np.ndarray,
     reshape: list[processors.Processor],
     random: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One id for each particle, within the grammar, by p x exp(-costs); and the logarithm of
-    their sum over that of p. The piece does not end here."""
-    allowed = torch.from_numpy(np.stack([state.allowed() for state in states]))
-    allowed[:, EOS] = False
-    free = logits.masked_fill(~allowed, -torch.inf)
+    """One of the ids ``allowed`` (P, V) for each particle, by p x exp(-costs); and the logarithm
+    of their sum over that of p."""
+    free = logits.masked_fill(~torch.from_numpy(allowed), -torch.inf)
     choice = free - torch.from_numpy(costs)
     mass = (choice.logsumexp(dim=-1) - free.logsumexp(dim=-1)).numpy()
     for process in reshape:
         choice = process(torch.from_numpy(past), choice)
-    generators = [random] * len(states)
-    ids = engine.draw(choice, generators, torch.zeros(len(states), dtype=torch.bool))
+    generators = [random] * len(allowed)
+    ids = engine.draw(choice, generators, torch.zeros(len(allowed), dtype=torch.bool))
     return ids.numpy(), mass
 
 

@@ -19,8 +19,7 @@ import numpy as np
 from musictx.chorale import grid as four
 from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VELOCITY, VOICES, Grid
 from musictx.chorale.rules import Written, ending_costs, fault_costs
-from musictx.config import SamplingConfig
-from musictx.errors import ConfigError
+from musictx.config import SamplingConfig, TokenizerConfig
 from musictx.notes import Score
 from musictx.tokens.grammar import Change
 from musictx.tokens.tokenizer import Clock, GrammarState, Penalty, Tokenizer
@@ -32,6 +31,8 @@ class ChoraleTokenizer(Tokenizer):
 
     low, high  lowest and highest MIDI pitch; other notes are left out (silence) and counted
     ties       write held notes as ``tie``; otherwise equal pitches in a row are one note
+
+    Raises :class:`musictx.errors.ConfigError` for an option that cannot be.
     """
 
     name = "chorale"
@@ -41,14 +42,11 @@ class ChoraleTokenizer(Tokenizer):
     has_rules = True
 
     def __init__(self, *, low: int = 30, high: int = 88, ties: bool = False) -> None:
-        if not 0 <= low <= high <= 127:
-            raise ConfigError(
-                f"tokenizer.low={low}, tokenizer.high={high}: expected pitches from 0 to 127"
-            )
+        TokenizerConfig("chorale", low=low, high=high)
         self.low, self.high, self.ties = low, high, ties
         tie = [("tie", 0, 0)] if ties else []
         self.vocabulary = Vocabulary.of(("silence", 0, 0), *tie, ("pitch", low, high))
-        self._silence = self.vocabulary.id("silence")
+        self.silence = self.vocabulary.id("silence")
         self._tie = self.vocabulary.id("tie") if ties else -1
         self._first = self.vocabulary.range("pitch")[0]
 
@@ -87,7 +85,7 @@ class ChoraleTokenizer(Tokenizer):
         """(4 T,) uint16 ids of a Grid; pitches out of range are silence."""
         pitches = grid.pitches
         inside = (pitches >= self.low) & (pitches <= self.high)
-        ids = np.where(inside, pitches - self.low + self._first, self._silence)
+        ids = np.where(inside, pitches - self.low + self._first, self.silence)
         if self.ties:
             ids[grid.tied & inside] = self._tie
         return ids.reshape(-1).astype(np.uint16)
@@ -109,9 +107,8 @@ class ChoraleTokenizer(Tokenizer):
         table = flat.reshape(count, len(VOICES))
         pitches = np.where(table >= self._first, table - self._first + self.low, SILENCE)
         held = (table == self._tie) & self.ties | (table == -2)
-        for t in np.flatnonzero(held.any(axis=1)):
-            before = pitches[t - 1] if t else SILENCE
-            pitches[t] = np.where(held[t], before, pitches[t])
+        since = np.maximum.accumulate(np.where(held, 0, np.arange(count)[:, None]))
+        pitches = np.take_along_axis(pitches, since, axis=0)
         return Grid(pitches, held & (pitches >= 0)) if self.ties else Grid.joined(pitches)
 
     def written(self, ids: np.ndarray) -> Written:
@@ -177,7 +174,7 @@ class ChoraleState(GrammarState):
         self._tokenizer = tokenizer
         self._count = 0
         self._ended = False
-        self._last = [tokenizer._silence] * len(VOICES)
+        self._last = [tokenizer.silence] * len(VOICES)
 
     @property
     def seconds(self) -> float:
@@ -195,7 +192,7 @@ class ChoraleState(GrammarState):
             mask[EOS] = True
             return mask
         mask[tokens._first :] = True
-        mask[tokens._silence] = True
+        mask[tokens.silence] = True
         mask[EOS] = self.voice == 0 and self._count > 0
         if tokens.ties:
             mask[tokens._tie] = self._last[self.voice] >= tokens._first

@@ -50,7 +50,7 @@ class PositionConfig(Options, prefix="position"):
         SCHEMES[scheme] = cls
 
     def check(self) -> None:
-        self.require("name", self.name == type(self).name, type(self).name)
+        self.require("name", SCHEMES.get(self.name) is type(self), "the name of this scheme")
         even = self.concat_sinusoids in range(0, 2**15 + 1, 2)
         self.require("concat_sinusoids", even, "an even number from 0: sines and cosines")
 

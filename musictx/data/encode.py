@@ -72,10 +72,8 @@ def encode_item(
         return _encoded(score, ids, tokenizer, repairs)
     except MemoryError:
         raise
-    except ReadError as error:
-        return LeftOut(item.name, error.reason, str(error))
-    except UserError as error:
-        return LeftOut(item.name, reason, str(error))
+    except UserError as error:  # of which a ReadError has its reason
+        return LeftOut(item.name, getattr(error, "reason", reason), str(error))
     except Exception as error:
         return LeftOut(item.name, reason, f"{type(error).__name__}: {error}".rstrip(": "))
 

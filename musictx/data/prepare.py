@@ -23,13 +23,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from musictx import progress as bars
 from musictx.config import CorpusConfig, Limits
 from musictx.data import corpora, encode, shards, workers
 from musictx.data.corpora import Corpus, Item, digest
 from musictx.data.encode import Encoded, LeftOut
 from musictx.data.shards import Piece, Shards, Totals, Writer, by_split
 from musictx.errors import UserError
+from musictx.progress import progress
 from musictx.tokens.tokenizer import Tokenizer
 
 #: The file of the shard folder that holds the report.
@@ -43,25 +43,15 @@ FEWEST_HELD_OUT = 8
 PRIORITY = ("test", "validation", "train", "")
 
 
-def prepare(
-    corpus: CorpusConfig,
-    tokenizer: Tokenizer,
-    out: str | Path | None = None,
-    *,
-    progress: bool = True,
-) -> Report:
+def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
     """Write the shards of ``corpus`` unless they are there already, and report on every piece.
 
-    out       the shard folder; default ``corpus.shards``, else data/shards/NAME-KEY under the
-              current folder
-    progress  show how many files have been read
-
-    Shards given without a ``corpus.path`` are taken as they are. Raises ``UserError`` if there is
-    no usable piece or the place cannot be written, and then leaves no new folder behind.
+    They are in ``corpus.shards``, or in data/shards/NAME-KEY under the current folder. Those given
+    without a ``corpus.path`` are taken as they are. Raises ``UserError`` if there is no usable
+    piece or the place cannot be written, and then leaves no new folder behind.
     """
     tokenizer = tokenizer.events
-    place = out or corpus.shards
-    folder = None if place is None else Path(place).expanduser()
+    folder = None if corpus.shards is None else Path(corpus.shards).expanduser()
     if folder is not None and corpus.path is None and shards.is_shards(folder):
         ready = Shards(folder)
         if corpus.name == "folder" or ready.corpus.get("kind") == corpus.name:
@@ -97,8 +87,7 @@ def prepare(
             limits=corpus.limits,
             workers=_processes(corpus, len(source)),
         )
-        quiet = contextlib.nullcontext(lambda done: None)
-        bar = bars.progress("reading MIDI", "files", len(source)) if progress else quiet
+        bar = progress("reading MIDI", "files", len(source))
         with contextlib.closing(outcomes), bar as show:  # no worker outlives a Ctrl-C
             report = _write(outcomes, source, corpus, folder, writer, show)
         writer.write_text(JSON, report.to_json())
@@ -263,7 +252,7 @@ def _cut(row: Piece, held_out: float) -> list[Piece]:
     tokens = row.tokens - min(count, row.tokens // 2)
     notes = round(row.notes * tokens / row.tokens)
     seconds = row.seconds * tokens / row.tokens
-    sizes = {"tokens": tokens, "notes": notes, "seconds": seconds}
+    sizes: dict[str, Any] = {"tokens": tokens, "notes": notes, "seconds": seconds}
     left = {name: getattr(row, name) - size for name, size in sizes.items()}
     return [
         row._replace(split="train", ends=False, **sizes),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from musictx import registry
-from musictx.config.checks import DAY, DEVICE, LARGEST_SEED, MOST_SAMPLES, Options, option, require
+from musictx.config.checks import DAY, DEVICE, LARGEST_SEED, MOST_SAMPLES, Options, option
 from musictx.config.composing import ModelFolder
 from musictx.config.corpus import CorpusConfig
 from musictx.config.sampling import SamplingConfig
@@ -14,17 +15,21 @@ from musictx.config.sampling import SamplingConfig
 TASKS = ("free", "continue", "infill", "vary", "accompany", *registry.TASKS)
 
 
+def _split() -> Any:
+    return option(
+        "validation",
+        "part of the corpus to measure on: train, validation or test",
+        choices=("train", "validation", "test"),
+    )
+
+
 @dataclass
 class EvaluateConfig(Options):
     """musictx evaluate: the likelihood of a corpus."""
 
     model: ModelFolder = field(default_factory=ModelFolder)
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
-    split: str = option(
-        "validation",
-        "part of the corpus to measure on: train, validation or test",
-        choices=("train", "validation", "test"),
-    )
+    split: str = _split()
     window: int | None = option(
         None, "tokens in a window; default: the model's context", low=2, high=2**20
     )
@@ -58,11 +63,7 @@ class CompareConfig(Options):
     model: ModelFolder = field(default_factory=ModelFolder)
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
-    split: str = option(
-        "validation",
-        "part of the corpus to measure on: train, validation or test",
-        choices=("train", "validation", "test"),
-    )
+    split: str = _split()
     pieces: int = option(
         0, "generate this many pieces with the model and measure them", low=0, high=MOST_SAMPLES
     )
@@ -100,9 +101,6 @@ class CompareConfig(Options):
     )
 
     def check(self) -> None:
-        require(
-            self.pieces > 0 or self.task == "free",
-            "task",
-            self.task,
-            "free, unless the model generates the samples: give pieces=64, say",
-        )
+        generated = self.pieces > 0 or self.task == "free"
+        expected = "free, unless the model generates the samples: give pieces=64, say"
+        self.require("task", generated, expected)

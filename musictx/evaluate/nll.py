@@ -47,7 +47,6 @@ class Evaluation:
     pieces, tokens, notes, seconds, windows   how much was measured
     complete          whether every token of the split was scored, not only some of its windows
     window, stride    in tokens
-    context_carried, first_token_scored, end_counted   the protocol above
     """
 
     split: str
@@ -65,9 +64,6 @@ class Evaluation:
     seconds: float
     windows: int
     complete: bool = True
-    context_carried: bool = False
-    first_token_scored: bool = True
-    end_counted: bool = False
 
     def __str__(self) -> str:
         """A table for the terminal."""

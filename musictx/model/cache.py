@@ -34,8 +34,8 @@ class Cache(Protocol):
 class KVCache:
     """Keys and values of each layer: (rows, heads, up to ``capacity`` tokens, head_dim).
 
-    A forward pass calls :meth:`where`, :meth:`reach`, :meth:`last` and :meth:`earlier` for the new
-    tokens, then :meth:`note`, then :meth:`append` once a layer.
+    A forward pass calls :meth:`where`, :meth:`last` and :meth:`earlier` for the new tokens, then
+    :meth:`note`, then :meth:`append` once a layer.
 
     A forward pass appends the same number of tokens to every layer, in order of layers; ``length``
     grows when the last layer has appended. A pass that broke off half-way leaves nothing behind:
@@ -101,10 +101,6 @@ class KVCache:
         """Where the next ``count`` tokens stand, and the keys that they look at, themselves
         included."""
         return Span(self.next_position, count), Span(self.start, self.length + count)
-
-    def reach(self, count: int) -> int:
-        """The largest distance between a query and a key of the next ``count`` tokens."""
-        return self.length + count - 1
 
     def last(self) -> Tensor | None:
         """(rows, coordinates) of the newest token held; None if there is none."""

@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from musictx import registry
 from musictx.attention import positions as schemes
 from musictx.attention.api import why_not
-from musictx.attention.positions.absolute import AddedPositions
 from musictx.attention.terms import FURTHER, Positions, Span, as_tensor
 from musictx.errors import ConfigError
 from musictx.model.block import Block, Where
@@ -108,7 +107,7 @@ class MusicTransformer(nn.Module):
             for branch in (block.attention.out, block.feedforward[-1]):
                 assert isinstance(branch, nn.Linear)
                 nn.init.normal_(branch.weight, std=std / math.sqrt(2 * len(self.blocks)))
-        if isinstance(self.position.added, AddedPositions):
+        if self.position.added is not None:
             self.position.added.initialise()
 
     def new_cache(self, rows: int, capacity: int) -> Cache:
@@ -229,10 +228,8 @@ class MusicTransformer(nn.Module):
         over: Positions
         if cache is not None:
             order, over = cache.where(count)
-            reach = cache.reach(count)
         else:
             order = over = Span(0, count) if positions is None else positions
-            reach = _reach(order)
         places = order
         if piece_ids is not None and positions is None:
             places = positions_in_piece(piece_ids)
@@ -248,7 +245,7 @@ class MusicTransformer(nn.Module):
         # Not unbind(1): torch.export.load knows none that gives nothing.
         queries = (*queries, *(as_query[:, n] for n in range(as_query.shape[1])))
         keys = (*keys, *(as_key[:, n] for n in range(as_key.shape[1])))
-        return Where(queries, keys, piece_ids, reach)
+        return Where(queries, keys, piece_ids, _reach(over))
 
     def _check(
         self,

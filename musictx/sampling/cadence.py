@@ -87,11 +87,11 @@ class CadencePlanner:
     def _weigh(self, nats: np.ndarray, state: GrammarState, part: float) -> None:
         """Add to ``nats`` the cost of each id; ``part`` is the share of the ending that is over."""
         since = self.begins + CHORD_FROM * self.length
-        struck = [(at, pitch) for at, pitch in state.sounding.recent() if at >= since]
-        chord = {pitch for _, pitch in struck}  # the last one, if it has begun
+        struck = [one for one in state.sounding.recent() if one.seconds >= since]
+        chord = {one.pitch for one in struck}  # the last one, if it has begun
         older = [pitch for _, pitch in state.sounding if pitch not in chord]
         of_chord = np.isin(self.events.release, list(chord))
-        if chord and state.seconds - min(at for at, _ in struck) < CHORD_SECONDS:
+        if chord and state.seconds - struck[-1].seconds < CHORD_SECONDS:
             joining = self._joining(chord)
             nats[self.strikes & ~joining] = np.inf
             if len(chord) < CHORD_NOTES:

@@ -33,15 +33,11 @@ from musictx.sampling.strengths import (
     REGISTER_GAIN,
     REPETITION_GAIN,
     REPETITION_STRIKES,
-    TOKENS_PER_SECOND,
     USUAL_GAIN,
 )
 from musictx.tokens.stream import Velocities
 from musictx.tokens.tokenizer import GrammarState, NoteEvents, Penalty, Tokenizer
 from musictx.tokens.vocab import SPECIALS
-
-#: The number of last ids in which loudness is measured: the last seconds of the densest music.
-LOUDNESS_IDS = round(WINDOW_SECONDS * TOKENS_PER_SECOND)
 
 
 def build(
@@ -273,7 +269,7 @@ class Density:
         span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
         since = state.seconds - span - 1e-6
         # The strikes after `since`; they are sorted from the last to the first.
-        count = bisect_left(state.sounding.recent(), -since, key=lambda strike: -strike[0])
+        count = bisect_left(state.sounding.recent(), -since, key=lambda one: -one.seconds)
         nats: np.ndarray = self.gain * ((count / span - self.target) * self.weights)
         return nats
 
@@ -292,7 +288,7 @@ class Repetition:
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
         strikes = state.sounding.recent()[:REPETITION_STRIKES]
         repeated, last = 0, dict[int, float]()  # pitch -> seconds of its last strike
-        for at, pitch in reversed(strikes):
+        for at, pitch, _ in reversed(strikes):
             repeated += at - last.get(pitch, -np.inf) < RESTRUCK_SECONDS - 1e-6
             last[pitch] = at
         nats = REPETITION_GAIN * (repeated - self.target * len(strikes))
@@ -321,27 +317,16 @@ class EventFeedback:
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
         nats, strike = np.zeros(len(self.velocity)), self.events.strike
         since = state.seconds - WINDOW_SECONDS - 1e-6
-        recent = [pitch for seconds, pitch in state.sounding.recent() if seconds > since]
+        recent = [one for one in state.sounding.recent() if one.seconds > since]
         if target := self.targets.get("polyphony"):
             error = np.log2(max(len(state.sounding), 0.5) / target)
             nats[self.events.release >= 0] -= POLYPHONY_GAIN * error
         if (target := self.targets.get("register")) and recent:
-            error = REGISTER_GAIN * (np.mean(recent) - target) / 12
+            error = REGISTER_GAIN * (np.mean([one.pitch for one in recent]) - target) / 12
             nats[strike >= 0] += error * (strike[strike >= 0] - target) / 12
-        if target := self.targets.get("loudness"):
-            in_force, played = self._loudness(ids[-LOUDNESS_IDS:], len(recent))
-            if len(played):
-                error = LOUDNESS_GAIN * (played.mean() - target) / 10
-                leads = self.velocity > 0
-                nats[leads] += error * (self.velocity[leads] - target) / 10
-                nats[strike >= 0] += error * (in_force - target) / 10
+        if (target := self.targets.get("loudness")) and recent:
+            error = LOUDNESS_GAIN * (np.mean([one.velocity for one in recent]) - target) / 10
+            leads = self.velocity > 0
+            nats[leads] += error * (self.velocity[leads] - target) / 10
+            nats[strike >= 0] += error * (state.sounding.velocity - target) / 10
         return nats
-
-    def _loudness(self, ids: np.ndarray, count: int) -> tuple[float, np.ndarray]:
-        """The velocity in force after ``ids``, and those of the last ``count`` strikes, as far as
-        ``ids`` name them."""
-        velocity = self.velocity[ids]
-        last = np.maximum.accumulate(np.where(velocity > 0, np.arange(len(ids)), 0))
-        in_force = velocity[last]
-        struck = in_force[(self.events.strike[ids] >= 0) & (in_force > 0)]
-        return float(in_force[-1]), struck[max(len(struck) - count, 0) :]

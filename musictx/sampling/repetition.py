@@ -40,7 +40,7 @@ class MelodyRepetition:
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
         last = state.sounding.recent()
-        joins = bool(last) and state.seconds - last[0][0] < ONSET_SECONDS + 1e-6
+        joins = bool(last) and state.seconds - last[0].seconds < ONSET_SECONDS + 1e-6
         if self._for != (state.notes, joins):
             self._for = state.notes, joins
             strike = self.events.strike[ids]
@@ -157,9 +157,9 @@ class Reprise:
         if away < AWAY_SECONDS or self.note_events.strike[ids[-1]] != max(subject.opening):
             return
         recent = state.sounding.recent()
-        at = np.array([seconds for seconds, _ in recent])
+        at = np.array([one.seconds for one in recent])
         number = int(np.argmax(np.append(at[:-1] - at[1:] > ONSET_SECONDS + 1e-6, True))) + 1
-        onset = {pitch for _, pitch in recent[:number]}
+        onset = {one.pitch for one in recent[:number]}
         if number == len(recent) or not onset <= subject.opening:
             return
         if at[number - 1] - at[number] < subject.breath * self.step - 1e-6:

@@ -225,9 +225,12 @@ class BarInfill(Infill):
             back = repeated(NoteStream(self.bars, self.ahead))
         elif self.sampling.habits:
             back = infill_biases.repeated_bars(NoteStream(self.bars, self.given))
-        every: list[Callable[[BarRow], Nats]] = [infill_biases.bass_on_root]
-        if (part := self._lowest_part()) is not None:
-            every.append(partial(infill_biases.lowest_on_root, part=part, bass=self.bass))
+        every: list[Callable[[BarRow], Nats]] = []
+        if BASS in self.habits:
+            every.append(partial(infill_biases.on_root, part=BASS))
+        elif (part := self._lowest_part()) is not None:
+            low, high = self.bass
+            every.append(partial(infill_biases.on_root, part=part, low=low, high=high))
         if self.sampling.habits:
             every.append(partial(infill_biases.in_harmony, fit=HarmonicFit(self.given)))
         steady = self.sampling.habits and not self.varies
@@ -252,17 +255,16 @@ class BarInfill(Infill):
         return [EachRow(pulls)]
 
     def _lowest_part(self) -> int | None:
-        """The lowest part of several voices of an accompaniment that has no bass, nor a given part
-        in its register; ``None`` also where a register is asked for."""
+        """The lowest part of several voices of an accompaniment, where no given part is in the
+        register of a bass and no register is asked for."""
         notes = self.given[(self.given["part"] >= 0) & (self.given["part"] < DRUM_PART)]
         parts = np.unique(notes["part"])
         heights = [np.median(notes["pitch"][notes["part"] == part]) for part in parts]
-        has_bass = BASS in self.habits or min(heights, default=128) <= self.bass[1]
+        has_bass = min(heights, default=128) <= self.bass[1]
         if self.closes or has_bass or "register" in self.steering.values:
             return None
-        chordal = [part for part in self.habits if self.habits[part].voices > 1]
-        chordal = [part for part in chordal if part != DRUM_PART]
-        return min(chordal, key=lambda part: self.habits[part].low, default=None)
+        chordal = {p: h.low for p, h in self.habits.items() if h.voices > 1 and p != DRUM_PART}
+        return min(chordal, key=chordal.__getitem__, default=None)
 
     def absorb(self) -> None:
         whole = len(self.row.piece) - len(self.row.piece) % FIELDS_PER_NOTE

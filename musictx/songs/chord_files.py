@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import partial
 
 import numpy as np
 
@@ -16,13 +17,12 @@ from musictx.chords import name_of, nearest
 from musictx.errors import ReadError
 from musictx.notes import KEY, METER, TEMPO, Score
 from musictx.songs.chord_sheet import MOST_BARS, TIMES, bars_in, words_in
-from musictx.songs.ireal import LINK, Measure, chart
+from musictx.songs.ireal import LINK, Measure, chart, chord_of
 
 DEFAULT_BPM, MOST_BYTES = 120.0, 1_000_000
 _DIRECTIVE = re.compile(r"\{\s*([a-z_]+)\s*:?\s*([^}]*)\}|(title|artist|key|tempo|time)\s*:\s*(.+)")
 _BRACKETED = re.compile(r"\[([^\]\[]+)\]")
 _SHORT = {"t": "title", "artist": "composer", "sot": "start_of_tab", "eot": "end_of_tab"}
-_OTHER_KIND = "chord symbols of other kinds read as the nearest triads"
 
 
 def looks_like(data: bytes) -> bool:
@@ -70,14 +70,6 @@ def _text(data: bytes) -> str:
 
 def _measures(text: str, headings: dict[str, str], remarks: Counter[str]) -> list[Measure]:
     """The bars of ChordPro or of plain text; ``headings`` gets their title, tempo and so on."""
-
-    def name(word: str) -> str:
-        chord = name_of(word)
-        if chord is None:
-            chord = nearest(word)
-            remarks[_OTHER_KIND if chord else "words among chords left out"] += 1
-        return chord or ""
-
     body: list[str] = []
     tab = False
     for line in map(str.strip, text.splitlines()):
@@ -106,7 +98,9 @@ def _measures(text: str, headings: dict[str, str], remarks: Counter[str]) -> lis
             headings.setdefault("title", line)
     match = re.match(r"(\d{1,2})/(\d{1,2})", headings.get("time", ""))
     meter = (int(match[1]) or 4, int(match[2]) or 4) if match else (4, 4)
-    return [Measure(bar, meter) for bar in bars_in("\n".join(body), name)]
+    return [
+        Measure(bar, meter) for bar in bars_in("\n".join(body), partial(chord_of, remarks=remarks))
+    ]
 
 
 def _score(measures: list[Measure], headings: dict[str, str]) -> Score:

@@ -78,25 +78,15 @@ def at_chord(state: BarState) -> bool:
     return state.place == 0 or any(one.key[:2] == chord for one in state.bars[-1].groups)
 
 
-def bass_on_root(row: BarRow) -> Nats:
-    """A bass at a bar line, or where a chord begins, plays the root of the chord."""
-    state = row.state
-    if BASS not in row.new.habits or len(state.group) != 2 or state.part != BASS:
-        return
-    if at_chord(state) and state.chord != NONE:
-        root = row.new.values("pitch") % 12 == state.chord.root
-        yield row.new.ids["pitch"], ON_ROOT * root
-
-
-def lowest_on_root(row: BarRow, part: int, bass: tuple[int, int]) -> Nats:
+def on_root(row: BarRow, part: int, low: int = 0, high: int = 127) -> Nats:
     """The lowest note of ``part`` at a bar line, or where a chord begins, is the root of the chord
-    from the lowest pitch of ``bass`` to the highest: no other part is one."""
+    between two pitches: no other part is a bass."""
     state = row.state
     if len(state.group) != 2 or state.part != part or state.last[:2] == (state.place, part):
         return
     if at_chord(state) and state.chord != NONE:
         pitches = row.new.values("pitch")
-        roots = (pitches % 12 == state.chord.root) & (pitches >= bass[0]) & (pitches <= bass[1])
+        roots = (pitches % 12 == state.chord.root) & (pitches >= low) & (pitches <= high)
         yield row.new.ids["pitch"], ON_ROOT * roots
 
 

@@ -66,6 +66,17 @@ def chart(
         return measures
 
 
+def chord_of(word: str, remarks: Counter[str]) -> str:
+    """The name of a chord symbol, for one of another kind that of the nearest triad, "" for other
+    words; ``remarks`` counts the last two."""
+    if chord := name_of(word):
+        return chord
+    chord = nearest(word)
+    other = "chord symbols of other kinds read as the nearest triads"
+    remarks[other if chord else "words among chords left out"] += 1
+    return chord or ""
+
+
 def _unshuffled(text: str) -> str:
     """The chart as it is written: of each block of fifty characters that another two follow, 0 to 4
     and 10 to 23 have changed places with those as far from its end."""
@@ -113,11 +124,7 @@ def _page(music: str, remarks: Counter[str]) -> tuple[list[Measure], list[Marks]
         elif kind == "chord":
             symbol = re.sub("^W", latest.partition("/")[0], text)
             latest = symbol
-            name = name_of(symbol) or nearest(symbol)
-            remarks["chord symbols of other kinds read as the nearest triads"] += not name_of(
-                symbol
-            )
-            cells.append(name or "")
+            cells.append(chord_of(symbol, remarks))
         elif text in (" ", "p"):
             cells += [""] * bool(cells)
         elif text == "n":

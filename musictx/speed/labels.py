@@ -17,25 +17,14 @@ L x L gather, for D + K numbers to a head. A key with no label of the axis gets 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from musictx.attention.reference import term
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Terms, as_tensor, without_autocast
-from musictx.speed.decode import by_key
-
-
-class Wide(NamedTuple):
-    """Queries and keys whose further channels compute the axes with labels."""
-
-    content: Tensor  # (B, H, Tq, D + K): queries for products with keys, content bias included
-    position: Tensor  # (B, H, Tq, D): queries for products with tables, position bias included
-    k: Tensor  # (B, H, Tk, D + K)
-    v: Tensor  # (B, H, Tk, D)
-    terms: Terms  # the other axes, without content bias and position bias
 
 
 def of_one_width(
@@ -55,8 +44,8 @@ def of_one_width(
     """
     if all(axis.labels is None for axis in terms.axes):
         return q, k, v, terms
-    wide = widened(q, k, v, terms, setting)
-    size = wide.k.shape[-1]
+    content, _, keys, terms = widened(q, k, terms, setting)
+    size = keys.shape[-1]
     if sizes is not None:
         size = min(n for n in sizes if n >= size)
 
@@ -64,39 +53,37 @@ def of_one_width(
         return F.pad(x, (0, size - x.shape[-1]))
 
     axes = tuple(
-        axis if axis.table is None else replace(axis, table=fill(axis.table))
-        for axis in wide.terms.axes
+        axis if axis.table is None else replace(axis, table=fill(axis.table)) for axis in terms.axes
     )
-    content, keys, values = (fill(x).to(q.dtype) for x in (wide.content, wide.k, v))
-    return content, keys, values, replace(wide.terms, axes=axes)
+    content, keys, values = (fill(x).to(q.dtype) for x in (content, keys, v))
+    return content, keys, values, replace(terms, axes=axes)
 
 
-def widened(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Wide:
-    """q (B, H, Tq, D) and k (B, H, Tk, D), with every axis of labels in their further channels.
+def widened(
+    q: Tensor, k: Tensor, terms: Terms, setting: Setting
+) -> tuple[Tensor, Tensor, Tensor, Terms]:
+    """(content, position, keys, terms): every axis of labels in further channels of q (B, H, Tq, D)
+    and k (B, H, Tk, D). Computed in float32 at least.
 
-    Computed in float32 at least.
+    content   (B, H, Tq, D + K): queries for products with keys, content bias included
+    position  (B, H, Tq, D): queries for products with tables, position bias included
+    keys      (B, H, Tk, D + K)
+    terms     the other axes, without content bias and position bias
     """
     precise = torch.promote_types(q.dtype, torch.float32)
-    labelled = [axis for axis in terms.axes if axis.labels is not None]
     others = tuple(axis for axis in terms.axes if axis.labels is None)
-    u, w = terms.content_bias, terms.position_bias
     with without_autocast(q.device):
-        queries = q.to(precise)
-        content = queries if u is None else queries + u.to(precise)[:, None]
-        position = queries if w is None else queries + w.to(precise)[:, None]
+        content, position = terms.queries(q.to(precise))
         of_queries, of_keys = [content], [k.to(precise)]
-        for axis in labelled:
-            assert axis.labels is not None
-            at = as_tensor(setting.query_positions[axis.coordinate], q.device)
+        for axis in terms.axes:
+            if axis.labels is None:
+                continue
+            at = setting.query_positions[axis.coordinate]
             over = as_tensor(setting.key_positions[axis.coordinate], q.device)
             labels = axis.labels.to(q.device)
-            of_queries.append(by_key(position, axis, at, labels[None], 1 / terms.scale))
+            bias = None if axis.bias is None else axis.bias.to(precise) / terms.scale
+            of_queries.append(term(position, replace(axis, bias=bias), at, labels[None]))
             one_at_label = (over[..., None] == labels).to(precise)  # (1 or B, Tk, K)
             of_keys.append(one_at_label[:, None].expand(*k.shape[:3], -1))
-    return Wide(
-        torch.cat(of_queries, dim=-1),
-        position,
-        torch.cat(of_keys, dim=-1),
-        v,
-        replace(terms, axes=others, content_bias=None, position_bias=None),
-    )
+    left = replace(terms, axes=others, content_bias=None, position_bias=None)
+    return torch.cat(of_queries, dim=-1), position, torch.cat(of_keys, dim=-1), left

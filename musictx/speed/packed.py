@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions import PositionScheme, coordinates
-from musictx.attention.positions.absolute import AddedPositions
 from musictx.attention.positions.rotary import Rotary
 from musictx.attention.terms import FURTHER, PLACE, Span, frequencies
+from musictx.attention.terms import Terms as SchemeTerms
 from musictx.model.block import Block
 from musictx.model.features import NativeForm
 from musictx.model.rounding import restored, rounded
@@ -74,6 +74,11 @@ def byte_panels(matrix: Tensor) -> Tensor:
     return filled.unflatten(-1, (-1, BYTES)).unflatten(-3, (-1, LANES)).transpose(-3, -2)
 
 
+def by_panel(x: Tensor) -> Tensor:
+    """Numbers of outputs (..., outputs), filled up with zeros."""
+    return F.pad(x, (0, -x.shape[-1] % LANES))
+
+
 def in_bytes(matrix: Tensor) -> tuple[Tensor, Tensor | None]:
     """``rounded(matrix)`` if that loses nothing, as for weights that a model folder held as bytes;
     else the matrix, and None."""
@@ -97,22 +102,26 @@ class Packed:
         blocks = [block for block in model.blocks if isinstance(block, Block)]
         layers = [self._layer(model, n, block, reach) for n, block in enumerate(blocks)]
         weight, attention = model.embedding.weight, blocks[0].attention
+        assert isinstance(weight, Tensor)
         self.in_bytes = all(layer.qkv.scales is not None for layer in layers)
-        assert isinstance(model.embedding, nn.Embedding)
         turns = None
-        if isinstance(model.position, Rotary):
-            turns = frequencies(model.position.sizes.head_dim // 2, weight.device)
-        forms = [feature.native() for feature in model.features]
-        structs = {form.struct: self._feature(form) for form in forms if form is not None}
-        self.struct = Model(
-            embedding=self._floats(by_id(model)),
-            layers=self._array(layers),
-            frequencies=self._address(turns),
-            readers=self._array(self._readers(model)),
-            features=self._addresses([structs.get(name) for name in features]),
-            order=self._whole([features.index(name) for name in structs]),
+        if isinstance(model.position, Rotary):  # in float64, as they are
+            turns = self._address(frequencies(model.position.sizes.head_dim // 2, weight.device))
+        forms = [form for feature in model.features if (form := feature.native()) is not None]
+        structs = {form.struct: self._feature(form) for form in forms}
+        self._held += structs.values()
+        addresses = {name: ctypes.addressof(struct) for name, struct in structs.items()}
+        cascade = [] if model.cascade is None else model.cascade.maps
+        self.struct = self._new(
+            Model,
+            embedding=by_id(model),
+            layers=layers,
+            frequencies=turns,
+            readers=self._readers(model),
+            features=[addresses.get(name, 0) for name in features],
+            order=[features.index(name) for name in structs],
             parts=len(structs),
-            maps=self._array(self._maps(model)),
+            maps=[Map(self._norm(f[0]), self._linear(f[1]), self._linear(f[3])) for f in cascade],
             norm=self._norm(model.norm),
             output=self._matrix(weight if model.output is None else model.output.weight),
             width=model.config.width,
@@ -121,28 +130,26 @@ class Packed:
             gates=attention.gates is not None,
         )
 
-    def _address(self, tensor: Tensor | None) -> int | None:
+    def _new(self, struct: Any, **fields: Any) -> Any:
+        """A struct; of tensors, and of sequences of structs or of whole numbers, it gets the
+        addresses. ``None`` is null."""
+        return struct(**{name: self._value(value) for name, value in fields.items()})
+
+    def _value(self, x: Any) -> Any:
+        if isinstance(x, Tensor):
+            return self._address(x.float() if x.is_floating_point() else x.long())
+        if not isinstance(x, Sequence):
+            return x
+        if not x or not isinstance(x[0], ctypes.Structure):
+            return self._address(torch.tensor(x, dtype=torch.int64))
+        self._held.append((type(x[0]) * len(x))(*x))
+        return ctypes.addressof(self._held[-1])
+
+    def _address(self, tensor: Tensor) -> int:
         """Where a dense copy of ``tensor`` lies."""
-        if tensor is None:
-            return None
         self._held.append(tensor.detach().contiguous().clone())
         address: int = self._held[-1].data_ptr()
         return address
-
-    def _floats(self, tensor: Tensor | None) -> int | None:
-        return None if tensor is None else self._address(tensor.float())
-
-    def _by_output(self, x: Tensor | None) -> int | None:
-        return None if x is None else self._floats(F.pad(x, (0, -x.shape[-1] % LANES)))
-
-    def _whole(self, numbers: Any) -> int | None:
-        return self._address(torch.as_tensor(numbers, dtype=torch.int64))
-
-    def _array(self, structs: Sequence[Any]) -> int | None:
-        if not structs:
-            return None
-        self._held.append((type(structs[0]) * len(structs))(*structs))
-        return ctypes.addressof(self._held[-1])
 
     def _linear(self, linear: Any) -> Any:
         return self._matrix(linear.weight, linear.bias)
@@ -150,19 +157,22 @@ class Packed:
     def _matrix(self, weight: Tensor, bias: Tensor | None = None) -> Any:
         outputs, inputs = weight.shape
         weights, scales = self._in_panels(weight)
-        return Matrix(weights, self._by_output(bias), scales, outputs, inputs)
+        bias = None if bias is None else by_panel(bias)
+        return self._new(
+            Matrix, weights=weights, bias=bias, scales=scales, outputs=outputs, inputs=inputs
+        )
 
-    def _in_panels(self, matrix: Tensor | None) -> tuple[int | None, int | None]:
+    def _in_panels(self, matrix: Tensor | None) -> tuple[int | None, Tensor | None]:
         """Where the panels of ``matrix`` (..., outputs, inputs) lie and, of bytes, their scales."""
         if matrix is None:
             return None, None
         whole, scales = in_bytes(matrix)
         if scales is None:
             return self._address(panels(matrix)), None
-        return self._address(byte_panels(whole)), self._by_output(scales)
+        return self._address(byte_panels(whole)), by_panel(scales)
 
     def _norm(self, norm: nn.LayerNorm) -> Any:
-        return Norm(self._floats(norm.weight), self._floats(norm.bias), norm.eps)
+        return self._new(Norm, weight=norm.weight, bias=norm.bias, epsilon=norm.eps)
 
     def _layer(self, model: MusicTransformer, number: int, block: Block, reach: int) -> Any:
         attention = block.attention
@@ -171,26 +181,27 @@ class Packed:
         if attention.gates is not None:  # a few more outputs of one product
             weight = torch.cat([weight, attention.gates])
             bias = F.pad(bias, (0, len(attention.gates)))
-        return Layer(
-            first_values=self._floats(attention.first_values),
+        return self._new(
+            Layer,
+            first_values=attention.first_values,
             attention_norm=self._norm(block.attention_norm),
             feedforward_norm=self._norm(block.feedforward_norm),
             qkv=self._matrix(weight, bias),
             out=self._linear(attention.out),
             up=self._linear(block.feedforward[0]),
             down=self._linear(block.feedforward[-1]),
-            terms=self._terms(model, number, reach),
+            terms=self._terms(model.position.terms(number, reach=reach)),
         )
 
-    def _terms(self, model: MusicTransformer, layer: int, reach: int) -> Any:
-        terms = model.position.terms(layer, reach=reach)
+    def _terms(self, terms: SchemeTerms) -> Any:
         axes = []
         for axis in terms.axes:
             table, scales = self._in_panels(axis.table)
             axes.append(
-                Axis(
+                self._new(
+                    Axis,
                     table=table,
-                    bias=self._floats(axis.bias),
+                    bias=axis.bias,
                     scales=scales,
                     table_heads=0 if axis.table is None else len(axis.table),
                     bias_heads=0 if axis.bias is None else len(axis.bias),
@@ -200,22 +211,17 @@ class Packed:
                 )
             )
         values = terms.value_table
-        if values is not None:
-            values = F.pad(values, (0, -values.shape[-1] % WIDTH))
-        return Terms(
-            axes=self._array(axes),
+        return self._new(
+            Terms,
+            axes=axes,
             count=len(axes),
-            content_bias=self._floats(terms.content_bias),
-            position_bias=self._floats(terms.position_bias),
-            value_table=self._floats(values),
+            content_bias=terms.content_bias,
+            position_bias=terms.position_bias,
+            value_table=None if values is None else F.pad(values, (0, -values.shape[-1] % WIDTH)),
             value_heads=0 if values is None else len(values),
             block=0 if terms.blocks is None else terms.blocks.length,
             scale=terms.scale,
         )
-
-    def _maps(self, model: MusicTransformer) -> list[Any]:
-        maps: Any = [] if model.cascade is None else model.cascade.maps
-        return [Map(self._norm(f[0]), self._linear(f[1]), self._linear(f[3])) for f in maps]
 
     def _readers(self, model: MusicTransformer) -> list[Any]:
         readers = []
@@ -224,39 +230,22 @@ class Packed:
             if isinstance(reader, coordinates.Voice):
                 readers.append(Reader(kind=2, voices=reader.voices))
             elif isinstance(reader, coordinates.Time):
-                readers.append(Reader(kind=1, as_query=self._whole(reader.steps_of)))
+                readers.append(self._new(Reader, kind=1, as_query=reader.steps_of))
             else:
                 as_query, as_key = reader.read(ids, ids, None)
-                measured = torch.isin(as_key, reader.labels)
-                as_key = as_key.masked_fill(~measured, NOT_MEASURED)
-                readers.append(
-                    Reader(kind=0, as_query=self._whole(as_query), as_key=self._whole(as_key))
-                )
+                as_key = as_key.masked_fill(~torch.isin(as_key, reader.labels), NOT_MEASURED)
+                readers.append(self._new(Reader, kind=0, as_query=as_query, as_key=as_key))
         return readers
 
-    def _addresses(self, structs: Sequence[ctypes.Structure | None]) -> int | None:
-        """An array of pointers to ``structs``, null where one is missing."""
-        self._held += structs
-        return self._whole([0 if one is None else ctypes.addressof(one) for one in structs])
-
-    def _feature(self, form: NativeForm) -> ctypes.Structure:
+    def _feature(self, form: NativeForm) -> Any:
         """The struct of a feature: its matrix, then its fields in their order."""
-        values: dict[str, Any] = {}
-        for name, value in form.fields.items():
-            if isinstance(value, Tensor) and value.is_floating_point():
-                values[name] = self._floats(value)
-            elif value is None or isinstance(value, int):
-                values[name] = value
-            else:
-                values[name] = self._whole(value)
         kinds = [
             (name, ctypes.c_int64 if isinstance(value, int) else ctypes.c_void_p)
             for name, value in form.fields.items()
         ]
-        made = type(form.struct, (ctypes.Structure,), {"_fields_": [("scores", Matrix), *kinds]})
+        struct = type(form.struct, (ctypes.Structure,), {"_fields_": [("scores", Matrix), *kinds]})
         scores = Matrix() if form.scores is None else self._matrix(form.scores)
-        struct: ctypes.Structure = made(scores=scores, **values)
-        return struct
+        return self._new(struct, scores=scores, **form.fields)
 
 
 class Ring:
@@ -299,8 +288,7 @@ class Ring:
 def by_id(model: MusicTransformer) -> Tensor:
     """(vocab, width): of the embedding of each token what its id alone decides."""
     weight = model.embedding.weight
-    added = model.position.added
-    join = added.join if isinstance(added, AddedPositions) else None
+    join = None if model.position.added is None else model.position.added.join
     return weight if join is None else weight @ join.weight[:, : weight.shape[1]].T
 
 

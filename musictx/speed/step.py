@@ -19,10 +19,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions import PositionScheme
-from musictx.attention.positions.absolute import AddedPositions, Learned, Sinusoidal
+from musictx.attention.positions.absolute import Learned, Sinusoidal
 from musictx.attention.positions.coordinates import Pitch, Time, Voice
 from musictx.attention.positions.rotary import Rotary
-from musictx.errors import UserError
 from musictx.model.cache import Cache, KVCache
 from musictx.model.transformer import MusicTransformer
 from musictx.speed import packed
@@ -47,7 +46,6 @@ def why_not(model: MusicTransformer) -> str | None:
     built_in = (
         type(scheme).embed in (PositionScheme.embed, Sinusoidal.embed, Learned.embed)
         and type(scheme).rotate in (PositionScheme.rotate, Rotary.rotate)
-        and isinstance(scheme.added, AddedPositions | None)
         and (scheme.added is None or model.cascade is None)
         and scheme.further == len(readers)
         and all(type(reader) in (Pitch, Time, Voice) for reader in readers.values())
@@ -101,33 +99,18 @@ def _say_once(what: str) -> None:
 @functools.cache
 def _missing(headers: Headers) -> str | None:
     """Why there is no library, or None: built now if need be, once a process."""
-    try:
-        if _prebuilt(headers) is None:
-            build.compiler()
-    except UserError as error:
-        return str(error)
-    try:
-        _library(headers)
-    except (UserError, OSError) as error:  # there is a compiler: not in silence
-        _say_once(f"generation is slower than it could be: {error}")
-        return str(error)
-    return None
-
-
-@functools.cache
-def _prebuilt(headers: Headers) -> ctypes.CDLL | None:
-    """The prebuilt step for models with these features, if there is one."""
-    path, package = build.prebuilt(SOURCE), Path(build.__file__).parents[2]
-    if path is None or not all(header.is_relative_to(package) for _, header in headers):
-        return None
-    library = ctypes.CDLL(str(path))
-    return library if {struct for struct, _ in headers} <= set(_features(library)) else None
+    return build.failure(lambda: _library(headers), "generation is slower than it could be: ")
 
 
 @functools.cache
 def _library(headers: Headers) -> ctypes.CDLL:
-    """The step for models with these features, a header for each."""
-    return _prebuilt(headers) or ctypes.CDLL(str(build.built(SOURCE, "FEATURES", headers)))
+    """The step for models with these features, a header for each: prebuilt if that has them."""
+    path, package = build.prebuilt(SOURCE), Path(build.__file__).parents[2]
+    if path is not None and all(header.is_relative_to(package) for _, header in headers):
+        library = ctypes.CDLL(str(path))
+        if {struct for struct, _ in headers} <= set(_features(library)):
+            return library
+    return ctypes.CDLL(str(build.built(SOURCE, "FEATURES", headers)))
 
 
 def _features(library: ctypes.CDLL) -> list[str]:

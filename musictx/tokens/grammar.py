@@ -40,18 +40,27 @@ class Change(NamedTuple):
     end: float | None = None
 
 
+class Strike(NamedTuple):
+    """A note that was struck at ``seconds``; ``velocity`` is 1 to 127."""
+
+    seconds: float
+    pitch: int
+    velocity: int
+
+
 class Sounding:
     """The notes that sound: (program, pitch) -> the times at which they were struck, seconds.
 
-    A release ends the oldest note of a pitch: first in, first out. ``program`` is the current one;
-    ``struck`` says whether a note was struck since time last passed.
+    A release ends the oldest note of a pitch: first in, first out. ``program`` and ``velocity`` are
+    those in force, velocity 0 before the first; ``struck`` says whether a note was struck since
+    time last passed.
     """
 
     def __init__(self) -> None:
         self.notes: dict[tuple[int, int], list[float]] = {}
-        self.program = 0
+        self.program = self.velocity = 0
         self.struck = False
-        self._recent: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)
+        self._recent: deque[Strike] = deque(maxlen=REMEMBERED)
 
     def __len__(self) -> int:
         """How many notes sound."""
@@ -65,14 +74,14 @@ class Sounding:
         """The pitches that sound in the current program."""
         return [pitch for program, pitch in self.notes if program == self.program]
 
-    def recent(self) -> list[tuple[float, int]]:
-        """(seconds, pitch) of the last strikes, the last one first."""
+    def recent(self) -> list[Strike]:
+        """The last strikes, the last one first."""
         return list(self._recent)
 
     def strike(self, pitch: int, seconds: float) -> None:
-        """A note of the current program begins."""
+        """A note begins, of the program and velocity in force."""
         self.notes.setdefault((self.program, pitch), []).append(seconds)
-        self._recent.appendleft((seconds, pitch))
+        self._recent.appendleft(Strike(seconds, pitch, self.velocity))
         self.struck = True
 
     def release(self, pitch: int) -> None:
@@ -274,7 +283,7 @@ class PerformanceState(GrammarState):
             self.steps += value
             self.sounding.struck = False
         elif kind == "velocity":
-            self.velocity = value
+            self.velocity, self.sounding.velocity = value, int(self._loudness[value])
         elif kind == "program":
             self.program = self.sounding.program = value
         elif kind == "note_off":
@@ -282,7 +291,7 @@ class PerformanceState(GrammarState):
             return [Change(self.seconds, False, value, 0, program)]
         elif kind in ("note_on", "drum"):
             self.notes += 1
-            loudness = int(self._loudness[self.velocity or 0])
+            loudness = self.sounding.velocity
             if kind == "drum":
                 return [Change(self.seconds, True, value, loudness, DRUMS, self.seconds)]
             self.sounding.strike(value, self.seconds)

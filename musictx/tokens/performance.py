@@ -204,15 +204,15 @@ class PerformanceTokenizer(Spelling):
         before = notes["start"], window.note_ends, ends["stop"]
         start, stop, older = (np.floor(at * stretch + 0.5).astype(np.int64) for at in before)
         stop = np.maximum(stop, start + 1)
-        nameless, held = notes["part"] == UNKNOWN, notes["length"] == OPEN
-        strikes = nameless | (notes["velocity_bin"] == UNKNOWN)
-        unsaid = strikes, nameless & ~held, ends["part"] == UNKNOWN
-        if self.tracks == "programs" and any(map(np.any, unsaid)):
+        of_none, held = notes["part"] == UNKNOWN, notes["length"] == OPEN
+        strikes = of_none | (notes["velocity_bin"] == UNKNOWN)
+        unknown = strikes, of_none & ~held, ends["part"] == UNKNOWN
+        if self.tracks == "programs" and any(map(np.any, unknown)):
             # Squeezed into one step with what follows, these could come after it (steps are
             # sorted by program) and be taken for its program or velocity: keep them apart.
             after = start, stop, older
-            last = max(at[some].max(initial=0) for at, some in zip(before, unsaid))
-            least = 1 + max(at[some].max(initial=0) for at, some in zip(after, unsaid))
+            last = max(at[some].max(initial=0) for at, some in zip(before, unknown))
+            least = 1 + max(at[some].max(initial=0) for at, some in zip(after, unknown))
             start, stop, older = (
                 np.where(old > last, np.maximum(new, least), new) for old, new in zip(before, after)
             )

@@ -24,6 +24,9 @@ from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build
 from musictx.tokens.tokenizer import Tokenizer
 
+#: Options of the model that add parameters to each layer.
+SWITCHES = ("gates", "first_values")
+
 
 def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
     """A new model for the tokens of ``tokenizer``, its weights drawn from ``config.seed``.
@@ -37,12 +40,7 @@ def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
     if position["name"] == "two_d":
         position["coordinates"] = token_coordinates(tokenizer)
     torch.manual_seed(config.seed)
-    return MusicTransformer(
-        tokenizer.size,
-        position=position,
-        group=tokenizer.group,
-        **shape,
-    )
+    return MusicTransformer(tokenizer.size, position=position, group=tokenizer.group, **shape)
 
 
 def model_from_init(
@@ -56,17 +54,6 @@ def model_from_init(
     old = loaded.model.config
     features = with_tokens(config.model.features, tokenizer)
     further = [feature for feature in features if old.feature(feature["name"]) is None]
-    switches = [
-        name
-        for name in ("gates", "first_values")
-        if getattr(config.model, name) and not getattr(old, name)
-    ]
-    added = [k for k in tokenizer.kinds if k not in loaded.tokenizer.kinds]
-    added += [feature["name"] for feature in further] + switches
-    dropout = old.dropout if config.model.dropout is None else config.model.dropout
-    added += [f"dropout {dropout:g}"] if dropout != old.dropout else []
-    if not added:
-        return tokenizer, loaded.model.requires_grad_(True).train(), []
     kept = [one | kind_of(one["name"]).of_tokens(tokenizer) for one in old.features]
     position = dict(old.position)
     if "coordinates" in position:
@@ -75,11 +62,18 @@ def model_from_init(
         old,
         vocab_size=tokenizer.size,
         position=position,
-        dropout=dropout,
+        dropout=old.dropout if config.model.dropout is None else config.model.dropout,
         features=(*kept, *further),
         gates=old.gates or config.model.gates,
         first_values=old.first_values or config.model.first_values,
     )
+    added = [kind for kind in tokenizer.kinds if kind not in loaded.tokenizer.kinds]
+    added += [feature["name"] for feature in further]
+    added += [name for name in SWITCHES if getattr(larger, name) != getattr(old, name)]
+    if larger.dropout != old.dropout:
+        added.append(f"dropout {larger.dropout:g}")
+    if not added:
+        return tokenizer, loaded.model.requires_grad_(True).train(), []
     torch.manual_seed(config.seed)
     model = MusicTransformer(**larger.plain())
     model.load_state_dict(widened(model, loaded.model, rows(loaded.tokenizer, tokenizer)))

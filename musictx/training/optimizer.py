@@ -45,22 +45,12 @@ def build_optimizer(
 
     optim  ``config.OptimConfig`` as a dict, ``lr`` given;  fused  AdamW's kernel for CUDA
 
-    Each group's ``lr`` is ``optim["lr"]`` times its multiplier (``adamw_lr``, ``table_lr``).
     Raises ``ConfigError`` for a class that cannot be imported or made.
     """
-    is_muon = optim.get("name", "adamw") == "muon"
-    groups = parameter_groups(
-        model,
-        optim["weight_decay"],
-        muon=is_muon,
-        adamw_lr=optim.get("adamw_lr", 1.0),
-        table_lr=optim.get("table_lr", 1.0),
-    )
-    for group in groups:
-        group["lr"] = optim["lr"] * group.pop("lr_multiplier")
-    if ":" in optim.get("name", "adamw"):
+    groups = parameter_groups(model, optim)
+    if ":" in optim["name"]:
         return _user_defined(optim, groups)
-    kind = Muon if is_muon else torch.optim.AdamW
+    kind = Muon if optim["name"] == "muon" else torch.optim.AdamW
     return kind(groups, lr=optim["lr"], betas=tuple(optim["betas"]), fused=fused)
 
 
@@ -78,27 +68,20 @@ def _user_defined(optim: Mapping[str, Any], groups: list[dict[str, Any]]) -> tor
     return optimizer
 
 
-def parameter_groups(
-    model: nn.Module,
-    weight_decay: float,
-    *,
-    muon: bool = False,
-    adamw_lr: float = 1.0,
-    table_lr: float = 1.0,
-) -> list[dict[str, Any]]:
+def parameter_groups(model: nn.Module, optim: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Groups for the optimizer, by weight decay, by AdamW or Muon, and by learning rate.
 
     Only the matrices of ``nn.Linear`` layers decay. Biases, norms, embeddings and the tables of
     relative positions are scales and look-ups, not maps: pulling them to zero forgets rare tokens
     and far distances. A matrix that is also an embedding (tied output) counts as an embedding.
 
-    With ``muon`` these matrices go to Muon, but for an untied output (``model.output``); those
-    named ``qkv`` hold three maps (``split``). All others, which AdamW trains, then have
-    ``adamw_lr`` as ``lr_multiplier``.
+    With ``name=muon`` these matrices go to Muon, but for an untied output (``model.output``); those
+    named ``qkv`` hold three maps (``split``). The rate of all others, which AdamW trains, is
+    multiplied by ``adamw_lr``.
 
     ``table_lr`` other than 1 puts the tables of the position scheme and of the sparse features into
-    a separate group and multiplies their ``lr_multiplier``: a step of few windows reaches few
-    of their rows, which therefore learn more slowly than matrices.
+    a separate group and multiplies their rate: a step of few windows reaches few of their rows,
+    which therefore learn more slowly than matrices.
 
     Each trainable parameter is in exactly one group, in the order of ``named_parameters``.
     """
@@ -106,21 +89,22 @@ def parameter_groups(
     matrices = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)} - embeddings
     output = getattr(model, "output", None)
     last = set() if output is None else {id(p) for p in output.parameters()}
-    tables = _tables(model) if table_lr != 1.0 else set()
+    tables = _tables(model) if optim["table_lr"] != 1.0 else set()
     groups: dict[tuple[bool, bool, int], dict[str, Any]] = {}
     for name, p in model.named_parameters():
         if not p.requires_grad:
             continue
         is_matrix, is_table = id(p) in matrices, id(p) in tables
         split = 0  # 0: AdamW's
-        if muon and is_matrix and id(p) not in last:
+        if optim["name"] == "muon" and is_matrix and id(p) not in last:
             split = 3 if name.endswith("qkv.weight") else 1
+        rate = optim["adamw_lr"] * (optim["table_lr"] if is_table else 1.0)
         group = {
             "params": [],
-            "weight_decay": weight_decay if is_matrix else 0.0,
+            "weight_decay": optim["weight_decay"] if is_matrix else 0.0,
             "muon": split > 0,
             "split": split,
-            "lr_multiplier": 1.0 if split else adamw_lr * (table_lr if is_table else 1.0),
+            "lr": optim["lr"] * (1.0 if split else rate),
         }
         # The order of the groups is that of saved states: matrices first, Muon's before AdamW's.
         key = (not is_matrix, is_table, split or 4)

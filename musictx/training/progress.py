@@ -118,7 +118,8 @@ class Progress(ProgressBar):
             self.bar.close()
             self.bar = None
 
-    on_exception = on_train_end
+    def on_exception(self, *_: object) -> None:
+        self.on_train_end()
 
     def _line(self, trainer: pl.Trainer, now: float) -> str:
         metrics: dict[str, Any] = dict(self.get_metrics(trainer, trainer.lightning_module))

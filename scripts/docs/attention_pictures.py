@@ -63,8 +63,8 @@ def measured(name: str, past: bool = True, **more: Any) -> tuple[Any, Setting, t
     terms = build(name, causal=past, **more).terms(reach=LENGTH - 1)
     places = (Span(0, LENGTH),) * 2  # in the order of all tokens, and in the piece
     where = Setting(places, places, past)
-    (rows,) = reference.distance_rows(terms, where, torch.device("cpu"))
-    return terms, where, rows[0]
+    (axis,), order = terms.axes, torch.arange(LENGTH)
+    return terms, where, axis.rows(order, order)
 
 
 def hidden(matrix: torch.Tensor, terms: Any, where: Setting) -> torch.Tensor:
@@ -106,11 +106,11 @@ def two_axes() -> tuple[torch.Tensor, torch.Tensor]:
     order, terms = Span(0, LENGTH), scheme.terms()
     both = scheme.coordinates(torch.tensor([tokens]), order, None)
     where = Setting(*((order, order, *x.unbind(1)) for x in both))
-    _, time, pitch = reference.distance_rows(terms, where, torch.device("cpu"))
+    time, pitch = (axis.rows(*(x[0, n] for x in both)) for n, axis in enumerate(terms.axes[1:]))
     low, high = terms.axes[2].low, terms.axes[2].high
-    difference = pitch[0].float() + low
+    difference = pitch.float() + low
     difference[(difference == low) | (difference == high)] = float("nan")
-    return (hidden(time[0].float(), terms, where),
+    return (hidden(time.float(), terms, where),
             hidden(difference.clamp(-12, 12), terms, where))  # fmt: skip
 
 

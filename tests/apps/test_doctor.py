@@ -15,8 +15,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(doctor, "SECONDS", 0.2)
 
 
-def test_one_page_says_what_is_there_and_what_is_taken(quick, monkeypatch, capsys):
-    monkeypatch.setattr(api, "_CHOSEN", {})
+def test_one_page_says_what_is_there_and_what_is_taken(quick, capsys):
     assert cli.main(["doctor"]) == 0
     page = capsys.readouterr().out
     rows = dict(line.split(None, 1) for line in page.splitlines() if line[0] != " ")

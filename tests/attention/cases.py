@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from musictx.attention import api, reference
-from musictx.attention.setting import Job as Asked
+from musictx.attention.job import Job as Asked
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, Span, Terms
 

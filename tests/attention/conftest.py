@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from musictx.speed.native import library
@@ -13,7 +15,7 @@ def one_cache(tmp_path_factory):
     """Nothing is built in the user's own cache; what is built serves all tests here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MUSICTX_CACHE", str(tmp_path_factory.getbasetemp() / "native"))
-        patch.setattr(library, "_outcome", None)
+        patch.setattr(library, "_outcome", cache(library._outcome.__wrapped__))
         yield
 
 

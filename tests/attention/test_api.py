@@ -5,15 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
 
 from musictx.attention import api
 from musictx.attention.api import attend
-from musictx.attention.setting import Job, Setting
+from musictx.attention.job import ANY, Job
+from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, Span, Terms
-from musictx.speed import chunked, fused, kernels, native
+from musictx.speed import fused, native
 from tests.attention import cases
 
 
@@ -103,7 +105,7 @@ def test_terms_that_do_not_fit_are_named(make, name):
         ("cpu", None, {"extras": ("value_table",)}, "chunked"),
         ("cpu", None, {"axes": 2}, "reference"),
         ("cpu", None, {"single_query": True}, "decode"),
-        ("cpu", None, {"layout": "any"}, "reference"),
+        ("cpu", None, {"layout": ANY}, "reference"),
         ("cpu", None, {"axes": 0, "table": False}, "sdpa"),
         ("cpu", None, {"axes": 0, "table": False, "packed": True}, "native"),
         ("cuda", None, {}, "fused"),
@@ -115,10 +117,10 @@ def test_terms_that_do_not_fit_are_named(make, name):
     ],
 )
 def test_auto_takes_the_fastest_that_can(device, lacking, change, wanted, monkeypatch):
-    monkeypatch.setattr(api, "_CHOSEN", {})
-    for module in (native, fused, chunked):
-        monkeypatch.setattr(module, "runs", lambda *_: True)
-        monkeypatch.setattr(module, "_missing", lambda: lacking, raising=False)
+    monkeypatch.setattr(api, "_choice", api._choice.__wrapped__)
+    monkeypatch.setattr(api, "works", lambda *_: True)
+    for module in (native, fused):
+        monkeypatch.setattr(module, "_missing", lambda: lacking)
     terms = Terms(0.1, (Axis(torch.zeros(1, 4, 64), high=3),))
     job = Job.of(terms, Setting((Span(0, 9),), (Span(0, 9),)), torch.zeros(1, 1, 9, 64))
     job = job._replace(**({"device": device} | change))
@@ -151,8 +153,8 @@ class Backward(torch.autograd.Function):
     ids=["forward", "backward", "wrong"],
 )
 def test_a_kernel_that_raises_is_left_out_with_one_line(attend_, words, monkeypatch, capsys):
-    monkeypatch.setattr(api, "_CHOSEN", {})
-    monkeypatch.setattr(kernels, "_RUNS", {})
+    monkeypatch.setattr(api, "_choice", api._choice.__wrapped__)
+    monkeypatch.setattr(api, "works", cache(api.works.__wrapped__))
     monkeypatch.setattr(native, "_missing", lambda: None)
     monkeypatch.setattr(native, "attend", attend_)
     state = torch.get_rng_state()

@@ -21,11 +21,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from musictx.attention import api
-from musictx.attention.setting import ANY, CONSECUTIVE, LAST, SQUARE
-from musictx.attention.setting import Job as Asked
+from musictx.attention.job import ANY, CONSECUTIVE, LAST, SQUARE
+from musictx.attention.job import Job as Asked
 from musictx.attention.terms import Axis, Blocks, Terms
+from musictx.speed import native
 from musictx.speed.chunked import plan
-from musictx.speed.native import build, library, op
+from musictx.speed.native import build, library
 from tests.attention import cases
 from tests.attention.cases import Job, Named, computed, dense, excess, results, table_job
 from tests.speed import interpreter
@@ -61,10 +62,10 @@ def cut(block: int, budget: int, run: int, lent: bool = True) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "BLOCK", block)
         patch.setattr(plan, "BUDGET", budget)
-        patch.setattr(op, "BLOCK", block)
-        patch.setattr(op, "RUN", run)
+        patch.setattr(native, "BLOCK", block)
+        patch.setattr(native, "RUN", run)
         if not lent:
-            patch.setattr(library, "_outcome", by_itself())
+            patch.setattr(library, "_outcome", by_itself)
         if INTERPRETED:
             interpreter.cut(patch, 32 if block > 16 else 16)
         yield
@@ -177,6 +178,20 @@ def test_second_gradients_are_refused_wherever_they_lead(name, residual):
     (gradient,) = torch.autograd.grad((x * residual + out).square().sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="differentiated twice"):
         torch.autograd.grad(gradient.square().sum(), x)
+
+
+@of("chunked", "native", "fused")
+@pytest.mark.parametrize("constant", ["q", "table", "bias"])
+def test_a_gradient_that_is_not_wanted_changes_no_other(name, constant):
+    torch.manual_seed(0)
+    job = table_job(20, 20, 9, SIZE, rows=1)
+    named = {n: x.detach().to(cases.precision(name)).requires_grad_() for n, x in job.named.items()}
+    rest = {n: x for n, x in named.items() if n != constant}
+    up, run = torch.randn(named["q"].shape).to(named["q"].dtype), job.run(computed(name))
+    every = cases.gradients(run(named), named, up)
+    some = cases.gradients(run(rest | {constant: named[constant].detach()}), rest, up)
+    for which, found in some.items():
+        torch.testing.assert_close(found, every[which])
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script.*deprecated")  # torch's own, on first use

@@ -143,10 +143,10 @@ def test_a_class_of_the_users_own_is_a_scheme(named, monkeypatch):
     assert isinstance(scheme, Nearest)
     assert scheme.terms().axes[0].bias.tolist() == [[3.0, 3.0]] * 2
     assert len(scheme.added.periods) == 1
-    for wrong, name in (({"stat": 3.0}, "stat"), ({"start": [1]}, "name")):
-        with pytest.raises(ConfigError, match=rf"^position\.{name}"):
+    for wrong, word in (({"stat": 3.0}, "stat"), ({"start": [1]}, "full")):
+        with pytest.raises(ConfigError, match=rf"^position\.name=.*{word}"):
             positions.build(config | wrong, **SIZES)
-    with pytest.raises(ConfigError, match=r"^position\.start"):
+    with pytest.raises(ConfigError, match=r"^position\.name=.*start"):
         positions.build(named, **SIZES)
 
 

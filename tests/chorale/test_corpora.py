@@ -58,7 +58,7 @@ def test_every_step_of_every_piece_becomes_four_tokens_in_its_split(tmp_path):
     """Nothing is taken out, twins and silence included: published figures count every step."""
     file = write(tmp_path / "jsb.json", train=[PIECE, PIECE, SILENT_ENDS], valid=[PIECE])
     tokenizer = ChoraleTokenizer()
-    report = prepare(CorpusConfig(name="jsb", path=file), tokenizer, tmp_path / "shards")
+    report = prepare(CorpusConfig(name="jsb", path=file, shards=f"{tmp_path}/s"), tokenizer)
     shards = Shards(report.folder)
     assert [(p.name, p.split, p.tokens) for p in shards.pieces()] == [
         ("train/000", "train", 20),
@@ -76,7 +76,7 @@ def test_the_shards_follow_the_file(tmp_path):
     config = CorpusConfig(name="jsb", path=write(tmp_path / "a.json", train=[PIECE]))
     for expected, steps in ((False, PIECE), (True, PIECE), (False, PIECE + PIECE)):
         write(tmp_path / "a.json", train=[steps])
-        report = prepare(config, ChoraleTokenizer(), tmp_path / "s")
+        report = prepare(config, ChoraleTokenizer())
         assert report.up_to_date == expected
 
 

@@ -198,9 +198,10 @@ def test_a_file_that_harms_its_reader_costs_only_itself(tmp_path):
         name="tests.data.test_prepare:Actions",
         path=" ".join(words),
         workers=2,
+        shards=str(tmp_path / "out"),
         limits=Limits(read_seconds=5, read_mb=512),
     )
-    report = prepare(config, TOKENIZER, tmp_path / "out", progress=False)
+    report = prepare(config, TOKENIZER)
     assert {item.name[3:]: item.reason for item in report.left_out} == reasons
     details = {item.reason: item.detail for item in report.left_out}
     assert "corpus.limits.read_seconds=5" in details["took too long"]

@@ -43,7 +43,7 @@ def save(folder, card, tokenizer=SMALL):
 @pytest.fixture
 def trained(tmp_path, corpus):
     """A model folder whose card names the corpus as musictx train writes it."""
-    prepare(corpus_config(tmp_path, corpus), build(**SMALL), progress=False)
+    prepare(corpus_config(tmp_path, corpus), build(**SMALL))
     about = {
         "name": "folder",
         "label": "tunes",
@@ -96,7 +96,7 @@ def test_named_parts_keep_their_programs_in_another_corpus(tmp_path, corpus):
 
 def test_tokens_of_another_vocabulary_are_refused_and_kept(trained, corpus, tmp_path):
     other, place = build(**(SMALL | {"velocity_bins": 8})), tmp_path / "foreign"
-    prepare(corpus_config(tmp_path, corpus, shards=str(place)), other, progress=False)
+    prepare(corpus_config(tmp_path, corpus, shards=str(place)), other)
     before = {p: p.read_bytes() for p in place.iterdir()}
     for path in (None, str(corpus)):
         asked = config(trained, corpus=CorpusConfig(path=path, shards=str(place), workers=1))

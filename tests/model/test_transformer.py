@@ -142,13 +142,16 @@ def test_values_weighed_with_them_are_what_attention_gives(scheme, layer):
         attention_weights(model, ids, 2)
 
 
-@compiler.needed
-def test_the_compiled_and_the_exported_model_give_the_same_logits():
+@pytest.mark.parametrize("attention", [pytest.param("auto", marks=compiler.needed), "chunked"])
+def test_the_compiled_model_gives_the_same_logits(attention):
     torch._dynamo.reset()
-    model = build().requires_grad_(False)
-    ids = random_ids(2, 30)
+    model, ids = build(attention=attention).requires_grad_(False), random_ids(2, 30)
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
     close(compiled(ids), model(ids))
+
+
+def test_the_exported_model_gives_the_same_logits():
+    model, ids = build().requires_grad_(False), random_ids(2, 30)
     program = torch.export.export(model, (ids,))
     assert not [n for n in program.graph.nodes if "musictx" in str(n.target)], "torch alone runs it"
     close(program.module()(ids), model(ids))

@@ -43,8 +43,8 @@ WIDE = build("notes", low=40, high=90, controls=True)
 
 def nats(bias, state):
     """(V,) what a bias takes off."""
-    found = taken_off(state.table, [bias(state)])
-    return np.zeros(state.table.size) if found is None else found
+    costs = taken_off(state.table, [bias(state)])
+    return np.zeros(state.table.size) if costs is None else costs
 
 
 @settings(max_examples=40, deadline=None)

@@ -17,15 +17,17 @@ HERE = os.environ.get("TRITON_INTERPRET") == "1"
 
 def cut(patch: pytest.MonkeyPatch, side: int) -> None:
     """Tiles of ``side`` queries and keys; outputs begin as NaN: what is not written is seen."""
-    from musictx.speed.fused import launch, problem
+    from musictx.speed.fused import memory, problem
     from musictx.speed.fused.config import Config, Tile
 
-    def empty(shape: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-        return torch.full(shape, float("nan"), dtype=dtype, device=device)
+    def empty(shape: Any, device: torch.device) -> torch.Tensor:
+        return torch.full(shape, float("nan"), device=device)
 
     patch.setattr(problem, "choose", lambda *_: Config(*[Tile(side, 4, 1)] * 3))
-    patch.setattr(launch, "empty", empty)
-    patch.setattr(launch, "empty_like", lambda x: torch.full_like(x, float("nan")))
+    patch.setattr(memory, "empty", empty)
+    patch.setattr(
+        memory, "empty_like", lambda x: torch.full_like(memory.unit_stride(x), float("nan"))
+    )
 
 
 def _of_today() -> None:

@@ -155,7 +155,7 @@ def test_equal_bits_whenever_copies_land_and_warps_run(emulation):
 def problem(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Any:
     from musictx.speed.fused.problem import Problem
 
-    return Problem(q, k, v, table, None, *[None] * 6, 0, 6, 0.1, 0.0)
+    return Problem(q, k, v, table, None, *[None] * 5, 0, 6, 0.1, 0.0)
 
 
 def test_what_is_left_to_triton(monkeypatch):

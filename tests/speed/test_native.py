@@ -12,7 +12,7 @@ import torch
 
 from musictx.attention.terms import Terms
 from musictx.speed import native
-from musictx.speed.native import library, op
+from musictx.speed.native import library
 from tests.attention import cases
 from tests.attention.cases import excess, table_job
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("one_cache")
 
 def test_several_panels_of_the_usual_size(kernel):
     torch.manual_seed(0)
-    shares = excess("native", table_job(200, 2 * op.RUN + 50, 1500, rows=1))
+    shares = excess("native", table_job(200, 2 * native.RUN + 50, 1500, rows=1))
     assert max(shares.values()) < 1, shares
 
 
@@ -29,7 +29,7 @@ def test_a_forked_process_has_threads_of_its_own(kernel):
     """A child has none of its parent's: it must not wait for them."""
     torch.manual_seed(0)
     q = torch.randn(2, 2, 60, 8)
-    problem = op._problem(q, q, q, None, None, None, None, 0.3, 0.0, 0)
+    problem = native._problem(q, q, q, None, None, None, None, 0.3, 0.0, 0)
     out, log_sum = torch.empty(q.shape), torch.empty(q.shape[:3])
     problem.point(out=out, log_sum=log_sum)
     problem.threads = 2

@@ -1,5 +1,6 @@
 """A model and batches small enough that a whole training takes a blink."""
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -10,19 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from musictx.config import TrainerConfig
+from musictx.config import OptimConfig, TrainerConfig
 from musictx.config.trainer import PASSED_ON
 from musictx.training.lit import LitMusicTransformer
 from musictx.training.trainer import build_trainer, quiet
 
 VOCAB = 11
-OPTIM = {
-    "lr": 1e-2,
-    "betas": [0.9, 0.98],
-    "weight_decay": 0.01,
-    "schedule": "cosine",
-    "warmup": 2,
-}
+OPTIM = dataclasses.asdict(OptimConfig(lr=1e-2, warmup=2))
 
 
 class FakeBatch(NamedTuple):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import torch
 
 from musictx.bundle import Bundle
-from musictx.config import ModelConfig, TokenizerConfig, TrainConfig
+from musictx.config import ModelConfig, OptimConfig, TokenizerConfig, TrainConfig
 from musictx.errors import ConfigError
 from musictx.tokens.build import build
 from musictx.training.network import build_model, freeze, model_from_init, rows
@@ -154,7 +155,7 @@ def test_frozen_layers_stay_bit_for_bit_and_all_else_learns(position):
     model = model_from_init(trained({}, position), TrainConfig())[1]
     freeze(model, 1)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    groups = parameter_groups(model, weight_decay=0.1)
+    groups = parameter_groups(model, asdict(OptimConfig(lr=0.1)))
     optimizer = torch.optim.AdamW(groups, lr=0.01)
     for _ in range(2):
         ids = torch.randint(4, model.config.vocab_size, (2, 30))

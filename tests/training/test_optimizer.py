@@ -21,6 +21,10 @@ from musictx.training.optimizer import build_optimizer, parameter_groups
 from musictx.training.schedule import multiplier, multiplier_by_time
 
 
+def options(**given) -> dict:
+    return dataclasses.asdict(OptimConfig(**{"lr": 0.01, "weight_decay": 0.1} | given))
+
+
 @pytest.mark.parametrize(("muon", "tied"), [(False, True), (True, False), (True, True)])
 def test_each_parameter_is_in_one_group_by_what_it_is(muon, tied):
     intervals = {"name": "intervals", "inputs": [1, 4], "outputs": [1, 4], "pitches": [[4, 12, 60]]}
@@ -29,7 +33,8 @@ def test_each_parameter_is_in_one_group_by_what_it_is(muon, tied):
         position={"name": "huang", "concat_sinusoids": 4, "periods": [4]},
     )  # fmt: skip
     net.blocks[1].attention.out.weight.requires_grad_(False)  # what is frozen rests
-    groups = parameter_groups(net, 0.1, muon=muon, adamw_lr=0.5, table_lr=4.0)
+    more = {"name": "muon" if muon else "adamw", "adamw_lr": 0.5, "table_lr": 4.0}
+    groups = parameter_groups(net, options(lr=1.0, **more))
     found = [(id(p), group) for group in groups for p in group["params"]]
     group_of = dict(found)
     assert len(group_of) == len(found)
@@ -42,9 +47,9 @@ def test_each_parameter_is_in_one_group_by_what_it_is(muon, tied):
             assert group["weight_decay"] == (0.1 if name in maps else 0.0), name
             assert (group["muon"], bool(group["split"])) == (is_muons, is_muons), name
             assert group["split"] in (0, 3 if name.endswith("qkv.weight") else 1), name
-            assert group["lr_multiplier"] == (1.0 if is_muons else 2.0 if table else 0.5), name
+            assert group["lr"] == (1.0 if is_muons else 2.0 if table else 0.5), name
     assert not group_of
-    assert len(parameter_groups(net, 0.1)) == 2, "as ever where nothing is asked"
+    assert len(parameter_groups(net, options())) == 2, "as ever where nothing is asked"
 
 
 class NoOptimizer:
@@ -152,19 +157,18 @@ def test_a_step_is_the_formula_written_out():
 
 def test_without_matrices_it_is_adamw():
     one, other = model(), model()
-    mine, theirs = parameter_groups(one, 0.1), parameter_groups(other, 0.1)
-    assert losses(one, Muon(mine, lr=0.01), 4) == losses(
-        other, torch.optim.AdamW(theirs, lr=0.01), 4
-    )
+    mine, theirs = (parameter_groups(net, options()) for net in (one, other))
+    assert losses(one, Muon(mine), 4) == losses(other, torch.optim.AdamW(theirs), 4)
 
 
 def test_it_learns_and_a_saved_state_goes_on_bit_for_bit():
     net = model()
-    optimizer = Muon(parameter_groups(net, 0.01, muon=True), lr=0.02)
+    its = options(name="muon", lr=0.02, weight_decay=0.01)
+    optimizer = Muon(parameter_groups(net, its))
     first = losses(net, optimizer, 10)
     assert first[-1] < first[0] - 0.3
     other = copy.deepcopy(net)
-    again = Muon(parameter_groups(other, 0.01, muon=True), lr=0.02)
+    again = Muon(parameter_groups(other, its))
     again.load_state_dict(copy.deepcopy(optimizer.state_dict()))
     assert losses(net, optimizer, 3) == losses(other, again, 3)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from musictx.attention.positions.absolute import AddedPositions
+from musictx.attention.positions.added import AddedPositions
 from musictx.attention.positions.base import PositionScheme, Sizes
 from musictx.config.checks import imported
 from musictx.config.position import SCHEMES, PositionConfig, checked, plain
@@ -16,7 +15,6 @@ __all__ = ["SCHEMES", "PositionScheme", "Sizes", "build", "complete", "scheme_of
 
 #: What the embeddings get from the positions, whatever the scheme.
 _EMBEDDED = ("concat_sinusoids", "periods")
-_STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def complete(
@@ -61,31 +59,14 @@ def build(
     name = given.pop("name")
     sizes = Sizes(layers, heads, head_dim, width, causal, given.pop("coordinates", None))
     embedded = {key: given.pop(key) for key in _EMBEDDED if key in given}
-    kind = scheme_of(name)
-    _check_options(kind, name, given)
     try:
-        scheme = kind(sizes, **given)
+        scheme = scheme_of(name)(sizes, **given)
     except TypeError as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"position.name={name}: cannot be made ({reason})") from error
     if embedded:
         scheme.added = AddedPositions(width, **embedded)
     return scheme
-
-
-def _check_options(kind: type[PositionScheme], name: str, given: Mapping[str, Any]) -> None:
-    """``ConfigError`` unless the constructor of ``kind`` takes the options ``given`` and needs no
-    others."""
-    _, *takes = inspect.signature(kind).parameters.values()
-    named = {p.name: p.default is p.empty for p in takes if p.kind not in _STARRED}
-    free = any(p.kind is p.VAR_KEYWORD for p in takes)
-    for option in given:
-        if option not in named and not free:
-            names = ", ".join([*named, *_EMBEDDED])
-            raise ConfigError(f"position.{option}: no option of {name}, which has {names}")
-    for option, needed in named.items():
-        if needed and option not in given:
-            raise ConfigError(f"position.{option}: missing; {name} needs a value")
 
 
 def scheme_of(name: str) -> type[PositionScheme]:

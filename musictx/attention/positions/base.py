@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from musictx.attention.positions.added import AddedPositions
 from musictx.attention.terms import Positions, Terms
 
 
@@ -31,14 +32,6 @@ class Sizes:
         return 0 if self.causal else -high
 
 
-class Added(nn.Module):
-    """Adds positions to the embeddings, whatever the scheme: a map from embeddings (B, T, width)
-    and their positions to embeddings of the same shape."""
-
-    #: Whether each position gets a different vector, and not only each position modulo a number.
-    absolute = False
-
-
 class PositionScheme(nn.Module):
     """How a model knows order. One object serves all layers and owns their tables.
 
@@ -55,7 +48,7 @@ class PositionScheme(nn.Module):
         super().__init__()
         self.sizes = sizes
         self.scale = sizes.head_dim**-0.5
-        self.added: Added | None = None
+        self.added: AddedPositions | None = None
 
     @property
     def absolute(self) -> bool:

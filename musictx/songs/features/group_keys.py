@@ -44,7 +44,7 @@ class GroupFeature(Feature):
     is_known  whether it begins a group ahead (songs/bar_layout.py)
     meter, section  of a bar line, 0 for other ids
 
-    further  kinds of ids that it reads in addition to :data:`ALWAYS`
+    further  kinds of ids that it reads in addition to :data:`ALWAYS` and, if any, ``known``
     kinds    the ranges of ids of all of them, as in ``coordinates.ranges``
     """
 
@@ -81,8 +81,7 @@ class GroupFeature(Feature):
                 + " tokenizer.controls=true" * (KNOWN in cls.further)
                 + f", whose notes stand in bars, not {tokenizer.name}"
             )
-        optional = {KNOWN, "section"} & set(table.kinds)
-        names = (*ALWAYS, *sorted(optional | set(cls.further)))
+        names = (*ALWAYS, *sorted({KNOWN} & set(table.kinds) | set(cls.further)))
         return {name: [table.row({"meter": "numerator"}.get(name, name))] for name in names}
 
     def within(self, rows: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ it: what is learned in one key holds in all.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +30,6 @@ from musictx.songs.features.group_keys import (
 )
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.stream import STEPS
-from musictx.tokens.tokenizer import Tokenizer
 
 #: Pitch classes, and the root of no chord.
 CLASSES, NO_ROOT = 12, 12
@@ -113,12 +112,6 @@ class Harmony(GroupFeature):
     steps: Tensor
     quality_of: Tensor
     pitch_class: Tensor
-
-    @classmethod
-    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        arguments = super().of_tokens(tokenizer)
-        del arguments["section"]
-        return arguments
 
     def __init__(self, size: int, width: int, **kinds: list[list[int]]) -> None:
         super().__init__(size, **kinds)

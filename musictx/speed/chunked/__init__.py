@@ -25,32 +25,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention.setting import ANY, NO_TANGENTS, SPANS_ONLY, Job, Setting, refusal
-from musictx.attention.terms import Span, Terms, without_autocast
-from musictx.speed.chunked.passes import Chunked
-from musictx.speed.chunked.plan import Call, Local, Pieces, is_aligned
-from musictx.speed.kernels import constant, one_axis, trial
+from musictx.attention.job import CONSECUTIVE, Job
+from musictx.attention.setting import Setting
+from musictx.attention.terms import Span, Terms, as_tensor, without_autocast
+from musictx.speed import kernels
+from musictx.speed.chunked import passes
+from musictx.speed.chunked.plan import is_aligned
 from musictx.speed.labels import widened
+from musictx.speed.pieces import numbered
 
-__all__ = ["attend", "runs", "supports"]
+__all__ = ["attend", "supports"]
 
 
 def supports(job: Job) -> str | None:
     """Why it cannot do the job, or None."""
     # The buffers that are read in two ways are untried on other kinds of device.
-    elsewhere = job.device not in (None, "cpu", "cuda")
-    return refusal(
-        (job.tangents, NO_TANGENTS),
-        *one_axis(job),
-        (job.layout == ANY, SPANS_ONLY),
-        (elsewhere, f"it computes on cpu and cuda, not on {job.device}"),
-    )
-
-
-@constant
-def runs(device: Any, dtype: Any, size: Any, labels: int) -> bool:
-    """Whether it works on this machine; asked once a process."""
-    return trial("chunked", attend, device, dtype, size, labels)
+    return job.beyond(layout=CONSECUTIVE, devices=("cpu", "cuda"))
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
@@ -58,55 +48,75 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
 
     Arguments are taken as checked (:func:`musictx.attention.attend`).
     """
-    dtype, position = q.dtype, None
-    if any(axis.labels is not None for axis in terms.axes):
-        q, position, k, v, terms = widened(q, k, v, terms, setting)
-    queries, keys = q.shape[2], k.shape[2]
-    at, over = setting.query_positions, setting.key_positions
-    assert isinstance(at[0], Span)
-    assert isinstance(over[0], Span)
+    dtype, heads = q.dtype, q.shape[1]
+    precise = torch.promote_types(dtype, torch.float32)
+    at, over = setting.query_positions[0], setting.key_positions[0]
+    assert isinstance(at, Span)
+    assert isinstance(over, Span)
     # Query i has the position of key offset + i, even if there is no such key.
-    offset = at[0].start - over[0].start
-    causal, dropout = setting.causal, setting.dropout
-    local = None
-    if terms.blocks is not None:
-        coordinate = terms.blocks.coordinate
-        local = Local(terms.blocks.length, at[coordinate], over[coordinate])
+    offset, aligned = at.start - over.start, is_aligned(setting.causal, at, over)
     # The seed comes from the generator of the CPU: no waiting for a device, and a run that is
     # seeded or resumed drops the same weights.
-    seed = int(torch.randint(2**62, ())) if dropout else 0
-    pieces = Pieces.of(setting.query_pieces, setting.key_pieces)
-    call = Call(
-        *(terms.scale, dropout, seed, causal, offset, local, pieces),
-        relative=bool(terms.axes),
-    )
+    seed = int(torch.randint(2**62, ())) if setting.dropout else 0
     # autocast is off here and in both passes: they choose the precision themselves.
     with without_autocast(q.device):
-        content = q
-        if terms.content_bias is not None:
-            content = q + terms.content_bias.to(q.dtype)[:, None]
-        table = bias = values = None
-        if terms.axes:
-            axis = terms.axes[0]
+        content, position = terms.queries(q)
+        if any(axis.labels is not None for axis in terms.axes):
+            content, position, k, terms = widened(q, k, terms, setting)
+        table = values = None
+        for axis in terms.axes:
             # Distances from the greatest down to the smallest that any query meets.
-            highest = offset + queries - 1
-            aligned = is_aligned(causal, offset, queries, keys)
-            lowest = 0 if aligned else offset - (keys - 1)
-
-            def rows(x: Tensor | None) -> Tensor | None:
-                if x is None:
-                    return None
-                x = axis.descending(x, highest + 1, lowest)
-                return x.expand(q.shape[1], *[-1] * (x.dim() - 1))
-
-            table, bias, values = rows(axis.table), rows(axis.bias), rows(terms.value_table)
-            u, w = terms.content_bias, terms.position_bias
-            if position is None and (u is not None or w is not None):
-                position = q if w is None else q + w.to(q.dtype)[:, None]
-        if table is None:
-            position = None
-        compute = Chunked.apply
-        if torch.compiler.is_dynamo_compiling():  # it cannot follow two views of one memory
-            compute = torch.compiler.disable(compute)
-        out, _ = compute(content, position, k, v, table, bias, values, call)
+            count, lowest = at.stop - over.start, 0 if aligned else at.start - over.stop + 1
+            if terms.value_table is not None:
+                values = axis.descending(terms.value_table, count, lowest).expand(heads, -1, -1)
+            if axis.table is not None:
+                table = axis.descending(axis.table, count, lowest).expand(heads, -1, -1)
+            if axis.bias is not None:  # numbers are vectors of one channel, queries have 1 there
+                bias = axis.descending(axis.bias, count, lowest)[..., None].expand(heads, -1, -1)
+                one = position.new_full((1,), 1 / terms.scale, dtype=precise)
+                ones = one.expand(*position.shape[:3], 1)
+                position = ones if table is None else torch.cat([position, ones], dim=-1)
+                table = bias if table is None else torch.cat([table, bias], dim=-1)
+        same = table is None or position is content
+        out, _ = attention(
+            *(content, None if same else position, k, v, table, values),
+            *_codes(terms, setting, q.device),
+            *(terms.scale, setting.dropout, seed, setting.causal, offset),
+        )
     return out.to(dtype)
+
+
+def _codes(
+    terms: Terms, setting: Setting, device: torch.device
+) -> tuple[Tensor | None, Tensor | None, int]:
+    """(query_codes, key_codes, near) of :class:`musictx.speed.chunked.plan.Call`."""
+    at, over, blocks = setting.query_pieces, setting.key_pieces, terms.blocks
+    if blocks is None:
+        return at, over, 0
+    places = [x[blocks.coordinate] for x in (setting.query_positions, setting.key_positions)]
+    spans = all(isinstance(x, Span) for x in places) and at is None
+    # Of Spans they are on the CPU, where the passes look at them.
+    device = torch.device("cpu") if spans else device
+    queries, keys = (as_tensor(x, device) // blocks.length for x in places)
+    if at is not None and over is not None:  # blocks of other pieces are far away
+        queries, keys = (n * 2**40 + x for n, x in zip(numbered(at, over), (queries, keys)))
+    return queries, keys, 1
+
+
+def _empty(content: Tensor, position: Any, k: Any, v: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    """Memory for the output (B, H, Tq, D) and the log of each row's sum of weights (B, H, Tq)."""
+    dtype = torch.promote_types(content.dtype, torch.float32)
+    shape = content.shape[:3]
+    return v.new_empty(*shape, v.shape[3], dtype=dtype), v.new_empty(shape, dtype=dtype)
+
+
+attention = kernels.operator(
+    "chunked_attention",
+    "Tensor content, Tensor? position, Tensor k, Tensor v, Tensor? table, Tensor? values, "
+    "Tensor? query_codes, Tensor? key_codes, int near, float scale, float dropout, int seed, "
+    "bool causal, int offset",
+    6,
+    _empty,
+    passes.forward,
+    passes.backward,
+)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from musictx.attention.terms import Positions, Span, as_tensor
+from musictx.attention.terms import Span
 
 BLOCK = 128  # queries at a time; 64 to 256 differ little
 #: Logits held at once, in numbers: heads and batch rows are taken together as long as they fit. On
@@ -16,88 +17,59 @@ BUDGET, DEVICE_BUDGET = 2**20, 2**26
 SPARE = 33  # numbers that a row may have more than there are distances
 
 
-def is_aligned(causal: bool, offset: int, queries: int, keys: int) -> bool:
-    """Causal attention of the last tokens to all tokens: no distance below 0 counts."""
-    return causal and offset >= 0 and offset + queries == keys
+class Call(NamedTuple):
+    """The arguments of the operator without gradients.
 
-
-class Pieces(NamedTuple):
-    """Ids of the pieces of queries (B, Tq) and keys (B, Tk), and where each query's piece lies.
-
-    ``oldest`` and ``newest`` (B, Tq) are its first and its last key, Tk and -1 if it has none.
-    ``run`` (B, Tq): no key of another piece lies between them. ``longest``: from first to last key
-    of a piece there are at most so many. Pieces may lie in any order; only where they are runs are
-    the keys of a block few. The three are None on other devices than the CPU, where to look would
-    be to wait: there every block meets all keys, and a mask hides the others.
+    query_codes, key_codes  int64 (1 or B, Tq) and (1 or B, Tk): a query sees the keys whose code is
+            at most ``near`` from its own; both None: all
+    offset  query i stands where key offset + i stands or would stand
+    relative  whether there are products by distance
     """
 
-    queries: Tensor
-    keys: Tensor
-    oldest: Tensor | None
-    newest: Tensor | None
-    run: Tensor | None
-    longest: int
-
-    @classmethod
-    def of(cls, queries: Tensor | None, keys: Tensor | None) -> Pieces | None:
-        """None without ids."""
-        if queries is None or keys is None:
-            return None
-        count = keys.shape[1]
-        queries, keys = queries.contiguous(), keys.contiguous()
-        if keys.device.type != "cpu":
-            return cls(queries, keys, None, None, None, count)
-        ids, order = torch.sort(keys, dim=1, stable=True)  # keys of one piece in their order
-        begin = torch.searchsorted(ids, queries)
-        end = torch.searchsorted(ids, queries, right=True)
-        none = begin == end
-        oldest = order.gather(1, begin.clamp(max=count - 1)).masked_fill(none, count)
-        newest = order.gather(1, (end - 1).clamp(min=0)).masked_fill(none, -1)
-        length = (newest - oldest + 1).clamp(min=0)
-        run = length == end - begin
-        return cls(queries, keys, oldest, newest, run, int(length.max()))
-
-    def reach(self, rows: slice, first: int, stop: int) -> tuple[int, int]:
-        """The keys start..upto-1 among which are all that any of these queries may see."""
-        if self.oldest is None or self.newest is None:
-            return 0, self.keys.shape[1]
-        oldest, newest = self.oldest[rows, first:stop], self.newest[rows, first:stop]
-        return int(oldest.min()), int(newest.max()) + 1
-
-    def hidden(self, rows: slice, first: int, stop: int, start: int, upto: int) -> Tensor | None:
-        """Which of the keys start..upto-1 are of another piece than the query, (g, m, w); None if
-        none is."""
-        here = rows, slice(first, stop)
-        if self.oldest is not None and self.newest is not None and self.run is not None:
-            one = self.run[here].all() and self.oldest[here].max() <= start
-            if one and self.newest[here].min() >= upto - 1:
-                return None
-        return self.queries[here][:, :, None] != self.keys[rows, None, start:upto]
-
-
-class Local(NamedTuple):
-    """Blocks of ``length`` positions; where queries and keys stand."""
-
-    length: int
-    queries: Positions
-    keys: Positions
-
-
-class Call(NamedTuple):
-    """The arguments of a call of :func:`attend` other than tensors with gradients."""
-
+    query_codes: Tensor | None
+    key_codes: Tensor | None
+    near: int
     scale: float
     dropout: float
     seed: int
     causal: bool
-    offset: int  # query i stands where key offset + i stands or would stand
-    local: Local | None
-    pieces: Pieces | None
+    offset: int
     relative: bool
 
-    def widest(self, keys: int) -> int:
-        """About how many of all ``keys`` a block of queries is multiplied with at most."""
-        return keys if self.pieces is None else min(keys, self.pieces.longest + BLOCK)
+
+def is_aligned(causal: bool, queries: Span, keys: Span) -> bool:
+    """Causal attention of the last tokens to all tokens: no distance below 0 counts."""
+    return causal and queries.stop == keys.stop and len(queries) <= len(keys)
+
+
+class Bounds(NamedTuple):
+    """Where the keys lie that a query sees by its code, (B, Tq) each.
+
+    oldest, newest  the first and the last of them, Tk and -1 without any
+    run             whether all keys between these are seen too
+    """
+
+    oldest: Tensor
+    newest: Tensor
+    run: Tensor
+
+    @classmethod
+    def of(cls, queries: Tensor, keys: Tensor, near: int) -> Bounds:
+        """From codes."""
+        rows, count = max(len(queries), len(keys)), keys.shape[1]
+        queries, keys = (x.expand(rows, -1).contiguous() for x in (queries, keys))
+        codes, order = keys.sort(dim=1, stable=True)  # keys of one code in their order
+        oldest, newest = torch.full_like(queries, count), torch.full_like(queries, -1)
+        seen = torch.zeros_like(queries)
+        for code in range(-near, near + 1):
+            begin = torch.searchsorted(codes, queries + code)
+            end = torch.searchsorted(codes, queries + code, right=True)
+            none = begin == end
+            first = order.gather(1, begin.clamp(max=count - 1)).masked_fill(none, count)
+            last = order.gather(1, (end - 1).clamp(min=0)).masked_fill(none, -1)
+            oldest, newest = oldest.minimum(first), newest.maximum(last)
+            seen += end - begin
+        return cls(oldest, newest, newest - oldest + 1 == seen)
 
 
 class QueryBlock(NamedTuple):
@@ -130,31 +102,9 @@ class QueryBlock(NamedTuple):
         return 16 * (-(-(self.keys + max(0, beyond)) // 16) | 1) + 1
 
 
-class Buffer:
-    """Memory for one block's numbers, seen in two ways."""
-
-    def __init__(self, plan: Plan) -> None:
-        most = plan.keys + (0 if plan.aligned or not plan.call.relative else plan.block) + SPARE
-        numbers = plan.group * plan.heads * plan.block * most + 16
-        self._numbers = torch.empty(numbers, dtype=plan.dtype, device=plan.device)
-
-    def seen(self, count: int, block: QueryBlock) -> Views:
-        m, width = block.queries, block.width
-        begin = (1 - m) % 16  # so that rows of ``by_key`` begin in cache lines
-        flat = self._numbers[begin : begin + count * m * width].view(count, m * width)
-        key = begin + m - 1
-        rows = (m * width, width - 1, 1)
-        return Views(
-            self._numbers,
-            flat,
-            flat.view(count, m, width),
-            flat.as_strided((count, m, block.keys), rows, key),
-            flat.as_strided((count, m, width - 1 - block.keys), rows, key + block.keys),
-        )
-
-
 class Views(NamedTuple):
-    """The places of one block: W numbers to a row, or W-1 to a row from place m-1 on."""
+    """The memory of one block, seen in two ways: W numbers to a row, or W-1 to a row from place m-1
+    on."""
 
     whole: Tensor  # all the memory, one dimension
     flat: Tensor  # (G, m * W)
@@ -169,19 +119,6 @@ class Views(NamedTuple):
         self.flat[:, -1] = 0
 
 
-def _narrowed(
-    start: int, upto: int, oldest: int, after: int, kept_from: int | None
-) -> tuple[int, int]:
-    """The keys start..upto-1 without those before ``oldest`` and from ``after`` on; at least one.
-
-    ``kept_from``: the triangle of a corner begins at this key, and always stays in.
-    """
-    if kept_from is not None:
-        oldest, after = min(oldest, kept_from), upto
-    start = min(max(start, oldest), upto - 1)
-    return start, max(min(upto, after), start + 1)
-
-
 #: The batch rows and the heads that are taken together, an index of (B, H, ...).
 Tile = tuple[slice, slice]
 
@@ -193,10 +130,18 @@ class Plan:
         self.batch, self.all_heads, self.queries = q.shape[:3]
         self.keys = k.shape[2]
         self.call = call
-        self.aligned = is_aligned(call.causal, call.offset, self.queries, self.keys)
+        at, over = Span(call.offset, self.queries), Span(0, self.keys)
+        self.aligned = is_aligned(call.causal, at, over)
         self.device = q.device
         self.dtype = torch.promote_types(q.dtype, torch.float32)
         self.block = min(BLOCK, self.queries)
+        self.codes = self.bounds = None
+        if call.query_codes is not None and call.key_codes is not None:
+            codes = call.query_codes, call.key_codes
+            # To look at those on another device would be to wait: blocks meet all keys there.
+            if all(x.device.type == "cpu" for x in codes):
+                self.bounds = Bounds.of(*codes, call.near)
+            self.codes = [x.to(self.device) for x in codes]
         self.heads = self._heads_at_once()
         one_row = self.heads * self.block * (self.keys + 1)
         budget = BUDGET if self.device.type == "cpu" else DEVICE_BUDGET
@@ -212,7 +157,11 @@ class Plan:
         """
         if self.device.type != "cpu":
             return self.all_heads
-        fit = BUDGET // (self.block * (self.call.widest(self.keys) + 1))
+        widest = self.keys  # keys that a block of queries is multiplied with, about
+        if self.bounds is not None:
+            longest = int((self.bounds.newest - self.bounds.oldest).max()) + 1
+            widest = min(self.keys, max(longest, 0) + BLOCK)
+        fit = BUDGET // (self.block * (widest + 1))
         most = max(1, fit, 2 * torch.get_num_threads())
         return max(n for n in range(1, min(most, self.all_heads) + 1) if self.all_heads % n == 0)
 
@@ -223,72 +172,59 @@ class Plan:
         rows = [slice(b, min(b + self.group, self.batch)) for b in starts]
         return [(some_rows, some_heads) for some_heads in heads for some_rows in rows]
 
-    def blocks(self, rows: slice) -> list[QueryBlock]:
-        return [
-            self._block(rows, first, min(first + self.block, self.queries))
-            for first in range(0, self.queries, self.block)
-        ]
-
-    def _block(self, rows: slice, first: int, stop: int) -> QueryBlock:
-        call, before = self.call, self.call.offset
-        start, upto = self._reach(first, stop)
-        corner = call.causal and before + first >= 0 and upto == before + stop
-        kept_from = before + first if corner else None
-        if call.pieces is not None:
-            start, upto = _narrowed(start, upto, *call.pieces.reach(rows, first, stop), kept_from)
-        hidden = self._hidden(rows, first, stop, start, upto, corner)
-        if hidden is not None and call.local is not None and self.device.type == "cpu":
-            seen = (~hidden).flatten(0, 2).any(0).nonzero().flatten().tolist() or [0]
-            oldest, after = start + seen[0], start + seen[-1] + 1
-            before, (start, upto) = start, _narrowed(start, upto, oldest, after, kept_from)
-            hidden = hidden[..., start - before : upto - before]
-        return QueryBlock(first, stop, start, upto, hidden, corner, call.relative)
-
-    def _reach(self, first: int, stop: int) -> tuple[int, int]:
-        """The keys start..upto-1 that these queries may see, as far as that is decided without
-        reading tensors."""
-        start, upto = 0, self.keys
-        local = self.call.local
-        if local and isinstance(local.queries, Span) and isinstance(local.keys, Span):
-            length, zero = local.length, local.keys.start
-            start = ((local.queries.start + first) // length - 1) * length - zero
-            upto = ((local.queries.start + stop - 1) // length + 2) * length - zero
-        if self.call.causal:
-            upto = min(upto, self.call.offset + stop)
-        upto = min(max(upto, 1), self.keys)
-        return min(max(start, 0), upto - 1), upto
-
-    def _hidden(
-        self, rows: slice, first: int, stop: int, start: int, upto: int, corner: bool
-    ) -> Tensor | None:
-        """Keys that are hidden for another reason than the corner's: bool (g or 1, 1, m, w)."""
+    def blocks(self, rows: slice) -> Iterator[QueryBlock]:
+        """The queries of these batch rows."""
         call = self.call
-        masks = []
-        if call.pieces is not None:
-            other = call.pieces.hidden(rows, first, stop, start, upto)
-            masks += [] if other is None else [other]
-        if call.local is not None:
-            length = call.local.length
-            here = self._places(call.local.queries, rows, first, stop)[:, :, None] // length
-            there = self._places(call.local.keys, rows, start, upto)[:, None] // length
-            masks.append((here - there).abs() > 1)
-        if call.causal and not corner:
-            here = torch.arange(first, stop, device=self.device)[:, None] + call.offset
-            masks.append((torch.arange(start, upto, device=self.device) > here)[None])
-        if not masks:
-            return None
-        hidden = masks[0]
-        for more in masks[1:]:
-            hidden = hidden | more
-        return hidden[:, None]
+        for first in range(0, self.queries, self.block):
+            stop = min(first + self.block, self.queries)
+            here = slice(first, stop)
+            start, upto = 0, self.keys
+            if call.causal:
+                upto = min(max(call.offset + stop, 1), self.keys)
+            own = call.offset + first  # the key where the first query stands
+            corner = call.causal and own >= 0 and upto == call.offset + stop
+            hidden, whole = None, self.codes is None
+            if self.bounds is not None:
+                oldest, newest, run = (_of_rows(x, rows)[:, here] for x in self.bounds)
+                start, after = int(oldest.min()), int(newest.max()) + 1
+                if corner:  # its triangle stays in
+                    start, after = min(start, own), upto
+                start = min(start, upto - 1)
+                upto = max(min(upto, after), start + 1)
+                seen = run.all() and oldest.max() <= start and newest.min() >= upto - 1
+                whole = bool(seen)
+            if self.codes is not None and not whole:
+                queries, keys = (_of_rows(x, rows) for x in self.codes)
+                queries, keys = queries[:, here, None], keys[:, None, start:upto]
+                hidden = (queries - keys).abs() > call.near if call.near else queries != keys
+            if call.causal and not corner:
+                place = torch.arange(first, stop, device=self.device)[:, None] + call.offset
+                later = torch.arange(start, upto, device=self.device) > place
+                hidden = later[None] if hidden is None else hidden | later
+            if hidden is not None:
+                hidden = hidden[:, None]
+            yield QueryBlock(first, stop, start, upto, hidden, corner, call.relative)
 
-    def _places(self, positions: Positions, rows: slice, first: int, stop: int) -> Tensor:
-        """Positions first..stop-1: (g or 1, stop - first)."""
-        if isinstance(positions, Span):
-            zero = positions.start
-            return torch.arange(zero + first, zero + stop, device=self.device)[None]
-        places = as_tensor(positions, self.device)[:, first:stop]
-        return places if len(places) == 1 else places[rows]
+    def memory(self) -> Tensor:
+        """For the logits of any block."""
+        most = self.keys + (0 if self.aligned or not self.call.relative else self.block) + SPARE
+        numbers = self.group * self.heads * self.block * most + 16
+        return torch.empty(numbers, dtype=self.dtype, device=self.device)
+
+    def views(self, memory: Tensor, count: int, block: QueryBlock) -> Views:
+        """``memory`` as that of one block of ``count`` batch rows times heads."""
+        m, width = block.queries, block.width
+        begin = (1 - m) % 16  # so that rows of ``by_key`` begin in cache lines
+        flat = memory[begin : begin + count * m * width].view(count, m * width)
+        key = begin + m - 1
+        rows = (m * width, width - 1, 1)
+        return Views(
+            memory,
+            flat,
+            flat.view(count, m, width),
+            flat.as_strided((count, m, block.keys), rows, key),
+            flat.as_strided((count, m, width - 1 - block.keys), rows, key + block.keys),
+        )
 
     def distances(self, block: QueryBlock) -> slice:
         """The rows of the tables in descending order that this block meets."""
@@ -299,18 +235,27 @@ class Plan:
         """(B, H, T, D) -> (g * h, T, D) of the rows and heads of ``tile``, in working precision."""
         return x[tile].to(self.dtype).reshape(-1, x.shape[2], x.shape[3])
 
+    def by_row(self, x: Tensor) -> Tensor:
+        """(g * h, ...) -> (g, h, ...)."""
+        return x.unflatten(0, (-1, self.heads))
+
     def tables(self, x: Tensor | None, tile: Tile) -> Tensor | None:
-        """(H, distances, ...) -> (g * h, distances + SPARE, ...): the same table for each batch
-        row, and zeros for the distances that only places without a key would have."""
+        """(H, distances, D) -> (g * h, distances + SPARE, D): the same table for each batch row,
+        and zeros for the distances that only places without a key would have."""
         if x is None:
             return None
         rows, heads = tile
         x, count = x[heads], rows.stop - rows.start
-        spare = x.new_zeros(1, dtype=self.dtype).expand(len(x), SPARE, *x.shape[2:])
-        return torch.cat([x.to(self.dtype), spare], dim=1).repeat(count, *[1] * (x.dim() - 1))
+        spare = x.new_zeros(1, dtype=self.dtype).expand(len(x), SPARE, x.shape[2])
+        return torch.cat([x.to(self.dtype), spare], dim=1).repeat(count, 1, 1)
 
     def generator(self) -> torch.Generator | None:
         """Draws the same weights to drop in both passes, which go through the blocks alike."""
         if not self.call.dropout:
             return None
         return torch.Generator(self.device).manual_seed(self.call.seed)
+
+
+def _of_rows(x: Tensor, rows: slice) -> Tensor:
+    """Those rows of (1 or B, T); the only one."""
+    return x if len(x) == 1 else x[rows]

@@ -84,13 +84,12 @@ HIDDEN void fetch_table(const Tile& t, u32 table_to, int d0) {
 // y[t] = n-tile u = shift - t of 15 (u = i - 7), shift = 4 bit4 + 2 bit2 + bit1: 28 selects.
 HIDDEN void barrel(bool bit4, bool bit2, bool bit1, const u32 (&x)[15], u32 (&y)[8]) {
     u32 a[11], b[9];
-    const int s4 = BREAK_BARREL == 1 ? 3 : 4, s2 = BREAK_BARREL == 2 ? 1 : 2, s1 = BREAK_BARREL == 3 ? 0 : 1;
 #pragma unroll
-    for (int i = 0; i < 11; i++) a[i] = pick(bit4, x[i + s4], x[i]);
+    for (int i = 0; i < 11; i++) a[i] = pick(bit4, x[i + 4], x[i]);
 #pragma unroll
-    for (int i = 0; i < 9; i++) b[i] = pick(bit2, a[i + s2], a[i]);
+    for (int i = 0; i < 9; i++) b[i] = pick(bit2, a[i + 2], a[i]);
 #pragma unroll
-    for (int i = 0; i < 8; i++) y[7 - i] = pick(bit1, b[i + s1], b[i]);
+    for (int i = 0; i < 8; i++) y[7 - i] = pick(bit1, b[i + 1], b[i]);
 }
 
 // New n-tiles of G from the table tile at `table_at` in, relative logits out: y for row a = g of this tile, `later` for row

@@ -25,9 +25,6 @@
 #ifndef TURNED
 #define TURNED 0                // 1: lane group g has row a = turned(g) instead of row a = g
 #endif
-#ifndef BREAK_BARREL
-#define BREAK_BARREL 0          // 1, 2 or 3: that stage of the barrel is off by one (to see that the checks notice)
-#endif
 
 typedef unsigned int u32;
 typedef unsigned short half_t;  // bits of bfloat16 or float16

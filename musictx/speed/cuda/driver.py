@@ -11,7 +11,6 @@ import torch
 from musictx.speed.cuda import compile
 
 _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-_ATTRIBUTES = {"registers": 4, "local_bytes": 3}
 
 
 def launch(
@@ -35,16 +34,6 @@ def launch(
     _checked(
         "cuLaunchKernel", function, *grid, 1, threads, 1, 1, shared, stream, pointers, None
     )  # fmt: skip
-
-
-def attributes(kernel: str, defines: Sequence[str], shared: int, index: int) -> dict[str, int]:
-    """Registers and bytes of local memory a thread of a kernel as it was loaded."""
-    values, number = {}, ctypes.c_int()
-    function = _function(kernel, tuple(defines), shared, index)
-    for name, attribute in _ATTRIBUTES.items():
-        _checked("cuFuncGetAttribute", ctypes.byref(number), attribute, function)
-        values[name] = number.value
-    return values
 
 
 def architecture(index: int, defines: Sequence[str] = ()) -> str:

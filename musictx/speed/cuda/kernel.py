@@ -1,6 +1,6 @@
 """From a problem of attention to the kernels in CUDA C++: what they can do, and their argument.
 
-``p`` is a ``fused.problem.Problem``, ``tables`` a ``fused.table_gradients.TableGradients``.
+``p`` is a ``fused.problem.Problem``, ``tables`` a ``fused.problem.TableGradients``.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ on the CPU, very slowly: for tests.
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
@@ -20,81 +21,104 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention.setting import Job, Setting, refusal
+from musictx.attention.job import Job
+from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, Terms
-from musictx.speed.fused import op
+from musictx.speed import kernels
+from musictx.speed.fused import memory
 from musictx.speed.fused.config import HEAD_DIMS
-from musictx.speed.fused.masks import Mask, mask
-from musictx.speed.kernels import computes_in, constant, kernel, narrowed, trial
+from musictx.speed.fused.masks import mask
 from musictx.speed.labels import of_one_width
 
-__all__ = ["attend", "runs", "supports"]
+__all__ = ["attend", "supports"]
 
 
-@constant
 def _missing() -> str | None:
     return None if find_spec("triton") else "Triton is not installed (pip install triton)"
 
 
 def supports(job: Job) -> str | None:
-    """The reason why this implementation cannot do the job, or None."""
-    elsewhere = job.device not in (None, "cuda") and os.environ.get("TRITON_INTERPRET") != "1"
+    """Why it cannot do the job, or None."""
     size, sizes = (job.size or 0) + job.labels, ", ".join(map(str, HEAD_DIMS))
     fits = job.size is None or (size <= max(HEAD_DIMS) if job.labels else size in HEAD_DIMS)
-    reason = refusal(
-        *kernel(job),
-        (
-            job.deterministic,
-            "its sums have other last bits in every run (torch.use_deterministic_algorithms)",
-        ),
-        (not job.scale, "it needs a scale above 0"),
-        (elsewhere, f"it computes on cuda, not on {job.device}"),
-        *computes_in(job, torch.bfloat16, torch.float16, torch.float32),
-        (not fits, f"it computes heads of {sizes} numbers, not {size}"),
-    )
+    if job.deterministic:
+        return "its sums have other last bits in every run (torch.use_deterministic_algorithms)"
+    if not fits:
+        return f"it computes heads of {sizes} numbers, not {size}"
+    device = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
+    reason = kernels.supports(job, device, torch.bfloat16, torch.float16, torch.float32)
     return reason or (None if job.device is None else _missing())
-
-
-@constant
-def runs(device: Any, dtype: Any, size: Any, labels: int) -> bool:
-    """Whether it works on this machine; asked once a process."""
-    return trial("fused", attend, device, dtype, size, labels)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
     """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D).
 
-    Arguments are not checked here (:func:`musictx.attention.attend` does). The gradients of tables
-    are summed by threads in any order, so their last bits differ from run to run.
+    Arguments are not checked here (:func:`musictx.attention.attend` does). The table may be a
+    float32 master with inputs of 16 bits: it is cast once a call, and its gradient is float32 until
+    the end. The gradients of tables are summed by threads in any order, so their last bits differ
+    from run to run.
     """
     batch, heads, queries, width = q.shape
     keys = k.shape[2]
     q, k, v, terms = of_one_width(q, k, v, terms, setting, HEAD_DIMS)
-    axis = _narrowed(terms, keys)
-    hidden = mask(setting) or [None] * len(Mask._fields)
+    axis = terms.axes[0].within(0, keys - 1) if terms.axes else Axis()
+    if axis.high < 0:  # one row is left, that of all distances that occur
+        axis = replace(axis, low=0, high=0)
     row_random = column_random = None
     if setting.dropout:
         row_random = _random((batch, heads, queries), q.device)
         column_random = _random((batch, heads, keys), q.device)
-    out: Tensor = op.attention(
+    out, _ = attention(
         *(q, k, v, axis.table, axis.bias),
-        *hidden,
+        *mask(setting),
         *(row_random, column_random),
         *(axis.low, axis.high, terms.scale, setting.dropout),
-    )[0]
+    )
     return out[..., :width]
-
-
-def _narrowed(terms: Terms, keys: int) -> Axis:
-    """The axis of ``terms`` with rows only for the distances that occur, 0 to ``keys`` - 1."""
-    if not terms.axes:
-        return Axis()
-    axis = narrowed(terms.axes[0], 0, keys - 1)
-    if axis.high < 0:  # one row is left, that of all distances that occur
-        axis = replace(axis, low=0, high=0)
-    return axis
 
 
 def _random(shape: tuple[int, ...], device: torch.device) -> Tensor:
     """32 random bits for each row: dropout hashes one of a query with one of a key."""
     return torch.randint(-(2**31), 2**31, shape, dtype=torch.int32, device=device)
+
+
+def _device(x: Tensor) -> AbstractContextManager[Any]:
+    """Triton starts kernels on the current GPU: make it the one that holds x."""
+    return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
+
+
+def _empty(q: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+    """Memory for the output, like q, and the log, base 2, of each row's sum of weights."""
+    return memory.empty_like(q), memory.empty(q.shape[:3], q.device)
+
+
+def _forward(out: Tensor, log_sum: Tensor, *inputs: Any) -> None:
+    from musictx.speed.fused import launch
+    from musictx.speed.fused.problem import Problem
+
+    with _device(out):
+        launch.forward(Problem(*inputs), out, log_sum)
+
+
+def _gradients(
+    wanted: list[bool], upstream: Tensor, out: Tensor, log_sum: Tensor, *inputs: Any
+) -> tuple[Tensor | None, ...]:
+    """Gradients of q, k, v, table and bias."""
+    from musictx.speed.fused import launch
+    from musictx.speed.fused.problem import Problem
+
+    with _device(out):
+        return launch.backward(Problem(*inputs), upstream, out, log_sum, wanted[4])
+
+
+attention = kernels.operator(
+    "fused_attention",
+    "Tensor q, Tensor k, Tensor v, Tensor? table, Tensor? bias, Tensor? query_codes, "
+    "Tensor? key_codes, Tensor? query_stop, Tensor? row_random, "
+    "Tensor? column_random, int low, int high, float scale, float dropout",
+    5,
+    _empty,
+    _forward,
+    _gradients,
+    memory.empty_like,
+)

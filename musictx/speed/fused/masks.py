@@ -1,43 +1,35 @@
 """The mask of packed pieces in the form that the kernel reads: codes and bounds.
 
-A query sees a key if their codes are equal. Pieces may come in any order. For each query, the bound
-is the first key that it sees, and for each key, the last query that sees it, so that the kernel can
-skip all tiles beyond.
+A query sees a key if their codes are equal. Pieces may come in any order. The bounds are the first
+key that each query sees, which is its code, and the last query that sees each key, so that the
+kernel can skip all tiles beyond.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from musictx.attention.setting import Setting
+from musictx.speed.pieces import numbered
 
-
-class Mask(NamedTuple):
-    """Codes of pieces and bounds, all int32."""
-
-    query_codes: Tensor  # (B, Tq)
-    key_codes: Tensor  # (B, Tk)
-    key_first: Tensor  # (B, Tq) index of the first key that each query sees; Tk if none
-    query_stop: Tensor  # (B, Tk) index after the last query that sees each key; 0 if none
-
-
+#: int32 (B, Tq), (B, Tk), (B, Tk): the codes of queries and keys (``pieces.numbered``), and the
+#: index after the last query that sees each key, 0 if none does. None without pieces.
+Mask = tuple[Tensor | None, Tensor | None, Tensor | None]
 #: Pieces -> (their version, their mask): all layers of a pass have the same.
 _MASKS: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
-def mask(setting: Setting) -> Mask | None:
-    """What hides keys in addition to causality, or None if nothing does."""
+def mask(setting: Setting) -> Mask:
+    """What hides keys in addition to causality."""
     pieces = setting.query_pieces
     if pieces is None or setting.key_pieces is None:
-        return None
+        return None, None, None
     plain = not torch.compiler.is_compiling() and not pieces.is_inference()
     if not plain or pieces is not setting.key_pieces:
         return _mask(pieces, setting.key_pieces)
-    version, mask = _MASKS.get(pieces, (-1, None))
+    version, mask = _MASKS.get(pieces, (-1, (None, None, None)))
     if version != pieces._version:
         mask = _mask(pieces, pieces)
         _MASKS[pieces] = pieces._version, mask
@@ -51,16 +43,4 @@ def _mask(query_pieces: Tensor, key_pieces: Tensor) -> Mask:
     seen = torch.searchsorted(ordered, keys) < stop
     latest = order.gather(1, (stop - 1).clamp(min=0))
     query_stop = torch.where(seen, latest + 1, 0)
-    return Mask(*(x.to(torch.int32) for x in (queries, keys, queries, query_stop)))
-
-
-def numbered(query_pieces: Tensor, key_pieces: Tensor) -> tuple[Tensor, Tensor]:
-    """The code of the piece of each query and key, int64 (B, Tq) and (B, Tk): the index of the
-    first key of that piece, or the number of keys for a piece without keys."""
-    ids, order = key_pieces.sort(dim=1, stable=True)  # stable: the leftmost is the earliest
-
-    def first_of(wanted: Tensor) -> Tensor:
-        place = torch.searchsorted(ids, wanted.contiguous()).clamp(max=ids.shape[1] - 1)
-        return torch.where(ids.gather(1, place) == wanted, order.gather(1, place), ids.shape[1])
-
-    return first_of(query_pieces), first_of(key_pieces)
+    return queries.int(), keys.int(), query_stop.int()

@@ -1,4 +1,5 @@
-"""What the kernels are asked to compute, laid out for them."""
+"""What the kernels are asked to compute, laid out for them, and where they add up the gradients of
+tables."""
 
 from __future__ import annotations
 
@@ -11,13 +12,17 @@ import triton.language as tl
 from torch import Tensor
 
 from musictx.speed.fused.config import Tile, choose
+from musictx.speed.fused.memory import unit_stride
 
 LOG2E = math.log2(math.e)
+#: Memory for parts of the gradients, as a share of the bytes of q: more parts, fewer programs that
+#: add to the same place at once.
+PARTS_SHARE = 0.5
 
 
 @dataclass
 class Problem:
-    """The arguments of the operators, laid out for the kernels.
+    """The arguments of the operator, laid out for the kernels.
 
     table, bias      (H or 1, distances, D) and (H or 1, distances)
     query_codes ...  what speed/fused/masks.py says
@@ -32,7 +37,6 @@ class Problem:
     bias: Tensor | None
     query_codes: Tensor | None
     key_codes: Tensor | None
-    key_first: Tensor | None
     query_stop: Tensor | None
     row_random: Tensor | None
     column_random: Tensor | None
@@ -55,8 +59,8 @@ class Problem:
         learned = (self.table, self.bias)
         self.table_strides = [0 if x is None or len(x) == 1 else x[0].numel() for x in learned]
         self.codes = self._or_stand_in(self.query_codes, self.key_codes)
-        (self.keys_seen,) = self._or_stand_in(self.key_first)
-        (self.queries_seeing,) = self._or_stand_in(self.query_stop)
+        #: The first key that each query sees, and the query after the last that sees each key.
+        self.keys_seen, (self.queries_seeing,) = self.codes[0], self._or_stand_in(self.query_stop)
         self.random = self._or_stand_in(self.row_random, self.column_random)
         self.threshold = round(self.dropout * 2**24)
         self.kept_share = 1.0 - self.threshold / 2**24  # ``dropout`` rounded to 24 bits
@@ -65,32 +69,60 @@ class Problem:
         """The tensors, laid out in order; of those that are not there, one that no kernel reads."""
         return [self.q if x is None else x.contiguous() for x in tensors]
 
-    @property
-    def flags(self) -> dict[str, Any]:
-        """Compile-time constants that all kernels have."""
+    def constants(self, tile: Tile) -> dict[str, Any]:
+        """For what the kernels are compiled."""
         half = self.q.dtype != torch.float32
         exact = torch.get_float32_matmul_precision() == "highest" and not half
         return {
             "D": self.size,
+            "T": tile.side,
+            "TABLE": self.table is not None,
+            "BIAS": self.bias is not None,
             "PACKED": self.query_codes is not None,
             "DROP": self.threshold > 0,
             "SKEW": tl.float16 if half else tl.float32,
             "PRECISION": "ieee" if exact else "tf32",
+            "num_warps": tile.warps,
+            "num_stages": tile.stages,
         }
 
-    def edge(self, side: int) -> bool:
+    def edge(self, tile: Tile) -> bool:
         """Whether tiles of keys, laid from a tile's first query on, reach before the first key."""
-        return self.offset % side != 0
-
-    @property
-    def terms(self) -> dict[str, bool]:
-        """Further constants: which terms there are."""
-        return {"TABLE": self.table is not None, "BIAS": self.bias is not None}
-
-    def options(self, tile: Tile) -> dict[str, int]:
-        return {"num_warps": tile.warps, "num_stages": tile.stages}
+        return self.offset % tile.side != 0
 
 
-def unit_stride(x: Tensor) -> Tensor:
-    """x with neighbouring numbers of a head side by side."""
-    return x if x.stride(-1) == 1 and x.stride(-2) >= 0 else x.contiguous()
+class TableGradients:
+    """Where programs add up their parts of the gradients of the tables, in float32.
+
+    ``slots`` copies lessen waiting for one another: pair number bh of (batch row, head) adds to
+    slot bh % slots, a multiple of the heads where tables are per head.
+    """
+
+    def __init__(self, p: Problem, bias_gradient: bool) -> None:
+        self.p, self.bias_gradient = p, bias_gradient
+        rows = p.high - p.low + 1
+        group = p.heads if any(p.table_strides) else 1
+        room = p.q.numel() * p.q.element_size() * PARTS_SHARE
+        most = int(room // max(1, group * rows * p.size * 4))
+        self.slots = group * max(1, min(p.batch * p.heads // group, most, 16))
+
+        def parts(there: bool, *shape: int) -> Tensor:
+            if not there:
+                return p.q  # a stand-in that no kernel writes
+            return torch.zeros(self.slots, *shape, dtype=torch.float32, device=p.q.device)
+
+        self.vectors = parts(p.table is not None, rows, p.size)
+        self.numbers = parts(bias_gradient, rows)
+
+    def sums(self) -> tuple[Tensor | None, Tensor | None]:
+        """Gradients of the table and of the bias."""
+        vectors = self._sum(self.vectors, self.p.table, self.p.scale)
+        return vectors, self._sum(self.numbers, self.p.bias, 1.0)
+
+    def _sum(self, parts: Tensor, like: Tensor | None, scale: float) -> Tensor | None:
+        if like is None or parts is self.p.q:
+            return None
+        # Slot number s belongs to head s % heads.
+        parts = parts.view(-1, len(like), *parts.shape[1:])
+        total = parts[0] if len(parts) == 1 else parts.sum(0)
+        return (total * scale).to(like.dtype)

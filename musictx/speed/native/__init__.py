@@ -13,72 +13,40 @@ float_gemm.h   products of float32 matrices for a torch that exports none
 threads.h      the kernel's threads
 build.py       source -> shared library, from the wheel or compiled into the user's cache
 library.py     the library loaded, with the matrix products that torch contains
-op.py          operators of torch with their gradients
 """
 
 from __future__ import annotations
 
-import sys
+from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from musictx.attention.setting import Job, Setting, refusal
-from musictx.attention.terms import Terms
-from musictx.errors import UserError
-from musictx.speed.kernels import computes_in, constant, kernel, narrowed, trial
+from musictx.attention.job import Job
+from musictx.attention.setting import Setting
+from musictx.attention.terms import Axis, Terms
+from musictx.speed import kernels
 from musictx.speed.labels import of_one_width
-from musictx.speed.native import build, library, op
+from musictx.speed.native import build, library
+from musictx.speed.pieces import numbered
 
-__all__ = ["attend", "runs", "supports"]
+__all__ = ["attend", "supports"]
+
+BLOCK, RUN = 128, 1024  # queries and keys at a time
 
 
-#: What :func:`_missing` returns, under the key "", once it has been called.
-_MISSING: dict[str, str | None] = {}
-
-
-@constant
+@cache
 def _missing() -> str | None:
     """Why the kernel cannot be used on this machine, or None. It is loaded, and compiled where no
     prebuilt one is there, on the first call of a process."""
-    if "" not in _MISSING:
-        _MISSING[""] = _loaded()
-    return _MISSING[""]
-
-
-def _loaded() -> str | None:
-    try:
-        if not build.prebuilt(library.SOURCE):
-            build.compiler()
-    except UserError as error:
-        return _without_name(error)
-    try:
-        library.load()
-    except UserError as error:
-        print(f"musictx: {error}", file=sys.stderr)  # with a compiler nobody expects a failure
-        return _without_name(error)
-    return None
-
-
-def _without_name(error: UserError) -> str:
-    return str(error).removeprefix("attention=native: ")
+    return build.failure(library.load)
 
 
 def supports(job: Job) -> str | None:
     """Why it cannot do the job, or None."""
-    reason = refusal(
-        *kernel(job),
-        (job.device not in (None, "cpu"), f"it computes on cpu, not on {job.device}"),
-        *computes_in(job, torch.float32, torch.bfloat16, torch.float16),
-    )
+    reason = kernels.supports(job, "cpu", torch.float32, torch.bfloat16, torch.float16)
     return reason or (None if job.device is None else _missing())
-
-
-@constant
-def runs(device: Any, dtype: Any, size: Any, labels: int) -> bool:
-    """Whether it works on this machine; asked once a process."""
-    return trial("native", attend, device, dtype, size, labels)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
@@ -90,22 +58,124 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     """
     dtype, size, keys = q.dtype, q.shape[-1], k.shape[2]
     q, k, v, terms = of_one_width(q, k, v, terms, setting)
-    table = bias = None
-    if terms.axes:
-        axis = narrowed(terms.axes[0], 0, keys - 1)
-        if axis.table is not None:
-            table = axis.descending(axis.table, keys)
-        if axis.bias is not None:
-            bias = axis.descending(axis.bias, keys)
+    axis = terms.axes[0] if terms.axes else Axis()
+    table, bias = (None if x is None else axis.descending(x, keys) for x in (axis.table, axis.bias))
+    codes: tuple[Tensor | None, ...] = (None, None)
+    if setting.query_pieces is not None and setting.key_pieces is not None:
+        codes = numbered(setting.query_pieces, setting.key_pieces)
     seed = int(torch.randint(2**62, ())) if setting.dropout else 0
     # The operator chooses the precision itself.
     with torch.autocast("cpu", enabled=False):
-        out, _ = op.attention(
-            *(q, k, v, table, bias, setting.query_pieces, setting.key_pieces),
+        out, _ = attention(
+            *(q, k, v, table, bias, *codes),
             *(terms.scale, setting.dropout, seed),
         )
         result: Tensor = out[..., :size].to(dtype)
         return result
+
+
+def _empty(q: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+    """Memory for the output (B, H, Tq, D) and the log of each row's sum of weights (B, H, Tq)."""
+    out = q.new_empty(q.shape, dtype=torch.float32)
+    return out, q.new_empty(q.shape[:3], dtype=torch.float32)
+
+
+def _forward(out: Tensor, log_sum: Tensor, *inputs: Any) -> None:
+    problem = _problem(*inputs)
+    problem.point(out=out, log_sum=log_sum)
+    library.load().run(False, problem)
+
+
+def _gradients(
+    wanted: list[bool], upstream: Tensor, out: Tensor, log_sum: Tensor, *inputs: Any
+) -> tuple[Tensor | None, ...]:
+    """Gradients of q, k, v, table and bias."""
+    q, k, _, table, bias = inputs[:5]
+    batch, heads, keys, size = k.shape
+    zeros = partial(torch.zeros, dtype=torch.float32)
+    dq, dk, dv = torch.empty(q.shape, dtype=torch.float32), zeros(k.shape), zeros(k.shape)
+    # One for each batch row and head, added up below in a fixed order.
+    dtable = zeros(batch, heads, keys, size) if wanted[3] else None
+    dbias = zeros(batch, heads, keys) if wanted[4] else None
+    problem = _problem(*inputs)
+    upstream = upstream.to(_dtype(q)).contiguous()
+    problem.point(upstream=upstream, out=out, log_sum=log_sum)
+    problem.point(dq=dq, dk=dk, dv=dv, dtable=dtable, dbias=dbias)
+    library.load().run(True, problem)
+    found = (dq, dk, dv, _added_up(dtable, table), _added_up(dbias, bias))
+    return tuple(g if g is None else g.to(x.dtype) for g, x in zip(found, inputs))
+
+
+def _added_up(each: Tensor | None, like: Tensor) -> Tensor | None:
+    if each is None:
+        return None
+    summed = each.sum(0)
+    return summed.sum(0, keepdim=True) if len(like) < len(summed) else summed
+
+
+def _dtype(q: Tensor) -> torch.dtype:
+    """In what the kernel multiplies inputs like q."""
+    half = q.dtype == torch.bfloat16 and library.load().bf16
+    return torch.bfloat16 if half else torch.float32
+
+
+def _problem(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    table: Tensor | None,
+    bias: Tensor | None,
+    query_codes: Tensor | None,
+    key_codes: Tensor | None,
+    scale: float,
+    dropout: float,
+    seed: int,
+) -> library.Problem:
+    """What the kernel reads, dense.
+
+    q (B, H, Tq, D), the last Tq of the Tk tokens, k and v (B, H, Tk, D): of one dtype. Products are
+    float32, or of bfloat16 where the inputs are and the library has ``bf16``. table (H or 1, Tk,
+    D), perhaps a float32 master, and bias (H or 1, Tk) in descending distance, any dtype. Codes are
+    those of :func:`musictx.speed.pieces.numbered`.
+    """
+    dtype, dropped = _dtype(q), round(dropout * 2**32)
+    problem = library.Problem(
+        batch=q.shape[0],
+        heads=q.shape[1],
+        queries=q.shape[2],
+        keys=k.shape[2],
+        size=q.shape[3],
+        table_heads=0 if table is None else len(table),
+        bias_heads=0 if bias is None else len(bias),
+        block=BLOCK,
+        run=max(RUN, 2 * BLOCK),
+        threads=torch.get_num_threads(),
+        bf16=dtype == torch.bfloat16,
+        seed=seed,
+        dropped=dropped,
+        scale=scale,
+        kept=1.0 - dropped / 2**32,
+    )
+    for kind, read in (
+        (dtype, {"q": q, "k": k, "v": v, "table": table}),
+        (torch.float32, {"bias": bias}),
+        (torch.int32, {"query_codes": query_codes, "key_codes": key_codes}),
+    ):
+        problem.point(
+            **{n: None if x is None else x.to(kind).contiguous() for n, x in read.items()}
+        )
+    return problem
+
+
+attention = kernels.operator(
+    "native_attention",
+    "Tensor q, Tensor k, Tensor v, Tensor? table, Tensor? bias, Tensor? query_codes, "
+    "Tensor? key_codes, float scale, float dropout, int seed",
+    5,
+    _empty,
+    _forward,
+    _gradients,
+)
 
 
 def check() -> str:

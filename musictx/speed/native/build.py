@@ -22,7 +22,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -61,6 +61,7 @@ def _this_cpu() -> tuple[str, ...]:
 
 FLAGS: tuple[str, ...] = (*COMMON, *_this_cpu())
 _INSTEAD = "use attention=chunked, which needs no compiler"
+_OTHER = f"name another in the environment variable CXX, or {_INSTEAD}"
 _WITHOUT = "no C++ compiler (c++, g++, clang++) is installed"
 
 
@@ -85,32 +86,48 @@ def prebuilt(source: Path) -> Path | None:
     return path if path.exists() else None
 
 
+class NoCompiler(UserError):
+    """There is none on this machine."""
+
+
 def compiler() -> list[str]:
-    """The compiler's command; UserError where there is none."""
+    """The compiler's command; :class:`NoCompiler` where there is none."""
     wanted = os.environ.get("CXX", "").strip()
     if wanted:
         command = shlex.split(wanted)
         if shutil.which(command[0]) is None:
-            raise UserError(
-                f"attention=native: the compiler CXX={wanted} is not installed; name another, "
-                f"or {_INSTEAD}"
+            raise NoCompiler(
+                f"the compiler CXX={wanted} is not installed; name another, or {_INSTEAD}"
             )
         return command
     for name in ("c++", "g++", "clang++"):
         path = shutil.which(name)
         if path and not (sys.platform == "darwin" and path == f"/usr/bin/{name}" and _bare()):
             return [name]
-    raise UserError(
-        f"attention=native: it is compiled on first use, but {_WITHOUT}; install one, name one in "
-        f"the environment variable CXX, or {_INSTEAD}"
+    raise NoCompiler(
+        f"it is compiled on first use, but {_WITHOUT}; install one, name one in the environment "
+        f"variable CXX, or {_INSTEAD}"
     )
+
+
+def failure(load: Callable[[], object], effect: str = "") -> str | None:
+    """Why ``load`` cannot have a library, or ``None``. With a compiler nobody expects a failure: it
+    is printed, after its ``effect``."""
+    try:
+        load()
+    except NoCompiler as error:
+        return str(error)
+    except (UserError, OSError) as error:
+        print(f"musictx: {effect}{error}", file=sys.stderr)
+        return str(error)
+    return None
 
 
 def check() -> str:
     """The compiler, and where its libraries are kept, or why there is none."""
     try:
         command = compiler()
-    except UserError:
+    except NoCompiler:
         return _WITHOUT
     version = _run([command[0], "--version"]).stdout.strip().splitlines() or ["?"]
     return f"{shlex.join(command)} ({version[0]}); libraries in {cache_folder()}"
@@ -164,8 +181,8 @@ def built(source: Path, list_name: str = "", structs: Sequence[tuple[str, Path]]
                 _compile([*command, f"-I{source.parent}", *included], source, target)
     except OSError as error:
         raise UserError(
-            f"attention=native: cannot write to the folder {folder} ({error.strerror or error}); "
-            f"name another in the environment variable MUSICTX_CACHE, or {_INSTEAD}"
+            f"cannot write to the folder {folder} ({error.strerror or error}); name another in the "
+            f"environment variable MUSICTX_CACHE, or {_INSTEAD}"
         ) from error
     return target
 
@@ -200,16 +217,9 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
             env={**os.environ, "LC_ALL": "C"},
             check=False,
         )
-    except OSError as error:
-        raise UserError(
-            f"attention=native: cannot run the compiler {command[0]} ({error.strerror}); name "
-            f"another in the environment variable CXX, or {_INSTEAD}"
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise UserError(
-            f"attention=native: the compiler {command[0]} did not answer in {COMPILER_SECONDS} "
-            f"seconds; name another in the environment variable CXX, or {_INSTEAD}"
-        ) from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        reason = getattr(error, "strerror", None) or f"no answer in {COMPILER_SECONDS} seconds"
+        raise UserError(f"cannot run the compiler {command[0]} ({reason}); {_OTHER}") from error
 
 
 def _compile(command: list[str], source: Path, target: Path) -> None:
@@ -219,9 +229,8 @@ def _compile(command: list[str], source: Path, target: Path) -> None:
         answer = _run([*command, "-o", str(part), str(source)])
         if answer.returncode:
             raise UserError(
-                f"attention=native: the compiler {shlex.join(command[:1])} failed "
-                f"({_last_error(answer.stderr)}); name another in the environment variable CXX, "
-                f"or {_INSTEAD}"
+                f"the compiler {shlex.join(command[:1])} failed ({_last_error(answer.stderr)}); "
+                f"{_OTHER}"
             )
 
 

@@ -135,10 +135,11 @@ void backward_panel(const Panel<Number>& panel, const float* inner, bool fresh,
   if (it.table) {
     product('n', 'n', m, size, n, it.scale, flat, n + 1, panel.table, size, 1.0f, dq, size,
             room.lent);
-    product('t', 'n', n, size, m, it.scale, flat, n + 1, panel.q, size, 1.0f,
-            it.dtable + panel.distance * size, size, room.lent);
+    if (it.dtable)
+      product('t', 'n', n, size, m, it.scale, flat, n + 1, panel.q, size, 1.0f,
+              it.dtable + panel.distance * size, size, room.lent);
   }
-  if (it.bias) {
+  if (it.dbias) {
     float* dbias = it.dbias + panel.distance;
     for (int r = 0; r < m; r++) {
       const Number* gradient = flat + panel.at(r) + r;
@@ -169,7 +170,6 @@ void backward_block(const Block& block, Room<Number>& room) {
 
 template <class Number>
 void run(const Problem& it, bool backward) {
-  const Pieces pieces(it);
   const int64_t heads = it.batch * it.heads;
   const int64_t blocks = (it.queries + it.block - 1) / it.block;
   const int64_t tasks = backward ? heads : heads * blocks;
@@ -184,10 +184,10 @@ void run(const Problem& it, bool backward) {
     const OneThread one;
     for (int64_t task; (task = next++) < tasks;) {
       if (!backward)  // the long ones first
-        forward_block(Block(it, pieces, task % heads, blocks - 1 - task / heads), room);
+        forward_block(Block(it, task % heads, blocks - 1 - task / heads), room);
       else
         for (int64_t number = 0; number < blocks; number++)
-          backward_block(Block(it, pieces, task, number), room);
+          backward_block(Block(it, task, number), room);
     }
   });
 }

@@ -8,7 +8,7 @@ torch exports none.
 from __future__ import annotations
 
 import ctypes
-import threading
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ SOURCE = Path(__file__).with_name("kernel.cpp")
 TILES = "amx_bf16"
 
 _POINTERS = (
-    *("q", "k", "v", "table", "bias", "query_pieces", "key_pieces", "out", "log_sum"),
+    *("q", "k", "v", "table", "bias", "query_codes", "key_codes", "out", "log_sum"),
     *("upstream", "dq", "dk", "dv", "dtable", "dbias"),
 )
 _COUNTS = (
@@ -75,8 +75,8 @@ class Library:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:
             raise UserError(
-                f"attention=native: cannot load {path} ({error}); delete it to have it built "
-                "again, or use attention=chunked"
+                f"cannot load {path} ({error}); delete it to have it built again, or use "
+                "attention=chunked"
             ) from error
         use = self._library.musictx_use
         use.argtypes, use.restype = [ctypes.c_void_p] * 3, None
@@ -112,20 +112,18 @@ def _torch_function(name: str) -> int | None:
     return None
 
 
-_guard = threading.Lock()
-_outcome: Library | UserError | None = None
+@cache
+def _outcome() -> Library | UserError:
+    """The kernel, built if need be, or why there is none; it is not tried again."""
+    try:
+        return Library(build.prebuilt(SOURCE) or build.built(SOURCE), products())
+    except UserError as error:
+        return error
 
 
 def load() -> Library:
-    """The kernel, built if need be; the first outcome, also a failure, holds for the process."""
-    global _outcome
-    with _guard:
-        if _outcome is None:
-            try:
-                path = build.prebuilt(SOURCE) or build.built(SOURCE)
-                _outcome = Library(path, products())
-            except UserError as error:
-                _outcome = error
-    if isinstance(_outcome, UserError):
-        raise UserError(str(_outcome))
-    return _outcome
+    """The kernel; ``UserError`` where it cannot be had."""
+    outcome = _outcome()
+    if isinstance(outcome, UserError):
+        raise UserError(str(outcome))
+    return outcome

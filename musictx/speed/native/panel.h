@@ -6,23 +6,23 @@
 #include <cstdint>
 #include <memory>
 #include <new>
-#include <unordered_map>
 #include <vector>
 
 #include "numbers.h"
 
 // What is computed; native/library.py has the same fields in the same order. Arrays are dense:
 // q (batch, heads, queries, size); k, v (batch, heads, keys, size); table (1 or heads, keys, size)
-// and bias (1 or heads, keys) in descending distance. Those may be missing, pieces too.
+// and bias (1 or heads, keys) in descending distance. Those may be missing, codes too.
 // q, k, v, table and upstream are float32, or bfloat16 if `bf16`; all else is float32.
 struct Problem {
   const void *q, *k, *v, *table;
   const float* bias;
-  const int64_t *query_pieces, *key_pieces;  // (batch, queries), (batch, keys)
+  // The first key of each one's piece (batch, queries), (batch, keys): equal numbers, equal piece.
+  const int32_t *query_codes, *key_codes;
   float *out, *log_sum;                      // (batch, heads, queries, size), (.., queries)
   const void* upstream;                      // from here on: backward only
   float *dq, *dk, *dv;
-  float *dtable, *dbias;  // (batch, heads, keys, ...): for each batch row and head its own
+  float *dtable, *dbias;  // (batch, heads, keys, ...), a part for each row and head; may be missing
   int64_t batch, heads, queries, keys, size, table_heads, bias_heads;
   int64_t block, run, threads, bf16;  // queries and keys of a panel at most; run >= 2 block
   uint64_t seed, dropped;  // a weight is dropped if its 32 random bits are below `dropped`
@@ -30,30 +30,6 @@ struct Problem {
 };
 
 namespace {
-
-// For each key, and each query, the first key of its piece: equal numbers, equal piece.
-struct Pieces {
-  std::vector<int32_t> of_query, of_key;
-
-  explicit Pieces(const Problem& it) {
-    if (!it.key_pieces) return;
-    of_query.resize(it.batch * it.queries);
-    of_key.resize(it.batch * it.keys);
-    std::unordered_map<int64_t, int32_t> first;
-    for (int64_t b = 0; b < it.batch; b++) {
-      first.clear();
-      for (int64_t j = 0; j < it.keys; j++)
-        of_key[b * it.keys + j] =
-            first.emplace(it.key_pieces[b * it.keys + j], static_cast<int32_t>(j)).first->second;
-      for (int64_t i = 0; i < it.queries; i++) {
-        const auto found = first.find(it.query_pieces[b * it.queries + i]);
-        const int64_t none = it.keys;
-        of_query[b * it.queries + i] =
-            static_cast<int32_t>(found == first.end() ? none : found->second);
-      }
-    }
-  }
-};
 
 // Memory of `numbers`, not set to anything. Aligned, because products may add in another order in
 // memory that begins elsewhere in a cache line.
@@ -75,7 +51,7 @@ struct Block {
   int first, m, oldest, stop;
   const int32_t *of_query = nullptr, *of_key = nullptr;
 
-  Block(const Problem& it, const Pieces& pieces, int64_t head, int64_t number)
+  Block(const Problem& it, int64_t head, int64_t number)
       : it(it), b(head / it.heads), h(head % it.heads) {
     first = static_cast<int>(number * it.block);
     m = static_cast<int>(std::min(it.block, it.queries - first));
@@ -83,9 +59,9 @@ struct Block {
     const int own = static_cast<int>(it.keys - it.queries) + first;
     oldest = 0;
     stop = own + m;
-    if (it.key_pieces) {
-      of_query = pieces.of_query.data() + b * it.queries + first;
-      of_key = pieces.of_key.data() + b * it.keys;
+    if (it.key_codes) {
+      of_query = it.query_codes + b * it.queries + first;
+      of_key = it.key_codes + b * it.keys;
       // The block's own keys always stay in, so that its shape is the usual one.
       oldest = std::min(own, static_cast<int>(*std::min_element(of_query, of_query + m)));
     }

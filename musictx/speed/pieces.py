@@ -1,0 +1,18 @@
+"""Pieces packed in a row, by numbers that say where they begin."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def numbered(query_pieces: Tensor, key_pieces: Tensor) -> tuple[Tensor, Tensor]:
+    """The code of the piece of each query and key, int64 (B, Tq) and (B, Tk): the index of the
+    first key of that piece, or the number of keys for a piece without keys."""
+    ids, order = key_pieces.sort(dim=1, stable=True)  # stable: the leftmost is the earliest
+
+    def first_of(wanted: Tensor) -> Tensor:
+        place = torch.searchsorted(ids, wanted.contiguous()).clamp(max=ids.shape[1] - 1)
+        return torch.where(ids.gather(1, place) == wanted, order.gather(1, place), ids.shape[1])
+
+    return first_of(query_pieces), first_of(key_pieces)
