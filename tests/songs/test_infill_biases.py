@@ -81,6 +81,18 @@ def test_a_bass_begins_with_each_chord_on_its_root():
     assert all(on_root)
 
 
+def row_at(part, place, program):
+    """A row of ``part`` in its first bar that begins a new note of ``program`` at ``place``."""
+    (row,), table = part.rows(1), TOKENS.vocabulary
+    new = [table.id("place", place), table.id("program", program)]
+    while row.left and row.left[0].key < (place, program):
+        for token in row.left[0].ids:
+            row.advance(token)
+    for token in new:
+        row.advance(token)
+    return row
+
+
 @pytest.mark.parametrize("has_bass", [True, False])
 def test_an_accompaniment_without_a_bass_has_low_roots(has_bass, monkeypatch):
     """From the lowest usual pitch of a bass to the highest."""
@@ -160,18 +172,12 @@ def test_notes_off_a_known_chord_cost():
         markers=((0.0, "C:maj"),),
     )
     part = BarInfill(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
-    (row,), table = part.rows(1), TOKENS.vocabulary
-    for group in row.given.groups[0]:
-        for token in group.ids:
-            row.advance(token)
-    for token in (table.id("place", 0), table.id("program", 33)):
-        row.advance(token)
-    (bias,) = part.biases([part], [row])
-    (penalty,) = bias([row.state], [np.empty(0)])
-    for pitch in range(48, 72):
+    row = row_at(part, 0, 33)
+    ((ids, nats),) = infill_biases.in_harmony(row, HarmonicFit(part.given))
+    for token, pitch in enumerate(row.new.values("pitch").tolist(), ids.start):
         clash = CLASH * (pitch % 12 in (1, 11))
         wanted = 0.0 if pitch % 12 in (0, 4, 7) else CLASH + clash
-        assert penalty[table.id("pitch", pitch)] == wanted, pitch
+        assert nats[token - ids.start] == -wanted, pitch
 
 
 #: One drum of each kind, in order.
