@@ -168,17 +168,22 @@ def _of_meaning(command: str, typed: Sequence[str]) -> list[str]:
 def checked(name: str, field: dataclasses.Field, value: Any) -> Any:
     """``value`` as ``field`` declares it; a file or folder that it names must exist or be something
     that comes with musictx. Raises :class:`ConfigError` about ``name``."""
-    value, kind = converted(name, field, value), field.metadata["names"]
-    if value is None or field.metadata["path"] != "in" or types_of(field)[0] != "str":
-        return value
-    included = {"examples": shipped.examples, "models": shipped.models}[kind]() if kind else {}
-    for one in value if isinstance(value, list) else [value]:
-        from_hub = kind == "models" and one.startswith("hf:")
-        if not (os.path.exists(one) or one in included or from_hub):
-            names = ", ".join(sorted(included))
-            more = f", and none of the {kind} that come with musictx ({names})" if names else ""
-            raise ConfigError(f"{name}={shown(one)}: no such file or folder{more}")
+    value = converted(name, field, value)
+    if field.metadata["path"] == "in" and types_of(field)[0] == "str" and value is not None:
+        for one in value if isinstance(value, list) else [value]:
+            check_path(name, field, one)
     return value
+
+
+def check_path(name: str, field: dataclasses.Field, path: str) -> None:
+    """Raises :class:`ConfigError` unless ``path`` exists or names something included."""
+    kind = field.metadata["names"]
+    included = {"examples": shipped.examples, "models": shipped.models}[kind]() if kind else {}
+    from_hub = kind == "models" and path.startswith("hf:")
+    if not (os.path.exists(path) or path in included or from_hub):
+        names = ", ".join(sorted(included))
+        more = f", and none of the {kind} that come with musictx ({names})" if names else ""
+        raise ConfigError(f"{name}={shown(path)}: no such file or folder{more}")
 
 
 def within(name: str, options: Collection[str]) -> bool:

@@ -9,6 +9,7 @@ import string
 import sys
 from pathlib import Path
 
+import hydra
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from musictx import bundle, cli, midi, options
 from musictx import compose as c
 from musictx.apps.train import Trained
-from musictx.commands import groups
+from musictx.commands import conf_dir, groups
 from musictx.compose import finetuning
 from musictx.compose.words import normalise, quote, split
 from musictx.config import SamplingConfig
@@ -161,6 +162,7 @@ def test_yaml_and_schemes_of_ones_own_compose(ran, own_files, capsys):
     for words, value in (
         (["position=mine", "position.radius=5"], lambda c: c.position["radius"] == 5),
         (["position._target_=my.Own", "position.radius=5"], lambda c: c.position["radius"] == 5),
+        (["position.name=my:Own", "position.radius=5"], lambda c: c.position["radius"] == 5),
         (["position=near", "position.shared=true"],
          lambda c: c.position == HuangConfig(max_distance=7, shared=True)),
         (["+hparams=wide"], lambda c: c.model.width == 64),
@@ -263,6 +265,11 @@ def test_the_processes_of_a_sweeps_run_are_started_for_that_run_alone(ran, monke
     assert cli.main(seen[1] + rank) == 0
     assert seen[2][:3] == ["train", "seed=2", "model=tiny"]
     assert sys.argv == before
+
+
+def test_a_program_that_uses_hydra_itself_may_train():
+    with hydra.initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        assert c.compose(["corpus=bach", "seed=3"]).seed == 3
 
 
 def test_plus_and_tilde(ran):

@@ -118,19 +118,21 @@ def chosen(implementation: str, job: Job) -> str:
 
     ``ValueError`` for an unknown name, and for a named one that cannot.
     """
-    name, reason = _kept(implementation, tuple(job), torch.compiler.is_exporting())
+    name, reason = _constant_choice(implementation, tuple(job), torch.compiler.is_exporting())
     if reason:
         raise ValueError(f"implementation={implementation}: {reason}")
     return name
 
 
-def _kept(implementation: str, job: tuple[Any, ...], exported: bool) -> tuple[str, str | None]:
+def _constant_choice(
+    implementation: str, job: tuple[Any, ...], exported: bool
+) -> tuple[str, str | None]:
     return _choice(implementation, Job(*job), exported)
 
 
 #: ``torch.compile`` calls it once and keeps the answer: what ``assume_constant_result`` of
 #: ``torch.compiler`` does, without importing the compiler. It takes no named tuple.
-_kept._dynamo_marked_constant = True  # type: ignore[attr-defined]
+_constant_choice._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @cache

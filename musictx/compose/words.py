@@ -49,6 +49,7 @@ def normalise(
         name = key.lstrip("+~")
         if name not in (*declared, *choices) and f"sampling.{name}" in declared:
             name = f"sampling.{name}"  # key=Cm is sampling.key=Cm
+        # +hparams=wide adds a file of a group of the user's.
         is_new = key != name and any(os.path.isdir(folder / name) for folder in folders)
         if key.startswith("~") and (name in choices or within(name, [*declared, *free])):
             words.append(word)
@@ -85,10 +86,7 @@ def _is_signed(word: str) -> bool:
 
 def _hydra(word: str, name: str, value: str, sweep: bool) -> str:
     """An option of Hydra's, which has to have an effect."""
-    if (
-        name.startswith(("hydra.sweep", "hydra.launcher", "hydra/sweep", "hydra/launch"))
-        and not sweep
-    ):
+    if re.match(r"hydra[./](sweep|launcher)", name) and not sweep:
         raise ConfigError(f"{name}={value}: has an effect only in a sweep; add -m")
     if name == "hydra.run.dir" and value.strip("'\"") != ".":
         raise ConfigError(f"{name}={value}: expected ., the current folder; out= names the run")

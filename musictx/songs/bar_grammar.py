@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -177,17 +177,16 @@ class BarState(GrammarState):
         begin, steps, *_ = self.bars[-1]
         return (begin + (bars + 1 - self.lines) * steps) * STEP_SECONDS if self.lines else None
 
-    def recent(self, seconds: float, parts: Collection[int] | None = None) -> list[Group]:
+    def recent(self, seconds: float, parts: Collection[int] | None = None) -> Iterator[Group]:
         """The notes of ``parts`` in the last bars that began in the last ``seconds`` before
         :attr:`step`, the last one first."""
-        since, notes = self.step - (seconds + 1e-6) * PER_SECOND, list[Group]()
+        since = self.step - (seconds + 1e-6) * PER_SECOND
         for bar in reversed(self.bars):
             for one in reversed(bar.groups):
                 if bar.begin + one.place <= since:
-                    return notes
+                    return
                 if one.velocity_bin and (parts is None or one.part in parts):
-                    notes.append(one)
-        return notes
+                    yield one
 
     def counts(self, seconds: float) -> Counter[int]:
         """Part -> the number of its :meth:`recent` notes."""

@@ -173,7 +173,7 @@ class BarFeedback:
 
     def __call__(self, state: BarState) -> Nats:
         span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
-        recent, field = state.recent(span, self.parts), len(state.group)
+        recent, field = [*state.recent(span, self.parts)], len(state.group)
         at_once = sum(one.length for one in recent) / PER_SECOND / span
         target = self.targets.get(CONTROLS_OF.get(field, ""))
         if field < 2:
@@ -216,11 +216,17 @@ def lacking_parts(state: BarState, least: Mapping[int, float], from_start: bool 
     new piece, in proportion to its first seconds."""
     if len(state.group) > 1:
         return
-    count = state.counts(PART_SECONDS)
     passed = min(state.seconds / PART_SECONDS, 1.0) if from_start else 1.0
-    lacks = {part: passed * notes - count[part] for part, notes in least.items()}
-    if state.group:
-        for part, lack in lacks.items():
-            yield part_id(state.table, part), PART_GAIN * max(lack, 0.0)
-    else:
-        yield state.ids["place"], PART_GAIN * max([0.0, *lacks.values()])
+    lacks = {part: passed * notes for part, notes in least.items() if passed * notes > 0}
+    for note in state.recent(PART_SECONDS):
+        if not lacks:
+            return
+        if note.part in lacks:
+            lacks[note.part] -= 1
+            if lacks[note.part] <= 0:
+                del lacks[note.part]
+    if not state.group:
+        yield state.ids["place"], PART_GAIN * max(lacks.values(), default=0.0)
+        return
+    for part, lack in lacks.items():
+        yield part_id(state.table, part), PART_GAIN * lack

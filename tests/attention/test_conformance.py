@@ -180,6 +180,20 @@ def test_second_gradients_are_refused_wherever_they_lead(name, residual):
         torch.autograd.grad(gradient.square().sum(), x)
 
 
+@of("chunked", "native", "fused")
+@pytest.mark.parametrize("constant", ["q", "table", "bias"])
+def test_a_gradient_that_is_not_wanted_changes_no_other(name, constant):
+    torch.manual_seed(0)
+    job = table_job(20, 20, 9, SIZE, rows=1)
+    named = {n: x.detach().to(cases.precision(name)).requires_grad_() for n, x in job.named.items()}
+    rest = {n: x for n, x in named.items() if n != constant}
+    up, run = torch.randn(named["q"].shape).to(named["q"].dtype), job.run(computed(name))
+    every = cases.gradients(run(named), named, up)
+    some = cases.gradients(run(rest | {constant: named[constant].detach()}), rest, up)
+    for which, found in some.items():
+        torch.testing.assert_close(found, every[which])
+
+
 @pytest.mark.filterwarnings("ignore:.torch.jit.script.*deprecated")  # torch's own, on first use
 @of("skew", "chunked", "sdpa", "native", "fused")
 @pytest.mark.parametrize("way", ["jvp", "hessian", "gradients of each"])

@@ -13,6 +13,7 @@ import yaml
 
 import musictx
 from musictx import cli, options
+from musictx.apps.train import Trained
 from musictx.commands import COMMANDS
 from musictx.config import SCHEMES, checks
 from musictx.config.trainer import PASSED_ON
@@ -78,7 +79,7 @@ def test_the_commands_of_the_pages_are_understood(line, here, monkeypatch):
         if f"{kind}={plugin}" in line:
             reason = f"Hydra's plugin {plugin} is not installed"
             pytest.importorskip(f"hydra_plugins.hydra_{plugin}_{kind}", reason=reason)
-    monkeypatch.setattr(cli, "_run", lambda command, config: None)
+    monkeypatch.setattr(cli, "_run", lambda command, config: Trained(None, None, 0))
     monkeypatch.setattr(options, "check_path", lambda *_: None)  # other people's files
     (here / "my_pieces").mkdir()
     assert cli.main(shlex.split(line)[1:]) == 0
@@ -114,7 +115,7 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize(("page", "line", "what"), ROWS)
 def test_the_commands_of_the_tables_parse(page, line, what, here, monkeypatch, capsys):
-    monkeypatch.setattr(cli, "_run", lambda command, config: None)
+    monkeypatch.setattr(cli, "_run", lambda command, config: Trained(None, None, 0))
     refused = what.strip().startswith("status 2") and "logger" not in line
     words = [word.replace("$PWD", str(here)) for word in shlex.split(line)[1:]]
     assert cli.main(words) == (2 if refused else 0)

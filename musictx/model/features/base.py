@@ -7,6 +7,7 @@ tokens, which values of a model folder are refused, the network, and, if it has 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,6 +110,15 @@ class Feature(nn.Module):
     def native(self) -> NativeForm | None:
         """The feature in C++ with its weights as they are now; ``None``: steps stay in torch."""
         return None
+
+    def form(
+        self, struct: str, attributes: str, scores: Tensor | None = None, **others: Any
+    ) -> NativeForm:
+        """The form of which the header beside the feature's file has the ``struct``: its fields are
+        these ``attributes`` of the feature, with blanks between, then the ``others``."""
+        header = Path(inspect.getfile(type(self))).with_suffix(".h")
+        fields = {name: getattr(self, name) for name in attributes.split()} | others
+        return NativeForm(header, struct, fields, scores)
 
     def keep(self, **tables: Tensor) -> None:
         """Tables that follow from the arguments and are not saved."""

@@ -17,7 +17,6 @@ exactly to the next given event, or past it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -162,12 +161,8 @@ class Conditions(PitchFeature):
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> ConditionState:
         """The state after each of ``ids``; see :meth:`Feature.read`."""
-        every = torch.cat([earlier, ids], dim=1).clamp(min=0)  # id 0 does nothing
-        rows, total = every.shape
-        count = ids.shape[1]
-        new = slice(total - count, None)
-        index = torch.arange(total, device=ids.device).expand(rows, total)
-        begins = (index[:, new] - places).clamp(min=0)  # where the piece begins
+        every, index, begins, new = self.history(ids, earlier, places)
+        rows, count = ids.shape
         part, control = self.part[every], self.control[every]
 
         def last(marked: Tensor) -> Tensor:
@@ -240,34 +235,30 @@ class Conditions(PitchFeature):
         return logits + exact * leads + past * (shifts & (self.steps > gap))
 
     def native(self) -> NativeForm:
-        by_id = ("steps", "starts", "ends", "candidates", "part", "control", "row")
-        tables = (*by_id, "first_rows", "start_class", "end_class", "time_class")
         maps = self.interval_maps
         kinds, chords = (0, 0) if maps is None else maps.shape[:2]
-        return NativeForm(
-            Path(__file__).with_name("conditions.h"),
+        return self.form(
             "Conditions",
-            {
-                **{name: getattr(self, name) for name in tables},
-                "kind_of": (-1, *INTERVAL_KINDS),
-                "context": self.context,
-                "coming": self.coming,
-                "ending": self.ending,
-                "maps": maps,
-                "pitches": self.pitches,
-                "controls": len(self.first_rows),
-                "first_time": self.first_time,
-                "kinds": kinds,
-                "chords": chords,
-                "start_count": len(self.start_scores),
-                "end_count": len(self.end_scores),
-                "longest_start": len(self.start_class),
-                "longest_end": len(self.end_class),
-                "longest": len(self.time_class),
-                "longest_shift": self.longest_shift,
-                "never": NEVER,
-            },
-            scores=self.with_chords(self.start_scores, self.end_scores, self.shift_scores),
+            "steps starts ends candidates part control row first_rows start_class end_class "
+            "time_class",
+            self.with_chords(self.start_scores, self.end_scores, self.shift_scores),
+            kind_of=(-1, *INTERVAL_KINDS),
+            context=self.context,
+            coming=self.coming,
+            ending=self.ending,
+            maps=maps,
+            pitches=self.pitches,
+            controls=len(self.first_rows),
+            first_time=self.first_time,
+            kinds=kinds,
+            chords=chords,
+            start_count=len(self.start_scores),
+            end_count=len(self.end_scores),
+            longest_start=len(self.start_class),
+            longest_end=len(self.end_class),
+            longest=len(self.time_class),
+            longest_shift=self.longest_shift,
+            never=NEVER,
         )
 
 

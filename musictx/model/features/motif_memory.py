@@ -11,7 +11,6 @@ cache (Grave et al. 2017).
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -161,20 +160,13 @@ class MotifMemory(Predicted):
         return x + (embedded * (length > 0)[..., None]).to(x.dtype)
 
     def native(self) -> NativeForm:
-        names = ("steps", "starts", "loud", "time_class", "on_id", "step_id", "loud_id")
-        tables = {name: getattr(self, name) for name in names}
-        weights = ("in_length", "in_pitch", "in_steps", "in_level")
-        return NativeForm(
-            Path(__file__).with_name("motif_memory.h"),
+        return self.form(
             "Echoes",
-            {
-                "classes": CLASSES,
-                **tables,
-                **{name: getattr(self, name) for name in weights},
-                "longest": self.most_steps,
-                "times": len(self.time_class),
-            },
-            scores=self.scores,
+            "classes steps starts loud time_class on_id step_id loud_id in_length in_pitch "
+            "in_steps in_level",
+            self.scores,
+            longest=self.most_steps,
+            times=len(self.time_class),
         )
 
 

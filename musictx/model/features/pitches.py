@@ -59,6 +59,16 @@ class PitchFeature(Feature):
             )
             self.interval_scores = nn.Parameter(torch.zeros(chords, width))
 
+    def history(
+        self, ids: Tensor, earlier: Tensor, places: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, slice]:
+        """(all ids (B, N), the index of each, where the piece of each of ``ids`` begins (B, T),
+        which are ``ids``)."""
+        every = torch.cat([earlier, ids], dim=1).clamp(min=0)  # id 0 does nothing
+        new = slice(earlier.shape[1], None)
+        index = torch.arange(every.shape[1], device=ids.device).expand_as(every)
+        return every, index, (index[:, new] - places).clamp(min=0), new
+
     def with_chords(self, *scores: Tensor) -> Tensor:
         """(numbers, width): all that ``x`` is multiplied with, the weightings of intervals last."""
         return torch.cat([*scores, *([] if self.interval_maps is None else [self.interval_scores])])

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -140,16 +139,12 @@ class Sounding(PitchFeature):
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> SoundingState:
         """The state after each of ``ids``; see :meth:`Feature.read`."""
-        every = torch.cat([earlier, ids], dim=1).clamp(min=0)  # id 0 does nothing
+        every, index, begins, new = self.history(ids, earlier, places)
         rows, total = every.shape
-        count = ids.shape[1]
-        index = torch.arange(total, device=ids.device).expand(rows, total)
-        begins = (index[:, total - count :] - places).clamp(min=0)  # where the piece begins
         again = torch.where(self.resets[every], index, 0).cummax(1).values
-        begins = torch.maximum(begins, again[:, total - count :])
+        begins = torch.maximum(begins, again[:, new])
         time = self.steps[every].cumsum(1)
         starts = self.starts[every]
-        new = slice(total - count, None)
         pitches = self._pitches(starts, self.ends[every], time, index, begins, new)
 
         # The loudness in force: the last one set, if it was set in this piece.
@@ -211,30 +206,25 @@ class Sounding(PitchFeature):
         return self.add(logits, x, starts, ends, sounds)
 
     def native(self) -> NativeForm:
-        by_id = ("steps", "starts", "ends", "loud", "resets")
-        tables = (*by_id, "state_of", "time_class", "candidates")
         maps = self.interval_maps
         kinds, chords = (0, 0) if maps is None else maps.shape[:2]
-        return NativeForm(
-            Path(__file__).with_name("sounding.h"),
+        return self.form(
             "Sounding",
-            {
-                **{name: getattr(self, name) for name in tables},
-                "kind_of": (0, *INTERVAL_KINDS),
-                "states": self.states,
-                "context": self.context,
-                "maps": maps,
-                "pitches": self.pitches,
-                "levels": self.levels,
-                "times": TIMES,
-                "recent": self.recent,
-                "kinds": kinds,
-                "chords": chords,
-                "state_count": STATES,
-                "ages": len(self.state_of) // 2,
-                "longest": len(self.time_class),
-            },
-            scores=self.with_chords(self.state_scores),
+            "steps starts ends loud resets state_of time_class candidates",
+            self.with_chords(self.state_scores),
+            kind_of=(0, *INTERVAL_KINDS),
+            states=self.states,
+            context=self.context,
+            maps=maps,
+            pitches=self.pitches,
+            levels=self.levels,
+            times=TIMES,
+            recent=self.recent,
+            kinds=kinds,
+            chords=chords,
+            state_count=STATES,
+            ages=len(self.state_of) // 2,
+            longest=len(self.time_class),
         )
 
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import importlib.util
-import os
 import re
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from musictx import files
+from musictx.errors import WriteError
 from musictx.speed.native.build import cache_folder
 
 HERE = Path(__file__).parent
@@ -36,20 +37,12 @@ def machine_code(kernel: str, architecture: str, defines: Sequence[str]) -> byte
     text, options = source(kernel), options_for(architecture, defines)
     key = hashlib.sha256("\0".join([text, *options, version()]).encode()).hexdigest()[:20]
     path = cache_folder() / f"{kernel}-{architecture}-{key}.cubin"
-    try:
+    with suppress(OSError):
         return path.read_bytes()
-    except OSError:
-        pass
     print(f"musictx: compiling {kernel} of attention for {architecture}, once", file=sys.stderr)
     code, _ = compiled(text, options)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
-        with os.fdopen(handle, "wb") as file:
-            file.write(code)
-        Path(part).replace(path)
-    except OSError:
-        pass  # compiled again next time
+    with suppress(WriteError):  # compiled again next time
+        files.write_bytes(path, code)
     return code
 
 

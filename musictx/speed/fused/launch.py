@@ -59,36 +59,20 @@ def backward(
     tile_functions.row_products[grid(p, p.queries, 64)](
         out, up, delta, *strides(out, up), p.heads, p.queries, D=p.size, T=64
     )
-    _backward_query(p, up, log_sum, delta, tables, dq)
-    _backward_key(p, up, log_sum, delta, dk, dv)
-    return dq, dk, dv, *tables.sums()
-
-
-def _backward_query(
-    p: Problem,
-    up: Tensor,
-    log_sum: Tensor,
-    delta: Tensor,
-    tables: TableGradients,
-    dq: Tensor,
-) -> None:
+    common = (p.q, p.k, p.v, *p.tables, *p.codes)
+    given = (*p.random, up, log_sum, delta)
+    sizes = (*p.table_strides, p.heads, p.queries, p.keys, p.offset, p.low, p.high)
     tile = p.config.query
     query_pass.backward_query[grid(p, p.queries, tile.side)](
-        p.q, p.k, p.v, *p.tables, *p.codes, p.keys_seen, *p.random, up, log_sum, delta,
-        dq, tables.vectors, tables.numbers,
-        *strides(p.q, p.k, p.v, up, dq), *p.table_strides, p.heads, p.queries, p.keys, p.offset,
-        p.low, p.high, tables.slots, p.scale * LOG2E, p.scale, p.threshold, 1 / p.kept_share,
+        *common, p.keys_seen, *given, dq, tables.vectors, tables.numbers,
+        *strides(p.q, p.k, p.v, up, dq), *sizes,
+        tables.slots, p.scale * LOG2E, p.scale, p.threshold, 1 / p.kept_share,
         BIAS_GRADIENT=tables.bias_gradient, EDGE=p.edge(tile), **p.constants(tile),
     )  # fmt: skip
-
-
-def _backward_key(
-    p: Problem, up: Tensor, log_sum: Tensor, delta: Tensor, dk: Tensor, dv: Tensor
-) -> None:
     tile = p.config.key
     key_pass.backward_key[grid(p, p.keys, tile.side)](
-        p.q, p.k, p.v, *p.tables, *p.codes, p.queries_seeing, *p.random, up, log_sum, delta, dk, dv,
-        *strides(p.q, p.k, p.v, up, dk, dv), *p.table_strides, p.heads, p.queries, p.keys, p.offset,
-        p.low, p.high, p.scale * LOG2E, p.scale, p.threshold, 1 / p.kept_share,
-        **p.constants(tile),
+        *common, p.queries_seeing, *given, dk, dv,
+        *strides(p.q, p.k, p.v, up, dk, dv), *sizes,
+        p.scale * LOG2E, p.scale, p.threshold, 1 / p.kept_share, **p.constants(tile),
     )  # fmt: skip
+    return dq, dk, dv, *tables.sums()

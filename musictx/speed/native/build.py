@@ -217,14 +217,9 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
             env={**os.environ, "LC_ALL": "C"},
             check=False,
         )
-    except OSError as error:
-        raise UserError(
-            f"cannot run the compiler {command[0]} ({error.strerror}); {_OTHER}"
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise UserError(
-            f"the compiler {command[0]} did not answer in {COMPILER_SECONDS} seconds; {_OTHER}"
-        ) from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        reason = getattr(error, "strerror", None) or f"no answer in {COMPILER_SECONDS} seconds"
+        raise UserError(f"cannot run the compiler {command[0]} ({reason}); {_OTHER}") from error
 
 
 def _compile(command: list[str], source: Path, target: Path) -> None:
