@@ -158,7 +158,7 @@ def test_a_change_that_leaves_the_range_is_drawn_again_and_at_last_left_out(tmp_
     narrow = build(name="performance", low=40, high=80)
     ids = narrow.encode(song(1, 40))
     shards = Shards(write_shards(tmp_path / "s", [ids], tokenizer=narrow))
-    rows = TrainingRows(shards, narrow, 2 * len(ids), AugmentConfig(24, [1.0]), 0)
+    rows = TrainingRows(shards, narrow, 2 * len(ids), AugmentConfig(24, stretch=[1.0]), 0)
     assert narrow.augment(ids, semitones=10) is None
     for number in range(20):
         for _, targets in segments(rows.row(number, 0)):
