@@ -339,7 +339,7 @@ def closing(chords: np.ndarray, came: np.ndarray) -> np.ndarray:
 
 
 def _triads(chords: np.ndarray) -> np.ndarray:
-    """(N,) which chords (N, 4) are major or minor triads in root position, complete or without fifth."""
+    """(N,) which chords (N, 4) are root-position major or minor triads, the fifth optional."""
     bass = chords[:, 3:]
     above = _classes(np.where(chords >= 0, (chords - bass) % 12, -1)) & ~_bits(7)
     return (bass[:, 0] >= 0) & ((above == _bits(0, 3)) | (above == _bits(0, 4)))
