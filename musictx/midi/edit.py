@@ -51,9 +51,9 @@ def edited(score: Score) -> bytes:
 
     A part that gets a name gets a MIDI track to itself. Markers and lyrics come and go one by one:
     a new one on the track of one that it takes the place of, else of others of its kind, else on
-    the first. Tempos, meters and keys of a kind that differ come in place of the file's: where most
-    notes keep their beats then, all messages keep their ticks; else they keep their seconds, on the
-    nearest ticks.
+    the first new track, or on the first of all. Tempos, meters and keys of a kind that differ come
+    in place of the file's: where most notes keep their beats then, all messages keep their ticks;
+    else they keep their seconds, on the nearest ticks.
 
     Raises :class:`Unwritable` for what the file cannot say.
     """
@@ -113,7 +113,9 @@ class _Edit:
                 track.new.append(encode.text(0, NAME, score.names[part]))
         self._pedals()
         left_open = self._notes()
-        self._texts()
+        texts = self._texts()
+        if texts and max(parts, default=0) < len(self.places):  # no new track
+            self.document.track(0).new += texts
         self._close(left_open)
         tracks: list[bytes] = []
         places = list(self.places)
@@ -122,7 +124,7 @@ class _Edit:
                 notes = score.notes[score.notes["track"] == part]
                 channel = DRUM_CHANNEL if notes["drum"][0] else free_channel(places, drums)
                 places.append(channel)
-                tracks.append(encode.part(score, self.clock, notes, channel))
+                tracks.append(encode.part(score, self.clock, notes, channel, texts * (not tracks)))
         return self.document.edited(tracks)
 
     def _finer(self) -> Score:
@@ -251,8 +253,10 @@ class _Edit:
                 number, channel = divmod(self.places[part], 16)
                 self.document.track(number).new.append(controller(tick, channel, 64, value))
 
-    def _texts(self) -> None:
-        """Remove and add markers and lyrics."""
+    def _texts(self) -> list[Message]:
+        """Remove and add markers and lyrics. Returns the new ones of a kind that the file has
+        none of."""
+        unplaced: list[Message] = []
         for kind, name in ((MARKER, "markers"), (LYRIC, "lyrics")):
             texts, there = getattr(self.score, name), getattr(self.file, name)
             ticks = self.clock.ticks(np.array([time for time, _ in texts])).tolist()
@@ -269,8 +273,11 @@ class _Edit:
                         del track.rows[n]
                         places.setdefault(row.tick, number)
             for tick, words in sorted(waiting.elements()):
-                number = places.get(tick, there[0][0] if there else 0)
-                self.document.track(number).new.append(encode.text(tick, kind, words))
+                new = unplaced
+                if there:
+                    new = self.document.track(places.get(tick, there[0][0])).new
+                new.append(encode.text(tick, kind, words))
+        return unplaced
 
 
 def _rows(notes: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> list[_Note]:

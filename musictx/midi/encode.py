@@ -84,14 +84,21 @@ def note(channel: int, begin: int, end: int, row: Sequence, program: int | None)
 
 
 def part(
-    score: Score, clock: TickClock, notes: np.ndarray, channel: int, *, shared: bool = False
+    score: Score,
+    clock: TickClock,
+    notes: np.ndarray,
+    channel: int,
+    texts: Iterable[Message] = (),
+    *,
+    shared: bool = False,
 ) -> bytes:
-    """The track with those ``notes`` of ``score`` that are one part: its name, its first program,
-    then at each tick pedals, ends of notes, notes. Where the channel is ``shared`` with parts of
-    other programs, each note has a program change before it."""
+    """The track with those ``notes`` of ``score`` that are one part: its name, ``texts``, its first
+    program, then at each tick pedals, ends of notes, notes. Where the channel is ``shared`` with
+    parts of other programs, each note has a program change before it."""
     number, program = int(notes["track"][0]), int(notes["program"][0])
     name = score.names.get(number)
     rows = [text(0, NAME, name)] if name else []
+    rows += texts
     rows.append(Message(0, OFF, bytes([0xC0 | channel, program])))
     pedals = score.pedals[score.pedals["track"] == number]
     for tick, value in zip(clock.ticks(pedals["time"]).tolist(), pedals["value"].tolist()):

@@ -177,6 +177,19 @@ def test_a_new_part_is_a_track_at_the_end_on_a_channel_of_its_own() -> None:
     assert midi.read(made).names == score.names
 
 
+def test_chords_that_come_with_a_new_part_stand_in_its_track_and_all_others_stay() -> None:
+    data = file(NOTE_ON_OFF + END)
+    score = midi.read(data)
+    notes = np.concatenate([score.notes, score.notes])
+    notes["track"][len(score) :] += 1
+    chords = ((0.0, "C:maj"), (0.5, "F:maj"))
+    made = midi.to_bytes(replace(score, notes=notes, markers=chords))
+    assert chunks(made)[:-1] == chunks(data)
+    assert midi.read(made).markers == chords
+    alone = midi.read(midi.to_bytes(replace(score, markers=chords)))  # there is no other track
+    assert alone.markers == chords
+
+
 def test_bytes_around_the_tracks_stay() -> None:
     data = file(BODY) + b"XFIH\0\0\0\2hi" + b"end"
     inside = b"RIFF\0\0\0\0RMIDLIST\3\0\0\0abc\0data" + len(data).to_bytes(4, "little") + data
