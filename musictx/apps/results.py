@@ -21,9 +21,10 @@ from musictx.notes import Score
 from musictx.sampling.sample import Sample
 from musictx.shipped import chosen
 
-#: The most bytes of a name: seed, number and ending fit into the 255 of a file system, too.
+#: The most bytes of the first part of a file name. File systems allow 255 for the whole name, which
+#: also has a seed, a number and an ending.
 LONGEST_NAME_BYTES = 200
-#: Endings of the files of music that can be written.
+#: File name endings of the kinds of music files that commands write.
 WRITERS = (".mid", ".midi", ".musicxml")
 
 #: Endings of the sound and the picture of the notes that ``render=true`` writes.
@@ -35,8 +36,12 @@ Notice = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Result:
-    """A sample that is written: its number, from 0; its files, first the .mid, then .wav and .png
-    with ``render=true``; remarks of one line each."""
+    """A written sample.
+
+    number   counts from 0
+    paths    its files: the music, then .wav and .png with ``render=true``
+    remarks  one line each, for the user
+    """
 
     number: int
     sample: Sample
@@ -70,7 +75,7 @@ def read_music(
 ) -> Score:
     """The music of a MIDI or MusicXML file, or of an example that comes with musictx, by its name.
     ``notice`` is called with a message about marks of MusicXML that are not played. Raises
-    ``UserError`` naming ``option`` if there is no such file, or it is no music."""
+    ``UserError`` naming ``option`` if the file does not exist or cannot be read as music."""
     file = Path(path).expanduser()
     if not file.exists():
         file = shipped.examples().get(path, file)
@@ -95,7 +100,7 @@ def on_beats(bundle: Bundle, quantise: str) -> bool:
 
 def check_notation(out: str, beats: bool, instead: str) -> None:
     """Refuse ``out=NAME.musicxml``, before composing, unless the music will be on ``beats``;
-    ``instead`` says for the error message what would be possible."""
+    ``instead`` is the part of the error message that suggests what to do."""
     if Path(out).suffix.lower() == ".musicxml" and not beats:
         raise UserError(
             f"out={out}: notation needs beats, and this music has none; {instead}, or out=NAME.mid"
@@ -103,7 +108,8 @@ def check_notation(out: str, beats: bool, instead: str) -> None:
 
 
 def notice_of_beats(score: Score, notice: Notice) -> None:
-    """Report how the beats of ``score`` were tracked, if not by its marks (:mod:`musictx.grid`)."""
+    """Report beats that were tracked from the notes of ``score`` instead of read from its tempo
+    marks, or that none could be tracked (:mod:`musictx.grid`)."""
     if without_beats(score):
         notice("beats: none could be found, so new notes keep to those that the file has")
     elif score.pulse is not None and not grid_of(replace(score, pulse=None)).on_beats:
@@ -115,25 +121,25 @@ def choose(
     model: ModelFolder, tokenizer: str | None, notice: Notice = say, on_beats: bool = False
 ) -> Path:
     """The model folder that ``model`` names, or else the one that :func:`.shipped.find_latest`
-    chooses. A command may need a certain ``tokenizer``; ``on_beats``: the music lies on beats.
-    ``notice`` is called with the choice."""
-    where = chosen(model.path, tokenizer, on_beats=on_beats)
+    chooses: one with the ``tokenizer`` that the command needs, if any, and if possible one that
+    counts in beats where the music is ``on_beats``. ``notice`` is called with the choice."""
+    folder = chosen(model.path, tokenizer, on_beats=on_beats)
     if model.path is not None:
-        return where
-    ours = {folder: name for name, folder in shipped.models().items()}
-    if where not in ours:
-        notice(f"model: {where}, the newest")
-        return where
-    others = [f"model={name}" for name in ours.values() if name != ours[where]]
-    more = f" (or {', '.join(others)})" if others and tokenizer is None else ""
-    why = " and counts in beats, as this music does" if ours[where] == shipped.ON_BEATS else ""
-    terms = ", not for commercial use" if ours[where] in shipped.NON_COMMERCIAL else ""
-    notice(f"model: {ours[where]}, which comes with musictx{why}{terms}{more}")
-    return where
+        return folder
+    included = {path: name for name, path in shipped.models().items()}
+    if folder not in included:
+        notice(f"model: {folder}, the newest")
+        return folder
+    others = [f"model={name}" for name in included.values() if name != included[folder]]
+    alternatives = f" (or {', '.join(others)})" if others and tokenizer is None else ""
+    why = " and counts in beats, as this music does" if included[folder] == shipped.ON_BEATS else ""
+    terms = ", not for commercial use" if included[folder] in shipped.NON_COMMERCIAL else ""
+    notice(f"model: {included[folder]}, which comes with musictx{why}{terms}{alternatives}")
+    return folder
 
 
 def is_file(out: str | Path) -> bool:
-    """Whether ``out=`` names a file of music by its ending, not a folder."""
+    """Whether ``out=`` names a music file, by its ending, rather than a folder."""
     return files.has_ending(out, WRITERS)
 
 
@@ -143,8 +149,9 @@ def fresh_seed() -> int:
 
 
 def file_name(source: str | Path, done: str, seed: int) -> str:
-    """NAME-DONE-SEED, to which the number of the piece is added: the name of the music ``source``
-    and what was ``done`` with it; NAME-SEED of new music by the model ``source``, a Path."""
+    """The name of a new file without the number of the piece and the ending: NAME-DONE-SEED if the
+    command worked on the music file ``source``, a str, such as song-continued-7; NAME-SEED for new
+    music by the model ``source``, a Path."""
     if isinstance(source, Path):
         name, ending = shipped.name_of(source.resolve()), f"-{seed}"
     else:
@@ -203,14 +210,11 @@ class Work:
         if is_file(stem.parent):  # out=x.musicxml
             stem, suffix = stem.parent.with_suffix(""), stem.parent.suffix
         score = sample.score
-        content, tried = formats.to_bytes(score, suffix.lower()), 1
+        content, number_of_name = formats.to_bytes(score, suffix.lower()), 1
         path = stem.with_name(f"{stem.name}{suffix}")
-        # Only regular files of the same size are opened for comparison: a pipe would block.
-        while path.exists() and not (
-            path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
-        ):
-            tried += 1
-            path = stem.with_name(f"{stem.name}-{tried}{suffix}")
+        while path.exists() and not _has_content(path, content):
+            number_of_name += 1
+            path = stem.with_name(f"{stem.name}-{number_of_name}{suffix}")
         files.write_bytes(path, content)
         paths = [path]
         if self.render and len(score):
@@ -219,6 +223,13 @@ class Work:
             formats.writer(paths[1])(score, paths[1])
             formats.writer(paths[2])(score, paths[2], seam=sample.seam or None)
         return Result(number, sample, paths, tuple(remark for remark in remarks if remark))
+
+
+def _has_content(path: Path, content: bytes) -> bool:
+    """Whether ``path`` is a regular file with this ``content``. Other files are not opened: reading
+    from a pipe would block."""
+    same_size = path.is_file() and path.stat().st_size == len(content)
+    return same_size and path.read_bytes() == content
 
 
 def new_notes(sample: Sample) -> str:

@@ -15,7 +15,7 @@ from musictx.errors import ConfigError
 
 
 class RelativeAttention(nn.Module):
-    """Multi-head self- or cross-attention in which relative positions count.
+    """Multi-head self- or cross-attention with relative positions.
 
     ::
 
@@ -24,22 +24,23 @@ class RelativeAttention(nn.Module):
 
         layer = RelativeAttention(256, 4, position={"name": "shaw"}, causal=False)
         y = layer(x, pieces=pieces)                                          # packed sequences
-        y = layer(x, key_padding_mask=padding)                               # as torch calls it
+        y = layer(x, key_padding_mask=padding)                               # named as in torch
 
         cross = RelativeAttention(256, 4, position="t5", causal=False)
         y = cross(x, memory)                                                 # over other tokens
 
     width           channels of the inputs; ``heads`` divides it
     position        a scheme by name, or with its options (musictx/config/position.py); schemes that
-                    read pitch or time off tokens need the whole model
+                    use the pitch or time of tokens need the whole model, MusicTransformer
     causal          no token sees a later one
-    context         tokens of a usual input, from which options that are left out follow
+    context         the usual number of tokens; the defaults of some options follow from it
     dropout         on attention weights, in training
     implementation  as of :func:`attend`
 
-    ``pieces`` (B, T) numbers sequences that do not see each other: several in a row need no mask.
+    ``pieces`` (B, T) packs several sequences into one row without a mask: tokens attend only to
+    tokens with the same number.
 
-    Raises ``ConfigError`` for a scheme or an option that cannot be.
+    Raises ``ConfigError`` for an unknown scheme or an invalid option.
     """
 
     def __init__(
@@ -58,8 +59,8 @@ class RelativeAttention(nn.Module):
             raise ConfigError(f"heads={heads}: expected a divisor of width={width}")
         self.width, self.heads, self.causal = width, heads, causal
         self.dropout, self.implementation = dropout, implementation
-        given = {"name": position} if isinstance(position, str) else position
-        name = positions.complete(given, context=context, width=width)["name"]
+        named = {"name": position} if isinstance(position, str) else position
+        name = positions.complete(named, context=context, width=width)["name"]
         scheme, base = positions.scheme_of(name), positions.PositionScheme
         if scheme.embed is not base.embed or scheme.coordinates is not base.coordinates:
             raise ConfigError(
@@ -67,7 +68,7 @@ class RelativeAttention(nn.Module):
                 "whole model, MusicTransformer"
             )
         self.position = positions.build(
-            given, heads=heads, head_dim=width // heads, width=width, context=context, causal=causal
+            named, heads=heads, head_dim=width // heads, width=width, context=context, causal=causal
         )
         if self.position.added is not None:
             raise ConfigError(
@@ -91,54 +92,55 @@ class RelativeAttention(nn.Module):
         memory_pieces: Tensor | None = None,
         start: int = 0,
     ) -> Tensor:
-        """x (B, T, width) over itself or over ``memory`` (B, S, width): (B, T, width). All may
-        come without B.
+        """x (B, T, width) over itself or over ``memory`` (B, S, width): (B, T, width). The
+        batch dimension B may be left out of all arguments.
 
-        key_padding_mask  bool (B, S): True hides a token of ``memory``, or of x without it, from
-                          all, as in ``nn.MultiheadAttention``
-        attn_mask         bool (T, S) or (B * heads, T, S): True hides a token from another, as
-                          there; in addition to ``causal``. Memory becomes T x S
-        pieces  (B, T) int64: tokens see those of equal number only; with ``memory`` also
-                ``memory_pieces`` (B, S)
-        start   the position of the first of x, when that of the first of ``memory`` is 0
+        key_padding_mask  bool (B, S): True hides a key, a token of ``memory`` or without it of x,
+                          from all queries, as in ``nn.MultiheadAttention``
+        attn_mask         bool (T, S) or (B * heads, T, S): True hides a key from a query, as in
+                          ``nn.MultiheadAttention``; in addition to ``causal``. The memory used is
+                          then proportional to T x S
+        pieces  (B, T) int64: tokens attend only to tokens with the same number; with ``memory``
+                also ``memory_pieces`` (B, S)
+        start   the position of the first token of x; that of the first token of ``memory`` is 0
 
-        A token that sees none gets zeros from attention, where torch gives NaN.
+        A token whose keys are all hidden gets zeros from attention, where torch gives NaN.
 
-        ``qkv`` and ``out`` are called once each, as modules: what wraps them or hooks into them has
-        its effect. With ``memory``, ``qkv`` runs over x and ``memory`` in a row; the queries of
-        ``memory`` and the keys and values of x are not used.
+        ``qkv`` and ``out`` are called as modules, once each, so that hooks and wrappers such as
+        LoRA work. With ``memory``, ``qkv`` is applied to x and ``memory`` concatenated; the queries
+        of ``memory`` and the keys and values of x are not used.
 
         Raises ``ValueError`` for other shapes.
         """
         self._check(x, memory)
         if x.dim() == 2:
             rows = (key_padding_mask, pieces, memory_pieces)
-            padding, pieces, others = (None if each is None else each[None] for each in rows)
-            masks = {"key_padding_mask": padding, "pieces": pieces, "memory_pieces": others}
+            padding, pieces, memory_pieces = (None if each is None else each[None] for each in rows)
+            masks = {"key_padding_mask": padding, "pieces": pieces, "memory_pieces": memory_pieces}
             memory = None if memory is None else memory[None]
             return self.forward(x[None], memory, attn_mask=attn_mask, start=start, **masks)[0]
         count = x.shape[1]
-        at = over = Span(start, count)
+        query_span = key_span = Span(start, count)
         if memory is None:
             q, k, v = map(self._split, self.qkv(x).chunk(3, dim=2))
         else:
-            over = Span(0, memory.shape[1])
+            key_span = Span(0, memory.shape[1])
             both = self.qkv(torch.cat([x, memory], dim=1))
             q = self._split(both[:, :count, : self.width])
             k, v = map(self._split, both[:, count:, self.width :].chunk(2, dim=2))
-        q, _ = self.position.rotate(q, q, at, at)
-        k, _ = self.position.rotate(k, k, over, over)
+        q, _ = self.position.rotate(q, q, query_span, query_span)
+        k, _ = self.position.rotate(k, k, key_span, key_span)
         key_pieces = pieces if memory is None else memory_pieces
         if key_padding_mask is not None:
-            pieces, key_pieces = _without(key_padding_mask, q, k, pieces, key_pieces)
-        reach = max(at.stop, over.stop) - min(at.start, over.start)
-        mixed = attend(
+            pieces, key_pieces = _hide_padding(key_padding_mask, q, k, pieces, key_pieces)
+        reach = max(query_span.stop, key_span.stop) - min(query_span.start, key_span.start)
+        attended = attend(
             q,
             k,
             v,
             self.position.terms(reach=reach),
-            query_positions=(at, at),
-            key_positions=(over, over),
+            query_positions=(query_span, query_span),
+            key_positions=(key_span, key_span),
             causal=self.causal,
             query_pieces=pieces,
             key_pieces=key_pieces,
@@ -146,11 +148,11 @@ class RelativeAttention(nn.Module):
             dropout=self.dropout if self.training else 0.0,
             implementation=self.implementation,
         )
-        out: Tensor = self.out(mixed.transpose(1, 2).reshape(x.shape))
+        out: Tensor = self.out(attended.transpose(1, 2).reshape(x.shape))
         return out
 
     def _check(self, x: Tensor, memory: Tensor | None) -> None:
-        """``ValueError`` for inputs that are no sequences of ``width`` channels, or do not fit."""
+        """Raises ``ValueError`` unless the inputs have ``width`` channels and equal batch sizes."""
         for name, each in (("x", x), ("memory", memory)):
             if each is not None and (each.dim() not in (2, 3) or each.shape[-1] != self.width):
                 raise ValueError(
@@ -184,11 +186,11 @@ class RelativeAttention(nn.Module):
         return attn_mask
 
 
-def _without(
+def _hide_padding(
     padding: Tensor, q: Tensor, k: Tensor, pieces: Tensor | None, key_pieces: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """The pieces of queries and keys so that no query sees a key where ``padding`` is True: such
-    keys are a piece that no query is of."""
+    """The piece numbers of queries and of keys such that no query attends to a key where
+    ``padding`` is True: these keys get a number that no query has."""
     expected = (k.shape[0], k.shape[2])
     if padding.dtype != torch.bool or padding.shape != expected:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Composes the free notes of a chorale around given ones: a melody harmonised, a bass realised.
+"""Composes the free notes of a chorale around given ones: harmonises a melody or realises a bass.
 
 A particle filter writes several harmonisations at once (:mod:`musictx.chorale.particles`), and the
 one with the highest score, ln p - rules x faults, is chosen. It may still break rules, since the
@@ -25,7 +25,7 @@ from musictx.config import TokenSampling
 from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.tokens.vocab import BOS, EOS
 
-#: How often beats with a fault are composed anew, in all and at one place.
+#: How often beats with a fault are composed anew, in total and at one place.
 TRIES_IN_ALL = 6
 TRIES_AT_ONE_PLACE = 2
 #: The share of the progress that is reported when the first harmonisation is finished.
@@ -61,16 +61,16 @@ def harmonise(
     seed: int | tuple[int, ...] = 0,
     progress: Callable[[float], None] | None = None,
 ) -> Harmonisation:
-    """The best of ``particles`` harmonisations: that of the highest ln p - rules x faults.
+    """The best of ``particles`` harmonisations: the one with the highest ln p - rules x faults.
 
     given      the notes, of which those in ``fixed`` stay
     fixed      (T, 4) bool; default the whole soprano
-    sampling   how free notes are drawn, and ``rules``, the nats that a fault costs; default:
-               the model's distribution, unchanged but for the rules
-    form       constraints of the whole melody; breaking one costs as much as a fault
+    sampling   how free notes are drawn, and ``rules``, the nats that a fault costs; by
+               default from the whole distribution of the model, with the default ``rules``
+    form       constraints from the whole melody; breaking one costs as much as a fault
     progress   called after each step with the share of the work that is done
 
-    The probability includes that of ``eos`` after the last note, which favours cadences. Raises
+    ln p includes ``eos`` after the last note, which favours cadences. Raises
     ``UserError`` for a piece longer than the model's context.
     """
     sampling = sampling or TokenSampling(top_p=1.0)
@@ -78,13 +78,18 @@ def harmonise(
         fixed = np.tile(np.arange(len(VOICES)) == 0, (len(given), 1))
     random = seed if isinstance(seed, tuple) else (seed,)
 
-    def share(step: int, number: int) -> None:
+    def report(step: int, number: int) -> None:
         if progress is not None:
-            again = (1 - FIRST_WORK_SHARE) * (number - 1 + step / len(given)) / TRIES_IN_ALL
-            once = FIRST_WORK_SHARE * step / len(given)
-            progress(FIRST_WORK_SHARE + again if number else once)
+            written = step / len(given)
+            if number == 0:
+                done = FIRST_WORK_SHARE * written
+            else:
+                rest = 1 - FIRST_WORK_SHARE
+                done = FIRST_WORK_SHARE + rest * (number - 1 + written) / TRIES_IN_ALL
+            progress(done)
 
     def attempt(given: Grid, fixed: np.ndarray, number: int, begin: int = 0) -> _Piece:
+        """The best harmonisation of one run of the filter; ``number`` 0 is the first run."""
         pieces = filtered(
             model,
             tokenizer,
@@ -95,7 +100,7 @@ def harmonise(
             form=form,
             seed=(*random, number) if number else seed,
             begin=begin,
-            progress=lambda step: share(step, number),
+            progress=lambda step: report(step, number),
         )
         likely = pieces.likely if begin == 0 else _likely(model, pieces.ids)
         score = likely - sampling.rules * pieces.faults
@@ -106,16 +111,17 @@ def harmonise(
     tries: dict[int, int] = {}
     for number in range(1, TRIES_IN_ALL + 1):
         grid = read(tokenizer, best.ids, given, fixed)
-        places = _faulty(grid, sampling.rules, form)
+        places = _beats_with_faults(grid, sampling.rules, form)
         place = next((p for p in places if tries.get(p, 0) < TRIES_AT_ONE_PLACE), None)
         if place is None:
             break
         tries[place] = tries.get(place, 0) + 1
         begin = max(place - BEATS_AROUND, 0) * PER_QUARTER
-        around = np.ones(fixed.shape, bool)
-        around[begin : (place + BEATS_AROUND) * PER_QUARTER] = False
-        if not (fixed | around).all():
-            again = attempt(grid, fixed | around, number, begin)
+        kept = fixed.copy()
+        kept[:begin] = True
+        kept[(place + BEATS_AROUND) * PER_QUARTER :] = True
+        if not kept.all():
+            again = attempt(grid, kept, number, begin)
             best = max(best, again, key=lambda piece: piece.score)
     grid = read(tokenizer, best.ids, given, fixed)
     return Harmonisation(grid, -best.likely / len(best.ids), best.ids.astype(np.uint16))
@@ -127,10 +133,10 @@ class _Piece:
 
     ids: np.ndarray  # (4 T,)
     likely: float  # ln p of the ids and of eos
-    score: float  # the same, less the nats that its faults cost
+    score: float  # ln p minus the nats that its faults cost
 
 
-def _faulty(grid: Grid, rules: float, form: Form | None) -> list[int]:
+def _beats_with_faults(grid: Grid, rules: float, form: Form | None) -> list[int]:
     """The beats in which faults begin, in order; empty if faults cost nothing."""
     if not rules:
         return []
@@ -147,10 +153,10 @@ def _faulty(grid: Grid, rules: float, form: Form | None) -> list[int]:
 def _likely(model: MusicTransformer, ids: np.ndarray) -> np.ndarray:
     """ln p of whole pieces (P, 4 T), each with its ``eos``: float64 (P,)."""
     device = next(model.parameters()).device
-    different, which = np.unique(ids, axis=0, return_inverse=True)
-    edge = np.ones((len(different), 1), np.int64)
-    rows = torch.from_numpy(np.hstack([edge * BOS, different, edge * EOS])).to(device)
+    distinct, index = np.unique(ids, axis=0, return_inverse=True)
+    edge = np.ones((len(distinct), 1), np.int64)
+    rows = torch.from_numpy(np.hstack([edge * BOS, distinct, edge * EOS])).to(device)
     with evaluating(model):
         logits = model(rows[:, :-1]).double()
     nats = F.cross_entropy(logits.transpose(1, 2), rows[:, 1:], reduction="none")
-    return -nats.sum(1).cpu().numpy()[which.reshape(-1)]
+    return -nats.sum(1).cpu().numpy()[index.reshape(-1)]

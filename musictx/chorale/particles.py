@@ -1,20 +1,20 @@
-"""Several ways to write the free notes of a chorale, side by side: a particle filter.
+"""A particle filter for chorales: composes the free notes around given ones.
 
-The model writes soprano, alto, tenor, bass in turn and never looks ahead, so forcing the given
-notes and drawing the rest would meet each new one unprepared. Instead several pieces are written
-side by side, and those that make the given notes likely, and keep the rules of voice leading,
-replace those that do not (Gordon, Salmond and Smith 1993; for language models Lew et al. 2023). As
-their number grows, the particles come to be drawn from
+The model writes soprano, alto, tenor, bass in turn and never looks ahead, so if given notes were
+only inserted, the free notes before them would not lead to them. Instead several pieces, the
+particles, are written in parallel, and those that make the given notes likely, and keep the rules
+of voice leading, replace those that do not (Gordon, Salmond and Smith 1993; for language models Lew
+et al. 2023). As their number grows, the distribution of the particles approaches
 
     p(free notes | given notes) x exp(-rules x faults)
 
 up to a constant: a product of the model and the textbook (:mod:`musictx.chorale.rules`), to which a
-whole melody adds its key and form (:class:`musictx.chorale.rules.Form`). Free notes are drawn with
-the faults they complete taken into account, and what a draw could not choose between, the sum of
-p x exp(-rules x faults) over all ids, is the particle's weight. Top-p and the like act on each draw
-of this product.
+whole melody adds its key and form (:class:`musictx.chorale.rules.Form`). A free note is
+drawn from this product with the faults that it would complete, normalised over all ids; the weight
+of the particle is multiplied by the normalising sum. Top-p and the like act on each draw of this
+product.
 
-No voice begins before a given one does.
+All voices are silent until the first given note.
 """
 
 from __future__ import annotations
@@ -36,17 +36,23 @@ from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.sampling import engine, processors
 from musictx.tokens.vocab import BOS, EOS
 
-#: Particles are drawn anew when fewer than this share of them carry the weight (Liu and Chen 1995).
+#: Particles are resampled when the effective number of them falls below this share of all (Liu and
+#: Chen 1995).
 FEWEST = 0.5
-#: Models that know distances only may write so many times the length of their training windows.
+#: Models with relative positions alone write up to this many times the length of their training
+#: windows.
 BEYOND = 4
 
 
 @dataclass(frozen=True)
 class Particles:
-    """Harmonisations side by side: ids (P, 4 T) int64; weights (P,), the logarithms of what each
-    counts for; likely (P,): ln p of all notes and the end under the model; faults (P,) of the whole
-    pieces, 0 without rules."""
+    """The harmonisations that the filter has written.
+
+    ids      (P, 4 T) int64
+    weights  (P,) the logarithms of the particles' weights
+    likely   (P,) ln p of all notes and of the end under the model
+    faults   (P,) the number of faults in each whole piece; 0 without rules
+    """
 
     ids: np.ndarray
     weights: np.ndarray
@@ -70,8 +76,9 @@ def filtered(
 ) -> Particles:
     """Pieces in which the notes of ``given`` stay where ``fixed`` (T, 4) says so.
 
-    What is fixed before the step ``begin`` is read at once, and counts in neither ``weights`` nor
-    ``likely``; the rest is as in :func:`musictx.chorale.harmonise.harmonise`.
+    The notes before the step ``begin``, all of them fixed, are read at once and count neither
+    in ``weights`` nor in ``likely``; the other arguments are as in
+    :func:`musictx.chorale.harmonise.harmonise`.
     """
     steps, longest = len(given), model.config.context
     if not model.position.absolute:
@@ -127,20 +134,21 @@ def filtered(
         faults += [_faults(grid, stuck=form is None) for grid in grids]
         if form is not None:
             faults += [form.faults(grid.pitches) for grid in grids]
-    # Costs that were charged on the way (in the key so far) are replaced by those of the whole
-    # piece.
+    # The costs that were subtracted note by note (in the key so far) are replaced by those of the
+    # whole piece.
     return Particles(past, weights - rules * (faults - charged), total, faults)
 
 
 def read(tokenizer: ChoraleTokenizer, ids: np.ndarray, given: Grid, fixed: np.ndarray) -> Grid:
-    """A piece with the given notes repeated where they were: tokens without ties join them."""
+    """The grid of a piece, in which given notes are repeated where ``given`` repeats them: tokens
+    without ties would join repeated notes."""
     grid = tokenizer.decode_grid(ids)
     return Grid(grid.pitches, grid.tied & (given.tied | ~fixed))
 
 
 def _closing(steps: int, ends: Sequence[tuple[int, int]]) -> list[bool | None]:
-    """For each step the argument ``closing`` of :func:`musictx.chorale.rules.fault_costs`: in
-    ``ends``, from their first steps on, a chord that could end the piece is required."""
+    """For each step the argument ``closing`` of :func:`musictx.chorale.rules.fault_costs`: None
+    outside of ``ends``, the (start, stop) of last chords; in them False at the start, then True."""
     flags: list[bool | None] = [None] * steps
     for start, stop in ends:
         flags[start:stop] = [step > start for step in range(start, stop)]
@@ -148,22 +156,22 @@ def _closing(steps: int, ends: Sequence[tuple[int, int]]) -> list[bool | None]:
 
 
 def _faults(grid: Grid, *, stuck: bool) -> int:
-    """All faults of a whole piece, among them those that only the whole shows; without those of
-    voices that stand still unless ``stuck``."""
+    """The number of faults of a whole piece, also of those that show only in the whole. Stuck
+    voices count only with ``stuck``."""
     faults = voice_leading.faults(grid.pitches, grid.tied)
     counted = sum(stuck or fault.kind != "stuck voice" for fault in faults)
     return counted + (not voice_leading.closes(grid.pitches))
 
 
 def _last_note(given: Grid, fixed: np.ndarray) -> int:
-    """The first step of the last stretch in which the given voices hold their notes."""
+    """The step of the last change in the given voices."""
     pitches = np.where(fixed, given.pitches, SILENCE)
     changes = np.flatnonzero((pitches[1:] != pitches[:-1]).any(1))
     return int(changes[-1]) + 1 if len(changes) else 0
 
 
 def _silent(given: Grid, fixed: np.ndarray) -> int:
-    """The steps before any given voice begins."""
+    """The number of steps before the first given note."""
     sounding = ((given.pitches >= 0) & fixed).any(1)
     return int(sounding.argmax()) if sounding.any() else 0
 
@@ -176,8 +184,8 @@ def _draw(
     reshape: list[processors.Processor],
     random: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One of the ids ``allowed`` (P, V) for each particle, by p x exp(-costs); and the logarithm
-    of their sum over that of p."""
+    """An id for each particle, drawn from the ids ``allowed`` (P, V) by p x exp(-costs); and the
+    logarithm of (sum of p x exp(-costs) / sum of p) over these ids."""
     free = logits.masked_fill(~torch.from_numpy(allowed), -torch.inf)
     choice = free - torch.from_numpy(costs)
     mass = (choice.logsumexp(dim=-1) - free.logsumexp(dim=-1)).numpy()

@@ -1,8 +1,8 @@
 """The checks that a student of harmony makes on a chorale in four parts.
 
 A piece is an int array (T, 4): the pitch of soprano, alto, tenor and bass in every sixteenth step,
--1 where a voice is silent. ``tied`` (T, 4) tells held notes from repeated ones; without it an equal
-pitch on the next step is the same note. A bar is 16 steps, counted from the first step.
+-1 where a voice is silent. ``tied`` (T, 4) marks the steps that continue a note; without it,
+the same pitch on the next step continues the note. A bar is 16 steps, counted from the first step.
 
 The rules are those of the textbooks of four-part writing (Aldwell & Schachter, Kostka & Payne);
 where textbooks differ, the bounds are such that Bach seldom breaks them. He does break each of them
@@ -56,7 +56,8 @@ _CADENCES = {5: "authentic", 7: "plagal", 1: "step", 2: "step", 10: "step", 11: 
 
 
 class Fault(NamedTuple):
-    """What (one of :data:`KINDS`) begins at which step between which voices (0 soprano..3 bass)."""
+    """A broken rule: the step at which it begins, the voices concerned (0 soprano..3 bass), and its
+    kind, one of :data:`KINDS`."""
 
     step: int
     voices: tuple[int, ...]
@@ -74,15 +75,15 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True)
 class Assessment:
-    """What the checks say of a piece.
+    """The results of all checks on a piece.
 
-    faults        in order of time. What lasts (crossing, spacing, a doubled note) counts once,
-                  where it begins
-    bars, changes  its length; steps at which a voice changes its pitch or falls silent or enters
-                  ("chord changes")
+    faults        in order of time. A fault that lasts several steps (crossing, spacing, a doubled
+                  note) counts once, at its first step
+    bars          the length of the piece
+    changes       steps at which a voice enters, falls silent or changes its pitch ("chord changes")
     key           estimated from the whole piece; ``None`` without a note
-    longest_held  bars for which a voice stood (or was silent) while others moved, at the longest
-    final_triad   the last chord is a major or minor triad, the fifth dispensable, root in the bass
+    longest_held  the most bars for which a voice held a note or was silent while others moved
+    final_triad   the last chord is a major or minor triad in root position, perhaps without fifth
     cadence       how the bass reaches the last pitch class: ``authentic`` (a fourth up or a fifth
                   down), ``plagal`` (the reverse), ``step`` or ``none``
     """
@@ -105,8 +106,8 @@ class Assessment:
 def assess(
     pitches: np.ndarray, tied: np.ndarray | None = None, *, bar: int = STEPS_PER_BAR
 ) -> Assessment:
-    """All checks on one piece, in bars of ``bar`` sixteenths. ``UserError`` for arrays that are no
-    chorale."""
+    """All checks on one piece, in bars of ``bar`` sixteenths. Raises ``UserError`` for
+    arrays that are not a chorale."""
     steps = _steps(pitches, tied)
     changed, (goal, came) = _changed(steps.now), came_from(steps.now[:, 3])
     sounding = steps.now[(steps.now >= 0).any(1)]
@@ -129,14 +130,15 @@ def faults(
 
 
 def rates(assessments: Iterable[Assessment]) -> dict[str, float]:
-    """A set of pieces as numbers with their names, all pieces taken together.
+    """The averages over a set of pieces, by name.
 
     Faults in 100 bars: 100 x sum of counts / sum of bars; then chord changes in a bar, the shares
-    of pieces that end well, and the longest stand of a voice: mean of the pieces, and the worst.
+    of pieces that end well, and for how long a voice is stuck at most: the mean of
+    the pieces, and the worst.
     """
     assessments = list(assessments)
     if not assessments:
-        raise UserError("assessments: none came, expected at least one piece")
+        raise UserError("assessments: empty, expected at least one piece")
     bars = sum(r.bars for r in assessments)
     held = [r.longest_held for r in assessments]
     return {
@@ -155,10 +157,12 @@ def rates(assessments: Iterable[Assessment]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps of four voices, each with the one before it, in any order: what most rules look at.
+    """Pairs of successive chords in four voices, in any order. Most rules need only such a pair.
 
-    before, now (N, 4): pitches, -1 = silence, and before the first step; struck (N, 4): a note
-    begins. Voices that are not written yet are silent: they make no fault.
+    before  (N, 4) pitches of the first chord; -1 for silence, and before the first step of a piece
+    now     (N, 4) pitches of the second chord. Voices that are not written yet count as silent and
+            break no rule
+    struck  (N, 4) bool: a note begins in the second chord
     """
 
     before: np.ndarray
@@ -167,7 +171,8 @@ class Steps:
 
     @cached_property
     def way(self) -> np.ndarray:
-        """(N, 4): by how many semitones a voice moves from a note right to another, else 0."""
+        """(N, 4): the melodic interval of each voice in semitones; 0 where either chord has a
+        rest."""
         both = (self.now >= 0) & (self.before >= 0)
         return np.where(both, self.now - self.before, 0)
 
@@ -185,21 +190,22 @@ def _steps(pitches: np.ndarray, tied: np.ndarray | None) -> Steps:
 
 
 def _changed(pitch: np.ndarray) -> np.ndarray:
-    """(T, 4) bool: another pitch, or silence, than a step ago; nothing at the first step."""
+    """(T, 4) bool: whether a voice differs from the step before; False at the first step."""
     return np.vstack([np.zeros((1, len(VOICES)), bool), pitch[1:] != pitch[:-1]])
 
 
 def check(pitches: np.ndarray) -> np.ndarray:
-    """``pitches`` as int64 (T, 4), T >= 1, values -1..127; ``UserError`` if it is not that."""
+    """``pitches`` as int64 (T, 4), T >= 1, values -1..127; raises ``UserError`` otherwise."""
     array = np.asarray(pitches)
     if array.ndim != 2 or array.shape[1] != len(VOICES) or not len(array):
-        raise UserError(f"pitches: shape {array.shape}, expected (steps, 4) with a step at least")
+        raise UserError(f"pitches: shape {array.shape}, expected (steps, 4) with at least one step")
     if array.dtype.kind not in "iu" or array.min() < -1 or array.max() > 127:
         raise UserError("pitches: expected whole numbers 0..127, and -1 for silence")
     return array.astype(np.int64)
 
 
 def _all(steps: Steps, bar: int) -> Iterator[Fault]:
+    """The faults of a piece, in no order."""
     for mask, where, kind in marks(steps):
         for step in np.flatnonzero(mask).tolist():
             yield Fault(step, where, kind)
@@ -212,13 +218,13 @@ def _all(steps: Steps, bar: int) -> Iterator[Fault]:
             yield Fault(start, (voice,), "stuck voice")
 
 
-#: At which of the steps, (N,) bool; between which voices, the lowest last; the kind.
+#: (N,) bool, the steps at which a fault begins; its voices, the lowest last; its kind.
 Mark = tuple[np.ndarray, tuple[int, ...], str]
 
 
 def marks(steps: Steps, last: int | None = None) -> Iterator[Mark]:
-    """Where the faults of every kind are that shows in two steps, the doubled leading note apart;
-    with ``last`` only those whose lowest voice (0 soprano..3 bass) that is."""
+    """The faults of every kind that two successive chords show, except doubled leading notes. With
+    ``last``, only faults whose lowest voice (0 soprano..3 bass) is ``last``."""
     for voice in range(4):
         if last in (None, voice):
             yield from _alone(steps, voice)
@@ -227,6 +233,7 @@ def marks(steps: Steps, last: int | None = None) -> Iterator[Mark]:
 
 
 def _alone(s: Steps, voice: int) -> Iterator[Mark]:
+    """The faults of a single voice."""
     low, high = RANGES[voice]
     outside = (s.now[:, voice] < low) | (s.now[:, voice] > high)
     yield s.struck[:, voice] & outside, (voice,), "outside its range"
@@ -235,27 +242,29 @@ def _alone(s: Steps, voice: int) -> Iterator[Mark]:
 
 
 def _pair(s: Steps, upper: int, lower: int) -> Iterator[Mark]:
+    """The faults between two voices."""
     where = upper, lower
     high, low = s.now[:, upper], s.now[:, lower]
     high_before, low_before = s.before[:, upper], s.before[:, lower]
     both = (high >= 0) & (low >= 0)
     both_before = (high_before >= 0) & (low_before >= 0)
 
-    # A perfect fifth (octave or unison, compound too) to another one by motion the same way;
-    # counted upwards from the lower note, whichever voice has it.
+    # Similar motion from a perfect fifth to another, or from an octave or unison to another, with
+    # compound intervals. Intervals are measured from the lower note, whichever voice has it.
     similar = s.way[:, upper] * s.way[:, lower] > 0  # so both sound in both steps
     now, before = np.abs(high - low) % 12, np.abs(high_before - low_before) % 12
     yield similar & (now == 7) & (before == 7), where, "parallel fifths"
     yield similar & (now == 0) & (before == 0), where, "parallel octaves"
 
     if where == (0, 3):
-        # Outer voices come the same way to a fifth or an octave, the soprano by a leap.
+        # The outer voices reach a fifth or an octave by similar motion, the soprano by a leap.
         leaping = similar & (np.abs(s.way[:, 0]) > 2)
         yield leaping & (now == 7) & (before != 7), where, "hidden fifths"
         yield leaping & (now == 0) & (before != 0), where, "hidden octaves"
 
     if lower == upper + 1:
-        # Neighbours in the wrong order; overlap: one goes beyond where the other just was.
+        # Crossing: the lower voice is above the upper one. Overlap: a voice moves beyond the pitch
+        # that its neighbour had in the chord before.
         crossed, crossed_before = both & (high < low), both_before & (high_before < low_before)
         yield crossed & ~crossed_before, where, "crossing"
         beyond = (high < low_before) | (low > high_before)
@@ -268,9 +277,9 @@ def _pair(s: Steps, upper: int, lower: int) -> Iterator[Mark]:
 def leading_notes(steps: Steps, tonic: int | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(N,) where a doubled leading note begins; (N, 4) which voices have a leading note.
 
-    The leading note in two voices of a dominant chord: V or VII of the key of ``tonic`` (0..11, or
-    -1; (N,) or one for all), or a dominant seventh of any key, the fifth left out. Dominant triads
-    of other keys are not seen.
+    A leading note counts as doubled if two voices have it in a dominant chord: V or VII of the key
+    of ``tonic``, or a dominant seventh without its fifth in any key. Dominant triads of other keys
+    are not recognised. ``tonic`` is 0..11, or -1 for no key; one for all chords, or (N,).
     """
     note, note_before = _leading_note(steps.now, tonic), _leading_note(steps.before, tonic)
     which = (steps.now >= 0) & (steps.now % 12 == note[:, None])
@@ -280,7 +289,7 @@ def leading_notes(steps: Steps, tonic: int | np.ndarray) -> tuple[np.ndarray, np
 
 
 def _leading_note(chords: np.ndarray, tonic: int | np.ndarray) -> np.ndarray:
-    """(N,) pitch class of the leading note of each chord (N, 4), -1 where it is no dominant."""
+    """(N,) pitch class of the leading note of each chord (N, 4), -1 unless it is a dominant."""
     classes, leading = _classes(chords), np.full(len(chords), -1)
     for root in range(12):
         leading[classes == _bits(root, root + 4, root + 10)] = (root + 4) % 12
@@ -292,17 +301,19 @@ def _leading_note(chords: np.ndarray, tonic: int | np.ndarray) -> np.ndarray:
 
 
 def _bits(*classes: int) -> int:
+    """A set of pitch classes as a number with one bit for each."""
     return sum(1 << c % 12 for c in classes)
 
 
 def _classes(chords: np.ndarray) -> np.ndarray:
-    """(N,) the set of pitch classes of each chord (N, 4): one bit a class."""
+    """(N,) the set of pitch classes of each chord (N, 4), as in :func:`_bits`."""
     return np.bitwise_or.reduce(np.where(chords >= 0, 1 << chords % 12, 0), axis=1)
 
 
 def _held(changed: np.ndarray) -> Iterator[tuple[int, int, int]]:
-    """(voice, first step, steps) of every stand: from a change of the voice to the last change of
-    another one before the voice changes again."""
+    """(voice, first step, number of steps) of each stretch in which one voice stays while others
+    move: from a change of this voice to the last change of another voice before it changes again.
+    """
     for voice in range(4):
         others = np.flatnonzero(np.delete(changed, voice, 1).any(1))
         bounds = [0, *np.flatnonzero(changed[:, voice]).tolist(), len(changed)]
@@ -321,21 +332,21 @@ def closes(pitches: np.ndarray) -> bool:
 
 
 def closing(chords: np.ndarray, came: np.ndarray) -> np.ndarray:
-    """(N,) whether a piece closes (:func:`closes`) that ends with chord (N, 4); came (N,): the last
-    pitch class of the bass that is another than its last, -1 if there is none."""
+    """(N,) whether a piece that ends with the chord (N, 4) closes as :func:`closes` says. ``came``
+    (N,) is the pitch class that the bass had before its last one, -1 if there is none."""
     way = (chords[:, 3] - came) % 12
     return _triads(chords) & (came >= 0) & np.isin(way, list(_CADENCES))
 
 
 def _triads(chords: np.ndarray) -> np.ndarray:
-    """(N,) which chords (N, 4) are major or minor triads, fifth dispensable, root in the bass."""
+    """(N,) which chords (N, 4) are root-position major or minor triads, the fifth optional."""
     bass = chords[:, 3:]
     above = _classes(np.where(chords >= 0, (chords - bass) % 12, -1)) & ~_bits(7)
     return (bass[:, 0] >= 0) & ((above == _bits(0, 3)) | (above == _bits(0, 4)))
 
 
 def came_from(bass: np.ndarray) -> tuple[int, int]:
-    """The last pitch class of a bass (T,), and the last before it that is another; -1 = none."""
+    """The last pitch class of a bass (T,), and the last one that differs from it; -1 for none."""
     classes = bass[bass >= 0] % 12
     others = classes[classes != classes[-1]] if len(classes) else classes
     return int(classes[-1]) if len(classes) else -1, int(others[-1]) if len(others) else -1

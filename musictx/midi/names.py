@@ -19,16 +19,16 @@ DRUMS = {
 def part_names(
     parts: list[tuple[int, int, bool]], names: Mapping[int, str]
 ) -> dict[tuple[int, int, bool], str]:
-    """(track, program, drum) -> what to call it: its track's name if no other part has that, else
-    the instrument's family, numbered where several parts share it."""
-    plain = {part: "drums" if part[2] else FAMILIES[part[1] // 8] for part in parts}
-    given = [names.get(part[0], "") for part in parts]
-    result, seen = {}, dict.fromkeys(plain.values(), 0)
-    shared = [name for name in seen if list(plain.values()).count(name) > 1]
-    for part, name in plain.items():
-        seen[name] += 1
-        result[part] = f"{name} {seen[name]}" if name in shared else name
+    """(track, program, drum) -> a name to show: the name of its track if no other part has it, else
+    the family of its instrument, with a number if several parts have this family."""
+    families = {part: "drums" if part[2] else FAMILIES[part[1] // 8] for part in parts}
+    track_names = [names.get(part[0], "") for part in parts]
+    result, counts = {}, dict.fromkeys(families.values(), 0)
+    shared = [name for name in counts if list(families.values()).count(name) > 1]
+    for part, name in families.items():
+        counts[name] += 1
+        result[part] = f"{name} {counts[name]}" if name in shared else name
         title = names.get(part[0], "")
-        if title and given.count(title) == 1:
+        if title and track_names.count(title) == 1:
             result[part] = title if len(title) <= 20 else title[:19] + "…"
     return result

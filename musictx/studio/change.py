@@ -1,8 +1,7 @@
-"""One operation on a document: what it removes, adds and changes, as a value; from JSON, checked
-by its types.
+"""One operation on a document, as a value: what it removes, adds and changes. Operations from JSON
+are checked against the types of their fields.
 
-An operation carries all that it needs to be undone, so a list of them can be read in both
-directions.
+An operation and its inverse are saved together, so a history can be read in both directions.
 """
 
 from __future__ import annotations
@@ -16,17 +15,18 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 from musictx.config.checks import DAY
 from musictx.studio.errors import Refused, checked
 
-#: Characters of a name that are kept.
+#: The most characters of a name; longer ones are cut.
 LONGEST_NAME = 80
 #: Settings of the mixer -> their MIDI controllers.
 MIXER = {"volume": 7, "pan": 10, "reverb": 91}
-#: Parts of a change that are given whole; an empty one says something.
+#: Fields of a change that replace the whole field of the document, also by an empty value.
 TEXTS = ("markers", "lyrics")
 WHOLE = ("tracks", "pedals", "tempos", "meters", "keys", "fermatas", *TEXTS, "favourites", "name")
 
 
 def clean_name(text: str) -> str:
-    """A name that can be shown anywhere: one line, no control or direction marks, not endless."""
+    """A name that can be shown anywhere: one line without control characters or marks of
+    writing direction, of at most :data:`LONGEST_NAME` characters."""
     plain = "".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in text)
     return " ".join(plain.split())[:LONGEST_NAME].strip()
 
@@ -35,7 +35,7 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
 def _in_time(row: Row) -> Row:
-    """A note, with its number or without, that ends where it begins or later."""
+    """``row``, a note with or without its number, unless it ends before it begins."""
     start, end = row[-5:-3]
     if end < start:
         raise ValueError(f"it ends at {end:g} s, before it begins at {start:g} s")
@@ -43,7 +43,7 @@ def _in_time(row: Row) -> Row:
 
 
 Seconds = Annotated[float, Field(ge=0, le=DAY, allow_inf_nan=False)]
-#: A number that is given once and never again.
+#: The number of a note, a take or a proposal, which is never used again.
 Number = Annotated[int, Field(ge=0, le=2**53)]
 Byte = Annotated[int, Field(ge=0, le=127)]
 Velocity = Annotated[int, Field(ge=1, le=127)]
@@ -55,8 +55,8 @@ Note = Annotated[tuple[Seconds, Seconds, Byte, Velocity, TrackId], AfterValidato
 NamedNote = Annotated[
     tuple[Number, Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(_in_time)
 ]
-#: (seconds, quarter notes a minute), (seconds, beats of a bar, part of a whole note) and (seconds,
-#: sharps, minor): as a Score has them, since files may be stranger than anybody would be.
+#: Tempo (seconds, quarter notes a minute), meter (seconds, numerator, denominator) and key
+#: (seconds, sharps, minor) have the bounds of a Score, since files may have extreme values.
 Tempo = tuple[Seconds, Annotated[float, Field(ge=1e-9, le=1e12, allow_inf_nan=False)]]
 Meter = tuple[
     Seconds,
@@ -69,8 +69,8 @@ Text = tuple[Seconds, Name]
 
 
 class Track(NamedTuple):
-    """A part of the piece; ``name`` may be empty. Then its mixer, in MIDI values, and whether
-    it was added to the piece, even if one of that number was there before."""
+    """A part of the piece; ``name`` may be empty. ``volume`` to ``solo`` are its mixer, in MIDI
+    values. ``added``: it is not from the file, even if the file had a track of this number."""
 
     id: TrackId
     name: Name = ""
@@ -90,8 +90,12 @@ class Track(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """A proposal that is in the piece: the number of its first note, and how many it brought; the
-    notes and tracks that left for it, which come back where another of its take keeps them."""
+    """A proposal that is in the piece.
+
+    first, amount   the number of its first note, and how many notes it added
+    notes, tracks   those that it replaced; they return if another proposal of the same take is
+                    accepted instead, unless that one replaces them, too
+    """
 
     take: Number
     proposal: Number
@@ -103,10 +107,10 @@ class Accepted(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """What one operation does. Empty or None is what it leaves alone; of tracks, pedals and marks
-    it holds the whole new list.
+    """One operation. An empty tuple or None leaves that part of the document as it is, but an empty
+    tuple for one of :data:`WHOLE` deletes everything; these fields hold the whole new list.
 
-    ``accept`` and ``reject`` say which proposals come into the piece or leave it by this.
+    ``accept`` and ``reject`` are the proposals that it adds to the piece or removes from it.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -131,7 +135,7 @@ class Change:
     favourites: tuple[tuple[Number, Number], ...] | None = None
 
     def json(self) -> dict[str, Any]:
-        """What it does, without what it leaves alone; :func:`recorded` is the inverse."""
+        """The fields that differ from their defaults; :func:`recorded` is the inverse."""
         fields: dict[str, Any] = _CHANGE.dump_python(self, exclude_defaults=True)
         return fields
 
@@ -140,14 +144,15 @@ _CHANGE = TypeAdapter(Change)
 
 
 def recorded(data: Any) -> Change:
-    """The change whose :meth:`Change.json` was written down, which hands and disks may damage;
-    :class:`Refused` in one sentence that names the part that cannot be."""
+    """The change from a saved :meth:`Change.json`. Raises :class:`Refused`, which names the invalid
+    field, if the saved data are damaged."""
     change: Change = checked(_CHANGE, data)
     return change
 
 
 def parse(data: Any) -> Change:
-    """The change that a page requests by the JSON ``data``: it accepts by a route of its own."""
+    """The change that a page requests by the JSON ``data``. Proposals are not accepted by it: there
+    is a separate route for that."""
     change: Change = checked(_CHANGE, data)
     if change.accept or change.reject:
         raise Refused("accept: proposals are accepted by their take")

@@ -8,14 +8,14 @@ from musictx.config.checks import DEVICE, Options, option
 from musictx.config.composing import ModelFolder
 from musictx.config.limits import HELP, ServerLimits
 
-#: Addresses that stand for every one that the machine has.
+#: Values of ``host`` that mean all addresses of the machine.
 EVERYWHERE = ("0.0.0.0", "::", "")
 
 
 @dataclass
 class StudioLimits(ServerLimits):
-    """Bounds on files that are opened in the studio: closer than elsewhere, since a page shows the
-    whole piece."""
+    """Limits for files that are opened in the studio. They are lower than for other commands, since
+    a page shows the whole piece."""
 
     midi_mb: int = option(16, "size of an upload, MB", low=1)
     xml_mb: int = option(32, "size of a MusicXML document, unpacked if it is zipped, MB", low=1)

@@ -1,7 +1,7 @@
 """The music that a page shows, as an object that operations change; it does not depend on files.
 
-Each note has a number that no other note ever gets, so that a page, a proposal and the history mean
-the same note whatever happened in between.
+Each note has a number that is never used again, so that a page, a proposal and the history always
+refer to the same note.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Document:
         return sorted(rows, key=lambda row: (row[1], row[0]))
 
     def copy(self) -> Document:
-        """One that can be changed while this one stays as it is."""
+        """A copy that can be changed independently."""
         return dataclasses.replace(
             self, notes=dict(self.notes), locked=set(self.locked), accepted=set(self.accepted)
         )
@@ -92,6 +92,7 @@ class Document:
         return back
 
     def _inverse(self, change: Change) -> Change:
+        """The change that undoes ``change``, computed before it is applied."""
         taken = set(change.remove)
         lists = {n: getattr(self, n) for n in WHOLE if getattr(change, n) is not None}
         return Change(
@@ -113,13 +114,14 @@ class Document:
         and with ``added`` set in its tracks. Raises :class:`Refused` in one sentence if it cannot
         be applied."""
         self.fits(change)
-        new = _added(change)
-        back = {number for row in change.reject for number, *_ in row.notes} - self.notes.keys()
-        fresh = sorted(number for number, *_ in change.add if number not in back)
-        if fresh != list(range(self.next_id, self.next_id + len(fresh))):
+        added_numbers = _added(change)
+        replaced = {number for row in change.reject for number, *_ in row.notes}
+        returning = replaced - self.notes.keys()
+        new_numbers = sorted(number for number, *_ in change.add if number not in returning)
+        if new_numbers != list(range(self.next_id, self.next_id + len(new_numbers))):
             raise Refused(f"add: new notes are numbered from {self.next_id} on without gaps")
         for number in (*change.lock, *change.unlock):
-            if number not in (self.notes.keys() | new) - set(change.remove):
+            if number not in (self.notes.keys() | added_numbers) - set(change.remove):
                 raise Refused(f"lock: there is no note {number}")
         if change.name == "":
             raise Refused("name: expected at least a letter")
@@ -146,14 +148,14 @@ class Document:
             change = dataclasses.replace(change, pedals=kept)
         if change.tracks is None:
             return change
-        there = {t.id: t.added for row in change.reject for t in row.tracks}
-        there |= {t.id: t.added for t in self.tracks}
-        tracks = tuple(t._replace(added=there.get(t.id, True)) for t in change.tracks)
+        was_added = {t.id: t.added for row in change.reject for t in row.tracks}
+        was_added |= {t.id: t.added for t in self.tracks}
+        tracks = tuple(t._replace(added=was_added.get(t.id, True)) for t in change.tracks)
         return dataclasses.replace(change, tracks=tracks)
 
     def fits(self, change: Change) -> None:
         """Raises :class:`Refused` unless :meth:`apply` can do ``change``: the notes that it removes
-        or changes exist, and so do the tracks of all notes after it."""
+        or changes exist, and afterwards every note has a track."""
         changed = [number for number, *_ in change.change]
         for what, numbers in (("remove", change.remove), ("change", changed)):
             _distinct(what, numbers)
@@ -161,7 +163,7 @@ class Document:
                 if number not in self.notes:
                     raise Refused(f"{what}: there is no note {number}")
         if set(changed) & set(change.remove):
-            raise Refused("change: a note is to be changed and removed at once")
+            raise Refused("change: a note is changed and removed at once")
         tracks = self.tracks if change.tracks is None else change.tracks
         ids = {track.id for track in tracks}
         used = {row[5] for row in (*change.add, *change.change)}
@@ -189,24 +191,24 @@ class Document:
         spare = {self.notes[number][4] for number in leaving & earlier_notes} - used
         tracks, places = _places(tracks, proposal, spare)
         new: list[NamedNote] = []
-        for *values, of in proposal["notes"]:
-            if of not in places:
+        for *values, track_number in proposal["notes"]:
+            if track_number not in places:
                 raise Refused("this proposal plays on a track that is no longer there")
-            new.append((self.next_id + len(new), *values, places[of]))
+            new.append((self.next_id + len(new), *values, places[track_number]))
         if proposal.get("tracks"):  # such as the melody's, where four voices take its place
             used |= {row[5] for row in new}
             empty = {self.notes[number][4] for number in leaving} - used
             tracks = tuple(track for track in tracks if track.id not in empty)
-        # All replaced notes are kept for their return, also those that are replaced already by the
-        # proposal of another take.
+        # The proposal keeps all notes that it replaces, so that they can return, also those that
+        # are absent because the proposal of another take has replaced them.
         replaced = [(number, *self.notes[number]) for number in sorted(leaving - earlier_notes)]
-        away = {note[0]: note for row in self.accepted for note in row.notes}
-        replaced += [note for number, note in away.items() if number in replaces]
+        absent = {note[0]: note for row in self.accepted for note in row.notes}
+        replaced += [note for number, note in absent.items() if number in replaces]
         tracks_before = [track for row in earlier for track in row.tracks] + [*self.tracks]
-        gone = tuple(track for track in tracks_before if track not in tracks)
-        counts = int(proposal["number"]), self.next_id, len(new)
-        after = {Accepted(take, *counts, tuple(replaced), gone)}
-        for row in others:  # which must not return notes of the removed proposal later
+        removed_tracks = tuple(track for track in tracks_before if track not in tracks)
+        numbers = int(proposal["number"]), self.next_id, len(new)
+        after = {Accepted(take, *numbers, tuple(replaced), removed_tracks)}
+        for row in others:  # they must not bring back notes of the removed proposal later
             notes = tuple(note for note in row.notes if note[0] not in earlier_notes)
             after.add(row._replace(notes=notes))
         return Change(
@@ -221,18 +223,21 @@ class Document:
     def _returning(
         self, earlier: list[Accepted], others: list[Accepted], proposal: Mapping[str, Any]
     ) -> tuple[list[NamedNote], tuple[Track, ...]]:
-        """What returns when the ``earlier`` proposals of a take make room for another one: the
-        notes that they had replaced, but for those that this one or one of the ``others`` replaces,
-        or whose track was deleted since; and all tracks, with those that these notes, or the notes
-        of the ``proposal``, need again."""
-        absent = {*proposal["removes"], *(n for row in others for n, *_ in row.notes)}
-        there = {track.id for track in self.tracks}
-        left = {track.id: track for row in (*others, *earlier) for track in row.tracks}
-        notes = [note for row in earlier for note in row.notes if note[0] not in absent]
-        notes = [note for note in notes if note[5] in there | left.keys()]
-        left_with_it = {track.id for row in earlier for track in row.tracks}
-        needed = {n[5] for n in notes} | {row[4] for row in proposal["notes"]} & left_with_it
-        return notes, self.tracks + tuple(left[number] for number in sorted(needed - there))
+        """The notes that return, and all tracks, when ``proposal`` takes the place of the
+        ``earlier`` ones of its take.
+
+        Notes return that an earlier proposal had replaced, unless the new proposal or one of the
+        ``others`` replaces them or their track was deleted in the meantime. Tracks return that
+        these notes or the notes of the new proposal need."""
+        unwanted = {*proposal["removes"], *(n for row in others for n, *_ in row.notes)}
+        present = {track.id for track in self.tracks}
+        replaced_tracks = {track.id: track for row in (*others, *earlier) for track in row.tracks}
+        notes = [note for row in earlier for note in row.notes if note[0] not in unwanted]
+        notes = [note for note in notes if note[5] in present | replaced_tracks.keys()]
+        earlier_tracks = {track.id for row in earlier for track in row.tracks}
+        needed = {n[5] for n in notes} | {row[4] for row in proposal["notes"]} & earlier_tracks
+        again = tuple(replaced_tracks[number] for number in sorted(needed - present))
+        return notes, self.tracks + again
 
     def state(self) -> dict[str, Any]:
         """Everything, for JSON; :meth:`restored` is the inverse."""
@@ -245,8 +250,8 @@ class Document:
 
     @classmethod
     def restored(cls, state: Mapping[str, Any]) -> Document:
-        """The document whose :meth:`state` was written down. :class:`Refused`, ``KeyError`` or
-        ``TypeError`` for what is none."""
+        """The document from a saved :meth:`state`. Raises :class:`Refused`, ``KeyError`` or
+        ``TypeError`` if it is damaged."""
         fields = {name: state[name] for name in ("revision", "next_id", "locked", "accepted")}
         fields["notes"] = {number: values for number, *values in state["notes"]}
         document: Document = checked(_DOCUMENT, {**state, **fields})
@@ -264,8 +269,11 @@ FIELDS = tuple(f.name for f in dataclasses.fields(Document) if f.name != "notes"
 def _places(
     tracks: Iterable[Track], proposal: Mapping[str, Any], spare: set[int]
 ) -> tuple[tuple[Track, ...], dict[int, int]]:
-    """All ``tracks`` with those that a proposal brings, and which track it means by which number.
-    A ``spare`` one, which has no notes any more, is used again for one of the same kind."""
+    """All ``tracks`` with the new ones of a proposal, and a dict from the track numbers in the
+    proposal to those in the document.
+
+    A new track with the name, program and drums of one of the ``spare`` tracks, which have no notes
+    any more, is that track."""
     free = [track for track in tracks if track.id in spare]
     all_tracks, places = list(tracks), {track.id: track.id for track in tracks}
     for new in (Track(**row) for row in proposal.get("tracks") or ()):

@@ -7,13 +7,13 @@ import contextlib
 import json
 from typing import Any
 
-#: Events that may wait for a page. One that falls further behind is disconnected; it connects
-#: again, and then gets the whole state.
+#: The most events that wait for a page. A page that falls further behind is disconnected; when it
+#: connects again, it gets the whole state.
 MOST_WAITING = 1000
 
 
 class Hub:
-    """Pages that listen, by session. :meth:`publish` may be called from any thread."""
+    """The connected pages of each session. :meth:`publish` may be called from any thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -21,7 +21,7 @@ class Hub:
 
     def publish(self, session: str, kind: str, data: Any) -> None:
         """Send an event to every page that shows the session of this id."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no page is connected
             self._loop.call_soon_threadsafe(self._send, session, message(kind, data))
 
     def _send(self, session: str, data: bytes) -> None:
@@ -32,13 +32,13 @@ class Hub:
                 self._disconnect(session, page)
 
     def open(self, session: str) -> asyncio.Queue[bytes | None]:
-        """A queue of messages for one page; None at its end: it is disconnected."""
+        """Connect a page: the queue of its messages. None in it means that it is disconnected."""
         page: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_WAITING)
         self._pages.setdefault(session, set()).add(page)
         return page
 
     def close(self, session: str, page: asyncio.Queue[bytes | None]) -> None:
-        """The page is gone."""
+        """Forget a page that has closed its connection."""
         pages = self._pages.get(session, set())
         pages.discard(page)
         if not pages:
@@ -58,6 +58,6 @@ class Hub:
 
 
 def message(kind: str, data: Any) -> bytes:
-    """One event as it goes over the line."""
+    """One event in the format of the protocol."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return f"event: {kind}\ndata: {text}\n\n".encode()

@@ -1,4 +1,4 @@
-"""Files out of a session: MIDI, MusicXML, sound and picture, whole or a part, with a proposal."""
+"""Exports a piece or a part of it, also with a proposal, as MIDI, MusicXML, sound or a picture."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ TYPES = {
     "wav": "audio/wav",
     "png": "image/png",
 }
-#: Files that are kept, so that a player may ask for parts of a sound without making it again.
+#: The number of files in the cache. An audio player requests parts of a file, which is then not
+#: rendered again for each of them.
 KEPT = 6
 
 
@@ -40,9 +41,9 @@ KEPT = 6
 class Export:
     """A file that is made of a document, or of the part from ``begin`` to ``end`` seconds.
 
-    of        the key of the music: equal keys give equal files
-    title     the name of the file, which a picture shows
-    start     the MIDI file that the document began with, if it did
+    of        the key of the music in the cache: equal keys give equal files
+    title     the name of the file, which a picture also shows
+    start     the MIDI file that the document was made from; empty if there is none
     """
 
     of: tuple[Any, ...]
@@ -55,8 +56,8 @@ class Export:
 
     def part(self) -> Score:
         """The music of the file: the tracks of the document in their order; of a sound file only
-        those that are audible. The chords of a chart sound and are drawn as ``musictx render`` has
-        them."""
+        those that are audible. A chord chart becomes notes as in ``musictx
+        render``."""
         ordered = exchange.in_order(self.document)
         numbers = exchange.audible(ordered) if self.kind == "wav" else None
         score = exchange.score_of(ordered, numbers)
@@ -69,11 +70,11 @@ class Export:
         if is_chart(score) and self.kind in ("wav", "png"):
             score = voiced(score)
         if not len(score) and self.kind != "mid" and not is_chart(score):
-            raise Refused("there are no notes here to export")
+            raise Refused("there are no notes to export")
         return score
 
     def midi(self) -> Written:
-        """The MIDI file: the whole is written into the one that the document began with."""
+        """The MIDI file. A whole piece is written into the file that the document was made from."""
         if (self.begin, self.end) == (None, None):
             return original.written(self.document, self.start)
         data = original.anew(exchange.in_order(self.document), self.part())
@@ -82,7 +83,7 @@ class Export:
 
 
 class Exports:
-    """A cache of exported files: the last :data:`KEPT` stand in ``folder``, which is deleted when
+    """A cache of exported files: the last :data:`KEPT` are in ``folder``, which is deleted when
     the studio ends."""
 
     def __init__(self, folder: Path, limits: StudioLimits) -> None:
@@ -107,7 +108,7 @@ class Exports:
 
         def check_gone() -> None:
             if gone():
-                raise Refused("nobody waits for this any more", 499)
+                raise Refused("the page has stopped waiting for this file", 499)
 
         check_gone()
         name = re.sub(r'[\x00-\x1f/\\:*?"<>|]', "_", export.title)[:60].strip(". ") or "music"

@@ -17,14 +17,15 @@ from musictx.training.schedule import learning_rate
 
 #: The default learning rate of fine-tuning, as a share of that of training from scratch.
 FINE_TUNING = 0.2
-#: A warm-up longer than this share of the steps would leave too little to train at full rate.
+#: The longest warm-up as a share of all steps, so that enough steps have the full learning rate.
 MOST_WARMUP = 0.2
 
 
 def optimizer_options(
     config: TrainConfig, width: int, say: Callable[[str], object]
 ) -> dict[str, Any]:
-    """``config.optim`` with the learning rate decided and the warm-up fitted to the run."""
+    """``config.optim`` as a dict, with the default learning rate filled in and the warm-up
+    shortened to :data:`MOST_WARMUP` of the steps if it is longer."""
     optim, steps = dataclasses.asdict(config.optim), config.trainer.max_steps
     if optim["lr"] is None:
         share = 1.0 if config.init is None else FINE_TUNING
@@ -40,12 +41,13 @@ def optimizer_options(
 def build_optimizer(
     model: nn.Module, optim: Mapping[str, Any], *, fused: bool
 ) -> torch.optim.Optimizer:
-    """AdamW, Muon for the hidden matrices and AdamW for all else (``name=muon``), or a class of
-    the user (``name=module:Class``) with ``optim["params"]``.
+    """AdamW, Muon for the hidden matrices and AdamW for all else (``name=muon``), or the
+    user's class (``name=module:Class``) with ``optim["params"]``.
 
-    optim  ``config.OptimConfig`` as a dict, ``lr`` given;  fused  AdamW's kernel for CUDA
+    optim  ``config.OptimConfig`` as a dict, in which ``lr`` is not None
+    fused  whether AdamW uses its fused CUDA kernel
 
-    Raises ``ConfigError`` for a class that cannot be imported or made.
+    Raises ``ConfigError`` for a class that cannot be imported or instantiated.
     """
     groups = parameter_groups(model, optim)
     if ":" in optim["name"]:
@@ -59,7 +61,7 @@ def _user_defined(optim: Mapping[str, Any], groups: list[dict[str, Any]]) -> tor
     plain = [{k: v for k, v in group.items() if k not in ("muon", "split")} for group in groups]
     try:
         optimizer = kind(plain, lr=optim["lr"], **optim["params"])
-    except Exception as error:  # whatever a class of the user's raises
+    except Exception as error:  # the user's class may raise anything
         raise ConfigError(
             f"optim.name={optim['name']}: cannot be made ({reason(error)})"
         ) from error
@@ -72,31 +74,33 @@ def parameter_groups(model: nn.Module, optim: Mapping[str, Any]) -> list[dict[st
     """Groups for the optimizer, by weight decay, by AdamW or Muon, and by learning rate.
 
     Only the matrices of ``nn.Linear`` layers decay. Biases, norms, embeddings and the tables of
-    relative positions are scales and look-ups, not maps: pulling them to zero forgets rare tokens
-    and far distances. A matrix that is also an embedding (tied output) counts as an embedding.
+    relative positions are scales and look-up tables, not linear maps: decay would make the model
+    forget rare tokens and far distances, whose rows seldom get a gradient. A matrix that is also an
+    embedding (tied output) counts as an embedding.
 
-    With ``name=muon`` these matrices go to Muon, but for an untied output (``model.output``); those
-    named ``qkv`` hold three maps (``split``). The rate of all others, which AdamW trains, is
+    With ``name=muon``, Muon trains these matrices, except that of an untied output
+    (``model.output``). A matrix named ``qkv`` consists of three maps, which are orthogonalised
+    one by one (``split``). AdamW trains all other parameters, with the rate
     multiplied by ``adamw_lr``.
 
     ``table_lr`` other than 1 puts the tables of the position scheme and of the sparse features into
-    a separate group and multiplies their rate: a step of few windows reaches few of their rows,
-    which therefore learn more slowly than matrices.
+    a separate group and multiplies their rate: a batch of few windows has gradients for few of
+    their rows, which therefore learn more slowly than matrices.
 
     Each trainable parameter is in exactly one group, in the order of ``named_parameters``.
     """
-    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
-    matrices = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)} - embeddings
+    embedding_ids = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    matrix_ids = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)} - embedding_ids
     output = getattr(model, "output", None)
-    last = set() if output is None else {id(p) for p in output.parameters()}
-    tables = _tables(model) if optim["table_lr"] != 1.0 else set()
+    output_ids = set() if output is None else {id(p) for p in output.parameters()}
+    table_ids = _tables(model) if optim["table_lr"] != 1.0 else set()
     groups: dict[tuple[bool, bool, int], dict[str, Any]] = {}
     for name, p in model.named_parameters():
         if not p.requires_grad:
             continue
-        is_matrix, is_table = id(p) in matrices, id(p) in tables
-        split = 0  # 0: AdamW's
-        if optim["name"] == "muon" and is_matrix and id(p) not in last:
+        is_matrix, is_table = id(p) in matrix_ids, id(p) in table_ids
+        split = 0  # trained by AdamW
+        if optim["name"] == "muon" and is_matrix and id(p) not in output_ids:
             split = 3 if name.endswith("qkv.weight") else 1
         rate = optim["adamw_lr"] * (optim["table_lr"] if is_table else 1.0)
         group = {
@@ -106,7 +110,7 @@ def parameter_groups(model: nn.Module, optim: Mapping[str, Any]) -> list[dict[st
             "split": split,
             "lr": optim["lr"] * (1.0 if split else rate),
         }
-        # The order of the groups is that of saved states: matrices first, Muon's before AdamW's.
+        # Saved states rely on this order of groups: matrices first, Muon's before AdamW's.
         key = (not is_matrix, is_table, split or 4)
         groups.setdefault(key, group)["params"].append(p)
     return [groups[key] for key in sorted(groups)]
@@ -114,7 +118,7 @@ def parameter_groups(model: nn.Module, optim: Mapping[str, Any]) -> list[dict[st
 
 def _tables(model: nn.Module) -> set[int]:
     """The ids of those parameters of the position scheme and the sparse features of ``model`` that
-    are neither maps nor embeddings."""
+    are not of linear layers or embeddings."""
     owners = [getattr(model, "position", None)]
     owners += [feature for feature in getattr(model, "features", []) if feature.sparse]
     modules = [m for owner in owners if isinstance(owner, nn.Module) for m in owner.modules()]

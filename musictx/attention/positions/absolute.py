@@ -1,4 +1,4 @@
-"""Absolute positions, added to the embeddings: fixed or learned; and none at all."""
+"""Absolute positions, fixed or learned, which are added to the embeddings; and no positions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from musictx.attention.terms import Positions, as_tensor
 
 
 class Plain(PositionScheme):
-    """No positions: only the causal mask tells before from after."""
+    """No positions: only the causal mask shows which tokens come before others."""
 
 
 class Sinusoidal(PositionScheme):
@@ -19,7 +19,7 @@ class Sinusoidal(PositionScheme):
 
     Channel 2c is sin(p / 10000^(2c / width)) and channel 2c + 1 the cosine, divided by
     sqrt(width): the paper multiplies the token embeddings by sqrt(width) before it adds the
-    sinusoids, which is the same but for the size of the sum. Ours is small on purpose
+    sinusoids, which differs only in the scale of the sum. The small scale is intended
     (``MusicTransformer._initialise``).
     """
 

@@ -1,4 +1,4 @@
-"""What can be added to the embeddings with any scheme: periodic vectors, and sinusoids."""
+"""Positions that can be added to the embeddings with any scheme: periodic vectors and sinusoids."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from musictx.attention.terms import Positions, angles, as_tensor, frequencies
 
 
 class AddedPositions(nn.Module):
-    """What positions add to the embeddings, whatever the scheme.
+    """Adds positions to the embeddings, in addition to the position scheme.
 
-    concat_sinusoids  channels of sinusoids that are concatenated to the embedding; both are mapped
-                      back to its width (Huang et al. 2018, table 1). The map begins by leaving the
-                      embedding as it is and adding waves of ``Sinusoidal``'s size
+    concat_sinusoids  channels of sinusoids that are concatenated to the embedding; a linear map
+                      takes both back to its width (Huang et al. 2018, table 1). Initially the map
+                      keeps the embedding and adds sinusoids of the scale of ``Sinusoidal``
     periods           for each n a learned embedding of position mod n is added. On a grid of four
-                      voices 4 tells the voice to be written next (their "instrument labels"), 16
-                      its position in the beat
+                      voices, n = 4 stands for the voice that is written next (the "instrument
+                      labels" of the paper), n = 16 for its position in the beat
     """
 
     def __init__(self, width: int, *, concat_sinusoids: int = 0, periods: Iterable[int] = ()):
         super().__init__()
         self.sinusoids = concat_sinusoids
         self.join = nn.Linear(width + self.sinusoids, width) if self.sinusoids else None
-        #: Whether each position gets another vector, and not only each one modulo a number.
+        #: Whether each position gets a different vector, not only each position modulo a period.
         self.absolute = self.join is not None
         self.lengths = tuple(periods)
         self.periods = nn.ModuleList(nn.Embedding(n, width) for n in self.lengths)
 
     def initialise(self) -> None:
-        """To be called when the linear maps of the model have got their first values: the
-        embedding passes ``join`` as it is. A random map there is one more thing to be unlearnt:
-        tokens would no longer look like their rows of a tied output matrix."""
+        """Set ``join`` so that it keeps the embedding; to be called after the linear layers of the
+        model are initialised. After a random map, tokens would no longer resemble their rows of a
+        tied output matrix, and training would have to undo that."""
         if self.join is not None:
             width = self.join.out_features
             with torch.no_grad():

@@ -16,8 +16,8 @@ class Sizes:
     """The model that a scheme is made for.
 
     layers, heads, head_dim, width   as in the model; width = heads * head_dim
-    causal       keys are never ahead of their query: tables of the past only
-    coordinates  what two_d reads off the tokens (attention/positions/coordinates.py)
+    causal       keys never come after their query, so tables need distances to the past only
+    coordinates  options of the coordinates of tokens (attention/positions/coordinates.py)
     """
 
     layers: int
@@ -33,15 +33,15 @@ class Sizes:
 
 
 class PositionScheme(nn.Module):
-    """How a model knows order. One object serves all layers and owns their tables.
+    """How a model represents order. One object serves all layers and owns their tables.
 
     A scheme acts in one or more of four places: it adds to the embeddings (absolute positions),
-    rotates queries and keys (rotary), adds terms to the logits (relative positions), or reads
-    further coordinates off the tokens, along which its terms measure distances.
+    rotates queries and keys (rotary), adds terms to the logits (relative positions), or computes
+    further coordinates of the tokens, along which its terms measure distances.
     docs/tutorials/position-scheme.md has an example.
     """
 
-    #: How many coordinates :meth:`coordinates` reads.
+    #: The number of coordinates that :meth:`coordinates` returns.
     further = 0
 
     def __init__(self, sizes: Sizes) -> None:
@@ -52,10 +52,10 @@ class PositionScheme(nn.Module):
 
     @property
     def absolute(self) -> bool:
-        """Whether the embeddings tell how far from the start of its piece a token stands. A model
-        with such a scheme has learned no position beyond those of its training windows."""
-        by_itself = type(self).embed is not PositionScheme.embed
-        return by_itself or (self.added is not None and self.added.absolute)
+        """Whether the embeddings depend on the distance of a token from the start of its piece. A
+        model with such a scheme has learned no positions beyond its training windows."""
+        overrides_embed = type(self).embed is not PositionScheme.embed
+        return overrides_embed or (self.added is not None and self.added.absolute)
 
     @staticmethod
     def defaults(context: int, width: int) -> dict[str, int]:
@@ -64,13 +64,13 @@ class PositionScheme(nn.Module):
         return {}
 
     def embed(self, x: Tensor, positions: Positions) -> Tensor:
-        """Token embeddings (B, T, width) with whatever the scheme adds for ``positions``."""
+        """Token embeddings (B, T, width) plus those of ``positions``, if the scheme has any."""
         return x
 
     def rotate(
         self, q: Tensor, k: Tensor, query_positions: Positions, key_positions: Positions
     ) -> tuple[Tensor, Tensor]:
-        """Queries and keys (B, H, T, D) turned by their positions, before keys are cached."""
+        """Queries and keys (B, H, T, D), rotated by their positions before keys are cached."""
         return q, k
 
     def coordinates(
@@ -79,16 +79,16 @@ class PositionScheme(nn.Module):
         """Further coordinates of tokens ``ids`` (B, T), as queries and as keys: (B, further, T).
 
         ``places`` are their places in their pieces, ``last`` (B, further) the coordinates of the
-        token before them as a key, None if there is none. Called only where ``further`` is not 0.
+        token before ``ids`` as a key, or None. Called only where ``further`` is not 0.
         """
         raise NotImplementedError(f"{type(self).__name__} measures no further coordinates")
 
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
         """The terms of one layer.
 
-        Their axes measure ``terms.ORDER``, and from ``terms.FURTHER`` on what :meth:`coordinates`
-        read. ``reach`` is the largest distance, to either side, that this call can meet. Schemes
-        with a learned table ignore it (distances beyond are clipped); those that compute their
-        tables make as many rows.
+        Axis ``terms.ORDER`` measures positions; the axes from ``terms.FURTHER`` on measure
+        :meth:`coordinates`. ``reach`` is the largest distance, to either side, in this call.
+        Schemes with a learned table ignore it (longer distances are clipped); schemes that compute
+        their tables make that many rows.
         """
         return Terms(scale=self.scale)

@@ -11,11 +11,12 @@ from musictx.errors import ConfigError
 
 
 class Rotary(PositionScheme):
-    """Queries and keys are turned by their positions; products see the difference only.
+    """Rotates queries and keys by their positions, so that dot products depend on distances only.
 
-    Channels 2c and 2c + 1 make a plane, turned by position * 10000**(-2c / head_dim) radians.
-    Nothing is learned, and keys are turned once, before they are cached. Angles are taken in
-    float64 where the device has it: at position 100,000 float32 would be off by 0.004 radians.
+    Channels 2c and 2c + 1 are the coordinates of a plane, which is rotated by
+    position * 10000**(-2c / head_dim) radians. Nothing is learned, and keys are rotated once,
+    before they are cached. Angles are computed in float64 where the device has it: at position
+    100,000 float32 would be off by 0.004 radians.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -32,7 +33,7 @@ class Rotary(PositionScheme):
 
 
 def turned(x: Tensor, positions: Positions) -> Tensor:
-    """x (B, H, T, D) turned by ``positions``, D even: same shape and dtype."""
+    """x (B, H, T, D), D even, rotated by ``positions``; shape and dtype stay."""
     precise = torch.promote_types(x.dtype, torch.float32)
     half = x.shape[-1] // 2
     place = as_tensor(positions, x.device)

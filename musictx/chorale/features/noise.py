@@ -1,7 +1,7 @@
-"""Token noise: in training some notes are read one or two semitones off, others not at all.
+"""Token noise: in training some notes are read one or two semitones off, and others are hidden.
 
-A bar is then never read twice in the same way, and a network learns not to trust a single note,
-also one that it has sampled itself. What is to be predicted stays right.
+So the network never reads the same bar twice, and learns not to rely on a single note, which helps
+with wrong notes that it has sampled itself. The targets have no noise.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class NoiseOptions(Options):
     share: float = option(
         0.0,
         "share of the notes that the network reads one or two semitones off in training, against "
-        "overfitting; what it is to predict stays right",
+        "overfitting; the targets stay as they are",
         low=0,
         below=1,
     )
@@ -45,8 +45,8 @@ class TokenNoise(Feature):
     """In training moves each note by 1 or 2 semitones, up or down, with probability ``share``, and
     hides it with a probability that each row draws from 0 to ``hidden``: it is read as ``pad``.
 
-    ``pitches``: the pitch of each id, as ranges [first, stop, value]; others have none. Ids of
-    neighbouring pitches are neighbours; a note that would leave them stays.
+    ``pitches``: the pitches of ids, as ranges [first, stop, value]; other ids have none. Ids of
+    neighbouring pitches are neighbours. A note stays where the moved id would not be a note.
     """
 
     name = "token_noise"
@@ -75,16 +75,18 @@ class TokenNoise(Feature):
         """``ids`` (B, T) int64 with noise."""
         if not self.training:
             return ids
-        by = torch.randint(4, ids.shape, device=ids.device)
-        moved = (ids + by - 2 + (by >= 2)).clamp(0, len(self.pitches) - 1)
-        hit = torch.rand(ids.shape, device=ids.device) < self.share
-        note = self.pitches[ids] >= 0
-        hit &= note & (self.pitches[moved] >= 0)
-        read = torch.where(hit, moved, ids)
+        choice = torch.randint(4, ids.shape, device=ids.device)
+        moved = (ids + choice - 2 + (choice >= 2)).clamp(0, len(self.pitches) - 1)
+        is_moved = torch.rand(ids.shape, device=ids.device) < self.share
+        is_note = self.pitches[ids] >= 0
+        is_moved &= is_note & (self.pitches[moved] >= 0)
+        noisy = torch.where(is_moved, moved, ids)
         if self.hidden:
             rate = self.hidden * torch.rand(len(ids), 1, device=ids.device)
-            read = read.masked_fill(note & (torch.rand(ids.shape, device=ids.device) < rate), PAD)
-        return read
+            noisy = noisy.masked_fill(
+                is_note & (torch.rand(ids.shape, device=ids.device) < rate), PAD
+            )
+        return noisy
 
     def native(self) -> NativeForm:
         return NativeForm(Path(__file__).with_name("noise.h"), "TokenNoise", {})
