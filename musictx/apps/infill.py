@@ -120,7 +120,7 @@ class Filler:
         _check_drums(bundle, task)
         wanted = parts.by_name(bundle, task.add)
         # Whether the levels asked for are those of the new notes alone, without the given ones.
-        alone = task.closes or bool(wanted)
+        alone = task.is_gap or bool(wanted)
         if not alone:
             values = {**self.usual(task), **values}
         elif wanted and len(task.given):  # parts are as loud as what they join
@@ -161,13 +161,13 @@ class Filler:
             if DRUMS not in habits:  # drum parts have a density of their own
                 values = {**values, "density": usual}
         steer = steering(bundle, together, self.request.guidance, around=around)
-        if task.closes and not bundle.tokenizer.beats:
+        if task.is_gap and not bundle.tokenizer.beats:
             values = {**around, **values}
         region = self.infill(
             task,
             score,
             given,
-            closes=task.closes,
+            is_gap=task.is_gap,
             parts=set(composed),
             habits=habits,
             sampling=self.request.sampling,
@@ -243,8 +243,8 @@ def _placed(
     ``order``.
     """
     new = timeline.quantised(new, task.score, quantise)
-    begin, end = (task.begin, task.end) if task.closes else (0.0, np.inf)
-    if task.closes:
+    begin, end = (task.begin, task.end) if task.is_gap else (0.0, np.inf)
+    if task.is_gap:
         new = timeline.within(new, task.score, quantise, begin, end)
     new = timeline.on_ticks(new, task.score, begin, end)
     if task.tracks:
@@ -266,7 +266,7 @@ def sample(
 ) -> Sample:
     """The piece with its ``new`` notes, and with the ``chords`` that were composed as markers. New
     tracks have the names of the parts that were asked for, or else "accompaniment"."""
-    kept, names = task.given if task.closes else task.score, dict(task.score.names)
+    kept, names = task.given if task.is_gap else task.score, dict(task.score.names)
     if not task.tracks:
         first, added = timeline.first_free(task.score), [name.capitalize() for name in task.add]
         for number, track in enumerate(np.unique(new["track"]).tolist(), 1):
@@ -274,10 +274,10 @@ def sample(
             names[track] = added[track - first] if added else names[track]
     notes = np.concatenate([kept.notes, new])
     # Chords of a gap are not written: other tracks stay as they are, that of markers too.
-    markers = tuple(sorted([*task.given.markers, *(() if task.closes else chords)]))
+    markers = tuple(sorted([*task.given.markers, *(() if task.is_gap else chords)]))
     piece = replace(kept, notes=notes, names=names, markers=markers)
     score = parts.as_given(bundle, piece, task.score)
-    seam = task.begin if task.closes else 0.0
+    seam = task.begin if task.is_gap else 0.0
     ended: Ended = "seconds" if done else "stuck"
     return Sample(score, seam, np.empty(0, np.uint16), len(new), task.end - task.begin, ended)
 

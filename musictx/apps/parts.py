@@ -302,13 +302,13 @@ def habits_of(
             part: one if part == DRUMS else one._replace(density=min(one.density, rate * pace))
             for part, one in habits.items()
         }
-    if not task.closes and not wanted:
+    if not task.is_gap and not wanted:
         habits = {
             part: one._replace(density=0.0, densest=WINDOW_SECONDS * one.density)
             for part, one in bundle.stats.parts.items()
             if part in composed
         }
-    if task.closes:
+    if task.is_gap:
         in_bars = bundle.tokenizer.beats  # elsewhere a note lasts as long as the pedal sustains it
         notes = (score if in_bars else fold_sustain(score)).notes.copy()
         if "program" not in bundle.tokenizer.kinds:

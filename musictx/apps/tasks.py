@@ -34,7 +34,7 @@ class Task:
              accompanied
     begin    seconds at which new notes begin
     end      seconds at which they end
-    closes   whether this is a gap, so that given notes may follow after ``end``
+    is_gap   whether this is a gap, so that given notes may follow after ``end``
     tracks   the tracks on which notes are composed; empty: new ones
     around   the levels of the controls (:mod:`musictx.tokens.controls`): for a gap, those of its
              tracks just outside, and of the other tracks inside; for an accompaniment, the density
@@ -48,7 +48,7 @@ class Task:
     given: Score
     begin: float
     end: float
-    closes: bool
+    is_gap: bool
     tracks: tuple[int, ...]
     around: Mapping[str, float] = field(default_factory=dict)
     add: tuple[str, ...] = ()

@@ -240,12 +240,12 @@ class EventInfill(Infill):
 
     @property
     def done(self) -> bool:  # type: ignore[override]
-        return self.here >= self.stop and not (self.closes and self.held)
+        return self.here >= self.stop and not (self.is_gap and self.held)
 
     @property
     def _until(self) -> int:
         """The step at which the last new note ends."""
-        return self.stop + (self._step(WINDOW_SECONDS) if self.closes else 0)
+        return self.stop + (self._step(WINDOW_SECONDS) if self.is_gap else 0)
 
     def written(self, first: int = 0) -> np.ndarray:
         """The ids so far, from the event number ``first`` on."""
@@ -264,14 +264,14 @@ class EventInfill(Infill):
     def rows(self, count: int) -> list[EventRow]:  # type: ignore[override]
         new = NewNotes(
             self.vocabulary,
-            end=self.stop if self.closes else None,
+            end=self.stop if self.is_gap else None,
             parts=self.parts,
             habits=self.habits,
             pitches=pitch_set(self.sampling, self.around),
         )
         mark = [self.vocabulary.id(HERE)]  # time may be shifted after it, at the beginning too
         state = self.tokenizer.grammar(np.concatenate([mark, self.written(), mark]))
-        segment = np.inf if self.closes else max(1, self._step(SEGMENT_SECONDS))
+        segment = np.inf if self.is_gap else max(1, self._step(SEGMENT_SECONDS))
         until = int(min(self._until, self.here + segment))
         return [EventRow(new, state.copy(), self.given, self.held, until) for _ in range(count)]
 

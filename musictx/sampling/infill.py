@@ -210,7 +210,7 @@ class GivenNotes(Constraint):
 class Infill(Region):
     """Notes composed for ``music``, the notes that stay, from ``begin`` to ``end`` (seconds of it).
 
-    closes    whether it is a gap, in which no note begins after ``end``
+    is_gap    whether it is a gap, in which no note begins after ``end``
     parts     of new notes: programs, 128 for drums; ``None``: any
     habits    part -> how many of its notes sound at once, begin in a few seconds, how long they
               last and between which pitches they lie
@@ -237,7 +237,7 @@ class Infill(Region):
         tokenizer: Tokenizer,
         music: Score,
         *,
-        closes: bool,
+        is_gap: bool,
         parts: Collection[int] | None = None,
         habits: Mapping[int, Habit] | None = None,
         steering: Steering | None = None,
@@ -247,7 +247,7 @@ class Infill(Region):
         steering = steering or Steering((0,) * len(CONTROLS))
         sampling, stats = sampling or SamplingConfig(), stats or CorpusStats()
         super().__init__(model, tokenizer, sampling, stats, steering)
-        self.closes, self.parts, self.habits = closes, parts, habits or {}
+        self.is_gap, self.parts, self.habits = is_gap, parts, habits or {}
         self.around = Primer(score=music if len(music) else None)  # for key=auto
         self.unlike: tuple[Self, float] | None = None
         self.segments = self.stalled = 0

@@ -179,11 +179,11 @@ class BarInfill(Infill):
     def _ahead(self) -> Lookahead:
         count = len(self.bars)
         last = self._bar_of(self.stop - 1)
-        stop = min(last + 1 + TAIL_BARS, count) if self.closes else last + 1
+        stop = min(last + 1 + TAIL_BARS, count) if self.is_gap else last + 1
         look = LOOKAHEAD_BARS
         groups = 1 + np.bincount(NoteStream(self.bars, self.ahead).bar, minlength=count)
         room = int(AHEAD_SHARE * self.context)
-        if self.closes and groups[self.bar : stop].sum() * FIELDS_PER_NOTE < room:
+        if self.is_gap and groups[self.bar : stop].sum() * FIELDS_PER_NOTE < room:
             look = count
         while look > 1 and groups[self.bar : self.bar + look].sum() * FIELDS_PER_NOTE > room:
             look //= 2
@@ -261,7 +261,7 @@ class BarInfill(Infill):
         parts = np.unique(notes["part"])
         heights = [np.median(notes["pitch"][notes["part"] == part]) for part in parts]
         has_bass = min(heights, default=128) <= self.bass[1]
-        if self.closes or has_bass or "register" in self.steering.values:
+        if self.is_gap or has_bass or "register" in self.steering.values:
             return None
         chordal = {p: h.low for p, h in self.habits.items() if h.voices > 1 and p != DRUM_PART}
         return min(chordal, key=chordal.__getitem__, default=None)

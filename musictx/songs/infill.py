@@ -86,7 +86,7 @@ def with_chords(task: Task) -> Task:
     """``task`` with chords that fit its melody, if the melody is alone and the file has no chord
     symbols."""
     melody = task.given
-    if task.closes or annotated(melody) or (task.add and not melody.one_voice):
+    if task.is_gap or annotated(melody) or (task.add and not melody.one_voice):
         return task
     return replace(task, given=chord_sheet.with_markers(melody, search(melody)))
 

@@ -32,7 +32,7 @@ def length(task: Task) -> float:
         raise UserError("loop=true: expected music on the beats of its tempo marks")
     clock = task.score.beats
     last, end = (float(clock.quarters(at)) for at in (task.score.duration, task.end))
-    if not task.closes and len(task.score):
+    if not task.is_gap and len(task.score):
         end = 0.0
     ends = [at for at, text in task.score.markers if text == LOOP_END]
     lines = [clock.bar_line(max(at - LAPS, 0.0)) for at in (last, end)]
@@ -53,7 +53,7 @@ class Loop:
     @classmethod
     def of(cls, task: Task) -> Loop:
         seconds, turned = length(task), 0.0
-        if task.closes:
+        if task.is_gap:
             clock = task.score.beats
             line = clock.bar_line(float(clock.quarters(task.end)) - 1e-6)
             turned = float(clock.seconds(line)) % seconds
@@ -62,17 +62,17 @@ class Loop:
     def laid_out(self) -> Task:
         """The task that is composed."""
         task, begin, stop = self.task, self.task.begin, 2 * self.seconds
-        if task.closes:
+        if task.is_gap:
             begin = (begin - self.turned) % self.seconds
             stop = begin + task.end - task.begin
-        again = begin if task.closes else self.seconds
+        again = begin if task.is_gap else self.seconds
         score, given = (self._twice(one, again) for one in (task.score, task.given))
         return replace(task, score=score, given=given, begin=begin, end=stop)
 
     def taken(self, notes: np.ndarray) -> np.ndarray:
         """New ``notes`` where they stand in the loop; none crosses its end."""
         notes = notes.copy()
-        if not self.task.closes:
+        if not self.task.is_gap:
             notes = notes[notes["start"] >= self.seconds - 1e-6]
         lengths = notes["end"] - notes["start"]
         notes["start"] = self._turn(notes["start"], self.turned)

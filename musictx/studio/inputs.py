@@ -353,7 +353,7 @@ def _written(
         from musictx.apps import tasks  # torch is loaded by then
 
         task = more["task"] = tasks.task_of(config, back)
-        if task.closes:
+        if task.is_gap:
             more["kept"] = task.given
             more["numbers"] = _numbered(document.rows(), score, back, more["tracks"])
     return Input(document, request, model, config, data, back, **more)

@@ -73,7 +73,8 @@ def test_every_step_of_every_piece_becomes_four_tokens_in_its_split(tmp_path):
 
 
 def test_the_shards_follow_the_file(tmp_path):
-    config = CorpusConfig(name="jsb", path=write(tmp_path / "a.json", train=[PIECE]))
+    file = write(tmp_path / "a.json", train=[PIECE])
+    config = CorpusConfig(name="jsb", path=file, shards=f"{tmp_path}/shards")
     for expected, steps in ((False, PIECE), (True, PIECE), (False, PIECE + PIECE)):
         write(tmp_path / "a.json", train=[steps])
         report = prepare(config, ChoraleTokenizer())

@@ -102,13 +102,13 @@ def test_the_events_of_each_row_are_its_new_notes_and_nothing_is_drawn_otherwise
 KEPT = Score(notes=[(0.2 * i, 0.2 * i + 0.3, 60 + i % 7, 70, 0, False, 0) for i in range(15)])
 
 
-def parts(closes: bool, guidance: float = 1.0, tracks: str = "piano") -> EventInfill:
+def parts(is_gap: bool, guidance: float = 1.0, tracks: str = "piano") -> EventInfill:
     tokenizer = build(name="performance", tracks=tracks, controls=True)
     steering = Steering((3, 2, 1, 0), guidance)
     model = make(tokenizer, context=160, time_shift=1.0)
-    span = (2.0, 3.0) if closes else (0.0, 2.0)
-    programs = None if closes or tracks == "piano" else {0, 48}
-    options = {"closes": closes, "parts": programs}
+    span = (2.0, 3.0) if is_gap else (0.0, 2.0)
+    programs = None if is_gap or tracks == "piano" else {0, 48}
+    options = {"is_gap": is_gap, "parts": programs}
     return EventInfill(model, tokenizer, KEPT, *span, steering=steering, **options)
 
 
@@ -119,7 +119,7 @@ def composed(part: EventInfill, seeds, **more):
 
 
 @pytest.mark.parametrize(
-    ("tracks", "closes", "guidance"),
+    ("tracks", "is_gap", "guidance"),
     [
         ("piano", True, 2.0),
         ("programs", True, 1.0),
@@ -128,9 +128,9 @@ def composed(part: EventInfill, seeds, **more):
     ],
 )
 def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_their_notes(
-    tracks, closes, guidance, monkeypatch
+    tracks, is_gap, guidance, monkeypatch
 ):
-    part, seeds, events = parts(closes, guidance, tracks), [(5, i) for i in range(3)], {}
+    part, seeds, events = parts(is_gap, guidance, tracks), [(5, i) for i in range(3)], {}
     seconds: list[float] = []
 
     def placed(notes):
@@ -146,7 +146,7 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
         on_event=lambda row, event: events.setdefault(row, []).append(event),
     )
     assert seconds == sorted(seconds)
-    assert seconds[-1] == pytest.approx(3 * (1.0 if closes else 2.0), abs=0.02)
+    assert seconds[-1] == pytest.approx(3 * (1.0 if is_gap else 2.0), abs=0.02)
     for row, (seed, version) in enumerate(zip(seeds, together)):
         (alone,) = composed(part, [seed])
         assert np.array_equal(version.new, alone.new)
@@ -239,13 +239,13 @@ KEYS = ("pitch", "velocity", "program", "drum")
     st.integers(0, 99),
 )
 def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span_and_habits(
-    kept, tokenizer, lean, begin, length, closes, habits, seed
+    kept, tokenizer, lean, begin, length, is_gap, habits, seed
 ):
     model = make(tokenizer, context=96, seed=seed, **lean)
     end = begin + length
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(event_infill, "SEGMENT_SECONDS", 1.0)
-        part = EventInfill(model, tokenizer, kept, begin, end, closes=closes, habits=habits)
+        part = EventInfill(model, tokenizer, kept, begin, end, is_gap=is_gap, habits=habits)
         given_before = as_tokens(tokenizer.quantise(kept).notes, 0.01)
         (part,) = composed(part, [[seed]])
     new = part.new
@@ -259,8 +259,8 @@ def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span_and_habit
     assert len(new) == sum(part.is_new)
     if len(new):
         assert new["start"].min() >= begin - 0.01
-        assert new["start"].max() <= end + 0.01 or not closes
-        if closes:
+        assert new["start"].max() <= end + 0.01 or not is_gap
+        if is_gap:
             assert new["end"].max() <= end + WINDOW_SECONDS + 0.011
     for program, mine in parts_of(new[~new["drum"]]).items():
         if program in habits:

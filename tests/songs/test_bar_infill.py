@@ -62,7 +62,7 @@ def gap(score, begin, end, parts=(0,), **more):
     kept = TOKENS.quantise(score)
     inside = (kept.notes["start"] >= begin - 1e-6) & (kept.notes["start"] < end - 1e-6)
     kept = kept.with_notes(kept.notes[~inside])
-    options = {"closes": True, "parts": parts} | more
+    options = {"is_gap": True, "parts": parts} | more
     return kept, BarInfill(NETWORK, TOKENS, kept, begin, end, **options)
 
 
@@ -135,7 +135,7 @@ def test_what_does_not_fit_is_composed_in_segments():
     """New notes are told as they are written; known ones, written again or ahead, are not."""
     score = song(bars=24)
     melody = score.with_notes(score.notes[score.notes["program"] == 33])
-    options = {"closes": False, "parts": (0,)}
+    options = {"is_gap": False, "parts": (0,)}
     part = BarInfill(model(context=600), TOKENS, melody, 0.0, 24 * BAR, **options)
     told: list = []
     (made,) = versions(part, on_event=lambda _, event: told.append(event))
@@ -151,14 +151,14 @@ def test_what_does_not_fit_is_composed_in_segments():
 def test_chords_of_the_file_are_known_and_others_are_composed():
     named = TOKENS.quantise(song())
     assert named.markers
-    part = BarInfill(NETWORK, TOKENS, named, 3.0, 6.0, closes=True, parts=(0,))
+    part = BarInfill(NETWORK, TOKENS, named, 3.0, 6.0, is_gap=True, parts=(0,))
     assert CHORD not in part.parts
     (made,) = versions(part)
     assert TOKENS.decode(made.piece).markers == tuple(
         one for one in named.markers if one[0] < 6.0 - 1e-6
     )
     unnamed = replace(named, markers=())
-    assert CHORD in BarInfill(NETWORK, TOKENS, unnamed, 3.0, 6.0, closes=True, parts=(0,)).parts
+    assert CHORD in BarInfill(NETWORK, TOKENS, unnamed, 3.0, 6.0, is_gap=True, parts=(0,)).parts
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -68,7 +68,7 @@ def test_a_bass_begins_with_each_chord_on_its_root():
         markers=tuple((BAR * n + BAR / 3 * (n % 2), name) for n, name in enumerate(names)),
     )
     habits = {33: Habit(1, 30, 60, 1.0)}
-    part = BarInfill(NETWORK, TOKENS, tune, 0.0, 4 * BAR, closes=False, parts=(33,), habits=habits)
+    part = BarInfill(NETWORK, TOKENS, tune, 0.0, 4 * BAR, is_gap=False, parts=(33,), habits=habits)
     on_root = []
     with pytest.MonkeyPatch.context() as patch:
         for name in ("ON_LINE", "ON_ROOT", "OVERHANG"):
@@ -79,6 +79,18 @@ def test_a_bass_begins_with_each_chord_on_its_root():
                 there = notes[np.abs(notes["start"] - at) < 1e-3]
                 on_root.append(len(there) == 1 and there["pitch"][0] % 12 == root)
     assert all(on_root)
+
+
+def row_at(part, place, program):
+    """A row of ``part`` in its first bar that begins a new note of ``program`` at ``place``."""
+    (row,), table = part.rows(1), TOKENS.vocabulary
+    new = [table.id("place", place), table.id("program", program)]
+    while row.left and row.left[0].key < (place, program):
+        for token in row.left[0].ids:
+            row.advance(token)
+    for token in new:
+        row.advance(token)
+    return row
 
 
 @pytest.mark.parametrize("has_bass", [True, False])
@@ -95,7 +107,7 @@ def test_an_accompaniment_without_a_bass_has_low_roots(has_bass, monkeypatch):
         markers=tuple((BAR * n, f"{'CxxxxFxGxA'[root]}:maj") for n, root in enumerate(roots)),
     )
     options = {"parts": (0,), "habits": {0: Habit(4, 36, 87, 4.0)}, "bass": (48, 59)}
-    part = BarInfill(NETWORK, TOKENS, music, 0.0, 4 * BAR, closes=False, **options)
+    part = BarInfill(NETWORK, TOKENS, music, 0.0, 4 * BAR, is_gap=False, **options)
     low = []
     for made in versions(part, [(0,), (1,), (2,)], SamplingConfig()):
         for bar, root in enumerate(roots):
@@ -116,7 +128,7 @@ def test_accompaniments_keep_the_rhythm_of_the_bar_before(habits, monkeypatch):
         meters=[(0.0, 3, 4)],
     )
     options = {"parts": (0,), "habits": {0: Habit(52, 36, 87, 8.0, longest=0.1)}}
-    part = BarInfill(NETWORK, TOKENS, tune, 0.0, 5 * BAR, closes=False, **options)
+    part = BarInfill(NETWORK, TOKENS, tune, 0.0, 5 * BAR, is_gap=False, **options)
     kept = []
     for made in versions(part, [(0,), (1,), (2,)], SamplingConfig(habits=habits)):
         bars, at = np.divmod(np.round(96 * made.new["start"] / BAR), 96)
@@ -139,7 +151,7 @@ def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
         meters=[(0.0, 3, 4)],
         markers=tuple((BAR * n, f"{'CxxxxFxG'[root]}:maj") for n, root in enumerate(roots)),
     )
-    part = BarInfill(NETWORK, TOKENS, tune, 0.0, 4 * BAR, closes=False, parts=(33,))
+    part = BarInfill(NETWORK, TOKENS, tune, 0.0, 4 * BAR, is_gap=False, parts=(33,))
     clashing = held = 0
     for made in versions(part, [(0,), (1,), (2,)], SamplingConfig(habits=habits)):
         notes = TOKENS.decode(made.piece).notes
@@ -159,19 +171,13 @@ def test_notes_off_a_known_chord_cost():
         meters=[(0.0, 3, 4)],
         markers=((0.0, "C:maj"),),
     )
-    part = BarInfill(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
-    (row,), table = part.rows(1), TOKENS.vocabulary
-    for group in row.given.groups[0]:
-        for token in group.ids:
-            row.advance(token)
-    for token in (table.id("place", 0), table.id("program", 33)):
-        row.advance(token)
-    (bias,) = part.biases([part], [row])
-    (penalty,) = bias([row.state], [np.empty(0)])
-    for pitch in range(48, 72):
+    part = BarInfill(NETWORK, TOKENS, tune, 0.0, BAR, is_gap=False, parts=(33,))
+    row = row_at(part, 0, 33)
+    ((ids, nats),) = infill_biases.in_harmony(row, HarmonicFit(part.given))
+    for token, pitch in enumerate(row.new.values("pitch").tolist(), ids.start):
         clash = CLASH * (pitch % 12 in (1, 11))
         wanted = 0.0 if pitch % 12 in (0, 4, 7) else CLASH + clash
-        assert penalty[table.id("pitch", pitch)] == wanted, pitch
+        assert nats[token - ids.start] == -wanted, pitch
 
 
 #: One drum of each kind, in order.
@@ -231,7 +237,7 @@ def test_drummers_strike_no_drum_outside_of_the_kit(is_common):
     score = waltz(bars=8)
     score = TOKENS.quantise(common(score) if is_common else score)
     some = [Drummer(np.full((6, 96), 0.3), 1.0, TONES)]
-    options = {"closes": False, "parts": (DRUM_PART,)}
+    options = {"is_gap": False, "parts": (DRUM_PART,)}
     (made,) = versions(BarInfill(NETWORK, TOKENS, score, 0.0, 8.0, drummers=some, **options))
     (free,) = versions(BarInfill(NETWORK, TOKENS, score, 0.0, 8.0, **options))
     kits = [
@@ -251,7 +257,7 @@ def test_each_version_has_another_drummer():
     rates = [np.zeros((6, 96)), np.zeros((6, 96))]
     rates[0][KICK, ::24], rates[1][KICK, 12::24] = 0.95, 0.95
     both = [Drummer(one, 4.0, TONES) for one in rates]
-    _, part = gap(common(waltz(bars=8)), 0.0, 8.0, (DRUM_PART,), closes=False, drummers=both)
+    _, part = gap(common(waltz(bars=8)), 0.0, 8.0, (DRUM_PART,), is_gap=False, drummers=both)
     for number, made in enumerate(versions(part, [(0, 0), (0, 1)])):
         kicks = made.new[np.isin(made.new["pitch"], drummers.KINDS["kick"])]
         off = np.round(kicks["start"] * 48).astype(int) % 24
@@ -277,7 +283,7 @@ def test_a_fill_ends_a_section_and_a_crash_begins_the_next(marked):
     if marked:
         score = replace(score, markers=((4.0, "verse"), (12.0, "chorus"), (13.0, "C:maj")))
     some = [Drummer(rates, 2.0, TONES, fill)]
-    options = {"closes": False, "parts": (DRUM_PART,), "drummers": some}
+    options = {"is_gap": False, "parts": (DRUM_PART,), "drummers": some}
     (made,) = versions(BarInfill(NETWORK, TOKENS, score, 0.0, 24.0, **options))
     bar, step = np.divmod(np.round(made.new["start"] * 48).astype(int), 96)
     begins = {2, 6} if marked else {8}
@@ -294,7 +300,7 @@ def test_sections_are_counted_from_the_bar_line_nearest_to_the_first_note(begin,
     """In bars of two seconds: a note on the second beat is no pick-up, one on the last beat is."""
     score = TOKENS.quantise(common(waltz(bars=16)))
     score = score.with_notes(score.notes[score.notes["start"] >= begin - 1e-6])
-    part = BarInfill(NETWORK, TOKENS, score, begin, 24.0, closes=False, parts=(DRUM_PART,))
+    part = BarInfill(NETWORK, TOKENS, score, begin, 24.0, is_gap=False, parts=(DRUM_PART,))
     assert part.sections == {section}
 
 
