@@ -9,8 +9,8 @@ et al. 2023). As their number grows, the distribution of the particles approache
     p(free notes | given notes) x exp(-rules x faults)
 
 up to a constant: a product of the model and the textbook (:mod:`musictx.chorale.rules`), to which a
-whole melody adds its key and form (:class:`musictx.chorale.rules.Form`). A free note is
-drawn from this product with the faults that it would complete, normalised over all ids; the weight
+whole melody adds its key and form (:class:`musictx.chorale.rules.Form`). A free note is drawn
+from this product with the faults that it would complete, normalised over all ids; the weight
 of the particle is multiplied by the normalising sum. Top-p and the like act on each draw of this
 product.
 

@@ -61,8 +61,8 @@ class Stream(Iterator[Event]):
         )
         if not tokenizer.voices and tokenizer.note_events is None:
             raise UserError(
-                f"stream: {tokenizer.name} tokens write notes with their length; expected a model "
-                "with tokenizer=performance or ensemble"
+                f"model: {tokenizer.name} tokens write notes with their length, too late to play "
+                "them at once; expected a model of performances, such as model=piano"
             )
         self._setup = self._region.setup([self._region])
         self._align = tokenizer.align

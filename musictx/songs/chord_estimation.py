@@ -129,6 +129,12 @@ TRIADS = ("maj", "min")
 STATES = 12 * len(TRIADS)
 
 
+def implied(score: Score) -> list[tuple[float, Chord]]:
+    """The chords that fit the melody of ``score`` if it is alone, else those that its notes imply:
+    seconds and chord, where it changes."""
+    return search(score) if score.one_voice else recognised(score)
+
+
 def search(score: Score) -> list[tuple[float, Chord]]:
     """The likeliest chords under the pitched notes of ``score``: seconds and chord, where it
     changes. The first begins with the half bar of the first note, but not before 0."""

@@ -20,7 +20,7 @@ from musictx.beats import Beats
 from musictx.chords import changes, is_chart, marked, name_of, spelled, symbol_of
 from musictx.errors import UserError
 from musictx.notes import NOTE, Score
-from musictx.songs.chord_estimation import recognised, search
+from musictx.songs.chord_estimation import implied
 
 Bar = list[str]
 
@@ -148,7 +148,6 @@ def _placed(
 def bars_of(score: Score) -> list[Bar]:
     """The chords of each bar of ``score``, those of its markers, or else those that fit its melody
     or that its notes imply; a bar that begins without a change has the chord in force there."""
-    implied = search if score.one_voice else recognised
     chords = changes(score) or [(time, str(chord)) for time, chord in implied(score)]
     clock = score.beats
     end = float(clock.quarters(score.duration)) - 1e-3

@@ -34,7 +34,7 @@ from musictx.sampling.steer import controls_of, has_controls, steering, unable
 from musictx.sampling.strengths import SECTION_BARS
 from musictx.songs.bar_tokens import Grid
 from musictx.songs.biases import SectionContrast, penalty_of
-from musictx.songs.chord_estimation import recognised
+from musictx.songs.chord_estimation import implied
 from musictx.songs.chord_sheet import with_markers, without_chords
 from musictx.songs.sections import ALIKE, whole_likeness
 
@@ -105,7 +105,7 @@ class _Writing:
                 f"form={request.form}: the primer is its first section and has {self.bars} "
                 f"bars, expected 1 to {MOST_BARS}; give bars"
             )
-        chords = annotated(primer) or recognised(primer)
+        chords = annotated(primer) or implied(primer)
         self.piece = with_markers(without_chords(primer), chords)
         self._cut(min(last - self.first, self.bars))
 

@@ -201,3 +201,12 @@ def test_the_command_plays_into_a_file(tmp_path, monkeypatch, capsys):
     assert cli.main(["play", *words]) == 0
     assert len(midi.read(tmp_path / "take.mid")) > 0
     assert "notes in" in capsys.readouterr().out
+
+
+def test_the_command_refuses_a_model_that_cannot_be_played_by_the_name_of_its_option(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["play", "model=song", "seconds=1", "seed=3", "output=take.mid"]) == 2
+    assert "model=piano" in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import musictx
+from musictx.chords import annotated
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
@@ -18,6 +19,7 @@ from musictx.sampling import idiom, processors
 from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
 from musictx.sampling.strengths import MOST_ALIKE
 from musictx.shipped import examples
+from musictx.songs.chord_estimation import search
 from musictx.songs.loops import LOOP_END
 from musictx.songs.sections import sections
 from musictx.songs.strengths import PART_SECONDS
@@ -315,3 +317,13 @@ def test_a_section_that_returns_is_no_copy(song, seed):
     assert one
     assert other
     assert 0.1 < 2 * len(one & other) / (len(one) + len(other)) <= MOST_ALIKE
+
+
+def test_sections_after_a_melody_are_written_over_the_chords_that_fit_it(song):
+    (piece,) = musictx.generate(song, primer=TUNE, form="AB", bars=4, seed=1)
+    first = TUNE.beats.bar_line(0.0, 4)
+    of_tune, of_piece = (
+        [(time, str(chord)) for time, chord in rows if TUNE.beats.quarters(time) < first - 1e-3]
+        for rows in (search(TUNE), annotated(piece.score))
+    )
+    assert of_piece == of_tune != []
