@@ -201,21 +201,14 @@ class Work:
         return cls(bundle, seed, stem, config.render)
 
     def write(self, number: int, sample: Sample, *remarks: str | None) -> Result:
-        """Write the piece of that number, from 0, and its sound and picture with ``render=true``.
-
-        A file of that name with other content is not replaced: the first of NAME-2, NAME-3, ...
-        that does not exist is written instead.
-        """
+        """Write the piece of that number, from 0, and its sound and picture with ``render=true``;
+        other files are not replaced (:func:`write_new`)."""
         stem, suffix = self.stem.with_name(f"{self.stem.name}-{number + 1}"), ".mid"
         if is_file(stem.parent):  # out=x.musicxml
             stem, suffix = stem.parent.with_suffix(""), stem.parent.suffix
         score = sample.score
-        content, number_of_name = formats.to_bytes(score, suffix.lower()), 1
-        path = stem.with_name(f"{stem.name}{suffix}")
-        while path.exists() and not _has_content(path, content):
-            number_of_name += 1
-            path = stem.with_name(f"{stem.name}-{number_of_name}{suffix}")
-        files.write_bytes(path, content)
+        content = formats.to_bytes(score, suffix.lower())
+        path = write_new(stem.with_name(f"{stem.name}{suffix}"), content)
         paths = [path]
         if self.render and len(score):
             name = path.name.removesuffix(suffix)
@@ -223,6 +216,17 @@ class Work:
             formats.writer(paths[1])(score, paths[1])
             formats.writer(paths[2])(score, paths[2], seam=sample.seam or None)
         return Result(number, sample, paths, tuple(remark for remark in remarks if remark))
+
+
+def write_new(path: Path, content: bytes) -> Path:
+    """Write ``content`` and return where. A file of that name with other content is not replaced:
+    the first of NAME-2, NAME-3, ... that does not exist is written instead."""
+    number, unused = 1, path
+    while unused.exists() and not _has_content(unused, content):
+        number += 1
+        unused = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    files.write_bytes(unused, content)
+    return unused
 
 
 def _has_content(path: Path, content: bytes) -> bool:

@@ -176,7 +176,9 @@ def real_files(place: str, count: int, length: float, seed: int) -> list[Named]:
         if len(pieces) == count:
             return pieces
     if not pieces:
-        raise UserError(f"against={place}: no piece there lasts {length:g} s; ask for less seconds")
+        raise UserError(
+            f"against={place}: no piece there lasts {length:g} s; ask for less"
+        )
     return pieces
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from musictx import formats
-from musictx.apps.results import WRITERS, read_music, say
+from musictx.apps.results import WRITERS, read_music, say, write_new
 from musictx.chords import annotated
 from musictx.errors import UserError
 from musictx.files import check_writable
@@ -41,6 +41,5 @@ def run(config: ChordsConfig) -> str:
         if not annotated(score):  # else they are in the music, with their basses and degrees
             laid = chord_sheet.laid(bars, score.beats, 0, len(bars))
             score = chord_sheet.with_markers(score, laid)
-        formats.write(score, out)
-        say(str(out))
+        say(str(write_new(out, formats.to_bytes(score, out.suffix.lower()))))
     return sheet

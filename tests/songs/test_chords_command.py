@@ -1,6 +1,7 @@
 """Chords on the command line: printed, written, followed."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +27,16 @@ def test_a_sheet_is_printed_and_written(tmp_path, capsys):
     assert text_of(bars_of(musictx.read(source))) in printed
     assert "Sections, by their bars: A 1-4, A 5-8, B 9-12, A 13-16" in printed
     assert bars_of(musictx.read(out)) == (bars * 4)[:16]
+
+
+def test_the_file_that_is_read_is_not_replaced(tmp_path, capsys):
+    source = tmp_path / "tune.mid"
+    source.write_bytes(Path(shipped.examples()["ode_to_joy"]).read_bytes())
+    before = source.read_bytes()
+    assert cli.main(["chords", str(source), f"out={source}"]) == 0
+    assert source.read_bytes() == before
+    assert str(tmp_path / "tune-2.mid") in capsys.readouterr().out
+    assert bars_of(musictx.read(tmp_path / "tune-2.mid"))
 
 
 def test_a_file_of_chords_is_followed_in_its_tempo(counting, tmp_path):
