@@ -176,9 +176,7 @@ def real_files(place: str, count: int, length: float, seed: int) -> list[Named]:
         if len(pieces) == count:
             return pieces
     if not pieces:
-        raise UserError(
-            f"against={place}: no piece there lasts {length:g} s; ask for less"
-        )
+        raise UserError(f"against={place}: no piece there lasts {length:g} s; ask for less")
     return pieces
 
 
