@@ -197,8 +197,8 @@ class BarRow(GivenRow):
         return [tone for (other, tone), end in self.ends.items() if other == part and end > step]
 
     def full(self, part: int, step: int) -> bool:
-        """Whether ``part`` has reached a limit of its habit at ``step``, so that no further note may
-        begin: the most notes that sound at once, or the most new notes in :data:`WINDOW` steps."""
+        """Whether ``part`` may begin no further note at ``step``, since it has reached a limit of
+        its habit: the most sounding notes, or the most new notes in :data:`WINDOW` steps."""
         if part not in self.new.habits:
             return False
         habit, begun = self.new.habits[part], self.begun[part]
