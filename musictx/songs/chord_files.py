@@ -1,8 +1,8 @@
 """Text files with chords -> Score without notes, its chords as markers.
 
-Read are links of iReal Pro (:mod:`.ireal`), ChordPro, chords above the words of a song, and bars
-between strokes, ``| C | Am7 F |`` (:mod:`.chord_sheet`). Where a file does not say how long chords
-last, each has a bar.
+Supported are links of iReal Pro (:mod:`.ireal`), ChordPro, chords above the words of a song, and
+bars between strokes, ``| C | Am7 F |`` (:mod:`.chord_sheet`). In files without durations each chord
+lasts a bar.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def looks_like(data: bytes) -> bool:
 
 
 def read(data: bytes, *, repeats: bool = True, repairs: Counter[str] | None = None) -> Score:
-    """The chart in the bytes of a text file; ``repairs`` counts what of it is left out or guessed.
-    With ``repeats=False`` the page is read as it stands. Raises :class:`ReadError` for a text
-    without chords."""
+    """Read the chart in the bytes of a text file. ``repairs`` counts what is left out or guessed.
+    With ``repeats=False`` the repeats of iReal charts are not expanded. Raises :class:`ReadError`
+    for a text without chords."""
     remarks = Counter() if repairs is None else repairs
     headings: dict[str, str] = {}
     text = _text(data)
@@ -52,7 +52,7 @@ def read(data: bytes, *, repeats: bool = True, repairs: Counter[str] | None = No
             "not numbers or degrees",
             "no chords",
         )
-    remarks += Counter()  # without those that count nothing
+    remarks += Counter()  # removes counts of zero
     return _score(measures[:MOST_BARS], headings)
 
 
@@ -106,21 +106,21 @@ def _measures(text: str, headings: dict[str, str], remarks: Counter[str]) -> lis
 def _score(measures: list[Measure], headings: dict[str, str]) -> Score:
     number = re.match(r"\d{1,3}(\.\d{1,3})?", headings.get("tempo", ""))
     bpm = float(number[0]) if number and float(number[0]) > 0 else DEFAULT_BPM
-    at, meter = 0.0, (0, 0)
+    time, meter = 0.0, (0, 0)
     markers: list[tuple[float, str]] = []
     meters = []
     for measure in measures:
         if measure.meter != meter:
             meter = measure.meter
-            meters.append((at, *meter))
+            meters.append((time, *meter))
         if measure.section:
-            markers.append((at, measure.section))
+            markers.append((time, measure.section))
         length = 4 * meter[0] / meter[1] * 60 / bpm
         for place, name in enumerate(measure.chords):
             if name:
-                markers.append((at + length * place / len(measure.chords), name))
-        at += length
-    markers.append((at, "N"))  # so that the last chord has its bars
+                markers.append((time + length * place / len(measure.chords), name))
+        time += length
+    markers.append((time, "N"))  # ends the last chord
     keys = []
     if key := re.match(r"([A-G])([#b]?)(-|m(?!aj))?", headings.get("key", "")):
         sharps = "FCGDAEB".index(key[1]) - 1 + 7 * ((key[2] == "#") - (key[2] == "b"))

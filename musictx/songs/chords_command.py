@@ -35,8 +35,8 @@ def run(config: ChordsConfig) -> str:
         they = "fit the melody" if score.one_voice else "are what the notes imply"
         say(f"These {they}; the file names no chords.")
     if len(score):
-        parts = [f"{one.name} {one.begin + 1}-{one.stop}" for one in sections(score)]
-        say(f"Sections, by their bars: {', '.join(parts)}")
+        names = [f"{part.name} {part.begin + 1}-{part.stop}" for part in sections(score)]
+        say(f"Sections, by their bars: {', '.join(names)}")
     if out is not None:
         if not annotated(score):  # else they are in the music, with their basses and degrees
             laid = chord_sheet.laid(bars, score.beats, 0, len(bars))

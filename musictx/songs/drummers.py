@@ -1,7 +1,7 @@
-"""Styles of drums: for some drummers, how likely each kind of drum is at each place of a bar.
+"""Styles of drums: drummers, with the probability of each kind of drum at each place of a bar.
 
-A model's card may hold such drummers by style (``scripts/ships/song.yaml``). A drum part is steered
-towards one of them: the log-probability of each next stroke under the drummer, and of silence
+A model's card may contain drummers by style (``scripts/ships/song.yaml``). A drum part is steered
+towards one of them: the log-probability under this drummer of the next stroke, and of silence
 before it, is added to the logits of the model.
 """
 
@@ -21,7 +21,7 @@ from musictx.songs.strengths import RAREST, STYLE_WEIGHT, SUREST
 from musictx.tokens.stream import STEPS
 from musictx.tokens.vocab import Vocabulary
 
-#: The drums of a kit by kind, as General MIDI numbers them: drummers strike no others.
+#: The drums of a kit by kind, with their numbers in General MIDI; drummers play no other drums.
 KINDS = {
     "kick": (36,),
     "snare": (37, 38),
@@ -33,17 +33,17 @@ KINDS = {
 KICK, CRASH = (list(KINDS).index(kind) for kind in ("kick", "crash"))
 #: The places of a quarter note that a drummer tells apart: sixteenths and triplet eighths.
 PLACES = (0, 6, 8, 12, 16, 18)
-#: Quarter notes of the bars that drummers were measured in.
+#: Quarter notes in the bars in which the drummers were measured.
 QUARTERS = 4
 #: The names in the card of the default style, and of the drummers for the last bar of a section.
 USUAL, FILLS = "usual", "fills"
 
 
-#: (128,) the number of the kind of each drum, or of kinds for a drum that is of none.
+#: (128,) the number of the kind of each drum; len(KINDS) for a drum of no kind.
 KIND_OF = np.full(128, len(KINDS))
 for _number, _drums in enumerate(KINDS.values()):
     KIND_OF[[*_drums]] = _number
-#: (128,) whether drummers strike a drum.
+#: (128,) whether drummers play each drum.
 IN_KIT = np.isin(np.arange(128), [*itertools.chain(*KINDS.values())])
 
 
@@ -54,8 +54,8 @@ def to_text(rates: np.ndarray) -> str:
 
 
 def from_text(drummer: str) -> np.ndarray:
-    """(6, :data:`QUARTERS` * ``STEPS``) how likely a stroke of each kind is at each step, from the
-    text of :func:`to_text`."""
+    """(6, :data:`QUARTERS` * ``STEPS``) the probability of a stroke of each kind at each step, from
+    the text of :func:`to_text`."""
     rows = np.array([[int(digit) for digit in row] for row in drummer.split()]) / 9
     rows = rows.clip(0.0, SUREST)
     rates = np.zeros((len(rows), QUARTERS * STEPS))
@@ -64,31 +64,32 @@ def from_text(drummer: str) -> np.ndarray:
 
 
 def style_names(styles: Mapping[str, Sequence[str]]) -> list[str]:
-    """The styles of a card that can be asked for."""
+    """The styles of a card that users can choose."""
     return [name for name in styles if name not in (USUAL, FILLS)]
 
 
 def of_style(
     styles: Mapping[str, Sequence[str]], style: str | None, table: Vocabulary
 ) -> list[Drummer]:
-    """The drummers of a style, or the usual ones; ``UserError`` for a style that the card lacks."""
+    """The drummers of a style, or the usual drummers. Raises ``UserError`` for a style that is not
+    in the card."""
     names = style_names(styles)
     if style is not None and style not in names:
         instead = f"expected one of {', '.join(names)}" if names else "this model knows no styles"
         raise UserError(f"style={style}: {instead}")
     weight = 1.0 if style is None else STYLE_WEIGHT
     tones = np.asarray(table.value_of[slice(*table.range("drum"))])
-    some, fills = (styles.get(name, ()) for name in (style or USUAL, FILLS))
+    texts, fills = (styles.get(name, ()) for name in (style or USUAL, FILLS))
     return [
-        Drummer(from_text(one), weight, tones, from_text(fill) if fill else None)
-        for one, fill in zip(some, itertools.cycle(fills or [""]))
+        Drummer(from_text(text), weight, tones, from_text(fill) if fill else None)
+        for text, fill in zip(texts, itertools.cycle(fills or [""]))
     ]
 
 
 class Drummer:
-    """The likelihood of each next stroke of one drummer, while a bar of 4/4 is written.
+    """The probability of each next stroke under one drummer, while a bar of 4/4 is written.
 
-    rates   (6, S): how likely a stroke of each kind is at each step
+    rates   (6, S): the probability of a stroke of each kind at each step
     weight  the factor of all log-probabilities
     tones   (n,) the drums of the vocabulary, in its order
     fill    the rates in the last bar of a section, from its first stroke on; if given, the first
@@ -102,14 +103,14 @@ class Drummer:
         self.closing = self.opening = self
         if fill is not None:
             opening = rates.copy()
-            opening[[KICK, CRASH], 0] = 1.0  # whatever the model would do
-            begins = int(fill.any(0).argmax())
-            closing = np.concatenate([rates[:, :begins], fill[:, begins:]], axis=1)
-            both = (Drummer(one, STYLE_WEIGHT, tones) for one in (closing, opening))
-            self.closing, self.opening = both
+            opening[[KICK, CRASH], 0] = 1.0  # strong enough to override the model
+            begin = int(fill.any(0).argmax())
+            closing = np.concatenate([rates[:, :begin], fill[:, begin:]], axis=1)
+            self.closing = Drummer(closing, STYLE_WEIGHT, tones)
+            self.opening = Drummer(opening, STYLE_WEIGHT, tones)
         self.kinds = KIND_OF[tones]
-        some = np.append(rates, np.zeros((1, self.steps)), axis=0)  # and drums of no kind
-        self._yes = weight * np.log(some.clip(RAREST, 1.0))
+        extended = np.append(rates, np.zeros((1, self.steps)), axis=0)  # for drums of no kind
+        self._yes = weight * np.log(extended.clip(RAREST, 1.0))
         self._no = weight * np.log1p(-rates.clip(0.0, 1.0 - np.finfo(float).eps))
         #: Nats for no stroke at all before each step.
         self._none = np.append(0.0, self._no.sum(0).cumsum())
@@ -119,16 +120,15 @@ class Drummer:
         self._tones = tones
 
     def _open(self, struck: Sequence[int]) -> np.ndarray:
-        """(6,) bool: the kinds that may still be struck at a step, where the drums ``struck`` came.
-        Drums of one step are written in the order of their numbers, one of each kind."""
+        """(6,) bool: the kinds that may still be struck at a step after the drums ``struck``. Drums
+        of one step are written in the order of their numbers, at most one of each kind."""
         may_come: np.ndarray = self._last > max(struck, default=-1)
         may_come[[kind for kind in KIND_OF[[*struck]] if kind < len(KINDS)]] = False
         return may_come
 
     def log_prob_onset(self, step: int, struck: Sequence[int]) -> np.ndarray:
         """(S + 1,) ln p that no further stroke comes before each step from ``step`` on; the last
-        entry is that of no further stroke in the bar. ``struck`` are the drums of ``step`` so
-        far."""
+        entry is for no further stroke in the bar. ``struck`` are the drums of ``step`` so far."""
         nats = self._none - self._none[step]
         passed = self._no[self._open(struck), step].sum() - self._no[:, step].sum()
         nats[step + 1 :] += passed
@@ -152,12 +152,12 @@ class Drummer:
 
 def section_marks(score: Score) -> list[float]:
     """The seconds of the markers of ``score`` that are no chords."""
-    return [at for at, _ in without_chords(score).markers]
+    return [time for time, _ in without_chords(score).markers]
 
 
 def section_begins(first: int, stop: int, marks: Collection[int]) -> set[int]:
-    """The bars from ``first`` to ``stop`` at which a section ends and another one begins: those of
-    ``marks``, and each that is :data:`SECTION_BARS` after the last one."""
+    """The numbers of the bars after ``first``, up to ``stop``, at which a section begins: the bars
+    in ``marks``, and each bar that is :data:`SECTION_BARS` after the last such bar or ``first``."""
     begins, since = set(), first
     for bar in range(first + 1, stop + 1):
         if bar in marks or bar - since == SECTION_BARS:
@@ -169,8 +169,8 @@ def section_begins(first: int, stop: int, marks: Collection[int]) -> set[int]:
 def players(
     bundle: Bundle, wanted: Mapping[str, int], style: str | None, score: Score
 ) -> list[Drummer]:
-    """The drummers of a style, or the usual ones, where drums are among the parts ``wanted`` for
-    ``score``. ``UserError`` for a style that is asked for and cannot be kept."""
+    """The drummers of a style, or the usual drummers; empty if drums are not among the parts
+    ``wanted`` for ``score``. Raises ``UserError`` for a style that cannot be followed."""
     if DRUMS not in wanted.values():
         if style is not None:
             styles = ", ".join(style_names(bundle.card.get("drummers") or {})) or "none"

@@ -42,8 +42,8 @@ def pieces(
 
 
 def closed(bundle: Bundle, sample: Sample, request: GenerateConfig, seed: int) -> Sample:
-    """A new piece as a loop: its last bar composed anew so that it leads to the beginning, and a
-    marker where it ends."""
+    """Close a new piece to a loop: its last bar is composed anew so that it leads to the beginning,
+    and a marker is added at its end."""
     clock, bars = idiom.of(bundle.tokenizer).plan(bundle, request.plan).score.beats, request.bars
     assert bars is not None
     last, end = (float(clock.seconds(clock.bar_line(0.0, n))) for n in (bars - 1, bars))

@@ -1,4 +1,4 @@
-"""Gaps in songs and accompaniments, to a melody or to chords, by models of notes in bars: see
+"""Infilling of songs, and accompaniments to a melody or to chords, by models of notes in bars: see
 :mod:`musictx.apps.infill`."""
 
 from __future__ import annotations
@@ -111,10 +111,10 @@ def under_chords(score: Score, request: AccompanyConfig) -> Task:
     kept = replace(task.given, pulse=score.pulse)
     clock = score.beats
     first, last = (
-        clock.bar(float(clock.quarters(at)) - 1e-6)[0] for at in (task.begin + 2e-6, task.end)
+        clock.bar(float(clock.quarters(time)) - 1e-6)[0] for time in (task.begin + 2e-6, task.end)
     )
     lines = np.diff([clock.bar_line(0.0, first - 1 + n) for n in range(3)])
-    first += lines[0] < lines[1] - 1e-6  # a pick-up comes before the sheet
+    first += lines[0] < lines[1] - 1e-6  # the sheet begins after a pick-up
     kept = chord_sheet.without_chords(kept)
     kept = chord_sheet.with_markers(kept, chord_sheet.laid(bars, clock, first - 1, last))
     return replace(task, score=score, given=kept)

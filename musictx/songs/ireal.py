@@ -17,11 +17,11 @@ from musictx.chords import name_of, nearest
 from musictx.musicxml.repeats import Jump, Marks, NoOrder, order
 from musictx.songs.chord_sheet import Bar
 
-#: A link, in a page or text to where its quotes end, else with all of its line.
+#: A link, from the beginning of a text to the end of the line, or in a page up to a quote.
 LINK = re.compile(r"^\s*ireal(b|book)://(.+)|ireal(b|book)://([^\"<>\r\n]+)")
 #: How the chart of a link of the newer kind begins.
 _SHUFFLED = "1r34LbKcu7"
-#: What stands for several characters.
+#: Abbreviations -> the characters that they stand for.
 _SHORT = (("XyQ", "   "), ("Kcl", "| x"), ("LZ", " |"))
 _TOKENS = re.compile(
     r"\*(?P<section>[A-Za-z])|T(?P<meter>\d\d)|N(?P<ending>\d)|<(?P<words>[^>]*)>|\([^)]*\)|"
@@ -42,7 +42,10 @@ def chart(
 ) -> list[Measure]:
     """The measures of the first song in ``text``, in the order in which they are played.
     ``headings`` gets its title, composer, key and tempo, ``remarks`` what is left out."""
-    links = [(one or other, link or rest) for one, link, other, rest in LINK.findall(text)]
+    links = [
+        (line_kind or kind, line_link or link)
+        for line_kind, line_link, kind, link in LINK.findall(text)
+    ]
     kind, fields = links[0][0], unquote(html.unescape(links[0][1])).split("=")
     place = next((n for n, field in enumerate(fields) if field.startswith(_SHUFFLED)), None)
     if place is None:  # title, composer, style, key, n, chart
@@ -67,8 +70,8 @@ def chart(
 
 
 def chord_of(word: str, remarks: Counter[str]) -> str:
-    """The name of a chord symbol, for one of another kind that of the nearest triad, "" for other
-    words; ``remarks`` counts the last two."""
+    """The name of a chord symbol, or of the nearest triad for a symbol of an unsupported kind; ""
+    for other words. ``remarks`` counts the nearest triads and the other words."""
     if chord := name_of(word):
         return chord
     chord = nearest(word)
@@ -78,8 +81,8 @@ def chord_of(word: str, remarks: Counter[str]) -> str:
 
 
 def _unshuffled(text: str) -> str:
-    """The chart as it is written: of each block of fifty characters that another two follow, 0 to 4
-    and 10 to 23 have changed places with those as far from its end."""
+    """The chart in its original order. In each block of fifty characters that at least two more
+    follow, the characters 0 to 4 and 10 to 23 were exchanged with those as far from the end."""
     blocks = []
     while len(text) > 51:
         block, text = list(text[:50]), text[50:]
@@ -93,13 +96,13 @@ def _unshuffled(text: str) -> str:
 
 
 def _page(music: str, remarks: Counter[str]) -> tuple[list[Measure], list[Marks]]:
-    """The measures as they are written, and what stands at them."""
+    """The measures in written order, and the marks of repeats of each."""
     measures: list[Measure] = []
     marks: list[Marks] = []
     cells: Bar = []
     here, meter, section, latest = Marks(), (4, 4), "", ""
     ending: tuple[int, ...] = ()
-    again = 0  # bars that repeat those two before
+    again = 0  # how many of the next bars repeat the bar two bars before
 
     def close() -> None:
         nonlocal cells, here, section
@@ -140,7 +143,7 @@ def _page(music: str, remarks: Counter[str]) -> tuple[list[Measure], list[Marks]
                 here = here._replace(coda=("",))
             elif any(cells) or not marks:
                 here = here._replace(to_coda=("",))
-            else:  # at the beginning of a measure: one goes before it
+            else:  # at the beginning of a measure the sign belongs to the measure before
                 marks[-1] = marks[-1]._replace(to_coda=("",))
         elif text in tuple("|[]{}Z"):
             if text == "}":
@@ -159,7 +162,7 @@ def _page(music: str, remarks: Counter[str]) -> tuple[list[Measure], list[Marks]
 
 
 def _directed(here: Marks, words: str) -> Marks:
-    """What stands at a measure, with what its ``words`` say of repeats."""
+    """The marks of a measure, with those of repeats in its ``words``, such as "D.C. al Fine"."""
     if jump := re.match(r"d\.?\s*([cs])\.?\s*(.*)", words):
         until = "coda" if "coda" in jump[2] else "fine" if "fine" in jump[2] else ""
         return here._replace(jump=Jump(None if jump[1] == "c" else "", until))

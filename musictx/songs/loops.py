@@ -1,7 +1,8 @@
 """``loop=true``: music whose end leads to its beginning.
 
-A gap is composed between all that is given, which stands before it and once more after it, as it
-does when the loop is played. An accompaniment is composed to two passes; the second one stays.
+A gap is composed with the given music before it and once more after it, in the order in which they
+sound when the loop is played. An accompaniment is composed to two passes of the loop, and the
+second pass is kept.
 """
 
 from __future__ import annotations
@@ -19,31 +20,33 @@ from musictx.sampling.strengths import LAPS
 
 #: The marker at the end of a loop.
 LOOP_END = "loop end"
-#: Columns of a score by the names of their times.
+#: The tables of a score -> the names of their columns with times.
 MARKS = ("pedals", "tempos", "meters", "keys")
 TIMES = {"notes": ("start", "end"), **dict.fromkeys(MARKS, ("time",))}
 
 
 def length(task: Task) -> float:
-    """Seconds of the loop: up to the bar line at or after its last note and what is composed.
+    """The length of the loop in seconds: up to its "loop end" marker, or else to the bar line at or
+    after its last note and the end of the composed music.
 
     Raises ``UserError`` for music without a grid."""
     if task.score.pulse is not None:
         raise UserError("loop=true: expected music on the beats of its tempo marks")
     clock = task.score.beats
-    last, end = (float(clock.quarters(at)) for at in (task.score.duration, task.end))
+    last, end = (float(clock.quarters(time)) for time in (task.score.duration, task.end))
     if not task.is_gap and len(task.score):
         end = 0.0
-    ends = [at for at, text in task.score.markers if text == LOOP_END]
-    lines = [clock.bar_line(max(at - LAPS, 0.0)) for at in (last, end)]
+    ends = [time for time, text in task.score.markers if text == LOOP_END]
+    lines = [clock.bar_line(max(quarters - LAPS, 0.0)) for quarters in (last, end)]
     return ends[-1] if ends else float(clock.seconds(max(lines)))
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A ``task`` laid out for the model as it sounds in a loop of so many ``seconds``.
+    """A ``task``, laid out for the model as it sounds in a loop that lasts ``seconds``.
 
-    turned  seconds by which the music is turned: a gap stands before the bar line there
+    turned  seconds by which the music is rotated, so that it begins with the bar line at the end of
+            the gap; 0 for an accompaniment
     """
 
     task: Task
@@ -60,17 +63,17 @@ class Loop:
         return cls(task, seconds, turned)
 
     def laid_out(self) -> Task:
-        """The task that is composed."""
+        """The task for the model, on the music of the loop and its repetition."""
         task, begin, stop = self.task, self.task.begin, 2 * self.seconds
         if task.is_gap:
             begin = (begin - self.turned) % self.seconds
             stop = begin + task.end - task.begin
         again = begin if task.is_gap else self.seconds
-        score, given = (self._twice(one, again) for one in (task.score, task.given))
+        score, given = (self._twice(music, again) for music in (task.score, task.given))
         return replace(task, score=score, given=given, begin=begin, end=stop)
 
     def taken(self, notes: np.ndarray) -> np.ndarray:
-        """New ``notes`` where they stand in the loop; none crosses its end."""
+        """New ``notes`` at their times in the loop, cut off at its end."""
         notes = notes.copy()
         if not self.task.is_gap:
             notes = notes[notes["start"] >= self.seconds - 1e-6]
@@ -80,12 +83,12 @@ class Loop:
         return notes
 
     def _turn(self, times: Any, by: float) -> Any:
-        """``times`` so many seconds later, and from its beginning again after the loop's end."""
+        """``times`` shifted ``by`` seconds, modulo the length of the loop."""
         return np.maximum((times + by + 1e-6) % self.seconds - 1e-6, 0.0)
 
     def ended(self, score: Score) -> Score:
-        """``score`` with a file that is as long as the loop: a marker is at the end of the loop,
-        unless notes last as long, and tracks do not end later without need."""
+        """``score`` with the length of the loop: a marker at the end of the loop is added unless a
+        note lasts until there, and the tracks of its file are shortened to the loop."""
         if score.file:
             score = replace(score, file=shortened(score.file, self.seconds))
         marker = (self.seconds, LOOP_END)
@@ -94,16 +97,18 @@ class Loop:
         return replace(score, markers=(*score.markers, marker))
 
     def _twice(self, score: Score, again: float) -> Score:
-        """``score`` from :attr:`turned` on, once round and its first seconds ``again``."""
+        """``score`` from :attr:`turned` on once through the loop, then its first ``again`` seconds
+        once more."""
         columns: dict[str, Any] = {}
         for name, times in TIMES.items():
             rows = getattr(score, name).copy()
             rows = rows[rows[times[0]] < self.seconds - 1e-6]
-            if len(rows) and name != "pedals" and name != "notes":  # what is in force at the turn
-                force = rows[max(int((rows["time"] <= self.turned + 1e-6).sum()) - 1, 0)].copy()
-                force["time"] = self.turned
-                later = rows[np.abs(rows["time"] - self.turned) > 1e-6]
-                rows = np.concatenate([[force], later])
+            if len(rows) and name != "pedals" and name != "notes":
+                # The mark in force at the new beginning is repeated there.
+                in_force = rows[max(int((rows["time"] <= self.turned + 1e-6).sum()) - 1, 0)].copy()
+                in_force["time"] = self.turned
+                others = rows[np.abs(rows["time"] - self.turned) > 1e-6]
+                rows = np.concatenate([[in_force], others])
             lengths = rows[times[-1]] - rows[times[0]]
             rows[times[0]] = self._turn(rows[times[0]], -self.turned)
             rows[times[-1]] = np.minimum(rows[times[0]] + lengths, self.seconds)
@@ -112,11 +117,11 @@ class Loop:
                 more[time] += self.seconds
             columns[name] = np.concatenate([rows, more])
         texts = [
-            (float(self._turn(at, -self.turned)), text)
-            for at, text in score.markers
-            if at < self.seconds - 1e-6
+            (float(self._turn(time, -self.turned)), text)
+            for time, text in score.markers
+            if time < self.seconds - 1e-6
         ]
-        texts += [(at + self.seconds, text) for at, text in texts if at < again - 1e-6]
+        texts += [(time + self.seconds, text) for time, text in texts if time < again - 1e-6]
         texts += [(self.seconds, LOOP_END), (self.seconds + again, LOOP_END)]
         markers = tuple(sorted(texts))
         return replace(score, file=b"", fermatas=(), lyrics=(), markers=markers, **columns)

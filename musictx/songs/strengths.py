@@ -1,4 +1,4 @@
-"""The numbers of sampling in bars, as :mod:`musictx.sampling.strengths` has those of all music."""
+"""Constants for sampling in bars; those for all music are in :mod:`musictx.sampling.strengths`."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ RETURN_BARS, RETURN_GAIN, REPEAT_GAIN = range(7, 13), 0.9, 1.0
 SAME_ROOT, SAME_PITCH = 3.0, 1.5
 
 # ----------------------------------------------------------------------------- infill_biases.py
-#: A silent bass at a bar line, and the root of the chord there, gain so many nats. "form by a plan,
-#: drums and a bass to songs": bars begun .201, then .711 (.848); roots .486, .889.
+#: Nats gained at a bar line by a note of a silent bass, and by the root of the chord. "form by
+#: a plan, drums and a bass to songs": bars begun .201, then .711 (.848); roots .486, .889.
 ON_LINE, ON_ROOT = 7.0, 2.0
-#: Nats of a note that is no tone of its given chord, and of one a semitone from a given note that
-#: sounds. "what an accompaniment does beside known notes and chords": clashes .080, then .049
+#: The cost in nats of a note that is no tone of its given chord, or is a semitone from a sounding
+#: given note. "what an accompaniment does beside known notes and chords": clashes .080, then .049
 #: (.055); chord tones .895, then .950.
 CLASH = 1.0
-#: Nats of outlasting a chord; where chords are composed, of sounding on into a semitone from a
-#: given note. The same entry and "melodies of the piano that return, rhythms that stay, notes held
-#: into clashes".
+#: The cost in nats of a note that outlasts its chord or, where chords are composed, lasts into a
+#: clash with a given note. The same entry and "melodies of the piano that return, rhythms that
+#: stay, notes held into clashes".
 OVERHANG = 2.5
 
 # ---------------------------------------------------------------------------------- drummers.py
-#: A stroke is never less likely than this, nor likelier. Taste.
+#: The least and the greatest probability of a stroke. Taste.
 RAREST, SUREST = 0.02, 0.95
 #: The weight of a drummer whose style was asked for; the usual ones have 1. "styles of drums, and
 #: new sections that are unlike the first": half the weight leaves fewer styles nearest their own.

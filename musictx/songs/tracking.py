@@ -1,10 +1,10 @@
-"""The beats of music that does not keep to those of its file, by when its notes begin.
+"""Beat tracking by the onsets of notes, for music that does not follow the beats of its file.
 
 The bar pointer model (Whiteley, Cemgil and Godsill 2006; in the form of Krebs, Boeck and Widmer
-2015), on onsets instead of sound. A state is a tempo and a place in the quarter note; time goes
-on in frames, tempo changes at beats alone, and onsets like some places of the quarter better than
-others. The likeliest path of states is found by Viterbi's algorithm. Bars are chosen after that:
-the length and the first beat for which low notes and new pitch classes begin together.
+2015), on onsets instead of sound. A state is a tempo and a place in the quarter note. Time advances
+in frames, the tempo changes at beats alone, and onsets are likelier at some places of the quarter
+note than at others. The likeliest path of states is found by Viterbi's algorithm. Bars are chosen
+after that: the length and the first beat for which low notes and new pitch classes begin with bars.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from musictx.notes import METER, TEMPO, Pulse, Score, once
 
 #: Seconds of a frame, and quarter notes a minute of the slowest and of the fastest music.
 FRAME, SLOWEST, FASTEST = 0.02, 50.0, 180.0
-#: Quarter notes a minute that are likeliest, and the deviation from it, in powers of two.
+#: The likeliest tempo in quarter notes a minute, and the standard deviation in octaves of tempo.
 USUAL, SPREAD = 95.0, 0.6
-#: How hard a change of tempo is from one beat to the next: exp(-this |ratio - 1|).
+#: How unlikely changes of tempo are from one beat to the next: exp(-STEADY * |ratio - 1|).
 STEADY = 120.0
-#: How many tempi there are, and how much usual ones are preferred at each beat.
+#: The number of tempi, and the weight of the preference for usual tempi at each beat.
 TEMPI, PULL = 48, 0.02
-#: Places in a quarter note, how many of the onsets stand there, and how exactly, in seconds.
+#: Places in a quarter note, with the share of onsets there; the deviation of onsets in seconds.
 PLACES = ((0.0, 0.45), (0.5, 0.3), (0.25, 0.1), (0.75, 0.1))
 EXACT = 0.02
-#: The share of the onsets that stand anywhere.
+#: The share of onsets that are distributed uniformly.
 ANYWHERE = 0.1
-#: Times at which notes begin in a quarter note, and what a beat without an onset costs.
+#: The mean number of onsets in a quarter note, and the cost of a beat without an onset.
 ONSETS, SILENT = 2.4, 0.4
-#: Beats of a bar that are tried.
+#: The candidates for the number of beats in a bar.
 BARS = (4, 3)
-#: Beats are placed by the onsets so near to them, in seconds.
+#: Beats are moved to the mean of the onsets that are so near to them, in seconds.
 NEAR = 0.07
-#: Fewer beats than this are none.
+#: Music with fewer onsets or beats than this is not tracked.
 FEWEST = 8
-#: Longer music, in seconds, is not looked through: half an hour takes some seconds.
+#: Longer music, in seconds, is not tracked, since half an hour already takes some seconds.
 LONGEST = 1800.0
 
 
 @once
 def tracked(score: Score) -> Pulse | None:
-    """The likeliest beats and bars of ``score`` by its notes, however unsure; None for too little
-    music, or too much. They begin at or before its first note, with a bar."""
+    """The likeliest beats and bars of ``score`` by its onsets, however uncertain; ``None`` for too
+    little or too much music. They begin with a bar, at or before the first note."""
     times, weights = _onsets(score)
     if len(times) < FEWEST or times[-1] - times[0] > LONGEST:
         return None
@@ -59,8 +59,8 @@ def tracked(score: Score) -> Pulse | None:
 
 
 def _onsets(score: Score) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) times at which notes begin, those of one frame together, and how much each weighs: more
-    where many notes begin, or loud ones."""
+    """(n,) the times of onsets, where onsets in one frame count as one, and (n,) their weights:
+    greater where many or loud notes begin."""
     notes = score.notes
     if not len(notes):
         return np.empty(0), np.empty(0)
@@ -78,7 +78,7 @@ def _path(times: np.ndarray, weights: np.ndarray) -> np.ndarray:
     firsts = lasts + 1 - periods
     tempo = np.repeat(np.arange(len(periods)), periods)
     place = (np.arange(len(tempo)) - firsts[tempo]) / periods[tempo]
-    struck, silent = _liking(place, periods[tempo])
+    struck, silent = _log_likelihood(place, periods[tempo])
     change = -STEADY * np.abs(periods[None, :] / periods[:, None] - 1)
     change -= np.log(np.exp(change).sum(axis=1, keepdims=True))
     usual = -0.5 * (np.log2(60.0 / (periods * FRAME) / USUAL) / SPREAD) ** 2
@@ -106,21 +106,21 @@ def _path(times: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return times[0] + np.array([beat for beat in reversed(beats) if beat >= 0]) * FRAME
 
 
-def _liking(place: np.ndarray, period: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _log_likelihood(place: np.ndarray, period: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The log-likelihood of an onset, and that of a frame, in each state: at a ``place`` from 0 to
     1 in a quarter note of ``period`` frames. Onsets are a Poisson process of :data:`ONSETS` a
     quarter note, whose rate has peaks at :data:`PLACES`."""
     density = np.full(len(place), ANYWHERE)
     width = np.hypot(EXACT, FRAME / 2) / (period * FRAME)
-    for at, share in PLACES:
-        off = (place - at + 0.5) % 1 - 0.5
+    for peak, share in PLACES:
+        off = (place - peak + 0.5) % 1 - 0.5
         density += share * np.exp(-0.5 * (off / width) ** 2) / (width * np.sqrt(2 * np.pi))
     struck = np.log(ONSETS * density / (period * FRAME))
     return struck, -ONSETS / period - np.where(place == 0, SILENT, 0.0)
 
 
 def _placed(beats: np.ndarray, times: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """``beats`` where the onsets near them stand: at their mean, the nearer the more."""
+    """``beats``, each moved to the weighted mean of the onsets near it; the nearest weigh most."""
     smooth = beats.copy()
     for i, beat in enumerate(beats):
         low, high = np.searchsorted(times, (beat - NEAR, beat + NEAR))
@@ -131,7 +131,7 @@ def _placed(beats: np.ndarray, times: np.ndarray, weights: np.ndarray) -> np.nda
 
 
 def _bars(score: Score, beats: np.ndarray) -> tuple[int, int]:
-    """(beats of a bar, number of the first beat that begins one)."""
+    """(number of beats in a bar, number of the first beat that begins a bar)."""
     notes = score.notes[~score.notes["drum"]]
     notes = notes if len(notes) else score.notes
     beat = np.searchsorted(beats, notes["start"] + NEAR / 2, side="right") - 1
@@ -149,7 +149,7 @@ def _bars(score: Score, beats: np.ndarray) -> tuple[int, int]:
     best = (-np.inf, BARS[0], 0)
     for size in BARS:
         for first in range(size):
-            there = weight[first::size]
-            clear = (there.mean() - weight.mean()) * np.sqrt(len(there))
-            best = max(best, (float(clear), size, first))
+            downbeats = weight[first::size]
+            contrast = (downbeats.mean() - weight.mean()) * np.sqrt(len(downbeats))
+            best = max(best, (float(contrast), size, first))
     return best[1], best[2]
