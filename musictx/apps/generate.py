@@ -1,4 +1,4 @@
-"""``musictx generate``: a model folder -> new music, or the continuation of a primer."""
+"""``musictx generate``: compose new music, or continue a primer, with a model folder."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ def generate(
     **more: Any,
 ) -> list[Sample]:
     """New pieces, or continuations of ``primer``, by the options of ``request``: see
-    :func:`musictx.generate`. Sample i of seed s is always the same. Of several primers only as many
-    of the last tokens are read as the shortest has; ``samples`` of the first come first. The other
+    :func:`musictx.generate`. Sample i of seed s is always the same. Of several primers the model
+    reads equally many tokens, the last ones, as many as the shortest has. The result has
+    ``samples`` pieces for the first primer, then those for the second, and so on. The other
     arguments are those of :func:`~musictx.sampling.composer.continuations`."""
     files = primer if isinstance(primer, Sequence) else [primer]
     takes = pieces(
@@ -70,8 +71,8 @@ def stream(
     primer: Score | None = None,
     **more: Any,
 ) -> Stream:
-    """New music, or a continuation, event by event, by the options of ``request`` about primer,
-    length in seconds and sampling; the other arguments are those of
+    """New music, or a continuation of ``primer``, event by event. Of ``request`` only the options
+    for the primer, the length in seconds and sampling are used; the other arguments are those of
     :class:`~musictx.sampling.stream.Stream`."""
     return Stream(
         bundle.model,
@@ -85,18 +86,19 @@ def stream(
 
 
 def run(config: GenerateConfig) -> list[Result]:
-    """Generate as ``config`` says; each piece is written, and its path printed, when it is done."""
-    written = [report(result) for result in results(config)]
-    return sorted(written, key=lambda result: result.number)
+    """Generate music for the options ``config``; write each piece and print its path as soon as it
+    is finished. The results are sorted by number."""
+    finished = [report(result) for result in results(config)]
+    return sorted(finished, key=lambda result: result.number)
 
 
 def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
-    """Writes each piece as soon as it is composed, and yields it; ``notice`` is called with
-    warnings for the user beforehand.
+    """Write each piece as soon as it is composed, and yield its result. Before the first one,
+    ``notice`` is called with warnings for the user.
 
     The primer, the model folder and the names of the results are checked before the model runs.
-    After Ctrl-C unfinished pieces are written, too. Several primers are continued one after the
-    other; the errors of all are raised together at the end.
+    After Ctrl-C the unfinished pieces are written, too. Several primers are continued one after the
+    other; a primer with an error is skipped, and one error for all of them is raised at the end.
     """
     names = _primers(config.primer)
     if len(names) > 1 and config.seed is None:
@@ -141,7 +143,7 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
                     result = work.write(number, sample, new_notes(sample), sample.remark)
                     yield replace(result, number=index * config.samples + number)
         except UserError as error:
-            # One file is no reason to leave the others; a full disk concerns them all.
+            # An error in one file does not concern the others; a full disk does.
             if len(names) < 2 or error.status != UserError.status:
                 raise
             failed.append(str(error))
@@ -151,23 +153,23 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
 
 
 def _primers(primer: str | list[str] | None) -> list[str]:
-    """The files of ``primer``, those in it where it is a folder."""
+    """The files that the option ``primer`` names; a folder stands for the music files in it."""
     names = primer if isinstance(primer, list) else [primer] if primer is not None else []
     files: list[str] = []
     for name in names:
         folder = Path(name).expanduser()
-        inside = [str(file) for file in formats.find(folder)] if folder.is_dir() else [name]
-        if not inside:
+        paths = [str(file) for file in formats.find(folder)] if folder.is_dir() else [name]
+        if not paths:
             raise UserError(
                 f"primer={name}: no music in this folder, expected {', '.join(formats.SUFFIXES)}"
             )
-        files += inside
+        files += paths
     return files
 
 
 def _notices(tokenizer: Tokenizer, score: Score, primer: Score, free: bool, notice: Notice) -> None:
-    """Notices about ``score``, the file that is continued, and ``primer``, the part of it that the
-    model reads. ``free``: the new music does not keep to beats."""
+    """Call ``notice`` with warnings about ``score``, the file to continue, and about ``primer``,
+    the part of ``score`` that the model reads. ``free``: the new music does not keep to beats."""
     if not free:
         notice_of_beats(primer, notice)
     elif timeline.on_grid(score):
@@ -185,8 +187,8 @@ def _notices(tokenizer: Tokenizer, score: Score, primer: Score, free: bool, noti
 def primer_of(
     bundle: Bundle, music: Score | None, request: GenerateConfig, name: str = ""
 ) -> Primer:
-    """``music``, or as much of its beginning as ``request`` takes, in the tokens of the model;
-    ``name`` is the option's value."""
+    """``music``, or its first ``request.primer_seconds``, in the tokens of the model; without
+    ``music`` the primer of a new piece. ``name`` is the option's value, for error messages."""
     seconds = request.primer_seconds
     if music is None:
         if not request.include_primer:
@@ -198,10 +200,14 @@ def primer_of(
         raise UserError(f"{option}={value}: expected for a new piece, without a primer")
     name, tokenizer = name or "primer", bundle.tokenizer
     if tokenizer.voices > 1 and music.one_voice:
-        its = [c for c in COMMANDS.values() if getattr(c.config, "tokenizer", "") == tokenizer.name]
+        commands = [
+            command
+            for command in COMMANDS.values()
+            if getattr(command.config, "tokenizer", "") == tokenizer.name
+        ]
         raise UserError(
             f"primer={name}: this is one voice, and the model writes {tokenizer.voices}"
-            + "".join(f"; did you mean `musictx {c.name} {name}`?" for c in its)
+            + "".join(f"; did you mean `musictx {command.name} {name}`?" for command in commands)
         )
     if on_beats(bundle, request.quantise):
         music = in_time(music)
@@ -221,9 +227,10 @@ def pieces(
     seeds: Sequence[int],
     **more: Any,
 ) -> Iterator[tuple[int, Sample]]:
-    """(number, sample) as each is done: ``samples`` of the first of ``primers``, by the first of
-    ``seeds``, then those of the second; ``files`` are the music that the primers are from. The
-    other arguments are those of :func:`~musictx.sampling.composer.continuations`."""
+    """Yield (number, sample) as soon as each piece is finished. Each of ``primers`` has one of
+    ``seeds`` and ``request.samples`` pieces; numbers count through the pieces of the first primer,
+    then those of the second. ``files`` are the music from which the primers were encoded. The other
+    arguments are those of :func:`~musictx.sampling.composer.continuations`."""
     path = registry.PIECES.get(bundle.tokenizer.name)
     if request.form is not None and path is None:
         raise UserError(f"form={request.form}: {counts_no_bars(bundle.tokenizer)}")
@@ -231,7 +238,7 @@ def pieces(
         yield from registry.load(path)(bundle, primers, files, request, seeds=seeds, **more)
         return
     samples, values = request.samples, controls_of(request)
-    steers = [steering(bundle, values, request.guidance, like=one.score) for one in primers]
+    steers = [steering(bundle, values, request.guidance, like=p.score) for p in primers]
     takes = continuations(
         bundle,
         [primer for primer in primers for _ in range(samples)],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -54,10 +54,10 @@ def composed(
     progress: OnProgress = None,
     on_event: OnEvent | None = None,
 ) -> Iterator[Sample]:
-    """Yields each version of a ``task`` as soon as it is composed. Sample i of seed s is always the
-    same. ``progress`` and ``on_event`` are those of :func:`.composer.versions`; chorales and loops
-    have no events. Raises ``UserError`` for a model without control tokens, and for an option that
-    its kind of tokens cannot express, such as chords.
+    """Yield each version of a ``task`` as soon as it is composed. Sample i of seed s is always the
+    same. ``progress`` and ``on_event`` are passed to :func:`.composer.versions`; for chorales and
+    loops ``on_event`` is never called. Raises ``UserError`` for a model without control tokens, and
+    for an option that the model's tokens cannot express, such as chords.
     """
     path = registry.FILLERS.get(bundle.tokenizer.name)
     kind: type[Filler] = registry.load(path) if path else Filler
@@ -68,7 +68,7 @@ class Filler:
     """Composes a ``task`` with a model of events. ``registry.FILLERS`` names the subclasses for
     other tokens.
 
-    values  the levels of the controls that the request asks for, such as its density
+    values  control -> the value that the request asks for, such as notes per second
     """
 
     def __init__(self, bundle: Bundle, task: Task, request: InfillConfig | AccompanyConfig) -> None:
@@ -80,28 +80,28 @@ class Filler:
         self.check()
 
     def check(self) -> None:
-        """Refuse options that the model's tokens cannot express: events have neither bars nor
-        chords."""
-        asked = {name: getattr(self.request, name, None) for name in ("chords", "style")}
-        asked |= {"loop": "true" if self.request.loop else None}
+        """Raise ``UserError`` for options that the model's tokens cannot express: events have
+        neither bars nor chords."""
+        options = {name: getattr(self.request, name, None) for name in ("chords", "style")}
+        options |= {"loop": "true" if self.request.loop else None}
         if is_chart(self.task.score):
-            asked["chords"] = asked["chords"] or "of the file"
-        for name, value in asked.items():
+            options["chords"] = options["chords"] or "of the file"
+        for name, value in options.items():
             if value is not None:
                 raise UserError(f"{name}={value}: {counts_no_bars(self.bundle.tokenizer)}")
 
     def composed(
         self, seed: int, progress: OnProgress, on_event: OnEvent | None
     ) -> Iterator[Sample]:
-        """Yields each version as soon as it is composed; see :func:`composed`."""
+        """Yield each version as soon as it is composed; see :func:`composed`."""
         for new, chords, done in self.versions(self.task, seed, progress, on_event):
             yield sample(self.bundle, self.task, new, chords, done)
 
     def versions(
         self, task: Task, seed: int, progress: OnProgress, on_event: OnEvent | None
     ) -> Iterator[tuple[np.ndarray, Sequence[tuple[float, str]], bool]]:
-        """Yields for each version its new notes, the chords that were composed, and whether it was
-        composed to its end."""
+        """Yield for each version its new notes, its new chords as (seconds, name), and whether the
+        version reached the end of the region."""
         region, placed = self._region(task)
         versions = composer.versions(
             region,
@@ -114,89 +114,101 @@ class Filler:
             yield placed(version.new), version.chords, version.done
 
     def _region(self, task: Task) -> tuple[Infill, Placed]:
-        """The region that is composed for a ``task``, and the function that converts its new notes
-        to notes of the file."""
-        bundle, values = self.bundle, self.values
+        """The region to compose for ``task``, and the function that converts its new notes to notes
+        of the file."""
+        bundle, request = self.bundle, self.request
         _check_drums(bundle, task)
-        wanted = parts.by_name(bundle, task.add)
-        # Whether the levels asked for are those of the new notes alone, without the given ones.
-        alone = task.is_gap or bool(wanted)
-        if not alone:
-            values = {**self.usual(task), **values}
-        elif wanted and len(task.given):  # parts are as loud as what they join
-            values = {"loudness": float(task.given.notes["velocity"].mean()), **values}
-        # A control counts notes for each second of the ids, which are `pace` seconds of the file.
+        named_parts = parts.by_name(bundle, task.add)
+        # Targets apply to the new notes alone, or else to the new and the given notes together.
+        new_notes_only = task.is_gap or bool(named_parts)
+        # A control counts notes per second of the ids, which is `pace` seconds of the file.
         pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
-        values, around = (
-            {name: value * (pace if name == "density" else 1) for name, value in one.items()}
-            for one in (values, task.around)
-        )
-        together = dict(values)
-        if alone and values.get("density"):
-            start = task.given.notes["start"]
-            others = ((start >= task.begin) & (start < task.end)).sum()
-            together["density"] += others / max(task.end - task.begin, 1.0) * pace
-        lent = parts.lent(
-            bundle,
-            task.score,
-            first=task.tracks,
-            tunes=task.melody if wanted else (),
-            wanted=wanted.values(),
-        )
-        score, given = (parts.as_trained(bundle, one, lent) for one in (task.score, task.given))
-        melody = parts.melody_program(bundle)
-        if not alone and melody is not None:
-            notes = given.notes.copy()
-            notes["program"][~notes["drum"]] = melody
-            given = given.with_notes(notes)
-        composed = [*wanted.values()] or composed_parts(bundle, task, score)
-        habits = parts.habits_of(bundle, task, wanted, self.request, score, composed)
-        usual = sum(habit.density for habit in habits.values())
-        if alone and "density" in values:
-            share = values["density"] / usual if usual else 0.0
-            habits = {p: one._replace(density=share * one.density) for p, one in habits.items()}
-        elif wanted and all(habit.density for habit in habits.values()):
+        targets = _per_second_of_ids(self._targets(task, named_parts), pace)
+        around = _per_second_of_ids(task.around, pace)
+        # Control tokens describe all notes of the region.
+        described = targets
+        if new_notes_only and targets.get("density"):
+            described = {**targets, "density": targets["density"] + _given_density(task) * pace}
+
+        score, given = self._as_trained(task, named_parts)
+        new_parts = list(named_parts.values()) or default_parts(bundle, task, score)
+        habits = parts.habits_of(bundle, task, named_parts, request, score, new_parts)
+        usual_density = sum(habit.density for habit in habits.values())
+        if new_notes_only and "density" in targets:
+            share = targets["density"] / usual_density if usual_density else 0.0
+            habits = {p: h._replace(density=share * h.density) for p, h in habits.items()}
+        elif named_parts and all(habit.density for habit in habits.values()):
             if around:
-                around = {**around, "density": around["density"] + usual}
-            if DRUMS not in habits:  # drum parts have a density of their own
-                values = {**values, "density": usual}
-        steer = steering(bundle, together, self.request.guidance, around=around)
+                around["density"] += usual_density
+            if DRUMS not in habits:  # the target of drum parts is the density of their habit
+                targets = {**targets, "density": usual_density}
+
+        steer = steering(bundle, described, request.guidance, around=around)
         if task.is_gap and not bundle.tokenizer.beats:
-            values = {**around, **values}
+            targets = {**around, **targets}
+        steered_parts = frozenset(new_parts) if new_notes_only else None
         region = self.infill(
             task,
             score,
             given,
             is_gap=task.is_gap,
-            parts=set(composed),
+            parts=set(new_parts),
             habits=habits,
-            sampling=self.request.sampling,
+            sampling=request.sampling,
             stats=replace(bundle.stats, density=task.around.get("density")),
-            steering=replace(steer, values=values, parts=frozenset(composed) if alone else None),
+            steering=replace(steer, values=targets, parts=steered_parts),
         )
-        return region, partial(_placed, bundle, task, score, composed, self.request.quantise)
+        return region, partial(_placed, bundle, task, score, new_parts, request.quantise)
+
+    def _targets(self, task: Task, named_parts: Mapping[str, int]) -> dict[str, float]:
+        """The values of the controls that the request asks for, with defaults for those that it
+        leaves open; density in notes per second of the file."""
+        if not (task.is_gap or named_parts):
+            return {**self.usual(task), **self.values}
+        if named_parts and len(task.given):  # named parts are as loud as the given notes
+            return {"loudness": float(task.given.notes["velocity"].mean()), **self.values}
+        return self.values
+
+    def _as_trained(self, task: Task, named_parts: Mapping[str, int]) -> tuple[Score, Score]:
+        """The file and its given notes with the programs that the model was trained with. If the
+        model is to write its usual accompaniment, the given notes are its melody."""
+        bundle, melody = self.bundle, parts.melody_program(self.bundle)
+        lent_programs = parts.lent(
+            bundle,
+            task.score,
+            first=task.tracks,
+            tunes=task.melody if named_parts else (),
+            wanted=named_parts.values(),
+        )
+        score = parts.as_trained(bundle, task.score, lent_programs)
+        given = parts.as_trained(bundle, task.given, lent_programs)
+        if task.is_gap or named_parts or melody is None:
+            return score, given
+        notes = given.notes.copy()
+        notes["program"][~notes["drum"]] = melody
+        return score, given.with_notes(notes)
 
     # ------------------------------------------------------------------ where tokens differ
 
     def infill(self, task: Task, score: Score, given: Score, **options: Any) -> Infill:
-        """The region to compose around the notes that stay, ``given``. They and ``score``, the
-        whole file, have the programs that the model was trained with; ``options`` are those of
-        :class:`.Infill`."""
+        """The region to compose around the notes that stay, ``given``. Both ``given`` and
+        ``score``, the whole file, have the programs that the model was trained with; ``options``
+        are passed to :class:`.Infill`."""
         model, tokenizer = self.bundle.model, self.bundle.tokenizer
         assert isinstance(tokenizer, PerformanceTokenizer)
         return EventInfill(model, tokenizer, given, task.begin, task.end, **options)
 
     def usual(self, task: Task) -> dict[str, float]:
-        """The usual levels of a melody with its accompaniment: its density and its register, which
-        without this control stays too close to the melody."""
+        """The usual density and register of a melody with its accompaniment. Without a target for
+        the register the accompaniment stays too close to the melody."""
         levels, notes = self.usual_density(task), task.given.notes
         if len(notes):
             levels["register"] = max(float(notes["pitch"].mean()) - LOWER, 1.0)
         return levels
 
     def usual_density(self, task: Task) -> dict[str, float]:
-        """The usual density of a melody with its accompaniment; without a melody, that of the
-        accompaniment of a usual one."""
+        """The usual density of a melody with its accompaniment; without a melody, the density of an
+        accompaniment to a usual melody."""
         rate = parts.accompanying(self.bundle, task, len(task.given))
         if task.around:
             rate = min(task.around["density"] + rate, self.bundle.stats.density or np.inf)
@@ -204,9 +216,22 @@ class Filler:
         return {"density": rate} if np.isfinite(rate) else {}
 
 
-def composed_parts(bundle: Bundle, task: Task, score: Score) -> list[int]:
-    """The parts that are composed where none is asked for by name: those of the tracks of a gap, or
-    the model's usual accompaniment."""
+def _per_second_of_ids(values: Mapping[str, float], pace: float) -> dict[str, float]:
+    """``values`` of controls, with the density converted from notes per second of the file to notes
+    per second of the ids."""
+    return {n: value * pace if n == "density" else value for n, value in values.items()}
+
+
+def _given_density(task: Task) -> float:
+    """The given notes that begin within the region, per second of the file."""
+    start = task.given.notes["start"]
+    count = ((start >= task.begin) & (start < task.end)).sum()
+    return float(count / max(task.end - task.begin, 1.0))
+
+
+def default_parts(bundle: Bundle, task: Task, score: Score) -> list[int]:
+    """The parts to compose if the request names none: those on the tracks of the gap, or the parts
+    of the model's usual accompaniment (for a model without programs, program 0)."""
     chosen = score.notes[np.isin(score.notes["track"], task.tracks)]
     if "program" not in bundle.tokenizer.kinds:
         programs = {0}
@@ -218,7 +243,7 @@ def composed_parts(bundle: Bundle, task: Task, score: Score) -> list[int]:
 
 
 def _check_drums(bundle: Bundle, task: Task) -> None:
-    """Refuse to compose a drum track with a model that writes no drums."""
+    """Raise ``UserError`` if a drum track is to be composed by a model that writes no drums."""
     if "drums" in parts.of_model(bundle):
         return
     notes = task.score.notes
@@ -235,12 +260,12 @@ def _placed(
     quantise: str,
     new: np.ndarray,
 ) -> np.ndarray:
-    """The ``new`` notes on tracks of the file: quantised as asked, and inside the gap if there is
-    one.
+    """The ``new`` notes on tracks of the file: quantised to the grid ``quantise``, and in a gap
+    moved inside the gap.
 
-    In a gap, a note goes to the track that has its program in ``score``, the file with the programs
-    that the model was trained with. An accompaniment gets new tracks, one for each part, in
-    ``order``.
+    In a gap, each note goes to the track that has the note's program in ``score``, the file with
+    the programs that the model was trained with. An accompaniment gets new tracks, one for each
+    part, in ``order``.
     """
     new = timeline.quantised(new, task.score, quantise)
     begin, end = (task.begin, task.end) if task.is_gap else (0.0, np.inf)
@@ -250,10 +275,10 @@ def _placed(
     if task.tracks:
         new = timeline.on_tracks(new, score, bundle.tokenizer, task.tracks)
         return timeline.sounding(new, task.score.notes)
-    new["track"] = timeline.first_free(task.score)  # each program on a new one
+    new["track"] = timeline.first_free(task.score)
     for number, part in enumerate(order):
-        of = new["drum"] if part == DRUMS else (new["program"] == part) & ~new["drum"]
-        new["track"][of] += number
+        of_part = new["drum"] if part == DRUMS else (new["program"] == part) & ~new["drum"]
+        new["track"][of_part] += number
     return new
 
 
@@ -264,8 +289,8 @@ def sample(
     chords: Sequence[tuple[float, str]],
     done: bool,
 ) -> Sample:
-    """The piece with its ``new`` notes, and with the ``chords`` that were composed as markers. New
-    tracks have the names of the parts that were asked for, or else "accompaniment"."""
+    """The piece with its ``new`` notes, and with the new ``chords`` as markers. New tracks get the
+    names of the parts that the request names, or else "accompaniment"."""
     kept, names = task.given if task.is_gap else task.score, dict(task.score.names)
     if not task.tracks:
         first, added = timeline.first_free(task.score), [name.capitalize() for name in task.add]
@@ -273,7 +298,7 @@ def sample(
             names[track] = "accompaniment" if number == 1 else f"accompaniment {number}"
             names[track] = added[track - first] if added else names[track]
     notes = np.concatenate([kept.notes, new])
-    # Chords of a gap are not written: other tracks stay as they are, that of markers too.
+    # The chords of a gap are not written: infilling leaves other tracks and the markers unchanged.
     markers = tuple(sorted([*task.given.markers, *(() if task.is_gap else chords)]))
     piece = replace(kept, notes=notes, names=names, markers=markers)
     score = parts.as_given(bundle, piece, task.score)
@@ -283,13 +308,14 @@ def sample(
 
 
 def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
-    """Compose as ``config`` says; each version is written, and its path printed, as it is done."""
+    """Compose for the options ``config``; write each version and print its path as soon as it is
+    finished."""
     return [report(result) for result in results(config)]
 
 
 def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Iterator[Result]:
-    """Writes each version as soon as it is composed, and yields it; ``notice`` is called with
-    warnings for the user beforehand."""
+    """Write each version as soon as it is composed, and yield its result. Before the first one,
+    ``notice`` is called with warnings for the user."""
     chords, either = None, ""
     if isinstance(config, InfillConfig):
         option, path, done = "file", config.file, "infilled"

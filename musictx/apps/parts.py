@@ -1,14 +1,15 @@
-"""Parts of songs that a model keeps apart by programs: on the way in and on the way out.
+"""Parts of songs: how tracks map to the programs of a model and back, and what is usual in a part.
 
-``corpus.programs`` gave tracks of one instrument a program each by their names, and the model's
-card remembers them. A track of such a name is read in that program, and goes back with its own; new
-tracks get the names. What is to be composed is asked for by what musicians call it.
+The option ``corpus.programs`` assigns programs to track names, so that tracks of one instrument can
+be separate parts; the model's card keeps the mapping. A track with such a name is encoded with that
+program and gets its original program back afterwards; new tracks get the names. Users request parts
+by the names that musicians use, such as "bass".
 
-To the model a program is one part. Tracks that share one, such as the hands of a piano, are lent a
-program of the corpus each while music is composed.
+To the model a program is one part. If several tracks share a program, such as the two hands of a
+piano, each is lent a program of the corpus while music is composed.
 
-What is usual in a part (:class:`~musictx.card.Habit`) is what the corpus has, or what its tracks
-have around a gap.
+What is usual in a part (:class:`~musictx.card.Habit`) is measured in the corpus, or in the tracks
+around a gap.
 """
 
 from __future__ import annotations
@@ -34,70 +35,77 @@ from musictx.sampling.steer import controls_of
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.shipped import models
 
-#: Program of General MIDI -> the one that stands for its family in the corpus of songs
-#: (scripts/reproduce/songs.py), by the first program of each family.
+#: First General MIDI program of a family -> the program that represents this family in the corpus
+#: of songs (scripts/reproduce/songs.py).
 FAMILIES = {
     **{0: 0, 8: 11, 16: 16, 24: 24, 29: 29, 32: 33, 40: 48},
     **{56: 61, 64: 65, 72: 73, 80: 80, 88: 88, 96: 81},
 }
-#: What musicians call a part -> its program, 128 for drums: one of a family, or of the quartet.
+#: Name of a part -> its program, 128 for drums: a program of :data:`FAMILIES`, or an instrument of
+#: the string quartet.
 NAMES = {
     **{"melody": 73, "lead": 80, "piano": 0, "chords": 0, "organ": 16, "guitar": 24},
     **{"electric guitar": 29, "bass": 33, "violin": 40, "viola": 41, "cello": 42, "strings": 48},
     **{"mallets": 11, "brass": 61, "sax": 65, "flute": 73, "pad": 88, "drums": DRUMS},
 }
-#: A melody and its accompaniment have so many notes for each of the melody's, as real music has (a
-#: bit fewer with fast melodies), but no more than is usual in the model's corpus (scripts/LOG.md).
+#: Notes of a melody and its accompaniment together for each note of the melody, as in real music
+#: (slightly fewer for fast melodies); at most what is usual in the model's corpus (scripts/LOG.md).
 ACCOMPANIED = 3.0
-#: New notes of a track reach so many semitones beyond those it has, a lead's beyond the tune's.
+#: Semitones by which new notes of a track may exceed its existing range, and those of a lead the
+#: range of the tune.
 MARGIN = 4
-#: A part without statistics.
+#: The habit of a part without statistics: no limits.
 ANY = Habit(DRUMS, 0, 127)
 #: The lowest and the highest drum of General MIDI.
 KIT = 35, 81
-#: Parts of one note at a time, whatever else their program plays.
+#: Parts that play one note at a time, even if other parts of their program play chords.
 LINES = ("melody", "lead", "bass", "flute")
 
 
 def programs(bundle: Bundle) -> Mapping[str, int]:
-    """Name of a track -> its program, where the tokens of ``bundle`` keep programs apart."""
+    """Name of a track -> its program; empty if the tokens of ``bundle`` have no programs."""
     if "program" not in bundle.tokenizer.kinds:
         return {}
     return bundle.corpus.get("programs") or {}
 
 
 def as_trained(bundle: Bundle, score: Score, lent: Mapping[int, int] | None = None) -> Score:
-    """``score`` with the programs that the model knows its tracks by: those of their names, else
-    their own, or that of their family; of tracks in ``lent`` (:func:`lent`) the one there."""
+    """``score`` with the programs that the model was trained with. A track gets its program in
+    ``lent`` (:func:`lent`), or else the program of its name, or else keeps its own; a program that
+    the corpus lacks is replaced by the one that represents its family, if the corpus has that."""
     score = programmed(score, programs(bundle))
     usual, notes = bundle.stats.instruments, score.notes.copy()
     for program in set(notes["program"].tolist()) - (usual or set(range(DRUMS))):
-        if (stands := family(program)) in (usual or ()):
-            notes["program"][notes["program"] == program] = stands
+        if (representative := family(program)) in (usual or ()):
+            notes["program"][notes["program"] == program] = representative
     for track, program in (lent or {}).items():
         notes["program"][(notes["track"] == track) & ~notes["drum"]] = program
     return score.with_notes(notes)
 
 
 def melody_program(bundle: Bundle) -> int | None:
-    """The program that the corpus of the model has for tunes."""
+    """The program of melodies in the model's corpus; ``None`` if it has none."""
     program = str((bundle.corpus.get("tasks") or {}).get("melody", ""))
     return int(program) if program.isdigit() else None
 
 
 def tune_of(score: Score, melody: int | None = None) -> int | None:
-    """The track of the tune: the one called melody, or the only one of the program ``melody``, or
-    else the highest of the tracks with at least :data:`FEWEST_NOTES` notes; if no track has as
-    many, the highest of all."""
+    """The track of the tune: the track named "melody", or the only track of the program ``melody``,
+    or else the highest track. Tracks with fewer than :data:`FEWEST_NOTES` notes count only if no
+    track has as many. ``None`` without pitched notes."""
     notes = score.notes[~score.notes["drum"]]
-    every, count = np.unique(notes["track"], return_counts=True)
-    tracks = (every[count >= FEWEST_NOTES] if (count >= FEWEST_NOTES).any() else every).tolist()
-    named = [one for one in tracks if score.names.get(one, "").strip().lower() == "melody"]
-    programs = {one: set(notes["program"][notes["track"] == one].tolist()) for one in tracks}
-    alone = [one for one in tracks if programs[one] == {melody}]
-    height = {one: float(notes["pitch"][notes["track"] == one].mean()) for one in tracks}
-    some = named or (alone if len(alone) == 1 else tracks)
-    return some[0] if named else max(some, key=height.__getitem__, default=None)
+    numbers, counts = np.unique(notes["track"], return_counts=True)
+    is_long = counts >= FEWEST_NOTES
+    tracks: list[int] = (numbers[is_long] if is_long.any() else numbers).tolist()
+    named = [track for track in tracks if score.names.get(track, "").strip().lower() == "melody"]
+    if named:
+        return named[0]
+    of_track = {track: notes[notes["track"] == track] for track in tracks}
+    of_program = [t for t in tracks if set(of_track[t]["program"].tolist()) == {melody}]
+    if len(of_program) == 1:
+        return of_program[0]
+    height = {track: float(of_track[track]["pitch"].mean()) for track in tracks}
+    return max(tracks, key=height.__getitem__, default=None)
 
 
 def lent(
@@ -108,43 +116,45 @@ def lent(
     tunes: Collection[int] = (),
     wanted: Collection[int] = (),
 ) -> dict[int, int]:
-    """Track -> program, of tracks that share a program with another one of ``score``, or have one
-    of those ``wanted`` for new parts, so that each is a part of its own.
+    """Track -> lent program, so that each track is a separate part: for tracks of ``score`` that
+    share their program with another track, or with the programs ``wanted`` for new parts.
 
-    The tune gets the program that the corpus has for tunes, and so do all of ``tunes``. Each of the
-    others gets, of the programs that no other part has, the one for which the model finds the piece
-    likeliest: what the corpus has in its place. Tracks in ``first`` choose first, then those of
-    more notes; where no program is left, tracks share one that none of these and nothing ``wanted``
-    has. A track of several programs keeps them.
+    The tune, or else each of ``tunes``, gets the corpus's program of melodies. Every other track
+    gets the free program under which the model gives the piece the highest probability. Tracks in
+    ``first`` choose first, then tracks with more notes. If no program is free, a track outside
+    ``first`` shares a program that is neither ``wanted`` nor used in ``first``, and a track in
+    ``first`` shares one that is used there. A track with several programs keeps them.
     """
     if "program" not in bundle.tokenizer.kinds:
         return {}
     pitched = [program for program in bundle.stats.parts if program not in (DRUMS, *wanted)]
     notes, melody = as_trained(bundle, score).notes, melody_program(bundle)
     notes = notes[~notes["drum"]]
-    notes_of = {one: notes[notes["track"] == one] for one in np.unique(notes["track"]).tolist()}
-    has = {track: set(some["program"].tolist()) for track, some in notes_of.items()}
+    tracks = np.unique(notes["track"]).tolist()
+    notes_of = {track: notes[notes["track"] == track] for track in tracks}
+    programs_of = {track: set(notes_of[track]["program"].tolist()) for track in tracks}
     chosen: dict[int, int] = {}
     if melody is not None and melody not in wanted:
-        chosen = {track: melody for track in tunes if track in has}
-    count = Counter(one for track in has if track not in chosen for one in has[track])
-    count.update({*chosen.values()})
-    count.update(wanted)
-    shared = [t for t in has if t not in chosen and len(has[t]) == 1 and count[min(has[t])] > 1]
-    has |= {track: {melody} for track in chosen if melody is not None}
-    taken = set(wanted).union(*(has[track] for track in has if track not in shared))
+        chosen = {track: melody for track in tunes if track in tracks}
+    others = {track: own for track, own in programs_of.items() if track not in chosen}
+    users = Counter(program for own in others.values() for program in own)  # of each program
+    users.update({*chosen.values()})
+    users.update(wanted)
+    shared = [track for track, own in others.items() if len(own) == 1 and users[min(own)] > 1]
+    programs_of |= {track: {program} for track, program in chosen.items()}
+    taken = set(wanted).union(*(programs_of[track] for track in tracks if track not in shared))
     tune = None if tunes else tune_of(score)
     if tune is not None and tune in shared and melody is not None and melody not in taken:
-        chosen[tune], has[tune] = melody, {melody}
+        chosen[tune], programs_of[tune] = melody, {melody}
         taken.add(melody)
-    for track in sorted(
-        {*shared} - {*chosen}, key=lambda one: (one not in first, -len(notes_of[one]))
-    ):
-        composed = set().union(*(has[one] for one in first if one in has))
-        free = [one for one in pitched if one not in taken]
-        others = [one for one in pitched if (one in composed) == (track in first)]
-        chosen[track] = _likeliest(bundle, score, chosen, track, free or others or [*has[track]])
-        has[track] = {chosen[track]}
+    undecided = {*shared} - {*chosen}
+    for track in sorted(undecided, key=lambda track: (track not in first, -len(notes_of[track]))):
+        used_in_first = set().union(*(programs_of[other] for other in first if other in tracks))
+        free = [program for program in pitched if program not in taken]
+        shareable = [p for p in pitched if (p in used_in_first) == (track in first)]
+        candidates = free or shareable or [*programs_of[track]]
+        chosen[track] = _likeliest(bundle, score, chosen, track, candidates)
+        programs_of[track] = {chosen[track]}
         taken.add(chosen[track])
     return chosen
 
@@ -152,17 +162,18 @@ def lent(
 def _likeliest(
     bundle: Bundle, score: Score, lent: Mapping[int, int], track: int, programs: Sequence[int]
 ) -> int:
-    """Of ``programs`` the one of ``track`` for which the model finds ``score`` likeliest, with the
-    ``lent`` ones of others: in the :data:`MIDDLE` seconds in which the track has most notes."""
+    """The one of ``programs`` for ``track`` under which ``score`` has the highest likelihood, while
+    other tracks have their ``lent`` programs. Measured in the :data:`MIDDLE` seconds in which the
+    track has most notes."""
     if len(programs) == 1:
         return programs[0]
     start = score.notes["start"]
     starts = start[(score.notes["track"] == track) & ~score.notes["drum"]]
-    within = np.searchsorted(starts, starts + MIDDLE) - np.arange(len(starts))
-    begin = starts[within.argmax()]
+    following = np.searchsorted(starts, starts + MIDDLE) - np.arange(len(starts))  # notes in time
+    begin = starts[following.argmax()]
     excerpt = replace(
         score.with_notes(score.notes[(start >= begin) & (start < begin + MIDDLE)]),
-        markers=tuple(one for one in score.markers if begin <= one[0] < begin + MIDDLE),
+        markers=tuple(mark for mark in score.markers if begin <= mark[0] < begin + MIDDLE),
     )
 
     def nats(program: int) -> float:
@@ -173,13 +184,13 @@ def _likeliest(
 
 
 def family(program: int) -> int:
-    """The program that stands for the family of another."""
+    """The program that represents the family of ``program``."""
     return FAMILIES[max(first for first in FAMILIES if first <= program)]
 
 
 def of_model(bundle: Bundle) -> dict[str, int]:
-    """Name -> program, 128 for drums, of the parts that the model writes: those of its corpus, and
-    of :data:`NAMES`."""
+    """Name -> program, 128 for drums, of the parts that the model can write, under the names of its
+    corpus and of :data:`NAMES`."""
     kinds = bundle.tokenizer.kinds
     numbers = {0} if "program" not in kinds else set(range(DRUMS))
     if "program" in kinds:
@@ -191,21 +202,21 @@ def of_model(bundle: Bundle) -> dict[str, int]:
 
 
 def by_name(bundle: Bundle, names: tuple[str, ...], option: str = "add") -> dict[str, int]:
-    """The parts that ``names`` ask for, as :func:`of_model` has them; ``UserError`` naming
-    ``option`` for another."""
-    writes = of_model(bundle)
+    """Name -> program of the parts ``names`` (:func:`of_model`). Raises ``UserError`` naming
+    ``option`` for a part that the model cannot write, and for a program requested twice."""
+    available = of_model(bundle)
     result: dict[str, int] = {}
     for name in names:
-        if name not in writes:
+        if name not in available:
             raise UserError(f"{option}={name}: {refusal(bundle, name)}")
-        if writes[name] in result.values():
+        if available[name] in result.values():
             raise UserError(f"{option}={name}: that part is asked for twice")
-        result[name] = writes[name]
+        result[name] = available[name]
     return result
 
 
 def refusal(bundle: Bundle, name: str) -> str:
-    """The sentence for a part that the model of ``bundle`` does not write."""
+    """The error message for a part ``name`` that the model of ``bundle`` does not write."""
     cards = {other: read_config(folder)["card"] for other, folder in models().items()}
     able = [
         f"model={other} does"
@@ -217,8 +228,8 @@ def refusal(bundle: Bundle, name: str) -> str:
 
 
 def as_given(bundle: Bundle, score: Score, original: Score | None) -> Score:
-    """``score`` with the program that each track has in ``original``, new tracks named by theirs,
-    on the beats of its file."""
+    """``score`` with the programs that its tracks have in ``original``, and with the tempo map of
+    its file instead of detected beats. New tracks are named by their programs."""
     notes, names = score.notes.copy(), dict(score.names)
     name_of = {program: name for name, program in programs(bundle).items()}
     before = Score().notes if original is None else original.notes[~original.notes["drum"]]
@@ -237,7 +248,8 @@ def as_given(bundle: Bundle, score: Score, original: Score | None) -> Score:
 
 
 def usual(bundle: Bundle, wanted: Mapping[str, int]) -> dict[int, Habit]:
-    """Program -> what is usual in it, of parts by name: as the model's card says."""
+    """Program -> habit in the model's card, for the parts ``wanted`` (name -> program); drums
+    within the General MIDI kit, and :data:`LINES` with one voice."""
     result = {part: bundle.stats.parts.get(part, ANY) for part in wanted.values()}
     if DRUMS in result:
         kit = result[DRUMS]
@@ -249,25 +261,29 @@ def usual(bundle: Bundle, wanted: Mapping[str, int]) -> dict[int, Habit]:
 def asked(
     habits: Mapping[int, Habit], sampling: SamplingConfig, values: Mapping[str, float]
 ) -> dict[int, Habit]:
-    """``habits`` but for what the request sets: notes at once and lengths (``polyphony`` among the
-    ``values`` of controls), notes in a few seconds (``density``), pitches (``register``, and
-    ``low`` and ``high`` of ``sampling``)."""
+    """``habits`` without the limits that the request overrides. Of the ``values`` of controls,
+    ``polyphony`` removes the limits on simultaneous notes and on their length, ``density`` that on
+    notes within a few seconds; ``register``, and ``low`` and ``high`` of ``sampling``, remove that
+    on pitches."""
     result = dict(habits)
     if "polyphony" in values:
-        result = {p: one._replace(voices=ANY.voices, longest=np.inf) for p, one in result.items()}
+        result = {
+            part: habit._replace(voices=ANY.voices, longest=np.inf)
+            for part, habit in result.items()
+        }
     if "density" in values:
-        result = {part: one._replace(densest=np.inf) for part, one in result.items()}
+        result = {part: habit._replace(densest=np.inf) for part, habit in result.items()}
     if "register" in values or sampling.low is not None or sampling.high is not None:
         result = {
-            part: one if part == DRUMS else one._replace(low=0, high=127)
-            for part, one in result.items()
+            part: habit if part == DRUMS else habit._replace(low=0, high=127)
+            for part, habit in result.items()
         }
     return result
 
 
 def accompanying(bundle: Bundle, task: Task, notes: int) -> float:
-    """Notes a second that accompany a tune of so many ``notes``; without any, a tune that is usual
-    in the corpus; infinite where the card has none."""
+    """Notes per second that accompany a tune of this number of ``notes``; if 0, a tune of the
+    density that is usual in the corpus. Infinite if the card has no such density."""
     tune = bundle.stats.parts.get(melody_program(bundle) or 0)
     if notes:
         return (ACCOMPANIED - 1) * notes / max(task.end - task.begin, 1.0)
@@ -282,14 +298,22 @@ def habits_of(
     score: Score,
     composed: Collection[int],
 ) -> dict[int, Habit]:
-    """What is usual in each part that is ``composed``: of an accompaniment, and of parts ``wanted``
-    by name, in the corpus, but that a lead lies where the tune does, and that none has more notes
-    than what accompanies that tune; of tracks in themselves; but for what the ``request`` says of
-    notes at once and of pitches. ``score`` is the file with the programs that the model knows. A
-    bound on notes at once counts new notes alone; in bars, all tracks of a part."""
+    """The habit of each part to compose, without the limits that ``request`` overrides
+    (:func:`asked`).
+
+    wanted    name -> program of the parts that the request names: their habits are those of the
+              corpus, but a lead has the range of the tune, and no part but drums has more notes
+              than the usual accompaniment of that tune
+    score     the file with the programs that the model was trained with
+    composed  all parts to compose; in a gap their habits are measured in their tracks, and without
+              names they are the usual accompaniment, as in the corpus
+
+    A limit on simultaneous notes counts the new notes only; for tokens in bars it counts all tracks
+    of a part.
+    """
     habits = usual(bundle, wanted)
     tune_track = tune_of(score, melody_program(bundle))
-    tunes = [one for one in task.melody or [tune_track] if one is not None]
+    tunes = [track for track in task.melody or [tune_track] if track is not None]
     tune = score.notes["pitch"][np.isin(score.notes["track"], tunes) & ~score.notes["drum"]]
     if "lead" in wanted and len(tune):  # a second voice
         _, low, high, _ = map(int, habit([np.ones(1)], [tune], [0.0]))
@@ -299,50 +323,55 @@ def habits_of(
     if wanted:
         rate = accompanying(bundle, task, len(tune))
         habits = {
-            part: one if part == DRUMS else one._replace(density=min(one.density, rate * pace))
-            for part, one in habits.items()
+            part: usual
+            if part == DRUMS
+            else usual._replace(density=min(usual.density, rate * pace))
+            for part, usual in habits.items()
         }
     if not task.is_gap and not wanted:
         habits = {
-            part: one._replace(density=0.0, densest=WINDOW_SECONDS * one.density)
-            for part, one in bundle.stats.parts.items()
+            part: usual._replace(density=0.0, densest=WINDOW_SECONDS * usual.density)
+            for part, usual in bundle.stats.parts.items()
             if part in composed
         }
     if task.is_gap:
-        in_bars = bundle.tokenizer.beats  # elsewhere a note lasts as long as the pedal sustains it
+        in_bars = bundle.tokenizer.beats  # other tokens write the length that the pedal sustains
         notes = (score if in_bars else fold_sustain(score)).notes.copy()
         if "program" not in bundle.tokenizer.kinds:
             notes["program"] = 0
-        written = notes[np.isin(notes["track"], task.tracks)]
-        together = parts_of(notes if in_bars else written)
-        for part, part_notes in parts_of(written).items():
+        on_tracks = notes[np.isin(notes["track"], task.tracks)]
+        simultaneous = parts_of(notes if in_bars else on_tracks)
+        for part, part_notes in parts_of(on_tracks).items():
             if len(part_notes) >= FEWEST_NOTES:
-                habits[part] = _habit_around(task, part, part_notes, together[part], pace)
+                habits[part] = _habit_around(task, part, part_notes, simultaneous[part], pace)
     return asked(habits, request.sampling, controls_of(request))
 
 
 def _habit_around(
-    task: Task, part: int, written: np.ndarray, together: np.ndarray, pace: float
+    task: Task, part: int, notes: np.ndarray, simultaneous: np.ndarray, pace: float
 ) -> Habit:
-    """What is usual in a part around a gap: of its notes on the tracks that are ``written``, of all
-    of them ``together`` how many sound at once; as dense as in the seconds before and after the
-    gap, with ``pace`` seconds of the file for one of the tokens."""
-    start = written["start"]
+    """The habit of a part around a gap, with the density of the seconds before and after the gap.
+
+    notes         notes of the part on the tracks to compose
+    simultaneous  notes among which those that sound at once are counted
+    pace          seconds of the file in one second of the ids
+    """
+    start = notes["start"]
     first, last = max(task.begin - AROUND_SECONDS, 0.0), task.end + AROUND_SECONDS
     near = (start >= first) & (start < last) & ~((start >= task.begin) & (start < task.end))
     span = task.begin - first + max(min(last, task.score.duration) - task.end, 0.0)
     if near.sum() >= FEWEST_NOTES:
         rate = near.sum() / span
     else:
-        rate = len(written) / max(float(np.ptp(start)), 1.0)
-    row = habit([at_once(together)], [written["pitch"]], [rate * pace])
-    most, low, high = map(int, row[:3])
-    more = 0 if part == DRUMS else MARGIN
+        rate = len(notes) / max(float(np.ptp(start)), 1.0)
+    row = habit([at_once(simultaneous)], [notes["pitch"]], [rate * pace])
+    voices, low, high = map(int, row[:3])
+    margin = 0 if part == DRUMS else MARGIN
     return Habit(
-        most,
-        max(low - more, 0),
-        min(high + more, 127),
+        voices,
+        max(low - margin, 0),
+        min(high + margin, 127),
         row[3],
-        densest(written, WINDOW_SECONDS * pace),
-        np.inf if part == DRUMS else usual_length(written["end"] - start) / pace,
+        densest(notes, WINDOW_SECONDS * pace),
+        np.inf if part == DRUMS else usual_length(notes["end"] - start) / pace,
     )

@@ -1,4 +1,4 @@
-"""What is to be composed for a piece: a gap in it, or an accompaniment to its melody or chords."""
+"""Tasks of composing: fill a gap in a piece, or accompany its melody or chords."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class Task:
     """Notes to be composed for a piece.
 
     score    the music of the file
-    given    the notes that stay and that the model reads: all outside a gap, or the melody that is
-             accompanied
-    begin    seconds at which new notes begin
-    end      seconds at which they end
-    is_gap   whether this is a gap, so that given notes may follow after ``end``
-    tracks   the tracks on which notes are composed; empty: new ones
-    around   the levels of the controls (:mod:`musictx.tokens.controls`): for a gap, those of its
-             tracks just outside, and of the other tracks inside; for an accompaniment, the density
-             of the given notes
-    add      names of the parts that are composed; empty: the model's usual accompaniment
-    melody   the tracks of the melody that is accompanied
-    varied   whether the new notes of a gap are a variation of those that they replace
+    given    the notes that stay and that the model reads: all notes outside a gap, or the melody to
+             accompany
+    begin    seconds at which the region of new notes begins
+    end      seconds at which the region ends
+    is_gap   whether the region is a gap, so that given notes may follow after ``end``
+    tracks   the tracks that get new notes; empty: tracks are added
+    around   control (:mod:`musictx.tokens.controls`) -> its value: for a gap, measured in its
+             tracks just outside and in the other tracks inside it; for an accompaniment, the
+             density of the given notes
+    add      names of the parts to compose; empty: the model's usual accompaniment
+    melody   the tracks of the melody to accompany
+    varied   whether the new notes of a gap are a variation of the notes that they replace
     """
 
     score: Score
@@ -56,7 +56,7 @@ class Task:
     varied: bool = False
 
     def in_time(self) -> Task:
-        """The same with the beats of its music (:func:`musictx.grid.in_time`)."""
+        """The task with the beats of its music (:func:`musictx.grid.in_time`)."""
         score = in_time(self.score)
         return replace(self, score=score, given=replace(self.given, pulse=score.pulse))
 
@@ -66,18 +66,19 @@ def task_of(
     score: Score,
     names: tuple[str, str] = ("from", "to"),
 ) -> Task:
-    """The task that ``request`` describes, for the music ``score`` of its file. ``names`` are the
-    caller's names of the two ends of a gap, for error messages."""
+    """The task that ``request`` describes for the music ``score``. ``names`` are the options for
+    the two ends of a gap, for error messages."""
     if isinstance(request, AccompanyConfig):
         return under(score, request)
     return gap(score, request, names)
 
 
 def gap(score: Score, request: InfillConfig, names: tuple[str, str] = ("from", "to")) -> Task:
-    """The task of composing anew all notes that begin from ``request.begin`` to ``request.end``, on
-    ``request.tracks`` or, by default, on all tracks but drums."""
+    """The task of replacing all notes that begin from ``request.begin`` to ``request.end`` on
+    ``request.tracks``, by default on all tracks but drums."""
     first, last = names
-    clock = in_time(score, tracking=False).beats  # bars are counted as its file has them
+    # Bars are counted by the meters of the file, not by detected beats.
+    clock = in_time(score, tracking=False).beats
     start = moment(first, request.begin, clock, begins=True)
     stop = moment(last, request.end, clock, begins=False)
     if not 0 <= start < stop:
@@ -99,32 +100,35 @@ def gap(score: Score, request: InfillConfig, names: tuple[str, str] = ("from", "
     else:
         tracks = {t for n in request.tracks.split(",") for t in find_tracks(score, n, "tracks")}
     inside = (notes["start"] >= start - 1e-6) & (notes["start"] < stop - 1e-6)
-    kept = score.with_notes(notes[~(inside & np.isin(notes["track"], [*tracks]))])
     on_tracks = np.isin(notes["track"], [*tracks])
+    kept = score.with_notes(notes[~(inside & on_tracks)])
     around = _around(notes[on_tracks], notes[~on_tracks], start, stop, score.duration)
     return Task(score, kept, start, stop, True, tuple(sorted(tracks)), around)
 
 
 def _around(
-    written: np.ndarray, others: np.ndarray, start: float, stop: float, end: float
+    on_tracks: np.ndarray, others: np.ndarray, start: float, stop: float, end: float
 ) -> dict[str, float]:
-    """The levels of the controls around a gap, from two groups of notes: those of the tracks to be
-    ``written``, before and after the gap, and those of the ``others``, inside it. Density and
-    polyphony are sums of both groups; loudness and register are means over the notes of both."""
-    near = _measured(written, max(start - AROUND_SECONDS, 0.0), min(stop + AROUND_SECONDS, end))
+    """The values of the controls around a gap, from the notes ``on_tracks``, the tracks to compose,
+    near the gap, and from the notes of the ``others`` inside the gap. Density and polyphony are the
+    sums of both groups, loudness and register the means weighted by density. Empty if there are too
+    few notes near the gap to measure."""
+    near = _measured(on_tracks, max(start - AROUND_SECONDS, 0.0), min(stop + AROUND_SECONDS, end))
     inside = _measured(others, start, min(stop, end)) if near else {}
     around = {}
     for name in near:
-        values = [(one[name], one["density"]) for one in (near, inside) if name in one]
+        groups = [group for group in (near, inside) if name in group]
         if name in ("density", "polyphony"):
-            around[name] = sum(value for value, _ in values)
+            around[name] = sum(group[name] for group in groups)
         else:
-            around[name] = sum(v * rate for v, rate in values) / sum(rate for _, rate in values)
+            weighted = sum(group[name] * group["density"] for group in groups)
+            around[name] = weighted / sum(group["density"] for group in groups)
     return around
 
 
 def _measured(notes: np.ndarray, first: float, last: float) -> dict[str, float]:
-    """What the controls measure from ``first`` to ``last`` seconds; nothing of too few notes."""
+    """The values of the controls from ``first`` to ``last`` seconds; empty for fewer than
+    :data:`FEWEST_NOTES` notes."""
     notes = notes[(notes["start"] >= first) & (notes["start"] < last)].copy()
     for name in ("start", "end"):
         notes[name] -= first
@@ -132,8 +136,9 @@ def _measured(notes: np.ndarray, first: float, last: float) -> dict[str, float]:
 
 
 def under(score: Score, request: AccompanyConfig) -> Task:
-    """An accompaniment is to be composed to one track of ``score``, next to all that are there;
-    parts that are asked for by name to all tracks. Chords are for an optional component."""
+    """The task of composing an accompaniment, which is added to the tracks of ``score``. The usual
+    accompaniment follows one track, the melody; parts requested by name follow all tracks. An
+    accompaniment to chords needs the optional component musictx/songs."""
     if request.chords is not None or is_chart(score):
         if "chords" not in registry.CHARTS:
             raise UserError("chords: expected the folder musictx/songs, which is missing")
@@ -143,7 +148,7 @@ def under(score: Score, request: AccompanyConfig) -> Task:
 
 
 def under_melody(score: Score, request: AccompanyConfig) -> Task:
-    """The same, whatever chords there are."""
+    """The task of composing an accompaniment to the melody of ``score``; chords are ignored."""
     add, notes = added(request), score.notes
     if request.melody_track is not None:
         melody = find_tracks(score, request.melody_track, "melody_track")
@@ -164,27 +169,29 @@ def under_melody(score: Score, request: AccompanyConfig) -> Task:
 
 
 def added(request: AccompanyConfig) -> tuple[str, ...]:
-    """The names of the parts that are asked for."""
+    """The names of the parts that the request names in its option ``add``."""
     add = tuple(name.strip().lower() for name in (request.add or "").split(",") if name.strip())
     require(request.add is None or bool(add), "add", request.add, "names of parts, such as bass")
     return add
 
 
 def moment(option: str, place: str | None, clock: Beats, *, begins: bool) -> float:
-    """A bar or ``12.5s`` as seconds: where the bar ``begins``, or where it ends."""
+    """The position ``place`` in seconds: a bar number, for the beginning of the bar if ``begins``
+    and otherwise for its end, or seconds such as ``12.5s``. Raises ``UserError`` naming
+    ``option``."""
     text = (place or "").strip()
     if seconds := re.fullmatch(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*s", text):
         return float(seconds[1])
     if not re.fullmatch(r"[1-9][0-9]{0,5}", text):
-        came = ": missing; give" if place is None else f"={shown(place)}: expected"
-        raise UserError(f"{option}{came} a bar, {option}=5, or seconds, {option}=12.5s")
+        reason = ": missing; give" if place is None else f"={shown(place)}: expected"
+        raise UserError(f"{option}{reason} a bar, {option}=5, or seconds, {option}=12.5s")
     bars = int(text) - begins
-    return max(float(clock.seconds(clock.bar_line(0.0, bars))), 0.0)  # music may be early
+    return max(float(clock.seconds(clock.bar_line(0.0, bars))), 0.0)  # a bar may begin before 0 s
 
 
 def find_tracks(score: Score, wanted: str, option: str) -> list[int]:
-    """The tracks of a name, in capitals or not, or the one of a number, from 1 among those with
-    notes."""
+    """The tracks with the name ``wanted``, ignoring case, or else the track with this number,
+    counted from 1 among the tracks that have notes. Raises ``UserError`` naming ``option``."""
     tracks = sorted(set(score.notes["track"].tolist()))
     name = wanted.strip().lower()
     if named := [t for t in tracks if name and score.names.get(t, "").strip().lower() == name]:

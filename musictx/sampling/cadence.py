@@ -1,12 +1,13 @@
-"""A natural ending: towards its time the music calms down, closes on a chord and falls silent.
+"""A natural ending: before its end the music calms down, closes on a chord and falls silent.
 
-The last seconds of a piece (:func:`closing`) have three parts. At first strikes cost more and more.
-From half-way on the first note that is struck is the keynote in the bass, and only notes of its
-chord may join it. Then nothing is struck any more; what sounds is let go, the older notes first,
-and once nothing sounds the piece ends. So no note is cut off.
+The last seconds of a piece (:func:`closing`) have three parts. In the first, strikes cost more and
+more. In the second, from half-way on, the first note must be the keynote in the bass, and only
+notes of its chord may join it. In the third, no note is struck; the sounding notes are released,
+older notes first, and once nothing sounds the piece ends. So no note is cut off.
 
-The key is the one asked for, or else that of the piece so far. Tokens that write notes with their
-length have no releases to wait for: there only the end is held back, and then drawn on.
+The key is that of the request, or else the key of the piece so far. Tokens that write notes with
+their length have no releases to wait for: with them only ``eos`` is affected, which is forbidden
+before the ending and then becomes more and more likely.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from musictx.sampling.strengths import (
 from musictx.tokens.tokenizer import GrammarState, Tokenizer
 from musictx.tokens.vocab import EOS, SPECIALS
 
-#: Semitones above the keynote of the tones of the last chord.
+#: Mode -> the tones of the last chord, in semitones above the keynote.
 TRIADS = {"major": (0, 4, 7), "minor": (0, 3, 7)}
-#: The last chord is favoured until it has so many notes; it has at most twice as many.
+#: Notes join the last chord with a bonus until it has this many; it has at most twice as many.
 CHORD_NOTES = len(TRIADS["major"])
 #: The share of the ending after which all notes end.
 RELEASED_FROM = (1 + SILENT_FROM) / 2
@@ -42,12 +43,12 @@ def closing(length: float) -> float:
 
 
 class CadencePlanner:
-    """A penalty of one row, to be placed before most others.
+    """A penalty of one row that brings the piece to a close; it is applied before most others.
 
-    begins  where the piece begins to close, in seconds of its tokens
-    until   where it has ended, in the same seconds
-    key     keynote and mode; ``None`` = estimated from the piece so far
-    low     the lowest pitch that may be struck, ``None`` = any
+    begins  the time at which the ending begins, in seconds of the tokens
+    until   the time at which the piece has ended, in the same seconds
+    key     (keynote, mode); ``None`` = estimated from the piece so far
+    low     the lowest pitch that may be struck; ``None`` = any
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class CadencePlanner:
         self.bass = max(first, int(self.pitch_of[self.pitch_of >= 0].min(initial=127)))
         if events is not None:
             self.events, self.waits = events, events.wait
-            #: Ids that strike, drums too, or lead to a strike.
+            #: (V,) bool: ids that strike a note or a drum, and ids that lead to a strike.
             self.strikes = (events.release < 0) & (events.wait == 0)
             self.strikes[: len(SPECIALS)] = False
 
@@ -87,8 +88,8 @@ class CadencePlanner:
     def _weigh(self, nats: np.ndarray, state: GrammarState, part: float) -> None:
         """Add to ``nats`` the cost of each id; ``part`` is the share of the ending that is over."""
         since = self.begins + CHORD_FROM * self.length
-        struck = [one for one in state.sounding.recent() if one.seconds >= since]
-        chord = {one.pitch for one in struck}  # the last one, if it has begun
+        struck = [strike for strike in state.sounding.recent() if strike.seconds >= since]
+        chord = {strike.pitch for strike in struck}  # the last chord; empty before it begins
         older = [pitch for _, pitch in state.sounding if pitch not in chord]
         of_chord = np.isin(self.events.release, list(chord))
         if chord and state.seconds - struck[-1].seconds < CHORD_SECONDS:
@@ -97,7 +98,7 @@ class CadencePlanner:
             if len(chord) < CHORD_NOTES:
                 nats[joining] -= CHORD_NATS
             nats[self._waits_to(1.0, state) | of_chord] = np.inf
-            if older:  # these notes are released soon
+            if older:  # no long wait, so that older notes are released soon
                 nats[self.waits > 2 * CHORD_SECONDS] = np.inf
         elif chord or part >= SILENT_FROM:
             self._fall_silent(nats, state, bool(older) or part >= RELEASED_FROM)
@@ -113,20 +114,21 @@ class CadencePlanner:
                 nats[self.strikes] += STRIKE_NATS * part / CHORD_FROM
 
     def _waits_to(self, part: float, state: GrammarState) -> np.ndarray:
-        """(V,) bool: ids that wait until ``part`` of the ending is over, or longer."""
+        """(V,) bool: ids that wait until the share ``part`` of the ending is over, or longer."""
         at = state.seconds + self.waits
         return (self.waits > 0) & (at >= self.begins + part * self.length - 1e-6)
 
     def _call_chord(self, nats: np.ndarray) -> None:
         strike = self.events.strike
         nats[self.strikes] -= CHORD_NATS
-        nats[self.events.release >= 0] -= CHORD_NATS  # earlier notes are released for it
+        nats[self.events.release >= 0] -= CHORD_NATS  # earlier notes should end before the chord
         if self.key is not None:
             low = (strike >= self.bass) & (strike < self.bass + 24)
             nats[(strike >= 0) & ~(low & (strike % 12 == self.key[0]))] = np.inf
 
     def _joining(self, chord: set[int]) -> np.ndarray:
-        """(V,) bool: ids that may join the chord: above its bass and of its harmony."""
+        """(V,) bool: ids that may join the chord: strikes above its bass that belong to its triad,
+        and ids that lead to such a strike."""
         strike = self.events.strike
         joins = (strike > min(chord)) & ~np.isin(strike, list(chord))
         if self.key is not None:
@@ -136,19 +138,19 @@ class CadencePlanner:
         return joins | (self.events.lead & joins.any())
 
     def _fall_silent(self, nats: np.ndarray, state: GrammarState, released: bool) -> None:
-        """Forbid strikes; once nothing sounds, the piece ends. ``released``: it is time to release
-        all notes, so none may be held longer."""
+        """Forbid strikes; once nothing sounds, allow only the end of the piece. ``released``: all
+        notes must be released now, so waits are forbidden."""
         sounding, waits = state.sounding, self.waits > 0
         nats[self.strikes] = np.inf
         if not len(sounding):
             nats[:] = np.inf
             nats[EOS] = 0.0
             return
-        others = [program for program, _ in sounding if program != sounding.program]
-        nats[np.isin(self.events.program, others)] = 0.0
+        other_programs = [program for program, _ in sounding if program != sounding.program]
+        nats[np.isin(self.events.program, other_programs)] = 0.0
         nats[self._waits_to(1.0, state)] = np.inf
         if not sounding.struck:
-            # The chord is held: only waits of the longest kind, which another wait may follow, or
-            # waits until the notes are released.
-            longest = (self.waits < self.waits.max()) & ~self._waits_to(RELEASED_FROM, state)
-            nats[waits & (longest | released)] = np.inf
+            # To hold the chord, allow only the longest wait, which another wait may follow, and
+            # waits up to the release of the notes.
+            too_short = (self.waits < self.waits.max()) & ~self._waits_to(RELEASED_FROM, state)
+            nats[waits & (too_short | released)] = np.inf

@@ -1,4 +1,4 @@
-"""Composes regions in batches: continuations of primers, and several versions of a region."""
+"""Compose regions in batches: continuations of primers, or several versions of one region."""
 
 from __future__ import annotations
 
@@ -30,19 +30,18 @@ from musictx.sampling.strengths import (
 )
 from musictx.tokens.tokenizer import Penalty, Tokenizer
 
-#: Called after each step: (tokens just drawn, seconds that the slowest row has now written)
+#: Called after each step with the number of tokens drawn in it, and the seconds of new music that
+#: the slowest row has.
 Progress = Callable[[int, float], None]
-#: Called after each step with the seconds of music composed so far, if anything is.
+#: Called after each step with the seconds of music composed so far; ``None`` for no calls.
 OnProgress = Callable[[float], None] | None
 
 
 def continue_each(
     bundle: Bundle, primers: Sequence[Primer], request: GenerateConfig, **more: Any
 ) -> list[Sample]:
-    """One continuation of each of ``primers`` (equal ones: as many samples of it), in their order.
-
-    The arguments are those of :func:`continuations`.
-    """
+    """One continuation of each of ``primers``, in their order. Repeat a primer for several samples
+    of it. The arguments are those of :func:`continuations`."""
     samples = dict(continuations(bundle, primers, request, **more))
     return [samples[number] for number in range(len(primers))]
 
@@ -59,20 +58,21 @@ def continuations(
     progress: Progress | None = None,
     on_event: OnEvent | None = None,
 ) -> Iterator[tuple[int, Sample]]:
-    """Yield (number of the primer, its continuation) as each is done.
+    """Yield (index of a primer, its continuation) as soon as each continuation is finished.
 
     request   the options ``seconds``, ``bars``, ``tokens`` and ``end`` (:func:`with_defaults`),
               ``sampling``, ``quantise`` and ``include_primer``. Sampling options without a value
-              follow the statistics of the corpus in the model's card. Without the primer a score
-              has only the notes struck after it, and time counts from its end (from the last bar
-              line before that, if the primer keeps to beats).
-    seeds     one for each primer, of two whole numbers or more. A row is drawn with its own seed.
-              It depends on the other rows only if primers differ in length: all rows of a batch
-              read as many ids as the shortest primer has, the last ones of longer primers.
-    steering  one for each primer (:mod:`musictx.sampling.steer`); guidance and density must be the
-              same in all. None by default.
+              follow the statistics of the corpus in the model's card. With
+              ``include_primer=False`` a score has only the notes struck after the primer, and its
+              time counts from the end of the primer (from the last bar line before it, if the
+              primer keeps to beats).
+    seeds     one for each primer, each of two whole numbers or more. Every row is drawn with its
+              seed. It depends on the other rows only if primers differ in length: all rows of a
+              batch read equally many ids, the last ones, as many as the shortest primer has.
+    steering  one for each primer (:mod:`musictx.sampling.steer`), with the same guidance and
+              density in all. By default there is no steering.
     constraints, processors  further penalties and processors, applied before those of the request.
-    on_event  called with the number of the primer and an event whenever a new note begins or ends
+    on_event  called with the index of the primer and an event whenever a new note begins or ends
               (:mod:`musictx.sampling.events`); if tokens write notes with their length, only when
               the piece is finished. An exception in it or in ``progress`` ends the generator.
 
@@ -83,44 +83,46 @@ def continuations(
     request = with_defaults(request, bundle.tokenizer, primers[0])
     its, stats = idiom.of(bundle.tokenizer), bundle.stats
     request = replace(request, sampling=its.sampling(request.sampling, primers))
-    primers = [its.cast(one, stats, request.sampling, seed) for one, seed in zip(primers, seeds)]
-    fixed: dict[str, Any] = {"stats": stats, "penalties": constraints}
+    primers = [
+        its.cast(primer, stats, request.sampling, seed) for primer, seed in zip(primers, seeds)
+    ]
+    shared: dict[str, Any] = {"stats": stats, "penalties": constraints}
     every = [
-        Continuation(bundle.model, bundle.tokenizer, primer, request, seed, steer, **fixed)
+        Continuation(bundle.model, bundle.tokenizer, primer, request, seed, steer, **shared)
         for primer, seed, steer in zip(primers, seeds, steering or [Steering()] * len(primers))
     ]
     for first in range(0, len(every), ROWS_AT_ONCE):
         regions = every[first : first + ROWS_AT_ONCE]
-        left = dict(enumerate(regions, first))
+        unfinished = dict(enumerate(regions, first))
         if on_event is not None:
-            for number, region in left.items():
+            for number, region in unfinished.items():
                 region.emit(partial(on_event, number))
         interrupt: KeyboardInterrupt | None = None
         with closing(write(regions, processors)) as steps:
             try:
                 for count, done in steps:
                     if progress is not None:
-                        progress(count, min(one.seconds for one in regions))
-                    for number, over in enumerate(done, first):
-                        if over and number in left:
-                            yield number, left.pop(number).sample()
+                        progress(count, min(region.seconds for region in regions))
+                    for number, is_done in enumerate(done, first):
+                        if is_done and number in unfinished:
+                            yield number, unfinished.pop(number).sample()
             except KeyboardInterrupt as stop:
                 interrupt = stop
-        for number, region in left.items():
+        for number, region in unfinished.items():
             yield number, region.sample(interrupt is not None)
         if interrupt is not None:
             raise interrupt
 
 
 def with_defaults(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> GenerateConfig:
-    """``request`` with the end and the length that it leaves open.
+    """``request`` with defaults for its end and its length.
 
-    end     "cut", but for new pieces of tokens that write whole chorales "model": these are not to
-            be cut in mid-phrase. ``cut``: at its length, notes that still sound end there;
-            ``model``: or before, where the model ends it after a new note; ``natural``: it closes
-            towards its length and falls silent, no note is cut (:mod:`musictx.sampling.cadence`)
-    length  :data:`USUAL_SECONDS`, or as long as the model likes where it ends the piece, up to
-            :data:`LONGEST_SECONDS`
+    end     ``cut``: the music ends at its length, and so do the notes that still sound; ``model``:
+            it may also end earlier, where the model ends it after a new note; ``natural``: it comes
+            to a close within its length, and no note is cut (:mod:`musictx.sampling.cadence`).
+            The default is ``cut``, but ``model`` for new chorales, which should not end in the
+            middle of a phrase
+    length  :data:`USUAL_SECONDS`; :data:`LONGEST_SECONDS` if the model ends the piece
     """
     end, seconds = request.end, request.seconds
     if end is None:
@@ -138,68 +140,70 @@ def versions(
     progress: OnProgress = None,
     on_event: OnEvent | None = None,
 ) -> Iterator[Infill]:
-    """Yields ``region`` composed once for each of ``seeds``; its attribute ``new`` has the notes.
+    """Yield a composed copy of ``region`` for each of ``seeds``; its attribute ``new`` has the new
+    notes.
 
     The first segments of all versions are composed at once, as rows of one batch; further segments
-    are composed for one version after the other. A row is drawn with its own seed, so it does not
-    depend on the others. There is one exception: a version in bars that shares more than
-    :data:`MOST_ALIKE` of its notes with an earlier one, or with the notes that it varies, is
-    composed anew, with a penalty on half of its notes that grows with each try.
+    are composed for one version after the other. Every row is drawn with its seed, so versions do
+    not depend on each other. There is one exception: a version in bars that shares more than
+    :data:`MOST_ALIKE` of its notes with an earlier version, or with the notes that it varies, is
+    composed again, with a penalty on half of its notes that grows with each try.
 
     placed    a function that is applied to new notes before they are reported as events, such as
               quantising
-    progress  called after each step with the seconds of music composed so far, of all versions
-    on_event  called with the number of the seed and an event whenever a new note begins or ends
+    progress  called after each step with the seconds of music composed so far, in all versions
+    on_event  called with the index of the seed and an event whenever a new note begins or ends
               (:mod:`musictx.sampling.events`). An exception in it or in ``progress`` ends the
               generator
     """
-    anew = region.tokenizer.beats
+    may_retry = region.tokenizer.beats
     earlier = [] if region.varied is None else [_keys(region.varied)]
     for first in range(0, len(seeds), ROWS_AT_ONCE):
-        some = [region.again(seed) for seed in seeds[first : first + ROWS_AT_ONCE]]
-        report = some, region.length * first, progress
-        for number, one in enumerate(some, first):
-            # If versions may be composed anew, only one that is compared with none is final.
-            if on_event is not None and not (anew and (earlier or number)):
-                one.emit(partial(on_event, number), placed)
+        batch = [region.again(seed) for seed in seeds[first : first + ROWS_AT_ONCE]]
+        report = batch, region.length * first, progress
+        for number, version in enumerate(batch, first):
+            # A version that may be composed again reports its events only when it is finished.
+            if on_event is not None and not (may_retry and (earlier or number)):
+                version.emit(partial(on_event, number), placed)
         if not region.done:
-            _segment(some, *report)
-        for number, one in enumerate(some, first):
-            for times in range(TRIES + 1 if anew else 1):
-                if times:
-                    one, other = region.again([*one.seed[:2], times]), one
-                    one.unlike = other, float(times)
-                while not one.done and one.stalled < TRIES:
-                    _segment([one], *report)
-                keys = _keys(one.new)
-                if all(_likeness(keys, other) <= MOST_ALIKE for other in earlier):
+            _segment(batch, *report)
+        for number, version in enumerate(batch, first):
+            for attempt in range(TRIES + 1 if may_retry else 1):
+                if attempt:
+                    rejected = version
+                    version = region.again([*rejected.seed[:2], attempt])
+                    version.unlike = rejected, float(attempt)
+                while not version.done and version.stalled < TRIES:
+                    _segment([version], *report)
+                keys = _keys(version.new)
+                if all(_likeness(keys, others) <= MOST_ALIKE for others in earlier):
                     break
             earlier.append(keys)
-            new = one.new if placed is None else placed(one.new)
-            if one.emitter is not None:
-                one.emitter.close(new)
+            new = version.new if placed is None else placed(version.new)
+            if version.emitter is not None:
+                version.emitter.close(new)
             elif on_event is not None:
                 emit_all(new, partial(on_event, number))
-            yield one
+            yield version
 
 
 def _segment(
-    regions: Sequence[Infill], some: Sequence[Infill], before: float, progress: OnProgress
+    regions: Sequence[Infill], batch: Sequence[Infill], before: float, progress: OnProgress
 ) -> None:
-    """Compose the next segment of ``regions``. ``progress`` is called with the seconds of ``some``
-    and those ``before`` them."""
+    """Compose the next segment of ``regions``. ``progress`` is called with the seconds composed in
+    ``batch`` and ``before`` it."""
     for _ in write(regions):
         if progress is not None:
-            progress(before + sum(one.seconds for one in some))
-    for one in regions:
-        one.end_segment()
+            progress(before + sum(version.seconds for version in batch))
+    for region in regions:
+        region.end_segment()
 
 
 def _keys(notes: np.ndarray) -> set[tuple[float, ...]]:
-    """The identities of notes, by which versions are compared: all but length and loudness."""
+    """The fields of notes by which versions are compared: all but length and loudness."""
     return set(notes[["start", "pitch", "program", "drum"]].tolist())
 
 
 def _likeness(one: set[tuple[float, ...]], other: set[tuple[float, ...]]) -> float:
-    """The share of notes that two versions have in common; 0 if they have none."""
+    """The share of notes that two versions have in common (0 to 1); 0 if both are empty."""
     return 2 * len(one & other) / max(len(one) + len(other), 1)

@@ -25,7 +25,7 @@ from musictx.tokens.vocab import EOS, PAD
 class Constraint(Protocol):
     """Rules about the next id of each of B rows."""
 
-    #: The half-written pieces, one a row; penalties read them.
+    #: The grammar state of each row, which penalties read.
     states: Sequence[GrammarState]
     #: What the last id of each row did to notes (:meth:`GrammarState.advance`).
     changes: Sequence[Sequence[Change] | None]
@@ -43,28 +43,29 @@ class Constraint(Protocol):
         ...
 
     def due(self) -> Tensor | None:
-        """(B, n) int64: ids that come next in any case; they are read at once, and the outcome is
-        that of drawing them one by one. ``None`` where there is a choice."""
+        """(B, n) int64: ids that must come next. The model reads them at once; the result is the
+        same as if they were drawn one by one. ``None`` if there is a choice."""
         return None
 
     def groups(self) -> np.ndarray | None:
-        """(V,) or (B, V) whole numbers from 0, such as the kind of each id: what is taken from a
-        forbidden id goes to others of its group (:func:`.engine.forbid`). ``None``: to all."""
+        """(V,) or (B, V) whole numbers from 0, the group of each id, such as its kind: the
+        probability of a forbidden id goes to other ids of its group (:func:`.engine.forbid`), or
+        to all ids for ``None``."""
         return None
 
 
 class GrammarConstraint(Constraint):
-    """Only what the tokenizer's grammar accepts, within limits of length.
+    """Allows the ids that the tokenizer's grammar accepts, until each row reaches its length.
 
-    states    one a row, already past the prompt; they are advanced in place. Several rows that
-              begin alike: ``[state.copy() for _ in range(rows)]``.
-    may_end   whether ``eos`` can be drawn; if so, only after a new note
+    states    the state of each row after the prompt; the states are advanced in place. For rows
+              with the same prompt: ``[state.copy() for _ in range(rows)]``.
+    may_end   whether ``eos`` may be drawn, after at least one new note
     kinds     (V,) what :meth:`groups` returns
     until     for each row a function that returns the time at which the row is done, in seconds
               from the start of the piece, or ``None`` for never; by default never
 
-    Where the grammar leaves nothing but ``eos``, it is allowed in spite of ``may_end``.
-    A row that is done or has drawn ``eos`` allows ``pad`` only.
+    If the grammar allows only ``eos``, it may be drawn in spite of ``may_end``. A row that is done
+    or has drawn ``eos`` allows only ``pad``.
     """
 
     def __init__(
@@ -119,66 +120,69 @@ class GrammarConstraint(Constraint):
 def apply_penalties(
     allowed: np.ndarray, penalties: Iterable[np.ndarray | None]
 ) -> tuple[np.ndarray, np.ndarray | float]:
-    """Apply penalties to the ids that hard constraints have ``allowed``.
+    """Apply penalties to the ids that hard constraints have ``allowed``, (B, V) bool.
 
-    penalties  in nats: (B, V), or (V,) for all rows, or ``None`` for nothing. They are applied in
-               order. An infinite one forbids an id. Where a penalty would forbid all ids that are
-               left in a row, it forbids none of them there.
+    penalties  in nats: (B, V), or (V,) for all rows, or ``None`` for no penalty. They are applied
+               in order. An infinite penalty forbids an id, unless the penalty would forbid all ids
+               that are still allowed in a row; then it forbids none of them in that row.
 
     Returns the ids that are still allowed, (B, V) bool, and the sum of their finite penalties in
-    nats, which means nothing for other ids.
+    nats, which is not defined for other ids.
     """
     all_nats = [np.asarray(nats, np.float64) for nats in penalties if nats is not None]
     total: np.ndarray | float = sum(all_nats, 0.0)
     possible = allowed & (total != np.inf)
-    if possible.any(-1).all():  # then so it was after each of them
+    if possible.any(-1).all():  # then no penalty has forbidden all ids of a row
         return possible, total
     total = 0.0
     for nats in all_nats:
-        endless = nats == np.inf
-        possible = allowed & ~endless
+        is_infinite = nats == np.inf
+        possible = allowed & ~is_infinite
         allowed = np.where(possible.any(-1, keepdims=True), possible, allowed)
-        total = total + np.where(endless, 0.0, nats)
+        total = total + np.where(is_infinite, 0.0, nats)
     return allowed, total
 
 
-#: A penalty of one row: (its half-written piece, its ids (n,) so far, ``bos`` or ``cut`` first) ->
-#: (V,) nats that are taken off the logits of the next id; ``None`` for nothing.
+#: A penalty of one row: (grammar state, ids (n,) so far, ``bos`` or ``cut`` first) -> (V,) nats to
+#: subtract from the logits of the next id; ``None`` for no penalty.
 RowPenalty = Callable[[GrammarState, np.ndarray], np.ndarray | None]
 
 
 def never(ids: np.ndarray) -> RowPenalty:
-    """Forbids the ids (V,) bool."""
+    """The penalty that always forbids ``ids``, (V,) bool."""
     nats = np.where(ids, np.inf, 0.0)
     return lambda state, past: nats
 
 
 class EachRow:
-    """The penalties of a batch (:data:`musictx.tokens.tokenizer.Penalty`), one of each row."""
+    """The penalty of a batch (:data:`musictx.tokens.tokenizer.Penalty`) that consists of one
+    penalty for each row."""
 
     def __init__(self, rows: Sequence[RowPenalty | None]) -> None:
         self.rows = rows
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
         costs = [
-            None if one is None else one(state, ids)
-            for one, state, ids in zip(self.rows, states, past)
+            None if penalty is None else penalty(state, ids)
+            for penalty, state, ids in zip(self.rows, states, past)
         ]
-        some = next((nats for nats in costs if nats is not None), None)
-        if some is None:
+        first = next((nats for nats in costs if nats is not None), None)
+        if first is None:
             return None
-        return np.array([np.zeros(len(some)) if nats is None else nats for nats in costs])
+        return np.array([np.zeros(len(first)) if nats is None else nats for nats in costs])
 
 
 def by_row(rows: Sequence[Sequence[RowPenalty]]) -> list[Penalty]:
-    """The penalties of a batch, from those of each row in their order."""
-    return [EachRow(some) for some in zip_longest(*rows)]
+    """The penalties of a batch: the n-th consists of the n-th penalty of each row."""
+    return [EachRow(penalties) for penalties in zip_longest(*rows)]
 
 
 def checked(given: Sequence[Penalty]) -> list[Penalty]:
-    """Penalties of a caller, each of which raises ``UserError`` where it returns no nats for each
-    id: the error names the function."""
-    return [partial(_checked, f"constraints[{n}]", one) for n, one in enumerate(given)]
+    """The penalties ``given`` by a caller, wrapped so that each raises ``UserError``, naming the
+    function, if it does not return nats for each id."""
+    return [
+        partial(_checked, f"constraints[{index}]", penalty) for index, penalty in enumerate(given)
+    ]
 
 
 def _checked(
@@ -190,5 +194,5 @@ def _checked(
     if right or result is None:
         return result
     shapes = f"({size},) or ({len(states)}, {size})"
-    came = shown(getattr(result, "shape", result))
-    raise UserError(f"{name}: expected nats of shape {shapes}, not NaN, not {came}")
+    actual = shown(getattr(result, "shape", result))
+    raise UserError(f"{name}: expected nats of shape {shapes}, not NaN, not {actual}")

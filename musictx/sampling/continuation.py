@@ -35,12 +35,12 @@ from musictx.tokens.vocab import BOS, CUT, EOS
 
 
 def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> float | None:
-    """When the new music after ``primer`` ends, in seconds of the tokens: after ``request.seconds``
-    or ``request.bars``, whichever is shorter; ``None`` without either. Bars are counted from the
-    first bar line at or after the end of the primer; in a new piece without a meter they are taken
-    for 4/4 (:attr:`Continuation.until` corrects that).
+    """The time at which the new music after ``primer`` ends, in seconds of the tokens: after
+    ``request.seconds`` or ``request.bars``, whichever is shorter; ``None`` without either. Bars are
+    counted from the first bar line at or after the end of the primer; a new piece without a meter
+    is assumed to be in 4/4 (:attr:`Continuation.until` corrects that).
 
-    Raises ``UserError`` where the piece would be longer than a MIDI file can be, a day.
+    Raises ``UserError`` if the piece would be longer than a day, the limit of a MIDI file.
     """
     clock = primer.clock(tokenizer)
     seam = float(clock.seconds(primer.seconds))
@@ -80,13 +80,14 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
 
 
 class Continuation(Region):
-    """The continuation of ``primer`` that ``request`` asks for.
+    """The continuation of ``primer`` for the options ``request``.
 
-    penalties  further ones, which come before those of ``request.sampling``
-    clock   maps seconds of the tokens to seconds of the piece
-    seam    when the new music begins, in seconds of the piece
-    state   the state of the grammar after the ids so far
-    before  number of notes of the primer
+    penalties  further penalties, applied before those of ``request.sampling``
+    clock      maps seconds of the tokens to seconds of the piece
+    seam       the time at which the new music begins, in seconds of the piece
+    state      the state of the grammar after the ids so far
+    before     number of notes of the primer
+    drawn      the new ids so far
     """
 
     state: GrammarState
@@ -113,11 +114,12 @@ class Continuation(Region):
 
     @property
     def until(self) -> float | None:
-        """Seconds of the tokens at which it ends. Where the model chooses the meter, bars are as
-        long as those that it has written, and those to come as the last one."""
+        """Seconds of the tokens at which the new music ends, ``None`` for no limit. If the model
+        chooses the meter, the bars written so far count with their lengths, and each further bar
+        with the length of the last one."""
         request, primer = self.request, self.primer
-        chosen = primer.score is not None or primer.plan.meter is not None
-        if request.bars is None or chosen or not self.drawn:
+        has_meter = primer.score is not None or primer.plan.meter is not None
+        if request.bars is None or has_meter or not self.drawn:
             return self._planned
         end = self.state.end_of_bars(request.bars)
         if end is None:
@@ -127,9 +129,10 @@ class Continuation(Region):
     # ------------------------------------------------------------------------------- composing
 
     def setup(self, regions: Sequence[Self]) -> Setup:
-        tokenizer, primers = self.tokenizer, [one.primer for one in regions]
-        read = {id(primer): primer for primer in primers}  # each once: it may be long
-        state_of = {key: tokenizer.grammar(primer.ids) for key, primer in read.items()}
+        tokenizer, primers = self.tokenizer, [region.primer for region in regions]
+        # Each distinct primer is read only once, since it may be long.
+        distinct = {id(primer): primer for primer in primers}
+        state_of = {key: tokenizer.grammar(primer.ids) for key, primer in distinct.items()}
         states = [state_of[id(primer)].copy() for primer in primers]
         for region, state in zip(regions[::-1], states[::-1]):
             region.state, region.before = state, state.notes
@@ -137,35 +140,39 @@ class Continuation(Region):
             states,
             may_end=self.request.end != "cut",
             kinds=tokenizer.kind_of,
-            until=[partial(getattr, one, "until") for one in regions],
+            until=[partial(getattr, region, "until") for region in regions],
         )
         its, density = idiom.of(tokenizer), self.steering.density
         options = self.sampling, self.stats
-        before = [[*its.pitches(one.primer, self.sampling), *one._ending()] for one in regions]
+        before = [
+            [*its.pitches(region.primer, self.sampling), *region._ending()] for region in regions
+        ]
         after = [
             [
-                *its.penalties(one.primer, state, *options, one.steering.values),
-                *build(tokenizer, *options, one.primer, density),
+                *its.penalties(region.primer, state, *options, region.steering.values),
+                *build(tokenizer, *options, region.primer, density),
             ]
-            for one, state in zip(regions, states)
+            for region, state in zip(regions, states)
         ]
         every = [*by_row(before), *self.penalties, *by_row(after)]
         every += rules(tokenizer, self.sampling)
         fronts, marks = _around(regions)
-        most = [one._most() for one in regions]
+        limits = [region._most() for region in regions]
         return Setup(
-            prompts([one.ids for one in primers], self.context, tokenizer.align, fronts, marks),
+            prompts(
+                [primer.ids for primer in primers], self.context, tokenizer.align, fronts, marks
+            ),
             constraint,
             combined(tokenizer, every),
-            None if None in most else max(n for n in most if n is not None),
+            None if None in limits else max(limit for limit in limits if limit is not None),
             head=len(fronts[0]),
         )
 
     def _most(self) -> int | None:
-        """The largest number of ids; ``None`` without a limit."""
+        """The maximum number of new ids; ``None`` without a limit."""
         length = 0.0 if self.until is None else self.until - self.primer.seconds
-        enough = int(length * TOKENS_PER_SECOND) + 1000 if length else None
-        return min((n for n in (enough, self.request.tokens) if n is not None), default=None)
+        bound = int(length * TOKENS_PER_SECOND) + 1000 if length else None
+        return min((n for n in (bound, self.request.tokens) if n is not None), default=None)
 
     def _ending(self) -> list[RowPenalty]:
         """The penalty that brings the music to a close, if its end is "natural"."""
@@ -191,23 +198,24 @@ class Continuation(Region):
 
     @property
     def seconds(self) -> float:
-        """Seconds of the tokens that are composed."""
+        """Seconds of new music so far, in seconds of the tokens."""
         return self.state.seconds - self.primer.seconds
 
     # ---------------------------------------------------------------------------- what comes out
 
     @cached_property
     def begins(self) -> float:
-        """When a listener hears the new music begin, in seconds of the piece."""
+        """Where an excerpt with the new music alone begins, in seconds of the piece
+        (:func:`.timeline.beginning`)."""
         score = self.primer.score
         return self.seam if score is None else timeline.beginning(score, self.seam)
 
     def emit(self, on_event: Callable[[Event], None], placed: Placed | None = None) -> None:
         since = 0.0 if self.request.include_primer else self.begins
-        super().emit(lambda one: on_event(one._replace(seconds=one.seconds - since)), placed)
+        super().emit(lambda event: on_event(event._replace(seconds=event.seconds - since)), placed)
 
     def _in_tempo(self, decoded: Score) -> Score:
-        """The decoded piece in the tempo that the request asks for."""
+        """The decoded piece in the tempo of the request's plan; unchanged without a plan."""
         plan = self.primer.plan.score
         if not len(plan.tempos):
             return decoded
@@ -234,19 +242,19 @@ class Continuation(Region):
     def sample(self, interrupted: bool = False) -> Sample:
         """The finished piece: its ids decoded, cut at its length, joined to the primer."""
         given, until, drawn = self.primer.score, self.until, self.drawn
-        written = self.state.seconds
+        reached = self.state.seconds
         ended: Ended = "interrupted" if interrupted else "stuck"
         if drawn and drawn[-1] == EOS:
             ended, drawn = "model", drawn[:-1]
-        elif until is not None and written >= until - 1e-6:
-            ended, written = "seconds", until
+        elif until is not None and reached >= until - 1e-6:
+            ended, reached = "seconds", until
         elif self.request.tokens is not None and len(drawn) >= self.request.tokens:
             ended = "tokens"
         ids = np.asarray(drawn, dtype=np.uint16)
         decoded = self.tokenizer.decode(np.concatenate([self.primer.ids, ids]))
         old = self.clock.placed(decoded.notes[: self.before])
         new = self.placed(decoded.notes[self.before :])
-        stop = float(self.clock.seconds(written))
+        stop = float(self.clock.seconds(reached))
         if until is not None and self.request.end != "natural":
             old["end"] = np.minimum(old["end"], max(float(self.clock.seconds(until)), self.seam))
         if self.emitter is not None:
@@ -263,18 +271,18 @@ class Continuation(Region):
 
 
 def _around(regions: Sequence[Continuation]) -> tuple[list[np.ndarray], list[int]]:
-    """The control tokens before the past of each row, and the marks after it. Both are empty unless
-    controls are asked for or the primers are written music, not performances; only after written
-    music does a mark separate the new notes."""
+    """The control tokens before the past of each row, and the marks after the past. Both are empty
+    if the request sets no controls and the primers do not keep to their beats. Marks separate new
+    notes only from primers that do."""
     first = regions[0]
     count = len(regions) // len(first.steering.rows)
-    levels = [one.steering.rows[row // count] for row, one in enumerate(regions)]
-    scores = [one.primer.score for one in regions]
-    written = all(score is not None and timeline.on_grid(score) for score in scores)
-    if first.steering.levels is None or not (written or any(map(any, levels))):
+    levels = [region.steering.rows[row // count] for row, region in enumerate(regions)]
+    scores = [region.primer.score for region in regions]
+    on_grid = all(score is not None and timeline.on_grid(score) for score in scores)
+    if first.steering.levels is None or not (on_grid or any(map(any, levels))):
         return [np.empty(0, np.int64)] * len(levels), []
     its = idiom.of(first.tokenizer)
-    return [its.prefix(row) for row in levels], its.marks if written else []
+    return [its.prefix(row) for row in levels], its.marks if on_grid else []
 
 
 def prompts(
@@ -284,22 +292,22 @@ def prompts(
     fronts: Sequence[np.ndarray] | None = None,
     marks: Sequence[int] = (),
 ) -> np.ndarray:
-    """The ids that the model reads first: (rows, n + 1) int64, or one row if all are equal.
+    """The ids that the model reads first: (rows, length) int64, or one row if all are equal.
 
-    Each is ``bos`` and a past of n ids, or ``cut`` and the last n of a longer one; n is the length
-    of the shortest past, or what the context holds after the first id; a multiple of ``align``
-    where a past is cut, so that pasts of whole groups are cut between groups. ``fronts``, all
-    equally long, stand after the first id of each, ``marks`` at the end."""
+    Each row is ``bos`` and a past of n ids, or ``cut`` and the last n ids of a longer past. n is
+    the length of the shortest past, or the room in the context if that is less. If pasts are cut, n
+    is reduced so that whole groups of ``align`` ids are dropped. ``fronts``, all equally long, are
+    inserted after the first id of each row; ``marks`` are appended."""
     fronts = fronts or [np.empty(0, np.int64)] * len(pasts)
-    around = 1 + len(fronts[0]) + len(marks)
-    if context <= around:
+    other_ids = 1 + len(fronts[0]) + len(marks)
+    if context <= other_ids:
         raise UserError(
-            f"context={context}: expected at least {around + 1}, what steers the model included"
+            f"context={context}: expected at least {other_ids + 1}, what steers the model included"
         )
-    n = min([context - around, *map(len, pasts)])
+    n = min([context - other_ids, *map(len, pasts)])
     if n < max(map(len, pasts)):
         n -= (n - len(pasts[0])) % align
-    rows = np.empty((len(pasts), around + n), np.int64)
+    rows = np.empty((len(pasts), other_ids + n), np.int64)
     for row, past, front in zip(rows, pasts, fronts):
         row[:] = [BOS if len(past) == n else CUT, *front, *past[len(past) - n :], *marks]
     return rows[:1] if (rows == rows[0]).all() else rows

@@ -1,8 +1,8 @@
 """The one sampling loop: prefill once, fork the cache, then draw id after id.
 
-Ids in, ids out: this module does not depend on tokenizers, files or musical time. The constraint
-decides which ids may be drawn, penalties and processors reshape the distribution; they act on
-logits, in this order, before one softmax.
+Input and output are ids: this module does not depend on tokenizers, files or musical time. The
+constraint decides which ids may be drawn; penalties and processors reshape the distribution. All
+three act on logits, in this order, before a single softmax.
 """
 
 from __future__ import annotations
@@ -24,20 +24,22 @@ from musictx.sampling.processors import Processor
 from musictx.tokens.tokenizer import Penalty
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 
-#: When the context is full, this part of it is dropped at once: an eighth.
+#: When the context is full, ``1 / SLIDE`` of its ids are dropped at once.
 SLIDE = 8
-#: In a stream without end, old ids are dropped when there are this many times the context.
+#: In a stream without end, old ids are dropped as soon as ``KEPT`` times the context is stored.
 KEPT = 4
+#: The values of the option ``cache``; see :class:`Decoder`.
 CACHES = ("auto", *registry.STEPS, "growing")
 
 
 class Step(Protocol):
-    """A faster form of one step, that an optional component adds (``registry.STEPS``): id
-    after id through a model, ``rows`` sequences at once, all equally long.
+    """A faster implementation of one decoding step, which an optional component adds
+    (``registry.STEPS``). It passes one id per row through a model, for ``rows`` equally long
+    sequences at once.
 
-    It is made as ``Step(model, cache, rows=, capacity=)``, where ``cache``, the model's own, holds
-    the ids so far, of one row (for all) or of ``rows``. It looks back on ``capacity`` ids: then the
-    window slides by one.
+    It is constructed as ``Step(model, cache, rows=, capacity=)``, where ``cache``, a cache of the
+    model, holds the ids so far: of one row, which all rows share, or of ``rows``. The step attends
+    to at most ``capacity`` ids; then its window slides by one id.
     """
 
     def __init__(
@@ -49,29 +51,31 @@ class Step(Protocol):
         """Whether ``cache="auto"`` chooses this step for ``model``."""
 
     def __call__(self, ids: Tensor) -> Tensor:
-        """Logits (rows, vocab) after ``ids`` (rows,), one more each; in memory that the next call
-        may write over."""
+        """Append one id to each row, ``ids`` (rows,), and return the logits (rows, vocab) of the
+        next ids, in memory that the next call may overwrite."""
 
     def load(self, cache: Cache) -> None:
-        """Replace the state by that of ``cache``."""
+        """Replace the state by the state of ``cache``."""
 
     def select(self, rows: Tensor) -> None:
-        """Row i becomes a copy of what row ``rows[i]`` was."""
+        """Replace each row i by a copy of row ``rows[i]``."""
 
 
 class Decoder:
-    """Rows of half-written music with the model's cache: what has been written, what comes next.
+    """A batch of unfinished sequences with the model's cache: the ids so far, and the logits of the
+    next ids.
 
-    read      (1 or rows, P) ids that the rows begin with; only the last ``capacity`` are read
-    rows      rows that go on from there; a single one is read once and forked
-    capacity  ids the model looks back on
-    longest   ids a row can have at most, those read included; ``None`` = without end, and of those
-              beyond the reach of the model only some are kept
+    read      (1 or rows, P) ids with which the rows begin; only the last ``capacity`` are read
+    rows      number of rows; if ``read`` has one row, it is read once and its cache is forked
+    capacity  ids that the model attends to
+    longest   maximum number of ids in a row, including ``read``; ``None`` = without end, and then
+              only some of the ids beyond ``capacity`` are kept
     cache     one of :data:`CACHES`: the name of a :class:`Step`; ``growing``, ordinary passes
-              through the model; ``auto``, the first step that suits the model, or else growing.
-              A full window slides by one id with a step; growing drops an eighth
+              through the model; or ``auto``, the first step that suits the model, or else growing.
+              With a step a full window slides by one id; with ``growing`` an eighth of it is
+              dropped
 
-    ``align`` and ``head`` are those of :func:`generate`.
+    ``align`` and ``head`` are described in :func:`generate`.
     """
 
     def __init__(
@@ -91,54 +95,57 @@ class Decoder:
         self.capacity = capacity if longest is None else min(capacity, longest)
         self.device = next(model.parameters()).device
         self.length = read.shape[1]
-        self._ids = read.expand(rows, -1).clone()  # with room at the end, which grows
+        self._ids = read.expand(rows, -1).clone()  # `append` adds room at the end
         self._stepped = (kind := chosen(cache, model)) != "growing"
-        # A full window is read again from its first position, a prefill for each eighth of the
-        # context: for a head, for models that know how far from the start a token stands, since
-        # they have never met positions beyond their windows, and where groups of ids are a step.
+        # In three cases a full window is read again from its first position, with one prefill for
+        # each eighth of the context: if a head must stay in front; for models with absolute
+        # positions, which were not trained on positions beyond their windows; and for models in
+        # which a group of ids is one step.
         self._rereads = head > 0 or model.position.absolute or model.cascade is not None
         if self._rereads and self.length >= self.capacity:
-            read = self._window(read)  # with room, or the first step would read it all again
+            read = self._window(read)  # leaves room; otherwise the first step would read it again
         self._cache, last = self._read(read[:, -capacity:])
         self._next = last.expand(rows, -1)
         self._step: Step | None = None
         if self._stepped:
             self._step = _step(kind)(model, self._cache, rows=rows, capacity=self.capacity)
-            del self._cache  # its tokens were taken over
+            del self._cache  # the step has copied its contents
         elif read.shape[0] != rows:
             self._cache = self._cache.fork(rows)
 
     @property
     def past(self) -> Tensor:
-        """(rows, n) int64: the ids so far, or the last of them after ``cut``."""
+        """(rows, n) int64: the ids so far; once old ids are dropped, ``cut`` and the last ids."""
         return self._ids[:, : self.length]
 
     @property
     def logits(self) -> Tensor:
-        """(rows, V) float64 of the next ids. The choice is made on the CPU in float64: the same on
-        every device, and V is small."""
-        return self._next.cpu().double()  # in two steps: Metal knows no float64
+        """(rows, V) float64 logits of the next ids, on the CPU: ids are drawn there so that results
+        are the same on every device; V is small."""
+        return self._next.cpu().double()  # in two steps: Metal does not support float64
 
     def append(self, ids: Tensor) -> None:
-        """Write one id a row, (rows,) int64, without reading it yet."""
+        """Append one id to each row, (rows,) int64; the model reads them in :meth:`step`."""
         if self._endless and self.length >= KEPT * self.capacity * self.align:
             self._forget()
         if self.length == self._ids.shape[1]:
             self._ids = functional.pad(self._ids, (0, self.length), value=PAD)
-        self._ids.numpy()[:, self.length] = ids.numpy()  # in less time than torch takes
+        self._ids.numpy()[:, self.length] = ids.numpy()  # faster than torch
         self.length += 1
 
     def _forget(self) -> None:
-        """Keep only the last ids: twice the context, from the beginning of a group of events on."""
+        """Keep only the last ids: twice the context, beginning with a whole group of events."""
         self._ids = self._last(self.past, 2 * self.capacity * self.align)
         self.length = self._ids.shape[1]
 
     def _window(self, past: Tensor) -> Tensor:
-        """The last ids, which are read again when the context is full."""
+        """The last ids of ``past``, seven eighths of the context, to be read again when it is
+        full."""
         return self._last(past, self.capacity - max(1, self.capacity // SLIDE))
 
     def _last(self, past: Tensor, most: int) -> Tensor:
-        """The last of (rows, n) ids as a training window that begins inside a piece."""
+        """At most the last ``most`` of ``past``, (rows, n) ids, in the form of a training window
+        that begins inside a piece: ``cut``, the head, and whole groups of ids."""
         kept = most - (most - past.shape[1]) % self.align
         ids = past[:, past.shape[1] - kept :].clone()
         if kept > 1:
@@ -147,12 +154,12 @@ class Decoder:
         return ids
 
     def select(self, rows: Tensor) -> None:
-        """Replace row i by a copy of row ``rows[i]``; to be called before ``step``."""
+        """Replace each row i by a copy of row ``rows[i]``; to be called before ``step``."""
         self._ids = self._ids[rows]
         (self._step or self._cache).select(rows)
 
     def step(self, count: int = 1) -> None:
-        """Read the last ``count`` ids that were appended: ``logits`` are those after them."""
+        """Pass the last ``count`` appended ids through the model; ``logits`` then follow them."""
         ids = self._ids[:, self.length - count : self.length]
         self._filled += count
         if self._filled > self.capacity and self._rereads:
@@ -172,13 +179,14 @@ class Decoder:
     def _read(self, ids: Tensor) -> tuple[Cache, Tensor]:
         """A new cache that holds ``ids``, and the logits (rows, V) after them."""
         self._filled = ids.shape[1]
-        room = self._filled if self._stepped else self.capacity  # a step takes over what is held
+        room = self._filled if self._stepped else self.capacity  # a step copies it
         cache = self.model.new_cache(rows=len(ids), capacity=room)
         return cache, self.model(ids.to(self.device), cache=cache)[:, -1]
 
 
 def chosen(cache: str, model: MusicTransformer) -> str:
-    """Which of :data:`CACHES` is meant by ``cache``; ``ValueError`` if it cannot be had."""
+    """The name of the :class:`Step` for the option ``cache``, or ``growing``. Raises ``ValueError``
+    for a name that is not in :data:`CACHES`."""
     if cache not in CACHES:
         raise ValueError(f"cache={cache}: expected one of " + ", ".join(CACHES))
     if cache != "auto":
@@ -187,6 +195,7 @@ def chosen(cache: str, model: MusicTransformer) -> str:
 
 
 def _step(name: str) -> type[Step]:
+    """The class of the step ``name``."""
     step: type[Step] = registry.load(registry.STEPS[name])
     return step
 
@@ -206,28 +215,31 @@ def generate(
     head: int = 0,
     cache: str = "auto",
 ) -> Generator[Tensor, None, None]:
-    """Yield the next id of each row, (rows,) int64 on the CPU, until the rows end.
+    """Yield the next id of each row, (rows,) int64 on the CPU, until all rows have ended.
 
-    prompt      (P,) ids that all rows continue, or (rows, P) one prompt a row; the first id is
+    prompt      (P,) ids that all rows continue, or (rows, P) one prompt per row; the first id is
                 ``bos`` or ``cut``. Of a prompt longer than ``context`` only the last ids are read.
-    max_tokens  ids to draw for each row at most; ``None`` = without end, in bounded memory.
-    constraint  which ids may be drawn; without one, anything but ``pad``, ``bos`` and ``cut``.
-    penalties   what single ids cost, given the constraint's ``states``; the first come first.
-    seeds       one for each row that is written, whole numbers or tuples of them (numpy's
-                ``default_rng``). A row draws from its own generator, so it is the same alone and in
-                a batch, and on any device up to the rounding of the logits.
-    context     ids the model looks back on; default the model's own. Once so many are cached, the
-                oldest are dropped: music of any length in bounded memory. What is kept was computed
-                while the dropped ids could be seen, as in Transformer-XL (Dai et al. 2019, section
-                3.2); models with absolute positions drop an eighth and read the rest again as
-                ``cut ...``.
-    align       what is read again begins at a multiple of so many events (``Tokenizer.align``).
-    head        so many ids after the first of the prompt are never dropped, such as controls.
+    max_tokens  maximum number of ids to draw for each row; ``None`` = without end, in bounded
+                memory.
+    constraint  which ids may be drawn; without a constraint, all but ``pad``, ``bos`` and ``cut``.
+    penalties   nats to take off logits, computed from the constraint's ``states``, in order of
+                application; without a constraint they are ignored.
+    seeds       one for each row, a whole number or a tuple of them (numpy's ``default_rng``). Each
+                row has a separate generator, so its result is the same alone and in a batch, and on
+                any device up to the rounding of the logits.
+    context     ids that the model attends to; default the context of the model. When so many ids
+                are cached, the oldest are dropped, so that memory is bounded. The remaining cache
+                was computed while the dropped ids were visible, as in Transformer-XL (Dai et al.
+                2019, section 3.2); models with absolute positions drop an eighth and read the
+                remaining ids again, after ``cut``.
+    align       ids that are read again begin at a multiple of this number (``Tokenizer.align``).
+    head        number of ids after the first one of the prompt that are never dropped, such as
+                controls.
     cache       one of :data:`CACHES`, see :class:`Decoder`.
 
-    A row that has drawn ``eos``, or that the constraint calls done, yields ``pad`` from then on;
-    the loop ends when every row has. The model is put into evaluation mode, and back at the end.
-    Raises ``ValueError`` for shapes that do not fit, ``NotNumbers`` if the model gives NaN.
+    A row that has drawn ``eos``, or whose constraint is done, yields ``pad`` from then on. The
+    model is in evaluation mode meanwhile; its mode is restored at the end. Raises ``ValueError``
+    for shapes that do not fit, ``NotNumbers`` if the model gives NaN.
     """
     rows = len(seeds)
     read, capacity = read_prompt(model, prompt, rows, context)
@@ -254,7 +266,9 @@ def generate(
             ids = None if constraint is None else constraint.due()
             if ids is None:
                 past = music.past
-                nats = [one(constraint.states, past.numpy()) for one in penalties if constraint]
+                nats = [
+                    penalty(constraint.states, past.numpy()) for penalty in penalties if constraint
+                ]
                 choice = forbid(music.logits, constraint, nats)
                 for process in processors:
                     choice = process(past, choice)
@@ -262,7 +276,8 @@ def generate(
                 ended |= ids[:, 0].numpy() == EOS
             else:
                 for generator in generators:
-                    generator.random(ids.shape[1])  # as so many draws take
+                    # As many random numbers as drawing these ids would take.
+                    generator.random(ids.shape[1])
             for column in ids.T:
                 music.append(column)
                 if constraint is not None:
@@ -281,7 +296,8 @@ def read_prompt(
     rows: int,
     context: int | None,
 ) -> tuple[Tensor, int]:
-    """The prompt as (1 or rows, P) int64, and how many ids are looked back on; checked."""
+    """The prompt as (1 or rows, P) int64, and the number of ids that the model attends to. Raises
+    ``ValueError`` for a prompt or context that cannot be used."""
     read = torch.as_tensor(np.asarray(prompt, dtype=np.int64))
     if read.ndim == 1:
         read = read[None]
@@ -300,16 +316,17 @@ def forbid(
     constraint: Constraint | None,
     penalties: Sequence[np.ndarray | None] = (),
 ) -> Tensor:
-    """``-inf`` where the constraint forbids; ``pad``, ``bos`` and ``cut`` where there is none.
+    """The logits (B, V) with ``-inf`` for forbidden ids: those that ``constraint`` does not allow,
+    or without a constraint ``pad``, ``bos`` and ``cut``.
 
-    logits  (B, V);  penalties  (B, V) or (V,) nats each, or ``None`` for nothing
+    logits     (B, V)
+    penalties  (B, V) or (V,) nats each, or ``None`` for no penalty. They are subtracted; infinite
+               penalties forbid ids as in :func:`apply_penalties`.
 
-    Penalties are taken off; infinite ones forbid as in :func:`apply_penalties`.
-
-    What a forbidden id would have had goes to the allowed ids of its group
-    (:meth:`.Constraint.groups`), in proportion, as long as there are any. A model that knows *that*
-    a note ends now, but not yet which, so does not end notes too rarely; where nothing likely is
-    forbidden, nothing changes.
+    The probability of a forbidden id is distributed over the allowed ids of its group
+    (:meth:`.Constraint.groups`) in proportion to theirs, if the group has any. Otherwise a model
+    that predicts that some note ends now, but not which one, would end notes too rarely. If all
+    forbidden ids are unlikely, the logits of the others hardly change.
     """
     if constraint is None:
         logits = logits.clone()
@@ -317,15 +334,15 @@ def forbid(
         return logits
     # NumPy: on so few numbers its calls cost a fraction of torch's.
     values, allowed = logits.numpy(), constraint.allowed().numpy()
-    allowed, less = apply_penalties(allowed, penalties)
-    masked = np.where(allowed, values - less, -np.inf)
+    allowed, nats = apply_penalties(allowed, penalties)
+    masked = np.where(allowed, values - nats, -np.inf)
     if (groups := constraint.groups()) is not None:
         likely = np.exp(values - values.max(-1, keepdims=True))
         of_rows = np.broadcast_to(groups, values.shape)
         for row, before, after, group in zip(masked, likely, likely * allowed, of_rows):
             whole, kept = np.bincount(group, before), np.bincount(group, after)
-            nothing = kept == 0  # where rounding leaves nothing of a group, it gets nothing more
-            whole[nothing] = kept[nothing] = 1.0
+            is_empty = kept == 0  # no allowed id of the group has a probability: change nothing
+            whole[is_empty] = kept[is_empty] = 1.0
             row += np.log(whole / kept)[group]
     return torch.from_numpy(masked)
 
@@ -333,10 +350,10 @@ def forbid(
 def draw(
     logits: Tensor, generators: Sequence[np.random.Generator], ended: np.ndarray | Tensor
 ) -> Tensor:
-    """One id a row, (B,) int64, drawn from softmax(logits) by inverting its distribution function.
+    """One id per row, (B,) int64, drawn from softmax(logits) by inverse transform sampling.
 
     logits  (B, V) float64; ``-inf`` has probability 0 and is never drawn.
-    ended   (B,) bool: rows that draw nothing (their generator stays where it is) and get ``pad``.
+    ended   (B,) bool: rows that get ``pad``; their generators do not advance.
     """
     values = logits.numpy()
     ids, likely = np.full(len(values), PAD), np.exp(values - values.max(-1, keepdims=True))
@@ -347,8 +364,9 @@ def draw(
             raise NotNumbers(
                 "logits that are not numbers (NaN): the model is damaged, or processors= gave them"
             )
-        # The first id whose sum lies above the point: one of probability 0 adds nothing to the sum
-        # before it, so it is never the first. The last sum can be met by rounding only.
+        # Choose the first id whose cumulative sum exceeds the point. An id of probability 0 has the
+        # same sum as the id before it and is never chosen. Rounding can make the point equal to the
+        # total; then the first id that reaches the total is chosen.
         point = generators[row].random() * total
         ids[row] = sums.searchsorted(point, "right" if point < total else "left")
     return torch.from_numpy(ids)

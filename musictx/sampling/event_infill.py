@@ -1,8 +1,8 @@
 """Given notes around new ones, among strikes and releases: see :mod:`.infill`.
 
-The model reads given notes as in training (``tokens/controls.py``): those ahead as K, those before
-as the stream up to ``here``. Given events are written at their steps, with their program and
-velocity: releases first, strikes before the next shift of time. Before a given strike the model may
+The model reads given notes as in training (``tokens/controls.py``): the notes ahead as K, the notes
+before as the stream up to ``here``. Given events are written at their steps, with their program and
+velocity: releases first, strikes before the next time shift. Before a given strike the model may
 draw any velocity, since it cannot predict the right one; that velocity does not begin a new note.
 """
 
@@ -44,12 +44,13 @@ class Item(NamedTuple):
 class EventRow(GivenRow):
     """The constraint on one row.
 
-    given    the events that are still to be written, in order, their steps counted on the clock of
-             ``state``;  next  the number of those that are written already;  now  those of the
-             others that are due at this step
-    held     (program, pitch) of the new notes that sound, which the model may end
-    until    the row is done at this step at the latest; if ``new`` has an ``end``, as soon as this
-             end is reached and no new note sounds
+    given    the given events from the beginning of the row on, in order; their steps count like
+             those of ``state``
+    next     number of given events that are already written
+    now      the given events that are due at this step and not yet written
+    held     (program, pitch) of the new notes that sound, which the model may end -> their number
+    until    the step at which the row is done at the latest; if ``new`` has an ``end``, the row is
+             done as soon as the end is reached and no new note sounds
     """
 
     state: PerformanceState
@@ -75,16 +76,16 @@ class EventRow(GivenRow):
         self._settle()
 
     def _settle(self) -> None:
-        """After an id: what is due now, and whether the row is done."""
+        """Update ``now`` and ``done`` after an id."""
         step, end = self.state.steps, self.new.end
-        stop = bisect_right(self.given, step, self.next, key=lambda one: one.step)
+        stop = bisect_right(self.given, step, self.next, key=lambda item: item.step)
         self.now = self.given[self.next : stop]
         if self.state.last not in LEADS and not self.now:
             over = end is not None and step >= end and not any(self.held.values())
             self.done = over or step >= self.until
 
     def _token(self, item: Item) -> int:
-        """The next id on the way to a given event."""
+        """The next id on the way to a given event: a program, a velocity or the event itself."""
         if item.what != ev.DRUM and item.program != self.state.program:
             return self.table.id("program", item.program)
         if item.what != ev.OFF and item.bin != self.state.velocity:
@@ -95,7 +96,8 @@ class EventRow(GivenRow):
         if not self.now:
             return []
         item, token = self.now[0], self._token(self.now[0])
-        if self.state.last in LEADS:  # forced if it led to this event; programs lead to no drum
+        # Forced if the last id led to this event; a program never leads to a drum.
+        if self.state.last in LEADS:
             kind = self.table.token(token)[0]
             velocity = kind == "velocity" and self.state.last == "program" and item.what != ev.DRUM
             leads = kind not in LEADS or velocity
@@ -103,9 +105,9 @@ class EventRow(GivenRow):
         if item.what == ev.OFF:
             return [token]
         if not self.state.sounding.struck:
-            for one in self.now:  # new notes of a pitch that is struck now
-                if one.what == ev.ON and self.held[one.program, one.pitch]:
-                    return [self._token(one._replace(what=ev.OFF))]
+            for strike in self.now:  # a new note of the same pitch ends first
+                if strike.what == ev.ON and self.held[strike.program, strike.pitch]:
+                    return [self._token(strike._replace(what=ev.OFF))]
         return []
 
     def onward(self) -> int | None:
@@ -114,7 +116,8 @@ class EventRow(GivenRow):
         return None if self.state.last in LEADS or not self.now else self._token(self.now[0])
 
     def _strike(self) -> int | None:
-        """The id that strikes the next given note now, at the velocity that is in force."""
+        """The id that strikes the next given note at once, with the current velocity; ``None`` if
+        that is not possible."""
         if not self.now or self.now[0].what != ev.ON or self.state.last == "program":
             return None
         _, _, program, pitch, _ = self.now[0]
@@ -143,14 +146,17 @@ class EventRow(GivenRow):
             mask[shifts.start + gap : shifts.stop] = False
 
     def _restrict_new(self, mask: np.ndarray) -> None:
-        """Allow strikes only of pitches that new notes may have, and releases only of new notes."""
+        """Allow only strikes of pitches that new notes may have, and only releases of new notes."""
         ids, sounding = self.new.ids, self.state.sounding
         tones = self._tones(sounding.program)
         mask[ids["note_on"]] &= tones[self.new.values("note_on")]
-        if self._has_programs:  # a full program may be chosen only to release a note
+        # A program that can take no further note may be chosen only to release one.
+        if self._has_programs:
             busy = {*self.new.habits, *(program for program, _ in sounding.notes)} & self._parts
-            ends = set() if sounding.struck else {key[0] for key, n in self.held.items() if n}
-            full = [p for p in busy - ends if not self._tones(p).any()]
+            releasable = {program for (program, _), count in self.held.items() if count}
+            if sounding.struck:
+                releasable = set()
+            full = [program for program in busy - releasable if not self._tones(program).any()]
             mask[[ids["program"].start + program for program in full]] = False
         if not tones.any() and not mask[ids.get("drum", slice(0))].any():
             mask[ids["velocity"]] = False  # no event could follow it
@@ -159,20 +165,21 @@ class EventRow(GivenRow):
                 mask[self.table.id("note_off", pitch)] = False
 
     def _tones(self, program: int) -> np.ndarray:
-        """(128,) bool: the pitches of which a new note may begin on ``program``."""
+        """(128,) bool: the pitches with which a new note may begin on ``program``."""
         if program not in self._parts:
             return np.zeros(128, bool)
         tones = self.new.tones(program).copy()
-        tones[[pitch for of, pitch in self.state.sounding.notes if of == program]] = False
-        of_program = (one for one in self.now if one.what == ev.ON and one.program == program)
-        tones[[one.pitch for one in of_program]] = False
+        sounding = self.state.sounding.notes
+        tones[[pitch for other, pitch in sounding if other == program]] = False
+        strikes = [item for item in self.now if item.what == ev.ON and item.program == program]
+        tones[[item.pitch for item in strikes]] = False
         if program in self.new.habits:
-            held = sum(n for (of, _), n in self.held.items() if of == program)
+            held = sum(count for (other, _), count in self.held.items() if other == program)
             tones &= held < self.new.habits[program].voices
         return tones
 
     def _only_end(self, mask: np.ndarray) -> None:
-        """Allow no new event but the release of a new note."""
+        """Allow no new event except the release of a new note."""
         ids = self.new.ids
         for kind in ("note_on", "velocity", "drum", "program"):
             if kind in ids:
@@ -185,7 +192,7 @@ class EventRow(GivenRow):
     def advance(self, token: int) -> None:
         kind, value = self.table.token(token)
         key = self.state.sounding.program, value
-        # A given release comes first; at its step no new note of its pitch sounds.
+        # A given release is written first; at its step no new note of its pitch sounds.
         is_given = bool(self.now) and token in (self._token(self.now[0]), self._strike())
         if kind == "note_off":
             self.held[key] -= not is_given
@@ -199,12 +206,13 @@ class EventRow(GivenRow):
 
 
 class EventInfill(Infill):
-    """Notes composed from ``begin`` to ``end``; new notes that sound at the end of a gap end within
-    :data:`WINDOW_SECONDS`.
+    """A region from ``begin`` to ``end`` (seconds of ``music``). New notes that sound at the end of
+    a gap end within :data:`WINDOW_SECONDS`.
 
-    origin  the step of the score at which the stream's clock begins; all others count from it
-    past, given  the events that are written, and that are still to be
-    held    (program, pitch) of new notes that sound
+    origin  the step of the score at which the stream begins; all other steps count from it
+    past    the events that are written
+    given   the given events that are still to be written
+    held    (program, pitch) of the new notes that sound
     """
 
     tokenizer: PerformanceTokenizer
@@ -221,7 +229,7 @@ class EventInfill(Infill):
     ) -> None:
         super().__init__(model, tokenizer, music, **options)
         self.vocabulary, self.step_seconds = tokenizer.vocabulary, tokenizer.step_seconds
-        if self.parts is not None:  # drums are not composed
+        if self.parts is not None:  # models of events do not compose drums around given notes
             self.parts = [part for part in self.parts if part != DRUMS]
         first = self._step(tokenizer.clock(music).begins) if len(music) else self._step(begin)
         self.origin = min(first, self._step(begin))
@@ -236,6 +244,7 @@ class EventInfill(Infill):
         self.is_new = [False] * int(ev.struck(self.past).sum())
 
     def _step(self, seconds: float) -> int:
+        """The step nearest to ``seconds``."""
         return int(np.floor(seconds / self.step_seconds + 0.5))
 
     @property
@@ -244,11 +253,11 @@ class EventInfill(Infill):
 
     @property
     def _until(self) -> int:
-        """The step at which the last new note ends."""
+        """The step at which the last new note ends at the latest."""
         return self.stop + (self._step(WINDOW_SECONDS) if self.is_gap else 0)
 
     def written(self, first: int = 0) -> np.ndarray:
-        """The ids so far, from the event number ``first`` on."""
+        """The ids so far, from the event with the index ``first`` on."""
         past = self.past[first:].copy()
         begin = int(np.append(past["step"], self.here)[0]) if first else 0
         past["step"] -= begin
@@ -269,7 +278,7 @@ class EventInfill(Infill):
             habits=self.habits,
             pitches=pitch_set(self.sampling, self.around),
         )
-        mark = [self.vocabulary.id(HERE)]  # time may be shifted after it, at the beginning too
+        mark = [self.vocabulary.id(HERE)]  # after it a time shift is allowed, even at the beginning
         state = self.tokenizer.grammar(np.concatenate([mark, self.written(), mark]))
         segment = np.inf if self.is_gap else max(1, self._step(SEGMENT_SECONDS))
         until = int(min(self._until, self.here + segment))
@@ -278,12 +287,13 @@ class EventInfill(Infill):
     def absorb(self) -> None:
         ids = list(self.row.piece)
         while ids and self.vocabulary.token(ids[-1])[0] in LEADS:
-            ids.pop()  # it waited for a note
+            ids.pop()  # the event after it is missing
         self.past, self.here = ev.read(np.append(self.written(), ids).astype(int), self.vocabulary)
-        struck = np.flatnonzero(ev.struck(self.past))[len(self.is_new) :]
+        # The model may have drawn other velocities for given notes: restore the given ones.
+        strikes = np.flatnonzero(ev.struck(self.past))[len(self.is_new) :]
+        given_strikes = strikes[~np.array(self.row.is_new, bool)]
         given = self.given[: self.row.next]
-        of_given = struck[~np.array(self.row.is_new, bool)]
-        self.past["bin"][of_given] = given["bin"][ev.struck(given)]
+        self.past["bin"][given_strikes] = given["bin"][ev.struck(given)]
         self.given = self.given[self.row.next :]
         self.held = list(self.row.held.elements())
 
@@ -294,7 +304,7 @@ class EventInfill(Infill):
         )
         written, given = self.written(first), self.given.copy()
         given["step"] -= self.here
-        made = build_window(
+        window = build_window(
             self.vocabulary,
             levels,
             written,
@@ -302,4 +312,4 @@ class EventInfill(Infill):
             ev.write(given, self.vocabulary),
             budget=len(written) + 1 + IDS_AROUND + int(AHEAD_SHARE * self.context),
         )
-        return np.concatenate([[CUT if first else BOS], made.prefix, made.past])
+        return np.concatenate([[CUT if first else BOS], window.prefix, window.past])

@@ -1,18 +1,18 @@
 """New notes around given ones: gaps that are filled, melodies that are accompanied.
 
-Given notes may lie before the new ones, between them and after them. The model reads them in the
-layout that it was trained with and writes the piece from beginning to end, given notes too. Four
-rules hold it to them (:class:`GivenNotes`):
+Given notes may lie before, between and after the new notes. The model reads the given notes in the
+layout of its training and writes the piece from beginning to end, given notes included. Four rules
+make sure that the given notes are written as they are (:class:`GivenNotes`):
 
-- no id is drawn that would pass the next given item, and that item may come where it is due;
-- an item that is begun is written to its end;
+- no id is drawn that would skip the next given item, and that item is allowed when it is due;
+- once an item is begun, it is completed;
 - new notes of a pitch end before a given note of that pitch begins;
-- no new note begins while a given one of its pitch sounds, or where one begins.
+- no new note begins while a given note of its pitch sounds or begins.
 
-An item is what tokens write at a place in time: a strike or a release (:mod:`.event_infill`), or a
-note, chord or bar line (:mod:`musictx.songs.bar_constraint`). These two modules say how an item is
-spelled and which ids would pass it. What does not fit into the model's context is composed in
-segments, each with what was written before it as its past.
+An item is an event that tokens write at one time: a strike or a release (:mod:`.event_infill`), or
+a note, chord or bar line (:mod:`musictx.songs.bar_constraint`). These two modules define the ids of
+an item and which ids would skip it. Regions that do not fit into the model's context are composed
+in segments; the past of each segment is the music written before it.
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ from musictx.tokens.vocab import EOS, PAD, Vocabulary
 
 @dataclass(frozen=True)
 class NewNotes:
-    """What new notes may be.
+    """The limits on new notes.
 
-    begin, end  steps from which and before which they begin; an ``end`` of ``None``: never
-    parts    programs, :data:`DRUM_PART`, :data:`CHORD`; ``None``: any
-    habits   part -> how many of its notes sound at once, begin in a few seconds, how long they last
-             and between which pitches they lie
-    pitches  (128,) bool: those that are asked for, of pitched notes
-    drums    (128,) bool: those that are struck; ``None``: those of the habit
+    begin    the first step at which a new note may begin
+    end      the step before which new notes begin; ``None``: no limit
+    parts    the allowed parts: programs, :data:`DRUM_PART`, :data:`CHORD`; ``None``: any
+    habits   part -> its usual number of simultaneous notes, of notes within a few seconds, length
+             of notes and range of pitches
+    pitches  (128,) bool: the pitches that the request allows; drums are not limited
+    drums    (128,) bool: the drums that may be struck; ``None``: those of the habit
     """
 
     table: Vocabulary
@@ -67,7 +68,7 @@ class NewNotes:
 
     @cached_property
     def ids(self) -> dict[str, slice]:
-        """Kind -> its ids."""
+        """Kind -> the slice of its ids."""
         return {kind: slice(*self.table.range(kind)) for kind in self.table.kinds}
 
     @cached_property
@@ -75,18 +76,19 @@ class NewNotes:
         return {}
 
     def kind(self, part: int) -> str:
-        """The kind of ids that say which tone a note of ``part`` has."""
+        """The kind of the ids that state the pitch of a note of ``part``, its drum or the root of
+        a chord."""
         pitched = "pitch" if "pitch" in self.ids else "note_on"
         return {CHORD: "root", DRUM_PART: "drum"}.get(part, pitched)
 
     def values(self, kind: str) -> np.ndarray:
-        """What the ids of ``kind`` say, in their order."""
+        """The values of the ids of ``kind``, in the order of the ids."""
         values: np.ndarray = self.table.value_of[self.ids[kind]]
         return values
 
     def tones(self, part: int) -> np.ndarray:
-        """(128,) bool: the tones of ``part`` that can be written, are asked for and are usual; it
-        is not to be changed."""
+        """(128,) bool: the pitches, drums or roots of ``part`` that the vocabulary, the request and
+        the habit allow. Callers must not modify the array."""
         if part not in self._tones:
             tones = np.isin(np.arange(128), self.values(self.kind(part)))
             if part not in (CHORD, DRUM_PART):
@@ -105,10 +107,10 @@ class NewNotes:
 class GivenRow:
     """The constraint on one row.
 
-    state   the grammar after the ids so far, advanced in place
-    piece   the ids of the piece that were written since
-    is_new  of each note struck since, whether it is new or given
-    changes  what the last id did to notes
+    state    the state of the grammar, which is advanced in place
+    piece    the ids written since the constraint was made
+    is_new   for each note struck since then, whether it is new (or else given)
+    changes  the notes that the last id began or ended
     """
 
     def __init__(self, new: NewNotes, state: GrammarState) -> None:
@@ -130,20 +132,20 @@ class GivenRow:
         return mask
 
     def forced(self) -> Sequence[int]:
-        """The ids that come next in any case."""
+        """The ids that must come next, in their order; empty if there is a choice."""
         raise NotImplementedError
 
     def restrict(self, mask: np.ndarray) -> None:
-        """Restrict ``mask``, what the grammar allows, to new notes that may be written and to ids
-        that do not pass the next given item; add the ids that lead to that item."""
+        """Restrict ``mask``, the ids that the grammar allows, to allowed new notes and to ids that
+        do not skip the next given item; add the ids that lead to that item."""
         raise NotImplementedError
 
     def due(self) -> Sequence[int]:
-        """The ids that lead to the next given item, where they may come now."""
+        """The ids that lead to the next given item and are allowed now."""
         raise NotImplementedError
 
     def onward(self) -> int | None:
-        """The id by which time advances now, where it is of another kind than usual."""
+        """The id of a given item that must come before time may advance, or ``None``."""
         raise NotImplementedError
 
     def advance(self, token: int) -> None:
@@ -151,7 +153,7 @@ class GivenRow:
         raise NotImplementedError
 
     def free(self, penalty: RowPenalty) -> RowPenalty:
-        """``penalty``, which costs nothing where a given item is written."""
+        """``penalty``, except that ids which lead to a given item cost nothing."""
 
         def costs(state: GrammarState, past: np.ndarray) -> np.ndarray | None:
             nats = penalty(state, past)
@@ -164,13 +166,13 @@ class GivenRow:
 
 
 class GivenNotes(Constraint):
-    """Holds each of ``rows`` to its given notes."""
+    """Ensures that each of ``rows`` writes its given notes."""
 
     def __init__(self, rows: Sequence[GivenRow]) -> None:
         self.rows = list(rows)
         self.states: Sequence[GrammarState] = [row.state for row in rows]
         table = rows[0].table
-        time = "bar" if "bar" in table.kinds else "time_shift"  # by which time advances
+        time = "bar" if "bar" in table.kinds else "time_shift"  # the kind that advances time
         self._kinds, self._time = table.kind_of, table.kinds.index(time)
 
     def allowed(self) -> Tensor:
@@ -190,7 +192,8 @@ class GivenNotes(Constraint):
         return torch.tensor([row.done for row in self.rows])
 
     def due(self) -> Tensor | None:
-        """(rows, n): ids that come next in any case, where they are the same in number."""
+        """(rows, n): the ids that must come next in every row, n the smallest number of them in a
+        row; ``None`` for n < 2 or if a row is done."""
         queues = [row.forced() for row in self.rows]
         count = min(map(len, queues), default=0)
         if count < 2 or any(row.done for row in self.rows):
@@ -198,27 +201,32 @@ class GivenNotes(Constraint):
         return torch.tensor([list(queue[:count]) for queue in queues])
 
     def groups(self) -> np.ndarray:
-        """(B, V): the kind of each id. An id that must come before time may advance counts as one
-        by which time advances, so that it gets the probability that those would have had."""
-        kinds = np.tile(self._kinds, (len(self.rows), 1))
-        for of_row, row in zip(kinds, self.rows):
+        """(B, V): the kind of each id. An id that must come before time may advance
+        (:meth:`GivenRow.onward`) counts as an id that advances time, so that it gets the
+        probability of those ids, which are forbidden."""
+        groups = np.tile(self._kinds, (len(self.rows), 1))
+        for row_groups, row in zip(groups, self.rows):
             if not row.done and (token := row.onward()) is not None:
-                of_row[token] = self._time
-        return kinds
+                row_groups[token] = self._time
+        return groups
 
 
 class Infill(Region):
-    """Notes composed for ``music``, the notes that stay, from ``begin`` to ``end`` (seconds of it).
+    """A region of new notes around ``music``, the notes that stay.
 
-    is_gap    whether it is a gap, in which no note begins after ``end``
-    parts     of new notes: programs, 128 for drums; ``None``: any
-    habits    part -> how many of its notes sound at once, begin in a few seconds, how long they
-              last and between which pitches they lie
+    is_gap    whether the region is a gap, in which no new note begins after its end
+    parts     the parts of new notes: programs, 128 for drums; ``None``: any
+    habits    part -> its usual number of simultaneous notes, of notes within a few seconds, length
+              of notes and range of pitches
 
-    begin, here, stop  steps: its beginning, how far it is written, its end
-    is_new    for each note so far, whether it is new or given
-    seconds   composed so far, from the step ``since`` on
-    stalled   number of segments in a row in which time did not advance
+    begin     the step at which the region begins
+    here      the step up to which the piece is written
+    stop      the step at which the region ends
+    since     the step from which ``seconds`` count
+    is_new    for each note so far, whether it is new (or else given)
+    seconds   seconds of the tokens composed so far
+    segments  number of segments composed so far
+    stalled   number of consecutive segments in which time did not advance
     unlike    another version, and the penalty in nats for repeating its new notes
     """
 
@@ -254,7 +262,7 @@ class Infill(Region):
         self.seconds = 0.0
 
     def again(self, seed: Sequence[int]) -> Self:
-        """A copy for another seed, of which nothing is composed yet."""
+        """A copy for another seed, to be called before anything is composed."""
         other = copy.copy(self)
         other.seed, other.since = list(seed), self.here
         return other
@@ -266,18 +274,19 @@ class Infill(Region):
 
     @property
     def new(self) -> np.ndarray:
-        """The new notes (:data:`musictx.notes.NOTE`) so far, on the clock of the score."""
+        """The new notes (:data:`musictx.notes.NOTE`) so far, in seconds of the score."""
         notes = self.tokenizer.decode(self.written()).notes
         return self.placed(notes[np.array(self.is_new, bool)])
 
     @property
     def varied(self) -> np.ndarray | None:
-        """If the new notes are a variation: the notes that they vary, on the same clock."""
+        """The notes of which the new notes are a variation, in seconds of the score; ``None`` if
+        they are not a variation."""
         return None
 
     @property
     def chords(self) -> tuple[tuple[float, str], ...]:
-        """Seconds of the score and names of the chords that were composed."""
+        """(seconds of the score, name) of each new chord."""
         return ()
 
     def seeds(self) -> list[int]:
@@ -296,7 +305,7 @@ class Infill(Region):
         raise NotImplementedError
 
     def biases(self, regions: Sequence[Self], rows: Sequence[GivenRow]) -> list[Penalty]:
-        """Further penalties of this kind of region; they apply to given notes, too."""
+        """Further penalties of this kind of region, which apply to given notes, too."""
         return []
 
     def setup(self, regions: Sequence[Self]) -> Setup:
@@ -307,11 +316,11 @@ class Infill(Region):
         given = GivenNotes(rows)
         free = by_row([[*map(row.free, self._penalties())] for row in rows])
         every = [*rules(self.tokenizer, self.sampling), *free]
-        some = combined(self.tokenizer, every, lambda: given.allowed().numpy())
+        penalties = combined(self.tokenizer, every, lambda: given.allowed().numpy())
         return Setup(
             np.repeat(prompts, len(rows) // len(prompts), 0) if prompts[1:] else prompts[0],
             given,
-            [*some, *self.biases(regions, rows)],
+            [*penalties, *self.biases(regions, rows)],
             max(self.context - len(prompts[0]), FEWEST_NOTES * self.tokenizer.group),
         )
 
@@ -330,7 +339,7 @@ class Infill(Region):
             self.emitter.changes(changes, not self.row.is_new or self.row.is_new[-1])
 
     def end_segment(self) -> None:
-        """Move what was written since :meth:`setup` to the past."""
+        """Move the ids written since :meth:`setup` to the past."""
         before = self.here
         self.absorb()
         self.is_new = self.is_new + self.row.is_new
@@ -338,5 +347,5 @@ class Infill(Region):
         self.stalled = 0 if self.here > before else self.stalled + 1
 
     def absorb(self) -> None:
-        """Add the ids that the row has written to those so far."""
+        """Append the ids that ``row`` has written to the ids so far."""
         raise NotImplementedError

@@ -1,13 +1,14 @@
-"""The penalties of events, and how they are put together in the order in which they are applied.
+"""The penalties of events, and their combination in the order in which they are applied.
 
-A penalty (:data:`musictx.tokens.tokenizer.Penalty`) computes the nats that are taken off each
-logit. Most consist of one for each row (:data:`~musictx.sampling.constraints.RowPenalty`). A model
-after a few hours of training forgets to end notes, strikes the same ones over and over, and writes
-too many; penalties keep its music to the statistics of its corpus (:class:`CorpusStats`). Limits
-are infinite: such an id is drawn only if every other id is forbidden too. Feedback measures a
-quantity in the music so far, given notes included, and compares it with a target: the value asked
-for, or the usual one. If the music has too much of it, the ids that would add to it become less
-likely, and if too little, likelier, by ``gain * error`` nats. The grammar is always kept.
+A penalty (:data:`musictx.tokens.tokenizer.Penalty`) computes the nats that are subtracted from each
+logit. Most penalties consist of one penalty for each row
+(:data:`~musictx.sampling.constraints.RowPenalty`). A model after a few hours of training forgets to
+end notes, repeats the same notes over and over, and writes too many notes; penalties keep its music
+within the statistics of its corpus (:class:`CorpusStats`). Limits are infinite penalties: a
+penalised id is drawn only if every other id is forbidden too. Feedback measures a quantity in the
+music so far, given notes included, and compares it with a target: the requested value, or the usual
+value. If the music has too much of the quantity, ids that add to it become less likely, and if too
+little, more likely, by ``gain * error`` nats. Penalties never override the grammar.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ def build(
     primer: Primer,
     density: float | None = None,
 ) -> list[RowPenalty]:
-    """The penalties of one row for the options ``sampling`` in any kind of region.
+    """The penalties of one row for the options ``sampling`` that apply to any kind of region.
 
     stats    statistics of the corpus: the targets of options without a value
-    primer   the music that the row continues; if its density can be measured, it is the target in
-             place of that of the corpus
-    density  notes a second that the user asks for; 0 for no target, ``None`` for the usual one. It
+    primer   the music that the row continues; if its density can be measured, it replaces the
+             density of the corpus as the usual one
+    density  the target in notes per second; 0 for no target, ``None`` for the usual density. It
              comes from :class:`~musictx.sampling.steer.Steering`; ``sampling.density`` is not read
              here
 
@@ -78,16 +79,16 @@ def build(
 
 
 def rules(tokenizer: Tokenizer, sampling: SamplingConfig) -> Sequence[Penalty]:
-    """The penalties of the tokenizer itself (its ``soft_constraints``). Raises ``ConfigError`` if
-    rules are asked for and it has none."""
+    """The penalties of the tokenizer (its ``soft_constraints``). Raises ``ConfigError`` if
+    ``sampling.rules`` is set and the tokenizer has no rules."""
     if not tokenizer.has_rules:
         refuse(sampling, ["rules"], f"on {tokenizer.name} tokens: they have no rules")
     return tokenizer.soft_constraints(sampling)
 
 
 def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
-    """Raise ``ConfigError`` for the first of the options ``names`` that is set: it has no effect
-    ``where``."""
+    """Raise ``ConfigError`` for the first of the options ``names`` that is set, with the message
+    that it has no effect ``where``."""
     for name in names:
         if (asked := getattr(sampling, name)) and asked != getattr(SamplingConfig(), name):
             raise ConfigError(f"sampling.{name}={asked}: has no effect {where}; leave it out")
@@ -98,8 +99,8 @@ def combined(
     penalties: Sequence[Penalty],
     allowed_now: Callable[[], np.ndarray] | None = None,
 ) -> Sequence[Penalty]:
-    """The same penalties as one, which also forbids velocities if the penalties forbid every
-    strike: after a velocity the grammar allows nothing but a strike.
+    """``penalties`` as a list of one penalty, which also forbids velocities if the penalties forbid
+    every strike, since after a velocity the grammar allows nothing but a strike.
 
     allowed_now  which ids may come next, (B, V) bool; by default those that the grammar allows
     """
@@ -110,18 +111,18 @@ def combined(
     strikes[: len(SPECIALS)] = False
     velocities = events.lead & (events.program < 0)
 
-    def all_of_them(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+    def total_penalty(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
         if allowed_now is None:
             allowed = np.array([state.allowed() for state in states])
         else:
             allowed = allowed_now()
-        allowed, total = apply_penalties(allowed, (one(states, past) for one in penalties))
+        allowed, total = apply_penalties(allowed, (penalty(states, past) for penalty in penalties))
         may_strike = (allowed & strikes).any(axis=1, keepdims=True)
         if not may_strike.all():
             allowed, _ = apply_penalties(allowed, [np.where(velocities & ~may_strike, np.inf, 0.0)])
         return np.where(allowed, total, np.inf)
 
-    return [all_of_them]
+    return [total_penalty]
 
 
 # ------------------------------------------------------------------------------- limits on notes
@@ -129,10 +130,8 @@ def combined(
 
 def pitch_set(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
     """(128,) bool: the pitches that ``sampling.key``, ``scale``, ``low`` and ``high`` allow in the
-    continuation of ``primer``.
-
-    ``key=auto`` without a scale means the scale that contains most of the primer's notes.
-    """
+    continuation of ``primer``. ``key=auto`` without a scale is the scale that contains most notes
+    of the primer. Raises ``UserError`` if no pitch is allowed."""
     pitches = np.arange(128)
     low = 0 if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
     high = 127 if sampling.high is None else scales.pitch(sampling.high, "sampling.high")
@@ -148,7 +147,8 @@ def pitch_set(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
 
 
 def _classes(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
-    """(12,) bool."""
+    """(12,) bool: the pitch classes that ``sampling.key`` and ``scale`` allow; see
+    :func:`pitch_set`."""
     name, score = sampling.key or "auto", primer.score
     if score is None and sampling.key == "auto":
         raise UserError("sampling.key=auto: expected a primer, whose key it is, or a key such as C")
@@ -171,23 +171,23 @@ def _classes(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
 def asks_pitches(sampling: SamplingConfig) -> bool:
     """Whether ``sampling`` limits the pitches."""
     options = sampling.key, sampling.scale, sampling.low, sampling.high
-    return any(one is not None for one in options)
+    return any(option is not None for option in options)
 
 
-def among(values: np.ndarray, some: Sequence[int]) -> np.ndarray:
-    """Which of ``values``, -1 to 128, are among ``some`` (below 256). ``np.isin`` would take longer
-    than a step of the model."""
+def among(values: np.ndarray, members: Sequence[int]) -> np.ndarray:
+    """Whether each of ``values``, -1 to 128, is one of ``members``, 0 to 255: a bool array.
+    ``np.isin`` would take longer than a step of the model."""
     table = np.zeros(257, bool)
-    table[some] = True
+    table[members] = True
     table[-1] = False
     return table[values]
 
 
 @dataclass(frozen=True)
 class Sustain:
-    """Notes that sound: not struck again before their end, not too many at once.
+    """Forbids to strike a note that sounds, and to strike a note while too many sound.
 
-    most  notes that may sound at once; ``None`` = any number
+    most  the number of notes that may sound at once; ``None`` = any number
     """
 
     events: NoteEvents
@@ -199,17 +199,17 @@ class Sustain:
             return None
         forbidden = among(events.strike, sounding.here())
         if self.most is not None and len(sounding) >= self.most:
-            others = (events.strike < 0) & ~events.lead
-            if not sounding.struck:  # a program with something to release may be chosen
-                others |= among(events.program, [program for program, _ in sounding])
-            forbidden |= ~others
+            may_follow = (events.strike < 0) & ~events.lead
+            if not sounding.struck:  # a program of a sounding note may be chosen to release it
+                may_follow |= among(events.program, [program for program, _ in sounding])
+            forbidden |= ~may_follow
         return np.where(forbidden, np.inf, 0.0)
 
 
 @dataclass(frozen=True)
 class Silence:
-    """No silence of more than ``longest`` seconds within the music: of 64 excerpts of performances
-    none has 5 s (docs/results.md)."""
+    """Forbids a silence of more than ``longest`` seconds within the music: none of 64 excerpts of
+    performances has a silence of 5 s (docs/results.md)."""
 
     events: NoteEvents
     longest: float = WINDOW_SECONDS
@@ -224,18 +224,19 @@ class Silence:
 
 
 def instruments(tokenizer: Tokenizer, usual: frozenset[int], primer: Primer) -> RowPenalty:
-    """Only programs and drums of the corpus (``usual``) or the primer: a model also gives ids that
-    never occurred in training a little probability."""
+    """Forbids programs and drums that occur neither in the corpus (``usual``) nor in the primer: a
+    model gives a small probability even to ids that never occurred in its training."""
     program, notes = tokenizer.program_of, tokenizer.decode(primer.ids).notes
     played = usual | set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
     return never((program >= 0) & ~np.isin(program, sorted(played)))
 
 
 class Opening:
-    """Only programs whose ids ``may`` (vocab, bool) open a piece.
+    """Forbids all programs but those whose ids ``may`` open a piece, (vocab,) bool, until one of
+    these ids is drawn.
 
-    ``program`` (vocab,) is :attr:`.Tokenizer.program_of`. Each row needs its own object, which
-    remembers whether the piece is open."""
+    ``program`` (vocab,) is :attr:`.Tokenizer.program_of`. The object keeps the state of one row, so
+    each row needs a separate one."""
 
     def __init__(self, program: np.ndarray, may: np.ndarray) -> None:
         self.may, self.over = may, False
@@ -250,12 +251,12 @@ class Opening:
 
 
 class Density:
-    """Keeps the notes a second of the last :data:`WINDOW_SECONDS` near ``target``.
+    """Keeps the notes per second of the last :data:`WINDOW_SECONDS` near ``target``.
 
-    The error is the measured density minus ``target``. ``gain * error`` nats are taken off the
-    logits of ids that strike a note, and added to those of time shifts, in proportion to their
-    length. With ``releases`` the nats are also taken off note-offs: otherwise notes would become
-    short where strikes are penalised.
+    The error is the measured density minus ``target``. ``gain * error`` nats are subtracted from
+    the logits of ids that strike a note, and added to the logits of time shifts, in proportion to
+    the length of the shift. With ``releases`` the nats are also subtracted from note-offs:
+    otherwise notes would become short while strikes are penalised.
     """
 
     def __init__(
@@ -268,8 +269,8 @@ class Density:
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
         span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
         since = state.seconds - span - 1e-6
-        # The strikes after `since`; they are sorted from the last to the first.
-        count = bisect_left(state.sounding.recent(), -since, key=lambda one: -one.seconds)
+        # Count the strikes after `since`; strikes are sorted from the last to the first.
+        count = bisect_left(state.sounding.recent(), -since, key=lambda strike: -strike.seconds)
         nats: np.ndarray = self.gain * ((count / span - self.target) * self.weights)
         return nats
 
@@ -278,8 +279,8 @@ class Repetition:
     """Penalises a strike of a pitch that was struck within the last :data:`RESTRUCK_SECONDS`.
 
     ``target`` is the share of such repetitions among the notes of the corpus. The penalty is
-    :data:`REPETITION_GAIN` nats for each repetition that the last :data:`REPETITION_STRIKES`
-    strikes have beyond that share.
+    :data:`REPETITION_GAIN` nats for each repetition among the last :data:`REPETITION_STRIKES`
+    strikes in excess of that share.
     """
 
     def __init__(self, events: NoteEvents, target: float) -> None:
@@ -297,13 +298,14 @@ class Repetition:
 
 
 class EventFeedback:
-    """``loudness``, ``register`` and ``polyphony`` of events, in the units of the controls. The
-    first two are measured over the notes that began in the last :data:`WINDOW_SECONDS`.
+    """Feedback on ``loudness``, ``register`` and ``polyphony`` for events, in the units of the
+    controls. Loudness and register are measured over the notes that began in the last
+    :data:`WINDOW_SECONDS`.
 
-    loudness   the louder a note, the more it costs where the music is too loud, be its velocity
-               written right before it or earlier
-    register   the higher a note, the more it costs where the music is too high
-    polyphony  a release gains where too many notes sound and costs where too few do
+    loudness   while the music is too loud, louder notes cost more: both velocity ids, and strikes
+               at the current velocity
+    register   while the music is too high, higher notes cost more
+    polyphony  releases gain nats while too many notes sound, and cost nats while too few do
     """
 
     def __init__(self, tokenizer: Tokenizer, targets: Mapping[str, float]) -> None:
@@ -315,18 +317,19 @@ class EventFeedback:
         self.velocity[low:high] = Velocities(high - low).of_bin[1:]
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
-        nats, strike = np.zeros(len(self.velocity)), self.events.strike
+        nats, pitches = np.zeros(len(self.velocity)), self.events.strike
+        strikes = pitches >= 0
         since = state.seconds - WINDOW_SECONDS - 1e-6
-        recent = [one for one in state.sounding.recent() if one.seconds > since]
+        recent = [strike for strike in state.sounding.recent() if strike.seconds > since]
         if target := self.targets.get("polyphony"):
             error = np.log2(max(len(state.sounding), 0.5) / target)
             nats[self.events.release >= 0] -= POLYPHONY_GAIN * error
         if (target := self.targets.get("register")) and recent:
-            error = REGISTER_GAIN * (np.mean([one.pitch for one in recent]) - target) / 12
-            nats[strike >= 0] += error * (strike[strike >= 0] - target) / 12
+            error = REGISTER_GAIN * (np.mean([note.pitch for note in recent]) - target) / 12
+            nats[strikes] += error * (pitches[strikes] - target) / 12
         if (target := self.targets.get("loudness")) and recent:
-            error = LOUDNESS_GAIN * (np.mean([one.velocity for one in recent]) - target) / 10
+            error = LOUDNESS_GAIN * (np.mean([note.velocity for note in recent]) - target) / 10
             leads = self.velocity > 0
             nats[leads] += error * (self.velocity[leads] - target) / 10
-            nats[strike >= 0] += error * (state.sounding.velocity - target) / 10
+            nats[strikes] += error * (state.sounding.velocity - target) / 10
         return nats

@@ -1,5 +1,5 @@
-"""What repeats in events: the pitch that followed the last intervals earlier becomes likelier, and
-the first phrase of a piece returns."""
+"""Penalties that make music of events repeat itself: intervals are continued as they were before
+(:class:`MelodyRepetition`), and the first phrase returns (:class:`Reprise`)."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
 
 
 class MelodyRepetition:
-    """A penalty of one row that makes one pitch likelier: the pitch that would continue the top
-    line as the same intervals were continued earlier.
+    """A penalty of one row that makes one pitch more likely: the pitch that continues the top line
+    in the way in which the same intervals were continued earlier.
 
-    The last intervals are compared with those as long ago as the first phrase may last
-    (:data:`PHRASE_SECONDS`) and earlier, at any transposition. The longest run of at least
-    :data:`INTERVALS_AGREE` equal intervals decides; of equally long runs, one at the same pitch,
-    and of these the latest. The top line is the highest pitch of each onset: of the notes struck
-    within :data:`ONSET_SECONDS`.
+    The last intervals of the top line are compared with earlier ones, at any transposition, at a
+    distance of at least the longest duration of a first phrase (:data:`PHRASE_SECONDS`). The
+    longest run of at least :data:`INTERVALS_AGREE` equal intervals is chosen; of equally long runs
+    one at the same pitch is preferred, then the latest. The top line is the highest pitch of each
+    onset, and an onset the notes struck within :data:`ONSET_SECONDS`.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         assert tokenizer.note_events is not None
         self.events: NoteEvents = tokenizer.note_events
-        self._for: tuple[int, bool] | None = None  # number of notes, whether a strike would join
+        #: The (number of notes, whether a strike would join the last onset) that `_nats` is for.
+        self._for: tuple[int, bool] | None = None
         self._nats: np.ndarray | None = None
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
@@ -53,21 +54,23 @@ class MelodyRepetition:
 
 
 def _continuation(pitch: np.ndarray, at: np.ndarray, joins: bool) -> tuple[int, int]:
-    """(the pitch that continues the top line of strikes, how many intervals agree); 0 intervals if
-    nothing does. The last onset is still open where a strike ``joins`` it.
+    """(the pitch that continues the top line, the number of intervals that agree); (-1, 0) if there
+    is no such pitch.
 
-    pitch, at  (n,) pitches and seconds of strikes
+    pitch  (n,) pitches of the strikes
+    at     (n,) seconds of the strikes
+    joins  whether the next strike would still join the last onset
     """
     nothing = -1, 0
     first = np.flatnonzero(np.diff(at, prepend=-np.inf) > ONSET_SECONDS + 1e-6)
     old = np.searchsorted(at, at[-1] - PHRASE_SECONDS[1], "right") if len(at) else 0
     onsets = int(np.searchsorted(first, old))
-    if onsets <= INTERVALS_COMPARED + 2:  # the first onset may be cut
+    if onsets <= INTERVALS_COMPARED + 2:  # the first onset may be incomplete
         return nothing
     line = np.maximum.reduceat(pitch, first)
-    here = pitch[first[-1] :] if joins else ()
+    in_onset = pitch[first[-1] :] if joins else ()
     steps = np.diff(line[: len(line) - joins])
-    ends = np.arange(INTERVALS_COMPARED + 1, onsets - 1)  # of runs: the note that they lead to
+    ends = np.arange(INTERVALS_COMPARED + 1, onsets - 1)  # index of the last note of each run
     run, same = np.zeros(len(ends), int), np.ones(len(ends), bool)
     for back in range(1, INTERVALS_COMPARED + 1):
         same &= steps[ends - back] == steps[len(steps) - back]
@@ -76,8 +79,8 @@ def _continuation(pitch: np.ndarray, at: np.ndarray, joins: bool) -> tuple[int, 
     best = len(run) - 1 - int(order[::-1].argmax())
     agree, end = int(run[best]), int(ends[best])
     following = int(line[len(steps)] + line[end + 1] - line[end])
-    still = not steps[len(steps) - agree :].any()  # a repeated pitch is no melody
-    if agree < INTERVALS_AGREE or still or following in here:
+    is_static = not steps[len(steps) - agree :].any()  # a repeated pitch is not a melody
+    if agree < INTERVALS_AGREE or is_static or following in in_onset:
         return nothing
     return following, agree
 
@@ -85,9 +88,9 @@ def _continuation(pitch: np.ndarray, at: np.ndarray, joins: bool) -> tuple[int, 
 class Subject(NamedTuple):
     """The first phrase of a piece.
 
-    events   its strikes and releases (:data:`musictx.tokens.events.EVENT`), steps from 0 on
+    events   its strikes and releases (:data:`musictx.tokens.events.EVENT`), with steps from 0 on
     opening  the pitches of its first onset
-    breath   a wait between onsets, in steps, that is longer than most of them
+    breath   the quantile :data:`BREATH_SHARE` of the waits between onsets, in steps
     """
 
     events: np.ndarray
@@ -96,8 +99,9 @@ class Subject(NamedTuple):
 
 
 def subject_of(ids: np.ndarray, tokenizer: Tokenizer) -> Subject | None:
-    """The first phrase of the music ``ids``: it ends before the onset after the longest wait, of
-    those onsets that come :data:`PHRASE_SECONDS` after the first. ``None`` if there are none."""
+    """The first phrase of the music ``ids``. Among the onsets within :data:`PHRASE_SECONDS`
+    (earliest, latest) after the first one, it ends before the onset that follows the longest wait.
+    ``None`` if there is no such onset."""
     events, _ = ev.read(ev.as_ids(ids, tokenizer.vocabulary), tokenizer.vocabulary)
     struck = events[events["what"] == ev.ON]
     if not len(struck):
@@ -121,15 +125,14 @@ def subject_of(ids: np.ndarray, tokenizer: Tokenizer) -> Subject | None:
 
 
 class Reprise:
-    """A penalty of one row that lets the first phrase of its piece return.
+    """A penalty of one row that makes the first phrase of its piece, the subject, return.
 
-    It waits until the model itself, :data:`AWAY_SECONDS` after the subject was left, begins a
-    phrase with the highest note of the subject's first onset, and with no note from outside of that
-    onset. From there on all ids are forbidden but those of the subject's notes and waits, and any
-    velocity. What sounded before is released.
+    The penalty has no effect until the model, :data:`AWAY_SECONDS` or more after the end of the
+    subject, begins a phrase with the highest note of the subject's first onset and with no note
+    outside that onset. Then all ids are forbidden except the subject's notes and waits, and any
+    velocity, until the subject is complete. Notes that sounded before are released.
 
-    primer  ids that are continued; if they are too short for a subject, the music that follows
-            belongs to it
+    primer  ids that are continued; if they are too short for a subject, the new music completes it
     """
 
     def __init__(self, tokenizer: Tokenizer, primer: np.ndarray) -> None:
@@ -139,7 +142,7 @@ class Reprise:
         self.subject = subject_of(primer, tokenizer)
         self.step = self.note_events.step_seconds
         self.left: float | None = None
-        #: Strikes and releases to come: (step, whether it strikes, pitch).
+        #: The next strikes and releases of the subject: (step, whether it is a strike, pitch).
         self.due: deque[tuple[int, bool, int]] = deque()
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
@@ -152,14 +155,14 @@ class Reprise:
         return self._only_next(state, ids)
 
     def _plan(self, state: GrammarState, ids: np.ndarray, subject: Subject) -> None:
-        """Where the last id is the subject's first note: what is due from this moment on."""
+        """If the last id begins the subject again, fill ``due`` with the rest of the subject."""
         away = state.seconds - (self.left or 0.0)
         if away < AWAY_SECONDS or self.note_events.strike[ids[-1]] != max(subject.opening):
             return
         recent = state.sounding.recent()
-        at = np.array([one.seconds for one in recent])
+        at = np.array([strike.seconds for strike in recent])
         number = int(np.argmax(np.append(at[:-1] - at[1:] > ONSET_SECONDS + 1e-6, True))) + 1
-        onset = {one.pitch for one in recent[:number]}
+        onset = {strike.pitch for strike in recent[:number]}
         if number == len(recent) or not onset <= subject.opening:
             return
         if at[number - 1] - at[number] < subject.breath * self.step - 1e-6:
@@ -171,14 +174,15 @@ class Reprise:
             if step > 0 or pitch not in onset
         ]
         soon = min(step for step, _, _ in due if step > now)
-        before = [pitch for _, pitch in state.sounding]
+        older = [pitch for _, pitch in state.sounding]
         for pitch in onset:
-            before.remove(pitch)
-        due += [(soon, False, pitch) for pitch in before]
-        self.due.extend(sorted(due, key=lambda one: one[:2]))
+            older.remove(pitch)
+        due += [(soon, False, pitch) for pitch in older]
+        self.due.extend(sorted(due, key=lambda event: event[:2]))
 
     def _only_next(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
-        """Nats that forbid all ids but the next one; ``None`` where none is due."""
+        """Nats that forbid all ids but those that lead to the next event due; ``None`` if no event
+        is due."""
         now = round(state.seconds / self.step)
         while self.due:
             step, strikes, pitch = self.due[0]
@@ -187,7 +191,7 @@ class Reprise:
                 self.due.popleft()
                 continue
             self.left = state.seconds
-            if step < now:  # something stronger forbade what was due
+            if step < now:  # another rule has forbidden the event: give up
                 self.due.clear()
                 return None
             if step > now:

@@ -1,7 +1,7 @@
-"""Where a continuation stands in the piece that it continues: its beats, bars, tracks and lengths.
+"""Place new notes in the piece that they continue: on its beats, bars and tracks.
 
-The file that is continued has a tempo map, a meter and tracks. New notes are laid into that file as
-it is (:mod:`musictx.tokens.tokenizer`), so that they stand where a sequencer expects them.
+The file of the piece has a tempo map, meters and tracks, which stay unchanged. New notes are placed
+on them, where a sequencer expects notes to be.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from musictx.errors import UserError
 from musictx.notes import PEDAL, Score
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Names of grids -> lines in a quarter note.
+#: Name of a grid -> number of its lines per quarter note.
 GRIDS = {"16": 4, "8": 2, "8t": 3}
-#: A note in a gap begins at least so many seconds before the end of the gap.
+#: The minimum time in seconds from the beginning of a note in a gap to the end of the gap.
 LEAST_SECONDS = 0.005
 
 
 def beginning(score: Score, seconds: float) -> float:
-    """Where to cut ``score`` for an excerpt that begins at ``seconds``: at the bar line before, if
-    the piece keeps to beats, else at ``seconds``."""
+    """The time at which to cut ``score`` for an excerpt from ``seconds`` on: the last bar line at
+    or before ``seconds`` if the piece keeps to its beats, else ``seconds``."""
     if not on_grid(score):
         return seconds
     quarters = float(score.beats.quarters(seconds))
@@ -32,7 +32,8 @@ def beginning(score: Score, seconds: float) -> float:
 
 
 def on_grid(score: Score) -> bool:
-    """Whether a piece keeps to the sixteenths, or their triplets, of its tempo marks."""
+    """Whether the notes of ``score`` keep to the sixteenths, or the eighth triplets, of its tempo
+    marks."""
     if not len(score.tempos) or len(score) < 4:
         return False
     clock = score.beats
@@ -40,8 +41,8 @@ def on_grid(score: Score) -> bool:
 
 
 def quantised(notes: np.ndarray, score: Score, grid: str) -> np.ndarray:
-    """``notes`` with beginnings and ends on the nearest lines of ``grid`` (:data:`GRIDS`, or
-    ``none``) in the music of ``score``; each lasts a line at least."""
+    """``notes`` with beginnings and ends moved to the nearest lines of ``grid`` (:data:`GRIDS`, or
+    ``none``) on the beats of ``score``. Each note lasts from one line to the next at least."""
     if grid == "none":
         return notes
     if grid not in GRIDS:
@@ -52,8 +53,8 @@ def quantised(notes: np.ndarray, score: Score, grid: str) -> np.ndarray:
 def _on_lines(
     notes: np.ndarray, clock: Beats, lines: int, first: float = -np.inf, last: float = np.inf
 ) -> np.ndarray:
-    """``notes`` that begin and end on the nearest of so many ``lines`` in a quarter note, a line
-    long at least; they begin on the lines ``first`` to ``last``."""
+    """``notes`` with beginnings and ends moved to the nearest of ``lines`` per quarter note. Notes
+    begin on the lines numbered ``first`` to ``last`` and are at least one line long."""
     notes = notes.copy()
     start = np.clip(np.round(clock.quarters(notes["start"]) * lines), first, last)
     end = np.maximum(np.round(clock.quarters(notes["end"]) * lines), start + 1)
@@ -62,8 +63,8 @@ def _on_lines(
 
 
 def within(notes: np.ndarray, score: Score, grid: str, begin: float, end: float) -> np.ndarray:
-    """``notes`` moved so that each begins at ``begin`` or later and before ``end`` (seconds), even
-    if rounding has moved it out: on a line of the ``grid`` if there is one in between."""
+    """``notes`` moved so that each begins from ``begin`` to before ``end`` (seconds), in case
+    rounding has moved it out. Notes begin on lines of ``grid`` if any lie in between."""
     first, last = begin, max(begin, end - LEAST_SECONDS)
     if grid != "none":
         lines, clock = GRIDS[grid], score.beats
@@ -80,8 +81,8 @@ def within(notes: np.ndarray, score: Score, grid: str, begin: float, end: float)
 
 
 def on_ticks(notes: np.ndarray, score: Score, begin: float, end: float) -> np.ndarray:
-    """``notes`` on the ticks of ``score``, if it has any, each a tick long at least; none begins
-    before ``begin`` or at ``end`` or later, in seconds."""
+    """``notes`` moved to the ticks of ``score``, if it has any. Each note begins from ``begin`` to
+    before ``end`` (seconds) and is at least a tick long."""
     lines = score.ticks_per_quarter
     if not lines:
         return notes
@@ -91,8 +92,8 @@ def on_ticks(notes: np.ndarray, score: Score, begin: float, end: float) -> np.nd
 
 
 def cut(score: Score, until: float) -> Score:
-    """The notes of ``score`` that begin before ``until`` seconds, and its pedals up to there. The
-    result has no ``file``: that of ``score`` has events after ``until``."""
+    """``score`` with only the notes and pedals that begin before ``until`` seconds. The result has
+    no ``file``, since the file of ``score`` has events after ``until``."""
     return dataclasses.replace(
         score,
         file=b"",
@@ -102,10 +103,10 @@ def cut(score: Score, until: float) -> Score:
 
 
 def joined(score: Score, old: np.ndarray, new: np.ndarray, seam: float) -> Score:
-    """``score`` up to ``seam`` seconds as it stands, then the notes ``new``.
+    """The notes of ``score`` followed by the notes ``new``, with the pedals up to ``seam`` seconds.
 
-    old  the same notes decoded from the tokens: a note that is held at the seam ends as in these,
-         since the model has chosen its end
+    old  the notes of ``score`` decoded from the tokens: a note that sounds at the seam gets the end
+         of its decoded note, since the model has chosen that end
     """
     notes = score.notes.copy()
     for i, note in enumerate(notes):
@@ -114,7 +115,7 @@ def joined(score: Score, old: np.ndarray, new: np.ndarray, seam: float) -> Score
             end = same["end"][np.argmin(np.abs(same["start"] - note["start"]))]
             if end > seam + 1e-6 or note["end"] > seam + NEAR:
                 notes["end"][i] = max(end, note["start"])
-    # A pedal that is down would hold what comes after: it is lifted at the seam.
+    # A pedal that is down would sustain the new notes, so it is lifted at the seam.
     pedals = score.pedals[score.pedals["time"] < seam]
     lifted = [(seam, 0, track) for track in np.unique(pedals["track"])]
     return dataclasses.replace(
@@ -125,7 +126,7 @@ def joined(score: Score, old: np.ndarray, new: np.ndarray, seam: float) -> Score
 
 
 def alone(score: Score, notes: np.ndarray, seam: float) -> Score:
-    """``notes`` without those before them, in the bars of ``score``; time counts from ``seam``."""
+    """``score`` with ``notes`` in place of its notes; time counts from ``seam`` (seconds)."""
     notes = notes.copy()
     notes["start"] = np.maximum(notes["start"], seam)
     return dataclasses.replace(score, notes=notes, pedals=score.pedals[:0]).shifted(-seam)
@@ -134,41 +135,41 @@ def alone(score: Score, notes: np.ndarray, seam: float) -> Score:
 def on_tracks(
     new: np.ndarray, score: Score, tokenizer: Tokenizer, among: Collection[int] | None = None
 ) -> np.ndarray:
-    """New notes on the tracks of ``score``, the piece that they continue; ``among``: on these
-    tracks only.
+    """The notes ``new`` on the tracks of ``score``, the piece that they continue, or on the tracks
+    ``among`` only.
 
-    If the tokens are voices in turn, the highest voice goes to the highest track, and so on. Any
-    other note goes to that track of its program (of any program, where tokens have no programs)
-    whose mean pitch is nearest, or to a new track if there is none. A note on an existing track
-    gets the program of the track at that time.
+    If the tokens are voices that take turns, the highest voice goes to the highest track, and so
+    on. Any other note goes to the track with the nearest mean pitch among the tracks of its program
+    (among all pitched tracks if tokens have no programs), or to a new track if there is none. A
+    note on an existing track gets the program that the track has at that time.
     """
     new = new.copy()
     notes = score.notes
-    following = first_free(score)
+    next_track = first_free(score)
     if among is not None:
         notes = notes[np.isin(notes["track"], [*among])]
     if not len(notes) or not len(new):
         return new
-    named = {"program", "Program"} & set(tokenizer.kinds)
+    has_programs = {"program", "Program"} & set(tokenizer.kinds)
     tracks = np.unique(notes["track"])
-    those = [notes[notes["track"] == track] for track in tracks]
-    mean = np.array([one["pitch"].mean() for one in those])
-    drums = np.array([one["drum"][0] for one in those])
-    programs = [set(one["program"].tolist()) for one in those]
+    notes_of = [notes[notes["track"] == track] for track in tracks]
+    mean = np.array([on_track["pitch"].mean() for on_track in notes_of])
+    drums = np.array([on_track["drum"][0] for on_track in notes_of])
+    programs = [set(on_track["program"].tolist()) for on_track in notes_of]
     voices = np.unique(new["track"])
     by_height = tracks[~drums][np.argsort(-mean[~drums], kind="stable")]
     in_turn = 0 < tokenizer.voices == len(by_height)
     for i, note in enumerate(new):
         fits = drums == note["drum"]
-        if named and not note["drum"]:
-            fits &= np.array([int(note["program"]) in some for some in programs])
+        if has_programs and not note["drum"]:
+            fits &= np.array([int(note["program"]) in of_track for of_track in programs])
         if in_turn:
             new["track"][i] = by_height[note["track"]]
         elif fits.any():
-            far = np.where(fits, np.abs(mean - note["pitch"]), np.inf)
-            new["track"][i] = tracks[np.argmin(far)]
+            distance = np.where(fits, np.abs(mean - note["pitch"]), np.inf)
+            new["track"][i] = tracks[np.argmin(distance)]
         else:
-            new["track"][i] = following + int(np.searchsorted(voices, note["track"]))
+            new["track"][i] = next_track + int(np.searchsorted(voices, note["track"]))
     if "velocity" not in {kind.lower() for kind in tokenizer.kinds}:
         new["velocity"] = int(np.median(notes["velocity"]))
     return sounding(new, notes)
@@ -180,13 +181,14 @@ def first_free(score: Score) -> int:
 
 
 def sounding(new: np.ndarray, notes: np.ndarray) -> np.ndarray:
-    """New notes with the program that their track has when they begin: the program of the latest of
-    ``notes`` (sorted by start) on this track, or of the first one if there is none before. Notes on
-    other tracks stay unchanged."""
+    """The notes ``new`` with the programs that their tracks have when they begin: a note gets the
+    program of the latest of ``notes`` (sorted by start) on its track, or of the first one if none
+    is earlier. Notes on tracks without ``notes`` stay unchanged."""
     new = new.copy()
     for track in np.unique(new["track"]).tolist():
-        on_track, there = new["track"] == track, notes[notes["track"] == track]
-        if len(there):
-            latest = np.searchsorted(there["start"], new["start"][on_track] + NEAR, "right") - 1
-            new["program"][on_track] = there["program"][np.maximum(latest, 0)]
+        on_track, existing = new["track"] == track, notes[notes["track"] == track]
+        if len(existing):
+            starts = new["start"][on_track]
+            latest = np.searchsorted(existing["start"], starts + NEAR, "right") - 1
+            new["program"][on_track] = existing["program"][np.maximum(latest, 0)]
     return new

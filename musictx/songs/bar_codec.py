@@ -13,18 +13,18 @@ from musictx.tokens.vocab import SPECIALS, Vocabulary
 
 #: Ids of a note, a chord or a bar line.
 FIELDS_PER_NOTE = 5
-#: The longest length, in steps; longer notes are divided.
+#: The greatest length that can be written, in steps; longer notes are divided.
 LONGEST = 8 * STEPS
-#: Steps of a drum stroke, decoded.
+#: The length in steps of a decoded drum stroke.
 DRUM_STEPS = STEPS // 4
-#: The field of a bar line that says which earlier bar it repeats, and the first value for that:
-#: 0 is no repeat, REPEATS the bar before, REPEATS + 1 the one before that. The values 1 and 2 occur
-#: only in groups ahead of the piece (:mod:`.bar_layout`).
+#: The field of a bar line that names the repeated bar, and the least value that names one: 0 means
+#: no repeat, REPEATS the bar before, REPEATS + 1 two bars before, and so on. The values 1 and 2
+#: occur only in groups ahead of the piece (:mod:`.bar_layout`).
 REPEAT_FIELD, REPEATS = 3, 3
 SECTIONS = REPEATS + FARTHEST_BARS
 
 
-#: The kinds of ids that stand for parts that are no programs.
+#: The kinds of ids of the parts that are no programs.
 NAMED_PARTS = {CHORD: "harmony", DRUM_PART: "drums"}
 PARTS_NAMED = {kind: part for part, kind in NAMED_PARTS.items()}
 
@@ -75,18 +75,18 @@ def write(stream: NoteStream, table: Vocabulary) -> np.ndarray:
         (4, tie, "tie", ""),
         (4, ~chord & ~tie, "velocity", "velocity_bin"),
     ]
-    for column, some, kind, value in columns:
-        rows[some, column] = table.ids(kind, notes[value][some]) if value else table.id(kind)
-    both = np.concatenate([bar_lines, rows])
-    at = np.concatenate([np.arange(len(bars)) * 2, bar * 2 + 1])
-    ids: np.ndarray = both[np.argsort(at, kind="stable")].astype(np.uint16).reshape(-1)
+    for column, chosen, kind, value in columns:
+        rows[chosen, column] = table.ids(kind, notes[value][chosen]) if value else table.id(kind)
+    groups = np.concatenate([bar_lines, rows])
+    rank = np.concatenate([np.arange(len(bars)) * 2, bar * 2 + 1])  # a line precedes its notes
+    ids: np.ndarray = groups[np.argsort(rank, kind="stable")].astype(np.uint16).reshape(-1)
     return ids
 
 
 def read(ids: np.ndarray, table: Vocabulary) -> NoteStream:
-    """The bars and notes that ``ids`` express, whatever ids they are. Groups of five ids that
-    express neither, groups before the first bar and groups ahead (:mod:`.bar_layout`) are skipped.
-    Raises ``ValueError`` for ids that the vocabulary does not have."""
+    """Decode ``ids``, whatever their order, to bars and notes. Invalid groups of five ids, groups
+    before the first bar line and groups ahead (:mod:`.bar_layout`) are skipped. Raises
+    ``ValueError`` for ids that the vocabulary does not have."""
     if len(ids) and (ids.min() < 0 or ids.max() >= table.size):
         raise ValueError(f"ids: expected 0 to {table.size - 1}")
     content = ids[ids >= len(SPECIALS)]

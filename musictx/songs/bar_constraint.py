@@ -1,8 +1,8 @@
 """The constraint that keeps given notes, in bars: see :mod:`musictx.sampling.infill`.
 
 Bar lines, given groups and the groups ahead of a bar (:mod:`musictx.songs.bar_layout`) are forced.
-The model draws the groups between them, and which earlier bar a bar repeats. The next group may be
-any that comes before the next given one in the order of groups, or that one itself.
+The model draws the groups between them, and which earlier bar a bar repeats. A drawn group must
+precede the next given group in the order of groups, or be equal to it.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from musictx.songs.bar_grammar import BarState, Group
 from musictx.songs.bars import PER_SECOND, STEP_SECONDS
 from musictx.tokens.stream import CHORD, DRUM_PART
 
-#: Steps in which the new notes of a part are counted that begin.
+#: Steps of the sliding window in which the onsets of new notes of a part are counted.
 WINDOW = round(WINDOW_SECONDS * PER_SECOND)
-#: Stands among the ids that are forced next for one that the model draws.
+#: Placeholder in a queue of forced ids for an id that the model draws.
 FREE = -1
 
 
 @dataclass(frozen=True)
 class GivenBars:
-    """The bars of a piece, and what is given in them.
+    """The bars of a piece, with their given notes and chords.
 
-    lines     (B + 1,) steps of the bar lines, and where the last bar ends
-    openings  (B, 5) the groups of the bar lines; :data:`FREE` where the model draws
+    lines     (B + 1,) steps of the bar lines, and of the end of the last bar
+    openings  (B, 5) the ids of the bar lines; :data:`FREE` where the model draws an id
     notes     (n,) the given notes and chords (:data:`musictx.tokens.stream.NOTE`)
-    groups    the same in each bar, in order
-    ahead     bar -> the ids of the groups ahead that stand before its line
+    groups    for each bar, its given notes and chords as groups, in order
+    ahead     bar -> the ids of the groups ahead that precede its bar line
     """
 
     lines: np.ndarray
@@ -61,21 +61,21 @@ class GivenBars:
         return sounding
 
     def room(self, part: int, tone: int | None, step: int) -> float:
-        """Steps until the next given note of this pitch begins, of any pitch if that is ``None``;
-        infinite where there is none."""
+        """Steps from ``step`` to the next onset of a given note of ``part`` with the pitch
+        ``tone``, or with any pitch if ``tone`` is ``None``; infinite if no such note follows."""
         notes = self.notes[self.notes["part"] == part]
         begins = notes["start"][(notes["pitch"] == tone) | (tone is None)]
         return float(min(begins[begins > step].tolist(), default=np.inf)) - step
 
 
 class BarRow(GivenRow):
-    """The constraint on one row; the ids so far end with a complete group.
+    """The constraint on one row, whose ids so far must end with a complete group.
 
-    since   the step at which it goes on
+    since   the step from which notes are composed
     left    the given groups of this bar that are still to be written
-    queue   the ids that are forced next, :data:`FREE` for one that the model draws
-    ends    (part, pitch) of new notes that sound -> the step at which they end
-    begun   part -> the steps at which its new notes began, in order
+    queue   the ids that are forced next, :data:`FREE` for an id that the model draws
+    ends    (part, pitch) of new notes -> the step at which the latest of them ends
+    begun   part -> the onset steps of its new notes, in order
     """
 
     state: BarState
@@ -93,13 +93,13 @@ class BarRow(GivenRow):
         self.queue: list[int] = []
         self.ends = dict(ends)
         self.begun: defaultdict[int, list[int]] = defaultdict(list)
-        self.left = [one for one in given.groups[self.bar] if one.key > state.last]
-        self._ahead = 0  # ids of the queue that are groups ahead
+        self.left = [group for group in given.groups[self.bar] if group.key > state.last]
+        self._ahead = 0  # how many ids at the front of the queue belong to groups ahead
         self._settle()
 
     @property
     def bar(self) -> int:
-        """The number of the present bar, whose line is complete."""
+        """The number of the current bar, whose line is complete."""
         return self.state.lines - 1
 
     # ------------------------------------------------------------------------ what may come next
@@ -117,7 +117,8 @@ class BarRow(GivenRow):
         return self.table.id("known") if "known" in self.new.ids else None
 
     def leaves(self) -> int:
-        """The id that leaves this bar: of the first group ahead of the next one, or its line."""
+        """The id that ends this bar: the first id of the groups ahead of the next bar, or else of
+        its bar line."""
         following = self.given.ahead.get(self.bar + 1)
         return following[0] if following else self.table.id("bar")
 
@@ -129,9 +130,9 @@ class BarRow(GivenRow):
         if field == 0:
             until = self.left[0].place if self.left else len(mask)
             places = [
-                one
-                for one in np.flatnonzero(mask[ids["place"]]).tolist()
-                if one <= until and self.parts_at(one)
+                place
+                for place in np.flatnonzero(mask[ids["place"]]).tolist()
+                if place <= until and self.parts_at(place)
             ]
             mask[:] = False
             mask[ids["place"]][places] = True
@@ -148,7 +149,7 @@ class BarRow(GivenRow):
             mask[self.due()] = True
 
     def _longest(self) -> float:
-        """The most steps that the present new note may last."""
+        """The greatest length in steps of the new note that is being written."""
         state = self.state
         habit = self.new.habits.get(state.part)
         one_line = habit is not None and habit.voices == 1
@@ -164,7 +165,7 @@ class BarRow(GivenRow):
         return self.new.begin <= begin + place < min(begin + steps, self.new.end)
 
     def parts_at(self, place: int) -> list[int]:
-        """The parts of which a new group may stand at ``place``, after the last one."""
+        """The parts that may have a new group at ``place``, after the last group."""
         if not self._open(place):
             return []
         last_place, last_part, _ = self.state.last
@@ -188,25 +189,25 @@ class BarRow(GivenRow):
             tones[: tone + 1] = False
         if self.left and self.left[0].key[:2] == (place, part):
             tones[self.left[0].tone :] = False
-        tones[[*self.given.sounding(part, step), *self._held(part, step)]] = False
+        tones[[*self.given.sounding(part, step), *self._sounding(part, step)]] = False
         return tones
 
-    def _held(self, part: int, step: int) -> list[int]:
+    def _sounding(self, part: int, step: int) -> list[int]:
         """The pitches of new notes of a part that sound at ``step``."""
-        return [tone for (of, tone), end in self.ends.items() if of == part and end > step]
+        return [tone for (other, tone), end in self.ends.items() if other == part and end > step]
 
     def full(self, part: int, step: int) -> bool:
-        """Whether no further note of ``part`` may begin at ``step``, by the habit of the part: the
-        most notes that sound at once, and the most new notes in :data:`WINDOW` steps."""
+        """Whether ``part`` may begin no further note at ``step``, since it has reached a limit of
+        its habit: the most sounding notes, or the most new notes in :data:`WINDOW` steps."""
         if part not in self.new.habits:
             return False
         habit, begun = self.new.habits[part], self.begun[part]
         if len(begun) - bisect_right(begun, step - WINDOW) >= habit.densest:
             return True
-        sounding = len(self._held(part, step)) + len(self.given.sounding(part, step))
+        sounding = len(self._sounding(part, step)) + len(self.given.sounding(part, step))
         return part != DRUM_PART and sounding >= habit.voices
 
-    # --------------------------------------------------------------------------- what has come
+    # ------------------------------------------------------------------------- what is written
 
     def advance(self, token: int) -> None:
         if self.queue:
@@ -220,8 +221,8 @@ class BarRow(GivenRow):
             self._write(token)
 
     def _next_bar(self) -> None:
-        """The first id of the next bar was drawn (of its groups ahead, or of its line): begin the
-        bar, and put the other ids into the queue."""
+        """Begin the next bar: its first id was drawn, which belongs to its groups ahead or to its
+        bar line, and the other ids of these groups are put into the queue."""
         bar = self.bar + 1
         if self.given.lines[bar] >= self.new.end:
             self.done = True
@@ -246,21 +247,21 @@ class BarRow(GivenRow):
         self._settle()
 
     def _record(self, group: Group) -> None:
-        """A whole group was written that is no bar line."""
-        given = bool(self.left) and self.left[0].ids == group.ids
-        if given:
+        """Record a complete note, stroke or chord as given or new."""
+        is_given = bool(self.left) and self.left[0].ids == group.ids
+        if is_given:
             self.left.pop(0)
         if group.velocity_bin:
-            self.is_new.append(not given)
-            if not given:
+            self.is_new.append(not is_given)
+            if not is_given:
                 self.begun[group.part].append(self.state.step)
-        if group.part not in (CHORD, DRUM_PART) and not given:
+        if group.part not in (CHORD, DRUM_PART) and not is_given:
             self.ends[group.part, group.tone] = self.state.step + group.length
 
     def _settle(self) -> None:
-        """After a complete group: set ``done`` if there is nothing more to compose."""
+        """Set ``done`` if nothing more is to be composed after a complete group."""
         begin, steps, *_ = self.state.bars[-1]
         assert self.new.end is not None
-        self.left = [one for one in self.left if begin + one.place < self.new.end]
+        self.left = [group for group in self.left if begin + group.place < self.new.end]
         if begin + steps >= self.new.end and not self.left:
             self.done = not any(map(self._open, range(self.state.place, steps)))

@@ -1,15 +1,17 @@
-"""What may follow in a half-written piece of groups: see :mod:`musictx.songs.bar_tokens`.
+"""The grammar of notes in bars: which ids may follow an unfinished sequence of groups.
+
+The groups are described in :mod:`musictx.songs.bar_tokens`. The rules are:
 
 - Before the first bar line only ``bar`` may come. ``eos`` may come where a group is complete and a
   note has been written.
-- Groups are in the order of bar, place, part and pitch. A chord comes before all else at its place.
-- A bar line repeats no bar or an earlier one. After ``cut`` any distance is allowed, since there
-  were bars before.
+- Groups are in the order of bar, place, part and pitch. A chord precedes the notes at its place.
+- A bar line names an earlier bar that its bar repeats, or none. After ``cut`` any distance is
+  allowed, since the piece has bars before the cut.
 - A place lies on a sixteenth, thirty-second or triplet of either, within its bar.
-- ``tie`` may come only where a note of that program and pitch ends that can be continued. This
-  place may lie off the grid.
-- Groups of controls and groups ahead (``songs/bar_layout.py``) may not come. In a prefix they are
-  skipped.
+- ``tie`` may come only where a note of the same program and pitch ends and has the greatest
+  length. This place may lie off the grid.
+- Groups of controls and groups ahead (``songs/bar_layout.py``) are never allowed. In a prefix they
+  are skipped.
 """
 
 from __future__ import annotations
@@ -36,24 +38,25 @@ from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, Velocities
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
 
-#: The kind of the second field of a group -> the kinds of its second to last fields.
+#: The kind of the second field of a group -> the kinds of its fields from the second to the fifth.
 SHAPES = {
     "program": ("program", "pitch", "length", "velocity"),
     "drums": ("drums", "drum", "none", "velocity"),
     "harmony": ("harmony", "root", "quality", "none"),
     "numerator": ("numerator", "denominator", "section", "place"),
 }
-#: The place, part and tone of a group, by which the groups of a bar are sorted.
+#: Place, part and tone of a group: the sort key of the groups in a bar.
 Key = tuple[int, int, int]
-#: Before the first group of a bar.
+#: A key less than that of any group: the last key of an empty bar.
 NOTHING: Key = (0, -2, -1)
-#: The fields of a group that repeat with its bar: place, part and tone; those of its rhythm.
+#: The number of fields of a group that are copied when its bar is repeated (place, part and tone),
+#: and when only the rhythm is repeated (place and part).
 REPEATED, RHYTHM = 3, 2
 
 
 class Group(NamedTuple):
-    """A note, a stroke or a chord (:data:`musictx.tokens.stream.NOTE`) with its place in its bar,
-    and the ids that say it."""
+    """A note, a drum stroke or a chord (:data:`musictx.tokens.stream.NOTE`), with its place in its
+    bar and its five ids."""
 
     place: int
     part: int
@@ -64,12 +67,12 @@ class Group(NamedTuple):
 
     @classmethod
     def of(cls, table: Vocabulary, ids: list[int]) -> Group:
-        """The group that five ``ids`` say."""
+        """Return the group that is encoded by five ``ids``."""
         tokens = table.tokens
-        (_, place), (_, tone), (_, length), (last, velocity) = (
-            tokens[ids[n]] for n in (0, 2, 3, 4)
+        (_, place), (_, tone), (_, length), (last_kind, velocity) = (
+            tokens[ids[field]] for field in (0, 2, 3, 4)
         )
-        velocity_bin = velocity if last == "velocity" else 0
+        velocity_bin = velocity if last_kind == "velocity" else 0
         return cls(place, part_of(table, ids), tone, length, velocity_bin, ids)
 
     @property
@@ -78,8 +81,11 @@ class Group(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A bar that begins at the step ``begin`` and repeats the one ``back`` bars before, 0 for none;
-    ``groups`` are those written in it so far."""
+    """A bar that begins at the step ``begin`` and lasts ``steps``.
+
+    back    the bar repeats the bar so many bars before it; 0 if it repeats none
+    groups  the notes and chords written in the bar so far
+    """
 
     begin: int
     steps: int
@@ -90,12 +96,12 @@ class Bar(NamedTuple):
 class BarState(GrammarState):
     """State of a piece in the vocabulary of ``BarTokenizer``; see :class:`GrammarState`.
 
-    table  the vocabulary;  ids  kind -> its ids
-    group  the ids of the present, incomplete group
-    bars   the last bars, one more than may be repeated; the present one, whose line is complete, is
-           the last. Before the first bar line it has no steps
+    table  the vocabulary;  ids  kind -> slice of its ids
+    group  the ids of the current, incomplete group
+    bars   the current bar, preceded by up to ``FARTHEST_BARS`` bars that it may repeat. A bar is
+           current once its line is complete; before the first bar line the current bar has 0 steps
     lines  the number of complete bar lines
-    chord  in force
+    chord  the chord in force
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -108,65 +114,68 @@ class BarState(GrammarState):
         self._grid = np.tile(ON_GRID, self._size("place") // STEPS)
         self._longest = self._size("length")
         self._loudness = Velocities(self._size("velocity")).of_bin
-        #: (program, pitch, where such a note can be continued) -> how many of them.
+        #: (program, pitch, step) -> how many notes end at the step and may be continued by a tie.
         self._tied: Counter[tuple[int, int, int]] = Counter()
-        self._ends: dict[int, list[int]] = {}  # program -> where its notes end, of those that sound
+        self._ends: dict[int, list[int]] = {}  # program -> end steps of its sounding notes
         self._tones: Mapping[int, np.ndarray] | None = None
         self._voices: Mapping[int, int] = {}
-        self._begun: dict[int, deque[int]] = {}  # part -> where the last of its new notes began
+        self._begun: dict[int, deque[int]] = {}  # part -> onset steps of its latest new notes
         self._window = 0
         self._known = vocabulary.id(KNOWN) if KNOWN in vocabulary.kinds else -1
-        self._ahead, self._passed = False, 0  # of a prefix: ids passed over of the present group
+        #: In a prefix: whether a group ahead is being skipped, and how many of its ids were.
+        self._ahead, self._passed = False, 0
 
     def hold(self, new: Any, window: int) -> None:
-        """Restrict the notes that follow to what ``new`` ones may be. The same tone does not come
-        twice at a place, and a place is allowed only if at least one note is allowed there.
+        """Restrict all further notes to those that ``new`` allows. A tone is not repeated at the
+        same place and part, and a place is allowed only if at least one note is allowed there.
 
-        new     a :class:`musictx.sampling.infill.NewNotes`, which needs torch
-        window  the steps in which the notes of a part are counted that begin
+        new     a :class:`musictx.sampling.infill.NewNotes`, untyped since its module imports torch
+        window  steps in which a part may begin at most ``densest`` notes
         """
         tones = {part: new.tones(part) for part in new.parts or ()}
-        self._tones = {part: some for part, some in tones.items() if some.any()}
+        self._tones = {part: allowed for part, allowed in tones.items() if allowed.any()}
         self._voices = {part: habit.voices for part, habit in new.habits.items()}
-        most = {part: one.densest for part, one in new.habits.items() if np.isfinite(one.densest)}
-        self._begun = {part: deque(maxlen=int(count)) for part, count in most.items()}
+        densest = {part: habit.densest for part, habit in new.habits.items()}
+        self._begun = {
+            part: deque(maxlen=int(count)) for part, count in densest.items() if np.isfinite(count)
+        }
         self._window, self._mask = window, None
 
     # ------------------------------------------------------------------------- what is written
 
     @property
     def last(self) -> Key:
-        """The key of the last group of this bar; :data:`NOTHING` before the first."""
+        """The key of the last group of this bar; :data:`NOTHING` in an empty bar."""
         groups = self.bars[-1].groups
         return groups[-1].key if groups else NOTHING
 
     @property
     def in_line(self) -> bool:
-        """Whether the present group is a bar line."""
+        """Whether the current group is a bar line."""
         return self.group[:1] == [self.ids["bar"].start]
 
     @property
     def at_repeat(self) -> bool:
-        """Whether the next id is the field of a bar line that says which earlier bar it repeats."""
+        """Whether the next id is the ``section`` of a bar line, which names the repeated bar."""
         return len(self.group) == REPEAT_FIELD and self.in_line
 
     def value(self, field: int) -> int:
-        """The value of a field of the present group."""
+        """The value of a field of the current group."""
         return self.table.tokens[self.group[field]][1]
 
     @property
     def part(self) -> int:
-        """The part of the present group."""
+        """The part of the current group."""
         return part_of(self.table, self.group)
 
     @property
     def place(self) -> int:
-        """The place in the bar of the present group, or else of the last one."""
+        """The place in the bar of the current group, or of the last one if none has begun."""
         return self.value(0) if self.group else self.last[0]
 
     @property
     def step(self) -> int:
-        """The same as a step of the piece."""
+        """:attr:`place` as a step of the piece."""
         return self.bars[-1].begin + self.place
 
     @property
@@ -178,33 +187,36 @@ class BarState(GrammarState):
         return (begin + (bars + 1 - self.lines) * steps) * STEP_SECONDS if self.lines else None
 
     def recent(self, seconds: float, parts: Collection[int] | None = None) -> Iterator[Group]:
-        """The notes of ``parts`` in the last bars that began in the last ``seconds`` before
-        :attr:`step`, the last one first."""
+        """Yield, latest first, the notes of ``parts`` (of all parts by default) that began in the
+        last ``seconds`` before :attr:`step`, as far as :attr:`bars` reach."""
         since = self.step - (seconds + 1e-6) * PER_SECOND
         for bar in reversed(self.bars):
-            for one in reversed(bar.groups):
-                if bar.begin + one.place <= since:
+            for group in reversed(bar.groups):
+                if bar.begin + group.place <= since:
                     return
-                if one.velocity_bin and (parts is None or one.part in parts):
-                    yield one
+                if group.velocity_bin and (parts is None or group.part in parts):
+                    yield group
 
     def counts(self, seconds: float) -> Counter[int]:
         """Part -> the number of its :meth:`recent` notes."""
         return Counter(note.part for note in self.recent(seconds))
 
     def earlier(self, back: int) -> Sequence[Group]:
-        """The groups of the bar ``back`` bars before this one; none if it is out of sight."""
+        """The groups of the bar ``back`` bars before this one; empty if :attr:`bars` lacks it."""
         return self.bars[-1 - back].groups if 0 < back < len(self.bars) else []
 
     def continued(self, like: Sequence[Group], fields: int, leave: int) -> int | None:
-        """The id that comes next if this bar goes on with those of the groups ``like`` that lie
-        behind the last one; ``leave`` is the id that leaves the bar. None: there are no groups, the
-        next field is not among the first ``fields`` of a group, or the present group differs."""
+        """Return the next id of a copy of the groups ``like``: the copy continues with the first of
+        them after the last group of this bar, or with the id ``leave`` if there is none.
+
+        Returns ``None`` if ``like`` is empty, if the next field is not among the first ``fields``
+        of a group, or if the current group already differs from the copy.
+        """
         count = len(self.group)
         if count >= fields or not like:
             return None
-        after = [one for one in like if one.key > self.last]
-        ids = min(after, key=lambda one: one.key).ids if after else [leave]
+        after = [group for group in like if group.key > self.last]
+        ids = min(after, key=lambda group: group.key).ids if after else [leave]
         return ids[count] if count < len(ids) and ids[:count] == self.group else None
 
     def _size(self, kind: str) -> int:
@@ -220,7 +232,7 @@ class BarState(GrammarState):
             return []
         ids, self.group = self.group, []
         if ids[0] == self.ids["bar"].start:
-            self._begin_bar(*(self.table.tokens[one][1] for one in ids[1:]))
+            self._begin_bar(*(self.table.tokens[token_id][1] for token_id in ids[1:]))
             return []
         return self._write(Group.of(self.table, ids))
 
@@ -235,27 +247,29 @@ class BarState(GrammarState):
         place, part, tone, length, velocity_bin, _ = group
         begin, _, _, groups = self.bars[-1]
         groups.append(group)
-        at, end = begin + place, begin + place + (length or DRUM_STEPS)
+        start = begin + place
+        end = start + (length or DRUM_STEPS)
         stop = end / PER_SECOND
         if part == CHORD:
             self.chord = Chord(tone, length)
         elif part != DRUM_PART:
-            self._ends[part] = [*(one for one in self._ends.get(part, ()) if one > at), end]
+            sounding = [other for other in self._ends.get(part, ()) if other > start]
+            self._ends[part] = [*sounding, end]
             if not velocity_bin:
-                self._tied[part, tone, at] -= 1
-            if length == self._longest:  # a tie may prolong it
+                self._tied[part, tone, start] -= 1
+            if length == self._longest:  # a tie may continue the note
                 self._tied[part, tone, end] += 1
                 stop = np.inf
         if not velocity_bin:
             return []
         self.notes += 1
         if part in self._begun:
-            self._begun[part].append(at)
+            self._begun[part].append(start)
         loudness = int(self._loudness[velocity_bin])
-        return [Change(at / PER_SECOND, True, tone, loudness, part, stop)]
+        return [Change(start / PER_SECOND, True, tone, loudness, part, stop)]
 
     def _passes(self, token_id: int) -> bool:
-        """As in the base class; groups of controls are skipped, and groups ahead up to the next bar
+        """As in the base class: skip groups of controls, and groups ahead up to the next bar
         line."""
         if self.group:
             return False
@@ -292,9 +306,9 @@ class BarState(GrammarState):
     def _allow_places(self, places: np.ndarray) -> None:
         begin, steps, *_ = self.bars[-1]
         places[:steps] = self._grid[:steps]
-        for (_, _, due), count in self._tied.items():  # also off the grid
-            if count and 0 <= due - begin < steps:
-                places[due - begin] = True
+        for (_, _, end), count in self._tied.items():  # a tie may lie off the grid
+            if count and 0 <= end - begin < steps:
+                places[end - begin] = True
         places[: self.last[0]] = False
         if self._tones is not None:
             self._keep_open(places, self._tones)
@@ -307,11 +321,11 @@ class BarState(GrammarState):
         programs[max(part, 0) :] = part < DRUM_PART
         mask[ids["drums"]] = True
         if self._tones is not None:
-            programs &= [self._left(one, place) is not None for one in range(len(programs))]
+            programs &= [self._left(other, place) is not None for other in range(len(programs))]
             mask[ids["drums"]] = self._left(DRUM_PART, place) is not None
 
     def _allow_field(self, mask: np.ndarray, kind: str) -> None:
-        """The third to fifth id of a group, of this ``kind``."""
+        """Allow values of ``kind`` in ``mask`` for the third, fourth or fifth id of a group."""
         ids, place = self._ids, self.value(0)
         field, values = mask[ids[kind]], self.table.value_of[ids[kind]]
         field[:] = True
@@ -326,7 +340,7 @@ class BarState(GrammarState):
         elif kind == "section":
             field[1:] = False
             field[REPEATS : REPEATS + self.lines] = True
-        elif kind == "place":  # where a bar ends early
+        elif kind == "place":  # the fifth field of a bar line: where a bar ends early, or 0
             field[:] = self._grid
             field[self.value(1) * 4 * STEPS // 2 ** self.value(2) :] = False
         elif kind == "quality":
@@ -336,20 +350,23 @@ class BarState(GrammarState):
             mask[ids["tie"]] = tied > 0
 
     def _keep_open(self, places: np.ndarray, tones: Mapping[int, np.ndarray]) -> None:
-        """Set ``places`` to False where no note can begin; except the first place of an empty bar,
-        which may have a chord."""
-        now, part, _ = self.last
-        opens = min((self._opens(one) for one in tones), default=len(places))
-        first, places[: max(opens, 0)] = bool(places[0]), False
+        """Set ``places`` to False where no part of ``tones`` can begin a note. The first place of
+        an empty bar is unchanged, since a chord may stand there."""
+        last_place, last_part, _ = self.last
+        opens = min((self._opens(part) for part in tones), default=len(places))
+        first = bool(places[0])
+        places[: max(opens, 0)] = False
         if not self.bars[-1].groups:
             places[0] = first
-        elif not any(one >= part and self._left(one, now) is not None for one in tones):
-            places[now] = False
+        elif not any(
+            part >= last_part and self._left(part, last_place) is not None for part in tones
+        ):
+            places[last_place] = False
 
     def _opens(self, part: int) -> int:
-        """The first place of the bar at which another note of ``part`` may begin by the habit of
-        the part (:meth:`hold`): the most notes at once, and the most in a few seconds. Below 0 if
-        any place may have one."""
+        """The first place of the bar at which the limits of :meth:`hold` let ``part`` begin another
+        note: the most notes at once, and the most onsets in the window. Negative if the limits
+        allow every place."""
         ends = sorted(self._ends.get(part, ()), reverse=True)
         most = self._voices.get(part, len(ends) + 1)
         opens = ends[most - 1] - self.bars[-1].begin if len(ends) >= most else -1
@@ -359,7 +376,8 @@ class BarState(GrammarState):
         return opens
 
     def _left(self, part: int, place: int) -> np.ndarray | None:
-        """(128,) bool: the tones that a note of ``part`` may have at ``place``; None: none."""
+        """(128,) bool: the tones that a note of ``part`` may have at ``place``; ``None`` if the
+        part may have no note there."""
         tones = (self._tones or {}).get(part)
         if tones is None or self._opens(part) > place:
             return None

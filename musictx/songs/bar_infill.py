@@ -1,4 +1,4 @@
-"""Given notes around new ones, in bars: see :mod:`musictx.sampling.infill`.
+"""Infilling for notes in bars: new notes between given ones; see :mod:`musictx.sampling.infill`.
 
 The model reads the piece so far and, ahead of the bar that it continues with, the given notes of
 this bar and the next ones (:mod:`musictx.songs.bar_layout`), as in training
@@ -37,19 +37,20 @@ from musictx.tokens.vocab import BOS, CUT
 
 
 class BarInfill(Infill):
-    """Notes composed from ``begin`` to ``end``; in a gap the music after it is read from the
-    beginning on.
+    """Composes the notes from ``begin`` to ``end``, in seconds. In a gap, the model reads the music
+    after the gap from the beginning on, as far as its context allows.
 
-    drummers  one of them leads new drums, another one in each version of the same seed
-    varied    if the new notes are a variation: the score with the notes that they vary
-    bass      the lowest and the highest pitch that are usual in a bass
+    drummers  styles for new drums; the seed of a version chooses its drummer
+    varied    the score with the notes to vary, if the new notes are a variation
+    bass      the lowest and the highest usual pitch of a bass
 
-    clock     from seconds of the ids to those of the score
-    bars      (:data:`musictx.tokens.stream.BAR`)
-    lines     (B + 1,) the steps at which the bars begin, and at which the last one ends
-    sections  the numbers of the bars that begin a section after another one
+    clock     converts the seconds of the ids to those of the score
+    bars      (B,) all bars (:data:`musictx.tokens.stream.BAR`)
+    lines     (B + 1,) the steps at which the bars begin, and at which the last bar ends
+    sections  the numbers of the bars at which one section ends and the next begins
     given     the notes that are kept;  ahead  the notes that the model reads ahead of their bars
-    bar       the number of the bar that is written next;  piece  the ids so far
+    bar       the number of the current bar, which is continued
+    piece     the ids so far
     ends      (part, pitch) of new notes -> the step at which the last of them ends
     """
 
@@ -82,7 +83,7 @@ class BarInfill(Infill):
         marks = {self._bar_of(step) for step in grid.steps(*section_marks(music))}
         self.sections = section_begins(first, len(self.bars), marks)
         self.given = grid.stream.notes
-        if not annotated(music):  # where the file names none, chords are composed, too
+        if not annotated(music):  # the file names no chords, so chords are composed, too
             chord = self.given["part"] == CHORD
             self.given = self.given[~(self._inside(self.given) & chord)]
         self.varies = varied is not None
@@ -95,28 +96,28 @@ class BarInfill(Infill):
         piece = write(NoteStream(self.bars[: self.bar + 1], before), self.table).astype(np.int64)
         if self.varies:
             piece[-FIELDS_PER_NOTE:] = self._bar_lines()[self.bar]
-        held = NoteStream(self.bars, self.given[self.given["start"] < self.begin])
-        held_ids = write(held.in_bars(self.bar, self.bar + 1), self.table)[FIELDS_PER_NOTE:]
-        self.piece = np.append(piece, held_ids).astype(np.int64)
+        earlier = NoteStream(self.bars, self.given[self.given["start"] < self.begin])
+        in_bar = write(earlier.in_bars(self.bar, self.bar + 1), self.table)[FIELDS_PER_NOTE:]
+        self.piece = np.append(piece, in_bar).astype(np.int64)
         self.is_new = [False] * len(tokenizer.decode(self.piece).notes)
         self.ends: Mapping[tuple[int, int], int] = {}
 
     def _with_varied(self, varied: Score, begin: float, end: float) -> np.ndarray:
-        """The given notes outside of the bars that are composed, and the notes of ``varied`` inside
-        of them."""
+        """The notes of ``varied`` in the bars that are composed, and the given notes in all other
+        bars."""
         grid = self.tokenizer.grid(varied, begin, end)
         notes = grid.stream.notes
         notes["start"] += self.begin - grid.steps(begin)[0]
         first, stop = self.lines[[self._bar_of(self.begin), self._bar_of(self.stop - 1) + 1]]
         inner, outer = (
-            one[((one["start"] >= first) & (one["start"] < stop)) == inside]
-            for one, inside in ((notes, True), (self.given, False))
+            source[((source["start"] >= first) & (source["start"] < stop)) == inside]
+            for source, inside in ((notes, True), (self.given, False))
         )
         return np.concatenate([inner, outer])
 
     def _bar_lines(self) -> np.ndarray:
-        """(B, 5) the ids of each bar line, which say what earlier bar a bar repeats; in a variation
-        those of the bars that it varies."""
+        """(B, 5) the ids of the bar lines, with the earlier bar that each bar repeats. In a
+        variation the repeated bars are those of the notes that are varied."""
         ids = write(NoteStream(self.bars, self.ahead), self.table)
         return np.stack([bar[0] for bar in bar_layout.by_bar(ids, self.table.id("bar"))])
 
@@ -130,7 +131,7 @@ class BarInfill(Infill):
     def _groups(self, ids: np.ndarray) -> list[list[Group]]:
         """The groups in each bar."""
         bars = bar_layout.by_bar(ids, self.table.id("bar"))
-        return [[Group.of(self.table, one) for one in bar[1:].tolist()] for bar in bars]
+        return [[Group.of(self.table, group) for group in bar[1:].tolist()] for bar in bars]
 
     @property
     def here(self) -> int:  # type: ignore[override]
@@ -162,7 +163,7 @@ class BarInfill(Infill):
     # ---------------------------------------------------------------------------------- composing
 
     def _groups_ahead(self) -> list[np.ndarray]:
-        """The groups ahead of this bar, (n, 5), and of each one after it."""
+        """The groups ahead, (n, 5), of the current bar and of each bar after it."""
         return bar_layout.groups_ahead(self.bars, self._ahead(), self.table)
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
@@ -174,7 +175,7 @@ class BarInfill(Infill):
             first += 1
         groups = [*bars[first : self.bar], self._groups_ahead()[0], *bars[self.bar :]]
         opening = [CUT if first else BOS]
-        return np.concatenate([opening, controls, *(one.reshape(-1) for one in groups)])
+        return np.concatenate([opening, controls, *(rows.reshape(-1) for rows in groups)])
 
     def _ahead(self) -> Lookahead:
         count = len(self.bars)
@@ -196,7 +197,7 @@ class BarInfill(Infill):
         if not self.varies:
             openings[:, REPEAT_FIELD] = FREE
         groups = self._groups(write(NoteStream(self.bars, self.given), self.table))
-        later = (one.reshape(-1).tolist() for one in self._groups_ahead()[1:])
+        later = (rows.reshape(-1).tolist() for rows in self._groups_ahead()[1:])
         ahead = dict(enumerate(later, self.bar + 1))
         given = GivenBars(self.lines, openings, self.given, groups, ahead)
         new = NewNotes(
@@ -216,28 +217,29 @@ class BarInfill(Infill):
         regions: Sequence[Self],
         rows: Sequence[BarRow],  # type: ignore[override]
     ) -> list[Penalty]:
-        """Among others: in a bar that repeats an earlier one the notes of that bar are favoured;
-        with ``sampling.habits`` in others the rhythm of the bar before is, and notes outside of the
-        harmony of the given notes are penalised; so is half of the notes of another version that
-        it is to be unlike, so that the rest stays."""
+        """The biases of each row. A bar that repeats an earlier one favours the notes of that bar.
+        With ``sampling.habits`` other bars favour the rhythm of the bar before, except in a
+        variation, and notes outside the harmony of the given notes are penalised. If the new
+        version is to be unlike another one, a random half of the other version's new notes is
+        penalised, so that the other half may stay."""
         back = np.zeros(len(self.bars), np.int64)
         if self.varies:
             back = repeated(NoteStream(self.bars, self.ahead))
         elif self.sampling.habits:
             back = infill_biases.repeated_bars(NoteStream(self.bars, self.given))
-        every: list[Callable[[BarRow], Nats]] = []
+        shared: list[Callable[[BarRow], Nats]] = []
         if BASS in self.habits:
-            every.append(partial(infill_biases.on_root, part=BASS))
+            shared.append(partial(infill_biases.on_root, part=BASS))
         elif (part := self._lowest_part()) is not None:
             low, high = self.bass
-            every.append(partial(infill_biases.on_root, part=part, low=low, high=high))
+            shared.append(partial(infill_biases.on_root, part=part, low=low, high=high))
         if self.sampling.habits:
-            every.append(partial(infill_biases.in_harmony, fit=HarmonicFit(self.given)))
+            shared.append(partial(infill_biases.in_harmony, fit=HarmonicFit(self.given)))
         steady = self.sampling.habits and not self.varies
-        every.append(partial(infill_biases.as_in_repeated_bar, back=back, steady=steady))
-        pulls = []
+        shared.append(partial(infill_biases.as_in_repeated_bar, back=back, steady=steady))
+        penalties = []
         for row, region in zip(rows, regions):
-            of_row = list(every)
+            of_row = list(shared)
             if self.drummers:
                 drummer = self.drummers[sum(region.seed) % len(self.drummers)]
                 drums = partial(
@@ -248,23 +250,28 @@ class BarInfill(Infill):
                 other, cost = region.unlike
                 keys = _keys(self._groups(other.piece)) - _keys(row.given.groups)
                 half = np.random.default_rng(region.seed).random(len(keys)) < 0.5
-                notes = {one for one, rarer in zip(sorted(keys), half) if rarer}
+                notes = {key for key, rarer in zip(sorted(keys), half) if rarer}
                 of_row.append(partial(infill_biases.unlike_other_version, notes=notes, nats=cost))
             of_row += [infill_biases.filling_parts, infill_biases.bass_on_bar_line]
-            pulls.append(infill_biases.penalty_around(row, of_row))
-        return [EachRow(pulls)]
+            penalties.append(infill_biases.penalty_around(row, of_row))
+        return [EachRow(penalties)]
 
     def _lowest_part(self) -> int | None:
-        """The lowest part of several voices of an accompaniment, where no given part is in the
-        register of a bass and no register is asked for."""
+        """The new part with several voices whose usual pitches reach lowest, in an accompaniment.
+        ``None`` in a gap, if a given part is in the register of a bass, if a register is
+        requested, or if no new part has several voices."""
         notes = self.given[(self.given["part"] >= 0) & (self.given["part"] < DRUM_PART)]
         parts = np.unique(notes["part"])
         heights = [np.median(notes["pitch"][notes["part"] == part]) for part in parts]
         has_bass = min(heights, default=128) <= self.bass[1]
         if self.is_gap or has_bass or "register" in self.steering.values:
             return None
-        chordal = {p: h.low for p, h in self.habits.items() if h.voices > 1 and p != DRUM_PART}
-        return min(chordal, key=chordal.__getitem__, default=None)
+        lowest = {
+            part: habit.low
+            for part, habit in self.habits.items()
+            if habit.voices > 1 and part != DRUM_PART
+        }
+        return min(lowest, key=lowest.__getitem__, default=None)
 
     def absorb(self) -> None:
         whole = len(self.row.piece) - len(self.row.piece) % FIELDS_PER_NOTE
@@ -273,5 +280,5 @@ class BarInfill(Infill):
 
 
 def _keys(bars: Sequence[Sequence[Group]]) -> set[tuple[int, Key]]:
-    """The bar and key of each group."""
-    return {(bar, one.key) for bar, groups in enumerate(bars) for one in groups}
+    """The number of the bar and the key of each group."""
+    return {(bar, group.key) for bar, groups in enumerate(bars) for group in groups}

@@ -10,14 +10,15 @@ They hold the given notes of the bars to come::
 
     known  numerator  denominator  section  place    a bar, with the fields of its bar line; its
                                                      given notes and chords follow. Section 1: all
-                                                     of its notes are given; section 2: they are
-                                                     notes of another bar, which this one varies
-    known  program    none  none  none               a part that is to be composed; drums, harmony
-                                                     alike. Without such a group any part may be
+                                                     notes of the bar are given; section 2: the
+                                                     given notes are those that this bar varies
+    known  program    none  none  none               a part that is to be composed, or ``drums`` or
+                                                     ``harmony`` in place of the program. Without
+                                                     such groups any part may be composed
 
-Before the first such bar stand the parts and the next ``look`` bars, before each further one the
-bar that comes into reach then. Given notes are written once more in the piece, which is whole
-without the groups ahead; in place of notes that are varied the model writes what it likes.
+The parts and the next ``look`` bars precede the first such bar; each further bar is preceded by the
+bar that then comes into reach. Given notes are written again in the piece, which is complete
+without the groups ahead. The model is free to replace notes that are varied.
 
 Related: the anticipation of Thickstun et al. 2023, in bars instead of seconds.
 """
@@ -34,8 +35,8 @@ from musictx.tokens.controls import CONTROLS, KNOWN, STREAM
 from musictx.tokens.stream import NoteStream
 from musictx.tokens.vocab import Vocabulary
 
-#: Bars after a gap that are given at most; bars that an accompaniment looks ahead when it is
-#: composed.
+#: The most bars after a gap that are given; the number of bars that the model looks ahead when it
+#: composes an accompaniment.
 TAIL_BARS = LOOKAHEAD_BARS = 8
 #: The section of a bar ahead whose notes are all given, and of one that varies its given notes.
 WHOLE, VARIED = 1, 2
@@ -47,11 +48,11 @@ class Lookahead:
 
     begin   number of the first of these bars
     stop    number of the bar after the last one with given notes
-    look    how many bars ahead given notes stand, the next bar included
+    look    how many bars the model looks ahead, with the next bar
     given   (n,) notes and chords (:data:`musictx.tokens.stream.NOTE`), in order
     sections  (B,) of each bar: :data:`WHOLE` where nothing is composed in it, :data:`VARIED` where
             its given notes are those of another bar, else 0
-    parts   what is to be composed: programs, :data:`CHORD`, :data:`DRUM_PART`; empty: anything
+    parts   the parts to compose: programs, ``CHORD``, ``DRUM_PART``; empty for any part
     """
 
     begin: int
@@ -63,16 +64,16 @@ class Lookahead:
 
 
 def control_prefix(table: Vocabulary, levels: Sequence[int]) -> np.ndarray:
-    """(5,) ids: the group of the controls with these levels, 0 for any."""
+    """(5,) ids: the group of the controls with these ``levels``, 0 for any level."""
     ids = [table.id(name, value) for name, value in zip(CONTROLS, levels)]
     return np.array([table.id(STREAM), *ids], np.int64)
 
 
 def by_bar(ids: np.ndarray, first: int) -> list[np.ndarray]:
-    """Ids -> (n, 5) those of each bar; ``first`` is the first id of a bar line."""
+    """Split ``ids`` into bars, each (n, 5); ``first`` is the id that begins a bar line."""
     groups = ids.reshape(-1, FIELDS_PER_NOTE).astype(np.int64)
     lines = np.flatnonzero(groups[:, 0] == first)
-    return [groups[a:b] for a, b in zip(lines, [*lines[1:], len(groups)])]
+    return [groups[begin:stop] for begin, stop in zip(lines, [*lines[1:], len(groups)])]
 
 
 def groups_ahead(bars: np.ndarray, ahead: Lookahead, table: Vocabulary) -> list[np.ndarray]:
@@ -83,7 +84,7 @@ def groups_ahead(bars: np.ndarray, ahead: Lookahead, table: Vocabulary) -> list[
     for bar, value in zip(of_bars, ahead.sections[ahead.begin : ahead.stop]):
         bar[0, 0], bar[0, 3] = table.id(KNOWN), section + value
     none = table.id("none")
-    parts = [[table.id(KNOWN), part_id(table, one), none, none, none] for one in ahead.parts]
+    parts = [[table.id(KNOWN), part_id(table, part), none, none, none] for part in ahead.parts]
     opening = np.array(parts, np.int64).reshape(-1, FIELDS_PER_NOTE)
     look = max(ahead.look, 1)
     return [np.concatenate([opening, *of_bars[:look]]), *of_bars[look:]]

@@ -1,4 +1,4 @@
-"""Tasks of notes in bars, in the windows of :mod:`musictx.songs.bar_layout`."""
+"""Training tasks for notes in bars, in the windows of :mod:`musictx.songs.bar_layout`."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from musictx.songs.repeats import likeness, stretches
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import BOS, CUT, EOS
 
-#: Bars of a gap; the share of gaps that begin and end at bar lines (the others do at eighths).
+#: The fewest and the most bars of a gap; the share of gaps that begin and end at bar lines (other
+#: gaps do so at eighths).
 GAP_BARS, AT_LINES_SHARE = (1, 16), 0.8
-#: Over how many bars an accompaniment looks ahead; the share of accompaniments to chords alone; of
-#: the others, and of gaps, in which chords are given; of windows that name the parts to compose.
+#: The numbers of bars that accompaniments look ahead; the share of accompaniments to chords alone;
+#: the share of other accompaniments, and of gaps, with given chords; the share of windows that name
+#: the parts to compose.
 LOOKS, CHORDS_ALONE_SHARE, CHORDS_SHARE, NAMED_SHARE = (1, 2, 4, 8, 16), 0.15, 0.5, 0.7
-#: The share of voices that are the melody, where its program is given; of those of one part that
-#: are its highest notes.
+#: The share of voices that are the program of the melody, if it is named and plays; the share of
+#: voices of a single part that are its highest notes.
 MELODY_SHARE, SKYLINE_OF_PART_SHARE = 0.5, 0.6
-#: Bars of a variation; its least likeness to the bars that it varies; the share of variations whose
-#: window includes those bars, where there is room; in which music after the variation is given.
+#: The fewest and the most bars of a variation; its least likeness to the bars that it varies; the
+#: share of variations whose window may include those bars; the share with given music after them.
 VARIED_BARS, ALIKE, IN_SIGHT_SHARE, GOES_ON_SHARE = (2, 16), 0.5, 0.5, 0.5
 #: Windows of fewer notes are left plain.
 FEWEST_NOTES = 24
 
 
 class BarSpan(NamedTuple):
-    """The window from the bar ``first`` to before ``stop``, and the given notes ahead in it; both
-    count bars from the beginning of the stream."""
+    """The bars of a window, from ``first`` to before ``stop``, counted from the beginning of the
+    stream, and the given notes ahead."""
 
     first: int
     stop: int
@@ -54,7 +56,7 @@ class BarTasks(Tasks):
     ) -> tuple[np.ndarray, np.ndarray] | None:
         room = (budget - 2) // FIELDS_PER_NOTE - 1  # the first id, eos, the controls
         stream = self.tokenizer.read(ids)
-        if not ends:  # its last bar is cut off
+        if not ends:  # the last bar may be incomplete
             stream = stream.in_bars(0, max(len(stream.bars) - 1, 0))
         if min(room, len(stream.notes)) < FEWEST_NOTES or len(stream.bars) < 3:
             return None
@@ -116,7 +118,8 @@ class BarTasks(Tasks):
         room: int,
         look: int,
     ) -> BarSpan | None:
-        """The bars that have ``room``, and what is given ahead of those from ``begin`` on."""
+        """The window of the bars that fit into ``room`` groups, with given notes ahead of the bars
+        from ``begin`` on; ``None`` if nothing is new or too little fits."""
         bars, notes, bar = stream.bars, stream.notes, stream.bar
         new = ~given & (bar >= begin) & (bar < stop)
         if not new.any():
@@ -126,7 +129,7 @@ class BarTasks(Tasks):
         ahead_of[:begin] = 0
         parts = np.unique(notes["part"][new]).tolist() if random.random() < NAMED_SHARE else []
         room -= len(parts)
-        if look >= len(bars):  # a gap: all of it, with what is given after it
+        if look >= len(bars):  # a gap: the whole gap with the given bars after it must fit
             first = begin
             size = groups[begin:stop].sum() + ahead_of[begin:given_stop].sum()
             while first and size + groups[first - 1] <= room:
@@ -162,8 +165,8 @@ class BarTasks(Tasks):
         ]
         if not candidates:
             return None
-        begin = int(random.choice(np.unique([at for _, at, _ in candidates])))
-        _, _, back = max(one for one in candidates if one[1] == begin)
+        begin = int(random.choice(np.unique([begin for _, begin, _ in candidates])))
+        _, _, back = max(candidate for candidate in candidates if candidate[1] == begin)
         stop = begin + size
         tail = int(random.integers(1, TAIL_BARS + 1)) if random.random() < GOES_ON_SHARE else 0
         given_stop = min(stop + tail, len(bars))
@@ -190,8 +193,8 @@ class BarTasks(Tasks):
     def _edges(
         self, stream: NoteStream, begin: int, stop: int, random: np.random.Generator
     ) -> np.ndarray:
-        """(n,) bool: what stands before an eighth of the bar ``begin``, or from an eighth of the
-        last bar on."""
+        """(n,) bool: the notes before a random eighth of the bar ``begin``, and those from a random
+        eighth of the last bar on."""
         eighth = STEPS // 2
         bars, notes, bar = stream.bars, stream.notes, stream.bar
         place = notes["start"] - stream.lines[bar]
@@ -208,7 +211,8 @@ class BarTasks(Tasks):
     def _voice(
         self, notes: np.ndarray, among: np.ndarray, random: np.random.Generator
     ) -> np.ndarray:
-        """(n,) bool: some parts of the music ``among``; of one part alone, one voice."""
+        """(n,) bool: the notes of randomly chosen parts of the notes ``among``; if these have one
+        part alone, the notes of one of its voices."""
         parts = np.unique(notes["part"][among & (notes["part"] != CHORD)])
         if len(parts) > 1:
             if self.melody in parts and random.random() < MELODY_SHARE:
@@ -216,5 +220,5 @@ class BarTasks(Tasks):
             count = random.choice([1, len(parts) - 1, int(random.integers(1, len(parts)))])
             return among & np.isin(notes["part"], random.choice(parts, count, replace=False))
         pitched = among & (notes["part"] != CHORD) & (notes["part"] != DRUM_PART)
-        # The highest of those that begin together.
+        # The skyline of notes of one step: the highest of all notes that begin together.
         return voice_of_some(notes, pitched, notes["start"] + 1, SKYLINE_OF_PART_SHARE, random)

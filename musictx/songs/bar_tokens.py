@@ -1,6 +1,6 @@
 """Notes in bars, five ids each: for music on a grid, and networks that take a note as one step.
 
-A piece is a sequence of groups of five ids. The first one says what they are::
+A piece is a sequence of groups of five ids. The first two ids determine the kind of the group::
 
     place  program  pitch  length   velocity    a note of a pitched instrument
     place  drums    drum   none     velocity    a drum stroke
@@ -8,19 +8,18 @@ A piece is a sequence of groups of five ids. The first one says what they are::
     bar    numerator  denominator  section  place    a bar line, and the bar after it
 
 - ``place`` counts steps from the bar line, 24 to a quarter note (``songs/bars.py``), so equal bars
-  are equal ids. ``length`` is in steps too.
-- Each bar has its group, empty bars too, with its meter (``denominator``: its power of two). The
-  ``place`` in it is 0, or where the bar ends early. ``section`` says which earlier bar it repeats
-  (``songs/repeats.py``), 0 where there is none.
-- Groups stand in the order of bar, place, part and pitch; chords come before programs, drums last.
-- A piece begins with the bar in which its first note lies, and its last bar is that in which the
-  last note ends.
-- A note longer than :data:`LONGEST` steps is divided; what continues a note has ``tie`` for its
+  have equal ids. ``length`` is in steps, too.
+- Every bar, even an empty one, has a ``bar`` group with its meter; ``denominator`` is the exponent
+  of a power of two. The ``place`` of this group is 0, or the step at which the bar ends early.
+  ``section`` names the earlier bar that this bar repeats (``songs/repeats.py``), 0 for none.
+- Groups are in the order of bar, place, part and pitch; chords precede programs, drums come last.
+- A piece begins with the bar of its first note and ends with the bar in which the last note ends.
+- A note longer than :data:`LONGEST` steps is divided; its further pieces have ``tie`` in place of a
   velocity. Meters that cannot be written are read as 4/4 (``songs/bars.py``).
 - With ``controls=True`` windows can have controls, and given notes ahead of their bars
   (``songs/bar_layout.py``).
-- Tempo is not written: the seconds of these ids are those of 120 quarter notes a minute. Laid into
-  a file, notes follow its tempo marks (``Clock`` of ``tokens/tokenizer.py``).
+- Tempo is not written: ids are converted to seconds at 120 quarter notes a minute. In a file, notes
+  follow the tempo marks of the file (``Clock`` of ``tokens/tokenizer.py``).
 """
 
 from __future__ import annotations
@@ -46,8 +45,13 @@ from musictx.tokens.tokenizer import Clock
 
 
 class Grid(NamedTuple):
-    """A score on its grid: the bars that hold its notes, and what was left out; all bars of the
-    file, and which of them is the first of the stream."""
+    """A score on its grid.
+
+    stream    the bars that hold its notes, with the notes
+    left_out  how many notes were left out, by reason
+    bars      all bars of the file
+    first     the number in ``bars`` of the first bar of the stream
+    """
 
     stream: NoteStream
     left_out: Counter[str]
@@ -56,7 +60,7 @@ class Grid(NamedTuple):
 
     @property
     def clock(self) -> Clock:
-        """The seconds of the score for those that ids of the stream count."""
+        """The conversion from seconds of the ids of the stream to seconds of the score."""
         return Clock(self.bars.clock, self.bars.seconds(int(self.bars.lines[self.first])), BPM)
 
     def steps(self, *moments: float) -> list[int]:
@@ -68,7 +72,7 @@ class Grid(NamedTuple):
 class BarTokenizer(Spelling):
     """Score <-> ids, five a note; options as in :class:`musictx.config.TokenizerConfig`.
 
-    Raises :class:`musictx.errors.ConfigError` for an option that cannot be.
+    Raises :class:`musictx.errors.ConfigError` for an invalid option.
     """
 
     name = "notes"
@@ -126,24 +130,24 @@ class BarTokenizer(Spelling):
         return Clock(score.beats, bars.seconds(int(bars.lines[first])), BPM)
 
     def moved(self, score: Score) -> int:
-        """How many notes of ``score`` begin off the grid, so that they are moved."""
+        """The number of notes of ``score`` that begin off the grid and are moved to it."""
         notes, _, bars = self._barred(score)
         return int((bars.place(notes["start"])[1] > MOVED).sum())
 
     def _barred(self, score: Score, *moments: float) -> tuple[np.ndarray, Counter[str], Bars]:
-        """The notes of ``score`` that can be written, what is left out, and the bars up to the last
-        note and the last of ``moments``."""
+        """The notes of ``score`` that can be written, the counts of those left out, and the bars up
+        to the end of the last note and the last of ``moments`` (seconds)."""
         notes, left_out = self.writable(score)
         return notes, left_out, Bars(score, max([0.0, *notes["end"].tolist(), *moments]))
 
     def opening(self, ids: np.ndarray, start: int) -> int:
-        """The bar line at or before ``start``."""
+        """The index in ``ids`` of the last bar line at or before ``start``; 0 if there is none."""
         lines = np.flatnonzero(ids[: start + 1] == self.vocabulary.id("bar"))
         return int(lines[-1]) if len(lines) else 0
 
     def grid(self, score: Score, *moments: float) -> Grid:
-        """The bars of ``score`` that hold its notes, and the ``moments`` in seconds, with the notes
-        and chords in them."""
+        """The bars of ``score`` that cover its notes and the ``moments`` (seconds), with the notes
+        and chords in these bars."""
         notes, left_out, bars = self._barred(self.folded(score), *moments)
         if not len(notes) and not moments:
             return Grid(NoteStream(np.empty(0, BAR), np.empty(0, NOTE)), left_out, bars, 0)
@@ -170,11 +174,12 @@ class BarTokenizer(Spelling):
         stream["start"] -= bars.lines[first]
         stream = stream[order(*(stream[name] for name in ("start", "part", "pitch")))]
         rows = bars.rows[first : last + 1].copy()
-        rows["cut"][-1] = 0  # nothing comes after it
+        rows["cut"][-1] = 0  # no bar follows that a shorter bar would shift
         return Grid(NoteStream(rows, stream), left_out, bars, first)
 
     def _chords(self, bars: Bars, first: int, last: int) -> np.ndarray:
-        """The chord at each line from ``first`` to ``last``, and those that begin between."""
+        """The chords in force at the lines of the bars from ``first`` to ``last``, and the changes
+        of chord within these bars."""
         chords = harmony.annotated(bars.score) or recognised(bars.score)
         steps = bars.place(np.array([time for time, _ in chords]))[0]
         begins = {int(step): chord for step, (_, chord) in zip(steps, chords)}
@@ -202,17 +207,17 @@ class BarTokenizer(Spelling):
         notes = notes.copy()
         chord, drum = notes["part"] == CHORD, notes["part"] == DRUM_PART
         notes["length"][drum] = DRUM_STEPS
-        # What continues a note lengthens it; without one to continue it is nothing.
+        # A tie lengthens the note that it continues; a tie that continues no note is dropped.
         open_notes: defaultdict[tuple[int, int, int], list[int]] = defaultdict(list)
-        alone = ~chord
+        struck = ~chord
         for i in np.flatnonzero(~chord & ~drum).tolist():
             start, part, pitch, length, velocity_bin = notes[i].tolist()
             end = start + length
             if velocity_bin == 0:
-                alone[i] = False
-                if begun := open_notes[part, pitch, start]:
-                    notes["length"][begun[0]] = end - notes["start"][begun[0]]
-                    open_notes[part, pitch, end].append(begun.pop(0))
+                struck[i] = False
+                if tied := open_notes[part, pitch, start]:
+                    notes["length"][tied[0]] = end - notes["start"][tied[0]]
+                    open_notes[part, pitch, end].append(tied.pop(0))
             elif length == LONGEST:
                 open_notes[part, pitch, end].append(i)
         lines = stream.lines[:-1]
@@ -226,13 +231,13 @@ class BarTokenizer(Spelling):
         meters["denominator"] = 2 ** bars["exponent"][marked]
         markers = tuple(
             (
-                float(self.seconds(one["start"])),
-                str(harmony.Chord(int(one["pitch"]), int(one["length"]))),
+                float(self.seconds(note["start"])),
+                str(harmony.Chord(int(note["pitch"]), int(note["length"]))),
             )
-            for one in notes[chord]
+            for note in notes[chord]
         )
         return Score(
-            notes=self.sounding(notes[alone]),
+            notes=self.sounding(notes[struck]),
             tempos=np.array([(0.0, BPM)], TEMPO),
             meters=meters,
             markers=markers,
@@ -246,9 +251,9 @@ class BarTokenizer(Spelling):
     def augment(
         self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
     ) -> np.ndarray | None:
-        """Transposed, chords too; ``None`` if a pitch leaves the range. Beats are not stretched:
-        ``stretch`` has no effect."""
+        """Transpose notes and chords; ``None`` if a pitch leaves the range. ``stretch`` has no
+        effect, since times are counted in beats."""
         if semitones == 0:
             return ids
-        moved = self.transposed(ids.astype(np.int64), semitones)
-        return None if moved is None else moved.astype(np.uint16)
+        transposed = self.transposed(ids.astype(np.int64), semitones)
+        return None if transposed is None else transposed.astype(np.uint16)

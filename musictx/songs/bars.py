@@ -1,9 +1,9 @@
-"""Bars in steps: where the lines of a piece are, and where between them notes may stand.
+"""Bars in steps: the bar lines of a piece, and the places of notes between them.
 
 A quarter note has 24 steps, so that sixteenths (6), triplet eighths (8), thirty-seconds
 (3) and triplet sixteenths (4) are whole numbers. Notes stand on the lines of these four grids,
-counted from the bar line. A note between them moves to the nearest one, and from the middle to the
-later one.
+counted from the bar line. A note between two lines moves to the nearer one, or to the later one if
+both are equally near.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from musictx.beats import BPM
 from musictx.notes import Score
 from musictx.tokens.stream import BAR, STEPS, NoteStream
 
-#: Steps in a second as ids count it: tempo is not written.
+#: Steps in a second at 120 quarter notes a minute: ids do not encode the tempo.
 PER_SECOND = STEPS * BPM / 60.0
 STEP_SECONDS = 1 / PER_SECOND
-#: The steps of a quarter note that lie on one of the four grids, and the next quarter.
+#: The steps of a quarter note that lie on one of the four grids, with the next quarter note.
 PLACES = np.array([0, 3, 4, 6, 8, 9, 12, 15, 16, 18, 20, 21, 24])
-#: (STEPS,) bool: the same as a table.
+#: (STEPS,) bool: whether each step of a quarter note lies on a grid.
 ON_GRID = np.isin(np.arange(STEPS), PLACES)
 #: A note counts as moved if its beginning was more than this part of a step away from its place:
 #: two thirds of a tick where a quarter has 480, so that rounded triplets do not count.
@@ -32,8 +32,8 @@ LONGEST_BAR, NUMERATORS, EXPONENTS = 8 * STEPS, 32, 5
 
 
 def nearest(steps: np.ndarray) -> np.ndarray:
-    """(n,) places after a bar line, in steps with a fraction -> the nearest on a grid, int64."""
-    steps = np.round(steps, 6)  # seconds of a file are not exact: the middle shall be the middle
+    """(n,) fractional steps after a bar line -> (n,) the nearest steps on a grid, int64."""
+    steps = np.round(steps, 6)  # rounding errors of seconds must not decide between equal distances
     quarter = np.floor(steps / STEPS)
     between = (PLACES[1:] + PLACES[:-1]) / 2
     within = PLACES[np.searchsorted(between, steps - quarter * STEPS, side="right")]
@@ -57,10 +57,10 @@ def with_writable_meters(score: Score) -> Score:
 
 
 class Bars:
-    """The bars of a piece on the clock of its file.
+    """The bars of a piece, by the tempo and meter marks of its file.
 
-    score  has the tempo and meter marks, and is kept :func:`with_writable_meters`
-    until  seconds up to which there are bars
+    score  the piece; the attribute is the piece :func:`with_writable_meters`
+    until  the time in seconds up to which there are bars
 
     If the first beat is later than second 0, whole bars of the first meter are added before the
     first bar, back to second 0: notes there are a pick-up.
@@ -125,7 +125,7 @@ class Bars:
         return lines
 
     def after(self, steps: np.ndarray) -> np.ndarray:
-        """The first lines after ``steps``."""
+        """The first bar line after each of ``steps``."""
         lines: np.ndarray = self.lines[self._bar(steps) + 1]
         return lines
 

@@ -1,9 +1,10 @@
-"""What makes ids likelier or rarer in music in bars, as functions of its state.
+"""Biases of the sampler for music in bars, as functions of the grammar's state.
 
-A bias yields ids and the nats that are added to their logits. Bars repeat: one of a section ago,
-note by note; others keep a rhythm; new sections differ. What the last seconds are too much of
-makes ids rarer, as :mod:`musictx.sampling.penalties` does for events. Biases around given notes are
-in :mod:`.infill_biases`.
+A bias yields ids and the nats that are added to their logits. Some biases make bars repeat the bar
+of a section ago, or keep the rhythm of the bar before; one makes new sections differ. Feedback
+corrects the density, polyphony, register and loudness of the last seconds, as
+:mod:`musictx.sampling.penalties` does for events. Biases around given notes are in
+:mod:`.infill_biases`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from musictx.tokens.vocab import Vocabulary
 
 #: Steps in a sixteenth.
 SIXTEENTH = STEPS // 4
-#: What the third to the fifth id of a group in bars are of.
+#: The number of complete ids in a group -> the control that its next id influences.
 CONTROLS_OF = {2: "register", 3: "polyphony", 4: "loudness"}
 #: Ids and the nats that are added to their logits.
 Nats = Iterator[tuple[slice | int, np.ndarray | float]]
@@ -44,15 +45,16 @@ Bias = Callable[[BarState], Nats]
 
 
 def penalty_of(table: Vocabulary, *biases: Bias) -> RowPenalty:
-    """The penalty of one row that takes off the sum of its ``biases``."""
+    """The penalty that applies the sum of ``biases`` to one row."""
     return lambda state, past: taken_off(table, (bias(state) for bias in biases))  # type: ignore
 
 
 def taken_off(table: Vocabulary, gains: Iterable[Nats]) -> np.ndarray | None:
-    """(V,) the sum of all ``gains``, as nats that are taken off; ``None`` if there are none."""
+    """(V,) the sum of all ``gains`` with its sign reversed, as the nats that a penalty subtracts;
+    ``None`` if there are no gains."""
     nats = None
-    for some in gains:
-        for ids, gain in some:
+    for bias in gains:
+        for ids, gain in bias:
             nats = np.zeros(table.size) if nats is None else nats
             nats[ids] -= gain
     return nats
@@ -62,17 +64,18 @@ def taken_off(table: Vocabulary, gains: Iterable[Nats]) -> np.ndarray | None:
 
 
 def bar_return(state: BarState) -> Nats:
-    """A bar line that says that its bar repeats one as many bars ago as :data:`RETURN_BARS` has
-    gains :data:`RETURN_GAIN` nats."""
+    """At a bar line, favour by :data:`RETURN_GAIN` nats the repetition of a bar that lies a number
+    of bars in :data:`RETURN_BARS` before."""
     if state.at_repeat:
         first = state.ids["section"].start + REPEATS - 1
         yield slice(first + RETURN_BARS.start, first + RETURN_BARS.stop), RETURN_GAIN
 
 
 def bar_repetition(state: BarState) -> Nats:
-    """In a bar that repeats an earlier one, as its bar line says, what came next in that bar gains
-    :data:`REPEAT_GAIN` nats: a place, part and pitch, or the next bar line; in a bar that repeats
-    none a place and part of the bar before."""
+    """Favour the next id of a copied bar by :data:`REPEAT_GAIN` nats. A bar whose bar line names an
+    earlier bar copies that bar's places, parts and pitches; any other bar copies the places and
+    parts of the bar before. After the last group of the copied bar the next bar line is favoured.
+    """
     if state.in_line:
         return
     back = state.bars[-1].back
@@ -83,14 +86,16 @@ def bar_repetition(state: BarState) -> Nats:
 
 
 class SectionContrast:
-    """What the bars of earlier sections have at the same place costs, and none of them is repeated.
+    """A bias against the chords and pitch classes of earlier sections at the same place, which also
+    forbids bars that repeat a bar from before the new section.
 
     stream  the piece so far
-    begins  the first bar of each earlier section of ``bars`` bars
-    here    that of the new one, not counting a bar before them of ``pickup`` steps, 0 for none
-    steps   of a bar: all others are equally long
-    drums   whether strokes of drums are to be others too
-    lines   how many bar lines stand before that of the bar ``here``
+    begins  the number of the first bar of each earlier section of ``bars`` bars
+    here    the number of the first bar of the new section, where a pick-up does not count as a bar
+    pickup  steps of the pick-up, 0 for none
+    steps   steps of a bar: all bars but the pick-up are equally long
+    drums   whether drum strokes are to differ, too
+    lines   how many bar lines precede that of the bar ``here``
     """
 
     def __init__(
@@ -114,18 +119,19 @@ class SectionContrast:
             first = int(stream.lines[max(begin, 0)]) + min(begin, 0) * steps
             since = stream.notes["start"] - first
             inside = (since >= 0) & (since < bars * steps)
-            mine, since = stream.notes[inside], since[inside]
-            note = (mine["part"] != CHORD) & ((mine["part"] != DRUM_PART) | drums)
-            bar, place = np.divmod(since[note], steps)
-            self.pitches[bar, place // SIXTEENTH, mine["pitch"][note] % 12] = True
-            for at, one in zip(since, mine):
-                if one["part"] == CHORD:
-                    self.roots[number, at:] = one["pitch"]
+            notes, since = stream.notes[inside], since[inside]
+            counts = (notes["part"] != CHORD) & ((notes["part"] != DRUM_PART) | drums)
+            bar, place = np.divmod(since[counts], steps)
+            self.pitches[bar, place // SIXTEENTH, notes["pitch"][counts] % 12] = True
+            for step, note in zip(since, notes):
+                if note["part"] == CHORD:
+                    self.roots[number, step:] = note["pitch"]
 
     def __call__(self, state: BarState) -> Nats:
         if state.at_repeat:
-            ids, mine = state.ids["section"], REPEATS + max(state.lines - self.lines, 0)
-            yield slice(ids.start + mine, ids.stop), -np.inf  # from here on: of another section
+            ids, first = state.ids["section"], REPEATS + max(state.lines - self.lines, 0)
+            # Repetitions from so many bars ago on would be of another section.
+            yield slice(ids.start + first, ids.stop), -np.inf
         bar = (state.bars[-1].begin - self.pickup) // self.steps - self.here
         if len(state.group) != 2 or state.in_line or not 0 <= bar < len(self.pitches):
             return
@@ -135,25 +141,26 @@ class SectionContrast:
             same = np.isin(tones, self.roots[:, bar * self.steps + place])
             yield state.ids[kind], -SAME_ROOT * same
         elif state.part != DRUM_PART or self.drums:
-            at = min(place, self.steps - 1) // SIXTEENTH
-            yield state.ids[kind], -SAME_PITCH * self.pitches[bar, at][tones % 12]
+            sixteenth = min(place, self.steps - 1) // SIXTEENTH
+            yield state.ids[kind], -SAME_PITCH * self.pitches[bar, sixteenth][tones % 12]
 
 
 # ------------------------------------------------------------------- too much and too little
 
 
 class BarFeedback:
-    """``density``, ``polyphony``, ``register`` and ``loudness`` of notes in bars, in the units of
-    the controls, over the notes of ``parts``, of all by default, that began in the last
-    :data:`WINDOW_SECONDS` of the tokens; a bias.
+    """A bias towards target levels of ``density``, ``polyphony``, ``register`` and ``loudness``, in
+    the units of the controls. The present levels are measured on the notes of ``parts``, of all
+    parts by default, that began in the last :data:`WINDOW_SECONDS` of the tokens. If a level is too
+    high (too low: with the opposite sign):
 
-    density    a new note costs :data:`ASKED_GAIN` nats for each note a second too many, and less
-               the later it begins; a bar line gains as much for the time until then. The first
-               place of an empty bar, where its chord stands, costs nothing
-    polyphony  the longer a note, the more it costs where too many sound; where no notes are
-               ``given`` a new one costs as well, and time that passes gains
-    register   the higher a note, the more it costs where the music is too high
-    loudness   the louder a note, the more it costs where the music is too loud
+    density    a new note costs :data:`ASKED_GAIN` nats for each note a second too many, less the
+               later the note begins, and a bar line gains nats by the time until it. With chords,
+               the first place of an empty bar costs nothing, since its chord stands there
+    polyphony  a note costs more the longer it is; if no notes are ``given``, new notes also cost,
+               and bar lines gain, as for the density
+    register   a note costs more the higher it is
+    loudness   a note costs more the louder it is
     """
 
     def __init__(
@@ -174,24 +181,24 @@ class BarFeedback:
     def __call__(self, state: BarState) -> Nats:
         span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
         recent, field = [*state.recent(span, self.parts)], len(state.group)
-        at_once = sum(one.length for one in recent) / PER_SECOND / span
+        at_once = sum(note.length for note in recent) / PER_SECOND / span
         target = self.targets.get(CONTROLS_OF.get(field, ""))
         if field < 2:
             yield from self._time(state, at_once, len(recent) / span)
         elif field == 2 and target:
-            pitches = [one.tone for one in recent if one.part != DRUM_PART]
+            pitches = [note.tone for note in recent if note.part != DRUM_PART]
             if pitches:
                 error = REGISTER_GAIN * (float(np.mean(pitches)) - target) / 12
                 yield state.ids["pitch"], -error * (self.pitches - target) / 12
         elif field == 3 and target:
             yield state.ids["length"], -LENGTH_GAIN * (at_once - target) * self.octaves
         elif field == 4 and target and recent:
-            loud = self.velocity[[one.velocity_bin - 1 for one in recent]]
-            error = LOUDNESS_GAIN * (loud.mean() - target) / 10
+            velocities = self.velocity[[note.velocity_bin - 1 for note in recent]]
+            error = LOUDNESS_GAIN * (velocities.mean() - target) / 10
             yield state.ids["velocity"], -error * (self.velocity - target) / 10
 
     def _time(self, state: BarState, at_once: float, rate: float) -> Nats:
-        """Where a place, or the part at a place, comes next."""
+        """The feedback on density and polyphony, where the next id is a place or a part."""
         crowd, target = 0.0, self.targets.get("polyphony")
         if target and not self.given:
             crowd = CROWD_GAIN * float(np.log2(max(at_once, 0.5) / target))
@@ -211,9 +218,10 @@ class BarFeedback:
 
 
 def lacking_parts(state: BarState, least: Mapping[int, float], from_start: bool = False) -> Nats:
-    """Parts that have fewer than ``least`` (part -> notes within :data:`PART_SECONDS`): places, and
-    the part itself, gain :data:`PART_GAIN` nats for each note that it lacks. ``from_start``: of a
-    new piece, in proportion to its first seconds."""
+    """Favour parts that have fewer notes than ``least`` (part -> notes) in the last
+    :data:`PART_SECONDS`: the part gains :data:`PART_GAIN` nats for each note that it lacks, and
+    places gain as much as the part that lacks most. With ``from_start``, for a new piece, ``least``
+    is reduced in proportion until the piece has lasted so long."""
     if len(state.group) > 1:
         return
     passed = min(state.seconds / PART_SECONDS, 1.0) if from_start else 1.0

@@ -1,12 +1,12 @@
 """The chords that notes imply, and those that fit a melody, by hidden Markov models over the halves
 of bars.
 
-:func:`recognised` gives the chords that notes imply. In each half of a bar a chord is likely if the
-notes there are its tones and its root lies in the bass; a chord tends to last.
+:func:`recognised` finds the chords that notes imply. In each half of a bar a chord is likely if the
+notes are its tones and the lowest note is its root; a chord tends to last.
 
-:func:`search` gives the chords that fit a whole melody, before anything is composed. A state is a
-major or minor triad relative to the key. How often triads follow each other, and which tones of a
-melody lie over them, was counted in songs (``scripts/reproduce/chord_table.py`` writes
+:func:`search` finds the chords that fit a whole melody, before an accompaniment is composed. A
+state is a major or minor triad relative to the key. How often triads follow each other, and how
+often melody tones lie over them, was counted in songs (``scripts/reproduce/chord_table.py`` writes
 ``chord_table.json``). The result is the likeliest sequence in the likeliest of twelve keys; a key
 is a major scale or its relative minor, whose tonic is vi.
 """
@@ -28,13 +28,13 @@ from musictx.notes import Score
 #: The share of the sound during a chord that is tones of the chord; how many independent notes half
 #: a bar counts as; the likelihood that the lowest note is the root, or another tone of the chord.
 IN_CHORD, NOTES, ROOT_IN_BASS, TONE_IN_BASS = 0.8, 8.0, 0.75, 0.2
-#: The chance that a chord stays for another half of a bar, and how common qualities are.
+#: The probability that a chord lasts for another half of a bar, and the frequencies of qualities.
 STAYS = 0.7
 COMMON = (0.02, 0.42, 0.26, 0.04, 0.06, 0.09, 0.03, 0.03, 0.02, 0.01, 0.02)
 
 
 def recognised(score: Score) -> list[tuple[float, Chord]]:
-    """The chords that the notes of ``score`` imply: seconds and chord, where it changes."""
+    """The chords that the notes of ``score`` imply, as the seconds and the chord of each change."""
     notes = score.notes[~score.notes["drum"]]
     if not len(notes):
         return []
@@ -57,8 +57,8 @@ def recognised(score: Score) -> list[tuple[float, Chord]]:
 
 
 def halves(clock: Beats, until: float) -> list[float]:
-    """Where the halves of bars begin, in quarter notes, and where the last one ends, at or after
-    ``until``. Bars with an odd number of beats are not halved."""
+    """The beginnings of the halves of bars, in quarter notes, and the end of the last half, which
+    lies at or after ``until``. Bars with an odd number of beats are not halved."""
     lines = [0.0]
     ends = [*clock.meter_at[1:].tolist(), np.inf]
     for meter, stop, length in zip(clock.meters, ends, clock.bar_quarters.tolist()):
@@ -69,8 +69,8 @@ def halves(clock: Beats, until: float) -> list[float]:
 
 
 def _likelihood(pitches: np.ndarray, sounds: np.ndarray) -> np.ndarray:
-    """For each of :data:`CHORDS` the log-likelihood of notes that sound for ``sounds`` quarters; a
-    note with a negative value does not sound."""
+    """(chords,) the log-likelihood under each of :data:`CHORDS` of notes that sound for ``sounds``
+    quarter notes each; notes with negative values do not sound."""
     audible = sounds > 1e-6
     if not audible.any():
         silence = np.full(len(CHORDS), -4.0)
@@ -84,7 +84,8 @@ def _likelihood(pitches: np.ndarray, sounds: np.ndarray) -> np.ndarray:
 
 @cache
 def _tones() -> tuple[np.ndarray, np.ndarray]:
-    """(chords, 12) logarithms of the likelihood of a pitch class, and of the lowest one."""
+    """(chords, 12) the log-likelihoods of pitch classes, and of the pitch class of the lowest
+    note."""
     classes = np.full((len(CHORDS), 12), 1 / 12)
     bass = np.full((len(CHORDS), 12), 1 / 12)
     for row, chord in enumerate(CHORDS[1:], 1):
@@ -144,7 +145,7 @@ def search(score: Score) -> list[tuple[float, Chord]]:
     lines, melody, at_bar = observed(score, notes)
     path = likeliest(melody, at_bar, int(notes["pitch"][-1]) % 12)
     changes = np.flatnonzero(np.diff(path, prepend=-1))
-    chords = [Chord(int(one) % 12, NAMES.index(TRIADS[one // 12])) for one in path[changes]]
+    chords = [Chord(int(state) % 12, NAMES.index(TRIADS[state // 12])) for state in path[changes]]
     times = np.maximum(score.beats.seconds(lines[changes]), 0.0)
     return list(zip(times.tolist(), chords))
 
@@ -152,8 +153,9 @@ def search(score: Score) -> list[tuple[float, Chord]]:
 def observed(score: Score, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The half bars from the first of ``notes`` to the last one.
 
-    Returns (n,) where they begin, in quarter notes; (n, 2, 12) how many quarter notes each pitch
-    class sounds in them, begun on the strong beat or later; (n,) bool, whether a bar begins there.
+    Returns (n,) their beginnings in quarter notes; (n, 2, 12) the quarter notes for which each
+    pitch class sounds in them, separately for notes on the strong beat and for later notes; (n,)
+    bool, whether a bar begins with each.
     """
     clock = score.beats
     start, end = clock.quarters(notes["start"]), clock.quarters(notes["end"])
@@ -170,9 +172,9 @@ def observed(score: Score, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
 
 
 def likeliest(sounds: np.ndarray, at_bar: np.ndarray, final: int) -> np.ndarray:
-    """(n,) int64 triads, root + 12 * quality: the likeliest sequence in the likeliest key, from
-    what sounds in each half bar (n, 2, 12), whether a bar begins there (n,), and the pitch class
-    of the last note."""
+    """(n,) int64: the likeliest sequence of triads, root + 12 * quality, in the likeliest key.
+    ``sounds`` (n, 2, 12) and ``at_bar`` (n,) are as in :func:`observed`, and ``final`` is the pitch
+    class of the last note."""
     best, value, chances = np.zeros(0, np.int64), -np.inf, table()
     follows = chances["follows"][at_bar[1:].astype(int)]
     for key in range(12):
@@ -186,7 +188,7 @@ def likeliest(sounds: np.ndarray, at_bar: np.ndarray, final: int) -> np.ndarray:
 
 
 def log_likelihood(sounds: np.ndarray) -> np.ndarray:
-    """(n, STATES): the logarithm of how likely what sounds is over each triad."""
+    """(n, STATES): the log-likelihood of ``sounds`` (n, 2, 12) over each triad."""
     tones = table()["tones"]
     rows = [np.roll(tones[state // 12], state % 12, axis=1) for state in range(STATES)]
     return PER_QUARTER * np.einsum("nsp,csp->nc", sounds, np.array(rows))
@@ -194,12 +196,13 @@ def log_likelihood(sounds: np.ndarray) -> np.ndarray:
 
 @cache
 def table() -> Mapping[str, np.ndarray]:
-    """Logarithms of what was counted.
+    """The logarithms of the probabilities that were counted in songs.
 
-    follows  (2, STATES, STATES) the next triad within a bar, and at a bar line
-    tones    (qualities, 2, 12) semitones above the root that sound, by beat, strong or not
-    first, last  (STATES,) the triads that songs begin and end with
-    final    (12,) semitones from the tonic up to the last note of a melody
+    follows  (2, STATES, STATES) of the next triad, within a bar and at a bar line
+    tones    (qualities, 2, 12) of melody tones, in semitones above the root, on strong beats and
+             elsewhere
+    first, last  (STATES,) of the first and the last triad of a song
+    final    (12,) of the last note of a melody, in semitones above the tonic
     """
     text = Path(__file__).with_name("chord_table.json").read_text("utf-8")
     return {name: np.log(rows) for name, rows in json.loads(text).items()}

@@ -1,11 +1,11 @@
 """Chords as musicians write them: symbols such as ``Am7``, and sheets, ``| C | Am7 F | G |``.
 
-Between two strokes stands a bar; several chords in it share it equally, and a dot is a share in
-which the chord before goes on. ``%`` is the bar before once more, or among chords a dot; ``N.C.``
-is no chord. ``|: C | F :|`` is played twice, ``|: C |1. F :|2. G`` with its endings; ``x4`` at the
-end plays all of it four times.
+A bar stands between two strokes. Several chords divide it into equal shares; a dot is a share in
+which the chord before continues. ``%`` alone repeats the bar before, and among chords it is a dot;
+``N.C.`` is no chord. ``|: C | F :|`` is played twice, ``|: C |1. F :|2. G`` with its endings;
+``x4`` at the end plays the whole sheet four times.
 
-A bar is the list of its shares: names of chords as markers have them, ``A:min7``, or "" for a dot.
+A bar is the list of its shares: chord names as in markers, such as ``A:min7``, or "" for a dot.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from musictx.songs.chord_estimation import implied
 
 Bar = list[str]
 
-#: Bars in a sheet at most, repeats included.
+#: The most bars in a sheet, repeats included.
 MOST_BARS = 2000
 _STROKE = re.compile(r":?\|+:?")
 #: A comma divides words, but not within parentheses.
 _WORD = re.compile(r"(?:\([^()]*\)|[^\s,])+")
-#: How often a line is played, at its end.
+#: The number of times that a line is played, at the end of the line.
 TIMES = re.compile(r"(?<![^\s|])\(?x\s?([1-9]\d?)\)?\s*$")
 _ENDING = re.compile(r"\[?([1-9])\.?")
-#: Words that hold the chord before; alone in a bar, "%" is the bar before once more.
+#: Words that prolong the chord before; alone in a bar, "%" repeats the bar before.
 _HOLDS = ("%", ".", "/", "-")
 
 
 def sheet(text: str, option: str = "chords") -> list[Bar]:
-    """The bars of a sheet; ``UserError`` naming ``option`` for what is none."""
+    """The bars of a sheet. Raises ``UserError``, which names ``option``, for an invalid sheet."""
 
     def name(word: str) -> str:
         if chord := name_of(word):
@@ -65,19 +65,19 @@ def bars_in(text: str, name: Callable[[str], str]) -> list[Bar]:
     bars: list[Bar] = []
     repeated: list[Bar] = []
     begin = 0  # of a repeat
-    ending: int | None = None  # where its first ending begins
+    ending: int | None = None  # the number of the bar in which its first ending begins
     for line in text.splitlines():
         match = TIMES.search(line)
         line = line[: match.start()].rstrip() if match else line
-        more = int(match[1]) - 1 if match else 0  # times that the line comes again
+        more = int(match[1]) - 1 if match else 0  # how often the line is repeated
         first = len(bars)
         cells, strokes = _STROKE.split(line), [*_STROKE.findall(line), ""]
         for place, (cell, stroke) in enumerate(zip(cells, strokes)):
-            written = _words(cell)
-            if len(written) > 1 and (number := _ENDING.fullmatch(written[0])):
+            symbols = _words(cell)
+            if len(symbols) > 1 and (number := _ENDING.fullmatch(symbols[0])):
                 ending = len(bars) if number[1] == "1" else ending
-                written = written[1:]
-            words = [word if word in _HOLDS else name(word) for word in written]
+                symbols = symbols[1:]
+            words = [word if word in _HOLDS else name(word) for word in symbols]
             bar = ["" if word in _HOLDS else word for word in words if word]
             if words == ["%"] and bars:
                 bars.append(bars[-1])
@@ -101,7 +101,7 @@ def bars_in(text: str, name: Callable[[str], str]) -> list[Bar]:
 
 
 def words_in(line: str) -> list[str]:
-    """The words of a line of a sheet, without strokes and the signs that hold a chord."""
+    """The words of a line of a sheet, without strokes and the signs that prolong a chord."""
     return [word for word in _words(_STROKE.sub(" ", line)) if word not in _HOLDS]
 
 
@@ -112,8 +112,8 @@ def _words(cell: str) -> list[str]:
 
 
 def laid(bars: Sequence[Bar], clock: Beats, first: int, stop: int) -> tuple:
-    """Markers (seconds, name) of the chords of ``bars`` in the bars of a piece from number
-    ``first``, from 0, to before ``stop``, over and over."""
+    """Markers (seconds, name) of the chords of ``bars``, repeated over and over in the bars of a
+    piece from number ``first``, counted from 0, to before ``stop``."""
     looped = (bars[(number - first) % len(bars)] for number in range(first, stop))
     return tuple(
         (float(clock.seconds(begin)), name) for begin, _, name in _placed(looped, clock, first)
@@ -129,14 +129,14 @@ def with_markers(score: Score, markers: Iterable[tuple[float, object]]) -> Score
 def without_chords(score: Score) -> Score:
     """``score`` without the markers that name chords."""
     chords = marked(score)
-    return replace(score, markers=tuple(one for one in score.markers if one[1] not in chords))
+    return replace(score, markers=tuple(mark for mark in score.markers if mark[1] not in chords))
 
 
 def _placed(
     bars: Iterator[Bar] | Sequence[Bar], clock: Beats, first: int = 0
 ) -> Iterator[tuple[float, float, str]]:
-    """(begin, end, name) of the chords in each bar, in quarter notes; an end is that of its bar or
-    where the next chord begins."""
+    """Yield (begin, end, name) of the chords in each bar, in quarter notes. A chord ends with its
+    bar, or where the next chord begins."""
     for number, bar in enumerate(bars, first):
         begin, stop = clock.bar_line(0.0, number), clock.bar_line(0.0, number + 1)
         places = np.linspace(begin, stop, len(bar) + 1).tolist()
@@ -146,34 +146,34 @@ def _placed(
 
 
 def bars_of(score: Score) -> list[Bar]:
-    """The chords of each bar of ``score``, those of its markers, or else those that fit its melody
-    or that its notes imply; a bar that begins without a change has the chord in force there."""
+    """The chords of each bar of ``score``: those of its markers, or else those that fit its melody
+    or that its notes imply. A bar that begins without a change begins with the chord in force."""
     chords = changes(score) or [(time, str(chord)) for time, chord in implied(score)]
     clock = score.beats
     end = float(clock.quarters(score.duration)) - 1e-3
-    if is_chart(score):  # up to where no chord stands any more, or through the bar of the last one
+    if is_chart(score):  # up to a final "N", or else through the bar of the last chord
         time, last = chords[-1]
         end = float(clock.quarters(time)) + (-1e-3 if last == "N" else 1e-3)
     bars: list[Bar] = []
-    at = [(float(clock.quarters(time)) + 1e-6, name) for time, name in chords]
-    force = "N"
+    placed = [(float(clock.quarters(time)) + 1e-6, name) for time, name in chords]
+    in_force = "N"
     for number in range(clock.bar(end)[0] if chords else 0):
         begin, stop = (clock.bar_line(0.0, line) for line in (number, number + 1))
-        inside = [(place - begin, name) for place, name in at if begin <= place < stop]
+        inside = [(place - begin, name) for place, name in placed if begin <= place < stop]
         if not inside or inside[0][0] > 0.25:
-            inside.insert(0, (0.0, force))
+            inside.insert(0, (0.0, in_force))
         bars.append(_shares(inside, stop - begin))
-        force = inside[-1][1]
+        in_force = inside[-1][1]
     return bars
 
 
 def _shares(chords: Sequence[tuple[float, str]], length: float) -> Bar:
-    """Chords at quarter notes in a bar of that ``length``: of as few equal shares as hold them, up
-    to sixteenths; else one a share."""
+    """The bar of ``length`` quarter notes with ``chords`` (quarter note, name), in the fewest equal
+    shares, up to 16, that place each chord; if no number of shares fits, one share a chord."""
     for count in (1, 2, 3, 4, 6, 8, 12, 16):
-        at = [place / length * count for place, _ in chords]
-        lines = [round(place) for place in at]
-        near = all(abs(place - line) < 0.1 for place, line in zip(at, lines))
+        places = [place / length * count for place, _ in chords]
+        lines = [round(place) for place in places]
+        near = all(abs(place - line) < 0.1 for place, line in zip(places, lines))
         if near and len({*lines}) == len(lines) and max(lines) < count:
             bar = [""] * count
             for line, (_, name) in zip(lines, chords):
@@ -183,16 +183,16 @@ def _shares(chords: Sequence[tuple[float, str]], length: float) -> Bar:
 
 
 def text_of(bars: Sequence[Bar], a_line: int = 4) -> str:
-    """A sheet, so many bars in a line."""
+    """The text of a sheet with ``a_line`` bars in a line."""
     cells = [" ".join(symbol_of(name) if name else "." for name in bar) for bar in bars]
     width = max(map(len, cells), default=0)
-    lines = [cells[at : at + a_line] for at in range(0, len(cells), a_line)]
+    lines = [cells[first : first + a_line] for first in range(0, len(cells), a_line)]
     return "\n".join("| " + " | ".join(cell.ljust(width) for cell in line) + " |" for line in lines)
 
 
 def voiced(score: Score) -> Score:
-    """A chart with notes, to be played: of each chord, struck again in each bar, its
-    bass in the octave below 48 and its tones in that from 55 on."""
+    """A chart with notes, for playing: each chord is struck again in every bar, with its bass in
+    the octave below pitch 48 and its tones in the octave from pitch 55 on."""
     rows = []
     clock = score.beats
     for begin, end, name in _placed(bars_of(score), clock):

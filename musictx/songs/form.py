@@ -1,10 +1,11 @@
 """A piece by a plan of sections: ``form=AABA bars=8``.
 
-A new letter goes on from what there is, unlike the sections before it. A letter that comes again
-begins with the bar that it began with, and goes on as a variation of its first time, in the same
-chords, about as alike as sections are that return in songs (scripts/LOG.md); where it has a prime,
-its second half is new. The last bar of the piece stays. The last bar of a new section before one
-that returns is composed anew, so that it leads there.
+A new letter is a section that continues the piece and differs from the sections before it. A
+repeated letter begins with a copy of the section's first bar and continues with a variation of the
+section in the same chords, about as similar as returning sections are in songs (scripts/LOG.md). If
+the letter has a prime, the second half of the section is composed anew. The last bar of the piece
+is not varied. The last bar of a new section before a returning one is composed anew, so that it
+leads to the return.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ from musictx.songs.chord_estimation import implied
 from musictx.songs.chord_sheet import with_markers, without_chords
 from musictx.songs.sections import ALIKE, whole_likeness
 
-#: Bars of a primer that is the first section at most.
+#: The most bars of a primer, which is the first section.
 MOST_BARS = 64
 #: The share of a returning section with a prime that is composed anew: its end.
 PRIMED = 0.5
-#: How often a new section is composed at most that is to be unlike the others.
+#: How often a new section is composed at most, until it is unlike the earlier sections.
 TRIES = 3
-#: What begins so many seconds before a bar line belongs to the bar after it.
+#: Notes that begin at most so many seconds before a bar line belong to the bar after it.
 NEAR = 0.005
 
 
@@ -57,26 +58,29 @@ def pieces(
     progress: Progress | None = None,
     on_event: OnEvent | None = None,
 ) -> Iterator[tuple[int, Sample]]:
-    """(number, sample) as each is done: ``samples`` by the plan ``request.form`` whose first
-    section is the first of ``primers``, then those of the second. Events come when a piece is
-    done. Raises ``UserError`` for a model that has no control tokens."""
+    """Yield (number, sample) as soon as each piece is done: ``request.samples`` pieces by the plan
+    ``request.form`` whose first section is the first of ``primers``, then as many for the second
+    primer, and so on. The events of a piece are emitted when it is done. Raises ``UserError`` for a
+    model without control tokens."""
     if not has_controls(bundle.tokenizer):
         raise UserError(f"form={request.form}: {unable(bundle.tokenizer)}")
     for first, (primer, seed) in enumerate(zip(primers, seeds)):
-        for one in range(request.samples):
-            number = first * request.samples + one
-            sample = _Writing(bundle, request, primer, [seed, one], progress).sample()
+        for version in range(request.samples):
+            number = first * request.samples + version
+            sample = _Composition(bundle, request, primer, [seed, version], progress).sample()
             if on_event is not None:
                 new = sample.score.notes[sample.score.notes["start"] >= sample.seam - NEAR]
                 emit_all(new, partial(on_event, number))
             yield number, sample
 
 
-class _Writing:
-    """One piece while it is composed: ``piece`` is what there is of it, whole bars.
+class _Composition:
+    """A piece that is composed section by section.
 
-    bars   of a section;  first  the bar in which the first begins, which a pick-up stands before;
-    count  bars from there so far
+    piece  the whole bars composed so far
+    bars   the number of bars in a section
+    first  the number of the bar in which the first section begins, after a pick-up if there is one
+    count  the number of bars composed so far, from ``first`` on
     """
 
     def __init__(
@@ -116,7 +120,8 @@ class _Writing:
             if name in names[:number]:
                 self._again(names.index(name) * bars)
             else:
-                self._other((number + 1) * bars, {names.index(one) for one in names[:number]})
+                earlier = {names.index(letter) for letter in names[:number]}
+                self._other((number + 1) * bars, earlier)
         for number, (name, primes) in enumerate(plan):
             last, ending = (number + 1) * bars, number + 1 == len(plan)
             if name in names[:number]:  # the last bar of the piece stays
@@ -140,43 +145,45 @@ class _Writing:
         return self.piece.beats.bar_line(0.0, self.first + bar)
 
     def _begin(self, bar: int) -> float:
-        """The same in seconds."""
+        """Seconds from the beginning of the piece to the line of a bar; from 0."""
         return float(self.piece.beats.seconds(self._line(bar)))
 
     def _cut(self, bars: int) -> None:
-        """The piece ends after so many bars."""
+        """Cut off the piece after so many bars."""
         end = self._begin(bars)
         piece = timeline.cut(self.piece, end - NEAR)
         notes = piece.notes.copy()
         notes["end"] = np.minimum(notes["end"], end)
         meters = piece.meters[piece.meters["time"] < end - NEAR]
-        markers = tuple(one for one in piece.markers if one[0] < end - NEAR)
+        markers = tuple(marker for marker in piece.markers if marker[0] < end - NEAR)
         self.piece = replace(piece, notes=notes, markers=markers, meters=meters)
         self.count = bars
 
     def _other(self, stop: int, earlier: set[int]) -> None:
-        """A new section up to the bar ``stop``: of some tries that which is least like one of those
-        numbered ``earlier``, or the first that is unlike all of them."""
+        """Compose a new section that ends before the bar ``stop`` and is unlike the sections
+        numbered ``earlier``: the first try that is unlike all of them, or else the try whose
+        greatest likeness to one of them is least."""
         before, count, tries = self.piece, self.count, []
         for _ in range(TRIES if earlier and stop - self.bars >= count else 1):
             self.piece, self.count = before, count
             self._anew(stop, sorted(earlier))
             alike = whole_likeness(self.piece)
-            here = self.first + stop - self.bars
-            near = [
-                alike.diagonal(here - at)[at : at + self.bars].mean()
-                for at in (self.first + n * self.bars for n in earlier)
-                if here < len(alike)
+            begin = self.first + stop - self.bars
+            likeness = [
+                alike.diagonal(begin - other)[other : other + self.bars].mean()
+                for other in (self.first + number * self.bars for number in earlier)
+                if begin < len(alike)
             ]
-            tries.append((float(max(near, default=0.0)), self.piece))
+            tries.append((float(max(likeness, default=0.0)), self.piece))
             if tries[-1][0] < ALIKE:
                 break
-        self.piece, self.count = min(tries, key=lambda one: one[0])[1], stop
+        _, self.piece = min(tries, key=lambda attempt: attempt[0])
+        self.count = stop
 
     def _anew(self, stop: int, earlier: Sequence[int] = ()) -> None:
-        """The bars up to ``stop`` go on from what there is, pulled away from the sections numbered
-        ``earlier``. A pick-up is none of them, so a piece that begins with one has one fewer at
-        first."""
+        """Continue the piece up to the bar ``stop``, with a bias against the sections numbered
+        ``earlier``. A pick-up does not count as a bar, so a piece that begins with one may need a
+        second continuation."""
         while self.count < stop:
             primer, contrast = NOTHING, list[EachRow]()
             if self.count:
@@ -211,11 +218,11 @@ class _Writing:
             self._cut(min(max(bars, self.count + 1), stop))
 
     def _contrast(self, grid: Grid, stop: int, earlier: Sequence[int]) -> list[EachRow]:
-        """The pull, where bars are equally long."""
+        """The bias against the sections numbered ``earlier``; empty if bars differ in length."""
         first = grid.bars.before + self.first
         lines = grid.bars.lines[first:]
         before = first - grid.first  # 1 with a pick-up, below 0 where the first bars rest
-        steps = {int(one) for one in np.diff(lines[: self.count + 1])}
+        steps = {int(length) for length in np.diff(lines[: self.count + 1])}
         if len(steps) > 1:
             return []
         notes = self.piece.notes
@@ -232,9 +239,9 @@ class _Writing:
         return [EachRow([penalty_of(self.tokenizer.vocabulary, contrast)])]
 
     def _primer(self) -> tuple[Primer, Grid]:
-        """The piece, and the line of the bar in which it goes on."""
+        """The piece up to the line of the next bar to compose, as a primer, and its grid."""
         score = self._trained(self.piece)
-        inside = float(score.beats.seconds(self._line(self.count) + 1 / 8))  # of that bar
+        inside = float(score.beats.seconds(self._line(self.count) + 1 / 8))  # within that bar
         grid = self.tokenizer.grid(score, self.tokenizer.clock(score).begins, inside)
         stream = grid.stream
         notes = stream.in_bars(0, len(stream.bars) - 1).notes
@@ -242,12 +249,12 @@ class _Writing:
         return Primer(ids, self.tokenizer.grammar(ids).seconds, score), grid
 
     def _again(self, source: int) -> None:
-        """The section from the bar ``source`` on once more, after what there is."""
+        """Append a copy of the section that begins with the bar ``source``."""
         clock, begin, end = self.piece.beats, self._begin(source), self._begin(source + self.bars)
-        moved = self._line(self.count) - self._line(source)
+        shift = self._line(self.count) - self._line(source)  # in quarter notes
 
         def later(seconds: Any) -> Any:
-            return clock.seconds(clock.quarters(seconds) + moved)
+            return clock.seconds(clock.quarters(seconds) + shift)
 
         def inside(times: Any) -> Any:
             return (times >= begin - NEAR) & (times < end - NEAR)
@@ -269,19 +276,19 @@ class _Writing:
         self.count += self.bars
 
     def _bars_anew(self, first: int, stop: int, *, varied: bool = False) -> None:
-        """The bars from ``first`` to before ``stop`` are composed anew in the same chords, on all
-        its tracks, or ``varied``."""
+        """Compose the bars from ``first`` to before ``stop`` anew on all tracks and in the same
+        chords, or as a variation of themselves if ``varied``."""
         begin, progress = self._begin(first), self.progress
         if first >= stop or begin >= self.piece.duration - NEAR:
             return
-        same = {one.name: getattr(self.request, one.name) for one in fields(Steered)}
-        same |= {
+        options = {field.name: getattr(self.request, field.name) for field in fields(Steered)}
+        options |= {
             "begin": str(self.first + first + 1),
             "end": str(self.first + stop),
             "tracks": ",".join(str(n + 1) for n in range(len({*self.piece.notes["track"]}))),
             "samples": 1,
         }
-        request = InfillConfig(**same)
+        request = InfillConfig(**options)
         (sample,) = infill.composed(
             self.bundle,
             replace(tasks.gap(self.piece, request), varied=varied),
@@ -292,11 +299,12 @@ class _Writing:
         self.piece = replace(sample.score, file=b"")
 
     def _next_seed(self) -> list[int]:
-        """The seed of what is composed next."""
+        """The seed of the next step: a different one at each call."""
         self.steps += 1
         return [*self.seed, self.steps - 1]
 
     def _progress_from(self, before: float) -> Progress | None:
-        """Progress of what begins ``before`` seconds after the beginning of the piece."""
+        """A progress callback for music that begins ``before`` seconds into the piece; ``None`` if
+        there is no callback."""
         progress = self.progress
         return progress and (lambda count, seconds: progress(count, before + seconds))

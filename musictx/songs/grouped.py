@@ -1,14 +1,14 @@
 """A group of ids as one step of the network.
 
-Tokens in bars (:mod:`musictx.songs.bar_tokens`) say a note in five ids. The layers run once a
-note, so a window holds five times the music at the same cost, and the ids within it are predicted
-one after another by small residual maps: each adds to the state that predicts the next id what the
-ids of the group so far contribute. What the layers read of a group is the sum of its ids'
-embeddings.
+Tokens in bars (:mod:`musictx.songs.bar_tokens`) encode a note as five ids. The layers run once per
+note, so a window holds five times the music at the same cost. The input of the layers is the sum of
+the embeddings of a group's ids. The ids of the next group are predicted one after another by small
+residual maps, each of which adds the contribution of one more id to the state.
 
-Rows of ids are laid out as the groups lie: row k of a piece holds the last id of group k, which is
-``bos`` or ``cut`` for k = 0, and the ids of group k + 1 but for its last one. So what follows each
-id of a row is an id of one group, and one state of the layers is enough for a row.
+Ids are laid out in rows that are shifted against the groups by one id: row k of a piece holds the
+last id of group k, which is ``bos`` or ``cut`` for k = 0, and all but the last id of group k + 1.
+So all ids that follow the ids of a row belong to one group, and one state of the layers is enough
+for a row.
 
 Related: the nested decoders of Compound Word (Hsiao et al. 2021) and RQ-Transformer (Lee et al.
 2022).
@@ -28,7 +28,7 @@ from musictx.model.transformer import MusicTransformer, positions_in_piece
 
 
 class Cascade(nn.Module):
-    """From the state of a group to those of its ids, one after another.
+    """Residual maps from the state of a group to the states that predict its ids, one by one.
 
     size   ids in a group;  width  of the network
 
@@ -50,8 +50,8 @@ class Cascade(nn.Module):
         )
 
     def forward(self, h: Tensor, x: Tensor) -> Tensor:
-        """States (B, n, size, width): h (B, n, width) of groups, x (B, n, size, width) embeddings,
-        of which the first one of each group, which h has seen, is not used."""
+        """States (B, n, size, width) from the states h (B, n, width) of groups and the embeddings x
+        (B, n, size, width) of rows; the first of each row is not used, since h includes it."""
         states = [h]
         for i, f in enumerate(self.maps, start=1):
             states.append(states[-1] + f(states[-1] + x[:, :, i]))
@@ -87,7 +87,7 @@ class Cascade(nn.Module):
         read = _of_groups(rows, places[:, ::size] == 0)
         h = _layers(model, read, ids[:, ::size], pieces, None)
         # What a feature has read is a tuple of tensors (B, T, ...).
-        seen = [type(its)(*(each[:, :count] for each in its)) for its in seen]
+        seen = [type(state)(*(each[:, :count] for each in state)) for state in seen]
         return self(h, rows).flatten(1, 2)[:, :count], seen
 
     def _step(
@@ -103,7 +103,7 @@ class Cascade(nn.Module):
         every = torch.cat([cache.ids.to(ids.device), ids], 1)
         x, seen = _embedded(model, ids, every[:, :before], places)
         if cache.row is not None:
-            x = torch.cat([cache.row, x], 1)  # the last row, as much as is written of it
+            x = torch.cat([cache.row, x], 1)  # the last row, which may be incomplete
         first, width = every.shape[1] - x.shape[1], x.shape[1]
         rows = F.pad(x, (0, 0, 0, -width % size)).unflatten(1, (-1, size))
         begins = torch.zeros(rows.shape[:2], dtype=torch.bool, device=ids.device)
@@ -123,8 +123,10 @@ class GroupCache:
     """Keys and values of the groups so far, and the row of ids that is being written.
 
     steps     the cache of the layers, one step a group
-    size      ids in a group;  capacity  ids that can be held
-    ids       (B, n) of all;  state  (B, width) of the layers after the last row
+    size      ids in a group
+    capacity  the greatest number of ids
+    ids       (B, n) all ids so far
+    state     (B, width) the state of the layers after the last row
     row       (B, 1 to size, width) the embeddings of the last row
     """
 
@@ -154,7 +156,7 @@ class GroupCache:
         self._take(self, lambda tensor: tensor[rows.to(tensor.device)])
 
     def _take(self, other: GroupCache, rows: Callable[[Tensor], Tensor]) -> None:
-        """Some rows of ``other``."""
+        """Take over the ids, states and last rows of ``other``, with ``rows`` applied to each."""
         self.ids = rows(other.ids)
         self.state = None if other.state is None else rows(other.state)
         self.row = None if other.row is None else rows(other.row)
@@ -167,8 +169,8 @@ def _layers(
     pieces: Tensor | None,
     cache: KVCache | None,
 ) -> Tensor:
-    """The normed output (B, n, width) of the layers, which read x (B, n, width); firsts (B, n): the
-    first id of each row; pieces (B, n): the piece of each row."""
+    """The normed output (B, n, width) of the layers for the input x (B, n, width); firsts (B, n):
+    the first id of each row; pieces (B, n): the number of the piece of each row."""
     where = model.where(firsts, None, pieces, cache)
     x = model.position.embed(x, where.queries[1])
     return model.norm(model.through(x, where, cache))
@@ -186,10 +188,10 @@ def _embedded(
 
 
 def _of_groups(x: Tensor, begins: Tensor) -> Tensor:
-    """What the layers read, (B, n, width): of each group the sum of its ids.
+    """The input of the layers, (B, n, width): the sum of the embeddings of each group's ids.
 
-    x       (B, n, size, width): rows as above
-    begins  (B, n) bool: where row k opens a piece with ``bos`` or ``cut``, which stands alone
+    x       (B, n, size, width): the embeddings of rows, as described above
+    begins  (B, n) bool: where row k begins a piece with ``bos`` or ``cut``, a group of one id
     """
     earlier = torch.cat([torch.zeros_like(x[:, :1, 0]), x[:, :-1, 1:].sum(2)], 1)
     return x[:, :, 0] + earlier.masked_fill(begins[..., None], 0.0)

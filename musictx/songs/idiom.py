@@ -1,4 +1,5 @@
-"""How music is composed in notes in bars: see :mod:`musictx.sampling.idiom`."""
+"""The idiom of notes in bars: how the sampler composes with them; see
+:mod:`musictx.sampling.idiom`."""
 
 from __future__ import annotations
 
@@ -40,12 +41,12 @@ from musictx.tokens.stream import STEPS
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
 
-#: Steps of a whole note; ticks of a quarter note of a file in a tempo that is asked for.
+#: Steps of a whole note; ticks per quarter note of new files.
 WHOLE, TICKS_PER_QUARTER = 4 * STEPS, 480
 
 
 class BarIdiom(Idiom):
-    """How music is composed in notes in bars."""
+    """The idiom of models of notes in bars."""
 
     drums, marks = True, []
     tokenizer: BarTokenizer
@@ -73,8 +74,8 @@ class BarIdiom(Idiom):
     def cast(
         self, primer: Primer, stats: CorpusStats, sampling: SamplingConfig, seed: Sequence[int]
     ) -> Primer:
-        """With habits, a new piece of no given instruments is for an ensemble of the corpus, drawn
-        as often as it occurs there."""
+        """With habits, choose the instruments of a new piece whose plan names none: an ensemble of
+        the corpus, drawn with the frequency with which it occurs there."""
         plan, ensembles = primer.plan, stats.ensembles
         if len(primer.ids) or plan.parts is not None or not ensembles or not sampling.habits:
             return primer
@@ -84,7 +85,8 @@ class BarIdiom(Idiom):
         return replace(primer, plan=replace(plan, parts=least))
 
     def sampling(self, sampling: SamplingConfig, primers: Sequence[Primer]) -> SamplingConfig:
-        """In continuations pitches have the temperature of strikes: new pieces would hammer."""
+        """Give pitches the temperature of ``note_on`` in continuations; in new pieces it would
+        make single notes repeat."""
         temperatures = sampling.temperatures
         if "note_on" in temperatures and all(len(primer.ids) for primer in primers):
             temperatures = {"pitch": temperatures["note_on"], **temperatures}
@@ -95,7 +97,7 @@ class BarIdiom(Idiom):
         return bar_layout.control_prefix(self.tokenizer.vocabulary, levels)
 
     def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterator[int]:
-        """Empty bars."""
+        """Yield the ids of empty bars until the time ``until``, in seconds."""
         table = self.tokenizer.vocabulary
         bar, place = table.id("bar"), table.id("place")
         groups = ids.reshape(-1, self.tokenizer.group)
@@ -104,7 +106,7 @@ class BarIdiom(Idiom):
             yield from [*group[:-1], place]
 
     def pitches(self, primer: Primer, sampling: SamplingConfig) -> list[RowPenalty]:
-        return []  # the grammar does it: hold()
+        return []  # the grammar restricts pitches: see hold()
 
     def hold(
         self,
@@ -114,14 +116,17 @@ class BarIdiom(Idiom):
         stats: CorpusStats,
         target: Mapping[str, float],
     ) -> None:
-        """Limit the grammar to the parts of its primer or, for a new piece, of the corpus; to the
-        pitches that ``sampling`` leaves; and, with habits, to the notes at once and the pitches
-        that a part has in the corpus, or in the primer if these are more. In a few seconds no part
-        of a primer begins more notes than in its densest seconds, or than is usual in the corpus.
+        """Limit the grammar of ``state`` to the parts of the primer or, for a new piece, of its
+        plan or the corpus, and to the pitches that ``sampling`` allows.
 
-        The grammar knows these limits (:meth:`.BarState.hold`), no penalty does: a place is drawn
-        before its part, and the part before the pitch, so the grammar allows no place and no part
-        that would leave no pitch.
+        With habits a part is also limited to the polyphony and the pitch range that it has in the
+        corpus, extended by those that it has in the primer. Within a few seconds, a part of the
+        primer begins no more notes than in its densest seconds there, or than are usual in the
+        corpus.
+
+        These limits are part of the grammar (:meth:`.BarState.hold`) and not a penalty, since a
+        place is drawn before its part, and the part before the pitch: the grammar allows no place
+        and no part at which no pitch would be allowed.
         """
         assert isinstance(state, BarState)
         habits = self._habits(primer, stats)
@@ -134,7 +139,7 @@ class BarIdiom(Idiom):
         state.hold(new, round(WINDOW_SECONDS * PER_SECOND))
 
     def _habits(self, primer: Primer, stats: CorpusStats) -> dict[int, Habit]:
-        """Part -> what is usual in it; of parts in the primer at least what they do there."""
+        """Part -> its habit in the corpus, extended to what the part does in the primer."""
         usual = stats.parts
         if not len(primer.ids):
             playing = primer.plan.parts or stats.instruments or range(DRUMS + 1)
@@ -142,10 +147,10 @@ class BarIdiom(Idiom):
         habits = {}
         for part, notes in parts_of(self.tokenizer.decode(primer.ids).notes).items():
             most, low, high, _ = habit([at_once(notes)], [notes["pitch"]], [0.0])
-            one = usual.get(part, ANY)
-            low, high = min(int(low), one.low), max(int(high), one.high)
-            most_struck = max(densest(notes, WINDOW_SECONDS), WINDOW_SECONDS * one.density)
-            habits[part] = Habit(max(int(most), one.voices), low, high, densest=most_struck)
+            in_corpus = usual.get(part, ANY)
+            low, high = min(int(low), in_corpus.low), max(int(high), in_corpus.high)
+            onsets = max(densest(notes, WINDOW_SECONDS), WINDOW_SECONDS * in_corpus.density)
+            habits[part] = Habit(max(int(most), in_corpus.voices), low, high, densest=onsets)
         return habits
 
     def penalties(
@@ -156,9 +161,9 @@ class BarIdiom(Idiom):
         stats: CorpusStats,
         target: Mapping[str, float],
     ) -> list[RowPenalty]:
-        """Pitches and the programs of primers are limits in the grammar (:meth:`hold`). A new piece
-        keeps to the meter of its plan, and none of the parts there is silent; with habits it begins
-        on its first beat."""
+        """The penalties of one row; the limits on pitches and programs are set in the grammar
+        (:meth:`hold`). A new piece keeps to the meter of its plan, and its planned parts do not
+        fall silent; with habits it begins on the first beat."""
         self.hold(state, primer, sampling, stats, target)
         table, plan, penalties = self.tokenizer.vocabulary, primer.plan, list[RowPenalty]()
         if plan.meter:
@@ -176,7 +181,7 @@ class BarIdiom(Idiom):
         return [*penalties, *self.parts(sampling, state, target)]
 
     def same_programs(self, primer: Primer) -> list[RowPenalty]:
-        return []  # the grammar does it: hold()
+        return []  # the grammar restricts programs: see hold()
 
     def feedback(
         self,
@@ -191,8 +196,8 @@ class BarIdiom(Idiom):
     def parts(
         self, sampling: SamplingConfig, state: GrammarState, target: Mapping[str, float]
     ) -> list[RowPenalty]:
-        """The parts that have :data:`FEWEST_NOTES` or more in the last seconds play on; not where
-        ``sampling`` leaves habits out, or where a density is asked for."""
+        """A penalty that keeps parts with :data:`FEWEST_NOTES` or more in the last seconds playing;
+        empty if ``sampling`` has no habits, or if a density is requested."""
         assert isinstance(state, BarState)
         count = state.counts(PART_SECONDS) if "density" not in target else {}
         least = {part: PART_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES}
@@ -202,20 +207,21 @@ class BarIdiom(Idiom):
 
 
 def _least(usual: Mapping[int, Habit]) -> dict[int, float]:
-    """Part -> the fewest notes of it in :data:`PART_SECONDS`."""
-    return {part: PART_SHARE * PART_SECONDS * one.density for part, one in usual.items()}
+    """Part -> the fewest notes that it should have in :data:`PART_SECONDS`."""
+    return {part: PART_SHARE * PART_SECONDS * habit.density for part, habit in usual.items()}
 
 
 def _within(least: Mapping[int, float], target: Mapping[str, float]) -> dict[int, float]:
-    """``least``, or fewer notes where a lower ``density`` is asked for than parts usually have."""
+    """``least``, reduced in proportion if the target ``density`` is lower than the usual one of all
+    parts together."""
     usual = sum(least.values()) / PART_SHARE / PART_SECONDS
     share = min(target.get("density", usual) / usual, 1.0) if usual else 0.0
     return {part: share * notes for part, notes in least.items()}
 
 
 def on_first_beat(table: Vocabulary) -> RowPenalty:
-    """No place but the first of the first bar while there is no note: many pieces of the corpus
-    begin with a pick-up, and a new one would leave the rest of that bar empty."""
+    """Forbid every place but the first until the piece has a note. Many pieces of the corpus begin
+    with a pick-up, and a new piece would leave the rest of that bar empty."""
     later = np.zeros(table.size)
     later[slice(*table.range("place"))] = np.inf
     later[table.id("bar")] = np.inf
@@ -228,7 +234,7 @@ def on_first_beat(table: Vocabulary) -> RowPenalty:
 
 
 def one_meter(table: Vocabulary, meter: tuple[int, int]) -> RowPenalty:
-    """No bar of another meter than this (numerator, denominator)."""
+    """Forbid bars of any other ``meter`` (numerator, denominator)."""
     other = np.zeros(table.size, bool)
     for kind, value in zip(("numerator", "denominator"), (meter[0], meter[1].bit_length() - 1)):
         other[slice(*table.range(kind))] = True

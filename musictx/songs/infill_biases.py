@@ -1,7 +1,7 @@
-"""What makes ids likelier or rarer while notes in bars are composed around given ones.
+"""Biases of the sampler for new notes around given ones, in bars.
 
-Each is a function of a row (:class:`~musictx.songs.bar_constraint.BarRow`) that yields ids and the
-nats that are added to their logits, as in :mod:`musictx.songs.biases`.
+A bias is a function of a row (:class:`~musictx.songs.bar_constraint.BarRow`) that yields ids and
+the nats that are added to their logits, as in :mod:`musictx.songs.biases`.
 """
 
 from __future__ import annotations
@@ -37,34 +37,36 @@ BASS = 33
 
 
 def penalty_around(row: BarRow, biases: Sequence[Callable[[BarRow], Nats]]) -> RowPenalty:
-    """The penalty of a row that takes off the sum of its ``biases`` where there is a choice."""
+    """The penalty that applies the sum of ``biases`` to a row, unless its next id is forced."""
     return lambda state, past: (
         None if row.done or row.queue else taken_off(row.table, (bias(row) for bias in biases))
     )
 
 
 def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = ()) -> Nats:
-    """What a drummer plays next, in a bar of 4/4; ``sections``: the bars that begin one."""
+    """Favour what the drummer plays next, in bars of 4/4. ``sections`` are the numbers of the bars
+    that begin a section: the drummer opens these bars, and plays a fill in the bars before them."""
     if row.bar + 1 in sections:
         drummer = drummer.closing
     elif row.bar in sections:
         drummer = drummer.opening
     state, parts = row.state, row.new.parts or ()
-    bar, place, written = state.bars[-1].steps, state.place, state.bars[-1].groups
-    if DRUM_PART not in parts or bar != drummer.steps:
+    steps, place, groups = state.bars[-1].steps, state.place, state.bars[-1].groups
+    if DRUM_PART not in parts or steps != drummer.steps:
         return
-    struck = [one.tone for one in written if one.key[:2] == (place, DRUM_PART)]
+    struck = [group.tone for group in groups if group.key[:2] == (place, DRUM_PART)]
     alone, due = not {*parts} - {CHORD, DRUM_PART}, row.due()
     if not state.group:
         nats, first = drummer.log_prob_onset(place, struck), row.new.ids["place"].start
-        if alone:  # a new group is a stroke, but where a given one comes
-            at = [
-                drummer.log_prob_hit(at, struck if at == place else ()) for at in range(place, bar)
+        if alone:  # every new group is a stroke, so the place alone decides that one comes
+            hits = [
+                drummer.log_prob_hit(step, struck if step == place else ())
+                for step in range(place, steps)
             ]
-            nats[place:-1] += at
-            if due and first <= due[0] < first + bar:
-                nats[due[0] - first] -= at[due[0] - first - place]
-        yield slice(first, first + bar), nats[:-1]
+            nats[place:-1] += hits
+            if due and first <= due[0] < first + steps:  # a given group may stand at this place
+                nats[due[0] - first] -= hits[due[0] - first - place]
+        yield slice(first, first + steps), nats[:-1]
         yield row.leaves(), nats[-1]
     elif len(state.group) == 1 and (due or not alone):
         yield part_id(row.table, DRUM_PART), drummer.log_prob_hit(place, struck)
@@ -73,14 +75,14 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
 
 
 def at_chord(state: BarState) -> bool:
-    """Whether a bar or a chord begins at the present place."""
+    """Whether a bar or a chord begins at the current place."""
     chord = (state.place, CHORD)
-    return state.place == 0 or any(one.key[:2] == chord for one in state.bars[-1].groups)
+    return state.place == 0 or any(group.key[:2] == chord for group in state.bars[-1].groups)
 
 
 def on_root(row: BarRow, part: int, low: int = 0, high: int = 127) -> Nats:
-    """The lowest note of ``part`` at a bar line, or where a chord begins, is the root of the chord
-    between two pitches: no other part is a bass."""
+    """Favour the root of the chord, from the pitch ``low`` to ``high``, as the lowest note of
+    ``part`` at a bar line or where a chord begins. The part acts as the bass."""
     state = row.state
     if len(state.group) != 2 or state.part != part or state.last[:2] == (state.place, part):
         return
@@ -91,40 +93,47 @@ def on_root(row: BarRow, part: int, low: int = 0, high: int = 127) -> Nats:
 
 
 class HarmonicFit:
-    """What new notes cost in the harmony of the ``given`` notes and chords of a piece, (n,) as in
-    :data:`musictx.tokens.stream.NOTE`.
+    """The cost in nats of new notes that do not fit the harmony of the ``given`` notes and chords
+    of a piece, (n,) :data:`musictx.tokens.stream.NOTE`.
 
-    A model of a few million parameters holds some notes over the next chord for seconds, where
-    songs change them, and writes more semitones to a melody than songs have (scripts/LOG.md).
+    A model of a few million parameters sustains some notes for seconds into the next chord, where
+    songs end them, and writes more semitones against a melody than songs have (scripts/LOG.md).
     """
 
     def __init__(self, given: np.ndarray) -> None:
         self._notes = given[(given["part"] != CHORD) & (given["part"] != DRUM_PART)]
         chords = given[(given["part"] == CHORD) & (given["pitch"] != NONE.root)]
-        self._chords = [(at, Chord(root, kind)) for at, _, root, kind, _ in chords.tolist()]
+        self._chords = [
+            (start, Chord(root, quality)) for start, _, root, quality, _ in chords.tolist()
+        ]
         self.clashes = cache(self._clashes)
 
     def _clashes(self, step: int) -> np.ndarray:
-        """(12,) nats of each pitch class of a note that begins at ``step``."""
+        """(12,) the cost of each pitch class for a note that begins at ``step``: it clashes with a
+        given note that sounds there, a semitone away."""
         notes, begin = self._notes, self._notes["start"]
-        near = notes["pitch"][(begin <= step) & (step < begin + notes["length"])]
+        pitches = notes["pitch"][(begin <= step) & (step < begin + notes["length"])]
         nats = np.zeros(12)
-        nats[np.concatenate([near - 1, near + 1]) % 12] = CLASH
+        nats[np.concatenate([pitches - 1, pitches + 1]) % 12] = CLASH
         return nats
 
     def lengths(
         self, pitch: int, step: int, lengths: np.ndarray, composed: bool, bass: bool = False
     ) -> np.ndarray:
-        """(n,) nats of each of ``lengths``, steps, of a note ``pitch`` that begins at ``step``;
-        ``composed``: chords are, too; ``bass``: it may outlast a chord only into one of its
-        root."""
+        """(n,) the cost of each of ``lengths``, in steps, for a note of ``pitch`` that begins at
+        ``step``: it costs to sound into a chord of which the note is no tone.
+
+        composed  chords are composed, too: then it also costs to sound into a given note that is a
+                  semitone away
+        bass      the note must be the root of the chord, not only one of its tones
+        """
         pitch_class = pitch % 12
-        off = [
-            at
-            for at, chord in self._chords
+        foreign = [
+            start
+            for start, chord in self._chords
             if pitch_class not in ([chord.root] if bass else chord.classes)
         ]
-        nats = OVERHANG * (lengths > _room(np.array(off, np.int64), step))
+        nats = OVERHANG * (lengths > _room(np.array(foreign, np.int64), step))
         if composed:
             clashing = self._notes[np.isin((self._notes["pitch"] - pitch) % 12, (1, 11))]
             nats = np.maximum(nats, OVERHANG * (lengths > _room(clashing["start"], step)))
@@ -137,7 +146,7 @@ def _room(begins: np.ndarray, step: int) -> float:
 
 
 def in_harmony(row: BarRow, fit: HarmonicFit) -> Nats:
-    """What the pitch and the length of a new note cost in the harmony of the given ones."""
+    """Penalise pitches and lengths of new notes that do not fit the harmony of the given notes."""
     state, field = row.state, len(row.state.group)
     if field not in (2, 3) or state.part in (CHORD, DRUM_PART):
         return
@@ -146,7 +155,7 @@ def in_harmony(row: BarRow, fit: HarmonicFit) -> Nats:
     composed = CHORD in (row.new.parts or ())
     if field == 2:
         nats = fit.clashes(state.step)[values % 12]
-        if not composed and state.chord != NONE:  # it is given, and may clash
+        if not composed and state.chord != NONE:  # tones of a given chord may clash
             inside = np.isin(values % 12, [*state.chord.classes])
             nats = np.where(inside, 0.0, nats + CLASH)
     else:
@@ -157,24 +166,27 @@ def in_harmony(row: BarRow, fit: HarmonicFit) -> Nats:
 
 
 def as_in_repeated_bar(row: BarRow, back: np.ndarray, steady: bool) -> Nats:
-    """What came next in the bar that this one repeats, so many bars ``back`` (B,) of each bar, or
-    the next given note before it; if ``steady``, in a bar that repeats none the place and part of
-    what came next, of new notes, in the bar before."""
-    bars, before = int(back[row.bar]), row.bar - 1
-    if not bars and not steady:
+    """Favour the next id of a copy of an earlier bar, or of the next given note if it precedes.
+
+    A bar that repeats the bar ``back`` (B,) bars before it copies places, parts and pitches. If
+    ``steady``, a bar with 0 there copies the rhythm of the bar before: places and parts, without
+    the given notes of that bar if it was composed from its beginning.
+    """
+    distance, before = int(back[row.bar]), row.bar - 1
+    if not distance and not steady:
         return
-    like = row.state.earlier(bars or 1)
-    if not bars and row.given.lines[before] >= row.new.begin:
-        like = [one for one in like if one not in row.given.groups[before]]
+    like = row.state.earlier(distance or 1)
+    if not distance and row.given.lines[before] >= row.new.begin:
+        like = [group for group in like if group not in row.given.groups[before]]
     if like:
         like = [*like, *row.left[:1]]
-    token = row.state.continued(like, REPEATED if bars else RHYTHM, row.leaves())
+    token = row.state.continued(like, REPEATED if distance else RHYTHM, row.leaves())
     if token is not None:
         yield token, REPEAT_GAIN
 
 
 def unlike_other_version(row: BarRow, notes: Collection[tuple[int, Key]], nats: float) -> Nats:
-    """The ``notes``, by bar and key, that another version has become rarer."""
+    """Penalise by ``nats`` the ``notes`` of another version, given by bar and key."""
     if len(row.state.group) != 2:
         return
     place, part = row.state.place, row.state.part
@@ -185,7 +197,7 @@ def unlike_other_version(row: BarRow, notes: Collection[tuple[int, Key]], nats: 
 
 
 def filling_parts(row: BarRow) -> Nats:
-    """Notes of parts that have fewer than they should (:data:`PART_SHARE`)."""
+    """Favour notes of parts that have fewer than :data:`PART_SHARE` of their usual notes."""
     step = row.state.step
     if len(row.state.group) > 1:
         return
@@ -206,7 +218,7 @@ def filling_parts(row: BarRow) -> Nats:
 
 
 def bass_on_bar_line(row: BarRow) -> Nats:
-    """A bass that is silent at a bar line, or where a chord begins, begins there."""
+    """Favour a new note of the bass at a bar line, or where a chord begins."""
     state, place = row.state, row.state.place
     if BASS not in row.new.habits or len(state.group) > 1 or state.last[:2] >= (place, BASS):
         return
@@ -218,6 +230,6 @@ def bass_on_bar_line(row: BarRow) -> Nats:
 
 
 def repeated_bars(given: NoteStream) -> np.ndarray:
-    """(B,) how many bars before each bar lies the one whose ``given`` notes are repeated in it
-    (:func:`.repeats.repeated`), whatever the chords."""
+    """(B,) for each bar, how many bars before it the bar lies that it repeats, 0 for none, judged
+    by the ``given`` notes without the chords (:func:`.repeats.repeated`)."""
     return repeated(given._replace(notes=given.notes[given.notes["part"] != CHORD]))

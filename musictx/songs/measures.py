@@ -1,12 +1,12 @@
-"""What ``musictx compare`` measures of music on a grid: metre and harmony.
+"""Measures of metre and harmony, for ``musictx compare`` and music on a grid.
 
-All measures count along the tempo and meter marks of the piece (:class:`musictx.beats.Beats`), so
-they mean something only for music whose marks are right. Where a formula would divide 0 by 0 the
+All measures use the tempo and meter marks of the piece (:class:`musictx.beats.Beats`), so
+they are meaningful only for music whose marks are right. Where a formula would divide 0 by 0 the
 value is nan.
 
-In harmony the melody is the skyline (:func:`musictx.notes.skyline`), whatever plays it;
-its chord is the major or minor triad that holds most of the other notes' time in a half bar.
-Harmonic measures weigh by time, so a passing note counts for what it lasts.
+In the harmonic measures the melody is the skyline (:func:`musictx.notes.skyline`), whatever
+instrument plays it. The chord of a half bar is the major or minor triad whose tones sound longest
+among the other notes. Notes are weighted by their durations, so passing notes count little.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _TRIADS = np.array(
 )  # fmt: skip
 #: Bars of a phrase.
 PHRASE = 4
-#: Bars so far apart are laid on each other.
+#: Distances in bars at which the likeness of two bars is measured.
 BARS_APART = (4, 8, 16)
-#: The sixteenths of a bar; the last bin holds what lies beyond the sixteenth of them.
+#: Bin edges of the sixteenths of a bar; the last bin holds all onsets after the first 16.
 PLACE_EDGES = np.concatenate([np.arange(0, 17) - 0.5, [np.inf]])
 
 
@@ -52,14 +52,13 @@ def near_sixteenths(score: Score) -> float:
 
 
 def bar_places(score: Score) -> np.ndarray:
-    """(n,) int64: at which sixteenth of its bar each onset lies, counted from the line; on the
-    nearest one where it lies between two."""
-    at = _in_bars(score, _sixteenths(score))[1]
-    return np.round(at * LINES_A_QUARTER).astype(np.int64)
+    """(n,) int64: the place of each onset in its bar, rounded to sixteenths from the bar line."""
+    quarters = _in_bars(score, _sixteenths(score))[1]
+    return np.round(quarters * LINES_A_QUARTER).astype(np.int64)
 
 
 def bars_of(score: Score) -> np.ndarray:
-    """(n,) int64: the number of the bar in which each onset lies, from 0, as :func:`bar_places`."""
+    """(n,) int64: the number of the bar of each onset, from 0, rounded as in :func:`bar_places`."""
     return _in_bars(score, _sixteenths(score))[0]
 
 
@@ -76,14 +75,14 @@ def bass_changes_on_strong_beats(score: Score) -> float:
         sounding = np.concatenate([sounding[sounding["end"] > moment + 1e-3], notes[begin:end]])
         lowest.append(int(sounding["pitch"].min()))
     changed = np.append(True, np.diff(lowest) != 0)
-    at = _in_bars(score, score.beats.quarters(moments[changed]))[1]
-    strong = np.minimum(np.abs(at), np.abs(at - 2.0)) < 1 / 16
+    quarters = _in_bars(score, score.beats.quarters(moments[changed]))[1]
+    strong = np.minimum(np.abs(quarters), np.abs(quarters - 2.0)) < 1 / 16
     return float(strong.mean())
 
 
 def bar_likeness(score: Score, bars: int) -> float:
-    """How alike bars are that stand ``bars`` apart: 0 to 1, the mean over pairs of bars of
-    :func:`bars_alike`. Pairs of which one is empty are left out. No pair: nan."""
+    """The likeness of bars that are ``bars`` apart, 0 to 1: the mean of :func:`bars_alike` over all
+    such pairs in which both bars have notes. Without such a pair: nan."""
     alike = bars_alike(score)
     played = alike.diagonal() > 0
     pairs = np.diagonal(alike, bars)[played[: max(len(alike) - bars, 0)] & played[bars:]]
@@ -91,29 +90,30 @@ def bar_likeness(score: Score, bars: int) -> float:
 
 
 def nearest_bars(score: Score, start: float, stop: float) -> np.ndarray:
-    """(n,): of each bar whose onsets all lie from ``start`` to before ``stop`` seconds how alike it
-    is to the one of the bars without such an onset that it is likest to. Empty bars and drums do
-    not count; none if there are no others."""
+    """(n,): the likeness of each new bar to the most similar given bar. The onsets of a new bar all
+    lie from ``start`` to before ``stop`` seconds, those of a given bar all outside. Empty bars and
+    drums do not count; without new or without given bars the result is empty."""
     notes = score.with_notes(score.notes[~score.notes["drum"]])
     bar, inside = bars_of(notes), (notes.notes["start"] >= start) & (notes.notes["start"] < stop)
-    some, others = np.unique(bar[inside]), np.unique(bar[~inside])
-    whole, given = np.setdiff1d(some, others), np.setdiff1d(others, some)
-    if not (len(whole) and len(given)):
+    bars_inside, bars_outside = np.unique(bar[inside]), np.unique(bar[~inside])
+    new = np.setdiff1d(bars_inside, bars_outside)
+    given = np.setdiff1d(bars_outside, bars_inside)
+    if not (len(new) and len(given)):
         return np.empty(0)
-    nearest: np.ndarray = bars_alike(notes)[np.ix_(whole, given)].max(1)
+    nearest: np.ndarray = bars_alike(notes)[np.ix_(new, given)].max(1)
     return nearest
 
 
 def bars_alike(score: Score, *, drums: bool = False) -> np.ndarray:
-    """(B, B): how alike the bars are, each to each. A bar is a table of onsets by sixteenth and
-    pitch class, drums left out, or of ``drums`` alone; alike is the cosine of two tables, 0 where
-    one is empty."""
-    pitched = score.with_notes(score.notes[score.notes["drum"] == drums])
-    if not len(pitched):
+    """(B, B): the likeness of each pair of bars. A bar is represented by its counts of onsets, by
+    sixteenth and pitch class, of the pitched notes or, with ``drums``, of the drum strokes. The
+    likeness is the cosine similarity of two such tables, 0 where a bar is empty."""
+    counted = score.with_notes(score.notes[score.notes["drum"] == drums])
+    if not len(counted):
         return np.zeros((0, 0))
-    bar, place = bars_of(pitched), bar_places(pitched)
+    bar, place = bars_of(counted), bar_places(counted)
     table = np.zeros((bar.max() + 1, place.max() + 1, 12))
-    np.add.at(table, (bar, place, pitched.notes["pitch"] % 12), 1.0)
+    np.add.at(table, (bar, place, counted.notes["pitch"] % 12), 1.0)
     flat = table.reshape(len(table), -1)
     flat /= np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-9)
     return flat @ flat.T
@@ -127,7 +127,8 @@ def _sixteenths(score: Score) -> np.ndarray:
 
 def _in_bars(score: Score, quarters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For each of ``quarters`` (n,) from the start of the piece: the number of its bar, from 0, and
-    the quarter notes since the line of that bar; a moment just before a line belongs to it."""
+    the quarter notes since its line. A moment less than 1/32 quarter note before a bar line
+    belongs to the bar that begins there."""
     lines = score.beats.bar_lines(float(quarters.max(initial=0.0)) + 1.0)
     bar = np.maximum(np.searchsorted(lines, quarters + 1 / 32, side="right") - 1, 0)
     return bar, quarters - lines[bar]
@@ -137,28 +138,28 @@ def _in_bars(score: Score, quarters: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def triads(score: Score) -> np.ndarray:
-    """(2 B,) int64: the triad under the melody in each half of every bar: the pitch class of its
-    root, + 12 for minor; of equal ones the first; -1 where nothing sounds."""
+    """(2 B,) int64: the triad under the melody in each half of every bar, as the pitch class of its
+    root, + 12 for minor. Of equally good triads the first is taken; -1 where nothing sounds."""
     times = _times(score)
     below = ~skyline(score) & ~score.notes["drum"]
-    held = _classes(score.notes[below]).T @ times[below]  # (12, 2 B) seconds
-    return np.where(held.any(0), (_TRIADS @ held).argmax(0), -1)
+    seconds = _classes(score.notes[below]).T @ times[below]  # (12, 2 B)
+    return np.where(seconds.any(0), (_TRIADS @ seconds).argmax(0), -1)
 
 
 def melody_on_triads(score: Score) -> float:
-    """The share of the time of the melody, where there is a triad under it, that is spent on its
-    tones. None: nan."""
+    """The share of the melody's sounding time above triads that is spent on tones of the triad.
+    Without melody above triads: nan."""
     under = triads(score)
     top = skyline(score)
-    sung = _classes(score.notes[top]).T @ _times(score)[top]
-    total = sung[:, under >= 0].sum()
-    on = (sung.T * _TRIADS[under])[under >= 0].sum()
-    return float(on / total) if total > 0 else np.nan
+    melody = _classes(score.notes[top]).T @ _times(score)[top]  # (12, 2 B) seconds
+    total = melody[:, under >= 0].sum()
+    on_tones = (melody.T * _TRIADS[under])[under >= 0].sum()
+    return float(on_tones / total) if total > 0 else np.nan
 
 
 def diatonic_chords(score: Score) -> float:
-    """The share of the half bars with a triad whose triad lies in the scale that holds most notes
-    (:func:`musictx.keys.best_scale`). None: nan."""
+    """The share of triads, one in each half bar, that lie in the best scale of the piece
+    (:func:`musictx.keys.best_scale`). Without triads: nan."""
     under = triads(score)
     scale = best_scale(score)
     inside = ~(_TRIADS[under[under >= 0]] & ~scale).any(1)
@@ -166,15 +167,15 @@ def diatonic_chords(score: Score) -> float:
 
 
 def phrase_ends(score: Score) -> float:
-    """Of the phrases of four bars in which the triads change, the share whose last change is by a
-    falling fifth to I or vi, or in minor to i or III. None: nan."""
+    """The share of phrases, of four bars with a change of triad, whose last change is a falling
+    fifth to I or vi, or in minor to i or III. Without such phrases: nan."""
     under = triads(score)
     keynote, minor = key_of(score)
     goals = {keynote, (keynote + (3 if minor else 9)) % 12}
     ends = []
     for begin in range(0, len(under), 2 * PHRASE):
         roots = [root % 12 for root in under[begin : begin + 2 * PHRASE].tolist() if root >= 0]
-        changes = [(one, other) for one, other in pairwise(roots) if one != other]
+        changes = [(root, following) for root, following in pairwise(roots) if root != following]
         if changes:
             before, last = changes[-1]
             ends.append((last - before) % 12 == 5 and last in goals)
@@ -183,26 +184,26 @@ def phrase_ends(score: Score) -> float:
 
 def clashes(score: Score) -> float:
     """The share of the sounding time of the top line (:func:`musictx.evaluate.measures.top_line`)
-    in which another note sounds a semitone, or eleven, from it in pitch class. Silence: nan."""
+    in which another note sounds whose pitch class is a semitone away. Without a top line: nan."""
     inside = top_line(score)
     others = score.notes[~inside & ~score.notes["drum"]]
     clashing = total = 0.0
-    for tone in score.notes[inside]:
-        total += float(tone["end"] - tone["start"])
-        apart = (others["pitch"].astype(int) - int(tone["pitch"])) % 12
+    for note in score.notes[inside]:
+        total += float(note["end"] - note["start"])
+        interval = (others["pitch"].astype(int) - int(note["pitch"])) % 12
         near = others[
-            ((apart == 1) | (apart == 11))
-            & (others["start"] < tone["end"])
-            & (others["end"] > tone["start"])
+            ((interval == 1) | (interval == 11))
+            & (others["start"] < note["end"])
+            & (others["end"] > note["start"])
         ]
-        starts = np.maximum(near["start"], tone["start"])
-        clashing += _union(starts, np.minimum(near["end"], tone["end"]))
+        starts = np.maximum(near["start"], note["start"])
+        clashing += _union(starts, np.minimum(near["end"], note["end"]))
     return clashing / total if total else np.nan
 
 
 def _times(score: Score) -> np.ndarray:
-    """(n, 2 B): the seconds for which each note sounds in each half of the bars that have notes,
-    from the first to the last of them."""
+    """(n, 2 B): the seconds for which each note sounds in each half of every bar, from the bar of
+    the first onset to the bar of the last end."""
     if not len(score):
         return np.zeros((0, 0))
     beats, starts, ends = score.beats, score.notes["start"], score.notes["end"]
@@ -236,23 +237,23 @@ def _union(starts: np.ndarray, ends: np.ndarray) -> float:
 # --------------------------------------------------------------------------------- the measures
 
 
-def _in_place(of: Callable[[Score], float], unit: str) -> Measure:
-    """Of all notes of an excerpt, where they stand in its piece."""
-    return Measure(lambda excerpt: of(excerpt.in_place), unit)
+def _in_place(function: Callable[[Score], float], unit: str) -> Measure:
+    """The measure ``function`` of an excerpt's notes, at their times in the piece."""
+    return Measure(lambda excerpt: function(excerpt.in_place), unit)
 
 
 def _alike(bars: int) -> Measure:
     return _in_place(lambda score: bar_likeness(score, bars), "0 to 1")
 
 
-def _like_given(of: Callable[[np.ndarray], float], unit: str) -> Measure:
-    """``of`` the likeness of each bar of an excerpt to the likest one of those that were given."""
+def _like_given(summary: Callable[[np.ndarray], float], unit: str) -> Measure:
+    """The ``summary`` of how like each bar of an excerpt is to the most similar given bar."""
 
-    def measured(excerpt: Excerpt) -> float:
+    def measure(excerpt: Excerpt) -> float:
         values = nearest_bars(excerpt.piece, excerpt.start, excerpt.stop)
-        return of(values) if len(values) else np.nan
+        return summary(values) if len(values) else np.nan
 
-    return Measure(measured, unit)
+    return Measure(measure, unit)
 
 
 #: Name -> measure.

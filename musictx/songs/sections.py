@@ -1,10 +1,10 @@
 """The sections of a piece, by its markers or else estimated from the likeness of bars.
 
-Sections that return have the same name. Estimated sections are one or two phrases of :data:`PHRASE`
-bars long and begin on every fourth bar from some bar on (its phase). Four bars are a return of four
-earlier ones where they are alike enough (:func:`musictx.songs.measures.bars_alike`), in the same
-key. Sections begin where bars begin to return at some distance (the structure features of Serrà et
-al. 2012, in bars).
+Sections that return have the same name. Estimated sections are one or two phrases of
+:data:`PHRASE` bars long. They begin a multiple of four bars after a first one, whose number is the
+phase of the piece. A phrase is the return of an earlier phrase if their bars are alike enough
+(:func:`musictx.songs.measures.bars_alike`), in the same key. Sections begin where bars begin to
+return at some distance (the structure features of Serrà et al. 2012, in bars).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from musictx.chords import marked
 from musictx.notes import Score
 from musictx.songs.measures import PHRASE, bars_alike, bars_of
 
-#: Phrases whose bars are alike by so much, on average, are the same; after two that were the same,
-#: those that followed on them need less.
+#: The least mean likeness of the bars of two equal phrases; after a phrase that returned, the next
+#: phrase needs only the lesser likeness to the phrase that followed the first time.
 ALIKE, GOING_ON = 0.6, 0.45
-#: What markers call sections; letters may have primes or numbers.
+#: The names of sections in markers; letters may have primes or numbers.
 _NAMES = re.compile(
     r"[A-M]['0-9]*|(intro|verse|pre-?chorus|chorus|refrain|bridge|solo|interlude|outro|coda)"
     r"\s*[a-z0-9]?",
@@ -31,7 +31,7 @@ _NAMES = re.compile(
 
 
 class Section(NamedTuple):
-    """Bars ``begin`` to before ``stop``, counted from 0, and what they are called."""
+    """The bars from ``begin`` to before ``stop``, counted from 0, and their name."""
 
     begin: int
     stop: int
@@ -39,8 +39,8 @@ class Section(NamedTuple):
 
 
 def sections(score: Score) -> list[Section]:
-    """The sections of ``score``, in order and without gaps from the first one on: of two markers
-    or more that name some, else :func:`find`."""
+    """The sections of ``score``, in order and without gaps between them: by its markers, if two or
+    more of them name sections, or else by :func:`find`."""
     if not len(score):
         return []
     clock, chord_names = score.beats, marked(score)
@@ -61,15 +61,15 @@ def sections(score: Score) -> list[Section]:
 
 
 def whole_likeness(score: Score) -> np.ndarray:
-    """(B, B): :func:`musictx.songs.measures.bars_alike`, by drums where most bars have nothing
-    else."""
+    """(B, B): :func:`musictx.songs.measures.bars_alike`, of the drums if more than half of the bars
+    with notes have drums alone."""
     bars, drums = bars_of(score), score.notes["drum"]
     return bars_alike(score, drums=2 * len(np.unique(bars[~drums])) < len(np.unique(bars)))
 
 
 def find(alike: np.ndarray) -> list[Section]:
-    """Sections from the likeness (B, B) of bars, called A, B, C, ... as they come. Two bars of
-    rest, which are like nothing, say nothing."""
+    """Estimate sections from the likeness (B, B) of bars, and name them A, B, C, ... in the order
+    of their first occurrence. Pairs of two bars of rest are ignored."""
     count = len(alike)
     if count < 2 * PHRASE:
         return [Section(0, count, "A")] if count else []
@@ -80,9 +80,10 @@ def find(alike: np.ndarray) -> list[Section]:
     begins = list(range(phase, count - PHRASE // 2 + 1, PHRASE))  # the last may be cut short
     names = _named(alike, begins)
     while (pair := _together(names, begins, new)) is not None:
-        for at in reversed([n for n, both in enumerate(pairwise(names)) if both == pair]):
-            names[at] += names.pop(at + 1)
-            begins.pop(at + 1)
+        indices = [index for index, both in enumerate(pairwise(names)) if both == pair]
+        for index in reversed(indices):
+            names[index] += names.pop(index + 1)
+            begins.pop(index + 1)
     begins[0] = 0
     letters: dict[str, str] = {}
     for name in names:
@@ -94,15 +95,18 @@ def find(alike: np.ndarray) -> list[Section]:
 
 
 def letter(number: int) -> str:
-    """A, B, ..., Z, A1, B1, ..."""
+    """The name of the section ``number``, from 0: A, B, ..., Z, A1, B1, ..."""
     return chr(ord("A") + number % 26) + str(number // 26 or "")
 
 
 def novelty(alike: np.ndarray) -> np.ndarray:
-    """(B,): how much begins to return at each bar line. For each distance, how alike bars are to
-    those so far away, over the phrase after the line less that over the phrase before, the nearer
-    bars counting more; the sum of the squares of what is above 0, so that one line counts more than
-    two neighbours. Pairs of bars that are nan do not count, and nothing begins with a rest."""
+    """(B,): how strongly bars begin to return at each bar line.
+
+    For each distance, take the mean likeness of bars to the bars at that distance over the phrase
+    after the line, less the mean over the phrase before it; bars near the line weigh more. The
+    novelty is the sum of the squares of the positive differences: squares favour one strong line
+    over two weaker neighbours. Pairs with nan are ignored, and a bar of rest has the novelty 0.
+    """
     count = len(alike)
     away = np.zeros((count + 2 * PHRASE, 2 * count))
     for bar, row in enumerate(alike * (1 - np.eye(count))):
@@ -112,7 +116,7 @@ def novelty(alike: np.ndarray) -> np.ndarray:
     weights = np.arange(PHRASE, 0, -1)
 
     def near(begin: int, weights: np.ndarray) -> np.ndarray:
-        """Weighted mean of the rows of a phrase."""
+        """The weighted mean of the rows of the phrase that begins with row ``begin``."""
         rows = slice(begin, begin + PHRASE)
         total: np.ndarray = weights @ away[rows]
         return total / np.maximum(weights @ counted[rows], 1)
@@ -125,12 +129,16 @@ def novelty(alike: np.ndarray) -> np.ndarray:
 
 
 def _named(alike: np.ndarray, begins: list[int]) -> list[str]:
-    """A character for each phrase, that of the earlier one most like it if they are the same."""
+    """A character for each phrase: that of the most similar earlier phrase if the two are alike
+    enough, else a new one."""
     names: list[str] = []
-    after = 0  # the phrase after the one that came last, where that was a return
+    after = 0  # the phrase that followed the earlier version of the last phrase, if it returned
     for number, begin in enumerate(begins):
         near = np.array(
-            [_mean(alike.diagonal(begin - one)[one : one + PHRASE]) for one in begins[:number]]
+            [
+                _mean(alike.diagonal(begin - earlier)[earlier : earlier + PHRASE])
+                for earlier in begins[:number]
+            ]
         )
         least = np.where(np.arange(number) == after, GOING_ON, ALIKE)
         near[near < least] = 0.0
@@ -144,14 +152,14 @@ def _named(alike: np.ndarray, begins: list[int]) -> list[str]:
 
 
 def _mean(alike: np.ndarray) -> float:
-    """Of the pairs that are not both rests; 1 if all are."""
+    """The mean likeness without nan, which stands for pairs of rests; 1 if all values are nan."""
     counted = alike[~np.isnan(alike)]
     return float(counted.mean()) if len(counted) else 1.0
 
 
 def _together(names: list[str], begins: list[int], new: np.ndarray) -> tuple[str, str] | None:
-    """Of pairs of different phrases that come only together that between which least begins; None:
-    there are no more."""
+    """The pair of different phrases that always occur together with the least mean novelty between
+    them; ``None`` if no phrases always occur together."""
     pairs = list(pairwise(names))
     free = [
         (float(np.mean([new[begins[n + 1]] for n, both in enumerate(pairs) if both == pair])), pair)

@@ -1,7 +1,8 @@
-"""A model as the step in C++ reads it (speed/native/step.cpp): its structs and its memory.
+"""A model in the memory layout of the C++ decoding step (speed/native/step.cpp).
 
-Structs have the fields of their namesakes in C++ in the same order: addresses first, then nested
-structs and floats, then whole numbers. Matrices are laid out in panels of 64 outputs (lanes.h).
+Each ctypes struct has the fields of the C++ struct of the same name, in the same order: addresses
+first, then nested structs and floats, then integers. Matrices are stored in panels of 64 outputs
+(lanes.h).
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ from musictx.model.features import NativeForm
 from musictx.model.rounding import restored, rounded
 from musictx.model.transformer import MusicTransformer
 
-#: Outputs of a panel; numbers in a vector; inputs of a word of bytes.
+#: Outputs in a panel; numbers in a vector; inputs packed into one word of int8 weights.
 LANES, WIDTH, BYTES = 64, 16, 4
-#: The coordinate of a key that its axis passes over.
+#: The coordinate of a key for which the axis has no term.
 NOT_MEASURED = -(2**63)
 
 
-#: How far a row may be from whole multiples of its scale, in scales, to count as made of them.
+#: The largest rounding error of a weight, in units of its row's scale, for the matrix to be stored
+#: as int8.
 CLOSE = 1e-3
 
 
@@ -63,65 +65,75 @@ Cache = _struct(
 
 
 def panels(matrix: Tensor) -> Tensor:
-    """(..., outputs, inputs) -> (..., panels, inputs, LANES) float32, filled up with zeros."""
+    """(..., outputs, inputs) -> (..., panels, inputs, LANES) float32, padded with zeros."""
     filled = F.pad(matrix.float(), (0, 0, 0, -matrix.shape[-2] % LANES))
     return filled.unflatten(-2, (-1, LANES)).transpose(-1, -2)
 
 
 def byte_panels(matrix: Tensor) -> Tensor:
-    """(..., outputs, inputs) int8 -> (..., panels, inputs / 4, LANES, 4), filled up with zeros."""
+    """(..., outputs, inputs) int8 -> (..., panels, inputs / 4, LANES, 4), padded with zeros."""
     filled = F.pad(matrix, (0, -matrix.shape[-1] % BYTES, 0, -matrix.shape[-2] % LANES))
     return filled.unflatten(-1, (-1, BYTES)).unflatten(-3, (-1, LANES)).transpose(-3, -2)
 
 
 def by_panel(x: Tensor) -> Tensor:
-    """Numbers of outputs (..., outputs), filled up with zeros."""
+    """Pad a number for each output, (..., outputs), with zeros to a whole number of panels."""
     return F.pad(x, (0, -x.shape[-1] % LANES))
 
 
 def in_bytes(matrix: Tensor) -> tuple[Tensor, Tensor | None]:
-    """``rounded(matrix)`` if that loses nothing, as for weights that a model folder held as bytes;
-    else the matrix, and None."""
-    whole, scales = rounded(matrix)
-    lost = (restored(whole, scales) - matrix.float()).abs()
-    fits = bool((lost <= CLOSE * scales[..., None]).all())
-    return (whole, scales) if fits else (matrix, None)
+    """Return ``rounded(matrix)``, int8 and scales, if the rounding error is negligible, as it is
+    for weights that were loaded from an int8 model folder; otherwise the matrix and None."""
+    integers, scales = rounded(matrix)
+    error = (restored(integers, scales) - matrix.float()).abs()
+    fits = bool((error <= CLOSE * scales[..., None]).all())
+    return (integers, scales) if fits else (matrix, None)
 
 
 class Packed:
-    """The weights of ``model`` as they are now.
+    """A copy of the current weights of ``model``.
 
-    ``struct``  what C++ reads, valid as long as this lives;  ``reach`` is the largest distance that
-    will be met, ``features`` names the structs that the library knows, in its order;  ``in_bytes``:
-    keys and values are held as bytes, as the weights were from which they come.
+    model      the model, whose blocks are read
+    reach      the largest distance between a query and a key that will occur
+    features   the names of the feature structs of the C++ library, in the library's order
+
+    Attributes:
+    struct     the ctypes ``Model`` that C++ reads, valid as long as this object lives
+    in_bytes   whether keys and values are to be stored as int8: the case if the weights that
+               compute them are
     """
 
     @torch.no_grad()
     def __init__(self, model: MusicTransformer, reach: int, features: Sequence[str]) -> None:
-        self._held: list[Any] = []  # what addresses point to
+        self._memory: list[Any] = []  # tensors and structs that addresses point to
         blocks = [block for block in model.blocks if isinstance(block, Block)]
         layers = [self._layer(model, n, block, reach) for n, block in enumerate(blocks)]
         weight, attention = model.embedding.weight, blocks[0].attention
         assert isinstance(weight, Tensor)
         self.in_bytes = all(layer.qkv.scales is not None for layer in layers)
-        turns = None
-        if isinstance(model.position, Rotary):  # in float64, as they are
-            turns = self._address(frequencies(model.position.sizes.head_dim // 2, weight.device))
+        rotations = None
+        if isinstance(model.position, Rotary):  # ``_address`` keeps them in float64
+            pairs = model.position.sizes.head_dim // 2
+            rotations = self._address(frequencies(pairs, weight.device))
         forms = [form for feature in model.features if (form := feature.native()) is not None]
         structs = {form.struct: self._feature(form) for form in forms}
-        self._held += structs.values()
+        self._memory += structs.values()
         addresses = {name: ctypes.addressof(struct) for name, struct in structs.items()}
         cascade = [] if model.cascade is None else model.cascade.maps
+        maps = [
+            Map(self._norm(layer[0]), self._linear(layer[1]), self._linear(layer[3]))
+            for layer in cascade
+        ]
         self.struct = self._new(
             Model,
             embedding=by_id(model),
             layers=layers,
-            frequencies=turns,
+            frequencies=rotations,
             readers=self._readers(model),
             features=[addresses.get(name, 0) for name in features],
             order=[features.index(name) for name in structs],
             parts=len(structs),
-            maps=[Map(self._norm(f[0]), self._linear(f[1]), self._linear(f[3])) for f in cascade],
+            maps=maps,
             norm=self._norm(model.norm),
             output=self._matrix(weight if model.output is None else model.output.weight),
             width=model.config.width,
@@ -131,8 +143,8 @@ class Packed:
         )
 
     def _new(self, struct: Any, **fields: Any) -> Any:
-        """A struct; of tensors, and of sequences of structs or of whole numbers, it gets the
-        addresses. ``None`` is null."""
+        """Create a struct. A tensor, a sequence of structs or a sequence of integers is copied, and
+        the field gets its address. ``None`` becomes a null pointer."""
         return struct(**{name: self._value(value) for name, value in fields.items()})
 
     def _value(self, x: Any) -> Any:
@@ -142,13 +154,13 @@ class Packed:
             return x
         if not x or not isinstance(x[0], ctypes.Structure):
             return self._address(torch.tensor(x, dtype=torch.int64))
-        self._held.append((type(x[0]) * len(x))(*x))
-        return ctypes.addressof(self._held[-1])
+        self._memory.append((type(x[0]) * len(x))(*x))
+        return ctypes.addressof(self._memory[-1])
 
     def _address(self, tensor: Tensor) -> int:
-        """Where a dense copy of ``tensor`` lies."""
-        self._held.append(tensor.detach().contiguous().clone())
-        address: int = self._held[-1].data_ptr()
+        """The address of a dense copy of ``tensor``, which this object keeps alive."""
+        self._memory.append(tensor.detach().contiguous().clone())
+        address: int = self._memory[-1].data_ptr()
         return address
 
     def _linear(self, linear: Any) -> Any:
@@ -163,13 +175,14 @@ class Packed:
         )
 
     def _in_panels(self, matrix: Tensor | None) -> tuple[int | None, Tensor | None]:
-        """Where the panels of ``matrix`` (..., outputs, inputs) lie and, of bytes, their scales."""
+        """The address of the panels of ``matrix`` (..., outputs, inputs) and, if they are int8,
+        the scales of their rows."""
         if matrix is None:
             return None, None
-        whole, scales = in_bytes(matrix)
+        integers, scales = in_bytes(matrix)
         if scales is None:
             return self._address(panels(matrix)), None
-        return self._address(byte_panels(whole)), by_panel(scales)
+        return self._address(byte_panels(integers)), by_panel(scales)
 
     def _norm(self, norm: nn.LayerNorm) -> Any:
         return self._new(Norm, weight=norm.weight, bias=norm.bias, epsilon=norm.eps)
@@ -178,7 +191,7 @@ class Packed:
         attention = block.attention
         weight: Tensor = attention.qkv.weight
         bias: Tensor = attention.qkv.bias
-        if attention.gates is not None:  # a few more outputs of one product
+        if attention.gates is not None:  # the gates are further outputs of the same product
             weight = torch.cat([weight, attention.gates])
             bias = F.pad(bias, (0, len(attention.gates)))
         return self._new(
@@ -238,7 +251,7 @@ class Packed:
         return readers
 
     def _feature(self, form: NativeForm) -> Any:
-        """The struct of a feature: its matrix, then its fields in their order."""
+        """The struct of a feature: its matrix of scores, then its fields in their order."""
         kinds = [
             (name, ctypes.c_int64 if isinstance(value, int) else ctypes.c_void_p)
             for name, value in form.fields.items()
@@ -249,51 +262,54 @@ class Packed:
 
 
 class Ring:
-    """Keys and values of the tokens held, as the step in C++ reads them (native/cached.h).
+    """A ring buffer of keys and values, in the layout of the C++ step (native/cached.h).
 
-    The token at position p stands in slot p mod capacity. Keys lie in panels of 64 slots; whole
-    numbers lie in words of four, with a scale for each token and head: a quarter of the memory to
-    read. ``keys`` and ``values`` are float32, or bytes with ``scales`` of both; of ``outer``
-    layers, rows and heads. Memory is taken when it is first used (numpy asks the system for it).
+    The token at position p is stored in slot p mod capacity. Keys are stored in panels of 64 slots.
+    ``keys`` and ``values`` are float32, or int8 in words of four numbers, with ``scales`` for each
+    token and head: then a step reads a quarter of the memory. ``outer`` is the number of layers,
+    rows and heads. The operating system assigns the memory when it is first written (numpy's zeros
+    leave it to the system).
     """
 
     def __init__(self, outer: tuple[int, ...], capacity: int, size: int, in_bytes: bool) -> None:
         self._word = word = BYTES if in_bytes else 1  # numbers in a word
         dtype, panels = np.int8 if in_bytes else np.float32, -(-capacity // LANES)
-        keys = *outer, panels, -(-size // word), LANES, word
-        values = *outer, -(-capacity // word), size + -size % WIDTH, word
-        self.keys = torch.from_numpy(np.zeros(keys, dtype))
-        self.values = torch.from_numpy(np.zeros(values, dtype))
+        key_shape = *outer, panels, -(-size // word), LANES, word
+        value_shape = *outer, -(-capacity // word), size + -size % WIDTH, word
+        self.keys = torch.from_numpy(np.zeros(key_shape, dtype))
+        self.values = torch.from_numpy(np.zeros(value_shape, dtype))
         self.scales = torch.zeros(2, *outer, panels * LANES if in_bytes else 0)
 
     def write(self, layer: int, slots: Tensor, keys: Tensor, values: Tensor) -> None:
-        """Put keys and values (1 or rows, heads, n, size) into ``slots`` (n,)."""
+        """Write keys and values (1 or rows, heads, n, size) into ``slots`` (n,)."""
         if self._word > 1:
-            (keys, by_key), (values, by_value) = rounded(keys), rounded(values)
-            self.scales[:, layer, :, :, slots] = torch.stack([by_key, by_value])
+            (keys, key_scales), (values, value_scales) = rounded(keys), rounded(values)
+            self.scales[:, layer, :, :, slots] = torch.stack([key_scales, value_scales])
         words = F.pad(keys, (0, -keys.shape[-1] % self._word)).unflatten(-1, (-1, self._word))
-        # Two indices apart from each other come first: (n, rows, heads, ...).
+        # Index tensors with a slice between them put their dimension first: (n, rows, heads, ...).
         self.keys[layer, :, :, slots // LANES, :, slots % LANES] = words.permute(2, 0, 1, 3, 4)
-        at, size, nth = slots // self._word, values.shape[-1], slots % self._word
-        self.values[layer, :, :, at, :size, nth] = values.permute(2, 0, 1, 3)
+        word, size, offset = slots // self._word, values.shape[-1], slots % self._word
+        self.values[layer, :, :, word, :size, offset] = values.permute(2, 0, 1, 3)
 
     def select(self, rows: Tensor, used: int) -> None:
-        """Row i becomes a copy of what row ``rows[i]`` was, of the first ``used`` slots."""
-        for part, each in ((self.keys, LANES), (self.values, self._word)):
-            for layer in part:  # one at a time: little to copy
-                layer[:, :, : -(-used // each)] = layer[rows, :, : -(-used // each)]
+        """Replace row i by a copy of the former row ``rows[i]``, for the first ``used`` slots."""
+        for ring, slots in ((self.keys, LANES), (self.values, self._word)):
+            count = -(-used // slots)  # panels, or words, that are in use
+            for layer in ring:  # layer by layer, so that the temporary copy is small
+                layer[:, :, :count] = layer[rows, :, :count]
         self.scales[:] = self.scales[:, :, rows]
 
 
 def by_id(model: MusicTransformer) -> Tensor:
-    """(vocab, width): of the embedding of each token what its id alone decides."""
+    """(vocab, width): the part of each token's embedding that depends on its id alone."""
     weight = model.embedding.weight
     join = None if model.position.added is None else model.position.added.join
     return weight if join is None else weight @ join.weight[:, : weight.shape[1]].T
 
 
 def by_place(model: MusicTransformer, first: int, count: int) -> Tensor | None:
-    """(count, width): what the places from ``first`` on add to it; None if nothing ever."""
+    """(count, width): what the positions from ``first`` on add to the embedding of a token; None
+    if the position scheme never adds anything."""
     scheme, weight = model.position, model.embedding.weight
     if type(scheme).embed is PositionScheme.embed and scheme.added is None:
         return None

@@ -1,8 +1,9 @@
-"""One step of decoding on the CPU as one native call, over a ring of keys and values.
+"""Decoding on the CPU with one call of C++ per token, over a ring buffer of keys and values.
 
-The forward pass in model/transformer.py says what is computed; speed/native/step.cpp computes
-it for one new id a row. It is prebuilt or compiled once, like attention; where that fails, or
-for what it does not support (:func:`why_not`), steps are ordinary passes through the model.
+The C++ step (speed/native/step.cpp) computes the forward pass of model/transformer.py for one new
+id in each row. Like the attention kernel, its library is prebuilt or compiled once. Where that
+fails, and for models that the step does not support (:func:`why_not`), decoding uses ordinary
+forward passes.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from musictx.speed.native import build
 from musictx.speed.packed import Packed, Ring
 
 SOURCE = Path(build.__file__).with_name("step.cpp")
-#: What places add to the embeddings is computed for so many of them at once.
+#: How many positions' additions to the embedding are computed at once.
 PLACES = 256
 
 
 def why_not(model: MusicTransformer) -> str | None:
-    """Why steps of ``model`` cannot be native here, or None if they can."""
+    """Why the C++ step cannot be used for ``model`` on this machine, or None if it can."""
     if type(model) is not MusicTransformer:
         return f"it steps MusicTransformer, not {type(model).__name__}"
     if part := _altered(model):
@@ -62,7 +63,7 @@ def why_not(model: MusicTransformer) -> str | None:
     return _missing(_headers(model))
 
 
-#: The layers of torch in a network as it is made.
+#: The torch layers of which an unmodified network consists.
 _LAYERS = (
     *(nn.Embedding, nn.Linear, nn.LayerNorm, nn.GELU, nn.Dropout),
     *(nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList),
@@ -70,8 +71,8 @@ _LAYERS = (
 
 
 def _altered(model: MusicTransformer) -> str | None:
-    """The name of a part that computes something else than its weights say: a wrapper, one with
-    parametrizations, quantised or compiled, or with hooks."""
+    """The name of a module whose output does not follow from its weights alone, or None: a wrapper,
+    a module that is parametrized, quantised or compiled, or one with hooks."""
     files = {type(feature).__module__ for feature in model.features}
     for name, part in model.named_modules():
         kind = type(part)
@@ -98,13 +99,15 @@ def _say_once(what: str) -> None:
 
 @functools.cache
 def _missing(headers: Headers) -> str | None:
-    """Why there is no library, or None: built now if need be, once a process."""
+    """Why the library cannot be had, or None. It is built now if necessary; each process tries
+    once."""
     return build.failure(lambda: _library(headers), "generation is slower than it could be: ")
 
 
 @functools.cache
 def _library(headers: Headers) -> ctypes.CDLL:
-    """The step for models with these features, a header for each: prebuilt if that has them."""
+    """The library of the step for models with these features: the prebuilt one if it contains them
+    all, otherwise one compiled with their headers."""
     path, package = build.prebuilt(SOURCE), Path(build.__file__).parents[2]
     if path is not None and all(header.is_relative_to(package) for _, header in headers):
         library = ctypes.CDLL(str(path))
@@ -114,37 +117,42 @@ def _library(headers: Headers) -> ctypes.CDLL:
 
 
 def _features(library: ctypes.CDLL) -> list[str]:
-    """The structs of features that ``library`` knows, in its order."""
+    """The names of the feature structs that ``library`` was compiled with, in its order."""
     library.musictx_features.restype = ctypes.c_char_p
     names: str = library.musictx_features().decode()
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
-#: Of each model that is in use: what its weights were like when they were packed, and the pack.
+#: Model -> the state of its weights when they were packed, and the packed weights.
 _PACKS: WeakKeyDictionary[MusicTransformer, tuple[object, Packed]] = WeakKeyDictionary()
 
 
 def _packed(model: MusicTransformer, reach: int, features: list[str]) -> Packed:
-    """The weights of ``model`` as they are now: packed anew, which takes as long as fifty steps,
-    only where they are others than the last time. Changes behind the back of torch's count of them
-    show in the sums."""
+    """The current weights of ``model``, packed for C++.
+
+    Packing takes as long as fifty steps, so it is repeated only after the weights have changed.
+    Sums of the weights reveal changes that torch's version counters miss.
+    """
     weights = [*model.parameters(), *model.buffers()]
-    counts = [None if weight.is_inference() else weight._version for weight in weights]
-    now = reach, features, counts, [float(weight.detach().sum()) for weight in weights]
-    kept = _PACKS.get(model)
-    if kept is None or kept[0] != now:
-        kept = _PACKS[model] = now, Packed(model, reach, features)
-    return kept[1]
+    versions = [None if weight.is_inference() else weight._version for weight in weights]
+    sums = [float(weight.detach().sum()) for weight in weights]
+    state = reach, features, versions, sums
+    entry = _PACKS.get(model)
+    if entry is None or entry[0] != state:
+        entry = _PACKS[model] = state, Packed(model, reach, features)
+    return entry[1]
 
 
 class NativeStep:
-    """Id after id through ``model``, ``rows`` sequences at once, all equally long.
+    """Run ``model`` one id at a time, for ``rows`` sequences of equal length at once.
 
-    cache     the ids so far, at least one; of one row (for all) or of ``rows``
-    capacity  ids that are looked back on: when it is full, the window slides by one, or by a group
-              of ids that the layers take as one token
+    cache     the state after the ids so far, at least one; of one row (shared by all) or ``rows``
+    capacity  how many of the latest ids attention covers. Once there are more, the window slides by
+              one id, or, in a model with a cascade, by the group of ids that forms one token of
+              the layers
 
-    Weights are read as they are now. Raises ``ValueError`` where :func:`why_not` has a reason.
+    The weights are copied when the object is created. Raises ``ValueError`` if :func:`why_not`
+    gives a reason.
     """
 
     def __init__(self, model: MusicTransformer, cache: Cache, *, rows: int, capacity: int) -> None:
@@ -183,13 +191,13 @@ class NativeStep:
             further=further,
             group=group,
         )
-        self._what = ctypes.byref(self._packed.struct), ctypes.byref(self._cache)
-        self._where = ctypes.c_void_p(self._logits.data_ptr())
+        self._structs = ctypes.byref(self._packed.struct), ctypes.byref(self._cache)
+        self._logits_address = ctypes.c_void_p(self._logits.data_ptr())
         self.load(cache)
 
     @torch.no_grad()
     def load(self, cache: Cache) -> None:
-        """Go on after the ids of ``cache``; what was held is forgotten."""
+        """Continue after the ids of ``cache`` and forget the earlier state."""
         steps = cache if isinstance(cache, KVCache) else self._load_row(cache)
         held = min(steps.length, self.capacity)
         slots = torch.arange(steps.next_position - held, steps.next_position) % self.capacity
@@ -209,8 +217,8 @@ class NativeStep:
         self._first = -1
 
     def _load_row(self, cache: Any) -> KVCache:
-        """Take the ids of a cache of groups, and the row that is being written; the cache of the
-        layers comes back."""
+        """Load the ids of a cache of groups and the state of its incomplete last group; return the
+        cache of the layers."""
         self._next = cache.length
         self._ids[:, : self._next] = cache.ids
         cascade, row, state = self._model.cascade, cache.row, cache.state
@@ -223,12 +231,12 @@ class NativeStep:
 
     @staticmethod
     def suits(model: MusicTransformer) -> bool:
-        """Whether generation takes it for ``model`` where nothing else is asked for."""
+        """Whether generation uses this step for ``model`` by default."""
         return why_not(model) is None
 
     def __call__(self, ids: Tensor) -> Tensor:
-        """Logits (rows, vocab) after ``ids`` (rows,) int64, one more each, in memory that the next
-        call writes over."""
+        """Append one id to each row, ``ids`` (rows,) int64, and return the logits (rows, vocab).
+        The next call overwrites their memory."""
         ids = ids.contiguous()
         if ids.shape != (self.rows,) or ids.dtype != torch.int64:
             raise ValueError(f"NativeStep: ids {tuple(ids.shape)}, expected ({self.rows},) int64")
@@ -236,19 +244,20 @@ class NativeStep:
         cache.newest, cache.field = divmod(self._next, self._group)
         cache.held = min(cache.held + (cache.field == 0), self.capacity)
         place, threads = self._place(), ctypes.c_int64(torch.get_num_threads())
-        self._run(*self._what, ctypes.c_void_p(ids.data_ptr()), place, self._where, threads)
+        id_address = ctypes.c_void_p(ids.data_ptr())
+        self._run(*self._structs, id_address, place, self._logits_address, threads)
         self._next += 1
         return self._logits
 
     def select(self, rows: Tensor) -> None:
-        """Row i becomes a copy of what row ``rows[i]`` was; rows (rows,) int64."""
+        """Replace row i by a copy of the former row ``rows[i]``; rows (rows,) int64."""
         used = min(-(-self._next // self._group), self.capacity)
         self._ring.select(rows, used)
-        for each in (self._coordinates, self._ids, self._states, self._sums):
-            each[:] = each[rows]
+        for tensor in (self._coordinates, self._ids, self._states, self._sums):
+            tensor[:] = tensor[rows]
 
     def _place(self) -> ctypes.c_void_p | None:
-        """Where that lies what the next token's place adds to its embedding."""
+        """The address of what the next token's position adds to its embedding, None if nothing."""
         place = self._next // self._group
         if not 0 <= place - self._first < PLACES or self._first < 0:
             self._first = place

@@ -1,9 +1,9 @@
 """A feature of repetition: the next id if an earlier bar were repeated, for notes in groups
 (songs/bar_tokens.py).
 
-Music repeats what it played one, two, four or eight bars ago at the same place of the bar. Groups
+Music repeats the notes of one, two, four or eight bars ago at the same place of the bar. Groups
 are in the order of bar, place, part and pitch, so the id that follows in a repetition is one
-lookup: shift the key of the group just written by that many bars, and take the first group after
+lookup: shift the key of the last group back by that many bars, and take the first group after
 it. For each distance in bars the feature gives this id, and a class of agreement: how many of the
 last notes were repeated from that distance. Two further distances depend on the music: the one up
 to a limit with the best agreement, and the one that the bar line names (``songs/repeats.py``).
@@ -41,7 +41,7 @@ class BarsState(NamedTuple):
 
     ids    (B, T, COUNT): the next id in a repetition at each distance, 0 for none
     trust  (B, T, COUNT): class of agreement of each distance
-    field  (B, T): number of the field of a group that is next
+    field  (B, T): the number of the field that is next in a group
     meter  (B, T): the meter of the bar, 0 before the first bar line
     """
 
@@ -73,7 +73,7 @@ class Bars(GatedGroups):
         """The lookup after each of ``ids``; see :meth:`Feature.read`."""
         groups = Groups.read(self, ids, earlier, places)
         begins, last = groups.begins, groups.last
-        # The bar with which the piece begins, maybe after a group of controls.
+        # The first bar of the piece, whose line may follow a group of controls.
         opening = (groups.bar + groups.other.long()).gather(1, begins)
         # The last complete group of each row, and the smallest key of a group after it.
         after = torch.where(groups.some, groups.key.gather(1, last) + 1, 0)
@@ -96,8 +96,8 @@ class Bars(GatedGroups):
         return BarsState(*(each.flatten(1, 2)[:, groups.new] for each in every))
 
     def _trust(self, groups: Groups, bar: Tensor, opening: Tensor) -> tuple[Tensor, Tensor]:
-        """The class of agreement and the distance in bars, (B, n, COUNT) each; the last complete
-        group stands in ``bar``, and the piece begins with the bar ``opening``."""
+        """The class of agreement and the distance in bars, (B, n, COUNT) each. ``bar`` is the bar
+        of the last complete group, and ``opening`` the first bar of the piece."""
         lags = torch.arange(1, FARTHEST_BARS + 1, device=bar.device)
         keys, begins = groups.key, groups.begins
         earlier_keys = keys[:, None] - lags[:, None] * BAR
@@ -142,7 +142,7 @@ class Bars(GatedGroups):
         return self.trust
 
     def embed(self, x: Tensor, seen: Predictions) -> Tensor:
-        """As :meth:`GatedGroups.embed`, and the meter."""
+        """As :meth:`GatedGroups.embed`, plus the embedding of the meter."""
         assert isinstance(seen, BarsState)
         more = self.embedded(seen).view_as(x) + F.embedding(seen.meter, self.in_meter)
         return x + more.to(x.dtype)

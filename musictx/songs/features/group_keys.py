@@ -1,4 +1,4 @@
-"""Sortable keys of compound tokens (songs/bar_tokens.py), for the features that search them.
+"""Sortable keys of groups of ids (songs/bar_tokens.py), for the features that search them.
 
 A piece in groups is in the order of bar, place, part and tone. A group's key is one whole number
 that encodes all four, so "what comes next at this place of that bar" is one search among sorted
@@ -29,23 +29,26 @@ PLACE = PARTS * TONES
 BAR = PLACES * PLACE
 #: Parts are programs + 1, between chords and drums.
 DRUM_PART = 129
-#: The kinds of ids that every feature of groups reads; a numerator tells the meter.
+#: The kinds of ids that every feature of groups reads; the meter is the numerator of a bar line.
 ALWAYS = ("place", "bar", "program", "drums", "harmony", "pitch", "drum", "root", "meter")
-#: Bars of the next piece in a row count from so many more on.
+#: The bar numbers of successive pieces in a row of a batch are this far apart.
 NEXT_PIECE = 4096
-#: The key of what is not written yet.
+#: The key of a group that is not complete; greater than any other key.
 LATER = 1 << 60
 
 
 class GroupFeature(Feature):
-    """A feature that looks things up by keys. It has tables of what each id says, (size,) each:
+    """A feature that looks up groups by their keys. Its tables, (size,) each, map an id to:
 
-    place    place + 1, 0 for other ids;  is_bar  whether it begins a bar line;  part, tone  of keys
-    is_known  whether it begins a group ahead (songs/bar_layout.py)
-    meter, section  of a bar line, 0 for other ids
+    place      place + 1, 0 for ids that are no place
+    is_bar     whether the id begins a bar line
+    part, tone  the part and the tone in a key
+    is_known   whether the id begins a group ahead (songs/bar_layout.py)
+    meter, section  the numerator and the section of a bar line, 0 for other ids
 
-    further  kinds of ids that it reads in addition to :data:`ALWAYS` and, if any, ``known``
-    kinds    the ranges of ids of all of them, as in ``coordinates.ranges``
+    further  kinds of ids that the feature reads in addition to :data:`ALWAYS` and, if the
+             vocabulary has it, ``known``
+    kinds    the ranges of ids of all these kinds, as in ``coordinates.ranges``
     """
 
     sparse = False
@@ -63,14 +66,16 @@ class GroupFeature(Feature):
     def __init__(self, size: int, **kinds: list[list[int]]) -> None:
         super().__init__()
 
-        def of(kind: str) -> Tensor:
+        def values(kind: str) -> Tensor:
+            """(size,) the value of each id of ``kind``, -1 for other ids."""
             return ranges(kind, size, kinds.get(kind, []), -1)
 
-        part = torch.where(of("drums") >= 0, DRUM_PART, of("program") + 1)
-        tone = torch.stack([of(kind) for kind in ("pitch", "drum", "root")]).amax(0).clamp(min=0)
-        meter, section = of("meter").clamp(min=0), of("section").clamp(min=0)
-        self.keep(place=of("place") + 1, part=part, tone=tone, meter=meter, section=section)
-        self.keep(is_bar=of("bar") >= 0, is_known=of("known") >= 0)
+        part = torch.where(values("drums") >= 0, DRUM_PART, values("program") + 1)
+        tones = torch.stack([values(kind) for kind in ("pitch", "drum", "root")])
+        tone = tones.amax(0).clamp(min=0)
+        meter, section = values("meter").clamp(min=0), values("section").clamp(min=0)
+        self.keep(place=values("place") + 1, part=part, tone=tone, meter=meter, section=section)
+        self.keep(is_bar=values("bar") >= 0, is_known=values("known") >= 0)
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
@@ -85,7 +90,8 @@ class GroupFeature(Feature):
         return {name: [table.row({"meter": "numerator"}.get(name, name))] for name in names}
 
     def within(self, rows: Tensor) -> Tensor:
-        """What place, part and tone of groups add to the key of a bar; (..., 5) -> (...)."""
+        """The part of a key below the bar: place, part and tone of each of ``rows``; (..., 5) ->
+        (...)."""
         place, part = self.place[rows[..., 1]] * PLACE, self.part[rows[..., 2]] * TONES
         return place + part + self.tone[rows[..., 3]]
 
@@ -95,11 +101,12 @@ class GroupFeature(Feature):
 
 
 class GatedGroups(GroupFeature, Predicted):
-    """A feature of groups that scores predicted ids and adds their embeddings, each times the gate
-    of its class.
+    """A feature of groups that scores predicted ids and adds their embeddings, each multiplied by
+    the gate of its class.
 
     bar_id  the id that begins a bar line
-    stood   (size, width): of ids;  gates  (K * classes,): of classes, in any shape
+    stood   (size, width): the embeddings of predicted ids
+    gates   K * classes values, in any shape: the gates of the classes of K predictions
     """
 
     products = ("stood",)
@@ -116,11 +123,11 @@ class GatedGroups(GroupFeature, Predicted):
         raise NotImplementedError
 
     def embed(self, x: Tensor, seen: Predictions) -> Tensor:
-        """``x`` (B, T, width) and the embeddings of predicted ids and of their classes."""
+        """``x`` (B, T, width) plus the embeddings of predicted ids and of their classes."""
         return x + self.embedded(seen).view_as(x).to(x.dtype)
 
     def embedded(self, seen: Predictions) -> Tensor:
-        """(B * T, width): the sum of both embeddings."""
+        """(B * T, width): the sum of the embeddings of predicted ids and of their classes."""
         row = self._by_class(seen)
         ids = seen.ids.flatten(0, 1).clamp(max=len(self.stood) - 1)
         gates = (self.gates.flatten()[row] * (seen.ids > 0)).flatten(0, 1)
@@ -137,9 +144,9 @@ class GatedGroups(GroupFeature, Predicted):
 
 
 class Span(NamedTuple):
-    """The keys that the next id of a group leaves open, (B, n, 5) for each field.
+    """The range of keys that the current group may still have after each field, (B, n, 5).
 
-    least  the smallest key that may follow;  below  that it must lie below
+    least  the smallest key of the range;  below  the end of the range, exclusive
     """
 
     least: Tensor
@@ -148,17 +155,20 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Groups:
-    """Ids in groups, laid out as in :mod:`musictx.songs.grouped`; (B, n) each, (B, n, 5) of ids.
+    """Ids in groups, laid out as in :mod:`musictx.songs.grouped`: n rows, and one group for each.
 
-    of      the feature that reads them
-    rows    row k ends with the fourth id of group k;  new  those asked for, a slice of all ids
-    begins  the row with which the piece of each row begins;  number  k
-    ids     of group k
-    key     of what stands in the piece; of any other group, the last key of the bar it stands in
-    bar     the number of bar lines so far, with this one
-    is_line  whether the group is a bar line of the piece
-    other   whether it is not music of the piece: controls and given notes ahead
-    ahead   whether it is a given note ahead
+    of       the feature that reads the groups
+    rows     (B, n, 5) ids; row k ends with the fourth id of group k
+    new      the slice of all ids for which results are requested
+    begins   (B, n) the row with which the piece of each row begins
+    number   (B, n) the number k of each row
+    ids      (B, n, 5) the ids of group k
+    key      (B, n) the key of each group of the piece; other groups have the last key of the bar
+             in which they stand
+    bar      (B, n) the number of bar lines up to and including group k
+    is_line  (B, n) whether the group is a bar line of the piece
+    other    (B, n) whether the group is no music of the piece: controls and groups ahead
+    ahead    (B, n) whether the group is a group ahead
     """
 
     of: GroupFeature
@@ -175,8 +185,8 @@ class Groups:
 
     @classmethod
     def read(cls, of: GroupFeature, ids: Tensor, earlier: Tensor, places: Tensor) -> Groups:
-        """The groups of ``ids`` (B, T) and ``earlier`` (B, N), as of :meth:`Feature.read`. The
-        first of all must be the first id of a group: its place is a multiple of five."""
+        """The groups of ``ids`` (B, T) after ``earlier`` (B, N), as in :meth:`Feature.read`. The
+        first of all ids must begin a row, so its place must be a multiple of five."""
         every = torch.cat([earlier, ids], 1).clamp(min=0)
         back = torch.arange(-earlier.shape[1], 0, device=ids.device)
         place = torch.cat([places[:, :1] + back, places], 1)
@@ -204,22 +214,22 @@ class Groups:
 
     @property
     def last(self) -> Tensor:
-        """The last complete group before each row's."""
+        """(B, n): the number of the last complete group before each row's group."""
         return (self.number - 1).clamp(min=0)
 
     @property
     def some(self) -> Tensor:
-        """Whether the piece has a complete group."""
+        """(B, n): whether the piece has a complete group before each row's group."""
         return self.number > self.begins
 
     @property
     def field(self) -> Tensor:
-        """(B, n, 5) which field of a group comes after each id."""
+        """(B, n, 5): the number of the field that follows each id."""
         return torch.arange(SIZE, device=self.rows.device).expand(*self.rows.shape)
 
     def spans(self, after: Tensor, bar: Tensor) -> Span:
-        """For each field of the group that is being written, ``after`` the key after the last
-        complete group, which stands in ``bar``."""
+        """The spans of the current group. ``after`` is the smallest key greater than that of the
+        last complete group, and ``bar`` the bar of that group."""
         of, rows, lines = self.of, self.rows, self.is_line
         now = torch.where(lines, bar + 1, bar)
         at_place = now * BAR + of.place[rows[:, :, 1]] * PLACE * ~lines
@@ -237,15 +247,16 @@ class Groups:
         return Span(torch.stack(least, 2), torch.stack(below, 2))
 
     def given(self) -> tuple[Tensor, Tensor]:
-        """The sorted keys of the groups ahead, at each other group the one before it; and the bar
-        in which the last complete group stands, counted on from piece to piece."""
+        """The sorted keys of the groups ahead, (B, n), where every other group repeats the key
+        before it; and the bar of the last complete group, (B, n), numbered through all pieces of a
+        row."""
         of, rows = self.of, self.rows
         written = (self.number == self.begins).cumsum(1) * NEXT_PIECE + self.bar
         bar = torch.where(self.some, written.gather(1, self.last), written - self.is_line.long())
         line = self.ahead & (of.meter[rows[:, :, 2]] > 0)
         count = line.cumsum(1)
-        # The k-th bar ahead is the one after the last that is written or given: so far k + 1 plus
-        # the most by which the bars written were ahead of those given.
+        # A bar ahead is the bar after the last that is written or given: its number is the count of
+        # bars ahead so far, plus 1, plus the most by which written bars exceeded bars ahead.
         lead = torch.where(line, written - count, -1).cummax(1).values
         note = self.ahead & ~of.is_known[rows[:, :, 1]]
         key = (count + 1 + lead) * BAR
@@ -255,7 +266,7 @@ class Groups:
         return torch.where(counts, key, 0).cummax(1).values, bar
 
     def following(self, index: Tensor) -> Tensor:
-        """Of the groups at ``index`` (B, n, 5, ...) the ids by field: of the same shape."""
+        """For each field, that id of the groups at ``index`` (B, n, 5, ...); of the same shape."""
         return torch.stack([at(self.ids[:, :, f], index[:, :, f]) for f in range(SIZE)], 2)
 
 

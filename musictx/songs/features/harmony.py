@@ -1,11 +1,11 @@
 """The chord in force and the pitch classes of given notes ahead (songs/bar_tokens.py).
 
-A chord is drawn for a given melody, and notes are drawn under a chord. What counts in both is the
-interval of pitch classes above a root, whatever the key. This feature gives each id the shares of
-the pitch classes of given notes in this half of the bar, in the rest of the bar, in the bar after
-it and in all, and the chord that was written last. Two small networks read that transposed to each
-of the twelve pitch classes (:class:`TransposedMLP`) and score a chord on that class, and a note of
-it: what is learned in one key holds in all.
+The model draws chords to a given melody, and notes to a chord. In both tasks the intervals of
+pitch classes above a root matter, whatever the key. This feature gives each id the last chord and
+the shares of the pitch classes of given notes, in this half of the bar, in the rest of the bar,
+in the bar after it and in all groups ahead. Two small networks read these transposed to each of the
+twelve pitch classes (:class:`TransposedMLP`): one scores chords with this root, the other notes of
+this pitch class. So what is learned in one key holds in all.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class HarmonyState(NamedTuple):
     ahead    (B, T, STRETCHES * CLASSES): shares of the time of the given notes ahead
     root, quality  (B, T): of the last chord, ``NO_ROOT`` where there is none
     begun    (B, T): the root of the chord that is being written, ``NO_ROOT`` where there is none
-    next     (B, T): what kind of id comes next
+    next     (B, T): the kind of the next id: OTHER, ROOT, QUALITY or PITCH
     """
 
     ahead: Tensor
@@ -98,9 +98,10 @@ class TransposedMLP(nn.Module):
 class Harmony(GroupFeature):
     """Embeddings and scores of the chord in force and of given notes ahead.
 
-    is_chord, steps, quality_of  (size,) further tables: whether an id is the part of a chord; the
-                length of a note, clipped; the quality of a chord
-    pitch_class  (pitches,) of each pitch
+    is_chord    (size,) whether an id is the part of a chord
+    steps       (size,) the length of a note in steps, at most ``LONGEST``; 0 for other ids
+    quality_of  (size,) the quality of a chord; 0 for other ids
+    pitch_class  (pitches,) the pitch class of each pitch
 
     All parameters begin at zero, or so that they have no effect.
     """
@@ -165,8 +166,8 @@ class Harmony(GroupFeature):
         time = F.one_hot(self.tone[rows[:, :, 3]] % CLASSES, CLASSES) * time[..., None]
         so_far = F.pad(time.cumsum(1), (0, 0, 1, 0)).float()
 
-        # The place of the next id: that of the last group, or, once the place of the present group
-        # is written, that one.
+        # The place of the next id is that of the last group until the place of the current group is
+        # written.
         place = (self.place[rows[:, :, 1]] - 1).clamp(min=0)
         before = groups.some & ~groups.other.gather(1, last)
         before = torch.where(before, place.gather(1, last), 0)
@@ -181,7 +182,7 @@ class Harmony(GroupFeature):
         bounds[1] = torch.minimum(bounds[1], bounds[2])
         sought = torch.stack(bounds, 3)
         index = torch.searchsorted(given, sought.flatten(1)).view_as(sought)
-        index = torch.minimum(index, number[..., None, None])  # nothing that comes later
+        index = torch.minimum(index, number[..., None, None])  # no groups after this row
 
         def sums(index: Tensor) -> Tensor:
             """(B, ..., CLASSES): the time of the given notes among the groups before ``index``."""
@@ -194,7 +195,7 @@ class Harmony(GroupFeature):
         return torch.cat([share[:, :, :1], share[:, :, 1:].expand(-1, -1, SIZE - 1, -1)], 2)
 
     def embed(self, x: Tensor, seen: HarmonyState) -> Tensor:
-        """``x`` (B, T, width) and the vectors of the chord in force and of given notes ahead."""
+        """``x`` (B, T, width) plus the vectors of the chord in force and of given notes ahead."""
         chord = F.embedding(seen.quality * (CLASSES + 1) + seen.root, self.chords)
         return x + (seen.ahead @ self.classes + chord).to(x.dtype)
 
@@ -202,7 +203,7 @@ class Harmony(GroupFeature):
         """``logits`` (B, T, vocab) plus the scores of roots, qualities and pitches."""
         logits = logits.clone()
 
-        def turned(network: TransposedMLP, where: Tensor) -> Tensor:
+        def outputs(network: TransposedMLP, where: Tensor) -> Tensor:
             return network(x[where], seen.ahead[where], seen.root[where], seen.quality[where])
 
         def add(where: Tensor, ids: slice, scores: Tensor) -> None:
@@ -211,20 +212,20 @@ class Harmony(GroupFeature):
             logits[where] = rows
 
         root, note = seen.next == ROOT, seen.next == PITCH
-        add(root, self.roots, turned(self.of_chord, root)[..., 0])
-        named = (seen.next == QUALITY) & (seen.begun != NO_ROOT)
-        begun = seen.begun[named][:, None, None].expand(-1, 1, self.of_chord.out.shape[0])
-        add(named, self.qualities, turned(self.of_chord, named).gather(1, begun)[:, 0, 1:])
-        add(note, self.pitches, turned(self.of_note, note)[:, self.pitch_class, 0])
+        add(root, self.roots, outputs(self.of_chord, root)[..., 0])
+        chord = (seen.next == QUALITY) & (seen.begun != NO_ROOT)
+        begun = seen.begun[chord][:, None, None].expand(-1, 1, self.of_chord.out.shape[0])
+        add(chord, self.qualities, outputs(self.of_chord, chord).gather(1, begun)[:, 0, 1:])
+        add(note, self.pitches, outputs(self.of_note, note)[:, self.pitch_class, 0])
         return logits
 
     def native(self) -> NativeForm:
         names = ("is_chord", "steps", "quality_of", "pitch_class", "classes", "chords")
         fields = self.native_tables() | {name: getattr(self, name) for name in names}
         networks = {"of_chord": self.of_chord, "of_note": self.of_note}
-        for name, one in networks.items():
-            weights = {"ahead": one.ahead.weight, "bias": one.ahead.bias}
-            weights |= {"chord": one.chord, "out": one.out}
+        for name, network in networks.items():
+            weights = {"ahead": network.ahead.weight, "bias": network.ahead.bias}
+            weights |= {"chord": network.chord, "out": network.out}
             fields |= {f"{name}_{of}": weight for of, weight in weights.items()}
         return NativeForm(
             Path(__file__).with_name("harmony.h"),
@@ -237,5 +238,5 @@ class Harmony(GroupFeature):
                 "first_pitch": self.pitches.start,
                 "pitches": len(self.pitch_class),
             },
-            scores=torch.cat([one.state for one in networks.values()]),
+            scores=torch.cat([network.state for network in networks.values()]),
         )

@@ -1,10 +1,10 @@
 """The given notes of the bar that is being written, at each of its ids (songs/bar_layout.py).
 
-The groups with the given notes of a bar stand bars before it. The feature looks up for each id
-which id would follow if only given notes were written: the next given group of this bar from the
-last one on, or the bar line; and whether anything else is to be composed in this bar, or whether
-the bar is a variation of what is given. Learned weights by field score that id. The given notes of
-a bar stand before its bar line, so the lookup is causal.
+The groups with the given notes of a bar precede the bar. For each id the feature looks up the id
+that would follow if only given notes were written: of the next given group of this bar after the
+last group, or of the bar line. It also looks up whether anything else is to be composed in this
+bar, and whether the bar varies its given notes. Learned weights by field score the id. The given
+notes of a bar precede its bar line, so the lookup is causal.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from musictx.songs.features.group_keys import BAR, SIZE, GatedGroups, Groups, at
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.tokenizer import Tokenizer
 
-#: What is given of a bar: nothing; something; everything; the bar that it varies.
+#: Classes of bars: nothing is given; some notes are; all notes are; the notes to vary are.
 CLASSES = 4
 
 
 class LookaheadState(NamedTuple):
     """The lookup after each of (B, T) ids.
 
-    ids    (B, T, 1): what would follow, 0 where nothing is given
+    ids    (B, T, 1): the id that would follow, 0 in a bar that is not given ahead
     trust  (B, T, 1): the class of the bar
-    field  (B, T): which field of a group is next
+    field  (B, T): the number of the field that is next in a group
     """
 
     ids: Tensor
@@ -41,7 +41,7 @@ class LookaheadState(NamedTuple):
 class Lookahead(GatedGroups):
     """Embeddings and scores of the given notes ahead; ``classes`` is :data:`CLASSES`.
 
-    Everything begins at zero or without effect.
+    All parameters begin at zero, or so that they have no effect.
     """
 
     name = "ahead"
@@ -68,7 +68,7 @@ class Lookahead(GatedGroups):
         index = torch.searchsorted(given, least.flatten(1)).view_as(least)
         key = at(given, index)
         inside = (key >= least) & (key < below)
-        # From the second field of a bar line on, its bar is the present one.
+        # From the second field of a bar line on, its bar is the current one.
         now = (bar[:, :, None] + (groups.is_line[:, :, None] & (groups.field > 0))) * BAR
         line = torch.searchsorted(given, now.flatten(1)).view_as(now)
         is_given = at(given, line) == now
