@@ -28,7 +28,7 @@ VELOCITY = 80
 #: Lowest and highest note of each voice: C4-A5, F3-D5, C3-G4, D2-D4. Textbooks give C4-G5, G3-D5,
 #: C3-G4, E2-C4, some a tone more or less; of the notes of the chorales 0.1 % lie outside.
 RANGES = ((60, 81), (53, 74), (48, 67), (38, 62))
-#: Where a voice is thought to have been before its first note: the middle of its range.
+#: The assumed pitch of each voice before its first note: the middle of its range.
 _MIDDLE = np.array([71, 65, 59, 50])
 
 
@@ -58,10 +58,11 @@ def read(
     """The four voices of ``score``, and what could not be kept: reason -> number of notes.
 
     Times are counted in quarter notes by the score's tempos and rounded to sixteenths; a note
-    lasts a step at least. Silence before the first note is dropped in whole beats. As many pitched
-    tracks as ``voices`` are those, from high to low by their mean pitch; a track's notes end where
-    its next one begins. Any other number of tracks is taken together, and at each step the notes,
-    from high to low, go to the voices that have least way to them. Raises ``UserError`` where more
+    lasts a step at least. Silence before the first note is dropped in whole beats. If there are
+    as many pitched tracks as ``voices``, each track is one voice, from high to low by mean pitch,
+    and a note ends at the latest where the next note of its track begins. Otherwise all tracks are
+    taken together, and the notes of each step, from high to low, go to the voices that have to move
+    least. Raises ``UserError`` where more
     than four sound at once, and for a score without pitched notes.
     """
     lost: Counter[str] = Counter()

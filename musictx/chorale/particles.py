@@ -74,10 +74,10 @@ def filtered(
     begin: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Particles:
-    """Pieces in which the notes of ``given`` stay where ``fixed`` (T, 4) says so.
+    """Compose pieces around the notes of ``given`` at which ``fixed`` (T, 4) is true.
 
-    The notes before the step ``begin``, all of them fixed, are read at once and count neither
-    in ``weights`` nor in ``likely``; the other arguments are as in
+    All notes before the step ``begin`` must be fixed. The model reads them in a single pass, and
+    they count neither in ``weights`` nor in ``likely``; the other arguments are as in
     :func:`musictx.chorale.harmonise.harmonise`.
     """
     steps, longest = len(given), model.config.context
@@ -89,9 +89,11 @@ def filtered(
             f"model trained on windows of {model.config.context} tokens"
         )
     forced = tokenizer.encode_grid(given).reshape(steps, len(VOICES)).astype(np.int64)
-    reshape, rules = processors.build(sampling, tokenizer), sampling.rules
-    silent = _silent(given, fixed)
-    closing = _closing(steps, [*(form.phrases if form else ()), (_last_note(given, fixed), steps)])
+    reshape = processors.build(sampling, tokenizer)
+    rules = sampling.rules
+    silent_steps = _silent(given, fixed)
+    phrases = form.phrases if form else ()
+    closing = _closing(steps, [*phrases, (_last_note(given, fixed), steps)])
     random = np.random.default_rng(seed)
     weights, total, charged = np.zeros(particles), np.zeros(particles), np.zeros(particles)
     costs = np.zeros((particles, tokenizer.size))
@@ -108,7 +110,7 @@ def filtered(
                 costs = fault_costs(written, closing=closing[step])
                 if form is not None:
                     costs += form.costs(written.table, written.choices, step, voice)
-            if fixed[step, voice] or step < silent:
+            if fixed[step, voice] or step < silent_steps:
                 ids = np.full(particles, forced[step, voice])
                 weights += likely[:, ids[0]] - rules * costs[:, ids[0]]
             else:
@@ -140,15 +142,17 @@ def filtered(
 
 
 def read(tokenizer: ChoraleTokenizer, ids: np.ndarray, given: Grid, fixed: np.ndarray) -> Grid:
-    """The grid of a piece, in which given notes are repeated where ``given`` repeats them: tokens
-    without ties would join repeated notes."""
+    """Decode a piece. Fixed notes are repeated where ``given`` repeats them, since tokens without
+    ties would join repeated notes."""
     grid = tokenizer.decode_grid(ids)
     return Grid(grid.pitches, grid.tied & (given.tied | ~fixed))
 
 
 def _closing(steps: int, ends: Sequence[tuple[int, int]]) -> list[bool | None]:
-    """For each step the argument ``closing`` of :func:`musictx.chorale.rules.fault_costs`: None
-    outside of ``ends``, the (start, stop) of last chords; in them False at the start, then True."""
+    """The argument ``closing`` of :func:`musictx.chorale.rules.fault_costs` for each step.
+
+    ``ends`` are the (start, stop) of the last chords of phrases: the flag is False at the start of
+    such a chord, True in the rest of it, and None outside of these chords."""
     flags: list[bool | None] = [None] * steps
     for start, stop in ends:
         flags[start:stop] = [step > start for step in range(start, stop)]
@@ -156,8 +160,8 @@ def _closing(steps: int, ends: Sequence[tuple[int, int]]) -> list[bool | None]:
 
 
 def _faults(grid: Grid, *, stuck: bool) -> int:
-    """The number of faults of a whole piece, also of those that show only in the whole. Stuck
-    voices count only with ``stuck``."""
+    """The number of faults of a whole piece, and one more if the piece does not close. Stuck voices
+    count only with ``stuck``."""
     faults = voice_leading.faults(grid.pitches, grid.tied)
     counted = sum(stuck or fault.kind != "stuck voice" for fault in faults)
     return counted + (not voice_leading.closes(grid.pitches))

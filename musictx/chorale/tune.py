@@ -1,4 +1,4 @@
-"""What is given of a chorale: a melody to be harmonised, or all but a gap; and its bars and key."""
+"""The given notes of a chorale (a melody to be harmonised, or all but a gap), its bars and key."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Tune:
 
     @property
     def bars(self) -> int:
-        """How many bars of the file it touches."""
+        """How many bars of the file the grid covers, in whole or in part."""
         return self.at(len(self.given) - 1)[0] - self.at(0)[0] + 1
 
     def phrases(self) -> list[tuple[int, int]]:
@@ -216,9 +216,9 @@ class Gap(Tune):
         given = four.read(score)[0]
         edges = four.steps(score, np.array([begin, end])) - four.first_step(score)
         step = np.arange(len(given))[:, None]
-        began = np.maximum.accumulate(np.where(given.tied, 0, step))  # where each note begins
+        onset = np.maximum.accumulate(np.where(given.tied, 0, step))  # where each note begins
         new = np.isin(of_voices, tracks)
-        free = (began >= edges[0]) & (began < edges[1]) & new
+        free = (onset >= edges[0]) & (onset < edges[1]) & new
         if not free.any() or free.all():
             what = "nothing begins there" if not free.any() else "nothing would stay"
             raise UserError(f"from, to: {what}; expected some bars of the file, not all")
@@ -226,7 +226,7 @@ class Gap(Tune):
         return cls(score, given, stay, ~free, keys.of_melody(given.pitches[:, 0]))
 
     def harmonised(self, grid: Grid) -> Score:
-        """The file with the free notes of ``grid`` in the place of those that were there."""
+        """The file, with its free notes replaced by those of ``grid``."""
         free, notes = ~self.fixed, self.score.notes
         tied = grid.tied & free
         tied[1:] &= free[:-1]

@@ -50,10 +50,10 @@ class XmlPart:
     """One part, read measure by measure: divisions and transposition carry on from one to the next.
 
     bars   measure -> ticks of a bar from there on
-    notes  (tick, note head) of each
+    notes  (tick, note head) of each note
     signs  of repeats
-    marks  kind -> (tick, what it says) of each
-    plain  what is not played, or not as it is written, and how often
+    marks  kind -> (tick, value) of each mark
+    plain  remark on notation that is not played as written -> how often
 
     Notes and marks are ticks from the beginning of their measure, whose number they have, until the
     lengths of the measures of all parts are known: then :meth:`place` makes them ticks of the page.
@@ -74,7 +74,7 @@ class XmlPart:
         # Notes may come before the first divisions of their part.
         self._ticks_of_division = self._division(element.findtext(".//divisions", "1"))
         self._transpose = 0  # semitones from written to sounding
-        self._events: list[tuple[int, int, str, Any]] = []  # measure, tick, kind, what it says
+        self._events: list[tuple[int, int, str, Any]] = []  # measure, tick, kind, value
         self._bar = 4 * resolution
         self.bars: dict[int, int] = {}
         self.notes: list[tuple[int, NoteHead]] = []
@@ -92,7 +92,7 @@ class XmlPart:
         for number, at, kind, value in self._events:
             self.marks[kind].append((starts[number] + at, value))
         pedals, tempos = self.marks["pedal"], self.marks["tempo"]
-        if pedals and pedals[-1][1]:  # never released: with its measure
+        if pedals and pedals[-1][1]:  # a pedal that is never released ends with its measure
             stop = bisect_right(starts, pedals[-1][0], hi=len(starts) - 1)
             pedals.append((starts[stop], False))
         # A metronome mark is for readers; a tempo for programs at the same moment counts.
@@ -173,7 +173,7 @@ class XmlPart:
             self._graces_before(self._at)
             self._at += duration
         elif value[0] and value == self._first[0]:
-            duration = self._first[1]  # some programs give it that without the dots
+            duration = self._first[1]  # some programs write the duration without the dots
         end = self._onset + duration
         self._length.whole = max(self._length.whole, end)
         if "rest" not in children:
@@ -201,7 +201,7 @@ class XmlPart:
         self._graces = []
 
     def _duration(self, note: ET.Element) -> int:
-        """Ticks of a note, of one without a ``<duration>`` those of its note value."""
+        """The ticks of a note: its ``<duration>``, or else the length of its note value."""
         text = note.findtext("duration")
         if text is not None:
             return self._ticks(text, "duration")

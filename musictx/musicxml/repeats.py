@@ -1,10 +1,10 @@
 """Repeats, endings, D.C., D.S. and codas: the order in which the sections of a page are played.
 
 A section is a measure, or a part of one where a repeat stands within it. A repeat without a
-beginning goes back to the end of the one before it, or to the beginning; repeats nest; of endings
-that is played which has the number of the pass; after D.C. or D.S. what was played already is
-played without repeats (unless they say ``after-jump="yes"``) and with its last ending, up to *Fine*
-or *To Coda*.
+beginning goes back to the end of the one before it, or to the beginning; repeats nest; of several
+endings, the one with the number of the current pass is played; after D.C. or D.S. what was played
+already is played without repeats (unless they say ``after-jump="yes"``) and with its last ending,
+up to *Fine* or *To Coda*.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ class Jump(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """What stands at one section.
+    """The repeat signs at one section.
 
     forward   a repeat begins here
-    backward  a repeat ends here, and what it holds is played so many times in all; 0: none does
+    backward  how many times the repeat that ends here is played in all; 0 if none ends here
     again     the repeat that ends here is taken after a D.C. or D.S., too
     ending    numbers of the passes in which this section is played, those of the bracket above it;
               empty without one, 0 for a bracket without a number
     opens     whether that bracket begins here
     segno, coda  names of the signs at its beginning, "" for a sign without a name
     to_coda   names of the codas to which one may go at its end
-    fine, jump   what stands at its end
+    fine, jump   whether *Fine* is at its end; the D.C. or D.S. at its end
     """
 
     forward: bool = False
@@ -79,7 +79,7 @@ def order(marks: Sequence[Marks], most: int | None = None) -> list[int]:
     """The numbers of the sections, from 0, as they are played.
 
     Raises :class:`NoOrder` for marks that contradict each other and for more than ``most``
-    sections, those counted that an ending passes over; by default :data:`MOST_PLAYED` more than
+    sections, counting endings that are skipped; by default :data:`MOST_PLAYED` more than
     there are.
     """
     most = len(marks) + MOST_PLAYED if most is None else most
@@ -87,7 +87,7 @@ def order(marks: Sequence[Marks], most: int | None = None) -> list[int]:
         return list(range(len(marks)))
     repeats, endings = _structure(marks)
     played: list[int] = []
-    passes: dict[_Repeat, int] = {}  # of the repeats around here, the innermost last
+    passes: dict[_Repeat, int] = {}  # pass of each repeat around this section, the innermost last
     taken: set[tuple[int, str]] = set()  # sections whose jump, or way to the coda, was taken
     origin = -1  # the section of the latest jump: up to here everything was played before
     until = None  # None: no jump yet
@@ -166,7 +166,7 @@ def _structure(
     repeats: dict[int, list[_Repeat]] = {}
     endings: dict[int, _Endings] = {}
     waiting: list[int] = []
-    floor = 0  # where a repeat begins that does not say so
+    floor = 0  # start of a repeat without a sign at its beginning
     for at, mark in enumerate(marks):
         if mark.forward:
             waiting.append(at)

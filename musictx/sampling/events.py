@@ -1,4 +1,4 @@
-"""Notes as they begin and end while they are composed, as the finished piece has them."""
+"""Report beginnings and ends of notes while a piece is composed, as in the finished piece."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ Placed = Callable[[np.ndarray], np.ndarray]
 
 
 class Emitter:
-    """Calls ``on_event`` with what the ids of one piece do to its notes
-    (:class:`musictx.tokens.grammar.Change`), once ``placed`` has been done to these."""
+    """Calls ``on_event`` for each note that the ids of one piece begin or end
+    (:class:`musictx.tokens.grammar.Change`), after ``placed`` has been applied to the note."""
 
     def __init__(self, placed: Placed, on_event: Callable[[Event], None]) -> None:
         self._placed, self._emit = placed, on_event
-        #: The notes of which the end is still to come, by part and pitch; those whose end only the
-        #: finished piece has, by their beginning, too.
+        #: (part, pitch) -> a note that has not ended yet; (part, pitch, seconds of its beginning)
+        #: for a note whose end is certain only in the finished piece.
         self._open: dict[tuple[float, ...], np.ndarray] = {}
-        self._ends: list[Event] = []  # a heap of what is still to come
-        self._whole = True
+        self._ends: list[Event] = []  # a heap of the ends still to report
+        self._whole = True  # whether all changes so far were certain
 
     def changes(self, changes: Sequence[Change] | None, new: bool = True) -> None:
-        """What an id does; ``new``: whether a note that it begins is."""
+        """Report the ``changes`` of an id; ``new``: whether a note that it begins is new."""
         self._whole &= changes is not None
         for change in changes or ():
             key = change.part, change.pitch
@@ -60,7 +60,8 @@ class Emitter:
                 self._begin(change)
 
     def close(self, notes: np.ndarray) -> None:
-        """The piece is done, ``notes`` are its new ones: they say where ends what still sounds."""
+        """Report all remaining ends of the finished piece. ``notes`` are its new notes, from which
+        the ends of notes that still sound are taken."""
         if not self._whole:
             return emit_all(notes, self._emit)
         for note in self._open.values():
@@ -71,7 +72,7 @@ class Emitter:
         self._until(np.inf)
 
     def stop(self, seconds: float) -> None:
-        """What sounds ends."""
+        """End all sounding notes at ``seconds``."""
         for key in sorted(self._open):
             self._end(key, seconds)
 
@@ -102,13 +103,14 @@ class Emitter:
                 self._emit(Event(end, False, pitch, 0, track))
 
     def _until(self, seconds: float) -> None:
-        """The ends up to then."""
+        """Report the pending ends up to ``seconds``."""
         while self._ends and self._ends[0].seconds <= seconds:
             self._emit(heapq.heappop(self._ends))
 
 
 def emit_all(notes: np.ndarray, on_event: Callable[[Event], None]) -> None:
-    """The events of finished ``notes`` (:data:`musictx.notes.NOTE`), in their order."""
+    """Call ``on_event`` for the events of finished ``notes`` (:data:`musictx.notes.NOTE`), in the
+    order of time."""
     ordered = []
     for start, end, pitch, velocity, _, _, track in notes.tolist():
         ordered.append((start, 1, Event(start, True, pitch, velocity, track)))

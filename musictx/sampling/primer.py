@@ -69,11 +69,11 @@ def encode_primer(
     seconds: float | None = None,
     name: str = "primer",
 ) -> Primer:
-    """``score`` as ids, whole or its first ``seconds``.
+    """Encode ``score``, or its first ``seconds``, counted from the first note.
 
-    The cut falls between two events: no event after ``seconds``, counted from the first note, is
-    kept, and notes held at the cut are left open, so the model decides when they end. Raises
-    ``UserError`` if no note is left, with the reason.
+    The music is cut between two events. Notes that sound at the cut are left open, so that the
+    model decides when they end. Raises ``UserError`` with the reason if no note is left; ``name``
+    is the option in its message.
     """
     if len(score) == 0:
         raise UserError(f"{name}: this file holds no notes; give one with music to continue")
@@ -97,7 +97,7 @@ def encode_primer(
             "more of it"
         )
     if after.notes < len(starts):
-        # The file is cut half-way between the last note that is kept and the first that is not.
+        # Cut the score half-way between the last note that is kept and the first that is dropped.
         between = (starts[after.notes - 1] + starts[after.notes]) / 2
         end = tokenizer.clock(score).seconds(between)
         score = timeline.cut(score, float(end) + 1e-9)

@@ -41,14 +41,14 @@ class Setup:
 
 
 class Region:
-    """The given music of a piece and the ids composed so far. Regions that are composed side by
-    side are of one model, and have the same ``sampling``, ``stats`` and guidance.
+    """The given music of a piece and the ids composed so far. Regions that are composed in one
+    batch have the same model, ``sampling``, ``stats`` and guidance.
 
     sampling  the options of drawing
     stats     statistics of the corpus, the targets of those options that have no value
     steering  the controls
     seed      whole numbers that seed the drawing of ids
-    context   ids that the model looks back on, as in its training
+    context   ids that the model attends to, as in its training
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Region:
         self.emitter: Emitter | None = None
 
     def setup(self, regions: Sequence[Self]) -> Setup:
-        """The input of the engine that continues ``regions``, of which this is the first."""
+        """The input of the engine for a batch of ``regions``, the first of which is this one."""
         raise NotImplementedError
 
     def seeds(self) -> list[int]:
@@ -108,7 +108,7 @@ def start(
         processors=rules,
         constraint=setup.constraint,
         penalties=setup.penalties,
-        seeds=[one.seeds() for one in regions],
+        seeds=[region.seeds() for region in regions],
         context=first.context,
         align=first.tokenizer.align,
         head=setup.head,
@@ -118,9 +118,9 @@ def start(
 def write(
     regions: Sequence[Region], processors: Sequence[Processor] = ()
 ) -> Generator[tuple[int, list[bool]], None, None]:
-    """Continue ``regions`` side by side until they are done or the context is full. Yields, after
-    each step, how many of them got an id, and which are done."""
-    rows = [*regions] * len(regions[0].steering.rows)  # with guidance each again, unsteered
+    """Continue ``regions`` in one batch until they are done or the context is full. Yield after
+    each step the number of regions that got an id, and for each region whether it is done."""
+    rows = [*regions] * len(regions[0].steering.rows)  # guidance adds an unsteered row for each
     setup = regions[0].setup(rows)
     with closing(start(setup, rows, processors)) as steps:
         for ids in steps:

@@ -23,14 +23,15 @@ from musictx.tokens.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Steering:
-    """How a piece is steered.
+    """The controls of a piece.
 
     levels    level of each control token, 0 for any; None for a model without control tokens
-    guidance  the strength of :class:`Guidance`; 1 for none
-    density   target of the penalty :class:`.penalties.Density` in notes a second; 0 for no target,
-              None for the usual one. None also for notes in bars, whose target is in ``values``
-    values    control -> target of its feedback penalty; density counts seconds of the ids
-    parts     the parts whose notes the targets apply to, for tokens in groups; None: all
+    guidance  the strength of :class:`Guidance`; 1 for no guidance
+    density   target of the penalty :class:`.penalties.Density` in notes per second; 0 for no
+              target, None for the usual density. For notes in bars always None: their target is in
+              ``values``
+    values    control -> target of its feedback penalty; density is per second of the ids
+    parts     the parts to whose notes the targets apply, for tokens in groups; None: all parts
     """
 
     levels: tuple[int, ...] | None = None
@@ -47,7 +48,8 @@ class Steering:
 
 
 def has_controls(tokenizer: Tokenizer) -> bool:
-    """Whether a model of these tokens can be steered, fill gaps and accompany."""
+    """Whether ``tokenizer`` has control tokens, so that its models can be steered, fill gaps and
+    accompany."""
     return controls.STREAM in tokenizer.kinds
 
 
@@ -57,8 +59,8 @@ def density_of(sampling: SamplingConfig) -> float | None:
 
 
 def controls_of(request: Steered) -> dict[str, float]:
-    """Control -> the value that the options of a command ask for; density is
-    ``sampling.density``."""
+    """Control -> the value that ``request`` sets; density is its ``sampling.density``. Controls
+    without a value are left out."""
     options = {name: getattr(request, name) for name in ("loudness", "register", "polyphony")}
     options["density"] = request.sampling.density
     return {name: value for name, value in options.items() if value is not None}
@@ -72,11 +74,11 @@ def steering(
     like: Score | None = None,
     around: Mapping[str, float] = MappingProxyType({}),
 ) -> Steering:
-    """The steering for the ``values`` that the user asks for (:func:`controls_of`). The levels of
-    the other controls are measured in the music ``like``, the primer, or given as ``around``, those
+    """The steering for the requested ``values`` of controls (:func:`controls_of`). The other
+    controls get the values measured in ``like``, the primer, or those in ``around``, measured
     around a gap.
 
-    Raises ``UserError`` for a model without control tokens if anything but a density is asked for.
+    Raises ``UserError`` for a model without control tokens if more than a density is requested.
     """
     tokenizer, density = bundle.tokenizer, values.get("density")
     if not has_controls(tokenizer):

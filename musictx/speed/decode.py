@@ -1,8 +1,9 @@
-"""One new query over the cached keys, with torch operations: two small products, nothing to skew.
+"""Attention of one new query over the cached keys, with torch operations.
 
-The relative logits of all distances are q E^T, one product with the table, shared by the whole
-batch. Over consecutive keys they are turned round: a slice, in which the distance of the oldest key
-comes first. Gradients and every device come for free.
+The relative logits of all distances are q E^T: one product with the table, which the whole batch
+shares. A single query needs no skew. For consecutive keys, the logits are a slice in descending
+distance, because the oldest key comes first. Being plain torch, this works on every device and has
+gradients.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from musictx.attention.terms import Axis, Span, Terms, without_autocast
 
 
 def supports(job: Job) -> str | None:
-    """Why it cannot do the job, or None."""
+    """Why this implementation cannot do the job, or None."""
     return None if job.single_query else "it computes one causal query over earlier keys"
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
     """Attention of q (B, H, 1, D) over k, v (B, H, Tk, D): (B, H, 1, D) in the dtype of q.
 
-    Keys in a Span stand no later than the query. Arguments are taken as checked
-    (:func:`musictx.attention.attend`); ``setting.causal`` is true.
+    Requires that no key whose position is in a Span is later than the query and that
+    ``setting.causal`` is true. Arguments are not checked here (:func:`musictx.attention.attend`
+    checks them).
     """
     precise = torch.promote_types(q.dtype, torch.float32)
     places = list(zip(setting.query_positions, setting.key_positions))
@@ -56,14 +58,14 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
 
 
 def _distances(query: Span, keys: Span) -> tuple[int, int]:
-    """(1 + the distance of the oldest key, that of the newest)."""
+    """(1 + the distance of the oldest key, the distance of the newest key)."""
     return query.start - keys.start + 1, query.start - keys.stop + 1
 
 
 def _with_slice(logits: Tensor, position: Tensor, axis: Axis, query: Span, keys: Span) -> Tensor:
-    """Logits (B, H, 1, Tk) and the terms of an axis by consecutive positions."""
+    """Add the terms of an axis with consecutive positions to the logits (B, H, 1, Tk)."""
     count, lowest = _distances(query, keys)
-    axis = axis.within(lowest, count - 1)  # a short past needs only the first rows
+    axis = axis.within(lowest, count - 1)  # few keys need only a few rows of the table
     if axis.table is not None:
         table = axis.table.to(position.dtype).expand(position.shape[1], -1, -1)
         by_row = position[:, :, 0].transpose(0, 1) @ table.transpose(1, 2)  # (H, B, rows)

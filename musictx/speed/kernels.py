@@ -1,8 +1,8 @@
-"""Attention as an operator of torch, and what its kernels have in common.
+"""Register attention kernels as torch operators, and what the kernels have in common.
 
-An operator makes a kernel known to autograd, compilation and autocast. ``torch.library.custom_op``
-would do the same and import the whole compiler (1.5 seconds) with the first call; these few lines
-do not.
+An operator makes a kernel known to autograd, ``torch.compile`` and autocast.
+``torch.library.custom_op`` would do the same, but its first call imports the whole compiler, which
+takes 1.5 seconds.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ _LIBRARY = torch.library.Library("musictx", "FRAGMENT")
 
 
 def supports(job: Job, device: str, *dtypes: torch.dtype) -> str | None:
-    """Why a kernel for this device and these dtypes cannot compute the job, or ``None``. It
-    computes causal attention of the last of the keys, with a table and a bias by order, labels,
-    packed pieces and dropout; speed/decode.py computes single queries for it."""
+    """Why a kernel for this device and these dtypes cannot compute the job, or ``None``.
+
+    The kernels compute causal attention whose queries are the last of the keys, with a table and a
+    bias by order, labels, packed pieces and dropout. Single queries are computed by
+    speed/decode.py instead.
+    """
     layout = ANY if job.single_query else LAST
     return job.beyond(causal=True, extras=False, layout=layout, devices=(device,), dtypes=dtypes)
 
@@ -35,33 +38,43 @@ def operator(
     gradients: Callable[..., tuple[Tensor | None, ...]],
     like: Callable[[Tensor], Tensor] = lambda x: x.new_empty(x.shape),
 ) -> Callable[..., tuple[Tensor, Tensor]]:
-    """The operator ``torch.ops.musictx.NAME``, which returns the output of attention and the log of
-    each row's sum of weights. Nothing else is saved: the backward pass computes logits again.
+    """Register the operator ``torch.ops.musictx.NAME`` and return it.
 
-    inputs   its schema, such as "Tensor q, Tensor? table, float scale", tensors first
-    learned  how many of the first inputs have gradients
-    empty    of the inputs: memory for both results, which ``forward(*results, *inputs)`` fills
-    gradients  ``(wanted, upstream, *results, *inputs)`` -> gradients of the learned inputs, each of
-             its input's shape and dtype; for those that are not ``wanted``, anything
-    like     memory laid out as the gradient of an input is; default: dense, in order
+    The operator returns the output of attention and the log of each row's sum of weights. Only
+    these and the inputs are saved for the backward pass, which computes the logits again.
+
+    inputs   the schema of the inputs, such as "Tensor q, Tensor? table, float scale", tensors first
+    learned  how many of the inputs have gradients; they come first
+    empty    ``(*inputs)`` -> memory for both results
+    forward  ``(*results, *inputs)``: writes the results into that memory
+    gradients  ``(needs_gradient, upstream, *results, *inputs)`` -> gradients of the learned inputs,
+             each with the shape and dtype of the input; entries for which ``needs_gradient`` is
+             false are ignored
+    like     ``(input)`` -> memory laid out like the gradient of this input; default: contiguous
     """
     tensors = inputs.count("Tensor")
 
-    def compute(*given: Any) -> tuple[Tensor, Tensor]:
-        results = empty(*given)
-        forward(*results, *given)
+    def compute(*arguments: Any) -> tuple[Tensor, Tensor]:
+        results = empty(*arguments)
+        forward(*results, *arguments)
         return results
 
-    def computed_gradients(wanted: list[bool], upstream: Tensor, *given: Any) -> tuple[Tensor, ...]:
-        found = gradients(wanted, upstream, *given)
+    def compute_gradients(
+        needs_gradient: list[bool], upstream: Tensor, *arguments: Any
+    ) -> tuple[Tensor, ...]:
+        computed = gradients(needs_gradient, upstream, *arguments)
         return tuple(
-            g if w and g is not None else upstream.new_empty(0) for g, w in zip(found, wanted)
+            gradient if needed and gradient is not None else upstream.new_empty(0)
+            for gradient, needed in zip(computed, needs_gradient)
         )
 
     def gradient_shapes(
-        wanted: list[bool], upstream: Tensor, out: Tensor, log_sum: Tensor, *given: Any
+        needs_gradient: list[bool], upstream: Tensor, out: Tensor, log_sum: Tensor, *arguments: Any
     ) -> tuple[Tensor, ...]:
-        return tuple(like(x) if w else upstream.new_empty(0) for x, w in zip(given, wanted))
+        return tuple(
+            like(x) if needed else upstream.new_empty(0)
+            for x, needed in zip(arguments, needs_gradient)
+        )
 
     def keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
         ctx.save_for_backward(*inputs[:tensors], *output)
@@ -69,15 +82,21 @@ def operator(
         ctx.numbers = inputs[tensors:]
 
     def backward(ctx: Any, upstream: Tensor, _log_sum: Tensor | None) -> tuple[Tensor | None, ...]:
-        *given, out, log_sum = ctx.saved_tensors
-        wanted = list(ctx.needs_input_grad[:learned])
-        found = backward_operator(wanted, upstream, out, log_sum, *given, *ctx.numbers)
-        rest = [None] * (tensors - learned + len(ctx.numbers))
-        return (*(g if w else None for g, w in zip(found, wanted)), *rest)
+        *saved, out, log_sum = ctx.saved_tensors
+        needs_gradient = list(ctx.needs_input_grad[:learned])
+        computed = backward_operator(needs_gradient, upstream, out, log_sum, *saved, *ctx.numbers)
+        without_gradient = [None] * (tensors - learned + len(ctx.numbers))
+        learned_gradients = (
+            gradient if needed else None for gradient, needed in zip(computed, needs_gradient)
+        )
+        return (*learned_gradients, *without_gradient)
 
-    made = ", ".join(["Tensor"] * learned)
-    schema = f"(bool[] wanted, Tensor upstream, Tensor out, Tensor log_sum, {inputs}) -> ({made})"
-    backward_operator = _define(f"{name}_backward", schema, computed_gradients, gradient_shapes)
+    outputs = ", ".join(["Tensor"] * learned)
+    schema = (
+        f"(bool[] needs_gradient, Tensor upstream, Tensor out, Tensor log_sum, {inputs}) "
+        f"-> ({outputs})"
+    )
+    backward_operator = _define(f"{name}_backward", schema, compute_gradients, gradient_shapes)
     torch.library.register_autograd(f"musictx::{name}_backward", twice, lib=_LIBRARY)
     forward_operator = _define(name, f"({inputs}) -> (Tensor, Tensor)", compute, empty)
     torch.library.register_autograd(f"musictx::{name}", backward, setup_context=keep, lib=_LIBRARY)
@@ -92,8 +111,8 @@ def _define(name: str, schema: str, compute: Any, shapes: Any) -> Any:
 
 
 def twice(ctx: Any, *upstream: Any) -> Any:
-    """The backward pass of a backward pass: it raises an error. Autograd calls it whenever a second
-    derivative is computed, because the gradients depend on all inputs of the operator."""
+    """Raise an error: the backward pass cannot be differentiated again. Autograd calls this
+    function whenever a second derivative is computed."""
     raise RuntimeError(
         "attention: this implementation cannot be differentiated twice; use "
         "implementation=reference (model.attention=reference), which can"

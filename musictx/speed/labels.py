@@ -1,17 +1,18 @@
-"""Axes whose keys carry one of few labels, as plain attention with a wider head.
+"""Axes whose coordinate is one of a few labels, computed as plain attention with a wider head.
 
-Where the coordinate of key j is one of K labels c (a pitch, a voice), the term of an axis depends
-on query i and on the label alone:
+If the coordinate of key j is one of K labels c (a pitch, a voice), the term of the axis depends
+only on query i and the label:
 
     A[i, c] = <q_i, R[clamp(p_i - c)]> + b[clamp(p_i - c)] / scale
 
-is Tq x K numbers, and what key j gets of it, A[i, c_j], is the product of row i of A with a vector
-that is 1 at c_j and 0 elsewhere. So
+A has Tq x K entries. The term of key j, A[i, c_j], is the product of row i of A with a vector that
+is 1 at c_j and 0 elsewhere. So
 
     <q_i, k_j> + A[i, c_j] = <[q_i, A_i], [k_j, 1 at c_j]>
 
-and whatever computes content attention computes the axis too, with its own memory: exactly, with no
-L x L gather, for D + K numbers to a head. A key with no label of the axis gets zeros: no term.
+and any implementation of attention by content also computes the axis: exactly, without an L x L
+gather, with D + K channels to a head. A key without a label of the axis has zeros there, so that
+the axis adds nothing to its logits.
 """
 
 from __future__ import annotations
@@ -35,12 +36,14 @@ def of_one_width(
     setting: Setting,
     sizes: tuple[int, ...] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Terms]:
-    """(q, k, v, terms) without labels, in the dtype of q, for kernels that have no biases of
-    queries and need q, k and v of one width, one of ``sizes`` (None: any). Without axes of labels
-    the arguments are returned unchanged.
+    """Replace axes with labels by further channels, for kernels that support neither content and
+    position biases nor q, k and v of different widths.
 
-    Tables and values get zeros in the further channels. So the first channels of the kernel's
-    output, as many as q had, are the result, and the others are zero.
+    Returns (q, k, v, terms) in the dtype of q, all as wide as the smallest of ``sizes`` that is
+    large enough (None: any width). Without axes of labels the arguments are returned unchanged.
+
+    Tables and values are padded with zeros in the further channels. So the result is in the first
+    channels of the kernel's output, as many as q had; the other channels are zero.
     """
     if all(axis.labels is None for axis in terms.axes):
         return q, k, v, terms
@@ -62,8 +65,9 @@ def of_one_width(
 def widened(
     q: Tensor, k: Tensor, terms: Terms, setting: Setting
 ) -> tuple[Tensor, Tensor, Tensor, Terms]:
-    """(content, position, keys, terms): every axis of labels in further channels of q (B, H, Tq, D)
-    and k (B, H, Tk, D). Computed in float32 at least.
+    """Move every axis of labels into further channels of q (B, H, Tq, D) and k (B, H, Tk, D).
+
+    Returns (content, position, keys, terms), computed in float32 at least:
 
     content   (B, H, Tq, D + K): queries for products with keys, content bias included
     position  (B, H, Tq, D): queries for products with tables, position bias included
@@ -74,7 +78,7 @@ def widened(
     others = tuple(axis for axis in terms.axes if axis.labels is None)
     with without_autocast(q.device):
         content, position = terms.queries(q.to(precise))
-        of_queries, of_keys = [content], [k.to(precise)]
+        query_parts, key_parts = [content], [k.to(precise)]
         for axis in terms.axes:
             if axis.labels is None:
                 continue
@@ -82,8 +86,8 @@ def widened(
             over = as_tensor(setting.key_positions[axis.coordinate], q.device)
             labels = axis.labels.to(q.device)
             bias = None if axis.bias is None else axis.bias.to(precise) / terms.scale
-            of_queries.append(term(position, replace(axis, bias=bias), at, labels[None]))
-            one_at_label = (over[..., None] == labels).to(precise)  # (1 or B, Tk, K)
-            of_keys.append(one_at_label[:, None].expand(*k.shape[:3], -1))
-    left = replace(terms, axes=others, content_bias=None, position_bias=None)
-    return torch.cat(of_queries, dim=-1), position, torch.cat(of_keys, dim=-1), left
+            query_parts.append(term(position, replace(axis, bias=bias), at, labels[None]))
+            one_hot = (over[..., None] == labels).to(precise)  # (1 or B, Tk, K)
+            key_parts.append(one_hot[:, None].expand(*k.shape[:3], -1))
+    remaining = replace(terms, axes=others, content_bias=None, position_bias=None)
+    return torch.cat(query_parts, dim=-1), position, torch.cat(key_parts, dim=-1), remaining

@@ -1,4 +1,4 @@
-"""Pieces packed in a row, by numbers that say where they begin."""
+"""Codes for pieces packed in one row, by which attention tells the pieces apart."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ def numbered(query_pieces: Tensor, key_pieces: Tensor) -> tuple[Tensor, Tensor]:
     first key of that piece, or the number of keys for a piece without keys."""
     ids, order = key_pieces.sort(dim=1, stable=True)  # stable: the leftmost is the earliest
 
-    def first_of(wanted: Tensor) -> Tensor:
-        place = torch.searchsorted(ids, wanted.contiguous()).clamp(max=ids.shape[1] - 1)
-        return torch.where(ids.gather(1, place) == wanted, order.gather(1, place), ids.shape[1])
+    def first_key(pieces: Tensor) -> Tensor:
+        index = torch.searchsorted(ids, pieces.contiguous()).clamp(max=ids.shape[1] - 1)
+        return torch.where(ids.gather(1, index) == pieces, order.gather(1, index), ids.shape[1])
 
-    return first_of(query_pieces), first_of(key_pieces)
+    return first_key(query_pieces), first_key(key_pieces)

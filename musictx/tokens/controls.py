@@ -9,11 +9,11 @@ into parts. None of these tokens is ever drawn, and decoding skips them. A windo
 
     bos|cut  density loudness register polyphony  [known K]  stream P  [here M]
 
-The controls describe the stream, P and M. K are the given notes from the time of ``here`` on; their
-times count from there, so the silence before the first says how long a gap is. The stream has all
-notes in the usual order, the given ones once more: P up to ``here``, M from there on. What sounds,
-its loudness and the program go on across ``here``; K leaves nothing behind
-(``features/sounding.py`` begins anew at ``known`` and ``stream``).
+The controls describe the stream, which consists of P and M. K are the given notes after the time of
+``here``, with times counted from it, so the silence before the first of them is the length of a
+gap. The stream has all notes in the usual order, including the given ones again: P up to ``here``,
+M after it. Sounding notes, the velocity and the program continue across ``here``. K does not affect
+them (``features/sounding.py`` resets its state at ``known`` and at ``stream``).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _EDGES = {
 CONTROLS: dict[str, Control] = {
     name: Control(_EDGES[name], one.unit, one.words) for name, one in LEVELS.items()
 }
-#: The marks, by what follows them: given notes ahead, the music, what is to be composed.
+#: The marks. They precede the given notes ahead, the stream, and the notes to compose.
 KNOWN, STREAM, HERE = MARKS = ("known", "stream", "here")
 #: What a vocabulary with controls has after its other kinds.
 FIELDS = [(name, 0, len(control.edges) + 1) for name, control in CONTROLS.items()]
@@ -93,7 +93,7 @@ def _covered(starts: np.ndarray, ends: np.ndarray) -> float:
 
 
 def levels(values: Mapping[str, float]) -> list[int]:
-    """Values of some controls -> the level of every control; 0 without a value or for 0."""
+    """The level of every control; 0 for a control that has no value, or the value 0."""
     return [level(name, values[name]) if values.get(name) else 0 for name in CONTROLS]
 
 
@@ -136,7 +136,7 @@ def build_window(
 def control_prefix(
     vocabulary: Vocabulary, levels: Sequence[int], given: np.ndarray | None = None
 ) -> np.ndarray:
-    """What stands between the first id and the stream: (n,) int64; ``given`` are the ids of K."""
+    """The ids between the first id and the stream, (n,) int64; ``given`` are the ids of K."""
     ids = [vocabulary.id(name, value) for name, value in zip(CONTROLS, levels)]
     if given is not None:
         ids += [vocabulary.id(KNOWN), *given.tolist()]

@@ -1,7 +1,7 @@
-"""What may follow in a half-written piece: the state machines of constrained sampling.
+"""Grammars: state machines for constrained sampling, which compute the ids that may come next.
 
-:class:`GrammarState` is what all grammars share, :class:`Sounding` the notes that sound, and
-:class:`PerformanceState` the grammar of events.
+:class:`GrammarState` is the base class, :class:`Sounding` holds the notes that sound, and
+:class:`PerformanceState` is the grammar of events.
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ class Sounding:
         return list(self._recent)
 
     def strike(self, pitch: int, seconds: float) -> None:
-        """A note begins, of the program and velocity in force."""
+        """Begin a note with the current program and velocity."""
         self.notes.setdefault((self.program, pitch), []).append(seconds)
         self._recent.appendleft(Strike(seconds, pitch, self.velocity))
         self.struck = True
 
     def release(self, pitch: int) -> None:
-        """The oldest such note of the current program ends."""
+        """End the oldest sounding note of ``pitch`` in the current program."""
         struck = self.notes[self.program, pitch]
         struck.pop(0)
         if not struck:
@@ -100,10 +100,11 @@ class Sounding:
 
 
 class GrammarState:
-    """A half-written piece: what may follow, what sounds, and the time reached.
+    """The state of a piece while it is written: the ids that may come next, the notes that sound,
+    and the time reached.
 
-    Mutable and cheap: one a row while sampling. Starts before the first event (after bos/cut).
-    Grammars are subclasses.
+    The object is mutable and cheap to copy; sampling has one for each row. It starts before the
+    first event (after ``bos`` or ``cut``). Subclasses implement the grammars.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -117,7 +118,7 @@ class GrammarState:
 
     @property
     def seconds(self) -> float:
-        """Time from the start of the piece to the present moment of the writing."""
+        """Time from the start of the piece to the last id."""
         raise NotImplementedError
 
     def end_of_bars(self, bars: int) -> float | None:

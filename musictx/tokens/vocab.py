@@ -1,8 +1,8 @@
-"""A vocabulary: which ids there are, and what each says.
+"""A vocabulary: the kind and the value of each id.
 
-It is a short table of (kind, lowest value, highest value). Ids run through the table in
-order, so size, encode, decode and "which ids are pitches?" all follow from it, and its hash - the
-fingerprint - says whether two files or models speak of the same tokens.
+A vocabulary is a short table of (kind, lowest value, highest value), and ids are numbered in the
+order of the table. The hash of the table, its fingerprint, shows whether two files or models use
+the same tokens.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Vocabulary:
         return tuple((f.kind, value) for f in self.fields for value in range(f.low, f.high + 1))
 
     def range(self, kind: str) -> tuple[int, int]:
-        """``kind`` holds the ids from the first to before the second: ``ids[first:second]``."""
+        """(first, stop): ``kind`` has the ids from ``first`` to before ``stop``."""
         offset, f = self._row(kind)
         return offset, offset + f.high - f.low + 1
 

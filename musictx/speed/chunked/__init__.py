@@ -1,18 +1,19 @@
-"""Attention by blocks of queries: linear in memory; of causal attention only the half is computed.
+"""Attention by blocks of queries: linear in memory; causal attention computes only the lower half.
 
-The relative logits come without a gather. For a block of m queries over w keys, the product
-P = Q E^T with the table E in *descending* distance holds the logit of query r and key j in column
-j + (m-1-r). Written with W numbers to a row, that is place r*(W-1) + (m-1) + j of the buffer: the
-same memory, begun at m-1 and read with W-1 numbers to a row, is the matrix wanted. So the content
-logits Q K^T are added in place, and in the backward pass the gradient of the logits, read with W to
-a row again, is the gradient of P (Huang et al. 2018 skew by copying; here two row lengths of one
-buffer do it). A value table needs the same turn of the weights, and takes the same two views.
+The relative logits need no gather. For a block of m queries over w keys, the product P = Q E^T with
+the table E in *descending* distance has the logit of query r and key j in column j + (m-1-r). With
+W numbers to a row, this is entry r*(W-1) + (m-1) + j of the buffer. So the same memory, read from
+entry m-1 on with W-1 numbers to a row, is the matrix of logits by query and key. The content logits
+Q K^T are added in place. In the backward pass the gradient of the logits, read with W numbers to a
+row again, is the gradient of P. (Huang et al. 2018 skew by copying; here two strided views of one
+buffer suffice.) A value table needs the weights by distance and uses the same two views.
 
-How many columns: w keys and m queries have w+m-1 distances between them. When the block's last key
-is the last query itself, as in causal attention of a text to itself, the m-1 distances below 0 are
-masked in any case, and w columns are enough. Then cells right of the diagonal hold other rows'
-numbers until masked. W is at least that many and w+1, and a number that suits the cache; columns
-beyond belong to no distance, and their rows of E are 0 (plan.py).
+How many columns: w keys and m queries have w+m-1 distances between them. If the block's last key is
+at the position of its last query, as in causal self-attention, the m-1 negative distances are
+masked in any case, and w columns are enough. Then the cells right of the diagonal contain numbers
+of other rows until they are masked. W is at least the number of distances and at least w+1, rounded
+up to a number that suits the cache; the columns beyond belong to no distance, and their rows of E
+are 0 (plan.py).
 
 Products and softmax are in float32 (float64 for float64 inputs) whatever the inputs' dtype. All
 sums run in a fixed order: the same inputs give the same bits on the same machine.
@@ -38,15 +39,15 @@ __all__ = ["attend", "supports"]
 
 
 def supports(job: Job) -> str | None:
-    """Why it cannot do the job, or None."""
-    # The buffers that are read in two ways are untried on other kinds of device.
+    """Why this implementation cannot do the job, or None."""
+    # The overlapping views of one buffer are untested on other kinds of device.
     return job.beyond(layout=CONSECUTIVE, devices=("cpu", "cuda"))
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
     """Attention of q (B, H, Tq, D) over k and v (B, H, Tk, D): (B, H, Tq, D) in the dtype of q.
 
-    Arguments are taken as checked (:func:`musictx.attention.attend`).
+    Arguments are not checked here (:func:`musictx.attention.attend` checks them).
     """
     dtype, heads = q.dtype, q.shape[1]
     precise = torch.promote_types(dtype, torch.float32)
@@ -55,8 +56,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     assert isinstance(over, Span)
     # Query i has the position of key offset + i, even if there is no such key.
     offset, aligned = at.start - over.start, is_aligned(setting.causal, at, over)
-    # The seed comes from the generator of the CPU: no waiting for a device, and a run that is
-    # seeded or resumed drops the same weights.
+    # The seed comes from the CPU's generator, so that there is no waiting for a device and a run
+    # that is seeded or resumed drops the same weights.
     seed = int(torch.randint(2**62, ())) if setting.dropout else 0
     # autocast is off here and in both passes: they choose the precision themselves.
     with without_autocast(q.device):
@@ -65,13 +66,13 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
             content, position, k, terms = widened(q, k, terms, setting)
         table = values = None
         for axis in terms.axes:
-            # Distances from the greatest down to the smallest that any query meets.
+            # All distances between a query and a key, from the greatest to the smallest.
             count, lowest = at.stop - over.start, 0 if aligned else at.start - over.stop + 1
             if terms.value_table is not None:
                 values = axis.descending(terms.value_table, count, lowest).expand(heads, -1, -1)
             if axis.table is not None:
                 table = axis.descending(axis.table, count, lowest).expand(heads, -1, -1)
-            if axis.bias is not None:  # numbers are vectors of one channel, queries have 1 there
+            if axis.bias is not None:  # as a further channel of the table; queries are 1 there
                 bias = axis.descending(axis.bias, count, lowest)[..., None].expand(heads, -1, -1)
                 one = position.new_full((1,), 1 / terms.scale, dtype=precise)
                 ones = one.expand(*position.shape[:3], 1)
@@ -95,10 +96,10 @@ def _codes(
         return at, over, 0
     places = [x[blocks.coordinate] for x in (setting.query_positions, setting.key_positions)]
     spans = all(isinstance(x, Span) for x in places) and at is None
-    # Of Spans they are on the CPU, where the passes look at them.
+    # Codes of Spans stay on the CPU, where the passes read them to skip blocks.
     device = torch.device("cpu") if spans else device
     queries, keys = (as_tensor(x, device) // blocks.length for x in places)
-    if at is not None and over is not None:  # blocks of other pieces are far away
+    if at is not None and over is not None:  # keep blocks of different pieces far apart
         queries, keys = (n * 2**40 + x for n, x in zip(numbered(at, over), (queries, keys)))
     return queries, keys, 1
 

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from musictx.speed.chunked.plan import Call, Plan, QueryBlock, Views
 
-#: Logits and the logarithms of sums are counted in bits: 2^x is faster than e^x.
+#: Logits and the logarithms of sums are to base 2, because 2^x is faster than e^x.
 BITS = 1 / math.log(2)
 
 
 class Inputs(NamedTuple):
-    """All that has gradients, or the gradients.
+    """The inputs of the operator that have gradients, or their gradients.
 
     content, position (B, H, Tq, D): the queries for keys and for the table, position None if they
     are the same; k and v (B, H, Tk, D); table and values (H, distances, D) in descending distance.
@@ -30,7 +30,7 @@ class Inputs(NamedTuple):
 
 
 def read(arguments: tuple[Any, ...]) -> tuple[Inputs, Plan]:
-    """The arguments of the operator."""
+    """Divide the arguments of the operator into inputs with gradients and a plan of the rest."""
     inputs = Inputs(*arguments[: len(Inputs._fields)])
     relative = inputs.table is not None or inputs.values is not None
     call = Call._make((*arguments[len(Inputs._fields) :], relative))
@@ -46,7 +46,7 @@ def _logits(
     k: Tensor,
     table: Tensor | None,
 ) -> Tensor:
-    """Masked logits of one block, (G, m, w): ``views.by_key``.
+    """Compute the masked logits of one block, (G, m, w), in ``views.by_key``.
 
     content, position (G, m, D) are queries, scaled already; k (G, Tk, D), table (G, distances, D)
     descending.
@@ -69,7 +69,8 @@ def _logits(
 
 
 def _keep(shape: torch.Size, dropout: float, generator: torch.Generator) -> Tensor:
-    """Which weights stay, bool of ``shape``: 16 random bits each (five times as fast as floats)."""
+    """Which weights dropout keeps, bool of ``shape``. Each is drawn from 16 random bits, which is
+    five times as fast as drawing floats."""
     numbers = -(-shape.numel() // 4)
     bits = torch.empty(numbers, dtype=torch.int64, device=generator.device)
     bits.random_(-(2**63), None, generator=generator)
@@ -81,14 +82,15 @@ def _threshold(dropout: float) -> int:
 
 
 def _kept_share(dropout: float) -> float:
-    """The exact share of weights that stay: ``dropout`` is rounded to 1 / 65536."""
+    """The exact share of weights that dropout keeps: ``dropout`` is rounded to 1 / 65536."""
     return (2**15 - _threshold(dropout)) / 2**16
 
 
 def forward(out: Tensor, log_sum: Tensor, *arguments: Any) -> None:
-    """Writes the output (B, H, Tq, D) and the logarithms of the sums of weights (B, H, Tq).
+    """Write the output (B, H, Tq, D) and the logarithms of the sums of weights (B, H, Tq).
 
-    +inf for a query with nothing to see: its weights are exp(-inf) = 0 again in :func:`backward`.
+    The logarithm is +inf for a query that attends to no key, so that :func:`backward` computes its
+    weights as 2^(-inf) = 0.
     """
     (content, position, k, v, table, values), plan = read(arguments)
     call, generator, memory = plan.call, plan.generator(), plan.memory()
@@ -104,7 +106,7 @@ def forward(out: Tensor, log_sum: Tensor, *arguments: Any) -> None:
             places = queries if position is None else ps[:, here] * (call.scale * BITS)
             logits = _logits(plan, views, block, queries, places, ks, tables)
             highest = logits.amax(-1, keepdim=True)
-            highest.masked_fill_(highest == float("-inf"), 0.0)  # nothing to see
+            highest.masked_fill_(highest == float("-inf"), 0.0)  # no key to attend to
             weights = logits.sub_(highest).exp2_()
             total = weights.sum(-1, keepdim=True)
             empty = total == 0
@@ -132,7 +134,7 @@ def backward(
     for total in totals:
         if total is not None:
             total.zero_()
-    # Sum over keys of weight times its gradient; dropout leaves it as it is.
+    # The sum over keys of weight times its gradient; the same with and without dropout.
     inner = (upstream.to(plan.dtype) * out).sum(-1)
     memory, second = plan.memory(), plan.memory()
     third = plan.memory() if generator is not None and values is not None else memory
@@ -159,7 +161,7 @@ def backward(
                 dweights = other.by_key
                 torch.bmm(up, adds[:, far].transpose(1, 2), out=other.by_distance)
                 dweights.baddbmm_(up, vs[:, seen].transpose(1, 2))
-            else:  # in one piece of memory, which products write to faster
+            else:  # products are faster into contiguous memory
                 dweights = other.whole[: weights.numel()].view(weights.shape)
                 torch.bmm(up, vs[:, seen].transpose(1, 2), out=dweights)
             dropped, dropped_views = weights, views

@@ -1,4 +1,4 @@
-"""How attention is cut into blocks, and how one block's memory is seen: sizes, masks, views."""
+"""How attention is divided into blocks: their sizes, masks, and views of their memory."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from torch import Tensor
 from musictx.attention.terms import Span
 
 BLOCK = 128  # queries at a time; 64 to 256 differ little
-#: Logits held at once, in numbers: heads and batch rows are taken together as long as they fit. On
-#: CPUs they should stay in the cache, on other devices few large steps beat many small ones.
+#: The most logits in memory at once, on CPUs and on other devices: heads and batch rows are
+#: processed together as long as their logits fit. On CPUs the logits should stay in the cache; on
+#: other devices few large steps are faster than many small ones.
 BUDGET, DEVICE_BUDGET = 2**20, 2**26
-SPARE = 33  # numbers that a row may have more than there are distances
+SPARE = 33  # how many more columns than distances a row may have
 
 
 class Call(NamedTuple):
     """The arguments of the operator without gradients.
 
-    query_codes, key_codes  int64 (1 or B, Tq) and (1 or B, Tk): a query sees the keys whose code is
-            at most ``near`` from its own; both None: all
-    offset  query i stands where key offset + i stands or would stand
-    relative  whether there are products by distance
+    query_codes, key_codes  int64 (1 or B, Tq) and (1 or B, Tk): a query attends to the keys whose
+            code differs from the query's by at most ``near``; both None: to all keys
+    offset  query i has the position of key offset + i, even if there is no such key
+    relative  whether there is a table or a value table
     """
 
     query_codes: Tensor | None
@@ -38,15 +39,16 @@ class Call(NamedTuple):
 
 
 def is_aligned(causal: bool, queries: Span, keys: Span) -> bool:
-    """Causal attention of the last tokens to all tokens: no distance below 0 counts."""
+    """Whether this is causal attention of the last tokens to all tokens, so that all negative
+    distances are masked."""
     return causal and queries.stop == keys.stop and len(queries) <= len(keys)
 
 
 class Bounds(NamedTuple):
-    """Where the keys lie that a query sees by its code, (B, Tq) each.
+    """The range of the keys that each query attends to by its code, (B, Tq) each.
 
-    oldest, newest  the first and the last of them, Tk and -1 without any
-    run             whether all keys between these are seen too
+    oldest, newest  the indices of the first and the last of these keys, Tk and -1 without any
+    run             whether the query attends to all keys between them too
     """
 
     oldest: Tensor
@@ -55,10 +57,10 @@ class Bounds(NamedTuple):
 
     @classmethod
     def of(cls, queries: Tensor, keys: Tensor, near: int) -> Bounds:
-        """From codes."""
+        """Compute the bounds from the codes of queries (1 or B, Tq) and keys (1 or B, Tk)."""
         rows, count = max(len(queries), len(keys)), keys.shape[1]
         queries, keys = (x.expand(rows, -1).contiguous() for x in (queries, keys))
-        codes, order = keys.sort(dim=1, stable=True)  # keys of one code in their order
+        codes, order = keys.sort(dim=1, stable=True)  # keys with equal codes stay in order
         oldest, newest = torch.full_like(queries, count), torch.full_like(queries, -1)
         seen = torch.zeros_like(queries)
         for code in range(-near, near + 1):
@@ -79,8 +81,8 @@ class QueryBlock(NamedTuple):
     stop: int
     start: int
     upto: int
-    hidden: Tensor | None  # bool (g or 1, 1, m, w): keys not to be seen
-    corner: bool  # the last key is the last query: the last m columns make a triangle
+    hidden: Tensor | None  # bool (g or 1, 1, m, w): keys to mask
+    corner: bool  # the last key is at the last query: mask a triangle of the last m columns
     relative: bool
 
     @property
@@ -93,38 +95,38 @@ class QueryBlock(NamedTuple):
 
     @property
     def width(self) -> int:
-        """W: numbers to a row of the product, at least as many as there are distances to meet.
+        """W: the row length of the product by distance, at least the number of distances.
 
-        W - 1 is an odd multiple of 16: rows that begin in cache lines, yet not all of them in the
-        few places of the cache that a power of two would leave them.
+        W - 1 is an odd multiple of 16: so rows begin at cache lines, but, unlike with a power of
+        two, do not compete for a few sets of the cache.
         """
         beyond = 0 if self.corner or not self.relative else self.queries - 2
         return 16 * (-(-(self.keys + max(0, beyond)) // 16) | 1) + 1
 
 
 class Views(NamedTuple):
-    """The memory of one block, seen in two ways: W numbers to a row, or W-1 to a row from place m-1
-    on."""
+    """Two views of the memory of one block: with W numbers to a row, and from entry m-1 on with
+    W-1 numbers to a row."""
 
     whole: Tensor  # all the memory, one dimension
     flat: Tensor  # (G, m * W)
     by_distance: Tensor  # (G, m, W): P
     by_key: Tensor  # (G, m, w)
-    between: Tensor  # what by_key leaves out between its rows
+    between: Tensor  # the entries between the rows of by_key
 
     def clear_around_keys(self) -> None:
-        """0 wherever no key of a query stands, so that ``by_distance`` may be read."""
+        """Set all entries that belong to no key to 0, so that ``by_distance`` may be read."""
         self.flat[:, : self.by_key.shape[1] - 1] = 0
         self.between.zero_()
         self.flat[:, -1] = 0
 
 
-#: The batch rows and the heads that are taken together, an index of (B, H, ...).
+#: The batch rows and the heads that are processed together, as an index of (B, H, ...).
 Tile = tuple[slice, slice]
 
 
 class Plan:
-    """Sizes that forward and backward share; walks through the tiles and their blocks."""
+    """The sizes, tiles and blocks that the forward and the backward pass share."""
 
     def __init__(self, q: Tensor, k: Tensor, call: Call) -> None:
         self.batch, self.all_heads, self.queries = q.shape[:3]
@@ -138,7 +140,7 @@ class Plan:
         self.codes = self.bounds = None
         if call.query_codes is not None and call.key_codes is not None:
             codes = call.query_codes, call.key_codes
-            # To look at those on another device would be to wait: blocks meet all keys there.
+            # Reading codes on another device means waiting for it: there, blocks take all keys.
             if all(x.device.type == "cpu" for x in codes):
                 self.bounds = Bounds.of(*codes, call.near)
             self.codes = [x.to(self.device) for x in codes]
@@ -150,14 +152,14 @@ class Plan:
         self.later = corner.triu(1).to(self.device)
 
     def _heads_at_once(self) -> int:
-        """How many heads to take together: a divisor of all.
+        """How many heads to process together: a divisor of the number of heads.
 
-        On CPUs as many as keep one block's logits within :data:`BUDGET`, but two for each thread,
-        which share the work of a product by heads.
+        On CPUs, as many as keep one block's logits within :data:`BUDGET`, but up to two for each
+        thread in any case, because threads divide a batched product by heads.
         """
         if self.device.type != "cpu":
             return self.all_heads
-        widest = self.keys  # keys that a block of queries is multiplied with, about
+        widest = self.keys  # roughly the most keys that a block of queries is multiplied with
         if self.bounds is not None:
             longest = int((self.bounds.newest - self.bounds.oldest).max()) + 1
             widest = min(self.keys, max(longest, 0) + BLOCK)
@@ -166,14 +168,14 @@ class Plan:
         return max(n for n in range(1, min(most, self.all_heads) + 1) if self.all_heads % n == 0)
 
     def tiles(self) -> list[Tile]:
-        """All heads of all rows."""
+        """Divide all batch rows and heads into tiles."""
         heads = (slice(h, h + self.heads) for h in range(0, self.all_heads, self.heads))
         starts = range(0, self.batch, self.group)
         rows = [slice(b, min(b + self.group, self.batch)) for b in starts]
         return [(some_rows, some_heads) for some_heads in heads for some_rows in rows]
 
     def blocks(self, rows: slice) -> Iterator[QueryBlock]:
-        """The queries of these batch rows."""
+        """Divide the queries of these batch rows into blocks, each with the keys it needs."""
         call = self.call
         for first in range(0, self.queries, self.block):
             stop = min(first + self.block, self.queries)
@@ -181,13 +183,13 @@ class Plan:
             start, upto = 0, self.keys
             if call.causal:
                 upto = min(max(call.offset + stop, 1), self.keys)
-            own = call.offset + first  # the key where the first query stands
+            own = call.offset + first  # the key at the position of the first query
             corner = call.causal and own >= 0 and upto == call.offset + stop
             hidden, whole = None, self.codes is None
             if self.bounds is not None:
                 oldest, newest, run = (_of_rows(x, rows)[:, here] for x in self.bounds)
                 start, after = int(oldest.min()), int(newest.max()) + 1
-                if corner:  # its triangle stays in
+                if corner:  # keep all columns of the triangle
                     start, after = min(start, own), upto
                 start = min(start, upto - 1)
                 upto = max(min(upto, after), start + 1)
@@ -206,15 +208,15 @@ class Plan:
             yield QueryBlock(first, stop, start, upto, hidden, corner, call.relative)
 
     def memory(self) -> Tensor:
-        """For the logits of any block."""
+        """Memory that is large enough for the logits of any block."""
         most = self.keys + (0 if self.aligned or not self.call.relative else self.block) + SPARE
         numbers = self.group * self.heads * self.block * most + 16
         return torch.empty(numbers, dtype=self.dtype, device=self.device)
 
     def views(self, memory: Tensor, count: int, block: QueryBlock) -> Views:
-        """``memory`` as that of one block of ``count`` batch rows times heads."""
+        """The views of ``memory`` for one block of ``count`` pairs of batch row and head."""
         m, width = block.queries, block.width
-        begin = (1 - m) % 16  # so that rows of ``by_key`` begin in cache lines
+        begin = (1 - m) % 16  # so that rows of ``by_key`` begin at cache lines
         flat = memory[begin : begin + count * m * width].view(count, m * width)
         key = begin + m - 1
         rows = (m * width, width - 1, 1)
@@ -227,7 +229,7 @@ class Plan:
         )
 
     def distances(self, block: QueryBlock) -> slice:
-        """The rows of the tables in descending order that this block meets."""
+        """The rows of the tables, which are in descending distance, that this block needs."""
         highest = self.queries - block.stop + block.start
         return slice(highest, highest + block.width)
 
@@ -240,8 +242,8 @@ class Plan:
         return x.unflatten(0, (-1, self.heads))
 
     def tables(self, x: Tensor | None, tile: Tile) -> Tensor | None:
-        """(H, distances, D) -> (g * h, distances + SPARE, D): the same table for each batch row,
-        and zeros for the distances that only places without a key would have."""
+        """(H, distances, D) -> (g * h, distances + SPARE, D): repeat the table for each batch row
+        and append zeros for the columns that belong to no distance."""
         if x is None:
             return None
         rows, heads = tile
@@ -250,12 +252,13 @@ class Plan:
         return torch.cat([x.to(self.dtype), spare], dim=1).repeat(count, 1, 1)
 
     def generator(self) -> torch.Generator | None:
-        """Draws the same weights to drop in both passes, which go through the blocks alike."""
+        """A generator for dropout; None without dropout. Both passes visit the blocks in the same
+        order, so the same seed drops the same weights."""
         if not self.call.dropout:
             return None
         return torch.Generator(self.device).manual_seed(self.call.seed)
 
 
 def _of_rows(x: Tensor, rows: slice) -> Tensor:
-    """Those rows of (1 or B, T); the only one."""
+    """The batch rows ``rows`` of x (1 or B, T); a single row stands for all."""
     return x if len(x) == 1 else x[rows]

@@ -1,7 +1,7 @@
-"""From CUDA C++ to machine code by NVRTC, the compiler that torch's wheels for CUDA bring.
+"""Compile CUDA C++ to machine code with NVRTC, the compiler in torch's wheels for CUDA.
 
-What was compiled is kept in the user's cache (``native.build.cache_folder``) by architecture,
-source, options and version of NVRTC. Nothing here needs a GPU.
+Machine code is cached in the user's cache folder (``native.build.cache_folder``), by architecture,
+source, options and version of NVRTC. Compiling needs no GPU.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ HERE = Path(__file__).parent
 
 
 def source(kernel: str) -> str:
-    """The source of the kernel in ``kernel``.cu, what it shares with the others before it."""
+    """The source of the kernel ``kernel``.cu, after the two headers that all kernels share."""
     names = ("device.cuh", "common.cuh", f"{kernel}.cu")
     return "\n".join((HERE / name).read_text("utf-8") for name in names)
 
 
 def machine_code(kernel: str, architecture: str, defines: Sequence[str]) -> bytes:
-    """The kernel for an architecture such as ``sm_90``, from the cache or compiled now.
+    """The machine code of a kernel for an architecture such as ``sm_90``, from the cache or
+    compiled now.
 
-    ``defines`` are macros, ``NAME=VALUE``. RuntimeError where that cannot be, with the reason.
+    ``defines`` are macros, ``NAME=VALUE``. Raises RuntimeError, with the reason, if the kernel
+    cannot be compiled.
     """
     text, options = source(kernel), options_for(architecture, defines)
     key = hashlib.sha256("\0".join([text, *options, version()]).encode()).hexdigest()[:20]
@@ -41,18 +43,20 @@ def machine_code(kernel: str, architecture: str, defines: Sequence[str]) -> byte
         return path.read_bytes()
     print(f"musictx: compiling {kernel} of attention for {architecture}, once", file=sys.stderr)
     code, _ = compiled(text, options)
-    with suppress(WriteError):  # compiled again next time
+    with suppress(WriteError):  # without a cache the kernel is compiled again next time
         files.write_bytes(path, code)
     return code
 
 
 def options_for(architecture: str, defines: Sequence[str]) -> list[str]:
-    """What NVRTC is asked for."""
-    return [f"--gpu-architecture={architecture}", "-std=c++17", *(f"-D{one}" for one in defines)]
+    """The compiler options for NVRTC."""
+    macros = (f"-D{define}" for define in defines)
+    return [f"--gpu-architecture={architecture}", "-std=c++17", *macros]
 
 
 def compiled(text: str, options: Sequence[str]) -> tuple[bytes, str]:
-    """(machine code, the log of the compiler); RuntimeError with its first error."""
+    """Compile ``text`` to (machine code, the compiler's log). Raises RuntimeError with the
+    compiler's first error."""
     nvrtc = _library()
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
 
@@ -60,7 +64,7 @@ def compiled(text: str, options: Sequence[str]) -> tuple[bytes, str]:
         if status:
             raise RuntimeError(f"NVRTC failed (status {status})")
 
-    words = (ctypes.c_char_p * len(options))(*(one.encode() for one in options))
+    words = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     checked(
         nvrtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None)
     )
@@ -90,7 +94,7 @@ def version() -> str:
 
 
 def why_not() -> str | None:
-    """Why there is no NVRTC, or ``None``."""
+    """Why NVRTC is not available, or ``None`` if it is."""
     try:
         _library()
     except RuntimeError as error:
@@ -100,7 +104,7 @@ def why_not() -> str | None:
 
 @cache
 def _library() -> ctypes.CDLL:
-    """NVRTC of torch's CUDA version, or whatever version is installed."""
+    """NVRTC of torch's CUDA version or, failing that, of any version that is installed."""
     for path in _candidates():
         try:
             for builtins in sorted(Path(path).parent.glob("libnvrtc-builtins.so.*")):

@@ -1,4 +1,4 @@
-"""Kernels started through the library of NVIDIA's driver, on torch's current stream."""
+"""Launch kernels through the library of NVIDIA's driver, on torch's current stream."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def launch(
     argument: ctypes.Structure,
     device: torch.device,
 ) -> None:
-    """Start ``relative_KERNEL`` with its one argument and ``shared`` bytes of dynamic memory.
+    """Launch ``relative_KERNEL`` with its argument and ``shared`` bytes of dynamic shared memory.
 
-    RuntimeError where it cannot be compiled, loaded or started.
+    Raises RuntimeError if the kernel cannot be compiled, loaded or launched.
     """
     index = torch.cuda.current_device() if device.index is None else device.index
     _enter(index)
@@ -37,7 +37,8 @@ def launch(
 
 
 def architecture(index: int, defines: Sequence[str] = ()) -> str:
-    """Such as ``sm_90``; with instructions of one generation alone ``sm_90a``."""
+    """The architecture of a GPU, such as ``sm_90``; ``sm_90a`` for kernels with instructions that
+    only this generation has."""
     major, minor = torch.cuda.get_device_capability(index)
     return f"sm_{major}{minor}" + ("a" if "WGMMA=1" in defines else "")
 
@@ -55,7 +56,7 @@ def _function(kernel: str, defines: tuple[str, ...], shared: int, index: int) ->
 
 
 def _enter(index: int) -> None:
-    """Make torch's context of the GPU the thread's current one: a thread may have none yet."""
+    """Make torch's CUDA context of the GPU current in this thread, which may have none yet."""
     current = ctypes.c_void_p()
     _checked("cuCtxGetCurrent", ctypes.byref(current))
     if current.value != _context(index).value:

@@ -1,4 +1,4 @@
-"""From a problem of attention to the kernels in CUDA C++: what they can do, and their argument.
+"""Run an attention problem with the CUDA C++ kernels: what they support, and their argument.
 
 ``p`` is a ``fused.problem.Problem``, ``tables`` a ``fused.problem.TableGradients``.
 """
@@ -19,11 +19,11 @@ from torch.nn.functional import pad
 from musictx.speed.cuda import driver
 
 BLOCK, THREADS = 128, 256
-#: The backward pass: numbers of a head, and bytes of a block's dynamic shared memory.
+#: The backward pass: the head size, and the bytes of a block's dynamic shared memory.
 WIDTH, BACKWARD_SHARED = 64, 192512
-#: Rows that lie together in the backward pass's sums (backward.cu).
+#: How many rows are interleaved in the sums of the backward pass (backward.cu).
 TOGETHER = 8
-#: Head sizes of each kernel; in the backward pass smaller heads are filled up with zeros.
+#: Head sizes of each kernel; in the backward pass smaller heads are padded with zeros.
 SIZES = {"forward": (32, 64, 128), "backward": (32, 64)}
 _DTYPES = (torch.bfloat16, torch.float16)
 _POINTERS = (
@@ -35,7 +35,7 @@ _NUMBERS = ("heads", "length", "rows", "table_head", "slots", "threshold")
 
 
 class Arguments(ctypes.Structure):
-    """The kernels' one argument, field by field that of common.cuh."""
+    """The argument of all kernels: the same fields in the same order as in common.cuh."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in _POINTERS),
@@ -45,17 +45,17 @@ class Arguments(ctypes.Structure):
     )
 
 
-#: How kernels are started; tests put an emulation here.
+#: The function that launches kernels; tests replace it by an emulation.
 launch: Callable[..., None] = driver.launch
-#: Whether the kernels are taken at all; None: on Hopper, where they were measured.
+#: Whether to use the kernels; None: only on Hopper, where they were measured.
 chosen: bool | None = None
 HOPPER = (9, 0)
-#: Kernels that could not be compiled or started in this process, and why.
+#: Kernels that could not be compiled or launched in this process -> the reason.
 FAILED: dict[str, str] = {}
 
 
 def forward(p: Any, out: Tensor, log_sum: Tensor) -> bool:
-    """Output and log of the sums of weights into place, or False: left to Triton."""
+    """Write the output and the log of the sums of weights; False if Triton has to do it."""
     if not able("forward", p, out):
         return False
     argument = _arguments(p, log_sum, result=out)
@@ -73,7 +73,7 @@ def backward(
     dk: Tensor,
     dv: Tensor,
 ) -> bool:
-    """Gradients into place, or False: left to Triton."""
+    """Write the gradients; False if Triton has to do it."""
     if not able("backward", p, out, up, dq):
         return False
     size, result = p.size, dq
@@ -105,7 +105,8 @@ def backward(
 
 
 def _finish(p: Any, sums: Tensor, target: Tensor, factor: float) -> bool:
-    """The sums times a factor into ``target``, in its order and type; False: left to torch."""
+    """Write the sums times a factor into ``target``, in its layout and dtype; False if torch has
+    to do it."""
     argument = Arguments(dk=sums.data_ptr(), heads=p.heads, length=p.keys, natural=factor)
     argument.result = target.data_ptr()
     for of, stride in zip(("batch", "head", "row"), target.stride()):
@@ -115,7 +116,7 @@ def _finish(p: Any, sums: Tensor, target: Tensor, factor: float) -> bool:
 
 
 def able(kernel: str, p: Any, *rows: Tensor) -> bool:
-    """Whether the kernel computes the problem, with further arrays of rows, and is taken."""
+    """Whether the kernel supports the problem and the further tensors ``rows``, and is in use."""
     fits = (
         kernel not in FAILED
         and p.table is not None
@@ -132,14 +133,14 @@ def able(kernel: str, p: Any, *rows: Tensor) -> bool:
 
 
 def taken(device: torch.device) -> bool:
-    """Whether the kernels are taken on a device."""
+    """Whether the kernels are to be used on a device."""
     if chosen is not None:
         return chosen
     return device.type == "cuda" and torch.cuda.get_device_capability(device) == HOPPER
 
 
 def defines(kernel: str, p: Any) -> list[str]:
-    """Macros for a problem."""
+    """The macros with which a kernel is compiled for a problem."""
     flags = {
         "HEAD": p.size,
         "FLOAT16": int(p.q.dtype == torch.float16),
@@ -148,7 +149,7 @@ def defines(kernel: str, p: Any) -> list[str]:
         "WGMMA": int(p.size == WIDTH),
         "TURNED": int(kernel == "backward"),
     }
-    # Two blocks to a multiprocessor, where 128 registers will do.
+    # Two blocks share a multiprocessor where 128 registers a thread are enough.
     plain = not (flags["PACKED"] or flags["DROP"])
     flags["MIN_BLOCKS"] = 2 if kernel == "forward" and plain and p.size <= 64 else 1
     if kernel == "finish":
@@ -193,13 +194,13 @@ def _run(kernel: str, p: Any, grid: tuple[int, int], shared: int, argument: Argu
 
 
 def _aligned(x: Tensor) -> bool:
-    """Whether rows begin at multiples of 16 bytes, as the kernels copy them."""
+    """Whether all rows begin at multiples of 16 bytes, which the kernels require for copying."""
     strides: Any = x.stride()
     regular = strides[-1] == 1 and all(s % 8 == 0 and 0 <= s < 2**31 for s in strides[:-1])
     return regular and x.data_ptr() % 16 == 0
 
 
 def _in_order(x: Tensor) -> Tensor:
-    """Sums (..., rows, WIDTH), in the order of backward.cu, in the usual one."""
+    """Reorder sums (..., rows, WIDTH) from the layout of backward.cu to the usual order."""
     parts = x.reshape(*x.shape[:-2], -1, WIDTH // 16, TOGETHER, 4, 2, 2)
     return parts.transpose(-3, -2).transpose(-5, -4).reshape(x.shape)

@@ -1,9 +1,9 @@
 """Relative attention as one kernel for NVIDIA GPUs, in Triton: linear in memory.
 
-It supports the same as attention in C++: causal attention with a table or a bias for each distance,
-labels, packed pieces and dropout. Other terms are computed by speed/chunked. The skew is one
-gather in registers (skew.py); the forward pass costs 3 products where plain attention costs 2.
-Tiles, warps and stages are those of a :class:`~musictx.speed.fused.config.Config`.
+It supports what attention in C++ supports: causal attention with a table or a bias for each
+distance, labels, packed pieces and dropout. Other terms are computed by speed/chunked. The skew is
+one gather in registers (skew.py); the forward pass costs 3 products where plain attention costs 2.
+A :class:`~musictx.speed.fused.config.Config` sets the tiles, warps and stages.
 
 Inputs in bfloat16, float16 or float32; softmax, sums and the gradients of the tables in float32.
 Triton is imported when the kernel first runs. With ``TRITON_INTERPRET=1`` set before that, it runs
@@ -38,7 +38,7 @@ def _missing() -> str | None:
 
 
 def supports(job: Job) -> str | None:
-    """Why it cannot do the job, or None."""
+    """Why this implementation cannot do the job, or None."""
     size, sizes = (job.size or 0) + job.labels, ", ".join(map(str, HEAD_DIMS))
     fits = job.size is None or (size <= max(HEAD_DIMS) if job.labels else size in HEAD_DIMS)
     if job.deterministic:
@@ -62,7 +62,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     keys = k.shape[2]
     q, k, v, terms = of_one_width(q, k, v, terms, setting, HEAD_DIMS)
     axis = terms.axes[0].within(0, keys - 1) if terms.axes else Axis()
-    if axis.high < 0:  # one row is left, that of all distances that occur
+    if axis.high < 0:  # a single row, which all distances that occur are clipped to
         axis = replace(axis, low=0, high=0)
     row_random = column_random = None
     if setting.dropout:
@@ -78,12 +78,12 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
 
 
 def _random(shape: tuple[int, ...], device: torch.device) -> Tensor:
-    """32 random bits for each row: dropout hashes one of a query with one of a key."""
+    """32 random bits for each query or key: dropout hashes those of a query with those of a key."""
     return torch.randint(-(2**31), 2**31, shape, dtype=torch.int32, device=device)
 
 
 def _device(x: Tensor) -> AbstractContextManager[Any]:
-    """Triton starts kernels on the current GPU: make it the one that holds x."""
+    """Make the GPU of x the current one, on which Triton launches kernels."""
     return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
 
 

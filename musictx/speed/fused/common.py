@@ -1,11 +1,12 @@
-"""What the passes of the fused kernel share: names, and how rows are loaded and stored.
+"""What the passes of the fused kernel share: named tuples, and loading and storing of rows.
 
-A tile is T queries and T keys of one (batch row, head). Query number i stands where key number
-``offset + i`` stands or would stand; ``p0`` is that place of a tile's first query, ``j0`` its first
-key, ``delta = p0 - j0``. Logits are kept in units of log 2, so that exp2 serves.
+A tile is T queries and T keys of one (batch row, head). Query number i has the position of key
+number ``offset + i``, even if there is no such key; ``p0`` is the position of a tile's first query,
+``j0`` that of its first key, ``delta = p0 - j0``. Logits are to base 2, because the kernels use
+exp2.
 
-What belongs together travels in named tuples: ``...Base`` are pointers and strides of all queries
-or keys of one (batch row, head), ``...Rows`` the numbers of one tile.
+Functions get named tuples: ``...Base`` are pointers and strides of all queries or keys of one
+(batch row, head), ``...Rows`` the numbers of one tile.
 """
 
 from typing import Any, NamedTuple
@@ -13,18 +14,18 @@ from typing import Any, NamedTuple
 import triton
 import triton.language as tl
 
-#: Kinds of tiles by distance. FAR: every distance is clipped to one and the same row of the tables.
+#: Kinds of tiles by distance. FAR: all distances are clipped to the last row of the tables.
 FAR = tl.constexpr(0)
 NEAR = tl.constexpr(1)
-DIAGONAL = tl.constexpr(2)  # delta 0: the only one with keys later than a query
-#: Numbers whose value must not lead to a new compilation.
+DIAGONAL = tl.constexpr(2)  # delta is 0: only these tiles have keys later than a query
+#: Arguments for whose values Triton must not compile a special version.
 PLAIN_NUMBERS = ["H", "offset", "low", "high", "slots", "threshold"]
 #: The logarithm of the sum of weights of a query without keys: its weights become exp2(-BIG) = 0.
 BIG = tl.constexpr(1e30)
 
 
 class Flags(NamedTuple):
-    """Constants of a compilation."""
+    """Constants for which a kernel is compiled."""
 
     D: Any  # width of a head
     T: Any  # queries, and keys, of a tile

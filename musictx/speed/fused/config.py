@@ -12,8 +12,8 @@ HEAD_DIMS = (16, 32, 64, 128)
 
 @dataclass(frozen=True)
 class Tile:
-    """One pass: ``side`` queries x ``side`` keys at a time, by ``warps`` warps, with ``stages``
-    loads in flight."""
+    """The tiles of one pass: ``side`` queries times ``side`` keys, computed by ``warps`` warps with
+    ``stages`` pipeline stages."""
 
     side: int
     warps: int = 4
@@ -22,7 +22,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Config:
-    """One way to run the kernel.
+    """The tiles of each pass.
 
     forward   the forward pass
     query     the backward pass over queries: dq and the tables' gradients
@@ -35,8 +35,9 @@ class Config:
 
 
 def choose(dtype: torch.dtype, head_dim: int) -> Config:
-    """The configuration for the dtype and the head size: with heads of 64 in 16 bits the fastest on
-    an H200, else the one that spilled least by the compiler's report (scripts/LOG.md)."""
+    """The configuration for a dtype and a head size. For heads of 64 in 16 bits it is the fastest
+    on an H200; for the others, the one that spills the fewest registers by the compiler's report
+    (scripts/LOG.md)."""
     if dtype == torch.float32:
         tile = Tile(16, 8, 1)
         return Config(tile, tile, tile)

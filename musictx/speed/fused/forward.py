@@ -25,7 +25,7 @@ from musictx.speed.fused.tile import absorb, finish, keys_seen
 
 
 class Forward(NamedTuple):
-    """What one tile hands on to the next: softmax in passing, and R_k."""
+    """The state that one tile passes to the next: the online softmax, and R_k (``hi``)."""
 
     acc: Any
     top: Any
@@ -38,7 +38,7 @@ def forward_tile(
     state, queries, key_base, tables, far, row, j0, p0, numbers, flags: tl.constexpr,
     KIND: tl.constexpr,
 ):  # fmt: skip
-    """Take in the keys j0..j0+T-1; FAR ones have the table's ``row``."""
+    """Update the state with the keys j0..j0+T-1; a FAR tile uses the ``row`` of the tables."""
     keys = load_keys(key_base, j0, flags)
     relative = 0.0
     hi = state.hi

@@ -31,7 +31,7 @@ from musictx.speed.fused.tile import (
 
 @triton.jit
 def any_query(queries, row, delta, tables, flags: tl.constexpr, KIND: tl.constexpr):
-    """Relative logits of one tile, where no tile before has left R_k: (T, T)."""
+    """The relative logits of one tile, (T, T), computed without R_k of an earlier tile."""
     T: tl.constexpr = flags.T
     if KIND == FAR:
         cells = tl.zeros([T, T], tl.float32)
@@ -57,7 +57,7 @@ def key_tile(
     if flags.TABLE:
         relative = any_query(queries, row, m * T, tables, flags, KIND)
     p = weights(queries, keys, relative, tables, row, numbers, flags, KIND)
-    upstream = load_upstream(query_base, i0, flags)  # not before it is needed: registers
+    upstream = load_upstream(query_base, i0, flags)  # loaded this late to save registers
     return key_gradients(dk, dv, p, upstream, queries, keys, numbers, flags)
 
 

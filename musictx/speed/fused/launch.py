@@ -1,6 +1,7 @@
-"""From tensors to kernels: layouts, scratch memory, grids. Imports Triton.
+"""Launch the fused kernels: layouts, scratch memory, grids. Imports Triton.
 
-What speed/cuda can do and this GPU takes goes there: the passes agree on what they hand on.
+Problems that speed/cuda supports on this GPU are computed there. A forward pass by one and a
+backward pass by the other work together, because both save the same tensors in the same units.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from musictx.speed.fused.problem import LOG2E, Problem, TableGradients
 
 
 def strides(*tensors: Tensor) -> list[int]:
-    """Strides of batch, head and token of each."""
+    """The strides of batch row, head and token of each tensor."""
     return [s for x in tensors for s in x.stride()[:3]]
 
 
 def grid(p: Problem, tokens: int, side: int) -> tuple[int]:
-    """A program for each tile of ``side`` of the tokens."""
+    """The grid with one program for each tile of ``side`` tokens of each (batch row, head)."""
     return (triton.cdiv(tokens, side) * p.batch * p.heads,)
 
 
 def forward(p: Problem, out: Tensor, log_sum: Tensor) -> None:
-    """Writes the output and the log of the sums of weights."""
+    """Write the output and the log of the sums of weights."""
     if out.numel() == 0 or cuda.forward(p, out, log_sum):
         return
     tile = p.config.forward
@@ -43,7 +44,8 @@ def forward(p: Problem, out: Tensor, log_sum: Tensor) -> None:
 def backward(
     p: Problem, upstream: Tensor, out: Tensor, log_sum: Tensor, bias_gradient: bool
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of q, k, v, table and bias; ``None`` for what is not there."""
+    """Gradients of q, k, v, table and bias; ``None`` for a table or bias that does not exist, and
+    for the bias without ``bias_gradient``."""
     dq, dk, dv = (memory.empty_like(x) for x in (p.q, p.k, p.v))
     tables = TableGradients(p, bias_gradient)
     if p.q.numel() == 0:
@@ -51,7 +53,7 @@ def backward(
         dv.zero_()
         return dq, dk, dv, *tables.sums()
     up = memory.unit_stride(upstream.to(p.q.dtype))
-    if 0 in up.stride():  # expanded
+    if 0 in up.stride():  # an expanded tensor
         up = up.contiguous()
     if cuda.backward(p, up, out, log_sum, tables, dq, dk, dv):
         return dq, dk, dv, *tables.sums()
@@ -60,18 +62,18 @@ def backward(
         out, up, delta, *strides(out, up), p.heads, p.queries, D=p.size, T=64
     )
     common = (p.q, p.k, p.v, *p.tables, *p.codes)
-    given = (*p.random, up, log_sum, delta)
+    row_inputs = (*p.random, up, log_sum, delta)
     sizes = (*p.table_strides, p.heads, p.queries, p.keys, p.offset, p.low, p.high)
     tile = p.config.query
     query_pass.backward_query[grid(p, p.queries, tile.side)](
-        *common, p.keys_seen, *given, dq, tables.vectors, tables.numbers,
+        *common, p.keys_seen, *row_inputs, dq, tables.vectors, tables.numbers,
         *strides(p.q, p.k, p.v, up, dq), *sizes,
         tables.slots, p.scale * LOG2E, p.scale, p.threshold, 1 / p.kept_share,
         BIAS_GRADIENT=tables.bias_gradient, EDGE=p.edge(tile), **p.constants(tile),
     )  # fmt: skip
     tile = p.config.key
     key_pass.backward_key[grid(p, p.keys, tile.side)](
-        *common, p.queries_seeing, *given, dk, dv,
+        *common, p.queries_seeing, *row_inputs, dk, dv,
         *strides(p.q, p.k, p.v, up, dk, dv), *sizes,
         p.scale * LOG2E, p.scale, p.threshold, 1 / p.kept_share, **p.constants(tile),
     )  # fmt: skip

@@ -1,8 +1,8 @@
 """The mask of packed pieces in the form that the kernel reads: codes and bounds.
 
-A query sees a key if their codes are equal. Pieces may come in any order. The bounds are the first
-key that each query sees, which is its code, and the last query that sees each key, so that the
-kernel can skip all tiles beyond.
+A query attends to a key only if their codes are equal. Pieces may be in any order. The bounds are
+the first key that each query attends to, which is the query's code, and the last query that attends
+to each key; so the kernel can skip the tiles outside.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from musictx.attention.setting import Setting
 from musictx.speed.pieces import numbered
 
 #: int32 (B, Tq), (B, Tk), (B, Tk): the codes of queries and keys (``pieces.numbered``), and the
-#: index after the last query that sees each key, 0 if none does. None without pieces.
+#: index after the last query that attends to each key, 0 if none does. None without pieces.
 Mask = tuple[Tensor | None, Tensor | None, Tensor | None]
-#: Pieces -> (their version, their mask): all layers of a pass have the same.
+#: Pieces -> (the tensor's version, the mask): all layers of a pass share one mask.
 _MASKS: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
 def mask(setting: Setting) -> Mask:
-    """What hides keys in addition to causality."""
+    """The mask of the packed pieces, which hides keys in addition to the causal mask."""
     pieces = setting.query_pieces
     if pieces is None or setting.key_pieces is None:
         return None, None, None

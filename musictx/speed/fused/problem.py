@@ -1,5 +1,5 @@
-"""What the kernels are asked to compute, laid out for them, and where they add up the gradients of
-tables."""
+"""The arguments of the fused kernels, laid out for them, and the memory in which they add up the
+gradients of tables."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from musictx.speed.fused.config import Tile, choose
 from musictx.speed.fused.memory import unit_stride
 
 LOG2E = math.log2(math.e)
-#: Memory for parts of the gradients, as a share of the bytes of q: more parts, fewer programs that
-#: add to the same place at once.
+#: Memory for partial sums of the gradients, as a share of the bytes of q: with more of them, fewer
+#: programs add to the same address at once.
 PARTS_SHARE = 0.5
 
 
@@ -25,9 +25,9 @@ class Problem:
     """The arguments of the operator, laid out for the kernels.
 
     table, bias      (H or 1, distances, D) and (H or 1, distances)
-    query_codes ...  what speed/fused/masks.py says
-    row_random ...   random bits of each query and key, for dropout
-    low, high        the distances that the tables begin and end with
+    query_codes, key_codes, query_stop  see ``Mask`` in speed/fused/masks.py
+    row_random, column_random           random bits of each query and key, for dropout
+    low, high        the distances of the first and the last row of the tables
     """
 
     q: Tensor
@@ -48,14 +48,14 @@ class Problem:
     def __post_init__(self) -> None:
         self.batch, self.heads, self.queries, self.size = self.q.shape
         self.keys = self.k.shape[2]
-        #: Query number i stands where key number ``offset + i`` stands.
+        #: Query number i has the position of key number ``offset + i``.
         self.offset = self.keys - self.queries
         self.q, self.k, self.v = (unit_stride(x) for x in (self.q, self.k, self.v))
         self.config = choose(self.q.dtype, self.size)
         table = None if self.table is None else self.table.to(self.q.dtype)
         bias = None if self.bias is None else self.bias.float() * LOG2E
         self.tables = self._or_stand_in(table, bias)
-        # From one head to the next; 0 where all heads share a table.
+        # The stride from one head to the next; 0 if all heads share a table.
         learned = (self.table, self.bias)
         self.table_strides = [0 if x is None or len(x) == 1 else x[0].numel() for x in learned]
         self.codes = self._or_stand_in(self.query_codes, self.key_codes)
@@ -66,11 +66,11 @@ class Problem:
         self.kept_share = 1.0 - self.threshold / 2**24  # ``dropout`` rounded to 24 bits
 
     def _or_stand_in(self, *tensors: Tensor | None) -> list[Tensor]:
-        """The tensors, laid out in order; of those that are not there, one that no kernel reads."""
+        """Make the tensors contiguous; replace None by a stand-in that no kernel reads."""
         return [self.q if x is None else x.contiguous() for x in tensors]
 
     def constants(self, tile: Tile) -> dict[str, Any]:
-        """For what the kernels are compiled."""
+        """The constants for which the kernels are compiled, and their warps and stages."""
         half = self.q.dtype != torch.float32
         exact = torch.get_float32_matmul_precision() == "highest" and not half
         return {
@@ -92,10 +92,11 @@ class Problem:
 
 
 class TableGradients:
-    """Where programs add up their parts of the gradients of the tables, in float32.
+    """Memory in which programs add up their parts of the gradients of the tables, in float32.
 
-    ``slots`` copies lessen waiting for one another: pair number bh of (batch row, head) adds to
-    slot bh % slots, a multiple of the heads where tables are per head.
+    There are ``slots`` copies, so that programs wait for each other less: pair number bh of
+    (batch row, head) adds to slot bh % slots. If each head has a table, ``slots`` is a multiple of
+    the number of heads.
     """
 
     def __init__(self, p: Problem, bias_gradient: bool) -> None:
@@ -106,8 +107,8 @@ class TableGradients:
         most = int(room // max(1, group * rows * p.size * 4))
         self.slots = group * max(1, min(p.batch * p.heads // group, most, 16))
 
-        def parts(there: bool, *shape: int) -> Tensor:
-            if not there:
+        def parts(needed: bool, *shape: int) -> Tensor:
+            if not needed:
                 return p.q  # a stand-in that no kernel writes
             return torch.zeros(self.slots, *shape, dtype=torch.float32, device=p.q.device)
 

@@ -57,8 +57,8 @@ class Sinks(NamedTuple):
 
 @triton.jit
 def spread(dq, ds, queries, tables, sinks, delta, flags: tl.constexpr):
-    """The gradients that follow from ``ds``, dS ordered by the distances delta..delta+T-1. Those of
-    the tables are added to the sinks; dq is returned with that of the queries added."""
+    """Backpropagate ``ds``, which is dS ordered by the distances delta..delta+T-1: add the
+    gradients of the tables to the sinks and return dq plus the gradient of the queries."""
     row = table_row(delta + tl.arange(0, flags.T), tables.low, tables.high)
     if flags.TABLE:
         chunk = distance_chunk(tables.table, delta, tables, flags)
@@ -72,8 +72,8 @@ def spread(dq, ds, queries, tables, sinks, delta, flags: tl.constexpr):
 
 @triton.jit
 def spread_far(state, queries, tables, sinks, row, flags: tl.constexpr):
-    """As :func:`spread`, for the sums over clipped distances, which all use the row ``row`` of the
-    tables."""
+    """Do what :func:`spread` does for the sums over the clipped distances, which all use the row
+    ``row`` of the tables."""
     d = row * flags.D + tl.arange(0, flags.D)
     dq = state.dq
     if flags.TABLE:
@@ -123,7 +123,8 @@ def backward_query(
     PACKED: tl.constexpr, EDGE: tl.constexpr, DROP: tl.constexpr, SKEW: tl.constexpr,
     PRECISION: tl.constexpr, BIAS_GRADIENT: tl.constexpr,
 ):  # fmt: skip
-    """Gradient of T queries of one (batch row, head), and their share of the tables'."""
+    """The gradient of T queries of one (batch row, head), and their contribution to the gradients
+    of the tables."""
     flags: tl.constexpr = Flags(
         D, T, TABLE, BIAS, PACKED, EDGE, DROP, SKEW, PRECISION, BIAS_GRADIENT
     )
@@ -184,7 +185,7 @@ def backward_query(
             DIAGONAL,
         )  # fmt: skip
         dq = state.dq
-    elif SPREAD:  # the cells of the last tile whose distances no further tile completes
+    elif SPREAD:  # the last tile's cells that would have been added with the next tile's
         left = remainder(state.before, (1 - m2) * T, T)
         dq = spread(dq, left, queries, tables, sinks, -m2 * T, flags)
     store_rows(DQ + b * db + h * dh, i0, TQ, dt, dq * natural, T, D)

@@ -1,17 +1,18 @@
-"""The skew of the fused kernel: square tiles, relative logits moved by one gather in registers.
+"""The skew of the fused kernel: one gather in registers moves the relative logits of a square tile.
 
 Let R_k = Q_block . (rows kT..kT+T-1 of the table)^T, for a tile of T queries and T keys whose first
-query stands delta = kT after its first key. The distance of cell (r, c) is delta + r - c, so
+query is delta = kT positions after its first key. The distance of cell (r, c) is delta + r - c, so
 
     Y[r, w] = R_k[r, w] if w <= r else R_{k-1}[r, w],     relative[r, c] = Y[r, (r - c) mod T]
 
-As keys ascend, R_{k-1} of one tile is R_k of the next: one product a tile, none wasted. The gather
-is its own inverse, so cells by key are taken apart by distance with the same gather: the
-T distances from kT on have the w <= r of this tile and the w > r of the tile before. So the
-backward pass treats dS. The softmax is that of FlashAttention (Dao 2023); nothing of size length x
-length is ever in memory.
+As keys ascend, R_{k-1} of one tile is R_k of the next, so each tile needs only one product. The
+gather is its own inverse: in the backward pass the same gather reorders dS from cells by key to
+cells by distance. The cells of the T distances from kT on are those with w <= r of this tile and
+those with w > r of the tile before. The softmax is that of FlashAttention (Dao 2023); no matrix of
+size length x length is ever in memory.
 
-Tiles are laid so that every delta is a multiple of T. Only the tile with delta = 0 has later keys.
+Tiles are aligned so that every delta is a multiple of T. Only the tile with delta = 0 has keys that
+are later than a query.
 """
 
 import triton
@@ -27,10 +28,11 @@ from musictx.speed.fused.tile import ceil_div, floor_div
 
 @triton.jit
 def skew(x, delta, T: tl.constexpr):
-    """x[r, (r - c) mod T]: by distance -> by key, and back.
+    """x[r, (r - c) mod T]: reorder from distances to keys, or from keys to distances.
 
-    ``delta`` is a multiple of T and so changes nothing; it ties the T x T indices to the loop, or
-    the compiler would keep them in registers from before it.
+    ``delta`` is a multiple of T and does not change the result. It makes the T x T indices depend
+    on the loop; otherwise the compiler would compute them before the loop and keep them in
+    registers.
     """
     t = tl.arange(0, T)
     return tl.gather(x, ((t + delta)[:, None] - t[None, :]) & (T - 1), 1)
@@ -61,8 +63,8 @@ def by_distance(x, base, delta, tables, dtype: tl.constexpr, flags: tl.constexpr
 def by_key(
     x, hi, far, base, delta, tables, dtype: tl.constexpr, flags: tl.constexpr, KIND: tl.constexpr
 ):  # fmt: skip
-    """x times the row of each cell's distance, (T, T) in float32, and R_{k-1}, which is R_k to the
-    next tile. ``far``: x times the only row that a FAR tile has."""
+    """x times the table's row for each cell's distance, (T, T) in float32, and R_{k-1}, which is
+    R_k of the next tile. ``far`` is x times the only row that a FAR tile uses."""
     T: tl.constexpr = flags.T
     if KIND == FAR:
         cells = tl.zeros([T, T], tl.float32) + far[:, None]
@@ -77,22 +79,23 @@ def by_key(
 
 @triton.jit
 def take_apart(cells, before, delta, T: tl.constexpr):
-    """From cells by key: all that belongs to the distances delta..delta+T-1, by distance, and this
-    tile's cells for the tile after it."""
+    """Reorder cells by key: return the cells of the distances delta..delta+T-1, by distance, and
+    this tile's reordered cells, which the next tile needs as ``before``."""
     current = skew(cells, delta, T)
     return tl.where(lower_half(delta, T), current, before), current
 
 
 @triton.jit
 def remainder(before, delta, T: tl.constexpr):
-    """What the last tile, of ``delta``, has left for the T distances below its range."""
+    """The cells that remain after the last tile, which has ``delta``: those of the T distances
+    below its range."""
     return tl.where(lower_half(delta, T), tl.zeros_like(before), before)
 
 
 @triton.jit
 def tile_range(first, stop, p0, high, T: tl.constexpr, flags: tl.constexpr):
-    """Tiles of the keys first..stop-1 as numbers m = -k: m0..m1-1 are FAR, m1..m2-1 NEAR, m2..m3-1
-    DIAGONAL: one or none."""
+    """The tiles of the keys first..stop-1, as numbers m = -k: m0..m1-1 are FAR, m1..m2-1 are NEAR,
+    and m2..m3-1, at most one, is DIAGONAL."""
     m0 = floor_div(first - p0, T)
     m3 = ceil_div(stop - p0, T)
     m1 = m0

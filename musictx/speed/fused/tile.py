@@ -1,4 +1,4 @@
-"""One tile of the fused kernel: which tiles there are, masks, softmax, gradients.
+"""One tile of the fused kernel: the range of tiles, masks, softmax, gradients.
 
 Names are those of speed/fused/common.py.
 """
@@ -32,7 +32,7 @@ def floor_div(x, n: tl.constexpr):
 
 @triton.jit
 def keys_seen(first_keys, i0, queries, keys, p0, flags: tl.constexpr):
-    """(first, stop): no query of the tile sees a key before ``first`` or from ``stop`` on."""
+    """(first, stop): the queries of the tile attend only to the keys first..stop-1."""
     first = 0
     if flags.PACKED:
         first = tl.min(load_vector(first_keys, i0, queries, keys, flags.T))
@@ -41,7 +41,7 @@ def keys_seen(first_keys, i0, queries, keys, p0, flags: tl.constexpr):
 
 @triton.jit
 def queries_seeing(stop_queries, j0, queries, keys, offset, flags: tl.constexpr):
-    """(first, stop): no key of the tile is seen by a query before ``first`` or from ``stop`` on."""
+    """(first, stop): only the queries first..stop-1 attend to keys of the tile."""
     stop = queries
     if flags.PACKED:
         stop = tl.max(load_vector(stop_queries, j0, keys, 0, flags.T))
@@ -52,9 +52,12 @@ def queries_seeing(stop_queries, j0, queries, keys, offset, flags: tl.constexpr)
 def logits(
     queries, keys, relative, tables, row, scale, flags: tl.constexpr, KIND: tl.constexpr
 ):  # fmt: skip
-    """q k^T + relative of one tile (``relative`` is read if TABLE). The caller scales the result in
-    one instruction with its next step. With a bias: scale (q k^T + relative) + bias, not to be
-    scaled again; FAR tiles have the bias of ``row``."""
+    """The logits of one tile.
+
+    Without a bias, q k^T + relative (``relative`` is used if TABLE), not yet scaled: the caller
+    fuses the scaling with its next operation. With a bias, scale (q k^T + relative) + bias, which
+    is not to be scaled again; FAR tiles use the bias of ``row``.
+    """
     if flags.TABLE:
         s = tl.dot(queries.q, tl.trans(keys.k), relative, input_precision=flags.PRECISION)
     else:
@@ -70,8 +73,8 @@ def logits(
 
 @triton.jit
 def mask_cells(x, fill, queries, keys, flags: tl.constexpr, KIND: tl.constexpr):
-    """x where the query may look at the key, ``fill`` elsewhere. Values are selected, not added,
-    because hidden cells may be NaN."""
+    """x where the query may attend to the key, ``fill`` elsewhere. Cells are selected rather than
+    added to, because masked cells may be NaN."""
     if KIND == DIAGONAL:
         x = tl.where(keys.places[None, :] <= queries.places[:, None], x, fill)
     if flags.EDGE:
@@ -84,8 +87,8 @@ def mask_cells(x, fill, queries, keys, flags: tl.constexpr, KIND: tl.constexpr):
 
 @triton.jit
 def keep_mask(row_keys, column_keys, threshold):
-    """Which weights dropout keeps: 24 bits of a hash of one random number for each query and one
-    for each key, so it does not depend on how the work is cut into tiles."""
+    """Which weights dropout keeps, by 24 bits of a hash of the query's and the key's random number.
+    So the mask does not depend on the tiles."""
     x = row_keys.to(tl.uint32, bitcast=True)[:, None] ^ column_keys.to(tl.uint32, bitcast=True)
     x ^= x >> 16
     x *= 0x7FEB352D
@@ -98,7 +101,7 @@ def keep_mask(row_keys, column_keys, threshold):
 def absorb(
     soft, queries, keys, relative, tables, row, numbers, flags: tl.constexpr, KIND: tl.constexpr
 ):  # fmt: skip
-    """The state of the softmax after one more tile. Needs scale > 0."""
+    """Update the state of the softmax with one tile. Requires scale > 0."""
     s = logits(queries, keys, relative, tables, row, numbers.scale, flags, KIND)
     s = mask_cells(s, float("-inf"), queries, keys, flags, KIND)
     scale = numbers.scale
@@ -142,7 +145,8 @@ def weights(
 
 @triton.jit
 def gradients(p, upstream, queries, keys, numbers, flags: tl.constexpr):
-    """(weights as they were used, gradient of the logits before scaling) of a tile, in float32."""
+    """(weights after dropout, gradient of the scaled logits) of a tile, in float32. The caller
+    multiplies by the scale what it computes from the gradient."""
     dp = tl.dot(upstream.do, tl.trans(keys.v), input_precision=flags.PRECISION)
     used = p
     if flags.DROP:
@@ -154,7 +158,7 @@ def gradients(p, upstream, queries, keys, numbers, flags: tl.constexpr):
 
 @triton.jit
 def key_gradients(dk, dv, p, upstream, queries, keys, numbers, flags: tl.constexpr):
-    """dk (before scaling) and dv with the share of one tile's queries."""
+    """Add what one tile's queries contribute to dk (before scaling) and dv."""
     used, ds = gradients(p, upstream, queries, keys, numbers, flags)
     used = tl.trans(used.to(upstream.do.dtype))
     dv = tl.dot(used, upstream.do, dv, input_precision=flags.PRECISION)

@@ -1,18 +1,18 @@
-"""Causal relative attention on the CPU in C++, from a wheel or compiled on first use: what ``auto``
-takes there.
+"""Causal relative attention on the CPU in C++, prebuilt in a wheel or compiled on first use. The
+implementation ``auto`` prefers it on CPUs.
 
-The algorithm of speed/chunked (whose page explains the skew) without its passes over memory
-between the products; a table, a bias, packed pieces and dropout, float32 and bfloat16. Without
-a prebuilt library and a compiler ``auto`` falls back to chunked, and the name ``native`` raises an
-error with the reason.
+The algorithm is that of speed/chunked (whose docstring explains the skew), but without passes over
+memory between the products. It supports a table, a bias, packed pieces and dropout, in float32 and
+bfloat16. With neither a prebuilt library nor a compiler, ``auto`` falls back to chunked, and the
+name ``native`` raises an error with the reason.
 
-kernel.cpp     the operator: no Python, no torch, nothing to link against; panel.h has the steps of
-               both passes, numbers.h the arithmetic
+kernel.cpp     the operator, without Python or torch and with nothing to link against; panel.h has
+               the steps of both passes, numbers.h the arithmetic
 bf16_gemm.h    products of bfloat16 matrices for CPUs that have the instruction
 float_gemm.h   products of float32 matrices for a torch that exports none
 threads.h      the kernel's threads
-build.py       source -> shared library, from the wheel or compiled into the user's cache
-library.py     the library loaded, with the matrix products that torch contains
+build.py       finds the shared library in the wheel or compiles it into the user's cache
+library.py     loads the library and passes it the matrix products that torch contains
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ BLOCK, RUN = 128, 1024  # queries and keys at a time
 
 @cache
 def _missing() -> str | None:
-    """Why the kernel cannot be used on this machine, or None. It is loaded, and compiled where no
-    prebuilt one is there, on the first call of a process."""
+    """Why the kernel cannot be used on this machine, or None. The first call of a process loads the
+    library and, if none is prebuilt, compiles it."""
     return build.failure(library.load)
 
 
 def supports(job: Job) -> str | None:
-    """Why it cannot do the job, or None."""
+    """Why this implementation cannot do the job, or None."""
     reason = kernels.supports(job, "cpu", torch.float32, torch.bfloat16, torch.float16)
     return reason or (None if job.device is None else _missing())
 
@@ -52,9 +52,10 @@ def supports(job: Job) -> str | None:
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
     """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D).
 
-    Arguments are taken as checked (:func:`musictx.attention.attend`). Softmax and sums are float32.
-    Products are float32, or bfloat16 in and float32 out for inputs in bfloat16 where the CPU has
-    instructions for it. The first call may compile (a few seconds); UserError where that cannot be.
+    Arguments are not checked here (:func:`musictx.attention.attend` checks them). Softmax and sums
+    are float32. Products are float32; of inputs in bfloat16, they are bfloat16 in and float32 out
+    on CPUs with instructions for it. The first call may compile the library (a few seconds) and
+    raises UserError if that fails.
     """
     dtype, size, keys = q.dtype, q.shape[-1], k.shape[2]
     q, k, v, terms = of_one_width(q, k, v, terms, setting)
@@ -94,7 +95,7 @@ def _gradients(
     batch, heads, keys, size = k.shape
     zeros = partial(torch.zeros, dtype=torch.float32)
     dq, dk, dv = torch.empty(q.shape, dtype=torch.float32), zeros(k.shape), zeros(k.shape)
-    # One for each batch row and head, added up below in a fixed order.
+    # One gradient for each batch row and head; they are added up below in a fixed order.
     dtable = zeros(batch, heads, keys, size) if wanted[3] else None
     dbias = zeros(batch, heads, keys) if wanted[4] else None
     problem = _problem(*inputs)
@@ -102,19 +103,20 @@ def _gradients(
     problem.point(upstream=upstream, out=out, log_sum=log_sum)
     problem.point(dq=dq, dk=dk, dv=dv, dtable=dtable, dbias=dbias)
     library.load().run(True, problem)
-    found = (dq, dk, dv, _added_up(dtable, table), _added_up(dbias, bias))
-    return tuple(g if g is None else g.to(x.dtype) for g, x in zip(found, inputs))
+    computed = (dq, dk, dv, _sum(dtable, table), _sum(dbias, bias))
+    return tuple(g if g is None else g.to(x.dtype) for g, x in zip(computed, inputs))
 
 
-def _added_up(each: Tensor | None, like: Tensor) -> Tensor | None:
-    if each is None:
+def _sum(gradients: Tensor | None, like: Tensor) -> Tensor | None:
+    """The sum over batch rows and, if ``like`` is shared by all heads, over heads."""
+    if gradients is None:
         return None
-    summed = each.sum(0)
+    summed = gradients.sum(0)
     return summed.sum(0, keepdim=True) if len(like) < len(summed) else summed
 
 
 def _dtype(q: Tensor) -> torch.dtype:
-    """In what the kernel multiplies inputs like q."""
+    """The dtype in which the kernel multiplies inputs with the dtype of q."""
     half = q.dtype == torch.bfloat16 and library.load().bf16
     return torch.bfloat16 if half else torch.float32
 
@@ -131,12 +133,12 @@ def _problem(
     dropout: float,
     seed: int,
 ) -> library.Problem:
-    """What the kernel reads, dense.
+    """The kernel's argument, which points to contiguous copies of the inputs.
 
-    q (B, H, Tq, D), the last Tq of the Tk tokens, k and v (B, H, Tk, D): of one dtype. Products are
-    float32, or of bfloat16 where the inputs are and the library has ``bf16``. table (H or 1, Tk,
-    D), perhaps a float32 master, and bias (H or 1, Tk) in descending distance, any dtype. Codes are
-    those of :func:`musictx.speed.pieces.numbered`.
+    q (B, H, Tq, D), the last Tq of the Tk tokens, k and v (B, H, Tk, D) have one dtype. Products
+    are bfloat16 if q is and the library has ``bf16``, otherwise float32. table (H or 1, Tk, D),
+    possibly a float32 master, and bias (H or 1, Tk) are in descending distance and of any dtype.
+    Codes are those of :func:`musictx.speed.pieces.numbered`.
     """
     dtype, dropped = _dtype(q), round(dropout * 2**32)
     problem = library.Problem(
@@ -179,7 +181,7 @@ attention = kernels.operator(
 
 
 def check() -> str:
-    """Where attention in C++ comes from on this machine, or why there is none."""
+    """Describe where this machine gets attention in C++ from, or why it has none."""
     reason = _missing()
     path = build.prebuilt(library.SOURCE)
     return f"none: {reason}" if reason else f"prebuilt: {path}" if path else "compiled here"

@@ -1,14 +1,14 @@
-"""From C++ source to a shared library: prebuilt in a wheel, or compiled on first use.
+"""Provide shared libraries of C++ sources: prebuilt in a wheel, or compiled on first use.
 
-Wheels bring libraries for a few kinds of CPU (scripts/wheels.py), of which :func:`prebuilt` names
-the one for this CPU. In a checkout there are none: the library is compiled into the user's cache,
-once for each compiler and kind of CPU. There the file's name is a hash of everything that its
-contents depend on: another compiler, another CPU (the cache may lie in a home shared by machines),
-another source make another file. It is written to a temporary file and renamed, under a lock, so
-any number of processes may ask at once.
+Wheels contain libraries for a few kinds of CPU (scripts/wheels.py); :func:`prebuilt` chooses the
+one for this CPU. A checkout contains none: there, the library is compiled into the user's cache,
+once for each compiler and kind of CPU. The file's name contains a hash of everything that its
+contents depend on, so another compiler, another CPU (machines may share a home folder) or another
+source make another file. The library is written to a temporary file and renamed, under a lock, so
+that any number of processes may request it at once.
 
 MUSICTX_CACHE    folder for the library (default: musictx in XDG_CACHE_HOME or ~/.cache)
-MUSICTX_COMPILE  1: compiled for this very CPU also where one is prebuilt
+MUSICTX_COMPILE  1: compile for this very CPU even if a library is prebuilt
 CXX              the compiler's command (default: the first of c++, g++, clang++ that is installed)
 ATEN_CPU_CAPABILITY  avx2, default: no wider instructions, as in torch
 """
@@ -31,14 +31,14 @@ from filelock import FileLock
 from musictx import files
 from musictx.errors import UserError
 
-COMPILER_SECONDS = 300  # after which a compiler is taken to hang; it needs about 3
+COMPILER_SECONDS = 300  # the time limit of a compilation, which takes about 3 seconds
 
 #: No -ffast-math: linked into a library it makes the whole process treat tiny numbers as zero.
 COMMON = (
     *("-std=c++20", "-O3", "-shared", "-fPIC", "-fopenmp-simd", "-fvisibility=hidden"),
     *("-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"),
 )
-#: GCC and Clang would take half of AVX-512.
+#: By default GCC and Clang use only half the width of AVX-512.
 WIDE = "-mprefer-vector-width=512"
 #: Variant of the libraries in a wheel -> its flags.
 VARIANTS = {
@@ -66,7 +66,7 @@ _WITHOUT = "no C++ compiler (c++, g++, clang++) is installed"
 
 
 def variant() -> str | None:
-    """The one of :data:`VARIANTS` that this CPU computes fastest, ``None`` if it can run none."""
+    """The fastest of :data:`VARIANTS` on this CPU, ``None`` if it can run none of them."""
     import torch
 
     if not _X86:
@@ -87,17 +87,17 @@ def prebuilt(source: Path) -> Path | None:
 
 
 class NoCompiler(UserError):
-    """There is none on this machine."""
+    """No C++ compiler is installed on this machine."""
 
 
 def compiler() -> list[str]:
-    """The compiler's command; :class:`NoCompiler` where there is none."""
-    wanted = os.environ.get("CXX", "").strip()
-    if wanted:
-        command = shlex.split(wanted)
+    """The compiler's command. Raises :class:`NoCompiler` if none is installed."""
+    chosen = os.environ.get("CXX", "").strip()
+    if chosen:
+        command = shlex.split(chosen)
         if shutil.which(command[0]) is None:
             raise NoCompiler(
-                f"the compiler CXX={wanted} is not installed; name another, or {_INSTEAD}"
+                f"the compiler CXX={chosen} is not installed; name another, or {_INSTEAD}"
             )
         return command
     for name in ("c++", "g++", "clang++"):
@@ -111,8 +111,8 @@ def compiler() -> list[str]:
 
 
 def failure(load: Callable[[], object], effect: str = "") -> str | None:
-    """Why ``load`` cannot have a library, or ``None``. With a compiler nobody expects a failure: it
-    is printed, after its ``effect``."""
+    """Why ``load`` cannot load a library, or ``None`` if it can. Where a compiler is installed, a
+    failure is unexpected and therefore printed, after a description of its ``effect``."""
     try:
         load()
     except NoCompiler as error:
@@ -124,7 +124,7 @@ def failure(load: Callable[[], object], effect: str = "") -> str | None:
 
 
 def check() -> str:
-    """The compiler, and where its libraries are kept, or why there is none."""
+    """Describe the compiler and the folder of its libraries, or say why there is no compiler."""
     try:
         command = compiler()
     except NoCompiler:
@@ -134,7 +134,8 @@ def check() -> str:
 
 
 def _bare() -> bool:
-    """Whether a Mac has no tools yet: its /usr/bin/c++ then opens a window that offers them."""
+    """Whether a Mac has no developer tools, so that /usr/bin/c++ would only open a window that
+    offers to install them."""
     return _run(["xcode-select", "-p"]).returncode != 0
 
 
@@ -147,7 +148,7 @@ def cache_folder() -> Path:
 
 @cache
 def cpu_features() -> frozenset[str]:
-    """What this CPU can do, as the Linux kernel names it; elsewhere its name."""
+    """The instruction sets of this CPU as named by the Linux kernel; elsewhere the CPU's name."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -158,12 +159,12 @@ def cpu_features() -> frozenset[str]:
 
 
 def built(source: Path, list_name: str = "", structs: Sequence[tuple[str, Path]] = ()) -> Path:
-    """The shared library made from ``source``, compiled now if the cache lacks it.
+    """The path of the shared library of ``source``, compiled now if it is not in the cache.
 
-    ``structs`` are (name, header): the headers are included first, and ``source`` finds the names,
-    with commas between, in the macro ``list_name``.
+    ``structs`` are pairs (name, header): the headers are included before ``source``, and the macro
+    ``list_name`` is the names, separated by commas.
 
-    UserError where that cannot be, with the reason in a sentence.
+    Raises UserError, with the reason in a sentence, if the library cannot be compiled.
     """
     command = [*compiler(), *FLAGS]
     folder = cache_folder()
@@ -202,7 +203,7 @@ def _key(source: Path, command: list[str], headers: Sequence[Path]) -> str:
 
 
 def _by_name(path: Path) -> tuple[str, str]:
-    """In an order that does not depend on where musictx lies."""
+    """A key for sorting that does not depend on the folder in which musictx is installed."""
     return path.name, path.parent.name
 
 
@@ -235,7 +236,7 @@ def _compile(command: list[str], source: Path, target: Path) -> None:
 
 
 def _last_error(stderr: str) -> str:
-    """The last line that speaks of an error, or the last line."""
+    """The last line that contains "error", or else the last line."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     return (errors or lines or ["no message"])[-1]

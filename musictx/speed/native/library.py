@@ -1,8 +1,8 @@
-"""The compiled kernel, loaded once a process, and its arguments (kernel.cpp).
+"""The compiled attention kernel (kernel.cpp), loaded once in a process, and its arguments.
 
-The kernel links against nothing. Its matrix products are those of torch's library (MKL,
-OpenBLAS or Accelerate, whichever torch was built with), passed as pointers, or the kernel's where
-torch exports none.
+The kernel links against nothing. It gets pointers to the matrix products of torch's library (MKL,
+OpenBLAS or Accelerate, whichever torch was built with) and has its own products for a torch that
+exports none.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from musictx.errors import UserError
 from musictx.speed.native import build
 
 SOURCE = Path(__file__).with_name("kernel.cpp")
-#: Where a CPU has this, torch's product of bfloat16 matrices is taken (bf16_gemm.h knows no tiles;
-#: not compared there), else that of bf16_gemm.h, if the CPU has its instruction.
+#: On a CPU with this feature the kernel uses torch's product of bfloat16 matrices, because
+#: bf16_gemm.h does not use tiles (the two were not compared there). Other CPUs use bf16_gemm.h, if
+#: they have its instruction.
 TILES = "amx_bf16"
 
 _POINTERS = (
@@ -47,19 +48,20 @@ class Problem(ctypes.Structure):
 
     def __init__(self, **fields: float) -> None:
         super().__init__(**fields)
-        self._held: list[object] = []  # the memory that is pointed to
+        self._tensors: list[object] = []  # keeps the tensors alive to which the fields point
 
     def point(self, **tensors: Tensor | None) -> None:
-        """Sets pointers to dense tensors; missing ones are null."""
-        self._held.append(tensors)
+        """Set the pointers to contiguous tensors; None becomes a null pointer."""
+        self._tensors.append(tensors)
         for name, tensor in tensors.items():
             assert tensor is None or tensor.is_contiguous()
             setattr(self, name, None if tensor is None else tensor.data_ptr())
 
 
 class Products(NamedTuple):
-    """Addresses of torch's matrix products, those that it lends (on Windows none). ``bf16`` is
-    wanted where there are :data:`TILES` only. What is missing the kernel brings itself.
+    """Addresses of torch's matrix products, None for those that torch does not export (on Windows
+    all). ``bf16`` is used only on CPUs with :data:`TILES`. The kernel has its own code for whatever
+    is missing.
     """
 
     single: int | None
@@ -68,7 +70,8 @@ class Products(NamedTuple):
 
 
 class Library:
-    """The kernel at ``path``; ``bf16``: whether it computes in bfloat16, and faster so."""
+    """The kernel at ``path``. ``bf16`` is whether it multiplies bfloat16 matrices faster than
+    float32 ones, by torch's product or by an instruction of the CPU."""
 
     def __init__(self, path: Path, products: Products) -> None:
         try:
@@ -91,7 +94,7 @@ class Library:
 
 
 def products() -> Products:
-    """Those of this torch."""
+    """The matrix products of the installed torch."""
     tiles = TILES in build.cpu_features()
     threads = ("MKL_Set_Num_Threads_Local", "openblas_set_num_threads_local")
     return Products(
@@ -102,7 +105,7 @@ def products() -> Products:
 
 
 def _torch_function(name: str) -> int | None:
-    """The address of a function inside torch's CPU library or what that brings along."""
+    """The address of a function in torch's CPU library or a library that it loads, or None."""
     for path in sorted((Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*")):
         try:
             function = getattr(ctypes.CDLL(str(path)), name)
@@ -114,7 +117,7 @@ def _torch_function(name: str) -> int | None:
 
 @cache
 def _outcome() -> Library | UserError:
-    """The kernel, built if need be, or why there is none; it is not tried again."""
+    """The kernel, compiled if necessary, or the error; cached, so that a failure is not retried."""
     try:
         return Library(build.prebuilt(SOURCE) or build.built(SOURCE), products())
     except UserError as error:
@@ -122,7 +125,7 @@ def _outcome() -> Library | UserError:
 
 
 def load() -> Library:
-    """The kernel; ``UserError`` where it cannot be had."""
+    """Load the kernel. Raises ``UserError`` if it is not available."""
     outcome = _outcome()
     if isinstance(outcome, UserError):
         raise UserError(str(outcome))
