@@ -64,7 +64,7 @@ class Idiom:
         return sampling
 
     def prefix(self, levels: Sequence[int]) -> np.ndarray:
-        """The ids before a piece that say the levels of its controls."""
+        """The ids before a piece that give the levels of its controls."""
         return control_prefix(self.tokenizer.vocabulary, levels)
 
     @property
@@ -83,11 +83,12 @@ class Idiom:
     # ----------------------------------------------------------------------------- penalties
 
     def pitches(self, primer: Primer, sampling: SamplingConfig) -> list[RowPenalty]:
-        """No pitches but those that ``sampling`` allows; they come before all other penalties."""
+        """Penalties that forbid pitches which ``sampling`` does not allow; applied before all other
+        penalties."""
         if not asks_pitches(sampling):
             return []
-        of = self.tokenizer.pitch_of
-        return [never((of >= 0) & ~pitch_set(sampling, primer)[of])]
+        pitch_of = self.tokenizer.pitch_of
+        return [never((pitch_of >= 0) & ~pitch_set(sampling, primer)[pitch_of])]
 
     def penalties(
         self,
@@ -127,9 +128,9 @@ class Idiom:
         return [Opening(program, may)]
 
     def same_programs(self, primer: Primer) -> list[RowPenalty]:
-        """No programs but those of the primer."""
-        some = (self.tokenizer.program_of >= 0).any()
-        return [instruments(self.tokenizer, frozenset(), primer)] if some else []
+        """Penalties that forbid programs which the primer does not have."""
+        has_programs = (self.tokenizer.program_of >= 0).any()
+        return [instruments(self.tokenizer, frozenset(), primer)] if has_programs else []
 
     def feedback(
         self,

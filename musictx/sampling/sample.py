@@ -1,4 +1,4 @@
-"""A piece that was composed."""
+"""The result of composing one piece."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Ended = Literal["seconds", "tokens", "model", "stuck", "interrupted", "melody"]
 
 @dataclass(frozen=True)
 class Sample:
-    """One piece that was written.
+    """One composed piece.
 
     score    the music, with or without the primer as asked
     seam     seconds in ``score`` at which the new part begins; 0.0 without a primer in it
     ids      (n,) uint16, the new events
     notes    notes struck in the new part
     seconds  length of the new part
-    ended    what ended it
+    ended    the reason why it ended
     """
 
     score: Score
@@ -35,7 +35,7 @@ class Sample:
 
     @property
     def remark(self) -> str | None:
-        """What the listener should know, in one sentence; ``None`` if all is as asked."""
+        """A warning for the user, in one sentence; ``None`` if the piece is as requested."""
         if self.ended == "interrupted":
             return f"interrupted after {self.seconds:.1f} s of new music"
         if self.notes == 0:

@@ -125,12 +125,12 @@ def pitched(events: np.ndarray) -> np.ndarray:
 def _changed(
     name: str, counts: Callable[[np.ndarray], np.ndarray], events: np.ndarray, past: np.ndarray
 ) -> np.ndarray:
-    """(n,) bool: where the value ``name`` differs from the one before it, which may be in ``past``,
-    among those of the events that ``counts`` chooses."""
-    changed, some = np.zeros(len(events), bool), counts(events)
-    values, before = events[name][some], past[name][counts(past)]
+    """(n,) bool: whether the field ``name`` of an event differs from that of the previous event,
+    which may be in ``past``. Only events that ``counts`` selects are compared; False for others."""
+    changed, selected = np.zeros(len(events), bool), counts(events)
+    values, before = events[name][selected], past[name][counts(past)]
     first = before[-1] if len(before) else UNKNOWN
-    changed[some] = (np.diff(values, prepend=first) != 0) & (values != UNKNOWN)
+    changed[selected] = (np.diff(values, prepend=first) != 0) & (values != UNKNOWN)
     return changed
 
 
@@ -162,7 +162,8 @@ def read(ids: np.ndarray, vocabulary: Vocabulary) -> tuple[np.ndarray, int]:
 
 
 def _latest(mask: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """At each place the value last given there or before; :data:`UNKNOWN` before the first."""
+    """At each index the last of ``values`` up to there for which ``mask`` is true; before the first
+    such value :data:`UNKNOWN`."""
     place = np.maximum.accumulate(np.where(mask, np.arange(len(values)), -1))
     return np.where(place >= 0, values[place], UNKNOWN)
 

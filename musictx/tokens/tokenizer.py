@@ -46,13 +46,14 @@ class NoteEvents:
 
 @dataclass(frozen=True)
 class Clock:
-    """Converts between the time of ids and the seconds of their score. Ids count from their first
-    one, in seconds, or in beats as if all music had one tempo; a file has a rest before its first
-    note and a tempo map.
+    """Converts between the time of ids and the seconds of their score. The time of ids starts with
+    the first id; it counts seconds, or beats at a constant tempo. A score may have a rest before
+    its first note, and a tempo map.
 
-    beats   of the score;  begins  the second of the score at which its ids begin
-    tempo   for ids that count beats: how many quarter notes they count as a minute; ``None`` for
-            ids that count seconds
+    beats   the beats of the score
+    begins  the second of the score at which its ids begin
+    tempo   for ids that count beats: quarter notes per minute of the time of ids; ``None`` for ids
+            that count seconds
     """
 
     beats: Beats
@@ -64,13 +65,13 @@ class Clock:
         return float(self.beats.quarters(self.begins))
 
     def seconds(self, time: Any) -> Any:
-        """A time of the ids, in seconds of the score."""
+        """Convert a time of the ids to seconds of the score."""
         if self.tempo is None:
             return time + self.begins
         return self.beats.seconds(self._first + np.asarray(time) * self.tempo / 60.0)
 
     def placed(self, notes: np.ndarray) -> np.ndarray:
-        """``notes`` (:data:`musictx.notes.NOTE`) that have times of the ids, in seconds of the
+        """Convert ``notes`` (:data:`musictx.notes.NOTE`) from times of the ids to seconds of the
         score."""
         notes = notes.copy()
         for name in ("start", "end"):
@@ -84,7 +85,7 @@ class Clock:
         return float(self.beats.quarters(seconds) - self._first) * 60.0 / self.tempo
 
     def pace(self, begin: float, end: float) -> float:
-        """How many seconds of the score, from ``begin`` to ``end``, one second of the ids takes."""
+        """Seconds of the score per second of the ids, on average from ``begin`` to ``end``."""
         if self.tempo is None:
             return 1.0
         first, last = (float(self.beats.quarters(at)) for at in (begin, end))
@@ -180,12 +181,12 @@ class Tokenizer:
         return 0
 
     def opening(self, ids: np.ndarray, start: int) -> int:
-        """Where to begin a window of the piece ``ids`` that was to begin at ``start``: there, or at
-        a better place before it."""
+        """The index at which to begin a window of the piece ``ids``: ``start``, or a better one
+        before it."""
         return start
 
     def soft_constraints(self, sampling: SamplingConfig) -> Sequence[Penalty]:
-        """What these tokens add to sampling with these options, such as rules of voice leading."""
+        """Penalties that these tokens add to sampling, such as rules of voice leading."""
         return ()
 
     def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> Any:
