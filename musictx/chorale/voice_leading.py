@@ -32,7 +32,7 @@ STEPS_PER_BAR = 16
 LEAPS = (frozenset({6, 10, 11}),) * 3 + (frozenset({11}),)
 #: Widest distance of soprano and alto, alto and tenor.
 SPACING = 12
-#: A voice that stands for longer than this many bars while others move is stuck.
+#: A voice that does not move for longer than this many bars while others move is stuck.
 STUCK_BARS = 2.0
 
 KINDS = (
@@ -109,7 +109,8 @@ def assess(
     """All checks on one piece, in bars of ``bar`` sixteenths. Raises ``UserError`` for
     arrays that are not a chorale."""
     steps = _steps(pitches, tied)
-    changed, (goal, came) = _changed(steps.now), came_from(steps.now[:, 3])
+    changed = _changed(steps.now)
+    last_bass, previous_bass = came_from(steps.now[:, 3])
     sounding = steps.now[(steps.now >= 0).any(1)]
     return Assessment(
         faults=sorted(_all(steps, bar)),
@@ -118,7 +119,11 @@ def assess(
         key=keys.estimate(steps.now),
         longest_held=max((held / bar for _, _, held in _held(changed)), default=0.0),
         final_triad=bool(len(sounding) and _triads(sounding[-1:])[0]),
-        cadence=_CADENCES.get((goal - came) % 12, "none") if came >= 0 else "none",
+        cadence=(
+            _CADENCES.get((last_bass - previous_bass) % 12, "none")
+            if previous_bass >= 0
+            else "none"
+        ),
     )
 
 
@@ -133,8 +138,8 @@ def rates(assessments: Iterable[Assessment]) -> dict[str, float]:
     """The averages over a set of pieces, by name.
 
     Faults in 100 bars: 100 x sum of counts / sum of bars; then chord changes in a bar, the shares
-    of pieces that end well, and for how long a voice is stuck at most: the mean of
-    the pieces, and the worst.
+    of pieces that end well, and the longest time for which a voice is stuck: its
+    mean over the pieces, and its maximum.
     """
     assessments = list(assessments)
     if not assessments:
@@ -346,7 +351,7 @@ def _triads(chords: np.ndarray) -> np.ndarray:
 
 
 def came_from(bass: np.ndarray) -> tuple[int, int]:
-    """The last pitch class of a bass (T,), and the last one that differs from it; -1 for none."""
+    """The last pitch class of a bass (T,), and the last different one before it; -1 if missing."""
     classes = bass[bass >= 0] % 12
     others = classes[classes != classes[-1]] if len(classes) else classes
     return int(classes[-1]) if len(classes) else -1, int(others[-1]) if len(others) else -1

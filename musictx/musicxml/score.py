@@ -156,7 +156,7 @@ def _rows(
 
 
 def _names(root: ET.Element) -> dict[int, str]:
-    """Number of a part -> its name, where it has one."""
+    """Number of a part -> its name, for parts that have a name."""
     listed = root.iterfind("part-list/score-part")
     names = {part.get("id"): (part.findtext("part-name") or "").strip()[:100] for part in listed}
     titles = [names.get(part.get("id"), "") for part in root.iterfind("part")]
@@ -164,13 +164,13 @@ def _names(root: ET.Element) -> dict[int, str]:
 
 
 def _verse(verses: tuple[tuple[int, str], ...], times: int) -> str:
-    """What is sung where a note is played that was played so many ``times`` before: the verse of
-    that number, else the latest before it, else the first."""
+    """The text sung to a note that was played ``times`` times before: verse ``times + 1``, else the
+    last verse before it, else the first of all."""
     return next((text for number, text in reversed(verses) if number <= times + 1), verses[0][1])
 
 
 def _heading(root: ET.Element, path: str) -> str:
-    """What stands above the notes, in one line of at most 200 characters."""
+    """The text at ``path``, such as a title, as one line of at most 200 characters."""
     return " ".join((root.findtext(path) or "").split())[:200]
 
 
@@ -211,8 +211,8 @@ def _starts(parts: list[XmlPart], lengths: list[Length]) -> list[int]:
 
 
 def _mark_bars(meters: dict[int, tuple[int, int]], lines: list[int], resolution: int) -> None:
-    """The meter once more where a measure ends that is no whole number of bars, such as a pick-up:
-    bars are counted from the latest mark."""
+    """Repeat the meter mark after each measure that is not a whole number of bars, such as a
+    pick-up, because bars are counted from the latest mark."""
     meter = None
     for begin, end in pairwise(lines[:-1]):
         meter = meters.get(begin, meter)
