@@ -71,7 +71,7 @@ class Composer:
         """The models that takes can be composed with, as JSON for a page."""
         return self._models.json()
 
-    def learn(self, name: str, folder: Path) -> None:
+    def add_model(self, name: str, folder: Path) -> None:
         """Add a model that was trained in the studio."""
         with self._lock:
             self._models.add(name, folder)
@@ -119,11 +119,11 @@ class Composer:
             input=None if file is None else f"takes/{file}",
             proposals=[Proposal(i + 1) for i in range(request.samples)],
         )
-        with session.held() as folder:
+        with session.locked_folder() as folder:
             if source.data is not None:
                 save_input(folder, number, source.data)
             save(folder, take)
-        with self._lock, session.held():
+        with self._lock, session.locked_folder():
             takes.all.append(take)
             takes.all.sort(key=lambda one: one.id)  # a later take may have been queued first
             self._waiting.append(Job(session, take, source))
@@ -160,7 +160,7 @@ class Composer:
     def _save(self, session: Session, take: Take, proposal: Proposal | None = None) -> None:
         """Save a take, then publish it; before it a ``proposal`` that is finished."""
         try:
-            with session.held() as folder:
+            with session.locked_folder() as folder:
                 save(folder, take)
         except Refused:  # it was deleted meanwhile
             return
@@ -245,7 +245,10 @@ class Composer:
         with self._lock:
             if not take.running:
                 return
-            with contextlib.suppress(Refused), job.session.held() as folder:  # else it was deleted
+            with (
+                contextlib.suppress(Refused),
+                job.session.locked_folder() as folder,
+            ):  # else it was deleted
                 save_result(folder, take.id, proposal.number, sample.score)
             done = [one for one in take.proposals if one.state == "done"]
             same = [one.number for one in done if one.notes and one.notes == outcome.notes]

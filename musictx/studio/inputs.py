@@ -19,9 +19,9 @@ from musictx import midi
 from musictx.chords import is_chart
 from musictx.notes import DRUMS, PEDAL, Score, skyline
 from musictx.studio.change import NamedNote, Note
-from musictx.studio.document import Document, within
+from musictx.studio.document import Document, starts_inside
 from musictx.studio.errors import Refused
-from musictx.studio.exchange import lines_of, music_of, score_of
+from musictx.studio.exchange import closest_grid, music_of, score_of
 from musictx.studio.models import Model
 from musictx.studio.request import LONGEST, Request, bars, moment
 from musictx.tokens.controls import measured
@@ -94,7 +94,7 @@ def prepare(document: Document, request: Request, model: Model) -> Input:
     if not document.notes:
         raise Refused("there are no notes yet; draw some, load a file, or begin with a new piece")
     if request.quantise is None and model.bpm is None and music_of(document) != "free":
-        request = replace(request, quantise=lines_of(document))
+        request = replace(request, quantise=closest_grid(document))
     make = {"continue": _continued, "replace": _gap, "vary": _gap}.get(request.task, _melody)
     return make(document, request, model)
 
@@ -214,7 +214,7 @@ def _gap(document: Document, request: Request, model: Model) -> Input:
         chosen -= drums
     elif chosen & drums and not model.programs:
         raise Refused(f"the model {model.name} writes no drums; leave their track out")
-    inside = {n: note[4] for n, note in document.notes.items() if within(note, begin, end)}
+    inside = {n: note[4] for n, note in document.notes.items() if starts_inside(note, begin, end)}
     stays, locked_tracks = _staying(document, request, inside, chosen)
     chosen -= locked_tracks
     file_notes, shortened = dict(document.notes), dict[int, Note]()

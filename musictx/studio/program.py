@@ -76,7 +76,7 @@ async def _serve(config: StudioConfig) -> None:
             await site.start()
         except OSError as error:
             raise UserError(_refused(config, error)) from None
-        app[STUDIO].begin()
+        app[STUDIO].start_composer()
         address = f"http://{_name(config.host)}:{runner.addresses[0][1]}/"
         print(f"the studio is at {address} (Ctrl-C ends)", flush=True)
         if config.host in EVERYWHERE:

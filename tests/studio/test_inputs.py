@@ -20,6 +20,7 @@ from musictx.chords import annotated, named
 from musictx.config import ModelFolder
 from musictx.notes import NOTE, Score
 from musictx.studio import exchange, uploads
+from musictx.studio.acceptance import acceptance
 from musictx.studio.change import Track
 from musictx.studio.config import StudioConfig, StudioLimits
 from musictx.studio.document import EARLY
@@ -91,7 +92,7 @@ def test_what_a_gap_takes_away_are_the_notes_of_the_document_that_lie_in_it(
     after = copy.deepcopy(document)
     for number, one in enumerate((result, same), 1):
         proposal = {"notes": one.notes, "removes": one.removes, "tracks": [], "number": number}
-        after.apply(after.accepting(1, proposal, ""))
+        after.apply(acceptance(after, 1, proposal, ""))
     assert [row[1:] for row in _rows(after)] == [row[1:] for row in _rows(document)]
     assert np.allclose(
         [row[0] for row in _rows(after)], [row[0] for row in _rows(document)], atol=EARLY + NEAR
@@ -115,7 +116,7 @@ def test_a_note_belongs_to_the_bar_that_it_sounds_in(piano):
     document = exchange.document_of(Score(notes=np.array(notes, NOTE)))
     source = prepare(document, Request("replace", 2.0, 4.0), piano)
     result = outcome(source, source.task.given, 0.0, Tracks(source))
-    document.apply(document.accepting(1, vars(result) | {"number": 1}, ""))
+    document.apply(acceptance(document, 1, vars(result) | {"number": 1}, ""))
     expected = [(0.0, 1.0, 60), (1.5, 2.0, 62), (1.95, 2.0, 65), (3.95, 4.5, 67)]
     assert [row[1:4] for row in document.rows()] == expected
 
