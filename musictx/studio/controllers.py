@@ -9,8 +9,8 @@ from musictx.midi.document import OFF, ON, Document, controller, messages
 
 
 def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
-    """Return the (seconds, value) rows of each (part, controller number). ``data`` is a MIDI file of
-    format 0 or 1 without a container. A message in a MIDI track without notes on its channel
+    """Return the (seconds, value) rows of each (part, controller number). ``data`` is a MIDI file
+    of format 0 or 1 without a container. A message in a MIDI track without notes on its channel
     applies to all parts on that channel, as for pedals."""
     document = Document(data)
     values: defaultdict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)

@@ -214,7 +214,7 @@ def test_a_control_that_a_model_was_measured_not_to_follow_is_not_offered(tmp_pa
     card = tmp_path / "mine" / "CARD.md"
     plain = re.sub(r"## Steering\n.*?(?=\n## )", "", card.read_text(), flags=re.S)
     card.write_text(plain)
-    of = partial(Model.of, "mine", "mine", tmp_path / "mine")
+    of = partial(Model.load, "mine", "mine", tmp_path / "mine")
     assert of().steers == tuple(CONTROLS)  # nobody has measured it
     assert not of().json()["ignores"]
     card.write_text(plain + "\n## Steering\n\n- density: 0.5\n- loudness: 0.49\n- register: -0.1\n")
@@ -256,8 +256,8 @@ def test_new_music_in_bars_has_the_tempo_and_the_meter_of_the_piece():
     document = exchange.document_of(Score(tempos=[(0.0, 90.0), (4.0, 60.0)]))
     beats, seconds = (asked_for_new(document, model=name) for name in ("song", "piano"))
     assert beats.config.seconds == pytest.approx(4.0)  # eight quarters, at 120
-    assert [beats.placed(at) for at in (0.0, 0.5, 3.5)] == pytest.approx([0.0, 2 / 3, 5.0])
-    assert (seconds.config.seconds, seconds.placed(3.5)) == (pytest.approx(6.0), 3.5)
+    assert [beats.document_time(at) for at in (0.0, 0.5, 3.5)] == pytest.approx([0.0, 2 / 3, 5.0])
+    assert (seconds.config.seconds, seconds.document_time(3.5)) == (pytest.approx(6.0), 3.5)
     assert (beats.config.meter, seconds.config.meter) == ("4/4", None)
     notes = [(0.0, 0.5, 60, 80, 0, False, 0), (2.0, 5.0, 60, 80, 0, False, 0)]
     for numerator, meter in ((3, "3/4"), (9, None)):  # nine quarters no model writes

@@ -180,7 +180,7 @@ def test_damaged_takes_are_left_out_and_their_numbers_not_given_again(tmp_path):
     takes = Takes(session.folder)
     (take,) = takes.all
     assert json.loads(json.dumps(take.json())) == json.loads(text)
-    assert takes.following == 100
+    assert takes.new_number() == 100
 
 
 def test_the_page_gets_what_a_track_without_a_name_is_called_by_its_new_instrument(tmp_path):
