@@ -7,7 +7,7 @@ this bar and the next ones (:mod:`musictx.songs.bar_layout`), as in training
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -51,7 +51,7 @@ class BarInfill(Infill):
     given     the notes that are kept;  ahead  the notes that the model reads ahead of their bars
     bar       the number of the current bar, which is continued
     piece     the ids so far
-    ends      (part, pitch) of new notes -> the step at which the last of them ends
+
     """
 
     step_seconds = STEP_SECONDS
@@ -100,7 +100,6 @@ class BarInfill(Infill):
         in_bar = write(earlier.in_bars(self.bar, self.bar + 1), self.table)[FIELDS_PER_NOTE:]
         self.piece = np.append(piece, in_bar).astype(np.int64)
         self.is_new = [False] * len(tokenizer.decode(self.piece).notes)
-        self.ends: Mapping[tuple[int, int], int] = {}
 
     def _with_varied(self, varied: Score, begin: float, end: float) -> np.ndarray:
         """The notes of ``varied`` in the bars that are composed, and the given notes in all other
@@ -210,7 +209,7 @@ class BarInfill(Infill):
             IN_KIT if self.drummers else None,
         )
         state = self.tokenizer.grammar(self.piece)
-        return [BarRow(new, state.copy(), given, self.ends) for _ in range(count)]
+        return [BarRow(new, state.copy(), given) for _ in range(count)]
 
     def biases(
         self,
@@ -276,7 +275,7 @@ class BarInfill(Infill):
     def absorb(self) -> None:
         whole = len(self.row.piece) - len(self.row.piece) % FIELDS_PER_NOTE
         self.piece = np.concatenate([self.piece, np.array(self.row.piece[:whole], np.int64)])
-        self.bar, self.ends, self.done = self.row.bar, self.row.ends, self.row.done
+        self.bar, self.done = self.row.bar, self.row.done
 
 
 def _keys(bars: Sequence[Sequence[Group]]) -> set[tuple[int, Key]]:

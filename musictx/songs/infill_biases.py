@@ -15,11 +15,12 @@ import numpy as np
 from musictx.chords import NONE, Chord
 from musictx.sampling.constraints import RowPenalty
 from musictx.songs.bar_codec import part_id
-from musictx.songs.bar_constraint import WINDOW, BarRow
+from musictx.songs.bar_constraint import BarRow
 from musictx.songs.bar_grammar import REPEATED, RHYTHM, BarState, Key
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.biases import Nats, taken_off
 from musictx.songs.drummers import Drummer
+from musictx.songs.part_limits import WINDOW
 from musictx.songs.repeats import repeated
 from musictx.songs.strengths import (
     CLASH,
@@ -203,7 +204,8 @@ def filling_parts(row: BarRow) -> Nats:
         return
     lacks, since = {}, max(row.since, step - WINDOW)
     for part, habit in row.new.habits.items():
-        count = len(row.begun[part]) - bisect_left(row.begun[part], since)
+        begun = row.limits.begun[part]
+        count = len(begun) - bisect_left(begun, since)
         if part in (row.new.parts or ()) and not row.full(part, step):
             target = PART_SHARE * habit.density * STEP_SECONDS * (step - since)
             lacks[part] = max(target - count, 0.0)
