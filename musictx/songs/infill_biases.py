@@ -35,9 +35,11 @@ from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
 
 #: The program of a bass.
 BASS = 33
+#: A bias of new notes around given ones.
+RowBias = Callable[[BarRow], Nats]
 
 
-def penalty_around(row: BarRow, biases: Sequence[Callable[[BarRow], Nats]]) -> RowPenalty:
+def penalty_around(row: BarRow, biases: Sequence[RowBias]) -> RowPenalty:
     """The penalty that applies the sum of ``biases`` to a row, unless its next id is forced."""
     return lambda state, past: (
         None if row.done or row.queue else taken_off(row.table, (bias(row) for bias in biases))
@@ -161,8 +163,6 @@ def in_harmony(row: BarRow, fit: HarmonicFit) -> Nats:
             nats = np.where(inside, 0.0, nats + CLASH)
     else:
         nats = fit.lengths(state.value(2), state.step, values, composed, state.part == BASS)
-    for token in row.due():  # a given note costs nothing
-        nats[token - ids.start] = 0.0
     yield ids, -nats
 
 
@@ -193,7 +193,7 @@ def unlike_other_version(row: BarRow, notes: Collection[tuple[int, Key]], nats: 
     place, part = row.state.place, row.state.part
     kind = row.new.kind(part)
     for token, tone in enumerate(row.new.values(kind).tolist(), row.new.ids[kind].start):
-        if (row.bar, (place, part, tone)) in notes and token not in row.due():
+        if (row.bar, (place, part, tone)) in notes:
             yield token, -nats
 
 
