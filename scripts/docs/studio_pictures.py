@@ -94,7 +94,7 @@ def phone(desk: Desk, seed: int, path: Path) -> None:
 
 
 def sequencer(desk: Desk, seed: int, out: Path) -> None:
-    """A tune is accompanied, bars of the accompaniment are replaced; and the way out to others."""
+    """A tune is accompanied and bars of the accompaniment are replaced; the menu of exports."""
     desk.open_example("Ode to joy")
     desk.task("Accompany")
     desk.seed(seed)
@@ -115,8 +115,8 @@ def sequencer(desk: Desk, seed: int, out: Path) -> None:
 
 
 def picture(page: Page, path: Path) -> None:
-    """A small file of what is seen now."""
-    page.wait_for_timeout(6000)  # messages that go by themselves have gone
+    """Save a screenshot as a small file."""
+    page.wait_for_timeout(6000)  # until messages have disappeared
     seen = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     few = seen.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     few.save(path, optimize=True)

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 import musictx
-from musictx.mcp.tools import KINDS
+from musictx.mcp.tools import TOOLS
 from tests.untrained import saved
 
 pytest.importorskip("mcp")
@@ -53,7 +53,7 @@ def test_a_client_composes_is_corrected_and_stops(tmp_path):
         ("generate", {"seconds": 80_000, "seed": 6, "out": "long.mid", **notes}, 3),
         ("generate", {"seconds": 2, "seed": 5, "samples": 2, "out": "again", **notes}, 60),
     )
-    assert {tool.name for tool in tools} == {*KINDS}
+    assert {tool.name for tool in tools} == {*TOOLS}
     (first, _), (missing, _), (cancelled, long), (again, _) = answers
     assert not first.is_error
     pieces = first.structured_content["pieces"]

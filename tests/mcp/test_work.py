@@ -14,7 +14,7 @@ from musictx.data.workers import run_isolated
 from musictx.errors import UserError
 from musictx.mcp import work
 from musictx.mcp.places import Places
-from musictx.mcp.tools import KINDS, schema
+from musictx.mcp.tools import TOOLS, schema
 from musictx.render.soundfont import OURS, SoundFont
 from tests.untrained import saved
 
@@ -27,7 +27,7 @@ def places(tmp_path):
     return Places(tmp_path / "out")
 
 
-@pytest.mark.parametrize("tool", KINDS)
+@pytest.mark.parametrize("tool", TOOLS)
 def test_schemas_are_schemas_of_options_without_those_of_the_machine(tool):
     content = schema(tool)
     jsonschema.Draft202012Validator.check_schema(content)
@@ -101,7 +101,7 @@ def test_music_in_base64_is_kept_once_and_named_by_what_it_is(places):
 
 def call(tool, folder, **arguments):
     config = work.config_of(tool, arguments, Places(folder), "cpu")
-    return work.perform(KINDS[tool].command, config, lambda *_: None)
+    return work.perform(TOOLS[tool].command, config, lambda *_: None)
 
 
 @pytest.fixture(scope="module")
@@ -157,4 +157,4 @@ def test_files_are_read_once_and_in_a_process_of_their_own(models, tmp_path, mon
     assert calls == [("_read_file", 10)]
     made = call("render", tmp_path, files=[tune], png=False, soundfont=str(OURS))
     assert [Path(path).suffix for path in made["files"]] == [".wav"]
-    assert calls[1:] == [("_listed", 900)]
+    assert calls[1:] == [("_list", 900)]

@@ -25,8 +25,8 @@ class Scripted:
     def models(self):
         return [{"name": "piano", "tasks": ["new"], "default": True}]
 
-    def learn(self, name, folder):
-        self.learnt = {**getattr(self, "learnt", {}), name: folder}
+    def add_model(self, name, folder):
+        self.models_added = {**getattr(self, "models_added", {}), name: folder}
 
     def submit(self, session, request):
         if request.get("samples", 1) > 8:
@@ -63,7 +63,7 @@ async def opened(folder, **options):
 
     app = await application(StudioConfig(folder=str(folder), browser=False, **options), composer)
     async with TestClient(TestServer(app), headers={"X-Musictx": "1"}) as client:
-        app[STUDIO].begin()
+        app[STUDIO].start_composer()
         client.composer = composers[0]
         yield client
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musictx.studio.acceptance import acceptance
 from musictx.studio.change import WHOLE, Accepted, Change, Track, parse, recorded
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
@@ -109,22 +110,22 @@ def test_a_proposal_spares_locked_notes_and_brings_its_track_under_a_free_number
     brought = {"id": 7, "name": "bass", "program": 33, "drum": False}
     notes = [[0.5, 1.5, 65, 70, 0], [0.5, 1.0, 40, 70, 7]]
     proposal = {"number": 3, "notes": notes, "removes": [0, 1, 99], "tracks": [brought]}
-    back = document.apply(document.check(document.accepting(4, proposal, "x"), LIMITS))
+    back = document.apply(document.check(acceptance(document, 4, proposal, "x"), LIMITS))
     new = {2: (0.5, 1.5, 65, 70, 0), 3: (0.5, 1.0, 40, 70, 8)}
     assert document.notes == {1: (1.0, 2.0, 62, 80, 0)} | new  # 99 is gone already
     assert document.tracks[2:] == (Track(8, "bass", 33, False, added=True),)
-    assert document.accepted == {Accepted(4, 3, 2, 2, notes=((0, 0.0, 1.0, 60, 80, 0),))}
+    assert document.accepted == {Accepted(4, 3, 2, 2, replaced=((0, 0.0, 1.0, 60, 80, 0),))}
     document.apply(back)
     assert music(document) == music(before)
     with pytest.raises(Refused, match="a track that is no longer there"):
-        document.accepting(4, proposal | {"notes": [[0, 1, 60, 80, 5]]}, "x")
+        acceptance(document, 4, proposal | {"notes": [[0, 1, 60, 80, 5]]}, "x")
 
 
 def test_a_proposal_without_notes_that_is_accepted_twice_stays_accepted():
     document = two_notes()
     silent = {"number": 1, "notes": [], "removes": [], "tracks": []}
     for _ in range(2):
-        document.apply(document.check(document.accepting(4, silent, "x"), LIMITS))
+        document.apply(document.check(acceptance(document, 4, silent, "x"), LIMITS))
         assert {row[:2] for row in document.accepted} == {(4, 1)}
 
 
@@ -132,7 +133,7 @@ def test_a_track_that_new_ones_leave_empty_goes_and_comes_back():
     document = two_notes()
     brought = {"id": 1, "name": "bass", "program": 33, "drum": False}
     new = {"notes": [[0, 1, 60, 80, 1]], "removes": [0, 1], "tracks": [brought], "number": 1}
-    back = document.apply(document.accepting(4, new, "x"))
+    back = document.apply(acceptance(document, 4, new, "x"))
     assert [track.id for track in document.tracks] == [1]
     document.apply(back)
     assert [track.id for track in document.tracks] == [0]
@@ -146,7 +147,7 @@ def sounding(document: Document) -> list[tuple]:
 
 def accept(document: Document, *which) -> Change:
     """Through JSON, as in a journal; what undoes it."""
-    change = document.check(document.accepting(*which, "x"), LIMITS)
+    change = document.check(acceptance(document, *which, "x"), LIMITS)
     return document.apply(recorded(json.loads(json.dumps(change.json()))))
 
 

@@ -62,7 +62,7 @@ async def test_a_page_that_reads_nothing_is_let_go_and_others_are_served(client,
 
 
 async def test_streams_show_life_and_end_with_the_studio(client, monkeypatch):
-    monkeypatch.setattr(routes, "ALIVE_SECONDS", 0.05)
+    monkeypatch.setattr(routes, "KEEP_ALIVE_SECONDS", 0.05)
     session = (await made(client, ODE))["id"]
     stream = await client.get(f"/api/sessions/{session}/events")
     await events(stream, 1)

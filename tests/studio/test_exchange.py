@@ -16,7 +16,7 @@ from musictx.notes import Score
 from musictx.studio import exchange, original
 from musictx.studio.change import Change, Track
 from musictx.studio.config import StudioLimits
-from musictx.studio.controllers import beginning, controllers
+from musictx.studio.controllers import controllers, with_initial_values
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import (
@@ -159,7 +159,7 @@ def test_chords_are_found_in_the_notes_and_told_apart_from_sections():
     assert exchange.chords_of(document, symbols=True)[1] == (2.0, "G:maj", "G")
     document.markers = ((0.0, "Verse"), (0.0, "Am7"), (1.0, "F"), (2.0, "C:hdim7/b3"), (3.0, "N"))
     shown = [(0.0, "Am7", "Am7"), (1.0, "F", "F"), (2.0, "C:hdim7/b3", "Cm7b5/Eb")]
-    assert exchange.above(document) == {
+    assert exchange.markers(document) == {
         "chords": [*shown, (3.0, "N", "N.C.")],
         "sections": [(0.0, "Verse")],
     }
@@ -173,14 +173,14 @@ def test_a_mixer_is_read_from_a_file_and_written_into_it():
     rows = [(i, i + 1, 60, 80, 0, False, i % 2) for i in range(4)]
     data = midi.to_bytes(Score(notes=rows, ticks_per_quarter=480))
     document = document_of(midi.read(data))
-    assert original.written(document, data).data == data  # as usual: nothing is written
+    assert original.write(document, data).data == data  # as usual: nothing is written
     first, second = document.tracks
     document.tracks = (second._replace(pan=0, reverb=90), first._replace(volume=20, mute=True))
     assert set(exchange.audible(document)) == {1, 3}
     assert exchange.gains(document) == {1: (1.0, -1.0, 2.25), 0: (pytest.approx(0.04), 0.0, 1.0)}
     ordered = exchange.in_order(document)
     assert [track.id for track in ordered.tracks] == [0, 1]
-    made = original.written(document, data).data
+    made = original.write(document, data).data
     again = document_of(midi.read(made))
     assert [(t.volume, t.pan, t.reverb) for t in again.tracks] == [(100, 0, 90), (20, 64, 40)]
     assert again.notes[0][4] == 1  # the first note is on what is now the second track
@@ -200,7 +200,7 @@ def test_controllers_are_those_of_the_parts_that_they_move_and_the_first_can_be_
     data = saved(volumes, first, second)
     expected = {(0, 7): [(pytest.approx(10 / 960), 70), (1.0, 99)], (1, 7): [(0.0, 90), (1.0, 50)]}
     assert controllers(data) == expected
-    again = beginning(data, {0: {7: 33, 91: 60}})
+    again = with_initial_values(data, {0: {7: 33, 91: 60}})
     set_anew = {(0, 7): [(0.0, 33), (1.0, 99)], (0, 91): [(0.0, 60)]}
     assert controllers(again) == expected | set_anew  # what comes later stays
     assert midi.read(again) == midi.read(data)

@@ -94,10 +94,10 @@ async def test_only_its_own_page_may_change_anything(client):
 
 def test_listening_everywhere_takes_addresses_but_no_names():
     guard = Guard("0.0.0.0")
-    assert guard.knows("192.168.1.5:7870", 7870)
-    assert guard.knows("[fe80::1]:7870", 7870)
-    assert not guard.knows("studio.example:7870", 7870)
-    assert Guard("localhost").knows("localhost", 80)
+    assert guard.is_own_host("192.168.1.5:7870", 7870)
+    assert guard.is_own_host("[fe80::1]:7870", 7870)
+    assert not guard.is_own_host("studio.example:7870", 7870)
+    assert Guard("localhost").is_own_host("localhost", 80)
 
 
 NOWHERE = """/page/../app.py /page/%2e%2e/app.py /page/..%2f..%2fbundle.py /page//etc/passwd /page/

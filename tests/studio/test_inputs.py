@@ -20,6 +20,7 @@ from musictx.chords import annotated, named
 from musictx.config import ModelFolder
 from musictx.notes import NOTE, Score
 from musictx.studio import exchange, uploads
+from musictx.studio.acceptance import acceptance
 from musictx.studio.change import Track
 from musictx.studio.config import StudioConfig, StudioLimits
 from musictx.studio.document import EARLY
@@ -91,7 +92,7 @@ def test_what_a_gap_takes_away_are_the_notes_of_the_document_that_lie_in_it(
     after = copy.deepcopy(document)
     for number, one in enumerate((result, same), 1):
         proposal = {"notes": one.notes, "removes": one.removes, "tracks": [], "number": number}
-        after.apply(after.accepting(1, proposal, ""))
+        after.apply(acceptance(after, 1, proposal, ""))
     assert [row[1:] for row in _rows(after)] == [row[1:] for row in _rows(document)]
     assert np.allclose(
         [row[0] for row in _rows(after)], [row[0] for row in _rows(document)], atol=EARLY + NEAR
@@ -115,7 +116,7 @@ def test_a_note_belongs_to_the_bar_that_it_sounds_in(piano):
     document = exchange.document_of(Score(notes=np.array(notes, NOTE)))
     source = prepare(document, Request("replace", 2.0, 4.0), piano)
     result = outcome(source, source.task.given, 0.0, Tracks(source))
-    document.apply(document.accepting(1, vars(result) | {"number": 1}, ""))
+    document.apply(acceptance(document, 1, vars(result) | {"number": 1}, ""))
     expected = [(0.0, 1.0, 60), (1.5, 2.0, 62), (1.95, 2.0, 65), (3.95, 4.5, 67)]
     assert [row[1:4] for row in document.rows()] == expected
 
@@ -213,7 +214,7 @@ def test_a_control_that_a_model_was_measured_not_to_follow_is_not_offered(tmp_pa
     card = tmp_path / "mine" / "CARD.md"
     plain = re.sub(r"## Steering\n.*?(?=\n## )", "", card.read_text(), flags=re.S)
     card.write_text(plain)
-    of = partial(Model.of, "mine", "mine", tmp_path / "mine")
+    of = partial(Model.load, "mine", "mine", tmp_path / "mine")
     assert of().steers == tuple(CONTROLS)  # nobody has measured it
     assert not of().json()["ignores"]
     card.write_text(plain + "\n## Steering\n\n- density: 0.5\n- loudness: 0.49\n- register: -0.1\n")
@@ -255,8 +256,8 @@ def test_new_music_in_bars_has_the_tempo_and_the_meter_of_the_piece():
     document = exchange.document_of(Score(tempos=[(0.0, 90.0), (4.0, 60.0)]))
     beats, seconds = (asked_for_new(document, model=name) for name in ("song", "piano"))
     assert beats.config.seconds == pytest.approx(4.0)  # eight quarters, at 120
-    assert [beats.placed(at) for at in (0.0, 0.5, 3.5)] == pytest.approx([0.0, 2 / 3, 5.0])
-    assert (seconds.config.seconds, seconds.placed(3.5)) == (pytest.approx(6.0), 3.5)
+    assert [beats.document_time(at) for at in (0.0, 0.5, 3.5)] == pytest.approx([0.0, 2 / 3, 5.0])
+    assert (seconds.config.seconds, seconds.document_time(3.5)) == (pytest.approx(6.0), 3.5)
     assert (beats.config.meter, seconds.config.meter) == ("4/4", None)
     notes = [(0.0, 0.5, 60, 80, 0, False, 0), (2.0, 5.0, 60, 80, 0, False, 0)]
     for numerator, meter in ((3, "3/4"), (9, None)):  # nine quarters no model writes

@@ -34,7 +34,7 @@ ODE = shipped.examples()["ode_to_joy"].read_bytes()
 def begun(folder, data=b"") -> Session:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    fill_folder(folder, document_of(data, "ode", LIMITS)[0], (".mid", data) if data else None)
+    fill_folder(folder, document_of(data, "ode", LIMITS)[0], data)
     return Session(folder, LIMITS)
 
 
@@ -180,7 +180,7 @@ def test_damaged_takes_are_left_out_and_their_numbers_not_given_again(tmp_path):
     takes = Takes(session.folder)
     (take,) = takes.all
     assert json.loads(json.dumps(take.json())) == json.loads(text)
-    assert takes.following == 100
+    assert takes.new_number() == 100
 
 
 def test_the_page_gets_what_a_track_without_a_name_is_called_by_its_new_instrument(tmp_path):
@@ -193,7 +193,7 @@ def test_the_page_gets_what_a_track_without_a_name_is_called_by_its_new_instrume
 
 
 def test_a_session_is_one_object_while_held_and_no_memory_when_not(tmp_path, monkeypatch):
-    monkeypatch.setattr(room, "KEPT", 1)
+    monkeypatch.setattr(room, "CACHED", 1)
     sessions = Sessions(tmp_path, LIMITS)
     held = sessions.create(Document(name="a"))
     held.do(Change(add=((0, 0.0, 1.0, 60, 80, 0),)), 0)

@@ -16,6 +16,7 @@ import musictx
 from musictx import cli, options, shipped
 from musictx.config import ModelFolder
 from musictx.errors import UserError
+from musictx.studio.acceptance import acceptance
 from musictx.studio.change import Change
 from musictx.studio.config import StudioConfig
 from musictx.studio.models import TASKS, Models
@@ -77,7 +78,9 @@ def test_a_command_gives_the_same_notes_and_the_document_then_sounds_like_its_fi
         assert proposal["notes"]
         # What the page has after accepting: what the file has, and what it was not made from.
         document = session.document.copy()
-        document.apply(document.check(document.accepting(1, proposal, ""), composer._config.limits))
+        document.apply(
+            document.check(acceptance(document, 1, proposal, ""), composer._config.limits)
+        )
         if request_["task"] in ("replace", "vary"):
             assert rounded(row[1:] for row in document.rows()) == rounded(again.notes.tolist())
         elif request_["task"] == "continue":

@@ -79,7 +79,7 @@ def test_what_is_changed_is_in_the_file_and_the_messages_of_all_else_stay(data, 
             continue
         retimed |= change.tempos is not None
         done.append(document.apply(change))
-    made = original.written(document, data)
+    made = original.write(document, data)
     wanted, back = exchange.score_of(document), midi.read(made.data)
     assert parts_of(back.notes) == parts_of(wanted.notes)
     kept, expected = np.sort(back.notes["start"]), np.sort(wanted.notes["start"])
@@ -100,7 +100,7 @@ def test_what_is_changed_is_in_the_file_and_the_messages_of_all_else_stay(data, 
         assert sum(stays(data, document), Counter()) <= here
     while done:
         document.apply(done.pop())
-    assert original.written(document, data)[0::2] == (data, [])
+    assert original.write(document, data)[0::2] == (data, [])
 
 
 def test_a_new_track_of_the_number_of_one_that_went_has_nothing_of_it():
@@ -116,7 +116,7 @@ def test_a_new_track_of_the_number_of_one_that_went_has_nothing_of_it():
         Change(tracks=(first, Track(second.id, "new", 9, False)), add=((2, 0, 1, 62, 80, 1),)),
     ):
         document.apply(document.check(change, LIMITS))
-    made = messages(original.written(document, out.getvalue()).data)
+    made = messages(original.write(document, out.getvalue()).data)
     assert "pitchwheel" not in {message.type for track in made for _, message in track}
     assert [message.note for _, message in made[1] if message.type == "note_on"] == [62]
 
@@ -135,7 +135,16 @@ def test_a_track_that_goes_leaves_the_others_byte_for_byte():
         document = exchange.document_of(midi.read(out.getvalue()))
         left = tuple(track for track in document.tracks if track.id != number)
         document.apply(document.check(Change(tracks=left, remove=(number,)), LIMITS))
-        made = original.written(document, out.getvalue())
+        made = original.write(document, out.getvalue())
         others = [chunk for at, chunk in enumerate(chunks) if at != number + 1]
         assert made.losses == []
         assert [c for c in MidiDocument(made.data).chunks if c in chunks] == others
+
+
+def test_markers_and_lyrics_are_written_into_a_file_without_notes():
+    out = io.BytesIO()
+    mido.MidiFile(tracks=[mido.MidiTrack()]).save(file=out)
+    document = exchange.document_of(midi.read(out.getvalue()))
+    document.apply(Change(markers=((0.0, "A"),), lyrics=((0.5, "la-"),)))
+    score = midi.read(original.write(document, out.getvalue()).data)
+    assert (score.markers, score.lyrics) == (((0.0, "A"),), ((0.5, "la-"),))
