@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from musictx.card import Habit
 from musictx.chords import NONE, Chord
 from musictx.songs.bar_codec import (
     DRUM_STEPS,
@@ -38,9 +39,6 @@ from musictx.tokens.grammar import Change
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, Velocities
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
-
-if TYPE_CHECKING:
-    from musictx.sampling.infill import NewNotes
 
 #: The kind of the second field of a group -> the kinds of its fields from the second to the fifth.
 SHAPES = {
@@ -128,12 +126,12 @@ class BarState(GrammarState):
         #: In a prefix: whether a group ahead is being skipped, and how many of its ids were.
         self._ahead, self._passed = False, 0
 
-    def hold(self, new: NewNotes) -> None:
-        """Restrict all further notes to those that ``new`` allows. A tone is not repeated at the
-        same place and part, and a place is allowed only if at least one note is allowed there."""
-        tones = {part: new.tones(part) for part in new.parts or ()}
+    def hold(self, tones: Mapping[int, np.ndarray], habits: Mapping[int, Habit]) -> None:
+        """Restrict all further notes to the parts and ``tones`` given by part, (128,) bool, and to
+        the limits of ``habits``. A tone is not repeated at the same place and part, and a place is
+        allowed only if at least one note is allowed there."""
         self._tones = {part: allowed for part, allowed in tones.items() if allowed.any()}
-        self._limits, self._mask = PartLimits(new.habits), None
+        self._limits, self._mask = PartLimits(habits), None
 
     # ------------------------------------------------------------------------- what is written
 

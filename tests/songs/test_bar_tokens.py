@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
@@ -129,7 +128,7 @@ def test_a_walk_keeps_what_it_is_held_to_and_may_go_wherever_a_note_is_left(
         for part in {*voices, *struck}
     }
     tones = {part: is_among(some) for part, some in sets.items()}
-    state.hold(SimpleNamespace(parts=sets, tones=tones.get, habits=habits))
+    state.hold(tones, habits)
     line, steps, group, last = 0, 48, [], (0, -2, -1)
     notes: list[tuple[int, int, int, int]] = []  # part, tone, begin, end
     begun: list[tuple[int, int]] = []  # part, begin
