@@ -18,11 +18,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from musictx.card import Habit
 from musictx.chords import NONE, Chord
 from musictx.songs.bar_codec import (
     DRUM_STEPS,
@@ -32,7 +31,6 @@ from musictx.songs.bar_codec import (
     part_of,
 )
 from musictx.songs.bars import ON_GRID, PER_SECOND, STEP_SECONDS
-from musictx.songs.part_limits import PartLimits
 from musictx.songs.repeats import FARTHEST_BARS
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.grammar import Change
@@ -121,17 +119,18 @@ class BarState(GrammarState):
         self._tied: Counter[tuple[int, int, int]] = Counter()
         self.ends: dict[int, list[tuple[int, int]]] = {}
         self._tones: Mapping[int, np.ndarray] | None = None
-        self._limits: PartLimits | None = None
+        self._limits: Any = None
         self._known = vocabulary.id(KNOWN) if KNOWN in vocabulary.kinds else -1
         #: In a prefix: whether a group ahead is being skipped, and how many of its ids were.
         self._ahead, self._passed = False, 0
 
-    def hold(self, tones: Mapping[int, np.ndarray], habits: Mapping[int, Habit]) -> None:
-        """Restrict all further notes to the parts and ``tones`` given by part, (128,) bool, and to
-        the limits of ``habits``. A tone is not repeated at the same place and part, and a place is
-        allowed only if at least one note is allowed there."""
+    def hold(self, tones: Mapping[int, np.ndarray], limits: Any) -> None:
+        """Restrict all further notes to ``tones``, part -> (128,) bool, and to ``limits``, a
+        :class:`.part_limits.PartLimits` (untyped, since its module imports torch). A tone is not
+        repeated at the same place and part, and a place is allowed only if at least one note is
+        allowed there."""
         self._tones = {part: allowed for part, allowed in tones.items() if allowed.any()}
-        self._limits, self._mask = PartLimits(habits), None
+        self._limits, self._mask = limits, None
 
     # ------------------------------------------------------------------------- what is written
 
@@ -362,9 +361,9 @@ class BarState(GrammarState):
     def _opens(self, part: int) -> float:
         """The first place of the bar at which the limits of :meth:`hold` let ``part`` begin another
         note; negative if they allow every place."""
-        assert self._limits is not None
         ends = [end for end, _ in self.ends.get(part, ())]
-        return self._limits.opens(part, ends) - self.bars[-1].begin
+        opens: float = self._limits.opens(part, ends)
+        return opens - self.bars[-1].begin
 
     def _left(self, part: int, place: int) -> np.ndarray | None:
         """(128,) bool: the tones that a note of ``part`` may have at ``place``; ``None`` if the

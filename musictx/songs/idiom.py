@@ -35,6 +35,7 @@ from musictx.songs.biases import (
     lacking_parts,
     penalty_of,
 )
+from musictx.songs.part_limits import PartLimits
 from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import STEPS
 from musictx.tokens.tokenizer import GrammarState
@@ -135,7 +136,7 @@ class BarIdiom(Idiom):
         table, pitches = self.tokenizer.vocabulary, pitch_set(sampling, primer)
         every = np.ones(128, bool)
         new = NewNotes(table, parts=habits, habits=habits, pitches=pitches, drums=every)
-        state.hold({part: new.tones(part) for part in habits}, habits)
+        state.hold({part: new.tones(part) for part in habits}, PartLimits(habits))
 
     def _habits(self, primer: Primer, stats: CorpusStats) -> dict[int, Habit]:
         """Part -> its habit in the corpus, extended to what the part does in the primer."""

@@ -128,7 +128,7 @@ def test_a_walk_keeps_what_it_is_held_to_and_may_go_wherever_a_note_is_left(
         for part in {*voices, *struck}
     }
     tones = {part: is_among(some) for part, some in sets.items()}
-    state.hold(tones, habits)
+    state.hold(tones, part_limits.PartLimits(habits))
     line, steps, group, last = 0, 48, [], (0, -2, -1)
     notes: list[tuple[int, int, int, int]] = []  # part, tone, begin, end
     begun: list[tuple[int, int]] = []  # part, begin
