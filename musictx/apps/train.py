@@ -10,7 +10,6 @@ import math
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -33,19 +32,22 @@ from musictx.training.callbacks import Ema, HookedCallback, Hooks, averaged
 from musictx.training.lit import LitMusicTransformer
 from musictx.training.network import build_model, freeze, model_from_init
 from musictx.training.optimizer import optimizer_options
-from musictx.training.progress import Progress, clock
+from musictx.training.progress import PrintLine, Progress, clock
 from musictx.training.run_folder import RunFolder
 from musictx.training.signals import Stopped, StopSignal
 from musictx.training.trainer import build_trainer, fit, instantiate, quiet, wrong_checkpoint
 
-#: The most tokens for each second of a sample: a model that needs more writes no time shifts.
+#: The most tokens per second of a sample: a model that needs more writes no time shifts.
 SAMPLE_TOKENS_PER_SECOND = 60
-Say = Callable[[str], object]
 
 
 class Trained(NamedTuple):
-    """The model folder (None after ``fast_dev_run``), the best validation loss in nats a token, and
-    the number of optimizer steps of the run."""
+    """The result of a training.
+
+    model            the model folder; None after ``fast_dev_run``
+    validation_loss  the best one, in nats per token
+    steps            the number of optimizer steps of all sessions
+    """
 
     model: Path | None
     validation_loss: float | None
@@ -63,69 +65,71 @@ def run(config: TrainConfig) -> Trained:
     With several processes (DDP) each of them calls this; only the first writes and prints. If a
     launcher (torchrun, SLURM) starts all of them, run ``musictx prepare`` first.
     """
-    first, trial = ranks.is_first(), bool(config.trainer.fast_dev_run)
-    say: Say = print if first else lambda line: None
+    is_first, is_trial = ranks.is_first(), bool(config.trainer.fast_dev_run)
+    print_line: PrintLine = print if is_first else lambda line: None
     with quiet(), ExitStack() as stack:
         config = dataclasses.replace(config, trainer=ranks.from_environment(config.trainer))
         files.check_writable(Path(config.out or "runs"), "out")
-        tokenizer, model = network(config, say)
-        shards = corpus(config, tokenizer, say)
+        tokenizer, model = make_network(config, print_line)
+        shards = open_corpus(config, tokenizer, print_line)
 
-        applied_to = run_folder.fingerprints(config, shards, tokenizer)
-        place = run_folder.choose(config, shards.corpus["name"], applied_to)
-        if trial:
-            place = Path(stack.enter_context(tempfile.TemporaryDirectory()), place.name)
-        folder = RunFolder(place)
-        if first:
+        fingerprints = run_folder.fingerprints(config, shards, tokenizer)
+        path = run_folder.choose_path(config, shards.corpus["name"], fingerprints)
+        if is_trial:
+            path = Path(stack.enter_context(tempfile.TemporaryDirectory()), path.name)
+        folder = RunFolder(path)
+        if is_first:
             stack.enter_context(run_folder.one_process(folder.path / run_folder.LOCK))
-            folder.check(config, applied_to)
-        if (status := folder.finished(config)) is not None:
-            say(report.finished(folder))
+            folder.check(config, fingerprints)
+        if (status := folder.final_status(config)) is not None:
+            print_line(report.already_trained(folder))
             return Trained(folder.model, status["validation_loss"], status["step"])
 
-        lit, data = modules(config, model, tokenizer, shards, say)
+        lit, data = make_modules(config, model, tokenizer, shards, print_line)
         bar = Progress()
-        hooks = make_hooks(config, folder, shards, lit, tokenizer, bar.print if first else say)
+        above_bar = bar.print if is_first else print_line
+        hooks = make_hooks(config, folder, shards, lit, tokenizer, above_bar)
         trainer = make_trainer(config, folder, shards, hooks, bar)
-        state, is_new = checkpoint_of(config, folder, say), folder.is_new
-        if first:
-            folder.begin(config, applied_to)
-        say(report.header(config, shards, lit, trainer))
+        last_checkpoint, is_new = find_checkpoint(config, folder, print_line), folder.is_new
+        if is_first:
+            folder.begin(config, fingerprints)
+        print_line(report.header(config, shards, lit, trainer))
 
         stack.callback(ranks.destroy_process_group)
+        initial_loss = None
         try:
             with hooks.stop:
-                fine_tunes = config.init is not None and state is None and not trial
-                before = validation_before(lit, data, trainer, say) if fine_tunes else None
-                fit(lit, data, trainer, hooks.stop, state)
+                if config.init is not None and last_checkpoint is None and not is_trial:
+                    initial_loss = validate_initial_model(lit, data, trainer, print_line)
+                fit(lit, data, trainer, hooks.stop, last_checkpoint)
         except Stopped:
-            end_by_signal(folder, trainer, hooks)
+            exit_after_signal(folder, trainer, hooks)
         except UserError:
             # Lightning refused an option before the first step.
-            if first and is_new and trainer.global_step == 0:
+            if is_first and is_new and trainer.global_step == 0:
                 shutil.rmtree(folder.path, ignore_errors=True)
             raise
 
-        if trial:
-            say("fast_dev_run: training and validation run through; no run folder was written")
+        if is_trial:
+            print_line("fast_dev_run: training and validation work; no run folder was written")
             return Trained(None, validation_loss(trainer), trainer.global_step)
         if trainer.is_global_zero:
-            keep_best(folder, lit, trainer, hooks)
-            say(report.summary(config, shards, lit, trainer, before))
+            save_best_model(folder, lit, trainer, hooks)
+            print_line(report.summary(config, shards, lit, trainer, initial_loss))
         return Trained(folder.model, validation_loss(trainer), trainer.global_step)
 
 
-def network(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]:
-    """The tokenizer and the network to train: new ones, or those of ``init=FOLDER``, whose
-    tokenizer, sizes and position scheme then replace these options."""
+def make_network(config: TrainConfig, print_line: PrintLine) -> tuple[Tokenizer, MusicTransformer]:
+    """Return the tokenizer and the network to train. With ``init=FOLDER`` they come from this model
+    folder, and the options of tokenizer, model and position scheme are ignored."""
     if config.init is not None:
         loaded = bundle.load(config.init)
         tokenizer, model, added = model_from_init(loaded, config)
-        more = f"; new in it: {', '.join(added)}" if added else ""
+        more = f"; added to it: {', '.join(added)}" if added else ""
         if config.freeze:
             freeze(model, config.freeze)
-            more += f"; its first {config.freeze} of {len(model.blocks)} layers stay"
-        say(
+            more += f"; its first {config.freeze} of {len(model.blocks)} layers are frozen"
+        print_line(
             f"init    {loaded.folder}: its weights, and its tokenizer, model and position "
             f"settings instead of those given here{more}"
         )
@@ -134,24 +138,24 @@ def network(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]
     return tokenizer, build_model(config, tokenizer)
 
 
-def corpus(config: TrainConfig, tokenizer: Tokenizer, say: Say) -> Shards:
-    """The shards of the corpus, prepared if necessary. Existing ``corpus.shards`` without a
-    ``corpus.path`` are used unchanged."""
-    prepared = prepare(config.corpus, tokenizer)
-    if not prepared.up_to_date:
-        say(str(prepared))
-    return Shards(prepared.folder)
+def open_corpus(config: TrainConfig, tokenizer: Tokenizer, print_line: PrintLine) -> Shards:
+    """Return the shards of the corpus, and prepare them if necessary. Existing ``corpus.shards``
+    without a ``corpus.path`` are used unchanged."""
+    preparation = prepare(config.corpus, tokenizer)
+    if not preparation.up_to_date:
+        print_line(str(preparation))
+    return Shards(preparation.folder)
 
 
-def modules(
+def make_modules(
     config: TrainConfig,
     model: MusicTransformer,
     tokenizer: Tokenizer,
     shards: Shards,
-    say: Say,
+    print_line: PrintLine,
 ) -> tuple[LitMusicTransformer, MusicDataModule]:
-    """The LightningModule around the network, and the LightningDataModule with its batches."""
-    optim = optimizer_options(config, model.config.width, say)
+    """Return the LightningModule of the network and the LightningDataModule of the corpus."""
+    optim = optimizer_options(config, model.config.width, print_line)
     lit = LitMusicTransformer(
         model.config.plain(), optim, tokenizer.to_config(), config.seed, model=model
     )
@@ -173,15 +177,15 @@ def make_hooks(
     shards: Shards,
     lit: LitMusicTransformer,
     tokenizer: Tokenizer,
-    say: Say,
+    print_line: PrintLine,
 ) -> Hooks:
-    """The functions that callbacks call to save the model, compose a sample or print a line."""
+    """Return the functions with which callbacks save the model, compose a sample or print."""
     limits = of_corpus(shards, tokenizer)
     model: Any = lit.model
 
     def save_model(trainer: pl.Trainer) -> None:
-        described = {**report.card(config, shards, lit, trainer), "note_limits": limits}
-        bundle.save(folder.model, model, tokenizer, described)
+        card = {**report.card(config, shards, lit, trainer), "note_limits": limits}
+        bundle.save(folder.model, model, tokenizer, card)
 
     def sample(seconds: float) -> Score:
         """Compose with the same seed each time, so that the pictures show the effect of
@@ -202,20 +206,20 @@ def make_hooks(
         (piece,) = continue_each(loaded, [NOTHING], request, seeds=seeds, steering=steering)
         return piece.score
 
-    return Hooks(save_model, sample, say, StopSignal(report=ranks.is_first()))
+    return Hooks(save_model, sample, print_line, StopSignal(report=ranks.is_first()))
 
 
 def make_trainer(
     config: TrainConfig, folder: RunFolder, shards: Shards, hooks: Hooks, bar: Progress
 ) -> pl.Trainer:
-    """The Trainer with the callbacks and loggers of the configuration."""
+    """Return the Trainer with the callbacks and loggers of ``config``."""
     callbacks = [hooks.stop, *instantiate("callbacks", config.callbacks, folder.path)]
     for callback in callbacks:
         if isinstance(callback, HookedCallback):
             callback.hooks = hooks
     options = config.trainer
-    bars = any(isinstance(c, pl.callbacks.ProgressBar) for c in callbacks)
-    if options.flags["enable_progress_bar"] and not bars:
+    has_bar = any(isinstance(c, pl.callbacks.ProgressBar) for c in callbacks)
+    if options.flags["enable_progress_bar"] and not has_bar:
         callbacks.append(bar)
     if config.optim.ema > 0:
         callbacks.append(Ema(config.optim.ema))
@@ -227,42 +231,42 @@ def make_trainer(
     return build_trainer(options, folder.path, callbacks=callbacks, loggers=loggers)
 
 
-def checkpoint_of(config: TrainConfig, folder: RunFolder, say: Say) -> Path | None:
-    """The checkpoint to resume from, if any. Raises ``UserError`` if it has more steps than
-    ``trainer.max_steps``."""
+def find_checkpoint(config: TrainConfig, folder: RunFolder, print_line: PrintLine) -> Path | None:
+    """Return the checkpoint to resume from, if there is one. Raises ``UserError`` if it has more
+    steps than ``trainer.max_steps``."""
     if not folder.last.is_file():
         return None
     step, steps = checkpoint.read(folder.last)["global_step"], config.trainer.max_steps
     if config.trainer.seconds is None and step > steps > 0:
         raise UserError(
-            f"trainer.max_steps={steps}: {folder.last} has done {step:,} steps; ask for more, or "
-            "give another out="
+            f"trainer.max_steps={steps}: {folder.last} has done {step:,} steps; give a larger "
+            "number or another out="
         )
-    say(f"resume  at step {step:,} from {folder.last}")
+    print_line(f"resume  at step {step:,} from {folder.last}")
     return folder.last
 
 
-def validation_before(
-    lit: LitMusicTransformer, data: MusicDataModule, trainer: pl.Trainer, say: Say
+def validate_initial_model(
+    lit: LitMusicTransformer, data: MusicDataModule, trainer: pl.Trainer, print_line: PrintLine
 ) -> float | None:
-    """The validation loss of the model that fine-tuning starts from, if there is validation."""
+    """Return the validation loss before fine-tuning; None without validation."""
     if trainer.limit_val_batches == 0:
         return None
     trainer.validate(lit, data, verbose=False)
     loss = float(trainer.callback_metrics["val/loss"])
-    say(f"before  {loss:.4f} nats/token in validation, before the first step")
+    print_line(f"before  {loss:.4f} nats/token in validation, before the first step")
     return loss
 
 
-def end_by_signal(folder: RunFolder, trainer: pl.Trainer, hooks: Hooks) -> NoReturn:
-    """After a signal, print the path of the checkpoint and end the process with the usual status of
-    the signal, 130 or 143. Processes that Lightning started end with 0, since Lightning would kill
-    the first process otherwise."""
+def exit_after_signal(folder: RunFolder, trainer: pl.Trainer, hooks: Hooks) -> NoReturn:
+    """Print the path of the checkpoint and exit with the usual status of the signal: 130 for
+    Ctrl-C, 143 for SIGTERM. Processes that Lightning started exit with 0, since Lightning would
+    kill the first process otherwise."""
     if trainer.is_global_zero:
         if hooks.stop.agreed and not folder.model.is_dir():
             with averaged(trainer):
                 hooks.save_model(trainer)
-        hooks.say(report.stopped(folder, trainer))
+        hooks.print_line(report.stopped(folder, trainer))
     if trainer.local_rank:
         raise SystemExit(0)
     if hooks.stop.received == signal.SIGTERM:
@@ -270,10 +274,11 @@ def end_by_signal(folder: RunFolder, trainer: pl.Trainer, hooks: Hooks) -> NoRet
     raise KeyboardInterrupt
 
 
-def keep_best(
+def save_best_model(
     folder: RunFolder, lit: LitMusicTransformer, trainer: pl.Trainer, hooks: Hooks
 ) -> None:
-    """Write the model folder from the best checkpoint, or from the last one without validation."""
+    """Write the model folder from the best checkpoint, or from the last one without validation, and
+    mark the run as finished."""
     path = folder.best if folder.best.is_file() else folder.last
     if path.is_file():
         try:
@@ -291,6 +296,6 @@ def keep_best(
 
 
 def validation_loss(trainer: pl.Trainer) -> float | None:
-    """The best validation loss, or the latest one if no checkpoint was kept for the best."""
+    """Return the best validation loss; the latest one if no callback keeps the best checkpoint."""
     latest = trainer.callback_metrics.get("val/loss")
     return report.best(trainer)[0] or (None if latest is None else float(latest))

@@ -18,7 +18,7 @@ from pytorch_lightning.callbacks import Checkpoint, WeightAveraging
 
 from musictx import formats, registry
 from musictx.notes import Score
-from musictx.training.progress import is_over
+from musictx.training.progress import PrintLine, is_over
 from musictx.training.signals import StopSignal
 
 
@@ -28,13 +28,13 @@ class Hooks:
 
     save_model  writes the model folder with the current weights
     sample      composes a piece of so many seconds with the current weights
-    say         prints a line
-    stop        receives Ctrl-C
+    print_line  prints a line
+    stop        receives Ctrl-C and SIGTERM
     """
 
     save_model: Callable[[pl.Trainer], object] = lambda trainer: None
     sample: Callable[[float], Score] | None = None
-    say: Callable[[str], object] = print
+    print_line: PrintLine = print
     stop: StopSignal = field(default_factory=StopSignal)
 
 
@@ -101,10 +101,10 @@ class BestCheckpoint(HookedCallback, Checkpoint):
         self.loss, self.step = state_dict["loss"], state_dict["step"]
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if not _trains(trainer) or "val/loss" not in trainer.callback_metrics:
+        if not _is_training(trainer) or "val/loss" not in trainer.callback_metrics:
             return
         loss = float(trainer.callback_metrics["val/loss"])
-        note = "the best so far"
+        comment = "the best so far"
         if self.loss is None or loss < self.loss:
             self.loss, self.step = loss, trainer.global_step
             trainer.save_checkpoint(Path(trainer.default_root_dir, "best.ckpt"))
@@ -112,8 +112,10 @@ class BestCheckpoint(HookedCallback, Checkpoint):
                 with averaged(trainer):
                     self.hooks.save_model(trainer)
         else:
-            note = f"best {self.loss:.4f} at step {self.step:,}"
-        self.hooks.say(f"step {trainer.global_step:,}: validation {loss:.4f} nats/token, {note}")
+            comment = f"best {self.loss:.4f} at step {self.step:,}"
+        self.hooks.print_line(
+            f"step {trainer.global_step:,}: validation {loss:.4f} nats/token, {comment}"
+        )
 
 
 class LastCheckpoint(HookedCallback, Checkpoint):
@@ -133,7 +135,7 @@ class LastCheckpoint(HookedCallback, Checkpoint):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any
     ) -> None:
-        if (args[-1] + 1) % trainer.accumulate_grad_batches or not _trains(trainer):
+        if (args[-1] + 1) % trainer.accumulate_grad_batches or not _is_training(trainer):
             return
         batches: Any = trainer.fit_loop.total_batch_idx + 1
         if is_over(trainer) or batches % trainer.val_check_interval == 0:
@@ -145,7 +147,7 @@ class LastCheckpoint(HookedCallback, Checkpoint):
             self._save(trainer)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if _trains(trainer):
+        if _is_training(trainer):
             self._save(trainer)
 
     def _save(self, trainer: pl.Trainer) -> None:
@@ -167,7 +169,7 @@ class Samples(HookedCallback, pl.Callback):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         hooks, step = self.hooks, trainer.global_step
-        if not _trains(trainer) or not trainer.is_global_zero or hooks.stop.received:
+        if not _is_training(trainer) or not trainer.is_global_zero or hooks.stop.received:
             return
         if hooks.sample is None or not self.seconds:
             return
@@ -181,14 +183,14 @@ class Samples(HookedCallback, pl.Callback):
             formats.write(score, path)
             if ".png" in registry.WRITERS:
                 formats.write(score, path.with_suffix(".png"))
-            hooks.say(f"  sample with {len(score):,} notes: {path}")
+            hooks.print_line(f"  sample with {len(score):,} notes: {path}")
         except Exception as error:  # a failed sample must not end a training
-            hooks.say(f"  no sample at step {step:,}: {type(error).__name__}: {error}")
+            hooks.print_line(f"  no sample at step {step:,}: {type(error).__name__}: {error}")
         finally:
             pl_module.train(training)
 
 
-def _trains(trainer: Any) -> bool:
+def _is_training(trainer: Any) -> bool:
     """Whether ``trainer`` trains: no validation before training, and no ``fast_dev_run``."""
     in_fit = trainer.state.fn == "fit" and not trainer.sanity_checking
     return bool(in_fit and not trainer.fast_dev_run)

@@ -67,7 +67,7 @@ class LitMusicTransformer(pl.LightningModule):
         self._tokens: Tensor | float = 0.0  # number of targets so far; a tensor on the device
         self._sums: Tensor | None = None  # nats and targets of this device since the last step
         self._evaluated = torch.zeros(2)  # nats and targets of this validation
-        #: The elapsed share of trainer.seconds, equal on all devices; None without a time limit.
+        #: The share of trainer.max_time that has passed, equal on all devices; None without it.
         self._time_used: float | None = None
 
     @property
@@ -82,12 +82,12 @@ class LitMusicTransformer(pl.LightningModule):
     # ------------------------------------------------------------------------------ optimizer
 
     @property
-    def _scaled(self) -> bool:
+    def _has_scaler(self) -> bool:
         return str(self.trainer.precision).startswith("16-mixed")
 
     def configure_optimizers(self) -> Any:
         # The fused AdamW unscales gradients itself, after clipping and not for Muon.
-        fused = self.device.type == "cuda" and not self._scaled
+        fused = self.device.type == "cuda" and not self._has_scaler
         optimizer = build_optimizer(self.model, self.optim, fused=fused)
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self._rate)
         return {
@@ -96,7 +96,7 @@ class LitMusicTransformer(pl.LightningModule):
         }
 
     def _rate(self, step: int) -> float:
-        """The learning rate of step ``step``, from 0, as a share of the highest one."""
+        """Return the learning rate of step ``step``, from 0, as a share of the highest one."""
         kind, warmup = self.optim["schedule"], self.optim["warmup"]
         if self._time_used is not None:
             return multiplier_by_time(step, self._time_used, warmup=warmup, kind=kind)
@@ -108,10 +108,15 @@ class LitMusicTransformer(pl.LightningModule):
     def on_train_start(self) -> None:
         """Recompute the learning rate: the checkpoint may be of a run with another length."""
         self._sums = None
-        self._time_used = self.trainer.strategy.broadcast(time_used(self.trainer))
+        self._read_clock()
         scheduler: Any = self.lr_schedulers()
         for group, base in zip(scheduler.optimizer.param_groups, scheduler.base_lrs):
             group["lr"] = base * self._rate(scheduler.last_epoch)
+
+    def _read_clock(self) -> None:
+        """Take the time of the first process, so that all have the same learning rate."""
+        used = time_used(self.trainer)
+        self._time_used = None if used is None else self.trainer.strategy.broadcast(used)
 
     # --------------------------------------------------------------------------------- training
 
@@ -131,20 +136,17 @@ class LitMusicTransformer(pl.LightningModule):
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         assert self._sums is not None
-        trainer, used = self.trainer, time_used(self.trainer)
+        trainer = self.trainer
         sums, self._sums = self._sums, None
         if trainer.world_size > 1:
-            seconds = used if used is not None and trainer.is_global_zero else 0.0
-            sums = torch.cat([sums, sums.new_tensor([seconds])])
             sums = trainer.strategy.reduce(sums, reduce_op="sum")
-            used = None if used is None else float(sums[2])
-        self._time_used = used
+        self._read_clock()
         # Lightning has divided the gradient by the number of batches and devices. Multiply by
         # these, and divide by the number of targets.
         factor = trainer.accumulate_grad_batches * trainer.world_size / SCALE
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         torch._foreach_mul_(gradients, factor / sums[1].clamp(min=1))
-        self._tokens = sums[1].to(_exact(self.device)) + self._tokens
+        self._tokens = sums[1].to(_most_precise_dtype(self.device)) + self._tokens
         self.log("train/loss", sums[0] / sums[1].clamp(min=1), prog_bar=True)
         self.log("train/tokens", self._tokens)
         self.log("lr", optimizer.param_groups[0]["lr"], prog_bar=True)
@@ -156,13 +158,15 @@ class LitMusicTransformer(pl.LightningModule):
         gradient_clip_algorithm: str | None = None,
     ) -> None:
         by_value = gradient_clip_algorithm == "value"
-        largest = math.inf if by_value else gradient_clip_val or math.inf
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), largest)
+        max_norm = math.inf if by_value else gradient_clip_val or math.inf
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), max_norm)
         # Reading the norm waits for the GPU, so there it is checked only in steps that are logged.
         trainer: Any = self.trainer
         step, every = trainer.global_step + 1, trainer.log_every_n_steps
         check = self.device.type == "cpu" or (every and step % every == 0)
-        if check and not self._scaled and not bool(norm.isfinite()):  # a scaler skips such steps
+        if (
+            check and not self._has_scaler and not bool(norm.isfinite())
+        ):  # a scaler skips such steps
             raise self._diverged()  # before the weights change
         if by_value and gradient_clip_val:  # Lightning's own clipping refuses fused AdamW
             nn.utils.clip_grad_value_(self.model.parameters(), gradient_clip_val)
@@ -190,7 +194,7 @@ class LitMusicTransformer(pl.LightningModule):
     # ------------------------------------------------------------------------------ evaluation
 
     def on_validation_epoch_start(self) -> None:
-        self._evaluated = torch.zeros(2, dtype=_exact(self.device), device=self.device)
+        self._evaluated = torch.zeros(2, dtype=_most_precise_dtype(self.device), device=self.device)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         nats, targets = self._score(batch)
@@ -198,7 +202,7 @@ class LitMusicTransformer(pl.LightningModule):
         self._evaluated[1] += targets
 
     def on_validation_epoch_end(self) -> None:
-        """The sum of nats over the number of targets, over all windows and devices."""
+        """Log the sum of nats divided by the number of targets, over all windows and devices."""
         nats, targets = self.trainer.strategy.reduce(self._evaluated, reduce_op="sum")
         if not targets:
             return
@@ -207,7 +211,7 @@ class LitMusicTransformer(pl.LightningModule):
         self.log("val/loss", nats / targets, prog_bar=True)
 
     def _score(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """(sum of nats, number of targets) of a batch, without targets of -100."""
+        """Return the sum of nats and the number of targets of a batch, without targets of -100."""
         logits = self.model(batch.ids, piece_ids=batch.piece_ids)
         nats = F.cross_entropy(
             logits.flatten(0, 1).float(),
@@ -219,10 +223,10 @@ class LitMusicTransformer(pl.LightningModule):
 
 
 def batch_seed(seed: int, rank: int, number: int) -> int:
-    """A 64-bit seed for batch ``number`` of ``rank``, unrelated to its neighbours' seeds."""
+    """Return a 64-bit seed for batch ``number`` of ``rank``; seeds of neighbours are unrelated."""
     return int(np.random.SeedSequence((seed, rank, number)).generate_state(1, np.uint64)[0])
 
 
-def _exact(device: torch.device) -> torch.dtype:
-    """The most precise dtype of ``device``."""
+def _most_precise_dtype(device: torch.device) -> torch.dtype:
+    """Return the most precise floating-point type of ``device``."""
     return torch.float32 if device.type == "mps" else torch.float64

@@ -44,45 +44,47 @@ def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
 def model_from_init(
     loaded: Bundle, config: TrainConfig
 ) -> tuple[Tokenizer, MusicTransformer, list[str]]:
-    """The tokenizer and the model to train, and a list of what was added to those of ``loaded``.
+    """Return the tokenizer and the model to train, and the names of what was added to ``loaded``.
 
     Raises ``ConfigError`` for control tokens that this kind of tokenizer cannot have.
     """
-    tokenizer = extended(loaded.tokenizer, config.tokenizer)
+    tokenizer = extend_tokenizer(loaded.tokenizer, config.tokenizer)
     old = loaded.model.config
     features = with_tokens(config.model.features, tokenizer)
-    further = [feature for feature in features if old.feature(feature["name"]) is None]
-    kept = [options | kind_of(options["name"]).of_tokens(tokenizer) for options in old.features]
+    added_features = [feature for feature in features if old.feature(feature["name"]) is None]
+    old_features = [
+        options | kind_of(options["name"]).of_tokens(tokenizer) for options in old.features
+    ]
     position = dict(old.position)
     if "coordinates" in position:
         position["coordinates"] = token_coordinates(tokenizer)
-    larger = replace(
+    extended = replace(
         old,
         vocab_size=tokenizer.size,
         position=position,
         dropout=old.dropout if config.model.dropout is None else config.model.dropout,
-        features=(*kept, *further),
+        features=(*old_features, *added_features),
         gates=old.gates or config.model.gates,
         first_values=old.first_values or config.model.first_values,
     )
     added = [kind for kind in tokenizer.kinds if kind not in loaded.tokenizer.kinds]
-    added += [feature["name"] for feature in further]
-    added += [name for name in SWITCHES if getattr(larger, name) != getattr(old, name)]
-    if larger.dropout != old.dropout:
-        added.append(f"dropout {larger.dropout:g}")
+    added += [feature["name"] for feature in added_features]
+    added += [name for name in SWITCHES if getattr(extended, name) != getattr(old, name)]
+    if extended.dropout != old.dropout:
+        added.append(f"dropout {extended.dropout:g}")
     if not added:
         return tokenizer, loaded.model.requires_grad_(True).train(), []
     torch.manual_seed(config.seed)
-    model = MusicTransformer(**larger.plain())
-    model.load_state_dict(widened(model, loaded.model, rows(loaded.tokenizer, tokenizer)))
+    model = MusicTransformer(**extended.plain())
+    model.load_state_dict(extended_state(model, loaded.model, new_ids(loaded.tokenizer, tokenizer)))
     return tokenizer, model.train(), added
 
 
 def freeze(model: MusicTransformer, layers: int) -> None:
-    """Keep the first ``layers`` layers of ``model`` as they are, with what the position scheme has
-    learned for each of them; embeddings, features and all else learn.
+    """Freeze the first ``layers`` layers of ``model`` and the parameters of the position scheme for
+    these layers. All other parameters, such as embeddings, learn.
 
-    Raises ``ConfigError`` where the model has fewer.
+    Raises ``ConfigError`` if the model has fewer layers.
     """
     if layers > len(model.blocks):
         raise ConfigError(
@@ -96,7 +98,7 @@ def freeze(model: MusicTransformer, layers: int) -> None:
                 parameter.requires_grad_(False)
 
 
-def extended(tokenizer: Tokenizer, options: TokenizerConfig) -> Tokenizer:
+def extend_tokenizer(tokenizer: Tokenizer, options: TokenizerConfig) -> Tokenizer:
     """Add the control tokens and programs of ``options`` to ``tokenizer``."""
     config = tokenizer.to_config()
     if options.controls and tokenizer.name not in ("performance", "notes"):
@@ -111,21 +113,20 @@ def extended(tokenizer: Tokenizer, options: TokenizerConfig) -> Tokenizer:
     return build(**config)
 
 
-def rows(old: Tokenizer, new: Tokenizer) -> np.ndarray:
-    """(ids of ``old``,) the id of ``new`` with the same kind and value."""
+def new_ids(old: Tokenizer, new: Tokenizer) -> np.ndarray:
+    """Return for each id of ``old`` the id of ``new`` with the same kind and value."""
     ids = np.empty(old.size, np.int64)
     for number, kind in enumerate(old.kinds):
-        of_old = np.flatnonzero(old.kind_of == number)
-        ids[of_old] = np.flatnonzero(new.kind_of == new.kinds.index(kind))
+        ids[old.kind_of == number] = np.flatnonzero(new.kind_of == new.kinds.index(kind))
     return ids
 
 
-def widened(
+def extended_state(
     model: MusicTransformer, smaller: MusicTransformer, ids: np.ndarray
 ) -> dict[str, torch.Tensor]:
-    """The state of ``model``, an extension of ``smaller``, with the weights of ``smaller``.
+    """Return the state of ``model``, an extension of ``smaller``, with the weights of ``smaller``.
 
-    ``ids`` is the result of :func:`rows`. Parameters whose shape differs have a row for each id;
+    ``ids`` is the result of :func:`new_ids`. Parameters whose shape differs have a row for each id;
     the rows of new ids keep their initial values. New parameters are set to zero, except one factor
     of each product of two, which could not learn otherwise.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from musictx.config import TrainConfig
 from musictx.config.checks import imported
 from musictx.errors import ConfigError, reason
 from musictx.training.muon import Muon
+from musictx.training.progress import PrintLine
 from musictx.training.schedule import learning_rate
 
 #: The default learning rate of fine-tuning, as a share of that of training from scratch.
@@ -21,20 +22,19 @@ FINE_TUNING = 0.2
 MOST_WARMUP = 0.2
 
 
-def optimizer_options(
-    config: TrainConfig, width: int, say: Callable[[str], object]
-) -> dict[str, Any]:
+def optimizer_options(config: TrainConfig, width: int, print_line: PrintLine) -> dict[str, Any]:
     """``config.optim`` as a dict, with the default learning rate filled in and the warm-up
     shortened to :data:`MOST_WARMUP` of the steps if it is longer."""
     optim, steps = dataclasses.asdict(config.optim), config.trainer.max_steps
     if optim["lr"] is None:
         share = 1.0 if config.init is None else FINE_TUNING
         optim["lr"] = share * learning_rate(width)
-    most = max(1, int(MOST_WARMUP * steps))
-    if config.trainer.seconds is None and steps > 0 and optim["warmup"] > most:
-        warmup = optim["warmup"]
-        say(f"note    optim.warmup={warmup} is long for {steps} steps; it ends after {most}")
-        optim["warmup"] = most
+    warmup, limit = optim["warmup"], max(1, int(MOST_WARMUP * steps))
+    if config.trainer.seconds is None and steps > 0 and warmup > limit:
+        print_line(
+            f"note    optim.warmup={warmup} is long for {steps} steps; it ends after {limit}"
+        )
+        optim["warmup"] = limit
     return optim
 
 

@@ -1,9 +1,10 @@
-"""The progress of a run over all its sessions, and the progress bar."""
+"""How much of a run is done, over all its sessions, and the progress bar."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TextIO
 
@@ -11,10 +12,18 @@ import pytorch_lightning as pl
 from pytorch_lightning.callbacks import ProgressBar, Timer
 from tqdm import tqdm
 
+#: A function that prints one line.
+PrintLine = Callable[[str], object]
+
 
 class Clock(Timer):
-    """Lightning's timer, which measures all sessions of a run, but ends training only between two
-    optimizer steps, so that no accumulated batch is lost."""
+    """Lightning's timer, which adds up the time of all sessions and ends training after
+    ``seconds``.
+
+    Lightning's ``interval="step"`` means a batch: with ``accumulate_grad_batches`` it could stop
+    between the batches of one optimizer step, where no checkpoint can be written. This timer stops
+    after an optimizer step only.
+    """
 
     def __init__(self, seconds: float | None = None) -> None:
         super().__init__(None if seconds is None else timedelta(seconds=seconds), verbose=False)
@@ -25,19 +34,19 @@ class Clock(Timer):
 
 
 def clock(trainer: pl.Trainer) -> Clock:
-    """The :class:`Clock` among the callbacks of a trainer."""
+    """Return the clock among the callbacks of ``trainer``."""
     callbacks = trainer.callbacks  # type: ignore[attr-defined]
     return next((c for c in callbacks if isinstance(c, Clock)), Clock())
 
 
 def time_used(trainer: pl.Trainer) -> float | None:
-    """The elapsed share of the time of a run, 0..1; None without a time limit."""
-    left, used = clock(trainer).time_remaining(), clock(trainer).time_elapsed()
-    return None if left is None else min(1.0, used / max(used + left, 1e-9))
+    """Return the share of ``trainer.max_time`` that has passed, 0..1; None without ``max_time``."""
+    remaining, elapsed = clock(trainer).time_remaining(), clock(trainer).time_elapsed()
+    return None if remaining is None else min(1.0, elapsed / max(elapsed + remaining, 1e-9))
 
 
-def share(trainer: pl.Trainer) -> float:
-    """The finished share of a run, 0..1; 0 for an endless run."""
+def share_done(trainer: pl.Trainer) -> float:
+    """Return the share of the run that is done, 0..1; 0 for a run without end."""
     used = time_used(trainer)
     if used is not None:
         return used
@@ -45,13 +54,13 @@ def share(trainer: pl.Trainer) -> float:
 
 
 def is_over(trainer: pl.Trainer) -> bool:
-    """Whether training is over: all steps are done, or a callback has ended the run."""
+    """Whether all steps are done or a callback has ended the run."""
     stops = trainer.should_stop and trainer.global_step >= (trainer.min_steps or 0)
     return stops or trainer.global_step >= trainer.max_steps > 0
 
 
 def duration(seconds: float) -> str:
-    """ "45 s", "3 min 20 s", "2 h 05 min"."""
+    """Format a duration: "45 s", "3 min 20 s", "2 h 05 min"."""
     whole = round(max(seconds, 0.0))
     if whole < 60:
         return f"{whole} s"
@@ -61,18 +70,19 @@ def duration(seconds: float) -> str:
 
 
 def compact(number: float) -> str:
-    """ "812", "12.3k", "4.56M"."""
-    for size, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+    """Format a number with three digits: "812", "12.3k", "4.56M"."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
-            return f"{number / size:.3g}{sign}"
+            return f"{number / size:.3g}{unit}"
     return f"{number:.3g}"
 
 
 class Progress(ProgressBar):
-    """Show the step, values logged with ``prog_bar=True``, tokens per second, and the time left.
+    """Shows the step, the metrics logged with ``prog_bar=True``, tokens per second and the time
+    left.
 
-    On a terminal this is a bar over the whole run, otherwise a line every ``every`` seconds. The
-    time left is estimated from the time so far, including validations and samples.
+    On a terminal this is one bar for the whole run, elsewhere a line every ``every`` seconds. The
+    time left is estimated from the time so far, validations and samples included.
     """
 
     def __init__(self, *, every: float = 10.0, file: TextIO | None = None) -> None:
@@ -81,11 +91,11 @@ class Progress(ProgressBar):
         self.interval = 0.5 if self.file.isatty() else every
         self.bar: Any = None
         self.enabled = True
-        self._start = (0.0, 0.0)  # time and share of the run
-        self._shown = (0.0, 0.0)  # time and number of targets at the last line
+        self._start_time = self._start_share = 0.0
+        self._line_time = self._line_tokens = 0.0  # of the latest line
 
     def disable(self) -> None:
-        """Lightning calls this in all processes but the first."""
+        """Called by Lightning in all processes but the first."""
         self.enabled = False
 
     def print(self, *parts: Any, **options: Any) -> None:
@@ -94,24 +104,25 @@ class Progress(ProgressBar):
         self.file.flush()
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        now = time.monotonic()
-        self._start, self._shown = (now, share(trainer)), (now, 0.0)
+        self._start_time = self._line_time = time.monotonic()
+        self._start_share, self._line_tokens = share_done(trainer), 0.0
         if self.enabled and self.file.isatty():
-            form = "{percentage:3.0f}% |{bar:16}| {desc}"
-            look = {"bar_format": form, "leave": False, "dynamic_ncols": True}
-            self.bar = tqdm(total=1.0, file=self.file, **look)
+            bar_format = "{percentage:3.0f}% |{bar:16}| {desc}"
+            self.bar = tqdm(
+                total=1.0, file=self.file, bar_format=bar_format, leave=False, dynamic_ncols=True
+            )
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any
     ) -> None:
         now = time.monotonic()
-        if not self.enabled or now - self._shown[0] < self.interval:
+        if not self.enabled or now - self._line_time < self.interval:
             return
         text = self._line(trainer, now)
         if self.bar is None:
             print(text, file=self.file, flush=True)
         else:
-            self.bar.n = share(trainer)
+            self.bar.n = share_done(trainer)
             self.bar.set_description_str(text)
 
     def on_train_end(self, *_: object) -> None:
@@ -124,17 +135,18 @@ class Progress(ProgressBar):
 
     def _line(self, trainer: pl.Trainer, now: float) -> str:
         metrics: dict[str, Any] = dict(self.get_metrics(trainer, trainer.lightning_module))
-        of = f"/{trainer.max_steps:,}" if trainer.max_steps > 0 else ""
-        parts = [f"step {trainer.global_step:,}{of}"]
+        total = f"/{trainer.max_steps:,}" if trainer.max_steps > 0 else ""
+        parts = [f"step {trainer.global_step:,}{total}"]
         for name, value in metrics.items():
             digits = ".3f" if "loss" in name else ".3g"
             parts += [f"{name} {value:{digits}}"] if isinstance(value, float) else []
         tokens = float(trainer.callback_metrics.get("train/tokens", 0.0))
-        since, before = self._shown
-        if before and tokens > before:
-            parts.append(f"{compact((tokens - before) / (now - since))} tokens/s")
-        self._shown = (now, tokens)
-        began, first = self._start
-        if (done := share(trainer)) > first:
-            parts.append(f"{duration((now - began) * (1 - done) / (done - first))} left")
+        if 0 < self._line_tokens < tokens:
+            rate = (tokens - self._line_tokens) / (now - self._line_time)
+            parts.append(f"{compact(rate)} tokens/s")
+        self._line_time, self._line_tokens = now, tokens
+        done = share_done(trainer)
+        if done > self._start_share:
+            elapsed = now - self._start_time
+            parts.append(f"{duration(elapsed * (1 - done) / (done - self._start_share))} left")
         return "  ".join(parts)

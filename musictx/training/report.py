@@ -18,7 +18,7 @@ from musictx.data.windows import EvaluationWindows
 from musictx.training import checkpoint
 from musictx.training.callbacks import BestCheckpoint
 from musictx.training.lit import LitMusicTransformer
-from musictx.training.progress import clock, compact, duration, share
+from musictx.training.progress import clock, compact, duration, share_done
 from musictx.training.run_folder import RunFolder
 from musictx.training.trainer import describe_device
 
@@ -65,10 +65,10 @@ def summary(
     shards: Shards,
     lit: LitMusicTransformer,
     trainer: pl.Trainer,
-    before: float | None,
+    initial_loss: float | None,
 ) -> str:
-    """The lines after training: results and the next commands. ``before`` is the validation loss
-    before the first step, if it was measured."""
+    """The lines after training: results and the next commands. ``initial_loss`` is the
+    validation loss before the first step, if it was measured."""
     lines = [
         f"trained {trainer.global_step:,} steps on {compact(lit.tokens)} tokens "
         f"in {duration(clock(trainer).time_elapsed())}"
@@ -85,9 +85,9 @@ def summary(
             f"diverged, or has hardly begun; try a lower optim.lr (it was {lit.optim['lr']:.2g}) "
             f"or a longer optim.warmup (it was {lit.optim['warmup']}), with another out="
         )
-    if loss is not None and before is not None:
-        verdict = "better" if loss < before else "not better: keep the model you started from"
-        lines.append(f"before  {before:.4f} nats/token, before the first step; {verdict}")
+    if loss is not None and initial_loss is not None:
+        verdict = "better" if loss < initial_loss else "not better: keep the model you started from"
+        lines.append(f"before  {initial_loss:.4f} nats/token, before the first step; {verdict}")
     lines.append(f"model   {folder / 'model'}")
     if (folder / "samples").is_dir():
         lines.append(f"samples {folder / 'samples'}")
@@ -97,7 +97,7 @@ def summary(
     return "\n".join(lines)
 
 
-def finished(folder: RunFolder) -> str:
+def already_trained(folder: RunFolder) -> str:
     """The lines for a run that was finished before: its model, and how to train longer."""
     status = folder.status()
     return (
@@ -158,7 +158,7 @@ def card(
         "no augmentation, padding not counted, ends of pieces not counted, weighted by tokens",
     }
     details = {
-        "finished": share(trainer) >= 1,
+        "finished": share_done(trainer) >= 1,
         "steps": trainer.global_step,
         "tokens seen": trained.tokens,
         "minutes": round(clock(trainer).time_elapsed() / 60, 2),

@@ -37,14 +37,14 @@ from musictx.tokens.tokenizer import Tokenizer
 SETTINGS, STATUS, LOCK = "run.yaml", "status.json", ".lock"
 #: Options for the length of a run. They may change from one session in a folder to the next, and so
 #: may ``callbacks``, which can end a run.
-LENGTH = {
+LENGTH_OPTIONS = {
     "trainer.max_steps",
     "trainer.flags.min_steps",
     "trainer.max_time",
     "trainer.flags.max_epochs",
 }
 #: Options that do not affect the weights: places and reports.
-FREE = {
+WITHOUT_EFFECT = {
     "out",
     "corpus.path",  # its notes are compared instead
     "corpus.shards",
@@ -58,16 +58,16 @@ FREE = {
     "trainer.flags.enable_progress_bar",
     "trainer.flags.enable_model_summary",
 }
-FREE_GROUPS = ("sampling.", "logger.")
+GROUPS_WITHOUT_EFFECT = ("sampling.", "logger.")
 #: Options that ``init=FOLDER`` replaces, except ``model.dropout`` if it is set.
 FROM_INIT = ("model.", "position.", "tokenizer.")
 #: The exceptions of reading a damaged file of settings or status.
-DAMAGED = (
+PARSE_ERRORS = (
     *(OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError),
     yaml.YAMLError,
 )
 #: The most differences of settings that an error message names.
-MOST_NAMED = 3
+MOST_DIFFERENCES = 3
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -84,21 +84,21 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def identity(config: TrainConfig) -> dict[str, Any]:
     """The options that affect the weights of a run, by dotted name."""
     flat = flatten(dataclasses.asdict(config))
-    drop = FREE_GROUPS + (FROM_INIT if config.init is not None else ())
-    kept = {k: v for k, v in flat.items() if k not in FREE and not k.startswith(drop)}
+    drop = GROUPS_WITHOUT_EFFECT + (FROM_INIT if config.init is not None else ())
+    kept = {k: v for k, v in flat.items() if k not in WITHOUT_EFFECT and not k.startswith(drop)}
     has_dropout = config.init is not None and config.model.dropout is not None
     return kept | ({"model.dropout": config.model.dropout} if has_dropout else {})
 
 
 def _length_options(flat: Mapping[str, Any]) -> dict[str, Any]:
     """The options of an :func:`identity` that affect the length of the run."""
-    return {k: v for k, v in flat.items() if k in LENGTH or k.startswith("callbacks.")}
+    return {k: v for k, v in flat.items() if k in LENGTH_OPTIONS or k.startswith("callbacks.")}
 
 
-def key(config: TrainConfig, applied_to: Mapping[str, str]) -> str:
+def key(config: TrainConfig, fingerprints: Mapping[str, str]) -> str:
     """8 hexadecimal digits that are equal for runs with the same :func:`identity` and
     :func:`fingerprints`."""
-    text = json.dumps([identity(config), dict(applied_to)], sort_keys=True, default=str)
+    text = json.dumps([identity(config), dict(fingerprints)], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
@@ -116,7 +116,7 @@ def fingerprints(config: TrainConfig, shards: Shards, tokenizer: Tokenizer) -> d
     return hashes
 
 
-def choose(config: TrainConfig, corpus: str, applied_to: Mapping[str, str]) -> Path:
+def choose_path(config: TrainConfig, corpus: str, fingerprints: Mapping[str, str]) -> Path:
     """The path of the run folder: ``config.out``, or ``runs/CORPUS-MODEL-seedSEED-KEY`` in the
     current folder. MODEL is the position scheme, layers and width, or the name of the folder
     ``init=``, then the learning rate if it is set."""
@@ -130,7 +130,7 @@ def choose(config: TrainConfig, corpus: str, applied_to: Mapping[str, str]) -> P
     rate = "" if config.optim.lr is None else f"-lr{config.optim.lr:g}"
     label = f"{corpus}-{model}{rate}-seed{config.seed}"
     safe = re.sub(r"[^A-Za-z0-9._]+", "-", label).strip("-._")
-    return Path("runs", f"{safe[:200]}-{key(config, applied_to)}")
+    return Path("runs", f"{safe[:200]}-{key(config, fingerprints)}")
 
 
 class RunFolder:
@@ -157,13 +157,13 @@ class RunFolder:
                 "seconds": float(status["seconds"]),
                 "validation_loss": None if loss is None else float(loss),
             }
-        except DAMAGED:
+        except PARSE_ERRORS:
             return {}
 
     def write_status(self, **status: Any) -> None:
         files.write_text(self.path / STATUS, json.dumps(status, indent=1) + "\n")
 
-    def finished(self, config: TrainConfig) -> dict[str, Any] | None:
+    def final_status(self, config: TrainConfig) -> dict[str, Any] | None:
         """The status of a run that has a model and is finished by the options ``config``; else
         None. The folder must have passed :meth:`check`."""
         status = self.status()
@@ -172,7 +172,7 @@ class RunFolder:
         settings, _ = self._settings()
         return status if _length_options(settings) == _length_options(identity(config)) else None
 
-    def check(self, config: TrainConfig, applied_to: Mapping[str, str]) -> None:
+    def check(self, config: TrainConfig, fingerprints: Mapping[str, str]) -> None:
         """Raise ``UserError`` if the folder has a run with other settings, corpus or vocabulary, or
         has other files."""
         if self.is_new:
@@ -194,26 +194,28 @@ class RunFolder:
         ]
         differences += [
             f"its {name} is another one"
-            for name, value in applied_to.items()
+            for name, value in fingerprints.items()
             if applied_before.get(name, value) != value
         ]
         if differences:
-            more = len(differences) - MOST_NAMED
-            named = "; ".join(differences[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+            more = len(differences) - MOST_DIFFERENCES
+            named = "; ".join(differences[:MOST_DIFFERENCES]) + (
+                f" and {more} more" if more > 0 else ""
+            )
             raise UserError(
                 f"out={self.path}: the run in this folder is a different one ({named}); give "
                 f"another out=, with init={self.path} to train on from its weights"
             )
 
-    def begin(self, config: TrainConfig, applied_to: Mapping[str, str]) -> None:
+    def begin(self, config: TrainConfig, fingerprints: Mapping[str, str]) -> None:
         """Write the settings into a new folder, or that of an earlier session that has passed
         :meth:`check`, and mark the run as unfinished."""
         files.tidy(self.path)
         (self.path / STATUS).unlink(missing_ok=True)
         described = {
             "musictx": __version__,
-            "key": key(config, applied_to),
-            "applied_to": dict(applied_to),
+            "key": key(config, fingerprints),
+            "applied_to": dict(fingerprints),
             "settings": dataclasses.asdict(config),
         }
         text = yaml.safe_dump(described, sort_keys=False, allow_unicode=True)
@@ -225,7 +227,7 @@ class RunFolder:
         try:
             described = yaml.safe_load(path.read_text(encoding="utf-8"))
             return flatten(described["settings"]), dict(described["applied_to"])
-        except DAMAGED as error:
+        except PARSE_ERRORS as error:
             raise UserError(
                 f"{path}: cannot be read; give another out=, or delete the folder"
             ) from error

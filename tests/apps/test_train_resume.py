@@ -116,7 +116,7 @@ def test_a_kill_in_the_middle_of_writing_a_checkpoint_resumes_to_the_same_bits(r
 
 
 def test_a_run_killed_after_its_last_step_is_only_finished(root, tmp_path, monkeypatch):
-    monkeypatch.setattr(train, "keep_best", lambda *_: 1 / 0)
+    monkeypatch.setattr(train, "save_best_model", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         train.run(config(root, tmp_path))
     monkeypatch.undo()

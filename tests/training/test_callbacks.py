@@ -37,9 +37,11 @@ def weights(trainer) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("moved", [False, True])
 def test_the_best_checkpoint_is_the_best_even_if_it_was_before_a_stop(moved, tmp_path):
-    models, said = [], []
+    models, lines = [], []
     stop = StopSignal()
-    hooks = Hooks(lambda trainer: models.append(weights(trainer)), say=said.append, stop=stop)
+    hooks = Hooks(
+        lambda trainer: models.append(weights(trainer)), print_line=lines.append, stop=stop
+    )
     folder = tmp_path / "run"
 
     class At6(LitMusicTransformer):
@@ -66,7 +68,7 @@ def test_the_best_checkpoint_is_the_best_even_if_it_was_before_a_stop(moved, tmp
     assert checkpoint.read(folder / "last.ckpt")["global_step"] == 12
     assert trainer.callback_metrics["val/loss"] > best.loss
     assert len(models) == 1  # the model folder was written once, at the best
-    assert "best" in said[-1]
+    assert "best" in lines[-1]
     assert {p.name for p in folder.iterdir()} == {"last.ckpt", "best.ckpt"}
 
 
@@ -105,9 +107,9 @@ def test_a_sample_leaves_the_training_as_it_was(tmp_path):
         torch.rand(100)
         return Score()
 
-    said: list[str] = []
+    lines: list[str] = []
     samples = Samples(seconds=1.0)
-    samples.hooks = Hooks(sample=sample, say=said.append)
+    samples.hooks = Hooks(sample=sample, print_line=lines.append)
     found = []
     for extra in ([samples], []):
         training = fake_training()
@@ -115,7 +117,7 @@ def test_a_sample_leaves_the_training_as_it_was(tmp_path):
     assert all(torch.equal(found[0][n], found[1][n]) for n in found[1])
     files = sorted(p.name for p in (tmp_path / "samples").iterdir())
     assert files[:2] == ["step-000005.mid", "step-000005.png"]
-    assert len(said) == 3
+    assert len(lines) == 3
 
 
 STATE = {"state_dict": {"w": torch.arange(3.0)}, "loops": {}, "global_step": 7}

@@ -12,7 +12,7 @@ from musictx.bundle import Bundle
 from musictx.config import ModelConfig, OptimConfig, TokenizerConfig, TrainConfig
 from musictx.errors import ConfigError
 from musictx.tokens.build import build
-from musictx.training.network import build_model, freeze, model_from_init, rows
+from musictx.training.network import build_model, freeze, model_from_init, new_ids
 from musictx.training.optimizer import parameter_groups
 from musictx.training.run_folder import identity
 
@@ -96,7 +96,7 @@ def test_old_ids_are_scored_as_before(position, before, asked, features):
     assert len(added) > 3
     assert tokenizer.size == model.config.vocab_size > loaded.tokenizer.size
     assert tokenizer.to_config()["velocity_bins"] == 32  # its own
-    moved = torch.from_numpy(rows(loaded.tokenizer, tokenizer))
+    moved = torch.from_numpy(new_ids(loaded.tokenizer, tokenizer))
     for old, new in enumerate(moved.tolist()):
         assert loaded.tokenizer.vocabulary.token(old) == tokenizer.vocabulary.token(new)
     plain = [i for i in range(loaded.tokenizer.size) if i not in _reset(loaded.tokenizer)]

@@ -31,7 +31,7 @@ def begin(path, settings, made_of=MADE_OF):
 
 def test_the_default_folder_is_another_one_for_whatever_decides_the_weights():
     def where(made_of=MADE_OF, **options):
-        return run_folder.choose(config(**options), "My Songs!", made_of)
+        return run_folder.choose_path(config(**options), "My Songs!", made_of)
 
     mine = {"position": {"name": "my.module:Far"}}
     for options, begins in (
@@ -97,16 +97,16 @@ def test_a_finished_run_is_the_result_of_its_own_settings_alone(tmp_path, done, 
     folder = RunFolder(tmp_path / "run")
     finish(folder.path, done, **LOSS)
     folder.check(same, MADE_OF)
-    assert folder.finished(same) == {"finished": True, "step": 10, "seconds": 60.0, **LOSS}
+    assert folder.final_status(same) == {"finished": True, "step": 10, "seconds": 60.0, **LOSS}
     folder.check(more, MADE_OF)
-    assert folder.finished(more) is None
+    assert folder.final_status(more) is None
     folder.write_status(finished=False, step=10, seconds=60.0)
-    assert folder.finished(same) is None
+    assert folder.final_status(same) is None
     folder.write_status(finished=True, step=10, seconds=60.0)
     (folder.path / "model" / "model.safetensors").unlink()
-    assert folder.finished(same) is None
+    assert folder.final_status(same) is None
     begin(folder.path, more)  # from now on it is not finished, whatever comes
-    assert folder.finished(more) is None
+    assert folder.final_status(more) is None
 
 
 def test_the_second_process_in_a_folder_is_refused_and_learns_who_has_it(tmp_path):
