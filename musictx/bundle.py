@@ -1,4 +1,4 @@
-"""A model folder: everything that is needed to use a trained model, and nothing that can run.
+"""Model folders: save and load a trained model.
 
 ::
 
@@ -7,10 +7,9 @@
     tokenizer.json      the tokenizer's config and the fingerprint of its vocabulary
     CARD.md             the card for people
 
-There is no pickle in it, and a folder can only name classes of musictx and of the modules in
-MUSICTX_TRUST. Loading is strict (:mod:`musictx.untrusted`): a missing, unknown, wrongly shaped or
-broken tensor is refused before a network is built, and so is a vocabulary other than the one that
-the model was trained with.
+A model folder has no pickle, and it can only name classes of musictx and of the modules in
+MUSICTX_TRUST. Loading is strict (:mod:`musictx.untrusted`): it refuses tensors that are missing,
+unknown, broken or of a wrong shape, and a vocabulary other than that of the training.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from musictx.tokens.tokenizer import Tokenizer
 
 __all__ = ["FILES", "FORMAT", "Bundle", "load", "locate", "read_config", "save"]
 
-#: The version of the format: one higher whenever an older musictx can no longer read a new folder.
+#: Incremented whenever older versions of musictx cannot read new folders.
 FORMAT = 3
 #: The largest number among the options of a tokenizer.
 _LARGEST_OPTION = 10**6
@@ -54,8 +53,8 @@ class Bundle:
 
     model      in evaluation mode
     tokenizer  with the vocabulary of the model
-    card       what ``CARD.md`` says, as data: title, licence, corpus, training, numbers
-    folder     where the model was
+    card       the contents of ``CARD.md`` as data: title, licence, corpus, training, numbers
+    folder     path of the model folder
     """
 
     model: MusicTransformer
@@ -79,8 +78,8 @@ class Bundle:
         return CorpusStats.of(self.card.get("note_limits"))
 
     def save_pretrained(self, folder: str | Path) -> Path:
-        """Write a model folder with README.md, the page of the hub. As :func:`save`; the weights
-        are written in float32."""
+        """Write a model folder in float32 as :func:`save` does, with README.md, the page of the
+        hub."""
         from musictx import hub
 
         written = save(folder, self.model, self.tokenizer, self.card)
@@ -107,18 +106,16 @@ def save(
     *,
     dtype: str = "float32",
 ) -> Path:
-    """Write a model folder, whole or not at all, and return its path.
+    """Write a model folder atomically and return its path. An existing model folder is replaced.
 
-    card   plain values (numbers, text, lists, dicts; paths, numpy scalars and dataclasses become
-           such). Well-known keys, all optional: ``title``, ``summary``, ``command``, ``corpus``
-           (with ``path`` and ``shards``), ``training``, ``numbers``, ``licence``; others are kept
-           and shown as well.
-    dtype  of the weights in the file: float32, or for shipping float16, bfloat16 (half the size),
-           int8 (a quarter: matrices as bytes, a number for each row, the rest in float16).
+    card   numbers, texts, lists and dicts; paths, numpy scalars and dataclasses are converted.
+           Well-known keys, all optional: ``title``, ``summary``, ``command``, ``corpus`` (with
+           ``path`` and ``shards``), ``training``, ``numbers``, ``licence``. Other keys are allowed.
+    dtype  of the weights in the file: float32, float16 or bfloat16 (half the size), or int8 (a
+           quarter: matrices as bytes with a scale for each row, other tensors in float16)
 
-    The folder appears whole or not at all. An existing model folder is replaced; any other folder
-    that is not empty is refused. Raises ``UserError`` for that and for a tokenizer that is not the
-    model's, ``WriteError`` for a place that cannot be written.
+    Raises ``UserError`` for a tokenizer of another size and for a folder with other files, and
+    ``WriteError`` if the folder cannot be written.
     """
     folder = Path(folder)
     if dtype not in (*_DTYPES, "int8"):
@@ -138,34 +135,30 @@ def save(
             "card": card,
         }
     )
-    described = untrusted.plain(
-        {
-            "fingerprint": tokenizer.fingerprint,
-            "size": tokenizer.size,
-            "config": tokenizer.to_config(),
-        }
-    )
-    with atomic_folder(folder, is_model) as partial:
-        weights = partial / "model.safetensors"
+    vocabulary = {"fingerprint": tokenizer.fingerprint, "size": tokenizer.size}
+    tokenizer_entries = untrusted.plain(vocabulary | {"config": tokenizer.to_config()})
+    with atomic_folder(folder, is_model) as temporary:
+        weights = temporary / "model.safetensors"
         try:
             save_file(_weights(model, dtype), weights, metadata={"format": "pt"})
-        except SafetensorError as error:  # a full disk comes as one of these
+        except SafetensorError as error:  # safetensors raises it for a full disk
             raise WriteError(f"{folder}: cannot be written: {error}") from None
-        write_text(partial / "config.json", json.dumps(config, indent=1, ensure_ascii=False) + "\n")
-        write_text(partial / "tokenizer.json", json.dumps(described, indent=1) + "\n")
-        write_text(partial / "CARD.md", card_text(config, described, model))
-        # safetensors writes for the owner only
-        weights.chmod((partial / "config.json").stat().st_mode)
+        config_text = json.dumps(config, indent=1, ensure_ascii=False)
+        write_text(temporary / "config.json", config_text + "\n")
+        write_text(temporary / "tokenizer.json", json.dumps(tokenizer_entries, indent=1) + "\n")
+        write_text(temporary / "CARD.md", card_text(config, tokenizer_entries, model))
+        # Only the owner may read a file that safetensors has written.
+        weights.chmod((temporary / "config.json").stat().st_mode)
     return folder
 
 
 def _weights(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
-    """The tensors to store, each once: copies of a tied one would become independent."""
-    kind = _DTYPES.get(dtype, torch.float16)
+    """Return the tensors of the file; tied tensors once, so that they are tied again on loading."""
+    float_dtype = _DTYPES.get(dtype, torch.float16)
     weights = {name: tensor.detach().cpu() for name, tensor in untrusted.tensors(model).items()}
     stored = rounding.as_bytes(weights) if dtype == "int8" else {}
     stored |= {
-        name: (tensor.to(kind) if tensor.is_floating_point() else tensor).contiguous()
+        name: (tensor.to(float_dtype) if tensor.is_floating_point() else tensor).contiguous()
         for name, tensor in weights.items()
         if name not in stored
     }
@@ -175,26 +168,23 @@ def _weights(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
 # ------------------------------------------------------------------------------------------- read
 
 
-def load(
-    folder: str | Path,
-    device: str = "cpu",
-) -> Bundle:
+def load(folder: str | Path, device: str = "cpu") -> Bundle:
     """Read a model folder.
 
-    folder  its path; that of a run folder with one as ``model/``; the name of an included model; or
+    folder  path of a model folder or run folder, name of an included model, or
             ``hf:USER/NAME@REVISION`` of the Hugging Face hub
     device  auto, cpu, cuda, mps, ...
 
-    The model is in evaluation mode, its weights in float32 whatever the file holds. Raises
-    ``UserError`` for a folder that is missing, half complete, of a newer format, of another
-    vocabulary or whose weights do not fit the model. ::
+    The model is in evaluation mode, and its weights are converted to float32. Raises ``UserError``
+    if the folder is missing, incomplete or of another format, or if its vocabulary or weights do
+    not fit the model. ::
 
         bundle = musictx.load("piano")
         logits = bundle.model(torch.tensor([[1]]))
     """
     if not isinstance(folder, (str, os.PathLike)) or "\0" in os.fspath(folder):
         raise UserError(f"model: {type(folder).__name__} is no model; expected a folder or a name")
-    target = choose_device(device)
+    chosen_device = choose_device(device)
     folder = locate(folder)
     config = read_config(folder)
     tokenizer = _read_tokenizer(folder / "tokenizer.json", config)
@@ -205,13 +195,14 @@ def load(
         untrusted.check_arguments(arguments, tokenizer)
         model = untrusted.build(arguments, stored)
     untrusted.check_tensors(untrusted.tensors(model), stored, weights)
-    _fill(model, weights)
-    model = model.to(device=target, dtype=torch.float32).eval().requires_grad_(False)
+    _load_weights(model, weights)
+    model = model.to(device=chosen_device, dtype=torch.float32).eval().requires_grad_(False)
     return Bundle(model=model, tokenizer=tokenizer, card=config["card"], folder=folder)
 
 
 def choose_device(name: str) -> torch.device:
-    """``auto`` -> the best device of this machine; any other name is checked to be usable."""
+    """Return the device ``name``, or for ``auto`` the fastest device of this machine. Raises
+    ``UserError`` if the device cannot be used."""
     if str(name) == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -228,7 +219,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The configuration of a model folder; ``UserError`` where it is damaged or of another
+    """Read config.json of a model folder. Raises ``UserError`` if it is damaged or of another
     format."""
     path = folder / "config.json"
     config = untrusted.read_values(path)
@@ -247,7 +238,8 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def _read_tokenizer(path: Path, config: Mapping[str, Any]) -> Tokenizer:
-    """The tokenizer of a model folder; ``UserError`` unless its vocabulary is the model's."""
+    """Read the tokenizer of a model folder. Raises ``UserError`` if the model was trained with
+    another vocabulary."""
     arguments = untrusted.read_values(path).get("config")
     if not isinstance(arguments, dict) or untrusted.largest(arguments) > _LARGEST_OPTION:
         raise UserError(f"{path}: expected the options of a tokenizer; the file is damaged")
@@ -263,8 +255,8 @@ def _read_tokenizer(path: Path, config: Mapping[str, Any]) -> Tokenizer:
     return tokenizer
 
 
-def _fill(model: nn.Module, path: Path) -> None:
-    """Copy the file's weights into ``model``; their names and shapes are checked already."""
+def _load_weights(model: nn.Module, path: Path) -> None:
+    """Copy the weights of a file into ``model``. Their names and shapes were checked before."""
     try:
         stored = rounding.of_bytes(load_file(path))
     except (SafetensorError, OSError) as error:

@@ -1,4 +1,4 @@
-"""The card of a model: what it was trained on and how, as data and, in CARD.md, for people."""
+"""The card of a model: its corpus, training and licence, as data and as the text of CARD.md."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ Number = Annotated[float, 0, 1e9]
 Pitch = Annotated[int, 0, 127]
 #: A program of General MIDI; 128 is drums.
 Program = Annotated[int, 0, 128]
-#: The part that is a melody.
+#: "skyline" (the highest notes) or the program of the melody.
 Melody = Annotated[str, "skyline|[0-9]{1,2}|1[01][0-9]|12[0-7]"]
-#: For each kind of drum how often it is struck at each place of a bar, in ninths.
+#: For each of six kinds of drums the share of bars with a stroke at each 24th, in ninths.
 Drummer = Annotated[str, "[0-9]{24}( [0-9]{24}){5}"]
 
 
-#: The entries of a card that musictx reads, each of which may be missing, and their types. All
-#: others are for people.
+#: The entries of a card that musictx reads, with their types. Each entry is optional, and other
+#: entries are allowed.
 ENTRIES: dict[str, Any] = {
-    "corpus": {  # on which the model was trained (training/report.py)
+    "corpus": {  # written by training/report.py
         "name": str,
         "path": str | list[str],
         "shards": str,
         "programs": dict[str, Program],
         "tasks": {"melody": Melody},
     },
-    "note_limits": {  # what is usual in it (data/statistics.py)
+    "note_limits": {  # statistics of the corpus, by data/statistics.py
         "most_notes": Number,
         "density": Number,
         "restruck": Number,
@@ -46,14 +46,18 @@ ENTRIES: dict[str, Any] = {
     },
     "drummers": dict[str, list[Drummer]],
 }
-#: What is usual in a part is measured over so many seconds.
+#: The length of the windows in which :attr:`Habit.densest` counts notes.
 WINDOW_SECONDS = 4.0
 
 
 class Habit(NamedTuple):
-    """What is usual in a part: notes at once, lowest and highest pitch, notes a second.
+    """What is usual in a part.
 
-    densest  notes that no :data:`WINDOW_SECONDS` exceed;  longest  seconds that no note exceeds
+    voices   the number of notes at once
+    low      the lowest pitch;  high  the highest pitch
+    density  notes per second
+    densest  the most notes in :data:`WINDOW_SECONDS`
+    longest  the length of the longest note in seconds
     """
 
     voices: int
@@ -66,16 +70,16 @@ class Habit(NamedTuple):
 
 @dataclass(frozen=True)
 class CorpusStats:
-    """What is usual in the corpus of a model (:mod:`musictx.data.statistics`), as its card has
-    it; ``None``: unknown.
+    """Statistics of the corpus of a model (:mod:`musictx.data.statistics`) from its card; None if
+    unknown.
 
-    most      notes that few moments exceed
-    density   notes struck in a second
+    most             the number of sounding notes that is rarely exceeded
+    density          notes per second
     repetition_rate  share of notes whose pitch was struck less than half a second before
-    instruments  programs that occur, 128 for drums
-    polyphony  notes that sound, on average over the time in which any does
-    parts     program, 128 for drums -> its habit
-    ensembles  sets of several programs that play together, and the number of pieces of each
+    instruments      the programs of the corpus, 128 for drums
+    polyphony        mean number of sounding notes, without silence
+    parts            program (128 for drums) -> its habit
+    ensembles        (number of pieces, programs) of frequent sets of several programs
     """
 
     most: int | None = None
@@ -88,7 +92,7 @@ class CorpusStats:
 
     @classmethod
     def of(cls, limits: Mapping[str, Any] | None) -> CorpusStats:
-        """From ``note_limits`` of a card (:data:`ENTRIES`)."""
+        """Read the entry ``note_limits`` of a card (:data:`ENTRIES`)."""
         limits = limits or {}
         programs = limits.get("instruments")
         return cls(
@@ -101,12 +105,12 @@ class CorpusStats:
                 int(part): Habit(int(voices), int(low), int(high), rate)
                 for part, voices, low, high, rate in limits.get("parts") or []
             },
-            ensembles=[(count, some) for count, some in limits.get("ensembles") or [] if count],
+            ensembles=[(count, p) for count, p in limits.get("ensembles") or [] if count],
         )
 
 
 def check_card(card: Any, where: str, entries: Mapping[str, Any] = ENTRIES) -> None:
-    """``UserError`` unless the ``entries`` of ``card`` are of their types."""
+    """Raise ``UserError`` unless the ``entries`` of ``card`` have their types."""
     if not isinstance(card, dict):
         raise UserError(f"{where}={shown(card)}: expected entries by name")
     for name, kind in entries.items():
@@ -122,33 +126,31 @@ def check_card(card: Any, where: str, entries: Mapping[str, Any] = ENTRIES) -> N
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Whether ``value`` is of the type ``kind``, bounds and patterns of ``Annotated`` included."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin is Annotated and inner[0] is str:
-        return type(value) in (str, int) and re.fullmatch(inner[1], str(value)[:200]) is not None
+    """Whether ``value`` has the type ``kind``, with the bounds and patterns of ``Annotated``."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated and arguments[0] is str:
+        _, pattern = arguments
+        return type(value) in (str, int) and re.fullmatch(pattern, str(value)[:200]) is not None
     if origin is Annotated:
-        kinds = (int,) if inner[0] is int else (int, float)
-        return type(value) in kinds and inner[1] <= value <= inner[2]
+        number, low, high = arguments
+        return type(value) in ((int,) if number is int else (int, float)) and low <= value <= high
     if origin is dict:
-        return isinstance(value, dict) and all(_fits(one, inner[1]) for one in value.values())
+        return isinstance(value, dict) and all(_fits(v, arguments[1]) for v in value.values())
     if origin is list:
-        return isinstance(value, list) and all(_fits(one, inner[0]) for one in value)
+        return isinstance(value, list) and all(_fits(v, arguments[0]) for v in value)
     if origin is UnionType:
-        return any(_fits(value, one) for one in inner)
+        return any(_fits(value, alternative) for alternative in arguments)
     if origin is tuple:
-        same = isinstance(value, list) and len(value) == len(inner)
-        return same and all(map(_fits, value, inner))
+        has_length = isinstance(value, list) and len(value) == len(arguments)
+        return has_length and all(map(_fits, value, arguments))
     return isinstance(value, kind)
 
 
-def card_text(config: Mapping[str, Any], described: Mapping[str, Any], model: nn.Module) -> str:
-    """What the model is, what it was trained on, how it was made, how to use it.
-
-    ``config`` and ``described`` are the contents of config.json and tokenizer.json.
-    """
+def card_text(config: Mapping[str, Any], tokenizer: Mapping[str, Any], model: nn.Module) -> str:
+    """Return the text of CARD.md from the contents of config.json and tokenizer.json."""
     card = dict(config["card"])
     if "drummers" in card:
-        card["drummers"] = [*card["drummers"]]  # by name
+        card["drummers"] = [*card["drummers"]]  # their names
     parameters = sum(p.numel() for p in {id(p): p for p in model.parameters()}.values())
     lines = [f"# {card.pop('title', 'A Music Transformer')}", ""]
     summary = card.pop("summary", None)
@@ -175,14 +177,14 @@ def card_text(config: Mapping[str, Any], described: Mapping[str, Any], model: nn
     }
     for key in [k for k in headings if k in card] + [k for k in card if k not in headings]:
         heading = headings.get(key, key.replace("_", " ").capitalize())
-        lines += [f"## {heading}", "", *_listed(card[key]), ""]
-    lines += ["## Model", "", *_listed(config["model"]), ""]
-    lines += ["## Tokenizer", "", *_listed(described), ""]
+        lines += [f"## {heading}", "", *_as_lines(card[key]), ""]
+    lines += ["## Model", "", *_as_lines(config["model"]), ""]
+    lines += ["## Tokenizer", "", *_as_lines(tokenizer), ""]
     return "\n".join(lines)
 
 
-def _listed(value: Any) -> list[str]:
-    """A text as it is, any other value as a block of YAML."""
+def _as_lines(value: Any) -> list[str]:
+    """Return a text unchanged, and any other value as an indented block of YAML."""
     if isinstance(value, str):
         return [value]
     text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=None)

@@ -1,9 +1,9 @@
-"""Models of the Hugging Face hub, ``hf:USER/NAME@REVISION``: down and up (extra ``hub``).
+"""Download and upload models of the Hugging Face hub, ``hf:USER/NAME@REVISION`` (extra ``hub``).
 
-Only the files of a model folder are fetched, and none that is larger than a model is: no code, no
-pickle. What a folder says is then checked like any other (``bundle.load``). The hub's settings
-hold: ``HF_ENDPOINT``, ``HF_TOKEN``, ``HF_HOME`` for the copies kept, ``HF_HUB_OFFLINE`` to use
-those alone.
+Only the files of a model folder are downloaded, no code and no pickle, and nothing that is larger
+than a model. ``bundle.load`` then checks the folder like any other. The environment variables of
+the hub apply: ``HF_ENDPOINT``, ``HF_TOKEN``, ``HF_HOME`` for the cache, ``HF_HUB_OFFLINE`` to use
+only the cache.
 """
 
 from __future__ import annotations
@@ -21,20 +21,18 @@ from musictx.files import write_text
 
 PREFIX = "hf:"
 _NAME = re.compile(r"hf:(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?", re.ASCII)
-#: The page that the hub shows above the files of a model folder.
+#: The text that the hub shows for a model.
 PAGE = "README.md"
-#: Most that the files of a model may hold together, MB.
+#: The maximal total size of the files of a model in MB.
 MOST_MB = 4000
 
 
-def fetched(
-    name: str, files: Sequence[str], missing: Callable[[Collection[str]], list[str]]
-) -> Path:
-    """The folder with those of ``files`` that the model ``name`` has, downloaded unless a copy is
-    kept; ``missing`` says which files a model lacks, by the names of those it has.
+def fetch(name: str, files: Sequence[str], missing: Callable[[Collection[str]], list[str]]) -> Path:
+    """Download the ``files`` of the model ``name`` unless they are in the cache; return the folder.
 
-    ``UserError`` for another form of name, where huggingface_hub is missing, and for what the hub
-    does not have or is too large, before anything is downloaded.
+    ``missing`` returns the required files that are not among the names of a repository's files.
+    Raises ``UserError`` for a malformed name, without huggingface_hub, and before the download if
+    the hub does not have the model or it is too large.
     """
     match = _NAME.fullmatch(name)
     if match is None:
@@ -44,9 +42,9 @@ def fetched(
     try:
         if os.environ.get("HF_HUB_OFFLINE", "") in ("", "0"):
             api = hub.HfApi(endpoint=endpoint)
-            about = api.model_info(repository, revision=revision, files_metadata=True)
-            revision = about.sha
-            sizes = {one.rfilename: one.size or 0 for one in about.siblings or ()}
+            info = api.model_info(repository, revision=revision, files_metadata=True)
+            revision = info.sha
+            sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
             if absent := missing(sizes):
                 raise UserError(f"{name}: no model of musictx: {' and '.join(absent)} missing")
             total = sum(size for file, size in sizes.items() if file in files)
@@ -60,38 +58,39 @@ def fetched(
         )
     except UserError:
         raise
-    except Exception as error:  # of the hub's many classes, or of the network
+    except Exception as error:  # one of the hub's many classes, or of the network
         raise UserError(f"{name}: cannot be had from the hub ({reason(error)})") from error
 
 
 def write_page(folder: Path, card: Mapping[str, Any]) -> None:
-    """Write README.md, the page of the hub, into the model folder ``folder``: what the hub reads of
-    a ``card`` (licence, library, tags, data), then the card for people."""
+    """Write README.md, the page of the hub, into a model folder: the metadata of the hub (licence,
+    library, tags, data set), then the text of CARD.md."""
     licence, corpus = str(card.get("licence", "")), card.get("corpus")
     names = {"CC BY-NC-SA 4.0": "cc-by-nc-sa-4.0", "MIT": "mit", "Apache": "apache-2.0"}
-    front = {
+    metadata = {
         "license": next((name for word, name in names.items() if word in licence), "other"),
         "library_name": "musictx",
         "tags": ["music", "midi", "music-transformer", "music-generation"],
     }
     if isinstance(corpus, dict) and (label := corpus.get("label") or corpus.get("name")):
-        front["datasets"] = [str(label)]
+        metadata["datasets"] = [str(label)]
     text = (folder / "CARD.md").read_text(encoding="utf-8")
     text = text.replace("model.path=THIS_FOLDER", "model=hf:USER/NAME")
-    write_text(folder / PAGE, f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n{text}")
+    write_text(folder / PAGE, f"---\n{yaml.safe_dump(metadata, sort_keys=False)}---\n{text}")
 
 
 def push(folder: Path, repository: str, files: Sequence[str], private: bool) -> str:
-    """Upload ``files`` of a folder as the model ``repository``, made if need be; its address."""
+    """Upload ``files`` of ``folder`` to the model ``repository``, which is created if necessary.
+    Return its address."""
     if _NAME.fullmatch(PREFIX + repository) is None or "@" in repository:
         raise UserError(f"{shown(repository)}: expected USER/NAME")
     api = _hub(repository).HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     try:
-        made = api.create_repo(repository, private=private, exist_ok=True)
+        address = api.create_repo(repository, private=private, exist_ok=True)
         api.upload_folder(repo_id=repository, folder_path=folder, allow_patterns=list(files))
     except Exception as error:  # as above
         raise UserError(f"{repository}: cannot be uploaded ({reason(error)})") from error
-    return str(made)
+    return str(address)
 
 
 def _hub(name: str) -> Any:

@@ -1,5 +1,5 @@
-"""Which model folder a name means: a path, the newest one, or a model that comes with musictx or an
-optional component; and the included melodies and opening."""
+"""Find model folders: by path, the newest one, or a model that comes with musictx or an optional
+component; and the included melodies and opening."""
 
 from __future__ import annotations
 
@@ -11,40 +11,39 @@ from pathlib import Path
 from musictx import registry
 from musictx.errors import UserError, shown
 
-#: What a model folder holds; the card for people may be lost or rewritten without harm.
+#: The files of a model folder. CARD.md may be deleted or changed.
 FILES = ("model.safetensors", "config.json", "tokenizer.json", "CARD.md")
 REQUIRED = FILES[:3]
 WHAT = "a model folder holds " + ", ".join(FILES) + " and is written by musictx train"
 _HERE = Path(__file__).resolve().parent
-#: Which of the models is used where nothing has been trained yet, and which for music that keeps
-#: to the beats of its file.
+#: The default model before a model was trained, and the one for music on the beats of its file.
 DEFAULT, ON_BEATS = "piano", "song"
-#: Those whose weights, and the music that they write, are under CC BY-NC-SA 4.0.
+#: Models whose weights and generated music are under CC BY-NC-SA 4.0.
 NON_COMMERCIAL = ("piano",)
-#: Which of the examples are openings to continue; the others are melodies.
+#: The examples that are openings to continue; the others are melodies.
 OPENINGS = ("mozart_k545",)
 
 
 def is_model(folder: Path) -> bool:
-    """Whether ``folder`` looks like a model folder, whole or not."""
+    """Whether ``folder`` looks like a model folder, complete or not."""
     return (folder / "config.json").is_file()
 
 
 def missing(names: Collection[str]) -> list[str]:
-    """The files that a model needs and that are not among ``names``."""
+    """Return the required files of a model folder that are not in ``names``."""
     return [name for name in REQUIRED if name not in names]
 
 
 def models() -> dict[str, Path]:
-    """Name -> model folder, by name."""
+    """Return the included models, sorted: name -> model folder."""
     roots = [_HERE / "models", *registry.MODELS]
     folders = [folder for root in roots for folder in root.glob("*")]
     return {p.name: p for p in sorted(folders) if is_model(p)}
 
 
 def default(tokenizer: str | None = None, *, on_beats: bool = False) -> Path | None:
-    """The model folder for new music and performances, or for music ``on_beats``, or the first that
-    has this tokenizer; None if none is included."""
+    """Return the included model folder for new music and performances, or for music ``on_beats``,
+    or the first one with this ``tokenizer``; None if there is none."""
     included = models()
     for name in [ON_BEATS] * on_beats + [DEFAULT]:
         if tokenizer is None and name in included:
@@ -53,26 +52,26 @@ def default(tokenizer: str | None = None, *, on_beats: bool = False) -> Path | N
 
 
 def examples() -> dict[str, Path]:
-    """Name -> MIDI file. All are in the public domain and were entered by hand: Beethoven, Symphony
-    No. 9 (1824), last movement; three French songs of the 18th century; Mozart, Sonata K. 545
-    (1788), bars 1 to 4, played with a touch of freedom."""
+    """Return the examples: name -> MIDI file. They are in the public domain and were entered by
+    hand: Beethoven, Symphony No. 9 (1824), last movement; three French songs of the 18th century;
+    Mozart, Sonata K. 545 (1788), bars 1 to 4, with slightly free timing."""
     return {p.stem: p for p in sorted((_HERE / "examples").glob("*.mid"))}
 
 
 def melodies() -> dict[str, Path]:
-    """The examples that are melodies to harmonise: name -> MIDI file."""
+    """Return the examples that are melodies to harmonise: name -> MIDI file."""
     return {name: path for name, path in examples().items() if name not in OPENINGS}
 
 
 def locate(folder: str | Path) -> Path:
-    """The model folder that ``folder`` names: itself, ``folder/model``, an included model, or
-    ``hf:USER/NAME@REVISION`` on the Hugging Face hub. Raises ``UserError`` if there is none."""
+    """Return the model folder ``folder``, ``folder/model``, the included model of this name, or
+    ``hf:USER/NAME@REVISION`` of the Hugging Face hub. Raises ``UserError`` if there is none."""
     name, folder = str(folder), Path(os.path.expanduser(folder))
     if name.startswith("hf:"):
         from musictx import hub
 
-        folder = hub.fetched(name, FILES, missing)
-    elif not os.path.isdir(folder):  # also of names that no file can have
+        folder = hub.fetch(name, FILES, missing)
+    elif not os.path.isdir(folder):  # os.path: False for names that are impossible for files
         included = models()
         if name not in included:
             raise UserError(
@@ -88,7 +87,7 @@ def locate(folder: str | Path) -> Path:
 
 
 def chosen(path: str | None, tokenizer: str | None = None, *, on_beats: bool = False) -> Path:
-    """The model folder that the option ``model`` names, or else the one of :func:`find_latest`.
+    """Return the model folder of the option ``model``; by default that of :func:`find_latest`.
     Errors begin with ``model=``."""
     if path is None:
         return find_latest(tokenizer=tokenizer, on_beats=on_beats)
@@ -99,37 +98,35 @@ def chosen(path: str | None, tokenizer: str | None = None, *, on_beats: bool = F
 
 
 def name_of(folder: Path) -> str:
-    """The name of the model in ``folder``: that of its run folder if it is in one."""
+    """Return the name of a model folder, or of the run folder that contains it."""
     return folder.parent.name if folder.name == "model" else folder.name
 
 
 def find_latest(
     root: str | Path = "runs", *, tokenizer: str | None = None, on_beats: bool = False
 ) -> Path:
-    """The model folder ``root/*/model`` that was written last; if there is none, an included model:
-    the one for music ``on_beats`` or the one for other music. If a ``tokenizer`` is named, only
-    models with it count.
-    """
+    """Return the newest model folder ``root/*/model``; if there is none, the :func:`default` one.
+    With ``tokenizer``, only models with this tokenizer are considered."""
     trained = [
         config
         for config in Path(root).glob("*/model/config.json")
         if not missing(os.listdir(config.parent)) and tokenizer in (None, _tokenizer(config.parent))
     ]
     if trained:
-        return max(trained, key=lambda one: (one.stat().st_mtime_ns, str(one))).parent
+        return max(trained, key=lambda config: (config.stat().st_mtime_ns, str(config))).parent
     included = default(tokenizer, on_beats=on_beats)
     if included is None:
-        of = f" of {tokenizer} tokens" if tokenizer else ""
+        kind = f" of {tokenizer} tokens" if tokenizer else ""
         option = f" tokenizer={tokenizer}" if tokenizer else ""
         raise UserError(
-            f"model.path: no trained model{of} under {root}/; train one with "
+            f"model.path: no trained model{kind} under {root}/; train one with "
             f"'musictx train corpus.path=DIR{option}' or give model.path=FOLDER"
         )
     return included
 
 
 def _tokenizer(folder: Path) -> str | None:
-    """The name of a model folder's tokenizer; None if it cannot be read."""
+    """Return the name of the tokenizer of a model folder; None if it cannot be read."""
     try:
         return str(json.loads((folder / "tokenizer.json").read_text())["config"]["name"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,8 +1,8 @@
-"""Checks of model folders from strangers, before anything large is built from them.
+"""Check model folders from strangers before a network is built from them.
 
-Files are plain values (JSON) and tensors (safetensors), never code, and only classes of musictx and
-of modules in MUSICTX_TRUST are imported. A network takes little more memory than the stored weights
-while it is built, and its tensors must have their names and shapes.
+Their files contain JSON and tensors (safetensors), never code, and only classes of musictx and of
+the modules in MUSICTX_TRUST are imported. Building a network takes little more memory than its
+stored weights, and their names and shapes must be those of the network.
 """
 
 from __future__ import annotations
@@ -31,49 +31,49 @@ from musictx.model.rounding import SCALES
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Environment variable: modules, with commas between, whose classes model folders may name.
+#: Environment variable: modules, separated by commas, whose classes model folders may name.
 TRUST = "MUSICTX_TRUST"
-#: The largest JSON file of a folder, in MB, and how deep its values may be nested.
+#: The maximal size of a JSON file in MB, and the maximal depth of its nested values.
 TEXT_MB, DEEPEST = 4, 100
-#: Most tensors in a file of weights.
+#: The maximal number of tensors in a file of weights.
 _MOST_TENSORS = 10_000
-#: The largest number among the arguments of a network: a width, a context, a distance.
+#: The largest number in the arguments of a network, such as a width, context or distance.
 _LARGEST = 2**20
-#: How many numbers a small tensor counts as, and how many the tables of a network may hold.
+#: The numbers that a tensor counts as at least, and those of tables that are not stored.
 _TENSOR, _TABLES = 1000, 10**7
-#: The types of numbers that are read, as safetensors names them; also I8, with a tensor of scales.
-_STORED = ("F32", "F16", "BF16", "F64", "I64", "I32", "BOOL")
+#: The dtypes that can be read, by their names in safetensors; I8 needs a tensor of scales.
+_STORED_DTYPES = ("F32", "F16", "BF16", "F64", "I64", "I32", "BOOL")
 
 
 class Stored(NamedTuple):
-    """The shape and the kind of numbers of a tensor in a file."""
+    """A tensor in a file of weights; ``dtype`` is a name of safetensors."""
 
     shape: tuple[int, ...]
-    kind: str
+    dtype: str
 
 
 # ------------------------------------------------------------------------------- text files
 
 
 def leaves(value: Any, depth: int = DEEPEST) -> Iterator[Any]:
-    """All values in nested lists and dicts; ``ValueError`` where they are nested too deeply."""
+    """Yield all values in nested lists and dicts. Raises ``ValueError`` beyond ``depth``."""
     if not isinstance(value, (dict, list)):
         yield value
         return
     if not depth:
         raise ValueError("it is nested too deeply")
-    for one in value.values() if isinstance(value, dict) else value:
-        yield from leaves(one, depth - 1)
+    for child in value.values() if isinstance(value, dict) else value:
+        yield from leaves(child, depth - 1)
 
 
 def largest(value: Any) -> float:
-    """The largest absolute value of the numbers in ``value``, infinite if one of them is NaN."""
+    """Return the largest absolute value of the numbers in ``value``; infinity if one is NaN."""
     numbers = [abs(n) for n in leaves(value) if isinstance(n, (int, float))]
     return max((n if n == n else float("inf") for n in numbers), default=0)
 
 
 def read_values(path: Path) -> dict[str, Any]:
-    """The entries of a small file of JSON; ``UserError`` in one sentence for anything else."""
+    """Read a small JSON file with an object. Raises ``UserError`` for any other content."""
     data = read_bytes(path, TEXT_MB, "the size of a description")
     try:
         value = json.loads(data)
@@ -89,7 +89,7 @@ def read_values(path: Path) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """``value`` as numbers, text, lists and dicts, as JSON holds it."""
+    """Convert ``value`` to numbers, texts, lists and dicts, the values of JSON."""
     return json.loads(json.dumps(value, default=_as_json))
 
 
@@ -104,8 +104,8 @@ def _as_json(value: Any) -> Any:
 
 
 def check_import(name: Any, what: str) -> None:
-    """Refuse the import path of a class, ``module:Class``, unless its module is trusted: a file
-    that may name what is imported and called may do anything."""
+    """Raise ``UserError`` for the import path of a class, ``module:Class``, unless its module is
+    trusted: importing and calling any class could do any harm."""
     module, colon, _ = str(name).partition(":")
     if colon and module not in os.environ.get(TRUST, "").split(","):
         raise UserError(
@@ -118,7 +118,7 @@ def check_import(name: Any, what: str) -> None:
 
 
 def read_header(path: Path) -> dict[str, Stored]:
-    """Tensor name -> what is stored, from the header of a file of weights alone."""
+    """Read the header of a file of weights: name of a tensor -> its shape and dtype."""
     try:
         with safe_open(path, framework="pt") as file:
             names = file.keys()
@@ -131,9 +131,8 @@ def read_header(path: Path) -> dict[str, Stored]:
 
 
 def check_arguments(arguments: Mapping[str, Any], tokenizer: Tokenizer) -> None:
-    """``UserError`` unless the ``arguments`` of a network have their declared types, its numbers
-    are not absurd, and what features and positions say about the vocabulary agrees with
-    ``tokenizer``."""
+    """Raise ``UserError`` unless the ``arguments`` of a network have their declared types, numbers
+    of a sensible size, and options of features and positions that fit ``tokenizer``."""
 
     def require(condition: bool, name: str, expected: str) -> None:
         if not condition:
@@ -167,65 +166,67 @@ def check_arguments(arguments: Mapping[str, Any], tokenizer: Tokenizer) -> None:
 
 
 class _Bounded(TorchFunctionMode):
-    """Raises ``ValueError`` before tensors of more than ``most`` numbers together are made, each of
-    which counts as :data:`_TENSOR` numbers at least."""
+    """Within this mode, tensors may have at most ``limit`` numbers together; a tensor counts as
+    :data:`_TENSOR` numbers at least. Raises ``ValueError`` before a tensor beyond the limit is
+    allocated."""
 
-    #: Functions that make the tensors of a network, as large as its arguments say.
+    #: Functions that allocate the tensors of a network.
     factories = (torch.empty, torch.zeros, torch.ones, torch.full, torch.randn, torch.rand)
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, limit: int) -> None:
         super().__init__()
-        self.left = most
+        self.remaining = limit
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         if function in self.factories:
             shape = args if isinstance(args[0], int) else args[0]
-            self.left -= max(math.prod(shape), _TENSOR)
-            if self.left < 0:
+            self.remaining -= max(math.prod(shape), _TENSOR)
+            if self.remaining < 0:
                 raise ValueError("it has many more numbers than the weights")
         return function(*args, **(kwargs or {}))
 
 
 def build(arguments: Mapping[str, Any], stored: Mapping[str, Stored]) -> MusicTransformer:
-    """The network of ``arguments``, its weights random; ``ValueError`` before it takes much more
-    memory than those that are ``stored``."""
-    numbers = sum(math.prod(one.shape) for one in stored.values())
+    """Build the network with random weights. Raises ``ValueError`` before it takes much more memory
+    than the ``stored`` weights."""
+    numbers = sum(math.prod(tensor.shape) for tensor in stored.values())
     with _Bounded(2 * (numbers + _TENSOR * len(stored)) + _TABLES):
         return MusicTransformer(**arguments)
 
 
 def check_tensors(expected: Mapping[str, Tensor], stored: Mapping[str, Stored], path: Path) -> None:
-    """``UserError`` unless the ``stored`` tensors have the names and shapes of the ``expected``
-    ones and a type that can be read."""
-    shapes = {name: one.shape for name, one in stored.items()}
-    for name, (shape, kind) in stored.items():
+    """Raise ``UserError`` unless the ``stored`` tensors have the names and shapes of the
+    ``expected`` tensors and a dtype that can be read."""
+    shapes = {name: tensor.shape for name, tensor in stored.items()}
+    for name, (shape, dtype) in stored.items():
         scales = stored.get(name + SCALES)
-        if kind == "I8" and len(shape) > 1 and scales and scales.shape == shape[:-1]:
+        if dtype == "I8" and len(shape) > 1 and scales and scales.shape == shape[:-1]:
             shapes.pop(name + SCALES, None)
-        elif kind not in _STORED:
-            raise UserError(f"{path}: {name} holds {kind}, expected floats, or I8 with scales")
+        elif dtype not in _STORED_DTYPES:
+            raise UserError(f"{path}: {name} holds {dtype}, expected floats, or I8 with scales")
     for name in sorted(expected.keys() | shapes.keys()):
-        has, wants = shapes.get(name), tuple(expected[name].shape) if name in expected else None
-        if has != wants:
+        stored_shape = shapes.get(name)
+        expected_shape = tuple(expected[name].shape) if name in expected else None
+        if stored_shape != expected_shape:
             raise UserError(
-                f"{path}: the weights do not fit the model: {name} is {has or 'missing'} where "
-                f"the model has {wants or 'none'}"
+                f"{path}: the weights do not fit the model: {name} is {stored_shape or 'missing'} "
+                f"where the model has {expected_shape or 'none'}"
             )
 
 
 def tensors(model: nn.Module) -> dict[str, Tensor]:
-    """The tensors of a model's state by name; tied ones once, under the first of their names."""
-    every: dict[int, tuple[str, Tensor]] = {}
+    """Return the state of a model by name; a tied tensor once, under its first name."""
+    by_id: dict[int, tuple[str, Tensor]] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
-        every.setdefault(id(tensor), (name, tensor))
-    return dict(every.values())
+        by_id.setdefault(id(tensor), (name, tensor))
+    return dict(by_id.values())
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Raises any exception of the block as a ``UserError`` about the file ``path``."""
+    """Convert any exception of the block to a ``UserError`` about the file ``path``."""
     try:
         yield
     except UserError as error:

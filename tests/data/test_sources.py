@@ -163,6 +163,6 @@ def test_a_corpus_without_a_path_is_prepared_where_training_asks(tmp_path):
     where = CorpusConfig(name="tests.data.helpers:Given", shards=str(tmp_path / "s"), workers=1)
     for new in (True, False):
         reports: list[str] = []
-        shards = train.corpus(TrainConfig(corpus=where), TOKENIZER, reports.append)
+        shards = train.open_corpus(TrainConfig(corpus=where), TOKENIZER, reports.append)
         assert [p.name for p in shards.pieces()] == ["0", "1"]
         assert bool(reports) == new
