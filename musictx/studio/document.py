@@ -125,10 +125,9 @@ class Document:
         kept_pedals = tuple(row for row in pedals if row[2] in track_ids)
         if kept_pedals != pedals:
             change = dataclasses.replace(change, pedals=kept_pedals)
-        if change.tracks is None:
+        if change.tracks is None or change.accept:  # an acceptance sets ``added`` itself
             return change
-        known = [track for row in change.reject for track in row.removed_tracks] + [*self.tracks]
-        added = {track.id: track.added for track in known}
+        added = {track.id: track.added for track in self.tracks}
         tracks = tuple(track._replace(added=added.get(track.id, True)) for track in change.tracks)
         return dataclasses.replace(change, tracks=tracks)
 

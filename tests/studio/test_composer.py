@@ -18,7 +18,7 @@ from musictx.studio import composer as room
 from musictx.studio import performing
 from musictx.studio.change import Change, Track
 from musictx.studio.errors import Refused
-from tests.studio.composers import composing, finished, take_of
+from tests.studio.composers import compose, composing, take_of
 
 pytestmark = pytest.mark.usefixtures("only_tiny")
 
@@ -57,15 +57,15 @@ def test_takes_come_in_the_order_of_asking_and_each_is_what_it_is_alone(studio, 
         if kind == "note" and (_, data["take"]) == (two.id, takes[1][1]):
             composer.cancel(*takes[1])
 
-    published.look = stop
+    published.on_message = stop
     held.go.set()
     ends = [published.wait(*take)["state"] for take in takes]
     assert ends == ["done", "stopped", "done"]
     asked = [(one, first["id"]), *takes]
     assert held.order == [(session.id, number) for session, number in asked]
-    published.look = None
+    published.on_message = None
     for seed, (session, number) in ((0, takes[0]), (3, takes[2])):
-        alone = finished(studio, session, **wish, seed=seed)
+        alone = compose(studio, session, **wish, seed=seed)
         proposals = take_of(composer, session, number)["proposals"]
         assert alone["proposals"] == proposals
         assert proposals[0]["notes"] != proposals[1]["notes"]
@@ -81,7 +81,7 @@ def test_a_part_is_composed_for_a_track_without_notes(task, studio):
     tracks = [*session.document.tracks, Track(3, "bass"), Track(4, "", 35), Track(5, "", 48)]
     session.do(Change(tracks=tuple(tracks)), session.document.revision)
     wish = {"model": "pop", "tracks": [3, 5], "begin": 1.875, "end": 7.5, "seed": 4}
-    take = finished(studio, session, task=task, **wish)
+    take = compose(studio, session, task=task, **wish)
     (proposal,) = take["proposals"]
     assert take["command"].endswith("accompany 0001.mid model=pop seed=4 add=bass,strings")
     assert proposal["tracks"] == proposal["removes"] == []
@@ -101,17 +101,17 @@ def test_cancelling_stops_at_once_and_nothing_is_published_afterwards(studio):
     composer, new_session, published = studio
     session = new_session()
     long = composer.submit(session, {"task": "new", "seconds": 300, "samples": 8})
-    while not published.of(session, "note"):
+    while not published.data(session, "note"):
         time.sleep(0.01)
     so_far = take_of(composer, session, long["id"])["proposals"]  # for a page that connects now
     assert any(one["events"] and one["state"] == "composing" for one in so_far)
     composer.cancel(session, long["id"])
-    count = len(published.of(session, "note"))
-    after = finished(studio, session, task="new", seconds=0.5)
+    count = len(published.data(session, "note"))
+    after = compose(studio, session, task="new", seconds=0.5)
     for one in take_of(composer, session, long["id"])["proposals"]:
         assert not one["notes"]
         assert not one["events"]
-    later = [data for data in published.of(session, "note")[count:] if data["take"] == long["id"]]
+    later = [data for data in published.data(session, "note")[count:] if data["take"] == long["id"]]
     assert not later
     composer.cancel(session, after["id"])  # it is over: set aside
     assert take_of(composer, session, after["id"])["aside"]
@@ -135,7 +135,7 @@ def test_on_a_full_disk_nothing_is_queued_and_no_folder_is_named(studio, monkeyp
 def test_a_take_that_is_done_when_the_studio_closes_is_not_set_aside(studio):
     composer, new_session, _ = studio
     session = new_session()
-    finished(studio, session, task="new", seconds=0.5)
+    compose(studio, session, task="new", seconds=0.5)
     composer._composing = room.Job(session, session.takes.all[0], None)  # the thread goes on later
     composer.close()
     assert not take_of(composer, session, 1)["aside"]
@@ -145,7 +145,7 @@ def test_takes_are_there_again_and_what_was_composed_is_stopped(tmp_path):
     with composing(tmp_path) as studio:
         _, new_session, _ = studio
         session = new_session()
-        take = finished(studio, session, task="new", seconds=1, seed=3)
+        take = compose(studio, session, task="new", seconds=1, seed=3)
         takes = session.folder / "takes"
     data = json.loads((takes / "0001.json").read_text())
     (takes / "0002.json").write_text(json.dumps(data | {"id": 2, "state": "composing"}))
@@ -213,7 +213,7 @@ def test_too_many_waiting_and_faults_inside_are_said_and_the_thread_goes_on(stud
     assert published.wait(other, bad)["state"] == "failed"
     monkeypatch.undo()
     monkeypatch.setattr(shipped, "models", lambda: {})
-    assert finished(studio, other, task="new", seconds=0.5)["proposals"][0]["state"] == "done"
+    assert compose(studio, other, task="new", seconds=0.5)["proposals"][0]["state"] == "done"
 
 
 @pytest.mark.parametrize("write", ["save_input", "save"])
@@ -252,7 +252,7 @@ def test_a_proposal_with_the_notes_of_another_one_says_so(studio, monkeypatch):
         return made[-1] if len(made) < 3 else replace(made[-1], notes=list(made[0].notes))
 
     monkeypatch.setattr(performing, "outcome", outcome)
-    take = finished(studio, studio[1](), task="continue", seconds=2, samples=3, seed=1)
+    take = compose(studio, studio[1](), task="continue", seconds=2, samples=3, seed=1)
     same = [one for one in take["proposals"] if one["notes"] == made[0].notes]
     assert len(same) == 2
     others = [f"the same notes as proposal {one['number']}" for one in same]

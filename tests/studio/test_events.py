@@ -7,7 +7,7 @@ import pytest
 
 from musictx import shipped
 from musictx.studio import app as routes
-from tests.studio.studios import asked, made, take
+from tests.studio.studios import new_piece, send, take
 
 ODE = shipped.examples()["ode_to_joy"].read_bytes()
 
@@ -27,7 +27,7 @@ async def events(stream, count: int) -> list[tuple[str, object]]:
 
 
 async def test_pages_are_told_what_happens_from_any_thread(client):
-    session = (await made(client, ODE))["id"]
+    session = (await new_piece(client, ODE))["id"]
     path = f"/api/sessions/{session}"
     client.composer.all[session] = [take(1, [])]
     async with client.get(f"{path}/events") as one, client.get(f"{path}/events") as two:
@@ -35,7 +35,7 @@ async def test_pages_are_told_what_happens_from_any_thread(client):
         for page in (one, two):
             ((kind, takes),) = await events(page, 1)
             assert (kind, takes[0]["id"]) == ("takes", 1)
-        await asked(client, "POST", f"{path}/ops", json={"revision": 0, "remove": [0]})
+        await send(client, "POST", f"{path}/ops", json={"revision": 0, "remove": [0]})
         publish = client.composer.publish
         await asyncio.to_thread(publish, session, "note", {"take": 1, "text": "a\nb"})
         await asyncio.to_thread(publish, "another", "note", {})
@@ -50,7 +50,7 @@ async def test_pages_are_told_what_happens_from_any_thread(client):
 
 async def test_a_page_that_reads_nothing_is_let_go_and_others_are_served(client, monkeypatch):
     monkeypatch.setattr("musictx.studio.events.MOST_WAITING", 5)
-    session = (await made(client, ODE))["id"]
+    session = (await new_piece(client, ODE))["id"]
     deaf = await client.get(f"/api/sessions/{session}/events")
     await events(deaf, 1)
     for _ in range(6):  # in one turn of the loop: nothing is sent meanwhile
@@ -63,7 +63,7 @@ async def test_a_page_that_reads_nothing_is_let_go_and_others_are_served(client,
 
 async def test_streams_show_life_and_end_with_the_studio(client, monkeypatch):
     monkeypatch.setattr(routes, "KEEP_ALIVE_SECONDS", 0.05)
-    session = (await made(client, ODE))["id"]
+    session = (await new_piece(client, ODE))["id"]
     stream = await client.get(f"/api/sessions/{session}/events")
     await events(stream, 1)
     async with asyncio.timeout(10):

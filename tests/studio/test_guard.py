@@ -7,7 +7,7 @@ from yarl import URL
 
 from musictx.errors import UserError, WriteError
 from musictx.studio.guard import HEADERS, Guard
-from tests.studio.studios import asked, made
+from tests.studio.studios import new_piece, send
 
 #: Host header, {} for the port -> whether it is the studio, that listens on 192.168.7.7.
 HOSTS = {
@@ -66,7 +66,7 @@ async def test_only_requests_to_its_own_names_are_answered(client):
 
 
 async def test_only_its_own_page_may_change_anything(client):
-    session = (await made(client))["id"]
+    session = (await new_piece(client))["id"]
     host = f"127.0.0.1:{client.port}"
     for headers, good in SENDERS:
         headers = {name: value.format(host) for name, value in headers.items()}
@@ -128,7 +128,7 @@ async def test_no_answer_names_a_folder_of_the_machine(client, tmp_path, monkeyp
             raise fault
 
         monkeypatch.setattr(studio, "models", fail)
-        sentence = (await asked(client, "GET", "/api/models", status))["error"]
+        sentence = (await send(client, "GET", "/api/models", status))["error"]
         assert str(tmp_path) not in sentence
         assert home not in sentence
         if status == 400:

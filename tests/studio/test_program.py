@@ -18,9 +18,9 @@ from tests.browser.served import Served, wait_for
 #: The program without torch: what composes is the tests' own.
 SERVER = """
 import sys, types
-from tests.studio.studios import Scripted
+from tests.studio.studios import FakeComposer
 composer = types.ModuleType("musictx.studio.composer")
-composer.Composer = Scripted
+composer.Composer = FakeComposer
 sys.modules["musictx.studio.composer"] = composer
 from musictx.studio.config import StudioConfig
 from musictx.studio.program import run

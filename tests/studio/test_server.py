@@ -13,7 +13,7 @@ from yarl import URL
 from musictx import midi, musicxml, shipped
 from musictx.notes import Score
 from musictx.studio.config import StudioLimits
-from tests.studio.studios import asked, made, opened, take
+from tests.studio.studios import new_piece, send, studio_client, take
 
 ODE = shipped.examples()["ode_to_joy"].read_bytes()
 
@@ -21,51 +21,51 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_piece_is_imported_changed_undone_listed_and_deleted(tmp_path):
-    async with opened(tmp_path) as client:
-        first = await made(client, ODE, name="C:\\songs\\Ode to Joy.MID")
+    async with studio_client(tmp_path) as client:
+        first = await new_piece(client, ODE, name="C:\\songs\\Ode to Joy.MID")
         assert (first["name"], first["revision"], len(first["notes"])) == ("Ode to Joy", 0, 62)
         assert first["id"].split("-", 1)[1].startswith("ode-to-joy-")
         assert first["takes"] == []
         path = f"/api/sessions/{first['id']}"
         move = {"revision": 0, "label": "x", "remove": [0], "add": [[62, 40, 45, 60, 80, 0]]}
-        done = await asked(client, "POST", f"{path}/ops", json=move)
-        changed = await asked(client, "GET", path)
+        done = await send(client, "POST", f"{path}/ops", json=move)
+        changed = await send(client, "GET", path)
         assert {name: changed[name] for name in done} == done  # what else may have changed
         assert (done["revision"], done["next_id"], done["duration"]) == (1, 63, 45)
         assert [0.0, 0.6, 71, 80, 0] not in [note[1:] for note in changed["notes"]]
-        stale = await asked(client, "POST", f"{path}/ops", 409, json=move)
+        stale = await send(client, "POST", f"{path}/ops", 409, json=move)
         assert stale["revision"] == 1
-        await asked(client, "POST", f"{path}/undo", 409, json={"revision": 0})
-        undone = await asked(client, "POST", f"{path}/undo", json={"revision": 1})
+        await send(client, "POST", f"{path}/undo", 409, json={"revision": 0})
+        undone = await send(client, "POST", f"{path}/undo", json={"revision": 1})
         assert undone["notes"] == first["notes"]
         assert "takes" not in undone
-        redone = await asked(client, "POST", f"{path}/redo", json={"revision": 2})
+        redone = await send(client, "POST", f"{path}/redo", json={"revision": 2})
         assert redone["notes"] == changed["notes"]
-        await asked(client, "POST", f"{path}/redo", 409, json={"revision": 3})  # the end of it
-        await asked(client, "POST", f"{path}/ops", json={"revision": 3, "name": "Ode, again"})
+        await send(client, "POST", f"{path}/redo", 409, json={"revision": 3})  # the end of it
+        await send(client, "POST", f"{path}/ops", json={"revision": 3, "name": "Ode, again"})
 
-        second = await made(client)
+        second = await new_piece(client)
         assert (second["name"], second["notes"]) == ("untitled", [])
-        third = await made(client, example="mozart_k545")
+        third = await new_piece(client, example="mozart_k545")
         assert third["name"] == "mozart_k545"
-        lines = await asked(client, "GET", "/api/sessions")
+        lines = await send(client, "GET", "/api/sessions")
         assert [line["id"] for line in lines] == [third["id"], second["id"], first["id"]]
         assert lines[2]["name"] == "Ode, again"
         assert (lines[2]["notes"], lines[2]["duration"]) == (62, 45)
 
         client.composer.all[second["id"]] = [take(1, [], state="composing")]
-        await asked(client, "DELETE", f"/api/sessions/{second['id']}", 204)
+        await send(client, "DELETE", f"/api/sessions/{second['id']}", 204)
         assert client.composer.cancelled == [(second["id"], 1)]
-        await asked(client, "GET", f"/api/sessions/{second['id']}", 404)
+        await send(client, "GET", f"/api/sessions/{second['id']}", 404)
         assert (tmp_path / "deleted" / second["id"] / "piece.sqlite").is_file()
-        assert len(await asked(client, "GET", "/api/sessions")) == 2
-        await asked(client, "POST", f"/api/sessions/{second['id']}/restore", 204)
-        await asked(client, "POST", f"/api/sessions/{second['id']}/restore", 404)
-        await asked(client, "GET", f"/api/sessions/{second['id']}")
-        assert await asked(client, "GET", "/api/examples") == list(shipped.examples())
-        assert (await asked(client, "GET", "/api/models"))[0]["name"] == "piano"
-    async with opened(tmp_path) as client:
-        again = await asked(client, "GET", path)
+        assert len(await send(client, "GET", "/api/sessions")) == 2
+        await send(client, "POST", f"/api/sessions/{second['id']}/restore", 204)
+        await send(client, "POST", f"/api/sessions/{second['id']}/restore", 404)
+        await send(client, "GET", f"/api/sessions/{second['id']}")
+        assert await send(client, "GET", "/api/examples") == list(shipped.examples())
+        assert (await send(client, "GET", "/api/models"))[0]["name"] == "piano"
+    async with studio_client(tmp_path) as client:
+        again = await send(client, "GET", path)
         now = (again["revision"], again["notes"], again["can_undo"])
         assert now == (4, redone["notes"], True)
 
@@ -112,14 +112,14 @@ async def test_a_file_that_is_no_music_or_too_much_gets_a_sentence(client, tmp_p
             assert status == 413 or error.startswith('"x": ')
             assert str(tmp_path) not in error
             assert "\n" not in error
-    assert await asked(client, "GET", "/api/sessions") == []
+    assert await send(client, "GET", "/api/sessions") == []
     assert [path.name for path in tmp_path.iterdir()] == []
-    assert len((await made(client, pieces(ODE)))["notes"]) == 62
+    assert len((await new_piece(client, pieces(ODE)))["notes"]) == 62
 
 
 async def test_a_file_that_is_damaged_in_part_is_opened_and_said_to_be(client):
     for data, remark in ((ODE, None), (ODE[:-60], "The file is damaged (truncated track)")):
-        piece = await made(client, data)
+        piece = await new_piece(client, data)
         assert piece["notes"]
         assert (piece["remark"] and piece["remark"].split(".")[0]) == remark
 
@@ -151,7 +151,7 @@ HOSTILE = [
 
 async def test_hostile_names_become_neither_paths_nor_headers(client, tmp_path):
     for name in HOSTILE:
-        session = await made(client, ODE, name=name)
+        session = await new_piece(client, ODE, name=name)
         assert session["name"].isprintable()
         assert 0 < len(session["name"]) <= 80
         assert "/" not in session["name"] or "script" in name
@@ -170,7 +170,7 @@ async def test_hostile_names_become_neither_paths_nor_headers(client, tmp_path):
 
 
 async def test_exports_are_the_music_a_part_of_it_and_a_proposal_in_it(client, tmp_path):
-    session = await made(client, ODE)
+    session = await new_piece(client, ODE)
     path = f"/api/sessions/{session['id']}"
 
     async def file(name, status=200, headers=None, **query):
@@ -215,11 +215,11 @@ async def test_exports_are_the_music_a_part_of_it_and_a_proposal_in_it(client, t
     await file("x.mid", 404, take="6")
     notes = [(i * 0.317 + i * i * 0.0091, 12.0, 60, 80, 0, False, 0) for i in range(20)]
     slow = Score(notes=notes, tempos=[(0, 30)], ticks_per_quarter=480)
-    free = await made(client, midi.to_bytes(slow))
+    free = await new_piece(client, midi.to_bytes(slow))
     path = f"/api/sessions/{free['id']}"
     error = json.loads((await file("x.musicxml", 400))[0])["error"]
     assert error.endswith("has no notation; quantise it, or export it as MIDI")
-    chart = await made(client, b"C  Am  F  G", name="my blues.cho")
+    chart = await new_piece(client, b"C  Am  F  G", name="my blues.cho")
     path = f"/api/sessions/{chart['id']}"
     sheet = musicxml.read((await file("x.musicxml"))[0])
     names = [text for _, text in sheet.markers][:4]
@@ -250,28 +250,28 @@ async def test_a_file_comes_back_byte_for_byte_and_what_an_export_loses_is_said(
         async with client.get(f"{path}/export/x.mid") as answer:
             return await answer.read()
 
-    path = f"/api/sessions/{(await made(client, data))['id']}"
-    assert await asked(client, "GET", f"{path}/losses") == {"losses": []}
+    path = f"/api/sessions/{(await new_piece(client, data))['id']}"
+    assert await send(client, "GET", f"{path}/losses") == {"losses": []}
     assert await file(path) == data
-    chord = await asked(client, "GET", f"{path}/chord?text=Am7")
+    chord = await send(client, "GET", f"{path}/chord?text=Am7")
     assert chord == {"name": "A:min7"}
     lyric = {"revision": 0, "lyrics": [[0.5, "la"]]}
-    await asked(client, "POST", f"{path}/ops", json=lyric)
+    await send(client, "POST", f"{path}/ops", json=lyric)
     sung = await file(path)
     kinds = [message.type for message in mido.MidiFile(file=io.BytesIO(sung)).tracks[0]]
     assert kinds.count("lyrics") == 1
     kinds.remove("lyrics")
     assert kinds == [message.type for message in mido.MidiFile(file=io.BytesIO(data)).tracks[0]]
-    part = await asked(client, "GET", f"{path}/losses?begin=0&end=1")
+    part = await send(client, "GET", f"{path}/losses?begin=0&end=1")
     (sentence,) = part["losses"]
     assert sentence.endswith("without its controllers, bends, release velocities")
-    await asked(client, "GET", f"{path}/losses?bar=1", 400)
+    await send(client, "GET", f"{path}/losses?bar=1", 400)
 
-    path = f"/api/sessions/{(await made(client, data[:-12]))['id']}"  # damaged
-    assert await asked(client, "GET", f"{path}/losses") == {"losses": []}
+    path = f"/api/sessions/{(await new_piece(client, data[:-12]))['id']}"  # damaged
+    assert await send(client, "GET", f"{path}/losses") == {"losses": []}
     assert await file(path) == data[:-12]
-    await asked(client, "POST", f"{path}/ops", json=lyric)
-    (sentence,) = (await asked(client, "GET", f"{path}/losses"))["losses"]
+    await send(client, "POST", f"{path}/ops", json=lyric)
+    (sentence,) = (await send(client, "GET", f"{path}/losses"))["losses"]
     assert "damaged" in sentence
 
 
@@ -285,7 +285,7 @@ async def test_an_export_ends_when_nobody_waits_for_it(client, monkeypatch):
             on_block()
 
     monkeypatch.setattr("musictx.render.audio.write", endless)
-    path = f"/api/sessions/{(await made(client, ODE))['id']}/export/x"
+    path = f"/api/sessions/{(await new_piece(client, ODE))['id']}/export/x"
     waiting = asyncio.ensure_future(client.get(f"{path}.wav"))
     while not begun:
         await asyncio.sleep(0.01)
@@ -295,55 +295,55 @@ async def test_an_export_ends_when_nobody_waits_for_it(client, monkeypatch):
 
 
 async def test_a_proposal_is_accepted_undone_and_known(client):
-    session = await made(client, ODE)
+    session = await new_piece(client, ODE)
     path = f"/api/sessions/{session['id']}"
     asks = {"task": "replace", "begin": 0, "end": 1, "revision": 0}
-    waiting = await asked(client, "POST", f"{path}/takes", 202, json=asks)
+    waiting = await send(client, "POST", f"{path}/takes", 202, json=asks)
     assert waiting["state"] == "waiting"
-    await asked(client, "POST", f"{path}/takes", 400, json=asks | {"samples": 9})
-    await asked(client, "DELETE", f"{path}/takes/1", 204)
+    await send(client, "POST", f"{path}/takes", 400, json=asks | {"samples": 9})
+    await send(client, "DELETE", f"{path}/takes/1", 204)
     client.composer.all[session["id"]] = [take(1, [[0.0, 0.5, 50, 80, 0]], removes=[0, 1])]
     asks = {"proposal": 1, "revision": 0}
     accept = f"{path}/takes/1/accept"
     for wrong, status in (({"proposal": 2}, 404), ({"proposal": {}}, 404), ({"revision": 7}, 409)):
-        await asked(client, "POST", accept, status, json=asks | wrong)
-    done = await asked(client, "POST", accept, json=asks)
+        await send(client, "POST", accept, status, json=asks | wrong)
+    done = await send(client, "POST", accept, json=asks)
     assert [n[0] for n in done["notes"]][:2] == [62, 2]
     for accepted, word in ((True, "undo"), (False, "redo")):
-        now = await asked(client, "GET", path)
+        now = await send(client, "GET", path)
         assert ("1/1" in now["brought"]) == accepted
-        await asked(client, "POST", f"{path}/{word}", json={"revision": now["revision"]})
+        await send(client, "POST", f"{path}/{word}", json={"revision": now["revision"]})
 
 
 async def test_a_body_that_is_no_operation_gets_a_sentence(client):
-    path = f"/api/sessions/{(await made(client, ODE))['id']}"
+    path = f"/api/sessions/{(await new_piece(client, ODE))['id']}"
     for body in (b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"remove": 1}'):
         for word in ("ops", "undo", "redo", "takes/1/accept"):
             async with client.post(f"{path}/{word}", data=body) as answer:
                 assert 400 <= answer.status < 500
                 assert (await answer.json())["error"]
-    assert (await asked(client, "GET", path))["revision"] == 0
+    assert (await send(client, "GET", path))["revision"] == 0
 
 
 async def test_twenty_clients_at_once_lose_nothing(client):
     """Each adds notes to its own piece and to one that all share, and tries again on a conflict."""
-    shared = (await made(client, ODE))["id"]
+    shared = (await new_piece(client, ODE))["id"]
 
     async def one(number):
-        alone = (await made(client, name=str(number)))["id"]
+        alone = (await new_piece(client, name=str(number)))["id"]
         for name in (alone, shared):
             path = f"/api/sessions/{name}"
             for _ in range(2):
                 while True:
-                    now = await asked(client, "GET", path)
+                    now = await send(client, "GET", path)
                     note = [now["next_id"], 0, 1, number, 80, now["tracks"][0]["id"]]
                     asks = {"revision": now["revision"], "add": [note]}
                     async with client.post(f"{path}/ops", json=asks) as answer:
                         if answer.status == 200:
                             break
                         assert answer.status == 409
-        return len((await asked(client, "GET", f"/api/sessions/{alone}"))["notes"])
+        return len((await send(client, "GET", f"/api/sessions/{alone}"))["notes"])
 
     assert await asyncio.gather(*map(one, range(20))) == [2] * 20
-    notes = (await asked(client, "GET", f"/api/sessions/{shared}"))["notes"]
+    notes = (await send(client, "GET", f"/api/sessions/{shared}"))["notes"]
     assert sorted(n[3] for n in notes if n[0] >= 62) == sorted([*range(20)] * 2)

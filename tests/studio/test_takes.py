@@ -21,7 +21,7 @@ from musictx.studio.change import Change
 from musictx.studio.config import StudioConfig
 from musictx.studio.models import TASKS, Models
 from musictx.studio.request import Request, command_line, parse
-from tests.studio.composers import finished, rounded
+from tests.studio.composers import compose, rounded
 
 pytestmark = pytest.mark.usefixtures("only_tiny")
 
@@ -60,8 +60,8 @@ def test_a_command_gives_the_same_notes_and_the_document_then_sounds_like_its_fi
             assert kept["proposals"][data["proposal"]["number"] - 1]["state"] == "done"
             written.append((session.folder / "takes" / name).exists())
 
-    published.look = look
-    take = finished(studio, session, seed=5, revision=1, **request_)
+    published.on_message = look
+    take = compose(studio, session, seed=5, revision=1, **request_)
     count = request_.get("samples", 1)
     assert written == [True] * count
     assert take["seed"] == 5
@@ -100,7 +100,7 @@ def test_a_command_gives_the_same_notes_and_the_document_then_sounds_like_its_fi
             assert len(proposal["notes"]) == len(again)
         locked = {before.notes[n] for n in (20, 21)} & set(document.notes.values())
         assert len(locked) == 2 or request_["task"] == "harmonise"
-    notes = [d for d in published.of(session, "note") if d["proposal"] == 1]
+    notes = [d for d in published.data(session, "note") if d["proposal"] == 1]
     assert take["at_end"] == (not notes)
     if request_["task"] != "harmonise":
         events = [event for data in notes for event in data["events"]]
@@ -116,7 +116,7 @@ def test_locked_notes_and_a_share_of_the_others_stay(studio):
     inside = [r[0] for r in session.document.rows() if 3.7 <= r[1] < 11.2 and r[5] != 2]
     session.do(Change(lock=tuple(inside[:4])), 0)
     wish = {"task": "vary", "begin": 3.75, "end": 11.25, "keep": 0.5}
-    takes = [finished(studio, session, **wish, seed=seed) for seed in (1, 2)]
+    takes = [compose(studio, session, **wish, seed=seed) for seed in (1, 2)]
     first, second = (set(take["proposals"][0]["removes"]) for take in takes)
     assert not (first | second) & set(inside[:4])
     free = len(inside) - 4
