@@ -1,4 +1,4 @@
-"""What open pages receive while things happen."""
+"""The events that open pages receive."""
 
 import asyncio
 import json
@@ -15,6 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def events(stream, count: int) -> list[tuple[str, object]]:
+    """Read ``count`` events, as (kind, data)."""
     received, kind = [], ""
     async with asyncio.timeout(10):
         while len(received) < count:
@@ -26,7 +27,7 @@ async def events(stream, count: int) -> list[tuple[str, object]]:
     return received
 
 
-async def test_pages_are_told_what_happens_from_any_thread(client):
+async def test_all_pages_of_a_session_receive_its_events_from_any_thread(client):
     session = (await new_piece(client, ODE))["id"]
     path = f"/api/sessions/{session}"
     client.composer.all[session] = [take(1, [])]
@@ -48,20 +49,20 @@ async def test_pages_are_told_what_happens_from_any_thread(client):
             ]
 
 
-async def test_a_page_that_reads_nothing_is_let_go_and_others_are_served(client, monkeypatch):
+async def test_a_page_that_reads_nothing_is_disconnected_and_may_connect_again(client, monkeypatch):
     monkeypatch.setattr("musictx.studio.events.MOST_WAITING", 5)
     session = (await new_piece(client, ODE))["id"]
-    deaf = await client.get(f"/api/sessions/{session}/events")
-    await events(deaf, 1)
-    for _ in range(6):  # in one turn of the loop: nothing is sent meanwhile
+    stream = await client.get(f"/api/sessions/{session}/events")
+    await events(stream, 1)
+    for _ in range(6):  # within one turn of the event loop, so that nothing is sent meanwhile
         client.composer.publish(session, "take", {"id": 1})
     async with asyncio.timeout(5):
-        await deaf.content.read()  # the stream ends; the page connects again
+        await stream.content.read()  # until the stream ends
     async with client.get(f"/api/sessions/{session}/events") as again:
         assert (await events(again, 1))[0][0] == "takes"
 
 
-async def test_streams_show_life_and_end_with_the_studio(client, monkeypatch):
+async def test_streams_are_kept_alive_and_end_with_the_studio(client, monkeypatch):
     monkeypatch.setattr(routes, "KEEP_ALIVE_SECONDS", 0.05)
     session = (await new_piece(client, ODE))["id"]
     stream = await client.get(f"/api/sessions/{session}/events")
