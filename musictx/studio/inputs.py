@@ -181,7 +181,7 @@ def _continuation(document: Document, request: Request, model: Model) -> Input:
             f"this is one voice, and the model {model.name} continues four; harmonise it first"
         )
     if request.bars is not None:
-        _seconds_of_bars(score.beats, seam, request.bars)
+        _seconds_of_bars(score.beats, seam, request.bars)  # refuses too many bars
     notes = score.notes.copy()
     notes["end"] = np.minimum(notes["end"], seam)
     pedals = score.pedals[score.pedals["time"] < seam]
@@ -193,8 +193,8 @@ def _continuation(document: Document, request: Request, model: Model) -> Input:
         for row in document.rows()
         if row[5] in chosen and row[1] >= seam - 1e-6 and row[0] not in document.locked
     )
-    length = {"seconds": request.seconds, "bars": request.bars}
-    return _with_file(document, request, model, score, length, following=following)
+    options = {"seconds": request.seconds, "bars": request.bars}
+    return _with_file(document, request, model, score, options, following=following)
 
 
 def _seconds_of_bars(beats: Beats, begin: float, count: int) -> float:
@@ -236,13 +236,13 @@ def _gap(document: Document, request: Request, model: Model) -> Input:
     document = replace(document, notes=document.notes | moved | shortened)
     if begin >= document.duration - 0.002:  # times are rounded to ticks
         raise Refused("the selection begins after the last note; continue goes on from there")
-    composed_tracks = document.tracks_of(document.notes.keys() - stays)
-    if not chosen & composed_tracks:
+    used_tracks = document.tracks_of(document.notes.keys() - stays)
+    if not chosen & used_tracks:
         raise Refused("there are no notes on these tracks: there is nothing to compose anew")
     if model.four_voices:
         if stays:
             raise Refused(f"the model {model.name} keeps no locked notes there; unlock them first")
-        if (count := len(composed_tracks - drums)) != 4:
+        if (count := len(used_tracks - drums)) != 4:
             raise Refused(
                 f"the model {model.name} writes in four voices, a track each; with notes there "
                 f"{'is' if count == 1 else 'are'} {count} track{'s' * (count != 1)}"
@@ -256,8 +256,8 @@ def _gap(document: Document, request: Request, model: Model) -> Input:
     if len(places) < len(order):
         options["tracks"] = ",".join(map(str, places))
     if request.task == "vary":
-        around = [note for note in score.notes.tolist() if begin <= note[0] < end]
-        levels = measured(score.with_notes(around).shifted(-begin).notes, end - begin)
+        varied = [note for note in score.notes.tolist() if begin <= note[0] < end]
+        levels = measured(score.with_notes(varied).shifted(-begin).notes, end - begin)
         if model.bpm is not None and levels:
             # A model of notes in bars keeps the register and polyphony of a track by itself.
             levels = {"density": levels["density"]}
@@ -341,7 +341,9 @@ def _phrase_ends(score: Score) -> list[int]:
 
 def _chosen(document: Document, request: Request) -> set[int]:
     """Return the ids of the selected tracks, by default of all tracks."""
-    return {*([t.id for t in document.tracks] if request.tracks is None else request.tracks)}
+    if request.tracks is not None:
+        return {*request.tracks}
+    return {track.id for track in document.tracks}
 
 
 def _with_file(

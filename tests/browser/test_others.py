@@ -1,5 +1,4 @@
-"""The core of the journeys in Firefox and WebKit: draw, select, compose, accept, undo, play, record,
-export, settings. The tests in Chromium check more."""
+"""The core of the journeys in Firefox and WebKit. The tests in Chromium check more."""
 
 from __future__ import annotations
 

@@ -21,12 +21,12 @@ from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import (
     beats,
+    document_json,
     document_of,
     part_of,
     score_of,
     shown_names,
     stored_names,
-    view,
 )
 from musictx.studio.request import Request, bars
 from musictx.studio.uploads import document_of as document_of_bytes
@@ -65,7 +65,7 @@ def test_a_name_that_is_only_shown_is_not_written_into_files():
     """Models read the names of tracks."""
     document = document_of(Score(notes=[(0, 1, 60, 80, t, False, t) for t in (0, 1, 33)]))
     assert shown_names(document.tracks) == {0: "piano 1", 1: "piano 2", 2: "bass"}
-    sent = [Track(**{**row, "program": 40}) for row in view(document)["tracks"]]
+    sent = [Track(**{**row, "program": 40}) for row in document_json(document)["tracks"]]
     sent[2] = sent[2]._replace(name="Left hand")
     document.apply(stored_names(Change(tracks=tuple(sent)), document))
     assert [track.name for track in document.tracks] == ["", "", "Left hand"]
@@ -163,7 +163,7 @@ def test_chords_are_estimated_from_notes_and_markers_are_chords_or_sections():
     assert exchange.chords_of(document, symbols=True)[1] == (2.0, "G:maj", "G")
     document.markers = ((0.0, "Verse"), (0.0, "Am7"), (1.0, "F"), (2.0, "C:hdim7/b3"), (3.0, "N"))
     shown = [(0.0, "Am7", "Am7"), (1.0, "F", "F"), (2.0, "C:hdim7/b3", "Cm7b5/Eb")]
-    assert exchange.markers(document) == {
+    assert exchange.markers_json(document) == {
         "chords": [*shown, (3.0, "N", "N.C.")],
         "sections": [(0.0, "Verse")],
     }
