@@ -245,9 +245,9 @@ def part_of(score: Score, begin: float, end: float) -> Score:
     notes = score.notes
     inside = (notes["start"] < end) & (notes["end"] > begin)
     inside |= (notes["start"] == notes["end"]) & (notes["start"] == begin)
-    chosen = notes[inside].copy()
-    chosen["start"] = np.maximum(chosen["start"], begin)
-    chosen["end"] = np.minimum(chosen["end"], end)
+    cut = notes[inside].copy()
+    cut["start"] = np.maximum(cut["start"], begin)
+    cut["end"] = np.minimum(cut["end"], end)
     marks: dict[str, Any] = {}
     for name in TEXTS:
         marks[name] = tuple(row for row in getattr(score, name) if begin <= row[0] < end)
@@ -257,7 +257,7 @@ def part_of(score: Score, begin: float, end: float) -> Score:
     by_track = [_in_force(pedals[pedals["track"] == t], begin, end) for t in {*pedals["track"]}]
     fermatas = tuple(time for time in score.fermatas if begin <= time < end)
     pedals = np.concatenate([pedals[:0], *by_track])
-    part = dataclasses.replace(score, notes=chosen, pedals=pedals, fermatas=fermatas, **marks)
+    part = dataclasses.replace(score, notes=cut, pedals=pedals, fermatas=fermatas, **marks)
     return part.shifted(-begin)
 
 

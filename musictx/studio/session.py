@@ -20,7 +20,7 @@ from musictx.errors import UserError
 from musictx.files import tidy, write_bytes
 from musictx.studio import exchange, store
 from musictx.studio.acceptance import acceptance
-from musictx.studio.change import Change, recorded
+from musictx.studio.change import Change, change_from_json
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
@@ -90,7 +90,7 @@ class Session:
             number = done if word == "undo" else done + 1
             try:
                 change, inverse = store.operation(self.folder / store.DATABASE, number)
-                step = recorded(inverse if word == "undo" else change)
+                step = change_from_json(inverse if word == "undo" else change)
             except UserError:
                 raise Refused(f"the history of this session is damaged; {word} ends here") from None
             document.check_references(step)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.studio.acceptance import acceptance
-from musictx.studio.change import WHOLE, Accepted, Change, Track, parse, recorded
+from musictx.studio.change import WHOLE, Accepted, Change, Track, change_from_json, parse_change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
@@ -28,7 +28,7 @@ def test_a_change_equals_plain_loops_over_its_fields_and_can_be_undone_and_redon
     document = two_notes()
     for _ in range(data.draw(st.integers(1, 4))):
         change = document.check(data.draw(changes(document)), LIMITS)
-        assert parse(json.loads(json.dumps(change.json()))) == change
+        assert parse_change(json.loads(json.dumps(change.json()))) == change
         notes, locked = dict(document.notes), set(document.locked)
         for number in change.remove:
             notes.pop(number)
@@ -41,9 +41,9 @@ def test_a_change_equals_plain_loops_over_its_fields_and_can_be_undone_and_redon
             new = getattr(change, name)
             expected[name] = getattr(document, name) if new is None else new
         before = copy.deepcopy(document)
-        inverse = document.apply(recorded(json.loads(json.dumps(change.json()))))
+        inverse = document.apply(change_from_json(json.loads(json.dumps(change.json()))))
         assert {name: getattr(document, name) for name in expected} == expected
-        assert Document.restored(json.loads(json.dumps(document.state()))) == document
+        assert Document.from_state(json.loads(json.dumps(document.state()))) == document
         track_ids = {track.id for track in document.tracks}
         assert document.tracks_of(notes) | {row[2] for row in document.pedals} <= track_ids
         after = copy.deepcopy(document)
@@ -88,7 +88,7 @@ TRACK = {"id": 0, "name": "", "program": 0, "drum": False}
 def test_an_invalid_change_is_refused_with_a_sentence_that_names_the_field(data, sentence):
     document = two_notes()
     with pytest.raises(Refused) as refused:
-        document.check(parse(data), LIMITS)
+        document.check(parse_change(data), LIMITS)
     assert sentence in str(refused.value)
     assert document == two_notes()
 
@@ -96,9 +96,9 @@ def test_an_invalid_change_is_refused_with_a_sentence_that_names_the_field(data,
 def test_the_number_of_notes_is_bounded_but_a_full_piece_can_still_be_changed():
     document, limits = two_notes(), StudioLimits(notes=2)
     with pytest.raises(Refused, match="3 notes are more than the studio takes, 2"):
-        document.check(parse({"add": [NOTE]}), limits)
-    document.check(parse({"add": [NOTE], "remove": [0]}), limits)
-    document.check(parse({"change": [[0, *NOTE[1:]]]}), limits)
+        document.check(parse_change({"add": [NOTE]}), limits)
+    document.check(parse_change({"add": [NOTE], "remove": [0]}), limits)
+    document.check(parse_change({"change": [[0, *NOTE[1:]]]}), limits)
 
 
 def test_accepting_keeps_locked_notes_and_adds_a_new_track_with_a_free_id():
@@ -147,7 +147,7 @@ def sounding(document: Document) -> list[tuple]:
 def accept(document: Document, take: int, proposal: dict) -> Change:
     """Accept a proposal, by a change that passes through JSON, and return the inverse change."""
     change = document.check(acceptance(document, take, proposal, "x"), LIMITS)
-    return document.apply(recorded(json.loads(json.dumps(change.json()))))
+    return document.apply(change_from_json(json.loads(json.dumps(change.json()))))
 
 
 @settings(max_examples=100)
@@ -179,7 +179,7 @@ def test_accepting_a_second_proposal_equals_accepting_only_this_one(data):
     between = copy.deepcopy(document)
     undo_second = accept(document, 4, second)
     assert sounding(document) == sounding(only_second)
-    assert Document.restored(json.loads(json.dumps(document.state()))) == document
+    assert Document.from_state(json.loads(json.dumps(document.state()))) == document
     document.apply(undo_second)
     assert music(document) == music(between)
     undone = copy.deepcopy(document)

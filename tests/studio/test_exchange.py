@@ -36,7 +36,7 @@ from tests.strategies import scores
 
 def saved_score(document: Document) -> Score:
     """Return the Score of the document after it was saved and restored."""
-    return score_of(Document.restored(json.loads(json.dumps(document.state()))))
+    return score_of(Document.from_state(json.loads(json.dumps(document.state()))))
 
 
 @settings(max_examples=60)
@@ -58,7 +58,7 @@ def test_the_title_and_composer_of_notation_are_kept():
     assert b"work-title" not in musicxml.to_bytes(saved_score(document))
     old = document.state()
     del old["composer"], old["markers"]  # as saved by an earlier version
-    assert Document.restored(old).composer == ""
+    assert Document.from_state(old).composer == ""
 
 
 def test_a_name_that_is_only_shown_is_not_written_into_files():
@@ -190,7 +190,7 @@ def test_a_mixer_is_read_from_a_file_and_written_into_it():
     assert again.notes[0][4] == 1  # the track of the first note is the second one now
     assert {7, 10, 91} == {number for _, number in controllers(written)}
     state = json.loads(json.dumps(document.state()))
-    assert Document.restored(state).tracks == document.tracks
+    assert Document.from_state(state).tracks == document.tracks
 
 
 def test_controllers_are_read_by_part_and_initial_values_can_be_set():

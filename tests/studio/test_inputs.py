@@ -28,8 +28,7 @@ from musictx.studio.errors import Refused
 from musictx.studio.inputs import prepare
 from musictx.studio.models import Model, Models
 from musictx.studio.performing import Tracks, outcome
-from musictx.studio.request import Request
-from musictx.studio.request import parse as parse_request
+from musictx.studio.request import Request, parse_request
 from musictx.tokens.controls import CONTROLS
 from tests import pieces
 from tests.strategies import scores
@@ -41,7 +40,7 @@ NEAR = 2e-3
 
 @pytest.fixture(scope="module")
 def piano() -> Model:
-    return Models(StudioConfig()).chosen("piano", "replace")
+    return Models(StudioConfig()).choose("piano", "replace")
 
 
 def _rows(document):
@@ -169,7 +168,7 @@ def test_phrases_of_a_harmonised_melody_end_under_fermatas():
     rows = [(beat * i, beat * (i + 1), 67) for i in range(16) if i != 9]
     fermatas = (beat * 7.5, beat * 9.5, beat * 11, beat * 15)
     document = exchange.document_of(pieces.of(*rows, fermatas=fermatas))
-    model = Models(StudioConfig()).chosen("chorale", "harmonise")
+    model = Models(StudioConfig()).choose("chorale", "harmonise")
     request = Request("harmonise", 0.0, beat * 12)
     source = prepare(document, request, model)
     assert source.config.phrase_ends == [2, 3]
@@ -189,8 +188,8 @@ def test_each_kind_of_music_has_a_default_model(tmp_path, monkeypatch):
         ("chorale", "vary", "song"),
         ("free", "harmonise", "chorale"),
     ):
-        assert models.chosen(None, task, music).name == name
-        assert models.chosen("piano", "new", music).name == "piano"
+        assert models.choose(None, task, music).name == name
+        assert models.choose("piano", "new", music).name == "piano"
     monkeypatch.chdir(tmp_path)
     folder = shutil.copytree(shipped.models()["song"], Path("runs/mine/model").absolute())
     newest, named_model = (
@@ -198,13 +197,13 @@ def test_each_kind_of_music_has_a_default_model(tmp_path, monkeypatch):
         Models(StudioConfig(model=ModelFolder(str(folder)))),
     )
     for music, name in (("free", "piano"), ("beats", "mine"), ("chorale", "chorale")):
-        assert newest.chosen(None, "continue", music).name == name
-        assert named_model.chosen(None, "continue", music).name == "mine"
+        assert newest.choose(None, "continue", music).name == name
+        assert named_model.choose(None, "continue", music).name == "mine"
 
 
 def test_a_control_that_a_model_does_not_follow_is_not_offered(tmp_path):
     for name in ("piano", "song"):
-        model = Models(StudioConfig()).chosen(name, "new")
+        model = Models(StudioConfig()).choose(name, "new")
         assert set(model.steering) == set(CONTROLS)
     shutil.copytree(model.folder, tmp_path / "mine")
     card = tmp_path / "mine" / "CARD.md"
@@ -232,7 +231,7 @@ def test_music_on_beats_is_recognised_and_new_notes_keep_to_its_grid(piano):
     assert exchange.music_of(drawn) == "free"
     document = exchange.document_of(song())
     assert exchange.music_of(document) == "beats"
-    song_model = Models(StudioConfig()).chosen("song", "continue")
+    song_model = Models(StudioConfig()).choose("song", "continue")
     request = Request("continue", 0.0, 5.0, bars=1)
     assert prepare(document, request, piano).config.quantise == "16"
     assert prepare(document, request, song_model).config.quantise == "none"
@@ -245,7 +244,7 @@ def test_music_on_beats_is_recognised_and_new_notes_keep_to_its_grid(piano):
 
 def prepare_new(document, *tracks, model="song"):
     request = Request("new", 0.0, 0.0, tracks or None, bars=2)
-    return prepare(document, request, Models(StudioConfig()).chosen(model, "new"))
+    return prepare(document, request, Models(StudioConfig()).choose(model, "new"))
 
 
 def test_new_music_in_bars_has_the_tempo_and_the_meter_of_the_piece():
@@ -287,7 +286,7 @@ def test_a_variation_has_the_controls_of_the_varied_notes(piano):
 def test_chords_above_notes_are_followed():
     document = exchange.document_of(song())
     document.markers = ((0.0, "A:min7"), (1.0, "Verse"), (2.0, "F:maj"))
-    model = Models(StudioConfig()).chosen("song", "accompany")
+    model = Models(StudioConfig()).choose("song", "accompany")
     source = prepare(document, Request("accompany", 0.0, document.duration), model)
     assert annotated(source.task.given) == [(0.0, named("A:min7")), (2.0, named("F:maj"))]
     chart = exchange.document_of(Score(markers=document.markers))

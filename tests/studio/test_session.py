@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from musictx import shipped
 from musictx.errors import WriteError
 from musictx.studio import sessions as sessions_module
-from musictx.studio.change import Change, parse
+from musictx.studio.change import Change, parse_change
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.session import Session, fill_folder
@@ -188,7 +188,9 @@ def test_the_shown_name_of_a_track_without_a_name_follows_its_instrument(tmp_pat
     session = new_session(tmp_path / "s")
     (row,) = session.json()["tracks"]
     for revision, (program, name) in enumerate([(40, "strings"), (0, "piano")]):
-        (row,) = session.do(parse({"tracks": [row | {"program": program}]}), revision)["tracks"]
+        (row,) = session.do(parse_change({"tracks": [row | {"program": program}]}), revision)[
+            "tracks"
+        ]
         assert (row["name"], session.document.tracks[0].name) == (name, "")
 
 

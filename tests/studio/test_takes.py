@@ -20,7 +20,7 @@ from musictx.studio.acceptance import acceptance
 from musictx.studio.change import Change
 from musictx.studio.config import StudioConfig
 from musictx.studio.models import TASKS, Models
-from musictx.studio.request import Request, command_line, parse
+from musictx.studio.request import Request, command_line, parse_request
 from tests.studio.composers import compose, rounded
 
 pytestmark = pytest.mark.usefixtures("only_tiny")
@@ -144,7 +144,7 @@ def test_random_data_of_a_page_is_a_request_or_gets_a_sentence(tiny):
     @given(DATA, st.sampled_from(TASKS))
     def send(data, task):
         try:
-            request, model = parse(data | {"task": task}, models, 10.0)
+            request, model = parse_request(data | {"task": task}, models, 10.0)
             config = request.config(model)
         except UserError:
             outcomes["refused"] += 1
@@ -159,7 +159,7 @@ def test_random_data_of_a_page_is_a_request_or_gets_a_sentence(tiny):
 
 def test_the_command_of_a_take_finds_a_users_own_model(tiny, tmp_path, monkeypatch):
     def command(config):
-        request, model = parse({"task": "new", "seconds": 1}, Models(config), 0.0)
+        request, model = parse_request({"task": "new", "seconds": 1}, Models(config), 0.0)
         return command_line(request, request.config(model, seconds=1.0))
 
     def model_path(line):
