@@ -21,7 +21,7 @@ from musictx.grid import grid_of
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import cadence, idiom, timeline
-from musictx.sampling.constraints import GrammarConstraint, RowPenalty, by_row
+from musictx.sampling.constraints import GrammarConstraint, GrammarRow, RowPenalty, by_row
 from musictx.sampling.events import Event, Placed
 from musictx.sampling.penalties import build, combined, rules
 from musictx.sampling.primer import Primer
@@ -29,8 +29,7 @@ from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering, counts_no_bars
 from musictx.sampling.strengths import LAPS, SHORTEST_SECONDS, TOKENS_PER_SECOND
-from musictx.tokens.grammar import Change
-from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
+from musictx.tokens.tokenizer import Penalty, Tokenizer
 from musictx.tokens.vocab import BOS, CUT, EOS
 
 
@@ -85,13 +84,10 @@ class Continuation(Region):
     penalties  further penalties, applied before those of ``request.sampling``
     clock      maps seconds of the tokens to seconds of the piece
     seam       the time at which the new music begins, in seconds of the piece
-    state      the state of the grammar after the ids so far
-    before     number of notes of the primer
     drawn      the new ids so far
     """
 
-    state: GrammarState
-    before: int
+    row: GrammarRow
 
     def __init__(
         self,
@@ -121,7 +117,7 @@ class Continuation(Region):
         has_meter = primer.score is not None or primer.plan.meter is not None
         if request.bars is None or has_meter or not self.drawn:
             return self._planned
-        end = self.state.end_of_bars(request.bars)
+        end = self.row.state.end_of_bars(request.bars)
         if end is None:
             return self._planned
         return end if request.seconds is None else min(end, self.clock.time(request.seconds))
@@ -134,8 +130,7 @@ class Continuation(Region):
         distinct = {id(primer): primer for primer in primers}
         state_of = {key: tokenizer.grammar(primer.ids) for key, primer in distinct.items()}
         states = [state_of[id(primer)].copy() for primer in primers]
-        for region, state in zip(regions[::-1], states[::-1]):
-            region.state, region.before = state, state.notes
+
         constraint = GrammarConstraint(
             states,
             may_end=self.request.end != "cut",
@@ -191,15 +186,15 @@ class Continuation(Region):
         begins = end - cadence.closing(length)
         return [cadence.CadencePlanner(self.tokenizer, begins, end, key, low)]
 
-    def take(self, token: int, changes: Sequence[Change] | None) -> None:
+    def take(self, token: int) -> None:
         self.drawn.append(token)
-        if self.emitter is not None and token != EOS:
-            self.emitter.changes(changes)
+        if self.emitter is not None:
+            self.emitter.changes(self.row.changes)
 
     @property
     def seconds(self) -> float:
         """Seconds of new music so far, in seconds of the tokens."""
-        return self.state.seconds - self.primer.seconds
+        return self.row.state.seconds - self.primer.seconds
 
     # ---------------------------------------------------------------------------- what comes out
 
@@ -242,7 +237,7 @@ class Continuation(Region):
     def sample(self, interrupted: bool = False) -> Sample:
         """The finished piece: its ids decoded, cut at its length, joined to the primer."""
         given, until, drawn = self.primer.score, self.until, self.drawn
-        reached = self.state.seconds
+        reached = self.row.state.seconds
         ended: Ended = "interrupted" if interrupted else "stuck"
         if drawn and drawn[-1] == EOS:
             ended, drawn = "model", drawn[:-1]
@@ -252,8 +247,8 @@ class Continuation(Region):
             ended = "tokens"
         ids = np.asarray(drawn, dtype=np.uint16)
         decoded = self.tokenizer.decode(np.concatenate([self.primer.ids, ids]))
-        old = self.clock.placed(decoded.notes[: self.before])
-        new = self.placed(decoded.notes[self.before :])
+        old = self.clock.placed(decoded.notes[: self.row.before])
+        new = self.placed(decoded.notes[self.row.before :])
         stop = float(self.clock.seconds(reached))
         if until is not None and self.request.end != "natural":
             old["end"] = np.minimum(old["end"], max(float(self.clock.seconds(until)), self.seam))

@@ -118,14 +118,15 @@ class Stream(Iterator[Event]):
             self._region.seed = [*self._seed, self._starts]
             self._steps = start(setup, [self._region], self._processors)
         ids = next(self._steps, None)
-        state, until = self._region.state, self._region.until
+        row, until = self._region.row, self._region.until
         if ids is not None and int(ids[0]) != EOS:
             self._ids.append(int(ids[0]))
             self.drawn += 1
-            self._emitter.changes(self._setup.constraint.changes[0])
-            if not self._setup.constraint.done()[0]:
+            self._emitter.changes(row.changes)
+            if not row.done:
                 return
-        self._emitter.stop(state.seconds if until is None else min(until, state.seconds))
+        seconds = row.state.seconds
+        self._emitter.stop(seconds if until is None else min(until, seconds))
         self._closed = True
 
     def _placed(self, notes: np.ndarray) -> np.ndarray:

@@ -28,7 +28,6 @@ from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_layout
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
-from musictx.songs.bars import PER_SECOND
 from musictx.songs.biases import (
     BarFeedback,
     bar_repetition,
@@ -36,6 +35,7 @@ from musictx.songs.biases import (
     lacking_parts,
     penalty_of,
 )
+from musictx.songs.part_limits import PartLimits
 from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import STEPS
 from musictx.tokens.tokenizer import GrammarState
@@ -136,7 +136,7 @@ class BarIdiom(Idiom):
         table, pitches = self.tokenizer.vocabulary, pitch_set(sampling, primer)
         every = np.ones(128, bool)
         new = NewNotes(table, parts=habits, habits=habits, pitches=pitches, drums=every)
-        state.hold(new, round(WINDOW_SECONDS * PER_SECOND))
+        state.hold({part: new.tones(part) for part in habits}, PartLimits(habits))
 
     def _habits(self, primer: Primer, stats: CorpusStats) -> dict[int, Habit]:
         """Part -> its habit in the corpus, extended to what the part does in the primer."""
@@ -150,7 +150,7 @@ class BarIdiom(Idiom):
             in_corpus = usual.get(part, ANY)
             low, high = min(int(low), in_corpus.low), max(int(high), in_corpus.high)
             onsets = max(densest(notes, WINDOW_SECONDS), WINDOW_SECONDS * in_corpus.density)
-            habits[part] = Habit(max(int(most), in_corpus.voices), low, high, densest=onsets)
+            habits[part] = Habit(max(int(most), in_corpus.voices), low, high, densest=int(onsets))
         return habits
 
     def penalties(

@@ -164,20 +164,21 @@ def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
     assert (clashing == 0 and held == 0) if habits else (clashing > 0 and held > 0)
 
 
-def test_notes_off_a_known_chord_cost():
+def test_new_notes_off_a_given_chord_cost_and_given_notes_do_not():
     tune = Score(
-        notes=[(0.0, BAR, 60, 64, 0, False, 0)],
+        notes=[(0.0, BAR, 60, 64, 0, False, 0), (0.0, BAR, 61, 64, 33, False, 1)],
         tempos=[(0.0, 120.0)],
         meters=[(0.0, 3, 4)],
         markers=((0.0, "C:maj"),),
     )
     part = BarInfill(NETWORK, TOKENS, tune, 0.0, BAR, is_gap=False, parts=(33,))
     row = row_at(part, 0, 33)
-    ((ids, nats),) = infill_biases.in_harmony(row, HarmonicFit(part.given))
-    for token, pitch in enumerate(row.new.values("pitch").tolist(), ids.start):
-        clash = CLASH * (pitch % 12 in (1, 11))
-        wanted = 0.0 if pitch % 12 in (0, 4, 7) else CLASH + clash
-        assert nats[token - ids.start] == -wanted, pitch
+    both = [penalty([row.state], [[]]) for penalty in part.biases([part], [row])]
+    (nats,) = sum(part for part in both if part is not None)
+    for token, pitch in enumerate(row.new.values("pitch").tolist(), row.new.ids["pitch"].start):
+        clash = CLASH * (pitch % 12 in (0, 1, 2, 11))
+        off_chord = 0.0 if pitch % 12 in (0, 4, 7) else CLASH + clash
+        assert nats[token] == (0.0 if pitch == 61 else off_chord), pitch
 
 
 #: One drum of each kind, in order.
