@@ -45,7 +45,7 @@ CHORD_SECONDS = 0.08
 MOST_SECONDS, MOST_SHARE = 6.0, 0.5
 #: The shares of the ending after which the last chord begins, and after which no note begins.
 CHORD_FROM, SILENT_FROM = 0.5, 0.7
-#: The nats that strikes cost at the end of the first part; that notes of the last chord and releases
+#: The nats that strikes cost at the end of the first part; that releases and notes of the last chord
 #: gain; that ``eos`` gains if tokens have no releases.
 STRIKE_NATS, CHORD_NATS, END_NATS = 3.0, 4.0, 6.0
 #: The last bass note lies in the two octaves above this MIDI pitch, or above the requested lowest
@@ -65,7 +65,7 @@ MOST_ALIKE, TRIES = 0.8, 8
 #: begins. Taste.
 LAPS = 1 / 8
 #: The shares of the context for earlier music and for given notes ahead; the rest is for new notes.
-#: Taste, near to the windows of training.
+#: Taste, as in the windows of training.
 PAST_SHARE, AHEAD_SHARE = 0.4, 0.3
 #: The length of a segment of an accompaniment, in seconds. Taste.
 SEGMENT_SECONDS = 10.0
