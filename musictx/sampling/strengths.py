@@ -45,8 +45,8 @@ CHORD_SECONDS = 0.08
 MOST_SECONDS, MOST_SHARE = 6.0, 0.5
 #: The shares of the ending after which the last chord begins, and after which no note begins.
 CHORD_FROM, SILENT_FROM = 0.5, 0.7
-#: The nats that strikes cost at the end of the first part; that releases and notes of the last chord
-#: gain; that ``eos`` gains if tokens have no releases.
+#: The nats that strikes cost at the end of the first part; that releases, and notes of the last
+#: chord, gain; that ``eos`` gains if tokens have no releases.
 STRIKE_NATS, CHORD_NATS, END_NATS = 3.0, 4.0, 6.0
 #: The last bass note lies in the two octaves above this MIDI pitch, or above the requested lowest
 #: pitch.
