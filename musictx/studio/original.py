@@ -69,7 +69,7 @@ def write(document: Document, data: bytes) -> WrittenFile:
         elif group.tracks[0].id in with_notes:
             tracks_at[next(new_places)] = group.tracks
     is_new = [group.part is None for group in groups]
-    if is_new != sorted(is_new):
+    if is_new != sorted(is_new):  # the document has another order
         places = [place for place in tracks_at if place in places]
         result = with_parts(result, places)
     tracks = [tracks_at[place] for place in places]
