@@ -13,7 +13,7 @@ import numpy as np
 from musictx import registry
 from musictx.beats import Beats
 from musictx.chords import is_chart, marked, name_of, symbol_of
-from musictx.grid import FEWEST, exactness, grid_of
+from musictx.grid import FEWEST, exact_share, grid_of
 from musictx.midi.names import part_names
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
@@ -161,7 +161,7 @@ def music_of(document: Document) -> str:
     notes["velocity"] = 1
     score = Score(notes=notes, tempos=document.tempos)  # type: ignore[arg-type]
     if 0 < len(score) < FEWEST:
-        exact = exactness(_clock(document).quarters(notes["start"])) == 1
+        exact = exact_share(_clock(document).quarters(notes["start"])) == 1
         return "beats" if exact else "free"
     return "beats" if grid_of(score).kind == "grid" else "free"
 

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from musictx.config import TokenizerConfig
-from musictx.notes import Score, arranged, order
+from musictx.notes import Score, sort_order, sorted_by
 from musictx.tokens import events as ev
 from musictx.tokens.grammar import PerformanceState
 from musictx.tokens.spelling import Spelling
@@ -119,10 +119,10 @@ class PerformanceTokenizer(Spelling):
         end = np.maximum(self._steps(notes["end"]).astype(np.int64), start + 1)
         grid["start"] = start - start.min()
         grid["length"] = np.where(notes["drum"], 0, end - start)
-        grid = arranged(grid, grid["start"] * 256 + grid["part"])
+        grid = sorted_by(grid, grid["start"] * 256 + grid["part"])
         # First in, first out: the k-th strike of a program and pitch has the k-th end.
         key, end = grid["part"] * 128 + grid["pitch"], grid["start"] + grid["length"]
-        end[order(key)] = end[order(key, end)]
+        end[sort_order(key)] = end[sort_order(key, end)]
         grid["length"] = end - grid["start"]
         return NoteStream(notes=grid, stop=int(end.max())), left_out
 
