@@ -1,7 +1,8 @@
-"""Notes in bars composed around known ones: these stay, and new ones are where they may be."""
+"""Infilling in bars: given notes stay, and new notes lie within the region."""
 
 from collections import Counter
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ BAR = 1.5  # seconds of 3/4 at 120
 
 def model(context=2400):
     torch.manual_seed(1)
-    made = MusicTransformer(
+    network = MusicTransformer(
         TOKENS.size,
         layers=1,
         width=16,
@@ -38,9 +39,9 @@ def model(context=2400):
         group=TOKENS.group,
         features=with_tokens([{"name": "bars"}, {"name": "ahead"}], TOKENS),
     ).eval()
-    for parameter in made.parameters():
+    for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
-    return made
+    return network
 
 
 NETWORK = model()
@@ -52,10 +53,16 @@ def versions(part, seeds=((0,),), sampling=None, **more):
 
 
 def as_counts(notes):
+    """How often each note occurs, without its velocity and track."""
     return Counter(
-        (round(a * 16), round(b * 16), p, prog, drum)
-        for a, b, p, _, prog, drum, _ in notes.tolist()
+        (round(start * 16), round(end * 16), pitch, program, drum)
+        for start, end, pitch, _, program, drum, _ in notes.tolist()
     )
+
+
+def shared(notes, others):
+    """The share of notes that two :func:`as_counts` have in common."""
+    return 2 * (notes & others).total() / (notes.total() + others.total())
 
 
 def gap(score, begin, end, parts=(0,), **more):
@@ -73,112 +80,110 @@ def gap(score, begin, end, parts=(0,), **more):
     st.integers(2, 20),
     st.sampled_from([(0,), (33,), (0, DRUM_PART)]),
 )
-def test_what_is_known_comes_back_and_new_notes_begin_inside(seed, first, length, parts):
+def test_given_notes_stay_and_new_notes_begin_inside(seed, first, length, parts):
     begin, end = first * BAR / 6, (first + length) * BAR / 6
     kept, part = gap(song(seed=seed), begin, end, parts)
     (made,) = versions(part)
     assert made.done
-    everything = TOKENS.decode(made.piece).notes
-    old = everything[~np.array(made.is_new, bool)]
+    all_notes = TOKENS.decode(made.piece).notes
+    old = all_notes[~np.array(made.is_new, bool)]
     before_end = kept.notes[kept.notes["start"] < end - 1e-6]
     assert as_counts(made.placed(old)) == as_counts(before_end)
     new = made.new
     assert ((new["start"] >= begin - 1e-6) & (new["start"] < end - 1e-6)).all()
-    of = np.where(new["drum"], DRUM_PART, new["program"])
-    assert set(of.tolist()) <= set(parts)
-    for start, stop, pitch, _, program, drum, _ in new[~new["drum"]].tolist():
-        same = kept.notes[(kept.notes["pitch"] == pitch) & (kept.notes["program"] == program)]
-        same = same[~same["drum"]]
-        over = (same["start"] < stop - 1e-6) & (same["end"] > start + 1e-6)
-        assert not (over & (same["start"] >= begin)).any() or drum
-    assert TOKENS.grammar(made.piece).notes == len(everything)
+    new_parts = np.where(new["drum"], DRUM_PART, new["program"])
+    assert set(new_parts.tolist()) <= set(parts)
+    for start, stop, pitch, _, program, _, _ in new[~new["drum"]].tolist():
+        given_notes = kept.notes[~kept.notes["drum"] & (kept.notes["start"] >= begin)]
+        same_part = given_notes[given_notes["program"] == program]
+        same = same_part[same_part["pitch"] == pitch]
+        assert not ((same["start"] < stop - 1e-6) & (same["end"] > start + 1e-6)).any()
+    assert TOKENS.grammar(made.piece).notes == len(all_notes)
 
 
-def test_versions_differ_where_each_would_come_out_the_same():
-    """The likeliest notes are those of every seed; those of later versions tell others apart."""
+def test_versions_differ_although_all_have_the_likeliest_notes():
     _, part = gap(song(), 3.0, 6.0)
     seeds, likeliest = [(0, n) for n in range(4)], SamplingConfig(temperature=0.0)
-    made = [as_counts(one.new) for one in versions(part, seeds, likeliest)]
-    assert all(made)
-    for n, one in enumerate(made):
-        for other in made[:n]:
-            assert 2 * (one & other).total() <= MOST_ALIKE * (one.total() + other.total())
-    assert [as_counts(one.new) for one in versions(part, seeds[:2], likeliest)] == made[:2]
-    told = [[] for _ in seeds]
-    tell = lambda number, event: told[number].append(event)  # noqa: E731
-    again = versions(part, seeds, likeliest, on_event=tell)
-    assert [as_counts(one.new) for one in again] == made
-    for events, one in zip(told, again):
-        assert begun_and_ended(events) == listed(one.new, "program")
+    notes = [as_counts(version.new) for version in versions(part, seeds, likeliest)]
+    assert all(notes)
+    for one, other in combinations(notes, 2):
+        assert shared(one, other) <= MOST_ALIKE
+    two = versions(part, seeds[:2], likeliest)
+    assert [as_counts(version.new) for version in two] == notes[:2]
+    events = [[] for _ in seeds]
+    on_event = lambda number, event: events[number].append(event)  # noqa: E731
+    again = versions(part, seeds, likeliest, on_event=on_event)
+    assert [as_counts(version.new) for version in again] == notes
+    for of_version, version in zip(events, again):
+        assert begun_and_ended(of_version) == listed(version.new, "program")
 
 
-def test_a_variation_shares_no_more_with_what_it_varies_than_versions_do(monkeypatch):
-    """The likeliest notes, which come again, were it not for that."""
-    was = TOKENS.quantise(song())
-    kept, part = gap(song(), 3.0, 6.0, varied=was)
-    assert as_counts(part.varied) == as_counts(was.notes) - as_counts(kept.notes)
+def test_a_variation_differs_from_the_notes_that_it_varies(monkeypatch):
+    """Although these are the likeliest notes."""
+    old = TOKENS.quantise(song())
+    kept, part = gap(song(), 3.0, 6.0, varied=old)
+    assert as_counts(part.varied) == as_counts(old.notes) - as_counts(kept.notes)
     _, part = gap(song(), 3.0, 6.0)
     assert part.varied is None
     likeliest = SamplingConfig(temperature=0.0)
     (first,) = versions(part, sampling=likeliest)
     monkeypatch.setattr(BarInfill, "varied", first.new)
-    told: list = []
-    (made,) = versions(part, sampling=likeliest, on_event=lambda _, e: told.append(e))
-    one, other = as_counts(first.new), as_counts(made.new)
-    assert one
-    assert other
-    assert 2 * (one & other).total() <= MOST_ALIKE * (one.total() + other.total())
-    assert begun_and_ended(told) == listed(made.new, "program")
+    events: list = []
+    (made,) = versions(part, sampling=likeliest, on_event=lambda _, event: events.append(event))
+    assert len(first.new)
+    assert len(made.new)
+    assert shared(as_counts(first.new), as_counts(made.new)) <= MOST_ALIKE
+    assert begun_and_ended(events) == listed(made.new, "program")
 
 
-def test_what_does_not_fit_is_composed_in_segments():
-    """New notes are told as they are written; known ones, written again or ahead, are not."""
+def test_a_long_region_is_composed_in_segments():
+    """New notes are reported as they are written, given notes are not."""
     score = song(bars=24)
     melody = score.with_notes(score.notes[score.notes["program"] == 33])
     options = {"is_gap": False, "parts": (0,)}
     part = BarInfill(model(context=600), TOKENS, melody, 0.0, 24 * BAR, **options)
-    told: list = []
-    (made,) = versions(part, on_event=lambda _, event: told.append(event))
+    events: list = []
+    (made,) = versions(part, on_event=lambda _, event: events.append(event))
     assert made.done
     old = TOKENS.decode(made.piece).notes[~np.array(made.is_new, bool)]
     assert as_counts(made.placed(old)) == as_counts(TOKENS.quantise(melody).notes)
     assert made.new["start"].max() > 20 * BAR
-    assert begun_and_ended(told) == listed(made.new, "program")
-    begins = [one.seconds for one in told if one.on]
+    assert begun_and_ended(events) == listed(made.new, "program")
+    begins = [event.seconds for event in events if event.on]
     assert begins == sorted(begins)
 
 
-def test_chords_of_the_file_are_known_and_others_are_composed():
+def test_chords_of_the_file_are_given_and_others_are_composed():
     named = TOKENS.quantise(song())
     assert named.markers
     part = BarInfill(NETWORK, TOKENS, named, 3.0, 6.0, is_gap=True, parts=(0,))
     assert CHORD not in part.parts
     (made,) = versions(part)
-    assert TOKENS.decode(made.piece).markers == tuple(
-        one for one in named.markers if one[0] < 6.0 - 1e-6
-    )
+    given_chords = tuple(chord for chord in named.markers if chord[0] < 6.0 - 1e-6)
+    assert TOKENS.decode(made.piece).markers == given_chords
     unnamed = replace(named, markers=())
     assert CHORD in BarInfill(NETWORK, TOKENS, unnamed, 3.0, 6.0, is_gap=True, parts=(0,)).parts
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_ids_that_are_sure_are_read_at_once(count, monkeypatch):
+def test_forced_ids_are_read_at_once(count, monkeypatch):
+    """With the same notes as one by one."""
     _, part = gap(song(), 3.0, 6.0)
     seeds = [(0, n) for n in range(count)]
-    at_once = [one.new.tolist() for one in versions(part, seeds)]
+    at_once = [version.new.tolist() for version in versions(part, seeds)]
     monkeypatch.setattr(Constraint, "due", lambda self: None)
-    assert at_once == [one.new.tolist() for one in versions(part, seeds)]
+    assert at_once == [version.new.tolist() for version in versions(part, seeds)]
 
 
 def test_bars_repeat_those_whose_given_notes_they_share():
-    """A note less in each of two bars is no other bar, and chords say nothing."""
+    """Also if a note is missing in two of them. Chords do not count."""
     random = np.random.default_rng(4)
     rows = [
-        (bar * BAR + at / 4, bar * BAR + at / 4 + 0.2, int(pitch), 64, 33, False, 0)
+        (bar * BAR + n / 4, bar * BAR + n / 4 + 0.2, int(pitch), 64, 33, False, 0)
         for bar in range(8)
-        for at, pitch in enumerate(random.integers(50, 80, 6))
+        for n, pitch in enumerate(random.integers(50, 80, 6))
     ]
-    rows += [(a + 8 * BAR, b + 8 * BAR, *rest) for a, b, *rest in rows]
+    rows += [(start + 8 * BAR, end + 8 * BAR, *rest) for start, end, *rest in rows]
     rows = [row for n, row in enumerate(rows) if n not in (5, 60)]
     tune = replace(song().with_notes(rows), markers=tuple((BAR * n, "C") for n in range(16)))
     stream = TOKENS.grid(tune, 0.0, 16 * BAR).stream

@@ -1,4 +1,4 @@
-"""Tracks of one program are parts of their own while music is composed, and get theirs back."""
+"""Tracks of one program are different parts for the model, and get their program back."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def songs(tmp_path_factory):
     return musictx.load(saved(where, card, tokens=tokens, group=5, context=1500))
 
 
-def tracks(*of, bars=8) -> Score:
-    """One track for each (program, lowest pitch, notes a bar), legato, in 4/4 at 120."""
+def tracks(*rows, bars=8) -> Score:
+    """A track for each (program, lowest pitch, notes per bar), legato, in 4/4 at 120."""
     return score(
         [
             (2.0 * (bar + n / count), 2.0 * (bar + (n + 1) / count), pitch + n % 3, 80, program,
              False, track)
-            for track, (program, pitch, count) in enumerate(of)
+            for track, (program, pitch, count) in enumerate(rows)
             for bar in range(bars)
             for n in range(count)
         ]
@@ -56,31 +56,33 @@ def by_track(music: Score) -> Counter:
     ),
     st.data(),
 )  # fmt: skip
-def test_what_is_composed_shares_its_program_with_nothing_that_stays(songs, some, data):
-    music = tracks(*some, bars=2)
-    every = range(len(some))
-    first = data.draw(st.sets(st.sampled_from(every), max_size=5))
-    wanted = data.draw(st.sets(st.sampled_from([0, 33, 73]), max_size=2)) if not first else set()
-    lent = parts.lent(songs, music, first=first, wanted=wanted)
-    was, now = parts.as_trained(songs, music), parts.as_trained(songs, music, lent)
+def test_composed_tracks_share_no_program_with_given_tracks(songs, rows, data):
+    music = tracks(*rows, bars=2)
+    every = range(len(rows))
+    composed = data.draw(st.sets(st.sampled_from(every), max_size=5))
+    wanted = set()
+    if not composed:
+        wanted = data.draw(st.sets(st.sampled_from([0, 33, 73]), max_size=2))
+    lent = parts.lent(songs, music, first=composed, wanted=wanted)
+    before, after = parts.as_trained(songs, music), parts.as_trained(songs, music, lent)
 
-    def programs(of, among):
-        return {int(p) for t, p in of.notes[["track", "program"]].tolist() if t in among}
+    def programs(score, among):
+        return {int(p) for t, p in score.notes[["track", "program"]].tolist() if t in among}
 
-    assert not programs(now, first) & programs(now, {*every} - first)
-    assert not programs(now, every) & wanted
-    assert programs(now, every) <= {row[0] for row in ROWS} - {DRUMS}
-    if len(some) + len(wanted) <= len(ROWS) - 1:
-        assert len(programs(now, every)) == len(some), "each is a part of its own"
-    count = Counter(int(*programs(was, {track})) for track in every)
+    assert not programs(after, composed) & programs(after, {*every} - composed)
+    assert not programs(after, every) & wanted
+    assert programs(after, every) <= {row[0] for row in ROWS} - {DRUMS}
+    if len(rows) + len(wanted) <= len(ROWS) - 1:
+        assert len(programs(after, every)) == len(rows), "each track has a different program"
+    count = Counter(int(*programs(before, {track})) for track in every)
     for track in every:
-        (program,) = programs(was, {track})
+        (program,) = programs(before, {track})
         if count[program] == 1 and program not in wanted:
-            assert track not in lent, "what is a part of its own keeps its program"
-    assert parts.as_given(songs, now, music).notes.tolist() == music.notes.tolist()
+            assert track not in lent, "the only track of a program keeps it"
+    assert parts.as_given(songs, after, music).notes.tolist() == music.notes.tolist()
 
 
-def test_the_tune_gets_the_program_of_tunes(songs):
+def test_the_melody_gets_the_program_of_melodies(songs):
     music = tracks((0, 70, 4), (0, 36, 1), (0, 50, 3))
     assert parts.lent(songs, music)[0] == 73
     named = tracks((0, 70, 4), (0, 36, 1), (0, 50, 3))
@@ -88,12 +90,12 @@ def test_the_tune_gets_the_program_of_tunes(songs):
     assert parts.lent(songs, named)[1] == 73
     assert parts.lent(songs, music, tunes=[2])[2] == 73
     assert 73 not in parts.lent(songs, music, wanted=[73]).values()
-    taken = tracks((0, 70, 4), (0, 36, 1), (73, 50, 3))
-    assert set(parts.lent(songs, taken)) == {0, 1}
+    with_flute = tracks((0, 70, 4), (0, 36, 1), (73, 50, 3))
+    assert set(parts.lent(songs, with_flute)) == {0, 1}
 
 
 @pytest.mark.parametrize("programs", [(0, 0), (48, 49)])
-def test_one_of_two_like_tracks_is_not_silent(songs, programs):
+def test_neither_of_two_tracks_of_one_program_falls_silent(songs, programs):
     music = tracks((programs[0], 72, 4), (programs[1], 48, 1))
     (made,) = musictx.infill(music, songs, begin=5, end=6, tracks="1", seed=1)
     assert made.notes
@@ -105,50 +107,51 @@ def test_one_of_two_like_tracks_is_not_silent(songs, programs):
     assert by_track(both.score)[1] > 6
 
 
-@pytest.mark.parametrize("of", [[(0, 72, 4), (0, 60, 2), (0, 36, 2)], [(29, 60, 4), (30, 45, 4)]])
-def test_tracks_of_one_program_are_continued_each(songs, of):
-    """By random weights each part comes up."""
-    music = tracks(*of)
-    read = generate.primer_of(songs, music, GenerateConfig()).score
-    assert len(set(read.notes["program"].tolist())) == len(of), "to the model they are parts"
+@pytest.mark.parametrize("rows", [[(0, 72, 4), (0, 60, 2), (0, 36, 2)], [(29, 60, 4), (30, 45, 4)]])
+def test_each_track_of_one_program_is_continued(songs, rows):
+    """With random weights every part plays."""
+    music = tracks(*rows)
+    primer = generate.primer_of(songs, music, GenerateConfig()).score
+    assert len(set(primer.notes["program"].tolist())) == len(rows), "different parts for the model"
     (made,) = musictx.generate(songs, primer=music, bars=4, seed=3)
     new = made.score.notes[made.score.notes["start"] > 16 - 1e-3]
-    assert set(new[["track", "program"]].tolist()) == {(n, one[0]) for n, one in enumerate(of)}
+    expected = {(track, program) for track, (program, *_) in enumerate(rows)}
+    assert set(new[["track", "program"]].tolist()) == expected
 
 
 @pytest.mark.parametrize("count", [2, 4])
-def test_a_gap_is_as_dense_as_what_surrounds_it(songs, count):
-    """By random weights too, which hold notes for bars and crowd others."""
+def test_a_gap_is_as_dense_as_the_music_around_it(songs, count):
+    """Although a model with random weights writes long notes, or too many."""
     music = tracks((80, 72, count), (0, 48, 1), bars=16)
     usual = 4 * count
     for seed in range(4):
         (made,) = musictx.infill(music, songs, begin=7, end=10, tracks="1", seed=seed)
         assert usual / 2 <= made.notes <= usual
         new = made.score.notes[made.score.notes["track"] == 0]
-        assert (new["end"] - new["start"]).max() <= 2 / count + 0.03, "notes as long as its own"
+        assert (new["end"] - new["start"]).max() <= 2 / count + 0.03, "as long as the given notes"
     (free,) = musictx.infill(music, songs, begin=7, end=10, tracks="1", polyphony=4, seed=1)
     new = free.score.notes[free.score.notes["track"] == 0]
     assert (new["end"] - new["start"]).max() > 2 / count + 0.03
 
 
-def test_an_accompaniment_keeps_to_what_the_corpus_has(songs):
-    """By random weights: no towers, no floods; unless they are asked for."""
+def test_an_accompaniment_has_the_voices_the_range_and_the_density_of_the_corpus(songs):
+    """Although the weights are random; unless the request asks for more."""
     tune = tracks((73, 72, 4))
     for music, more in ((tune, {}), (None, {"chords": "| C | Am | F | G | x2"})):
         for seed in range(3):
             (made,) = musictx.accompany(music, songs, seed=seed, **more)
             new = made.score.notes[made.score.notes["track"] == made.score.notes["track"].max()]
-            at, times = np.unique(np.round(new["start"], 3), return_counts=True)
-            assert times.max() <= 4
+            onsets, counts = np.unique(np.round(new["start"], 3), return_counts=True)
+            assert counts.max() <= 4
             assert 36 <= new["pitch"].min() <= new["pitch"].max() <= 84
-            windows = [((at >= begin) & (at < begin + 4 - 1e-3)) for begin in at]
-            assert max(times[one].sum() for one in windows) <= 6 * 4
+            windows = [(onsets >= onset) & (onsets < onset + 4 - 1e-3) for onset in onsets]
+            assert max(counts[window].sum() for window in windows) <= 6 * 4
     (many,) = musictx.accompany(tune, songs, seed=1, density=30, polyphony="full")
     assert len(many.score) - len(tune) > 6 * 16
 
 
-def test_a_density_beside_what_stays_is_that_of_the_new_parts(songs):
-    """By random weights. Once it was that of all music, so that parts fell silent for it."""
+def test_the_density_of_added_parts_does_not_count_given_notes(songs):
+    """If it did, the new parts would fall silent."""
     music = tracks((73, 72, 8), (0, 48, 4))  # six notes a second
     counts = []
     for density in (1.0, 3.0, 9.0):
@@ -156,6 +159,6 @@ def test_a_density_beside_what_stays_is_that_of_the_new_parts(songs):
             musictx.accompany(music, songs, add="bass,strings", density=density, seed=seed)[0]
             for seed in range(3)
         ]
-        counts.append(np.mean([(len(one.score) - len(music)) / 16 for one in made]))
+        counts.append(np.mean([(len(sample.score) - len(music)) / 16 for sample in made]))
     assert counts == sorted(counts)
     assert counts[1] >= 1.8
