@@ -1,10 +1,9 @@
 """Biases of the sampler for music in bars, as functions of the grammar's state.
 
 A bias yields ids and the nats that are added to their logits. Some biases make bars repeat the bar
-of a section ago, or keep the rhythm of the bar before; one makes new sections differ. Feedback
-corrects the density, polyphony, register and loudness of the last seconds, as
-:mod:`musictx.sampling.penalties` does for events. Biases around given notes are in
-:mod:`.infill_biases`.
+of a section ago; one makes new sections differ. Feedback corrects the density, polyphony, register
+and loudness of the last seconds, as :mod:`musictx.sampling.penalties` does for events. Biases
+around given notes are in :mod:`.infill_biases`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from musictx.card import WINDOW_SECONDS
 from musictx.sampling.constraints import RowPenalty
 from musictx.sampling.strengths import ASKED_GAIN, LOUDNESS_GAIN, REGISTER_GAIN
 from musictx.songs.bar_codec import REPEATS, part_id
-from musictx.songs.bar_grammar import REPEATED, RHYTHM, BarState
+from musictx.songs.bar_grammar import REPEATED, BarState
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND, STEP_SECONDS
 from musictx.songs.strengths import (
@@ -73,14 +72,13 @@ def bar_return(state: BarState) -> Nats:
 
 def bar_repetition(state: BarState) -> Nats:
     """Favour the next id of a copied bar by :data:`REPEAT_GAIN` nats. A bar whose bar line names an
-    earlier bar copies that bar's places, parts and pitches; any other bar copies the places and
-    parts of the bar before. After the last group of the copied bar the next bar line is favoured.
+    earlier bar copies that bar's places, parts and pitches. After the last group of the copied bar
+    the next bar line is favoured.
     """
     if state.in_line:
         return
-    back = state.bars[-1].back
-    fields = REPEATED if back else RHYTHM
-    token = state.continued(state.earlier(back or 1), fields, state.ids["bar"].start)
+    like = state.earlier(state.bars[-1].back)
+    token = state.continued(like, REPEATED, state.ids["bar"].start)
     if token is not None:
         yield token, REPEAT_GAIN
 

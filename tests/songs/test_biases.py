@@ -1,4 +1,4 @@
-"""Sections return, bars keep a rhythm, what is asked for is fed back in bars: plain loops."""
+"""Sections and bars return, what is asked for is fed back in bars: plain loops."""
 
 from dataclasses import replace
 from functools import partial
@@ -12,7 +12,7 @@ from musictx.api import generate
 from musictx.card import WINDOW_SECONDS
 from musictx.sampling.strengths import ASKED_GAIN, LOUDNESS_GAIN, REGISTER_GAIN
 from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
-from musictx.songs.bar_grammar import REPEATED, RHYTHM
+from musictx.songs.bar_grammar import REPEATED
 from musictx.songs.biases import (
     BarFeedback,
     SectionContrast,
@@ -49,9 +49,7 @@ def nats(bias, state):
 
 @settings(max_examples=40, deadline=None)
 @given(st.randoms(use_true_random=False))
-def test_a_bar_is_pulled_to_the_next_note_of_the_one_that_it_repeats_or_to_the_rhythm_before(
-    random,
-):
+def test_a_bar_is_pulled_to_the_next_note_of_the_one_that_it_repeats(random):
     """Oracle: the first note of the earlier bar that lies behind the last one here."""
     state, bars = BARS.grammar([]), []
 
@@ -65,8 +63,7 @@ def test_a_bar_is_pulled_to_the_next_note_of_the_one_that_it_repeats_or_to_the_r
         rest[REPEAT_FIELD - 1] = TABLE.id("section") + (REPEATS - 1 + back if back else 0)
         for token in (first, *rest):
             state.advance(token)
-        earlier = bars[number - (back or 1)] if number else None
-        fields = REPEATED if back else RHYTHM
+        earlier = bars[number - back] if back else None
         here = sorted({(random.choice(PLACES), random.choice([0, 5, DRUMS])) for _ in range(4)})
         for at, part in here:
             group = note_ids(at, part)
@@ -74,7 +71,7 @@ def test_a_bar_is_pulled_to_the_next_note_of_the_one_that_it_repeats_or_to_the_r
             follows = [one for one in earlier or () if last is None or one > last]
             target = note_ids(*follows[0]) if follows else [TABLE.id("bar")]
             for field, token in enumerate(group):
-                agrees = earlier is not None and field < min(fields, len(target))
+                agrees = earlier is not None and field < min(REPEATED, len(target))
                 agrees &= list(target[:field]) == list(group[:field])
                 assert pull() == ({target[field]: REPEAT_GAIN} if agrees else {})
                 state.advance(token)
