@@ -1,5 +1,4 @@
-"""The files that an assistant may name: the user bounds the folders that are read; everything is
-written into one folder."""
+"""The files that an assistant may read, and the one folder that it may write into."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ ENDINGS: dict[str, tuple[str, ...]] = {
 
 
 class Places:
-    """Results are written into ``out``. With ``read``, only files in ``read`` and ``out`` are
-    read."""
+    """Files are written below ``out``, and read from ``read`` and ``out`` if ``read`` is given."""
 
     def __init__(self, out: str | Path, read: str | Path | None = None) -> None:
         self.out = Path(out).expanduser().resolve()
@@ -66,8 +64,7 @@ class Places:
         return str(path)
 
     def music(self, option: str, text: str) -> str:
-        """Write music in base64 to a file in ``out``/given, named by a hash of its contents, and
-        return the path."""
+        """Write music in base64 to a file named by its hash, in ``out``/given; return the path."""
         limits = ServerLimits()
         try:
             content = base64.b64decode("".join(text.split()), validate=True)

@@ -20,8 +20,7 @@ PROGRESS_SECONDS = 0.25
 
 
 def run(config: McpConfig) -> None:
-    """Serve until the client closes stdin. Raise :class:`UserError` if the package ``mcp`` is not
-    installed, or the folder cannot be written."""
+    """Serve until the client closes stdin. Raise :class:`UserError` without the package ``mcp``."""
     try:
         import anyio
         from mcp.server.stdio import stdio_server
@@ -90,8 +89,7 @@ def server(places: Places, device: str = "auto") -> Any:
 async def _perform(
     context: Any, tool: str, arguments: dict[str, Any], places: Places, device: str
 ) -> dict[str, Any]:
-    """Perform a call in a thread, which reports its progress. If the call is cancelled, the thread
-    stops at its next step."""
+    """Perform a call in a thread, which stops at its next step if the call is cancelled."""
     from anyio import from_thread, to_thread
 
     reported, next_report = -1.0, 0.0

@@ -1,5 +1,4 @@
-"""The tools: name, description for an assistant, and a JSON schema of the arguments, from the same
-dataclasses as the help of the command line."""
+"""The tools: name, description and JSON schema of the arguments, from the options of commands."""
 
 from __future__ import annotations
 

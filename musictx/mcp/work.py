@@ -1,5 +1,4 @@
-"""One call of a tool: converts its arguments to the options of a command, and describes the
-results."""
+"""One call of a tool: converts its arguments to options of a command; describes the results."""
 
 from __future__ import annotations
 

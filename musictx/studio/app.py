@@ -49,8 +49,7 @@ Moment = Annotated[float, Field(ge=0, le=DAY, allow_inf_nan=False)]
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """The query of an export: a part of the piece, in seconds, and a proposal of a take, which the
-    exported piece contains as if it were accepted."""
+    """The query of an export: a part of the piece, in seconds, and a proposal to be included."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -116,20 +115,11 @@ class Studio:
             get(f"{SESSION}/chords", on_session(self._chords)),
             get(f"{SESSION}/chord", on_session(self._chord)),
             get(f"{SESSION}/controllers", on_session(self._controllers)),
-            post(
-                f"{SESSION}/ops",
-                change(lambda session, data, revision: session.do(parse_change(data), revision)),
-            ),
+            post(f"{SESSION}/ops", change(self._do)),
             post(f"{SESSION}/undo", change(lambda session, _, revision: session.undo(revision))),
             post(f"{SESSION}/redo", change(lambda session, _, revision: session.redo(revision))),
-            post(
-                f"{SESSION}/takes",
-                on_session(lambda session, data: self.composer.submit(session, data), 202),
-            ),
-            delete(
-                take,
-                on_session(lambda session, data: self.composer.cancel(session, int(data["take"]))),
-            ),
+            post(f"{SESSION}/takes", on_session(self._submit, 202)),
+            delete(take, on_session(self._cancel)),
             post(f"{take}/accept", change(self._accept)),
             get(f"{SESSION}/losses", on_session(self._losses)),
             get(f"{SESSION}/export/{{name:(?s:.*)}}.{{kind:mid|musicxml|wav|png}}", self.export),
@@ -230,6 +220,15 @@ class Studio:
             if take["state"] in ("waiting", "composing"):
                 self.composer.cancel(session, take["id"])
         self.hub.publish(session.id, "deleted", {})
+
+    def _do(self, session: Session, data: JSON, revision: Any) -> JSON:
+        return session.do(parse_change(data), revision)
+
+    def _submit(self, session: Session, data: JSON) -> JSON:
+        return self.composer.submit(session, data)
+
+    def _cancel(self, session: Session, data: JSON) -> None:
+        self.composer.cancel(session, int(data["take"]))
 
     def _chords(self, session: Session, query: JSON) -> Any:
         return exchange.chords_of(session.document, "symbols" in query)

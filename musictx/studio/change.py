@@ -26,8 +26,7 @@ WHOLE = ("tracks", "pedals", "tempos", "meters", "keys", "fermatas", *TEXTS, "fa
 
 
 def clean_name(text: str) -> str:
-    """Return ``text`` as one line without control characters or marks of writing direction, of at
-    most :data:`LONGEST_NAME` characters."""
+    """Return ``text`` as one line of printable characters, of at most :data:`LONGEST_NAME`."""
     printable = "".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in text)
     return " ".join(printable.split())[:LONGEST_NAME].strip()
 
@@ -36,8 +35,7 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
 def _check_times(row: Row) -> Row:
-    """Return ``row``, a note with or without its number. Raise ``ValueError`` if the note ends
-    before it begins."""
+    """Return ``row``, a note; raise ``ValueError`` if it ends before it begins."""
     start, end = row[-5:-3]
     if end < start:
         raise ValueError(f"it ends at {end:g} s, before it begins at {start:g} s")
@@ -156,15 +154,13 @@ _CHANGE = TypeAdapter(Change)
 
 
 def change_from_json(data: Any) -> Change:
-    """Return the change from a saved :meth:`Change.json`. Raise :class:`Refused`, which names the
-    invalid field, if the saved data are damaged."""
+    """Return the change from its JSON; raise :class:`Refused` if it is damaged."""
     change: Change = validate(_CHANGE, data)
     return change
 
 
 def parse_change(data: Any) -> Change:
-    """Return the change that a page requests by the JSON ``data``. Proposals have a route of their
-    own: the change may not accept any."""
+    """Return the change that a page requests, which may not accept proposals."""
     change: Change = validate(_CHANGE, data)
     if change.accept or change.reject:
         raise Refused("accept: proposals are accepted by their take")

@@ -167,8 +167,7 @@ class Document:
             raise Refused("name: expected at least a letter")
 
     def _check_limits(self, change: Change, limits: StudioLimits) -> None:
-        """Raise :class:`Refused` if ``change`` exceeds ``limits``. A document that exceeds them
-        already may be changed, but not made larger."""
+        """Raise :class:`Refused` if ``change`` makes the document larger than ``limits``."""
         count = len(self.notes) - len(change.remove) + len(change.add)
         if count > limits.notes and change.add:
             raise Refused(f"{count} notes are more than the studio takes, {limits.notes}")
@@ -200,8 +199,7 @@ class Document:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Document:
-        """Return the document from a saved :meth:`state`. Raise :class:`Refused`, ``KeyError`` or
-        ``TypeError`` if the state is damaged."""
+        """Return the document of a :meth:`state`; raise an exception if the state is damaged."""
         fields = {name: state[name] for name in ("revision", "next_id", "locked", "accepted")}
         fields["notes"] = {number: values for number, *values in state["notes"]}
         document: Document = validate(_DOCUMENT, {**state, **fields})

@@ -32,8 +32,7 @@ def remove_paths(sentence: str, folders: Iterable[Path] = ()) -> str:
 
 
 class Refused(UserError):
-    """A request is refused: the answer has the status ``http``, and as JSON the sentence and the
-    fields ``more``."""
+    """A refused request: the answer has the status ``http`` and the JSON fields ``more``."""
 
     def __init__(self, sentence: str, http: int = 400, **more: Any) -> None:
         super().__init__(sentence)

@@ -77,8 +77,7 @@ def _mixers(score: Score) -> dict[int, dict[str, Any]]:
 
 
 def gains(document: Document) -> dict[int, tuple[float, float, float]]:
-    """Return for each track its volume (1: default), panorama (-1: left, 1: right) and share of the
-    reverb (1: default)."""
+    """Return (volume, panorama, reverb) of each track; the defaults are 1, 0 (centre) and 1."""
     return {t.id: ((t.volume / 100) ** 2, t.pan / 64 - 1, t.reverb / 40) for t in document.tracks}
 
 
@@ -96,8 +95,7 @@ def in_order(document: Document) -> Document:
 
 
 def audible(document: Document) -> list[int]:
-    """Return the numbers of the notes on audible tracks: the solo tracks, or if there are none, all
-    that are not mute."""
+    """Return the numbers of the notes on audible tracks: solo tracks, or all that are not mute."""
     solo = any(track.solo for track in document.tracks)
     tracks = {track.id for track in document.tracks if (track.solo if solo else not track.mute)}
     return [number for number, note in document.notes.items() if note[4] in tracks]
@@ -117,8 +115,7 @@ def tracks_json(document: Document) -> list[dict[str, Any]]:
 
 
 def stored_names(change: Change, document: Document) -> Change:
-    """Return ``change`` from a page without names that the page only showed
-    (:func:`shown_names`)."""
+    """Return ``change`` from a page without the names that are only shown."""
     if change.tracks is None:
         return change
     names = shown_names(document.tracks)
@@ -138,8 +135,7 @@ def document_json(document: Document) -> dict[str, Any]:
 
 
 def derived_json(document: Document) -> dict[str, Any]:
-    """Return, as JSON for a page, the values that any operation may change in addition to its own
-    fields."""
+    """Return, as JSON for a page, the values that any operation may change."""
     return {
         "revision": document.revision,
         "next_id": document.next_id,
@@ -171,8 +167,7 @@ def music_of(document: Document) -> str:
 
 
 def closest_grid(document: Document) -> str:
-    """Return the value of the option ``quantise`` to whose grid more notes are close: "16"
-    (sixteenths) or "8t" (triplets)."""
+    """Return the closest grid: "16" (sixteenths) or "8t" (triplets), as for ``quantise``."""
     onsets = _clock(document).quarters(np.array([values[0] for values in document.notes.values()]))
 
     def share_on_grid(lines_per_quarter: int) -> float:
@@ -196,8 +191,7 @@ def markers_json(document: Document) -> dict[str, Any]:
 
 
 def chord_named(text: str) -> dict[str, str]:
-    """Return the ``name`` that markers use for a typed chord; raise :class:`Refused` if ``text`` is
-    no chord."""
+    """Return the ``name`` of a typed chord in markers; raise :class:`Refused` if there is none."""
     text = text.strip()
     name = name_of(text[:1].upper() + text[1:])
     if name is None:

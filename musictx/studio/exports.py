@@ -83,8 +83,7 @@ class Export:
 
 
 class Exports:
-    """A cache of exported files. The last :data:`CACHED` files are in ``folder``, which is deleted
-    when the studio ends."""
+    """A cache of the last exported files in ``folder``, which is deleted when the studio ends."""
 
     def __init__(self, folder: Path, limits: StudioLimits) -> None:
         self._limits = limits

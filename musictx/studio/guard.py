@@ -24,8 +24,7 @@ from musictx.studio.errors import Refused, remove_paths
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-#: The header that programs other than browsers send instead of Origin. Its value is the version of
-#: the interface (docs/http.md).
+#: The header that other programs send instead of Origin; its value is the version of docs/http.md.
 OWN_HEADER, VERSION = "X-Musictx", "1"
 HEADERS = {
     OWN_HEADER: VERSION,

@@ -198,8 +198,7 @@ def _continuation(document: Document, request: Request, model: Model) -> Input:
 
 
 def _seconds_of_bars(beats: Beats, begin: float, count: int) -> float:
-    """Return how long ``count`` bars from ``begin`` on last, in seconds. Raise :class:`Refused` if
-    this is too long to be composed."""
+    """Return the seconds of ``count`` bars; raise :class:`Refused` if they are too long."""
     line = beats.bar_line(float(beats.quarters(begin)), count)
     seconds = float(beats.seconds(line)) - begin
     if seconds > 2 * LONGEST:

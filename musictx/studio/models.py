@@ -20,8 +20,7 @@ from musictx.studio.errors import Refused
 from musictx.tokens.build import build
 from musictx.tokens.controls import CONTROLS
 
-#: Kinds of music: without beats (performances and new pieces), on the beats of its file, and
-#: four-part chorales.
+#: Kinds of music: performances and new pieces, music on the beats of its file, and chorales.
 MUSIC = ("free", "beats", "chorale")
 #: The tokenizer of chorale models.
 FOUR_VOICES = "chorale"
@@ -198,8 +197,7 @@ class Models:
         self.default = name
 
     def add(self, name: str, folder: Path) -> None:
-        """Add a model, which is used only if it is chosen. Raise :class:`UserError` if its files
-        are damaged."""
+        """Add a model, which is used only if a request names it."""
         self._all[name] = Model.load(name, self._option(folder), folder)
 
     def _option(self, folder: Path) -> str:

@@ -69,7 +69,7 @@ def write(document: Document, data: bytes) -> WrittenFile:
         elif group.tracks[0].id in with_notes:
             tracks_at[next(new_places)] = group.tracks
     is_new = [group.part is None for group in groups]
-    if is_new != sorted(is_new):
+    if is_new != sorted(is_new):  # the document has another order
         places = [place for place in tracks_at if place in places]
         result = with_parts(result, places)
     tracks = [tracks_at[place] for place in places]
@@ -77,8 +77,7 @@ def write(document: Document, data: bytes) -> WrittenFile:
 
 
 def new_file(document: Document, score: Score) -> bytes:
-    """Return a new MIDI file of ``score``, which is a part of ``document``, with the mixer settings
-    of the document."""
+    """Return a new MIDI file of ``score``, a part of ``document``, with its mixer settings."""
     by_id = {track.id: track for track in document.tracks}
     tracks = [[by_id[number]] for number in np.unique(score.notes["track"]).tolist()]
     return _with_mixer(midi.to_bytes(score), tracks, Document(tracks=()))
@@ -114,8 +113,7 @@ def _music(document: Document) -> tuple[Any, ...]:
 
 
 def _groups(document: Document, first: Document, opened: Score) -> tuple[list[_Group], list[str]]:
-    """Return the groups of tracks, one for each part of the new file in its order, and a sentence
-    for each loss in a group of several tracks."""
+    """Return a group of tracks for each part of the new file, and sentences about losses."""
     part_of = [row[0] for row in np.unique(opened.notes[["track", "drum", "program"]]).tolist()]
     groups: list[_Group] = []
     losses: list[str] = []

@@ -89,8 +89,7 @@ async def _serve(config: StudioConfig) -> None:
 
 
 def _quiet_logger() -> logging.Logger:
-    """Return a logger that prints nothing. Broken HTTP requests would fill the terminal; the guard
-    prints errors of the studio."""
+    """Return a logger that prints nothing, since broken HTTP requests would fill the terminal."""
     logger = logging.getLogger("musictx.studio")
     logger.setLevel(logging.CRITICAL + 1)
     return logger

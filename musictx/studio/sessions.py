@@ -30,8 +30,7 @@ CACHED = 8
 
 
 class Sessions:
-    """Every session under ``folder``. While a session is in use, :meth:`get` always returns the
-    same object."""
+    """Every session under ``folder``. A session that is in use is one object."""
 
     def __init__(self, folder: Path, limits: StudioLimits) -> None:
         self.folder = folder
@@ -43,8 +42,7 @@ class Sessions:
         tidy(folder)
 
     def create(self, document: Document, data: bytes = b"", suffix: str = ".mid") -> Session:
-        """Return a new session of ``document``, which was read from a file with this ``data`` and
-        ``suffix``, if any."""
+        """Create a session of ``document``, read from a file of this ``data`` and ``suffix``."""
         while True:
             name = f"{datetime.now():%Y%m%d}-{_slug(document.name)}-{secrets.token_hex(2)}"
             if not (self.folder / name).exists() and not (self.folder / DELETED / name).exists():
@@ -55,8 +53,7 @@ class Sessions:
         return self.get(name)
 
     def get(self, name: str) -> Session:
-        """Return the session with the id ``name``; raise :class:`Refused` (404) if there is
-        none."""
+        """Return the session ``name``; raise :class:`Refused` (404) if there is none."""
         with self._lock:
             session = self._all.get(name)
             if session is None:

@@ -138,8 +138,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 @contextlib.contextmanager
 def _writing(path: Path, mode: str = "rw") -> Iterator[sqlite3.Connection]:
-    """Run the block as one transaction, which is on the disk as a whole when the block ends, or not
-    at all if the block raises."""
+    """Run the block as one transaction, which is on the disk when the block ends."""
     try:
         with contextlib.closing(_connect(path, mode)) as database, database:
             database.execute("BEGIN IMMEDIATE")

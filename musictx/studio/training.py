@@ -115,8 +115,7 @@ class Trainings:
                 self._process.wait(LEAVE_SECONDS)
 
     def json(self) -> dict[str, Any]:
-        """Return the training as JSON for a page; ``state`` is none, training, finished, stopped or
-        failed."""
+        """Return the state of the training, as JSON for a page."""
         current = self._current()
         if current is None:
             return {"state": "none"}

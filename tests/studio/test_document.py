@@ -161,12 +161,12 @@ def test_accepting_a_second_proposal_equals_accepting_only_this_one(data):
     tracks = [track.id for track in document.tracks]
     horn = {"id": max(tracks) + 1, "name": "horn", "program": 60, "drum": False}
     rows = st.lists(st.tuples(NOTES, st.sampled_from([*tracks, horn["id"]])), max_size=3)
-    some = st.lists(st.sampled_from([*range(document.next_id)]), unique=True)
+    numbers = st.lists(st.sampled_from([*range(document.next_id)]), unique=True)
     first, second = (
         {
             "number": number,
             "notes": [(*note, track) for note, track in data.draw(rows)],
-            "removes": data.draw(some),
+            "removes": data.draw(numbers),
         }
         for number in (1, 2)
     )
@@ -187,7 +187,7 @@ def test_accepting_a_second_proposal_equals_accepting_only_this_one(data):
     assert music(undone) == music(before)
     (accepted,) = document.accepted  # the first proposal
     added = [*range(accepted.first, accepted.first + accepted.amount)]
-    later = {"number": 1, "notes": [], "removes": data.draw(some)}
+    later = {"number": 1, "notes": [], "removes": data.draw(numbers)}
     accept(document, 9, later | {"removes": later["removes"] + added[:1]})
     accept(document, 4, second)
     accept(only_second, 9, later)

@@ -124,18 +124,12 @@ def test_beats_agree_with_the_clock_of_all_commands(bars, numerator, denominator
 
 @pytest.mark.parametrize(
     ("meters", "positions"),
-    [
-        (
-            [(0.0, 1, 4), (0.5, 3, 4)],
-            [(0, 1), (1, 1), (1, 2), (1, 3), (2, 1)],
-        ),  # as sequencers write it
-        (
-            [(0.0, 3, 4), (0.5, 3, 4)],
-            [(0, 1), (1, 1), (1, 2), (1, 3), (2, 1)],
-        ),  # as notation writes it
+    [  # a pick-up as written by sequencers, by notation (twice), and no pick-up
+        ([(0.0, 1, 4), (0.5, 3, 4)], [(0, 1), (1, 1), (1, 2), (1, 3), (2, 1)]),
+        ([(0.0, 3, 4), (0.5, 3, 4)], [(0, 1), (1, 1), (1, 2), (1, 3), (2, 1)]),
         ([(0.0, 3, 4), (1.5, 4, 4)], [(0, 1), (0, 2), (0, 3), (1, 1)]),
-        ([(0.0, 3, 4), (3.0, 4, 4)], [(1, 1), (1, 2), (1, 3), (2, 1)]),  # two bars are no pick-up
-        ([(0.0, 3, 4), (1.5, 2, 4)], [(1, 1), (1, 2), (1, 3), (2, 1)]),  # nor is a longer bar
+        ([(0.0, 3, 4), (3.0, 4, 4)], [(1, 1), (1, 2), (1, 3), (2, 1)]),  # two bars
+        ([(0.0, 3, 4), (1.5, 2, 4)], [(1, 1), (1, 2), (1, 3), (2, 1)]),  # a longer bar
     ],
 )
 def test_a_pick_up_is_bar_0(meters, positions):
