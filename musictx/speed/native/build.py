@@ -34,9 +34,13 @@ from musictx.errors import UserError
 COMPILER_SECONDS = 300  # the time limit of a compilation, which takes about 3 seconds
 
 #: No -ffast-math: linked into a library it makes the whole process treat tiny numbers as zero.
+#: avoid-fma-max-bits: tuned for AMD's CPUs and some others, GCC splits a fused multiply-add into
+#: two roundings in some loops only; then a row of a batch would differ from the same row alone.
+#: Clang ignores the parameter.
 COMMON = (
     *("-std=c++20", "-O3", "-shared", "-fPIC", "-fopenmp-simd", "-fvisibility=hidden"),
-    *("-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"),
+    *("-ffp-contract=fast", "--param=avoid-fma-max-bits=0"),
+    *("-fno-math-errno", "-fno-trapping-math"),
 )
 #: By default GCC and Clang use only half the width of AVX-512.
 WIDE = "-mprefer-vector-width=512"
