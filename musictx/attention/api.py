@@ -1,20 +1,20 @@
-"""``attend``: checks its arguments and calls the named implementation, or the fastest one
-(``auto``). If the named one cannot compute the job, that is an error: no other takes its place.
+"""``attend``: check the arguments and call an implementation of attention.
 
 reference   dense, any terms and positions (attention/reference.py)
-skew        the formulation of Huang et al. (2018), to be read (attention/skew.py): causal, a table
+skew        the formulation of Huang et al. (2018), for readers (attention/skew.py): causal, a table
 sdpa        torch's kernel: plain attention (attention/sdpa.py)
-auto        the fastest that can do the job and works on this machine: without relative terms sdpa,
-            else what optional components add (speed/), else reference. ``torch.export`` records
-            reference, whose operations every compiler knows
+auto        the fastest one that supports the call and works on this machine: without relative terms
+            sdpa, else those of optional components (speed/), else reference. ``torch.export``
+            records reference, which has only operations that every compiler supports
 
-Optional components (:mod:`musictx.registry`) add modules like those here (attention/job.py says
-what they have). These modules are imported while this package is imported, so they must import from
-``musictx.attention.terms`` and its other modules, not from ``musictx.attention``. ``auto`` tries
-one on a few tokens before its first use (:func:`works`).
+If a named implementation does not support the call, ``ValueError`` is raised; no other one replaces
+it. Optional components (:mod:`musictx.registry`) add modules with the same members
+(attention/job.py). They are imported together with this package, so they must import from
+``musictx.attention.terms`` and other modules, not from ``musictx.attention``. Before its first use
+``auto`` tests an implementation on a few tokens (:func:`works`).
 
-A single query over earlier keys, as in generation, needs no skew: speed/decode.py computes it where
-``auto`` or an optional implementation is requested.
+A single query over earlier keys, as in generation, needs no skew: speed/decode.py computes it for
+``auto`` and optional implementations.
 """
 
 from __future__ import annotations
@@ -61,21 +61,21 @@ def attend(
 ) -> Tensor:
     """Attention of q (B, H, Tq, D) over k and v (B, H, Tk, D): (B, H, Tq, D) in the dtype of q.
 
-    terms            what the position scheme adds to the logits; None: plain attention
-    query_positions  where queries stand; key_positions where keys stand: a Span, an int64 tensor
-                     (T,) or (B, T), or a tuple of these, one for each coordinate of ``terms.axes``;
-                     both None: keys stand at 0, 1, 2, ..., and the queries are the last of them
-    causal           hide keys whose first coordinate is greater than the query's
-    query_pieces     int64 (B, Tq), key_pieces (B, Tk): hide keys of other pieces; both or neither
-    hidden           bool (Tq, Tk) or whatever broadcasts to (B, H, Tq, Tk): True hides the key from
-                     the query. Only ``reference`` computes it, so memory is Tq x Tk
-    dropout          share of attention weights set to 0, the others scaled up; give 0 when not
-                     training
+    terms            the terms of the position scheme; None: plain attention
+    query_positions, key_positions  a Span, an int64 tensor (T,) or (B, T), or a tuple of these, one
+                     for each coordinate of ``terms.axes``; both None: keys are at 0, 1, 2, ..., and
+                     the queries are the last of them
+    causal           mask keys whose first coordinate is greater than that of the query
+    query_pieces, key_pieces  int64 (B, Tq) and (B, Tk): mask keys of other pieces; both or neither
+    hidden           bool (Tq, Tk) or a shape that broadcasts to (B, H, Tq, Tk): True masks the key
+                     for the query. Only ``reference`` supports it, so memory is Tq x Tk
+    dropout          share of attention weights that are set to 0, while the others are scaled up;
+                     0 when not training
     implementation   one of ``IMPLEMENTATIONS`` (musictx/config/model.py)
 
-    A query that may look at no key gives zeros. Softmax is taken in float32 at least. Raises
-    ``ValueError`` for arguments that do not fit together, and for a named implementation that
-    cannot do the job, saying why. ::
+    The result of a query without visible keys is zero. The softmax is computed in float32 or more.
+    Raises ``ValueError`` for inconsistent arguments, and for a named implementation that does not
+    support the call, with the reason. ::
 
         scheme = positions.build({"name": "shaw"}, heads=4, head_dim=64, width=256)
         out = attend(q, k, v, scheme.terms())
@@ -88,14 +88,17 @@ def attend(
         count = k.shape[2]
         key_positions = (Span(0, count),) * terms.coordinates
         query_positions = (Span(count - q.shape[2], q.shape[2]),) * terms.coordinates
-    # Coordinates that no axis measures are dropped: implementations see those that are measured.
-    at, over = terms.needed(query_positions), terms.needed(key_positions)
+    # Implementations get only the coordinates that an axis measures.
+    query_positions = terms.used_positions(query_positions)
+    key_positions = terms.used_positions(key_positions)
     if hidden is not None:
         hidden = _mask(hidden, q.shape[:3] + k.shape[2:3])
-    setting = Setting(at, over, causal, query_pieces, key_pieces, dropout, hidden)
+    setting = Setting(
+        query_positions, key_positions, causal, query_pieces, key_pieces, dropout, hidden
+    )
     _check(q, k, v, terms, setting)
     job = Job.of(terms, setting, q)
-    learned = [tensor for _, tensor in terms.tensors()]
+    learned = [tensor for _, tensor in terms.named_tensors()]
     name = chosen(implementation, job._replace(tangents=_has_tangents(q, k, v, *learned)))
     out: Tensor = MODULES[name].attend(q, k, v, terms, setting)
     return out
@@ -104,9 +107,9 @@ def attend(
 def why_not(
     implementation: str, terms: Terms, *, causal: bool = True, q: Tensor | None = None
 ) -> str | None:
-    """Why the implementation cannot compute such terms for a text that looks at itself, or None.
+    """The reason why the implementation does not support ``terms`` for self-attention, or None.
 
-    With ``q``, its device, dtype and head size count too, and what this machine has. Raises
+    With ``q``, its device, dtype and head size, and this machine, are taken into account. Raises
     ``ValueError`` for an unknown name.
     """
     span = (Span(0, 8),)
@@ -114,9 +117,9 @@ def why_not(
 
 
 def chosen(implementation: str, job: Job) -> str:
-    """The implementation that computes ``job`` if this one is requested.
+    """The implementation that computes ``job`` if ``implementation`` is requested.
 
-    ``ValueError`` for an unknown name, and for a named one that cannot.
+    Raises ``ValueError`` for an unknown name, and if the named one does not support ``job``.
     """
     name, reason = _constant_choice(implementation, tuple(job), torch.compiler.is_exporting())
     if reason:
@@ -130,14 +133,16 @@ def _constant_choice(
     return _choice(implementation, Job(*job), exported)
 
 
-#: ``torch.compile`` calls it once and keeps the answer: what ``assume_constant_result`` of
-#: ``torch.compiler`` does, without importing the compiler. It takes no named tuple.
+#: ``torch.compile`` calls it once and treats the result as a constant: this mark is that of
+#: ``torch.compiler.assume_constant_result``, without importing the compiler. Named tuples are not
+#: supported as its arguments.
 _constant_choice._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @cache
 def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | None]:
-    """(the implementation that computes ``job`` if this one is requested, why it cannot)."""
+    """(implementation that computes ``job`` if ``implementation`` is requested, reason if it does
+    not support it)."""
     if implementation not in IMPLEMENTATIONS:
         names = ", ".join(IMPLEMENTATIONS)
         raise ValueError(f"implementation={implementation}: expected one of {names}")
@@ -165,7 +170,7 @@ def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | N
 @cache
 def works(name: str, device: str, dtype: torch.dtype, size: int, labels: int) -> bool:
     """Whether the implementation computes a few tokens and their gradients on this machine without
-    an error; tried once a process. The error goes to stderr in one line."""
+    an error; tested once in each process. The error is printed to stderr in one line."""
     try:
         with torch.inference_mode(False), torch.enable_grad():
             x = torch.linspace(-1, 1, 40 * size, device=device).view(1, 1, 40, size).to(dtype)
@@ -179,7 +184,7 @@ def works(name: str, device: str, dtype: torch.dtype, size: int, labels: int) ->
             gradients = torch.autograd.grad(out.sum(), (q, table))
             if not all(bool(x.isfinite().all()) for x in gradients):
                 raise ArithmeticError("its gradients are not finite")
-    except Exception as error:  # whatever a compiler or a driver raises
+    except Exception as error:  # compilers and drivers may raise anything
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         print(f"musictx: attention={name} is not used: it failed ({reason})", file=sys.stderr)
         return False
@@ -191,7 +196,7 @@ def _has_tangents(*tensors: Tensor) -> bool:
     ``torch.func`` (such as ``hessian``, or ``vmap`` of ``grad``) is running."""
     if not torch.compiler.is_compiling() and _functorch.peek_interpreter_stack() is not None:
         return True
-    if forward_ad._current_level < 0:  # no forward mode anywhere: the usual case, at no cost
+    if forward_ad._current_level < 0:  # no forward mode: fast for the usual case
         return False
     return any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
 
@@ -210,7 +215,7 @@ def _mask(hidden: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> None:
-    """``ValueError`` for arguments that do not fit together."""
+    """Raise ``ValueError`` for inconsistent arguments."""
     if q.dim() != 4 or k.dim() != 4:
         raise ValueError(
             f"attend: q {tuple(q.shape)}, k {tuple(k.shape)}: expected (batch, heads, tokens, "
@@ -219,18 +224,18 @@ def _check(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> N
     (batch, heads, queries, size), keys = q.shape, k.shape[2]
     if not 0.0 <= setting.dropout < 1.0:
         raise ValueError(f"attend: dropout={setting.dropout}, expected 0 up to but not including 1")
-    at, over = setting.query_pieces, setting.key_pieces
-    if (at is None) != (over is None):
+    query_pieces, key_pieces = setting.query_pieces, setting.key_pieces
+    if (query_pieces is None) != (key_pieces is None):
         raise ValueError("attend: give query_pieces and key_pieces both or neither")
     _check_shape("k", k, (batch, heads, keys, size))
     _check_shape("v", v, (batch, heads, keys, size))
-    if at is not None and over is not None:
-        _check_shape("query_pieces", at, (batch, queries))
-        _check_shape("key_pieces", over, (batch, keys))
-    for name, x in terms.tensors():
-        which = 1 if name not in ("content_bias", "position_bias") and len(x) == 1 else heads
+    if query_pieces is not None and key_pieces is not None:
+        _check_shape("query_pieces", query_pieces, (batch, queries))
+        _check_shape("key_pieces", key_pieces, (batch, keys))
+    for name, x in terms.named_tensors():
+        is_shared = name not in ("content_bias", "position_bias") and len(x) == 1
         rows = x.shape[1:] if name.startswith("bias") else (*x.shape[1:-1], size)
-        _check_shape(name, x, (which, *rows))
+        _check_shape(name, x, (1 if is_shared else heads, *rows))
     if not q.dtype == k.dtype == v.dtype or not q.dtype.is_floating_point:
         raise ValueError(
             f"attend: q {q.dtype}, k {k.dtype}, v {v.dtype}: expected one floating dtype"
@@ -249,17 +254,17 @@ def _check_shape(name: str, tensor: Tensor, expected: tuple[int, ...]) -> None:
 def _check_positions(
     name: str, positions: tuple[Positions, ...], batch: int, length: int, terms: Terms
 ) -> None:
-    needed = terms.coordinates
-    if len(positions) < needed:
+    required = terms.coordinates
+    if len(positions) < required:
         raise ValueError(
-            f"attend: {name} has {len(positions)} coordinate(s), the terms measure {needed}"
+            f"attend: {name} has {len(positions)} coordinate(s), the terms measure {required}"
         )
-    for one in positions:
-        if isinstance(one, Span):
-            if len(one) != length:
-                raise ValueError(f"attend: {name} has length {len(one)}, expected {length}")
-        elif one.dtype != torch.int64 or one.shape not in ((length,), (batch, length)):
+    for values in positions:
+        if isinstance(values, Span):
+            if len(values) != length:
+                raise ValueError(f"attend: {name} has length {len(values)}, expected {length}")
+        elif values.dtype != torch.int64 or values.shape not in ((length,), (batch, length)):
             raise ValueError(
-                f"attend: {name} is {one.dtype} {tuple(one.shape)}, expected a Span or int64 "
+                f"attend: {name} is {values.dtype} {tuple(values.shape)}, expected a Span or int64 "
                 f"({length},) or ({batch}, {length})"
             )

@@ -1,7 +1,7 @@
-"""What a call of ``attend`` asks for, as far as the choice of an implementation depends on it.
+"""The properties of a call of ``attend`` on which the choice of an implementation depends.
 
-An implementation is a module with ``supports(job)``, the sentence why it cannot compute a
-:class:`Job` or ``None``, and ``attend(q, k, v, terms, setting)``.
+An implementation is a module with ``attend(q, k, v, terms, setting)`` and ``supports(job)``, which
+returns the reason why it cannot compute a :class:`Job`, or ``None``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from torch import Tensor
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Span, Terms
 
-#: How queries and keys stand to each other, each a special case of the next: the same tokens; the
-#: queries are the last of the keys; both consecutive; anything.
+#: Layouts of queries and keys, each a special case of the next: the same tokens; the queries are
+#: the last of the keys; both are consecutive; any positions.
 SQUARE, LAST, CONSECUTIVE, ANY = range(4)
 _LAYOUTS = (
     "queries and keys must have equal positions",
@@ -26,23 +26,23 @@ _EXTRAS = ("content_bias", "position_bias", "value_table", "blocks")
 
 
 class Job(NamedTuple):
-    """The properties of a call of ``attend`` that decide who can compute it. None changes from
-    token to token, so that the choice can be cached.
+    """The properties of a call of ``attend``. None changes from token to token, so that the choice
+    of an implementation can be cached.
 
-    axes        number of axes without labels
-    further     whether one of them measures another coordinate than order
-    table, bias  whether one of them has a table, and a bias
-    labels      channels that the axes with labels would need, 0 without such axes
-    extras      which of the terms content_bias, position_bias, value_table and blocks there are
-    scale       whether it is above 0
-    layout      of the positions: SQUARE, LAST, CONSECUTIVE or ANY
-    single_query          whether there is one causal query, which sees all keys
-    device, dtype, size   of the queries; None: any, and the machine is not examined either
-    packed      whether queries see only keys of their piece
-    dropout     whether weights are dropped
-    tangents              whether an input carries a derivative in forward mode, or torch.func works
-    masked                whether a mask hides keys one by one
-    deterministic         whether ``torch.use_deterministic_algorithms`` asks for equal bits
+    axes           number of axes without labels
+    further        whether one of them measures another coordinate than order
+    table, bias    whether one of them has a table, and a bias
+    labels         number of labels of all axes with labels
+    extras         names of the other terms: content_bias, position_bias, value_table, blocks
+    scale          whether the scale is above 0
+    layout         SQUARE, LAST, CONSECUTIVE or ANY
+    single_query   whether there is one causal query, which attends to all keys
+    device, dtype, size  of the queries; None: any, and this machine is not examined
+    packed         whether queries attend only to keys of their piece
+    dropout        whether there is dropout
+    tangents       whether an input has a derivative in forward mode, or torch.func is active
+    masked         whether there is a mask of single keys
+    deterministic  whether ``torch.use_deterministic_algorithms`` is on
     """
 
     axes: int = 1
@@ -66,19 +66,19 @@ class Job(NamedTuple):
 
     @classmethod
     def of(cls, terms: Terms, setting: Setting, q: Tensor | None = None) -> Job:
-        """The properties of a call; without ``q``, device, dtype and size stay open."""
-        left = [axis for axis in terms.axes if axis.labels is None]
-        at, over = setting.query_positions[0], setting.key_positions[0]
+        """The properties of a call; without ``q``, device, dtype and size are None."""
+        axes = [axis for axis in terms.axes if axis.labels is None]
+        queries, keys = setting.query_positions[0], setting.key_positions[0]
         layout, single = ANY, False
-        if isinstance(at, Span) and isinstance(over, Span):
-            last = at.stop == over.stop and len(at) <= len(over)
-            layout = SQUARE if at == over else LAST if last else CONSECUTIVE
-            single = setting.causal and len(at) == 1 and at.start >= over.stop - 1
+        if isinstance(queries, Span) and isinstance(keys, Span):
+            last = queries.stop == keys.stop and len(queries) <= len(keys)
+            layout = SQUARE if queries == keys else LAST if last else CONSECUTIVE
+            single = setting.causal and len(queries) == 1 and queries.start >= keys.stop - 1
         return cls(
-            axes=len(left),
-            further=any(axis.coordinate for axis in left),
-            table=any(axis.table is not None for axis in left),
-            bias=any(axis.bias is not None for axis in left),
+            axes=len(axes),
+            further=any(axis.coordinate for axis in axes),
+            table=any(axis.table is not None for axis in axes),
+            bias=any(axis.bias is not None for axis in axes),
             labels=sum(len(axis.labels) for axis in terms.axes if axis.labels is not None),
             extras=tuple(name for name in _EXTRAS if getattr(terms, name) is not None),
             scale=terms.scale > 0,
@@ -103,13 +103,13 @@ class Job(NamedTuple):
         devices: tuple[str, ...] = (),
         dtypes: tuple[torch.dtype, ...] = (),
     ) -> str | None:
-        """Why it is too much for an implementation of one axis of distance by the order of tokens,
-        without derivatives in forward mode; ``None`` if it is not.
+        """The reason why an implementation of a single axis of order, without derivatives in
+        forward mode, cannot compute this job, or ``None``.
 
-        causal   whether the implementation computes causal attention only
-        extras   whether it computes :attr:`extras`
-        layout   the most general that it computes
-        devices, dtypes   all that it computes on, and in; none: any
+        causal   whether the implementation supports causal attention only
+        extras   whether it supports :attr:`extras`
+        layout   the most general layout that it supports
+        devices, dtypes  those that it supports; empty: any
         """
         if self.tangents:
             return (

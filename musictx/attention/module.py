@@ -32,8 +32,8 @@ class RelativeAttention(nn.Module):
     width           channels of the inputs; ``heads`` divides it
     position        a scheme by name, or with its options (musictx/config/position.py); schemes that
                     use the pitch or time of tokens need the whole model, MusicTransformer
-    causal          no token sees a later one
-    context         the usual number of tokens; the defaults of some options follow from it
+    causal          no token attends to a later one
+    context         the usual number of tokens, on which the defaults of some options depend
     dropout         on attention weights, in training
     implementation  as of :func:`attend`
 
@@ -92,8 +92,8 @@ class RelativeAttention(nn.Module):
         memory_pieces: Tensor | None = None,
         start: int = 0,
     ) -> Tensor:
-        """x (B, T, width) over itself or over ``memory`` (B, S, width): (B, T, width). The
-        batch dimension B may be left out of all arguments.
+        """Attend from x (B, T, width) to x itself or to ``memory`` (B, S, width): (B, T, width).
+        All arguments may lack the batch dimension B.
 
         key_padding_mask  bool (B, S): True hides a key, a token of ``memory`` or without it of x,
                           from all queries, as in ``nn.MultiheadAttention``
@@ -104,7 +104,7 @@ class RelativeAttention(nn.Module):
                 also ``memory_pieces`` (B, S)
         start   the position of the first token of x; that of the first token of ``memory`` is 0
 
-        A token whose keys are all hidden gets zeros from attention, where torch gives NaN.
+        The attention of a token whose keys are all hidden is zero (in torch it is NaN).
 
         ``qkv`` and ``out`` are called as modules, once each, so that hooks and wrappers such as
         LoRA work. With ``memory``, ``qkv`` is applied to x and ``memory`` concatenated; the queries

@@ -11,7 +11,7 @@ from musictx.attention.terms import Terms
 
 
 def supports(job: Job) -> str | None:
-    """Why it cannot do the job, or None."""
+    """The reason why the job is not supported, or None."""
     if job.axes or job.labels:
         return "it computes no relative terms"
     square = job.causal and not job.single_query

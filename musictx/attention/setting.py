@@ -1,4 +1,4 @@
-"""The arguments of ``attend`` other than tensors and terms, as every implementation takes them."""
+"""The arguments of every implementation of attention, besides q, k, v and the terms."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from musictx.attention.terms import Positions
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """Where queries and keys stand, what hides keys, and dropout: arguments of
-    :func:`musictx.attention.attend`, checked.
+    """Positions, masks and dropout: checked arguments of :func:`musictx.attention.attend`.
 
     query_positions, key_positions  an entry for each coordinate that the terms measure
     query_pieces, key_pieces        int64 (B, Tq) and (B, Tk), or both None
-    hidden                          bool (1 or B, 1 or H, Tq, Tk): keys that queries must not see
+    hidden                          bool (1 or B, 1 or H, Tq, Tk): True masks a key for a query
     """
 
     query_positions: tuple[Positions, ...]
@@ -28,7 +27,7 @@ class Setting:
     hidden: Tensor | None = None
 
     def same_piece(self) -> Tensor | None:
-        """Which query and key are of one piece: bool (B, 1, Tq, Tk); None without pieces."""
+        """Whether query and key are of the same piece: bool (B, 1, Tq, Tk); None without pieces."""
         if self.query_pieces is None or self.key_pieces is None:
             return None
         return self.query_pieces[:, None, :, None] == self.key_pieces[:, None, None, :]

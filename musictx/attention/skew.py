@@ -1,9 +1,8 @@
-"""The skew as its inventors drew it: Huang et al. (2018), section 3.4.1 and figure 1.
+"""The skew of Huang et al. (2018), section 3.4.1 and figure 1: for readers, and as a comparison.
 
-To be read, and to be compared with. Relative logits S[i, j] = <q_i, E[i - j]> want a vector for
-each pair of tokens, L x L x D numbers, if they are computed as Shaw et al. (2018) state them. But
-<q_i, E[d]> is the same number wherever the distance is d: the product Q E^T, L x L, has them all.
-They only stand in the wrong place, and three moves put them right:
+The relative logits S[i, j] = <q_i, E[i - j]>, computed as in Shaw et al. (2018), need a vector for
+each pair of tokens, L x L x D numbers. But <q_i, E[d]> depends only on i and d, so the product
+Q E^T, L x L, has all of these numbers. They are only in the wrong places; three moves correct that:
 
     Q E^T, columns in      pad a column       read with one       S, after the first
     descending distance    on the left        number less a row   row is dropped
@@ -13,8 +12,8 @@ They only stand in the wrong place, and three moves put them right:
     c2  c1  c0             0  c2  c1  c0      b1  b0  0           b1  b0  .
                                               c2  c1  c0          c2  c1  c0
 
-(a2 is query a with distance 2.) What stands above the diagonal is of no use and masked. Memory is
-L x L still, as of plain attention: speed/chunked/ does the same a few rows at a time.
+(a2 is query a with distance 2.) The numbers above the diagonal are masked. Memory is still L x L,
+as for plain attention; speed/chunked/ does the same for a few rows at a time.
 """
 
 from __future__ import annotations
@@ -30,20 +29,20 @@ from musictx.attention.terms import Terms, without_autocast
 
 
 def supports(job: Job) -> str | None:
-    """Why it cannot do the job, or None."""
+    """The reason why the job is not supported, or None."""
     if job.axes != 1 or not job.table or job.bias or job.labels:
         return "it computes one table of vectors by the order of tokens"
     return job._replace(tangents=False).beyond(causal=True, extras=False, layout=LAST)
 
 
 def skewed(product: Tensor) -> Tensor:
-    """(..., Tq, Tk), columns for the distances Tk-1, ..., 1, 0 -> (..., Tq, Tk), columns for keys.
+    """Move columns for the distances Tk-1, ..., 1, 0, (..., Tq, Tk), to columns for keys.
 
-    Query r is token Tk - Tq + r. Where a key is later than its query, the result is meaningless.
+    Query r is token Tk - Tq + r. Entries for keys after their query have no meaning.
     """
     *batch, queries, keys = product.shape
     padded = F.pad(product, (1, 0))
-    narrower = padded.reshape(*batch, keys + 1, queries)  # Tq (Tk + 1) numbers, cut otherwise
+    narrower = padded.reshape(*batch, keys + 1, queries)  # Tq (Tk + 1) numbers in other rows
     return narrower[..., 1:, :].reshape(*batch, queries, keys)
 
 
@@ -55,9 +54,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     assert axis.table is not None
     with without_autocast(q.device):
         q_, k_, v_ = (x.to(precise) for x in (q, k, v))
-        table = axis.descending(
-            axis.table.to(precise), k.shape[2]
-        )  # distances beyond the table: clipped
+        table = axis.descending(axis.table.to(precise), k.shape[2])  # with clipped distances
         relative = skewed(q_ @ table.transpose(-1, -2))
         logits = (q_ @ k_.transpose(-1, -2) + relative) * terms.scale
         weights = F.dropout(softmax(logits, visible(setting, q.device)), setting.dropout)

@@ -1,4 +1,4 @@
-"""What a position scheme contributes to the attention logits: one sum for the whole family.
+"""The terms that a position scheme adds to the attention logits: one sum for the whole family.
 
 With ``delta = position of the query - position of the key`` along each axis, every scheme is
 
@@ -10,9 +10,9 @@ where R (a table of vectors), b (a table of numbers), u, v and V are each option
 (2018): R learned. Shaw et al. (2018): R and V, clipped on both sides. Transformer-XL (Dai et al.
 2019): u, v and R computed from sinusoids. T5 (Raffel et al. 2020) and ALiBi (Press et al. 2022): b.
 Several axes make two-dimensional relative attention, for example time and pitch. Local attention
-hides what is far: ``Blocks``.
+masks distant keys: ``Blocks``.
 
-Positions are always arguments, never implied by a row's number.
+Positions are always arguments, never implied by the index of a row.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from torch import Tensor
 class Span:
     """The consecutive positions ``start, start + 1, ..., start + length - 1`` of every batch row.
 
-    The common case, kept apart from tensors because everything about it can be computed without
-    waiting for the device.
+    In this common case the positions are known without reading a tensor from the device.
     """
 
     start: int
@@ -55,40 +54,40 @@ class Span:
         return torch.arange(self.start, self.stop, device=device)
 
 
-#: Where tokens stand: a Span, or an int64 tensor (T,) or (B, T).
+#: The positions of tokens: a Span, or an int64 tensor (T,) or (B, T).
 Positions = Span | Tensor
 
 
 def as_tensor(positions: Positions, device: torch.device) -> Tensor:
-    """Positions as an int64 tensor (1, T) or (B, T)."""
+    """Convert positions to an int64 tensor (1, T) or (B, T)."""
     places = positions.to(device) if isinstance(positions, Tensor) else positions.tensor(device)
     return places if places.dim() == 2 else places[None]
 
 
-#: The coordinates that the model passes: the index of each token in the sequence, which decides on
-#: causality; its position in its piece; and from ``FURTHER`` on those that the scheme computes from
-#: the ids, such as time or pitch.
+#: The coordinates that the model passes: the index of each token in the sequence, which the causal
+#: mask uses; its position in its piece; and from ``FURTHER`` on the coordinates that the scheme
+#: computes from the ids, such as time or pitch.
 ORDER, PLACE, FURTHER = 0, 1, 2
 
 
 def frequencies(count: int, device: torch.device) -> Tensor:
-    """(count,) radians for each step, from 1 down to nearly 1 / 10000: those of Vaswani et al.
-    (2017). In float64 where the device has it."""
+    """(count,) radians for each step, from 1 down to nearly 1 / 10000 (Vaswani et al. 2017); in
+    float64 if the device supports it."""
     wide = torch.float32 if device.type == "mps" else torch.float64
     return torch.exp(-math.log(10000.0) / count * torch.arange(count, dtype=wide, device=device))
 
 
 def angles(positions: Tensor, frequencies: Tensor) -> Tensor:
-    """positions (...,) times frequencies (F,): (..., F), in float64 where the device has it.
+    """positions (...,) times frequencies (F,): (..., F), in float64 if the device supports it.
 
-    float32 would blur angles of positions in the tens of thousands.
+    float32 is too imprecise for positions in the tens of thousands.
     """
     wide = torch.float32 if positions.device.type == "mps" else torch.float64
     return positions[..., None].to(wide) * frequencies.to(positions.device, wide)
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
-    """Autocast off on the kind of ``device``; nothing where there is none, as for "meta"."""
+    """Disable autocast on the type of ``device``, if there is autocast (not for "meta")."""
     if not torch.amp.is_autocast_available(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
@@ -100,13 +99,12 @@ class Axis:
 
     table       (H or 1, distances, D): R, the vector for each distance, or None
     bias        (H or 1, distances): b, the number added for each distance, or None; not scaled
-    low, high   distances beyond are clipped: row of delta = clamp(delta, low, high) - low
-    coordinate  which of the positions handed to ``attend`` this axis measures: 0 is the order of
-                the sequence (the one that causality goes by), 1, 2, ... are further coordinates
-    labels      (K,) int64, or None. With it the coordinate of a key is a label, such as a pitch or
-                a voice: one of these K different values. A key with any other value is not
-                measured: the axis adds nothing. What has few labels is computed in linear memory,
-                speed/labels.py
+    low, high   other distances are clipped: row of delta = clamp(delta, low, high) - low
+    coordinate  the index of the coordinate that this axis measures: 0 is the order of the sequence,
+                which the causal mask uses, too; 1, 2, ... are further coordinates
+    labels      (K,) int64, or None. With labels the coordinate of a key is one of these K different
+                values, such as a pitch or a voice. For a key with any other value the axis adds
+                nothing. Axes with few labels are computed in linear memory (speed/labels.py)
     """
 
     table: Tensor | None = None
@@ -137,16 +135,16 @@ class Axis:
 
     @property
     def distances(self) -> int:
-        """How many rows the tables have."""
+        """The number of rows in the tables."""
         return self.high - self.low + 1
 
     def rows(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """The row of every pair of coordinates: (..., Tq) and (..., Tk) -> int64 (..., Tq, Tk)."""
+        """The row for each pair of coordinates (..., Tq) and (..., Tk): int64 (..., Tq, Tk)."""
         delta = queries[..., :, None] - keys[..., None, :]
         return delta.clamp(self.low, self.high) - self.low
 
     def measured(self, keys: Tensor) -> Tensor:
-        """Whether keys at these coordinates have a term at all: bool, of the same shape."""
+        """Whether the axis has a term for keys with these coordinates: bool of the same shape."""
         if self.labels is None:
             return torch.ones_like(keys, dtype=torch.bool)
         return (keys[..., None] == self.labels.to(keys.device)).any(-1)
@@ -160,16 +158,16 @@ class Axis:
         return replace(self, table=table, bias=bias, low=low, high=high)
 
     def descending(self, values: Tensor, count: int, lowest: int = 0) -> Tensor:
-        """Entries for the distances count-1, ..., lowest + 1, lowest, clipped: those of a query to
-        consecutive keys, oldest first.
+        """The entries for the distances count-1, ..., lowest + 1, lowest, clipped, which are those
+        from a query to consecutive keys, the oldest first.
 
-        ``values`` (X, distances, ...) has an entry for each row, as the table and the bias do;
-        the result is (X, count - lowest, ...). Made of slices, whose gradients are sums in a fixed
-        order on every device.
+        ``values`` (X, distances, ...) has an entry for each row, like the table and the bias; the
+        result is (X, count - lowest, ...). It consists of slices, whose gradients are sums in a
+        fixed order on every device.
         """
         total = count - lowest
         below = min(max(self.low - lowest, 0), total)  # distances that share the first row
-        beyond = min(max(count - 1 - self.high, 0), total)  # those that share the last
+        beyond = min(max(count - 1 - self.high, 0), total)  # distances that share the last row
         first = max(lowest - self.low, 0)
         rows = values[:, first : first + total - below - beyond].flip(1)
         if not below and not beyond:
@@ -185,9 +183,9 @@ class Axis:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Local attention (Huang et al. 2018, section 3.5): positions are cut into blocks of ``length``
-    from position 0 on; a query sees the keys of its block and of the blocks next to it, in causal
-    attention of its block and the one before.
+    """Local attention (Huang et al. 2018, section 3.5): positions are divided into blocks of
+    ``length`` from position 0 on. A query attends to the keys of its block and of the adjacent
+    blocks; in causal attention, of its block and the previous one.
     """
 
     length: int
@@ -200,14 +198,14 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Terms:
-    """Everything a scheme adds to plain attention; ``Terms(scale=head_dim**-0.5)`` is plain.
+    """All terms of a scheme; ``Terms(scale=head_dim**-0.5)`` is plain attention.
 
     scale          the factor of both inner products
     axes           axes of relative distance
     content_bias   u (H, D): added to the query in its product with the keys
     position_bias  v (H, D): added to the query in its product with the table
     value_table    V (H or 1, distances of the first axis, D): added to the values
-    blocks         hides keys that are far away, or None
+    blocks         masks distant keys, or None
     """
 
     scale: float
@@ -232,29 +230,30 @@ class Terms:
 
     @property
     def coordinates(self) -> int:
-        """The number of coordinates that the terms use; the first one always counts."""
+        """The number of coordinates that the terms use, at least 1."""
         measured = [axis.coordinate for axis in self.axes]
         if self.blocks is not None:
             measured.append(self.blocks.coordinate)
         return 1 + max(measured, default=ORDER)
 
-    def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """(what it is, the tensor) of every tensor in the terms."""
+    def named_tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """(name, tensor) of every tensor in the terms."""
         for number, axis in enumerate(self.axes):
             for name in ("table", "bias"):
-                if (one := getattr(axis, name)) is not None:
-                    yield f"{name} of axis {number}", one
+                if (tensor := getattr(axis, name)) is not None:
+                    yield f"{name} of axis {number}", tensor
         for name in ("value_table", "content_bias", "position_bias"):
-            if (one := getattr(self, name)) is not None:
-                yield name, one
+            if (tensor := getattr(self, name)) is not None:
+                yield name, tensor
 
     def queries(self, q: Tensor) -> tuple[Tensor, Tensor]:
-        """q (B, H, T, D) as it meets the keys, and as it meets the tables: q + u and q + v."""
+        """The queries for the product with the keys, q + u, and with the tables, q + v, of q
+        (B, H, T, D)."""
         u, v = self.content_bias, self.position_bias
         content = q if u is None else q + u.to(q.dtype)[:, None]
         return content, q if v is None else q + v.to(q.dtype)[:, None]
 
-    def needed(self, positions: Positions | Sequence[Positions]) -> tuple[Positions, ...]:
-        """The coordinates among ``positions`` that the terms use."""
+    def used_positions(self, positions: Positions | Sequence[Positions]) -> tuple[Positions, ...]:
+        """The coordinates of ``positions`` that the terms use."""
         several = (positions,) if isinstance(positions, Positions) else tuple(positions)
         return several[: self.coordinates]

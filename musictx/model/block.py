@@ -96,7 +96,7 @@ class Attention(nn.Module):
         q, k, _ = self._heads(x)
         q, k = scheme.rotate(q, k, where.queries[0], where.queries[0])
         terms = scheme.terms(layer, reach=where.reach)
-        at, over = terms.needed(where.queries), terms.needed(where.keys)
+        at, over = terms.used_positions(where.queries), terms.used_positions(where.keys)
         setting = Setting(at, over, query_pieces=where.pieces, key_pieces=where.pieces)
         return reference.attention_weights(q, k, terms, setting)
 

@@ -40,7 +40,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
             if isinstance(at, Span) and isinstance(over, Span) and axis.labels is None:
                 logits = _with_slice(logits, position, axis, at, over)
             else:
-                logits = logits + reference.term(position, axis, at, over)
+                logits = logits + reference.axis_term(position, axis, at, over)
         if setting.query_pieces is None and terms.blocks is None:
             weights = logits.softmax(-1)
         else:
@@ -53,7 +53,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
             if isinstance(at, Span) and isinstance(over, Span):
                 out = out + weights @ axis.descending(table, *_distances(at, over))
             else:
-                out = out + reference.of_values(weights, table, axis, at, over)
+                out = out + reference.value_term(weights, table, axis, at, over)
         return out.to(q.dtype)
 
 

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.reference import term
+from musictx.attention.reference import axis_term
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Terms, as_tensor, without_autocast
 
@@ -86,7 +86,7 @@ def widened(
             over = as_tensor(setting.key_positions[axis.coordinate], q.device)
             labels = axis.labels.to(q.device)
             bias = None if axis.bias is None else axis.bias.to(precise) / terms.scale
-            query_parts.append(term(position, replace(axis, bias=bias), at, labels[None]))
+            query_parts.append(axis_term(position, replace(axis, bias=bias), at, labels[None]))
             one_hot = (over[..., None] == labels).to(precise)  # (1 or B, Tk, K)
             key_parts.append(one_hot[:, None].expand(*k.shape[:3], -1))
     remaining = replace(terms, axes=others, content_bias=None, position_bias=None)

@@ -21,7 +21,7 @@ from PIL import Image
 from musictx import bundle
 from musictx.attention import positions, reference
 from musictx.attention.positions.absolute import sinusoids
-from musictx.attention.positions.rotary import turned
+from musictx.attention.positions.rotary import rotated
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Span
 from musictx.midi import read
@@ -121,7 +121,7 @@ def family() -> None:
     table = build("learned", max_distance=LENGTH).table.detach()
     time, pitch = two_axes()
     shaw = rows_of_table("shaw", False, max_distance=6)
-    turning = (turned(ones, at) @ turned(ones, at).transpose(-1, -2))[0, 0]
+    turning = (rotated(ones, at) @ rotated(ones, at).transpose(-1, -2))[0, 0]
     panels = [
         ("huang: row of E\n(24 rows, clipped)", rows_of_table("huang", max_distance=24), "viridis"),
         ("huang_local: row of E\n(blocks of 8)", rows_of_table("huang_local", block=8), "viridis"),

@@ -79,7 +79,9 @@ def setting(terms: Terms, q: Tensor, k: Tensor, **more: Any) -> Setting:
     given |= more
     for name in ("query_positions", "key_positions"):
         one = given[name]
-        given[name] = terms.needed(one if isinstance(one, tuple) else (one,) * terms.coordinates)
+        given[name] = terms.used_positions(
+            one if isinstance(one, tuple) else (one,) * terms.coordinates
+        )
     return Setting(**given)
 
 
@@ -95,7 +97,7 @@ def why_not(
     module: Any, terms: Terms, at: Any, over: Any, causal: bool = True, q: Tensor | None = None
 ) -> str | None:
     """Why the implementation cannot compute attention with these terms between these positions."""
-    setting = Setting(terms.needed(at), terms.needed(over), causal)
+    setting = Setting(terms.used_positions(at), terms.used_positions(over), causal)
     reason: str | None = module.supports(Asked.of(terms, setting, q))
     return reason
 

@@ -65,7 +65,7 @@ def test_rotary_is_precise_at_long_positions_in_float32():
     products = []
     for start in (0, 1_000_000):
         at = Span(start, 2)
-        products.append(rotary.turned(q, at) @ rotary.turned(k, at).transpose(-1, -2))
+        products.append(rotary.rotated(q, at) @ rotary.rotated(k, at).transpose(-1, -2))
     torch.testing.assert_close(products[0], products[1], rtol=1e-5, atol=1e-5)
 
 

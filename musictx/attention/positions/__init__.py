@@ -13,18 +13,18 @@ from musictx.errors import ConfigError
 
 __all__ = ["SCHEMES", "PositionScheme", "Sizes", "build", "complete", "scheme_of"]
 
-#: What the embeddings get from the positions, whatever the scheme.
+#: Options that add positions to the embeddings with any scheme.
 _EMBEDDED = ("concat_sinusoids", "periods")
 
 
 def complete(
     config: Mapping[str, Any] | PositionConfig, *, context: int, width: int
 ) -> dict[str, Any]:
-    """``config`` as a dict of all that :func:`build` needs: checked, with the scheme's default
-    where an option is None, for a model of ``context`` tokens and ``width`` channels.
+    """The checked options of a scheme as a dict for :func:`build`, with defaults for a model of
+    ``context`` tokens and ``width`` channels in place of None.
 
-    The options may include ``coordinates``; ``concat_sinusoids`` and ``periods`` are left out where
-    they add nothing. Raises a :class:`ConfigError` that names an unknown or wrong option.
+    The options may include ``coordinates``. ``concat_sinusoids`` and ``periods`` are left out if
+    they add nothing. Raises :class:`ConfigError` about an unknown or wrong option.
     """
     given = plain(config)
     coordinates = given.pop("coordinates", None)
@@ -50,8 +50,8 @@ def build(
     context: int = 256,
     causal: bool = True,
 ) -> PositionScheme:
-    """The scheme of ``config``, such as {"name": "huang", "max_distance": 512}, for a model of
-    ``layers`` layers; options that are left out, or None, follow from ``context`` and ``width``.
+    """Make the scheme of ``config``, such as {"name": "huang", "max_distance": 512}. Defaults of
+    missing options depend on ``context`` and ``width``.
 
     Raises :class:`ConfigError` for an unknown name or option, or a number out of bounds.
     """
@@ -70,7 +70,7 @@ def build(
 
 
 def scheme_of(name: str) -> type[PositionScheme]:
-    """The class of a scheme by name or import path; ``ConfigError`` where there is none."""
+    """The class of a scheme by name or import path. Raises ``ConfigError`` if there is none."""
     target = SCHEMES[name].target if name in SCHEMES else name
     scheme: type[PositionScheme] = imported("position.name", target)
     if not (isinstance(scheme, type) and issubclass(scheme, PositionScheme)):

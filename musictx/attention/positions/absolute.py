@@ -15,12 +15,11 @@ class Plain(PositionScheme):
 
 
 class Sinusoidal(PositionScheme):
-    """Fixed sinusoids: Vaswani et al. (2017), section 3.5. Nothing learned, any position works.
+    """Fixed sinusoids for any position, without learned parameters: Vaswani et al. (2017), 3.5.
 
-    Channel 2c is sin(p / 10000^(2c / width)) and channel 2c + 1 the cosine, divided by
-    sqrt(width): the paper multiplies the token embeddings by sqrt(width) before it adds the
-    sinusoids, which differs only in the scale of the sum. The small scale is intended
-    (``MusicTransformer._initialise``).
+    Channel 2c is sin(p / 10000^(2c / width)) and channel 2c + 1 the cosine, divided by sqrt(width).
+    The paper multiplies the token embeddings by sqrt(width) instead, which differs only in the
+    scale of the sum; the small scale is intended (``MusicTransformer._initialise``).
     """
 
     def embed(self, x: Tensor, positions: Positions) -> Tensor:
@@ -32,10 +31,9 @@ class Sinusoidal(PositionScheme):
 class Learned(PositionScheme):
     """A learned vector for each position: Gehring et al. (2017), Vaswani et al. (2017).
 
-    The table has ``max_distance`` rows, by default as many as a training window has tokens.
-    Positions beyond share its last row: nothing breaks there, but nothing was learned for them
-    either, and their order shows in the causal mask alone. ``generate`` never goes there:
-    when the context is full it reads the last tokens again from position 0.
+    The table has ``max_distance`` rows, by default the number of tokens in a training window. Later
+    positions share its last row, so only the causal mask shows their order. ``generate`` never uses
+    them: when the context is full, it reads the last tokens again from position 0.
     """
 
     def __init__(self, sizes: Sizes, *, max_distance: int) -> None:

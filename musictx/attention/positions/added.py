@@ -13,12 +13,12 @@ from musictx.attention.terms import Positions, angles, as_tensor, frequencies
 class AddedPositions(nn.Module):
     """Adds positions to the embeddings, in addition to the position scheme.
 
-    concat_sinusoids  channels of sinusoids that are concatenated to the embedding; a linear map
-                      takes both back to its width (Huang et al. 2018, table 1). Initially the map
-                      keeps the embedding and adds sinusoids of the scale of ``Sinusoidal``
+    concat_sinusoids  channels of sinusoids that are concatenated to the embedding; a linear layer
+                      maps both back to its width (Huang et al. 2018, table 1). Initially it keeps
+                      the embedding and adds sinusoids of the scale of ``Sinusoidal``
     periods           for each n a learned embedding of position mod n is added. On a grid of four
-                      voices, n = 4 stands for the voice that is written next (the "instrument
-                      labels" of the paper), n = 16 for its position in the beat
+                      voices, n = 4 is the next voice (the "instrument labels" of the paper), n = 16
+                      its position in the beat
     """
 
     def __init__(self, width: int, *, concat_sinusoids: int = 0, periods: Iterable[int] = ()):
@@ -31,9 +31,9 @@ class AddedPositions(nn.Module):
         self.periods = nn.ModuleList(nn.Embedding(n, width) for n in self.lengths)
 
     def initialise(self) -> None:
-        """Set ``join`` so that it keeps the embedding; to be called after the linear layers of the
-        model are initialised. After a random map, tokens would no longer resemble their rows of a
-        tied output matrix, and training would have to undo that."""
+        """Initialise ``join`` so that it keeps the embedding, after the linear layers of the model
+        are initialised. With a random map, tokens would not resemble their rows in a tied output
+        matrix."""
         if self.join is not None:
             width = self.join.out_features
             with torch.no_grad():
@@ -42,7 +42,7 @@ class AddedPositions(nn.Module):
             nn.init.normal_(self.join.weight[:, width:], std=self.sinusoids**-0.5)
 
     def forward(self, x: Tensor, positions: Positions) -> Tensor:
-        """Embeddings (B, T, width) at ``positions`` -> the same shape."""
+        """Add positions to the embeddings (B, T, width)."""
         place = as_tensor(positions, x.device)
         if self.join is not None:
             waves = sinusoids(place, self.sinusoids) * x.shape[-1] ** -0.5

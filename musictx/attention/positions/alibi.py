@@ -12,16 +12,16 @@ from musictx.attention.terms import Axis, Terms
 class ALiBi(PositionScheme):
     """Each head subtracts its own fixed slope times the distance from the logits; nothing learned.
 
-    Slopes of n heads, n a power of two, are 2**(-8/n), 2**(-16/n), ..., 2**-8. Another number of
-    heads takes those of the power of two below, then every other one of the power of two above, as
-    the authors' code does. Without causality the distance counts to both sides.
+    The slopes of n heads, n a power of two, are 2**(-8/n), 2**(-16/n), ..., 2**-8. Any other number
+    of heads has those of the next lower power of two, then every other slope of the next higher
+    one, as in the authors' code. Without causality the absolute distance is used.
     """
 
     exponents: Tensor
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__(sizes)
-        # Whole numbers, which stay exact whatever the model's weights are cast to: the slope is
+        # Integers, which stay exact if the model's weights are cast: the slope is
         # 2 ** (-4 * exponent / below).
         self.below = 1 << (sizes.heads.bit_length() - 1)
         full = [2 * (h + 1) for h in range(self.below)]

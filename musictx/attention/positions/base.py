@@ -13,10 +13,10 @@ from musictx.attention.terms import Positions, Terms
 
 @dataclass(frozen=True)
 class Sizes:
-    """The model that a scheme is made for.
+    """The sizes of the model of a scheme.
 
     layers, heads, head_dim, width   as in the model; width = heads * head_dim
-    causal       keys never come after their query, so tables need distances to the past only
+    causal       keys are never after their query, so tables have only distances to the past
     coordinates  options of the coordinates of tokens (attention/positions/coordinates.py)
     """
 
@@ -52,14 +52,14 @@ class PositionScheme(nn.Module):
 
     @property
     def absolute(self) -> bool:
-        """Whether the embeddings depend on the distance of a token from the start of its piece. A
-        model with such a scheme has learned no positions beyond its training windows."""
+        """Whether the embeddings depend on the distance of a token from the start of its piece:
+        then the model has not learned positions beyond its training windows."""
         overrides_embed = type(self).embed is not PositionScheme.embed
         return overrides_embed or (self.added is not None and self.added.absolute)
 
     @staticmethod
     def defaults(context: int, width: int) -> dict[str, int]:
-        """Values of the options that are None, for a model of ``context`` tokens and ``width``
+        """Defaults of options that are None, for a model of ``context`` tokens and ``width``
         channels."""
         return {}
 
@@ -70,7 +70,7 @@ class PositionScheme(nn.Module):
     def rotate(
         self, q: Tensor, k: Tensor, query_positions: Positions, key_positions: Positions
     ) -> tuple[Tensor, Tensor]:
-        """Queries and keys (B, H, T, D), rotated by their positions before keys are cached."""
+        """Rotate queries and keys (B, H, T, D) by their positions, before keys are cached."""
         return q, k
 
     def coordinates(
@@ -78,8 +78,8 @@ class PositionScheme(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Further coordinates of tokens ``ids`` (B, T), as queries and as keys: (B, further, T).
 
-        ``places`` are their places in their pieces, ``last`` (B, further) the coordinates of the
-        token before ``ids`` as a key, or None. Called only where ``further`` is not 0.
+        ``places`` are their positions in their pieces, ``last`` (B, further) the coordinates, as a
+        key, of the token before ``ids``, or None. Called only if ``further`` is not 0.
         """
         raise NotImplementedError(f"{type(self).__name__} measures no further coordinates")
 

@@ -1,10 +1,10 @@
-"""Coordinates of tokens other than their order: time, pitch, voice. Each is an axis of ``two_d``.
+"""Coordinates of tokens besides their order: time, pitch, voice. Each is an axis of ``two_d``.
 
-A reader gives the coordinate of each token as a query and as a key; the axis measures the first
-minus the second.
+A reader computes the coordinate of each token as a query and as a key; the axis measures query
+minus key.
 
-    differences  lowest and highest difference with a row in the table, None if the scheme chooses
-    labels       (K,) int64: all values that keys can have, None if there are too many. Axes with
+    differences  lowest and highest difference with a row in the table; None: the scheme decides
+    labels       (K,) int64: all possible values of keys; None if there are too many. Axes with
                  labels are computed in linear memory (speed/labels.py)
 """
 
@@ -27,14 +27,17 @@ class Reader(nn.Module):
     labels: Tensor | None
 
     def read(self, ids: Tensor, places: Positions, last: Tensor | None) -> tuple[Tensor, Tensor]:
-        """(as queries, as keys), int64 (B, T), of tokens ``ids`` (B, T) at ``places`` in their
-        pieces; ``last`` (B,): this coordinate of the token before them, as a key; None if none."""
+        """The coordinates of tokens ``ids`` (B, T) as queries and as keys, int64 (B, T).
+
+        ``places`` are their positions in their pieces, ``last`` (B,) is the coordinate, as a key,
+        of the token before ``ids``, or None.
+        """
         raise NotImplementedError
 
 
 class Time(Reader):
-    """Steps of time passed: the running sum of what ids take, [first, stop, value] as in
-    :func:`ranges`. A token stands where its own time has passed."""
+    """Time in steps: the cumulative sum of the steps of ids, including that of the token itself.
+    ``steps`` are [first, stop, value] as in :func:`ranges`."""
 
     steps_of: Tensor
 
@@ -51,10 +54,10 @@ class Time(Reader):
 
 
 class Pitch(Reader):
-    """Pitches that ids have, [first, stop, value] as in :func:`ranges`; the other ids have none.
+    """The pitches of ids, [first, stop, value] as in :func:`ranges`; other ids have none.
 
-    Pitches differ by -span..span. Two more rows are for pairs without a difference: -span - 1 where
-    the key has no pitch, span + 1 where only the query has none.
+    Differences of pitches are -span..span. Two more rows are for pairs without a difference:
+    -span - 1 if the key has no pitch, span + 1 if only the query has none.
     """
 
     pitch_of: Tensor
@@ -66,8 +69,9 @@ class Pitch(Reader):
         distinct = table[table >= 0].unique()
         span = int(distinct[-1] - distinct[0]) if len(distinct) else 0
         self.differences = (-span - 1, span + 1)
-        # Beyond every pitch, and clipped. Query minus key is at least far - pitch where the query
-        # alone has none; pitch - 2 far, or far - 2 far, where the key has none.
+        # So far from every pitch that differences are clipped. Query minus key is at least
+        # far - pitch if only the query has no pitch, and pitch - 2 far or far - 2 far if the key
+        # has none.
         self.far = 4 * (int(table.max()) * (len(distinct) > 0) + span + 1)
         labels = torch.cat([distinct, torch.tensor([2 * self.far])])
         self.register_buffer("pitch_of", table, persistent=False)
@@ -79,12 +83,12 @@ class Pitch(Reader):
 
 
 class Voice(Reader):
-    """The voice by the place on a grid, where ``voices`` are written in turn.
+    """The voice on a grid on which ``voices`` are written in turn.
 
-    Place 0 of a piece is what opens it (bos, cut), place i the note of voice (i - 1) mod voices; so
-    what is predicted at place i is voice i mod voices. A query stands at the voice to be written
-    next, a key at its own: difference 0 is the same voice. What opens a piece has none and is not
-    measured.
+    Place 0 of a piece is its first token (bos, cut), place i a note of voice (i - 1) mod voices, so
+    the prediction at place i is for voice i mod voices. The coordinate of a query is the next
+    voice, that of a key its own voice: difference 0 is the same voice. The first token has no
+    voice.
     """
 
     labels: Tensor
@@ -104,8 +108,8 @@ class Voice(Reader):
 
 
 def ranges(name: str, size: int, rows: list[list[int]], missing: int) -> Tensor:
-    """For each of ``size`` ids its value: ids first, first + 1, ... before stop of each [first,
-    stop, value] have value, value + 1, ...; the others ``missing``. int64 (size,)."""
+    """int64 (size,): the value of each id. Each row [first, stop, value] gives the ids first, first
+    + 1, ..., stop - 1 the values value, value + 1, ...; other ids have the value ``missing``."""
     table = torch.full((size,), missing)
     for first, stop, value in rows:
         if not 0 <= first <= stop <= size or value < 0:
@@ -118,12 +122,12 @@ def ranges(name: str, size: int, rows: list[list[int]], missing: int) -> Tensor:
 
 
 def readers(coordinates: dict[str, Any] | None) -> dict[str, Reader]:
-    """What can be read off the tokens that ``coordinates`` describes: name of the axis -> reader.
+    """Name of an axis -> the reader of its coordinate, for the options ``coordinates``.
 
     {"kind": "tokens", "size": ids, "steps": ranges, "pitches": ranges}  events: time and pitch.
-        Only time shifts take steps; drums have no pitch: their numbers name instruments
+        Only time shifts have steps; drums have no pitch, since their numbers name instruments
     {"kind": "grid", "voices": 4, "size": ids, "pitches": ranges}  voices in turn: voice and pitch,
-        or voice alone where ``pitches`` are not given; silence and ties have no pitch
+        or only voice without ``pitches``; silence and ties have no pitch
     """
     given = dict(coordinates or {})
     kind = given.pop("kind", None)
@@ -151,9 +155,8 @@ def _grid(
 
 
 def token_coordinates(tokenizer: Tokenizer, option: str = "position.name=two_d") -> dict[str, Any]:
-    """What :func:`readers` reads, from the vocabulary of a tokenizer; it is written into the
-    configuration of a model. Raises ``ConfigError``, naming the ``option`` that asks, for tokens
-    whose time does not follow from those before them."""
+    """The options of :func:`readers` for a tokenizer, which are part of the configuration of a
+    model. Raises ``ConfigError`` about ``option`` for tokens without such coordinates."""
     table = tokenizer.vocabulary
     kinds = set() if table is None else set(table.kinds)
     if table is not None and {"time_shift", "note_on", "note_off"} <= kinds:

@@ -10,7 +10,7 @@ from musictx.attention.terms import Axis, Terms
 
 
 class Huang(PositionScheme):
-    """Each layer learns a vector for each distance into the past: logits gain <q_i, E[i - j]>.
+    """Each layer learns a vector for each distance; <q_i, E[i - j]> is added to the logits.
 
     Tables are (heads or 1, max_distance, head_dim), row d for distance d, drawn from a normal
     distribution of standard deviation head_dim**-0.5. Longer distances share the last row, as in
@@ -35,8 +35,8 @@ class Huang(PositionScheme):
 def learned_tables(
     sizes: Sizes, shared: bool, low: int, high: int, layers: int | None = None
 ) -> nn.ParameterList:
-    """For each layer (or the first ``layers``) a table of vectors for the distances low..high:
-    (heads, distances, head_dim), or (1, ...) where the heads share it."""
+    """A table of vectors for the distances low..high for each layer, or the first ``layers``:
+    (heads, distances, head_dim), or (1, ...) if the heads share it."""
     shape = (1 if shared else sizes.heads, high - low + 1, sizes.head_dim)
     count = sizes.layers if layers is None else layers
     return nn.ParameterList(

@@ -8,14 +8,14 @@ from musictx.attention.terms import PLACE, Axis, Blocks, Terms
 
 
 class HuangLocal(PositionScheme):
-    """A piece is cut into blocks; each token attends to its own block and the one before.
+    """A piece is divided into blocks; each token attends to its own block and the previous one.
 
-    A query is at most 2 * block - 1 tokens away from what it sees, so that many distances (and 0)
-    have a row of the table and nothing is clipped. Time and memory are linear in length. Without
-    causality the block after is seen too.
+    The largest distance is 2 * block - 1 tokens, so the table has a row for each distance and
+    nothing is clipped. Time and memory are linear in length. Without causality a token attends to
+    the next block, too.
 
-    Blocks are counted from the beginning of each piece; in a stream, from the first id of the
-    stream, also when a cache has dropped it.
+    Blocks are counted from the beginning of each piece; in a stream, from its first id, even if the
+    cache has dropped it.
     """
 
     def __init__(self, sizes: Sizes, *, block: int, shared: bool = False) -> None:

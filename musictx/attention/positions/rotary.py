@@ -11,12 +11,12 @@ from musictx.errors import ConfigError
 
 
 class Rotary(PositionScheme):
-    """Rotates queries and keys by their positions, so that dot products depend on distances only.
+    """Rotates queries and keys by their positions, so that dot products depend only on distances.
 
     Channels 2c and 2c + 1 are the coordinates of a plane, which is rotated by
     position * 10000**(-2c / head_dim) radians. Nothing is learned, and keys are rotated once,
-    before they are cached. Angles are computed in float64 where the device has it: at position
-    100,000 float32 would be off by 0.004 radians.
+    before they are cached. Angles are computed in float64 if the device supports it: at position
+    100,000 the error of float32 would be 0.004 radians.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -29,11 +29,11 @@ class Rotary(PositionScheme):
     def rotate(
         self, q: Tensor, k: Tensor, query_positions: Positions, key_positions: Positions
     ) -> tuple[Tensor, Tensor]:
-        return turned(q, query_positions), turned(k, key_positions)
+        return rotated(q, query_positions), rotated(k, key_positions)
 
 
-def turned(x: Tensor, positions: Positions) -> Tensor:
-    """x (B, H, T, D), D even, rotated by ``positions``; shape and dtype stay."""
+def rotated(x: Tensor, positions: Positions) -> Tensor:
+    """Rotate x (B, H, T, D), D even, by ``positions``; shape and dtype stay the same."""
     precise = torch.promote_types(x.dtype, torch.float32)
     half = x.shape[-1] // 2
     place = as_tensor(positions, x.device)

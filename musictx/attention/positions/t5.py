@@ -15,10 +15,10 @@ from musictx.config.position import BUCKETS
 class T5(PositionScheme):
     """A learned number for each head and bucket of distances is added to the logits.
 
-    Short distances have a bucket each, longer ones share buckets whose size grows like the
-    logarithm, and all from ``max_distance`` on fall into the last. All layers share the numbers, as
-    in the paper. (T5 leaves out the factor 1 / sqrt(head_dim) of the products and begins with
-    smaller queries instead; here it stays.)
+    Short distances have a bucket each, longer distances share buckets of logarithmic size, and all
+    distances from ``max_distance`` on share the last bucket. All layers share the numbers, as in
+    the paper. (T5 has no factor 1 / sqrt(head_dim) in the products and smaller initial queries
+    instead; here the factor is kept.)
     """
 
     buckets: Tensor
@@ -41,9 +41,9 @@ class T5(PositionScheme):
 def bucket(distance: int, buckets: int, max_distance: int, *, causal: bool) -> int:
     """The bucket of ``distance`` = query - key.
 
-    Of n buckets the first half is exact; distance d beyond falls into n/2 + floor(n/2 *
-    log(d / (n/2)) / log(max_distance / (n/2))), at most n - 1. Without causality keys ahead of
-    their query have the upper half of the buckets, in the same way.
+    The first half of n buckets is for single distances. A longer distance d has the bucket n/2 +
+    floor(n/2 * log(d / (n/2)) / log(max_distance / (n/2))), at most n - 1. Without causality, keys
+    after their query use the upper half of the buckets in the same way.
     """
     if not causal:
         buckets //= 2

@@ -14,16 +14,16 @@ class TransformerXL(PositionScheme):
 
         logits_ij = (<q_i + u, k_j> + <q_i + v, W_R R[i - j]>) / sqrt(D)
 
-    R[d] holds sines and cosines of d, as many as the model is wide; W_R is learned for each layer
-    and head, u and v for each head, the same in all layers. Any distance works; none is clipped.
+    R[d] has ``width`` sines and cosines of d. W_R is learned for each layer and head, u and v for
+    each head, the same in all layers. Distances are not clipped.
     """
 
     def __init__(self, sizes: Sizes, *, shared: bool = False) -> None:
         super().__init__(sizes)
         waves = sizes.width // 2
         shape = (1 if shared else sizes.heads, 2 * waves, sizes.head_dim)
-        # With sine and cosine of each frequency, R[d] has length sqrt(waves): its projection
-        # begins with the size of the tables that others learn.
+        # With sine and cosine of each frequency, R[d] has length sqrt(waves). So its projection has
+        # the initial scale of the learned tables of other schemes.
         std = (sizes.head_dim * waves) ** -0.5
         self.projections = nn.ParameterList(
             nn.Parameter(torch.randn(shape) * std) for _ in range(sizes.layers)

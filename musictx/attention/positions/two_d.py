@@ -1,18 +1,18 @@
 """Relative attention along several axes of music: Huang et al. (2018), section 3.3.
 
 "Relative attention ... to additionally capture relative timing and pitch": besides their order,
-tokens stand somewhere in time, have a pitch, belong to a voice. All that is read off the tokens
-(attention/positions/coordinates.py), so that the model needs nothing but ids:
+tokens have a time, a pitch or a voice. These coordinates are computed from the ids
+(attention/positions/coordinates.py), so that the model needs no other input:
 
-    tokens  event vocabularies: time, the running sum of the time shifts, and pitch. Notes do not
-            follow each other evenly, so their order says little about time
-    grid    voices written in turn, step by step, as four-part chorales: voice and pitch. Time needs
-            no axis: a query knows its own voice, so the order i - j alone says how many steps and
-            how many voices ago the key was
+    tokens  events: time, the cumulative sum of the time shifts, and pitch. Notes are not evenly
+            spaced, so their order tells little about time
+    grid    voices written in turn, step by step, as in chorales: voice and pitch. Time needs no
+            axis: with the voice of the query, the order i - j determines how many steps and voices
+            ago the key was
 
-The tables of ids are part of the model's configuration. Pitch and voice are labels of keys
-and are computed as fast as attention by order alone; an axis of time has no labels, and layers with
-it are computed by the ``reference`` implementation.
+The tables of ids are part of the model's configuration. Pitch and voice are labels of keys and are
+as fast as attention by order alone; an axis of time has no labels, and layers with it use the
+``reference`` implementation.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from musictx.attention.terms import FURTHER, Axis, Positions, Terms
 
 
 class TwoD(Huang):
-    """Huang's tables by order, and in the ``first_layers`` one for each further axis:
+    """Huang's tables by order, and in the ``first_layers`` a table for each further axis:
     ``time_tables``, ``pitch_tables``, ``voice_tables``.
 
-    A time table has a row for each distance below ``max_time``, in the vocabulary's own steps;
-    longer ones share the last. The other tables have a row for each possible difference.
+    A time table has a row for each distance below ``max_time``, in steps of the vocabulary; longer
+    distances share the last row. The other tables have a row for each possible difference.
     """
 
     def __init__(
@@ -82,5 +82,5 @@ class TwoD(Huang):
         return reader
 
     def _reach(self, name: str) -> tuple[int, int]:
-        """The lowest and the highest difference with a row."""
+        """The lowest and the highest difference that have a row."""
         return self._reader(name).differences or (self.sizes.low(self.longest), self.longest)
