@@ -1,42 +1,42 @@
-"""The exceptions whose message is meant for the person at the keyboard.
+"""Exceptions with messages for the user.
 
-Anything that a user can cause - a wrong option, a missing file, a folder of another vocabulary -
-raises :class:`UserError` with one sentence: the argument, what came, what would be right. The
-command line prints that sentence and exits with ``status``; a traceback means a fault of ours.
+Mistakes of a user - a wrong option, a missing file - raise :class:`UserError` with one sentence:
+the argument, its value, and what was expected. The command line prints the sentence and exits with
+``status``. A traceback is always a bug of musictx.
 """
 
 from __future__ import annotations
 
-#: Characters of a value that a sentence shows.
+#: The most characters of a value that a message shows.
 LONGEST_SHOWN = 200
 
 
 def shown(value: object) -> str:
-    """What came, for a sentence: no more of it than can be read."""
+    """Convert ``value`` to text for an error message; long text is cut."""
     try:
         text = str(value)
-    except ValueError:  # Python writes no number of more than 4,300 digits
+    except ValueError:  # Python does not print integers of more than 4,300 digits
         text = "a number of thousands of digits"
-    except Exception:  # lists in lists in lists, or an object that fails at it
+    except Exception:  # deeply nested lists, or an object whose __str__ raises
         text = f"{type(value).__name__} that cannot be shown"
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
 def reason(error: BaseException) -> str:
-    """What an exception says, on one line; the name of its class if it says nothing."""
+    """Return the message of an exception on one line; the name of its class if it has none."""
     return shown(" ".join(str(error).split()) or type(error).__name__)
 
 
 class UserError(ValueError):
-    """A mistake in a request: one sentence that names the argument, what came and what would be
-    right. Its subclasses are the only errors of the public functions that need to be caught."""
+    """A mistake in a request: one sentence with the argument, its value and what was expected.
+    Public functions raise only this class and its subclasses."""
 
     #: The exit status of a command that ends with this error.
     status = 2
 
 
 class ConfigError(UserError):
-    """An option with a value that cannot be; the message begins with the option's dotted name."""
+    """An option with a wrong value; the message begins with the dotted name of the option."""
 
 
 class WriteError(UserError):
@@ -52,11 +52,11 @@ class OutOfMemory(UserError):
 
 
 class NotNumbers(UserError, FloatingPointError):
-    """A model whose numbers run away: its weights are damaged, or its options do not fit them."""
+    """A model computed NaN or infinity: its weights are damaged, or do not fit its options."""
 
 
 class ReadError(UserError):
-    """A file of music that cannot be read; ``reason`` is a short stable label for reports."""
+    """A file of music cannot be read; ``reason`` is a short, stable label for reports."""
 
     def __init__(self, message: str, reason: str = "unreadable") -> None:
         super().__init__(message)
@@ -64,8 +64,8 @@ class ReadError(UserError):
 
 
 class MidiError(ReadError):
-    """Bytes that cannot be read as MIDI."""
+    """A MIDI file cannot be read."""
 
 
 class MusicXmlError(ReadError):
-    """A document that cannot be read as MusicXML."""
+    """A MusicXML file cannot be read."""

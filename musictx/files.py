@@ -1,8 +1,7 @@
-"""Files and folders that are there whole or not at all: the one way in which musictx writes, and
-how it reads files that may be of any size.
+"""Atomic writing of files and folders, and reading of files with a limit on their size.
 
-A file is written under a hidden name next to its place and renamed when it is complete, so a crash,
-a full disk or Ctrl-C never leaves half of it under its name.
+A file is written under a hidden name in the same folder and renamed when it is complete. So a
+crash, a full disk or Ctrl-C never leaves an incomplete file under the final name.
 """
 
 from __future__ import annotations
@@ -22,41 +21,41 @@ from typing import Any
 
 from musictx.errors import ReadError, UserError, WriteError, shown
 
-#: Hidden names of files and folders that are being written; left behind only by a kill.
+#: Prefix of hidden files and folders that are being written. A killed process may leave some.
 PART = ".part-"
-#: Matches the ending of a file, but not the end of the name of a folder, such as .v2 or .11.
+#: Matches endings such as .mid, but not .v2 or .11, which are common in names of folders.
 FILE_ENDING = re.compile(r"\.(?!v\d)[a-z][a-z0-9]{1,8}", re.IGNORECASE)
 
 
 def read_bytes(
     path: str | Path, megabytes: int, limit: str, error: type[ReadError] = ReadError
 ) -> bytes:
-    """The whole of ``path``, which may be at most ``megabytes`` (the option named ``limit``) long.
+    """Read a file of at most ``megabytes``; ``limit`` is the option that the error message names.
 
-    Raises ``error`` with the reason "cannot be opened" for what is no file or cannot be read, and
-    "too large" before a larger file is read.
+    Raises ``error`` with the reason "cannot be opened" if ``path`` is no readable file, or "too
+    large", before the file is read.
     """
-    path, most = Path(path), megabytes * 1_000_000
+    path, max_bytes = Path(path), megabytes * 1_000_000
     try:
         if path.exists() and not path.is_file():
             raise OSError("it is a folder" if path.is_dir() else "it is no regular file")
         with path.open("rb") as file:
             size = path.stat().st_size
-            data = file.read(most + 1) if size <= most else b""
+            data = file.read(max_bytes + 1) if size <= max_bytes else b""
     except (OSError, ValueError) as fault:  # ValueError: a null character in the name
-        why = getattr(fault, "strerror", None) or fault
-        raise error(f"{shown(path)}: cannot be opened ({why})", "cannot be opened") from None
-    if max(size, len(data)) > most:
+        cause = getattr(fault, "strerror", None) or fault
+        raise error(f"{shown(path)}: cannot be opened ({cause})", "cannot be opened") from None
+    if max(size, len(data)) > max_bytes:
         raise error(f"{path}: larger than {limit}={megabytes} MB", "too large")
     return data
 
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """A hidden path next to ``path`` to write a file to; when the block ends it takes its place.
+    """Yield a hidden path to write to, and rename it to ``path`` at the end of the block.
 
-    The folder is made if need be. If the block raises, what was written is removed and an old
-    ``path`` stays as it was. Raises :class:`WriteError` where the machine cannot write.
+    The parent folder is made if it is missing. If the block raises, the hidden file is removed and
+    ``path`` stays as it was. Raises :class:`WriteError` if the machine cannot write.
     """
     path = Path(path)
     partial = path.with_name(f"{PART}{uuid.uuid4().hex[:8]}-{path.name}")
@@ -74,13 +73,13 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """``text`` as the whole of ``path``, in UTF-8, line ends as they stand."""
+    """Write ``text`` to ``path`` in UTF-8, without translating line ends."""
     with atomic(path) as partial:
         partial.write_text(text, encoding="utf-8", newline="")
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
-    """``content`` as the whole of ``path``."""
+    """Write ``content`` to ``path``."""
     with atomic(path) as partial:
         partial.write_bytes(content)
 
@@ -88,7 +87,7 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 def write_table(
     path: str | Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]
 ) -> None:
-    """``rows`` as CSV with a header of ``columns``; keys that are no column are left out."""
+    """Write ``rows`` as CSV with a header; only the keys in ``columns`` are written."""
     with atomic(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
@@ -96,60 +95,61 @@ def write_table(
 
 
 def has_ending(out: str | Path, endings: Collection[str]) -> bool:
-    """Whether ``out=`` names a file by one of these ``endings``, not a folder."""
+    """Whether the option ``out`` has one of ``endings`` and is not an existing folder."""
     return Path(out).suffix.lower() in endings and not Path(out).is_dir()
 
 
 def check_ending(out: str, endings: Sequence[str], more: str = "") -> None:
-    """``UserError`` if ``out`` is the name of a file with an ending that the command cannot write;
-    it would become the name of a folder. ``more`` ends the error message."""
-    folder = has_ending(out, endings) or Path(out).is_dir() or out.endswith(("/", os.sep))
-    if not folder and FILE_ENDING.fullmatch(Path(out).suffix):
+    """Raise ``UserError`` if the option ``out`` looks like a file with an ending not in ``endings``;
+    else it would become the name of a folder. ``more`` is added to the error message."""
+    is_clear = has_ending(out, endings) or Path(out).is_dir() or out.endswith(("/", os.sep))
+    if not is_clear and FILE_ENDING.fullmatch(Path(out).suffix):
         raise UserError(
             f"out={out}: expected a file that ends in {' or '.join(endings)}, or a folder, which "
-            f"is there or ends in /{more}"
+            f"exists or ends in /{more}"
         )
 
 
 def check_writable(folder: str | Path, option: str) -> None:
-    """Raise :class:`WriteError` naming ``option`` unless files can be made in ``folder``, and
-    ``UserError`` where it is a file, or in one.
+    """Check that files can be written to ``folder``, or to its nearest parent that exists.
 
-    A folder that is not there yet is judged by the nearest one above it that is. Nothing is left
-    behind, so this can be asked before anything heavy starts.
+    The check leaves no file behind, so commands do it before they start long work. Raises
+    :class:`WriteError`, or ``UserError`` if ``folder`` or one of its parents is a file; the message
+    names ``option``.
     """
     folder = Path(folder)
-    there = folder
+    existing = folder
     try:
-        while not there.exists() and there != there.parent:
-            there = there.parent
-        if not there.is_dir():
-            raise UserError(f"{option}={folder}: {there} is a file, expected a folder")
-        with tempfile.TemporaryFile(dir=there):
+        while not existing.exists() and existing != existing.parent:
+            existing = existing.parent
+        if not existing.is_dir():
+            raise UserError(f"{option}={folder}: {existing} is a file, expected a folder")
+        with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
         raise cannot_write(f"{option}={folder}", error) from error
 
 
-def cannot_write(what: str | Path, error: OSError) -> UserError:
-    """Where a file stands for a folder, or a folder for a file, or none can be called so, the name
-    is wrong (status 2); all else is the machine's (status 1)."""
-    wrong = isinstance(error, (FileExistsError, NotADirectoryError, IsADirectoryError))
-    kind = UserError if wrong or error.errno == errno.ENAMETOOLONG else WriteError
-    return kind(f"{shown(what)}: cannot be written: {error.strerror or error}")
+def cannot_write(target: str | Path, error: OSError) -> UserError:
+    """Convert ``error`` to a ``UserError`` if the name is wrong: too long, or a file instead of a
+    folder or vice versa. Otherwise convert it to a :class:`WriteError`."""
+    is_wrong = isinstance(error, (FileExistsError, NotADirectoryError, IsADirectoryError))
+    kind = UserError if is_wrong or error.errno == errno.ENAMETOOLONG else WriteError
+    return kind(f"{shown(target)}: cannot be written: {error.strerror or error}")
 
 
 @contextmanager
 def atomic_folder(
     folder: str | Path, replaces: Callable[[Path], bool] = lambda old: True
 ) -> Iterator[Path]:
-    """A hidden folder next to ``folder`` to fill; when the block ends it takes its place.
+    """Yield a hidden folder to fill, and rename it to ``folder`` at the end of the block.
 
-    An old ``folder`` goes only when the new one stands. If the block raises, the hidden folder and
-    the parents that were made for it are removed and the old one stays; what a killed process left
-    of the same folder is removed too. Raises ``UserError`` if ``folder`` is a file, or holds
-    something and is not one that the new one ``replaces``, and :class:`WriteError` where the
-    machine cannot write.
+    An old ``folder`` is removed only after the new one is in place. If the block raises, the old
+    one stays, and the hidden folder and the parents made for it are removed. Hidden folders that
+    killed processes left are removed at the start.
+
+    Raises ``UserError`` if ``folder`` is a file, or is not empty and ``replaces(folder)`` is false,
+    and :class:`WriteError` if the machine cannot write.
     """
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
@@ -158,17 +158,18 @@ def atomic_folder(
         raise UserError(
             f"{folder}: there is something else in this folder; give an empty or new one"
         )
-    from filelock import FileLock  # not for help, which is instant
+    from filelock import FileLock  # slow to import, and help must be fast
 
-    for left in folder.parent.glob(f"{PART}????????-*{glob.escape(folder.name)}"):
-        with suppress(OSError), FileLock(left / ".lock", timeout=0):  # or it is being written
-            shutil.rmtree(left, ignore_errors=True)
+    for leftover in folder.parent.glob(f"{PART}????????-*{glob.escape(folder.name)}"):
+        # A process that is still writing the folder holds its lock.
+        with suppress(OSError), FileLock(leftover / ".lock", timeout=0):
+            shutil.rmtree(leftover, ignore_errors=True)
     partial = folder.parent / f"{PART}{uuid.uuid4().hex[:8]}-{folder.name}"
-    new = [parent for parent in folder.parents if not parent.exists()]
-    lock = FileLock(partial / ".lock", timeout=0)  # released by the system where a process ends
+    new_parents = [parent for parent in folder.parents if not parent.exists()]
+    lock = FileLock(partial / ".lock", timeout=0)  # the system releases it if the process ends
     try:
         partial.mkdir(parents=True)
-        with suppress(OSError):  # the file system has no locks: nobody removes what is left
+        with suppress(OSError):  # without locks in the file system, leftovers are never removed
             lock.acquire()
         yield partial
         lock.release()
@@ -179,13 +180,13 @@ def atomic_folder(
     finally:
         lock.release()
         shutil.rmtree(partial, ignore_errors=True)
-        for parent in new:
-            with suppress(OSError):  # not empty: the new folder stands in it
+        for parent in new_parents:
+            with suppress(OSError):  # it contains the new folder
                 parent.rmdir()
 
 
 def _swap(new: Path, folder: Path) -> None:
-    """Put the folder ``new`` where ``folder`` is; an old one goes only when the new one stands."""
+    """Rename the folder ``new`` to ``folder``, and then remove the old ``folder``."""
     if not folder.exists():
         new.rename(folder)
         return
@@ -200,7 +201,7 @@ def _swap(new: Path, folder: Path) -> None:
 
 
 def tidy(folder: str | Path) -> None:
-    """Remove what a killed process was just writing into ``folder``."""
+    """Remove the hidden files that a killed process left in ``folder``."""
     for path in Path(folder).glob(f"{PART}*"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

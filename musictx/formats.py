@@ -1,6 +1,6 @@
-"""Any music <-> Score: files of every format are read and written here.
+"""Reads and writes files of music in every format, and finds them in folders.
 
-``read`` looks at what a file holds, not only at its name; ``write`` goes by the name's ending.
+``read`` recognises a format by the content of the file, ``write`` by the ending of its name.
 """
 
 from __future__ import annotations
@@ -21,30 +21,32 @@ from musictx.errors import ReadError, UserError, shown
 from musictx.files import read_bytes, write_bytes
 from musictx.notes import Score
 
-#: Endings of the files that :func:`read` takes, in small letters.
+#: Endings of the files that :func:`read` can read, in lower case.
 MIDI_SUFFIXES = (".mid", ".midi", ".kar", ".rmi")
 XML_SUFFIXES = (".mxl", ".musicxml", ".xml")
 SUFFIXES = MIDI_SUFFIXES + XML_SUFFIXES
-#: Endings of texts with chords, which :func:`read` takes too; corpora do not.
+#: Endings of chord sheets, which :func:`read` can read, too. They are not searched for in folders.
 CHORD_SUFFIXES = (".cho", ".chordpro", ".chopro", ".crd", ".pro", ".txt", ".html", ".irealb")
-
-#: Endings of recordings, which hold no notes.
+#: Endings of audio recordings, which cannot be read.
 AUDIO_SUFFIXES = (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aif", ".aiff", ".wma")
 
-#: Calls the function that reads a file, as ``call(function, *arguments)``; set by :func:`reading`.
-_call: ContextVar[Callable[..., Score]] = ContextVar("call", default=lambda f, *of: f(*of))
+#: Runs the function that reads a file: ``call(function, *arguments)``. Set by :func:`reading`.
+_call: ContextVar[Callable[..., Score]] = ContextVar(
+    "call", default=lambda function, *arguments: function(*arguments)
+)
 
 
 @contextmanager
 def reading(call: Callable[..., Score]) -> Iterator[None]:
-    """Within this context, and this thread, :func:`read` reads files by ``call(function,
-    *arguments)``, which may run the function in another process, for example; ``repairs`` may then
-    be lost."""
-    before = _call.set(call)
+    """Make :func:`read` read files by ``call(function, *arguments)``, in this context and thread.
+
+    ``call`` may run the function in another process, for example; ``repairs`` may then be lost.
+    """
+    token = _call.set(call)
     try:
         yield
     finally:
-        _call.reset(before)
+        _call.reset(token)
 
 
 def read(
@@ -54,19 +56,19 @@ def read(
     repairs: Counter | None = None,
     repeats: bool = True,
 ) -> Score:
-    """Music as a :class:`Score`, from a file, from its bytes or from another library's object.
+    """Read music as a :class:`Score`.
 
-    source   the path of a MIDI file (.mid, .midi, .kar, .rmi), of a MusicXML file (.musicxml, .xml,
-             .mxl) or of a text with chords (ChordPro, iReal Pro, ``| C | Am7 |``; its Score has no
-             notes); the bytes of one, or a file object; a ``mido.MidiFile``, a
+    source   the path, the bytes or a file object of a MIDI file (.mid, .midi, .kar, .rmi), a
+             MusicXML file (.musicxml, .xml, .mxl) or a chord sheet (ChordPro, iReal Pro,
+             ``| C | Am7 |``; its Score has no notes); or a ``mido.MidiFile``, a
              ``pretty_midi.PrettyMIDI`` or a Score
-    limits   bounds the memory and the time that a file may take
-    repairs  counts what was repaired in a damaged MIDI file (see :func:`musictx.midi.read`), and
-             what of other files is not played as it is written
+    limits   largest file, most notes and so on, which bound memory and time
+    repairs  counts the repairs of a damaged MIDI file (see :func:`musictx.midi.read`), or the signs
+             of another file that are not played as written
     repeats  whether repeats, D.C. and D.S. of MusicXML are played
 
     Raises :class:`ReadError`, whose ``reason`` is a short label, for a file that cannot be read,
-    and :class:`UserError` for anything that is no music. ::
+    and :class:`UserError` for any other source. ::
 
         score = musictx.read("song.mid")
     """
@@ -85,7 +87,7 @@ def read(
         source = _content(source, limits)
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _parse(bytes(source), "", limits, repairs, repeats)
-    # An object of another library is written to a MIDI file in memory, which is then read.
+    # An object of another library is saved as a MIDI file in memory, which is then read.
     is_mido = hasattr(source, "tracks") and hasattr(source, "ticks_per_beat")
     if is_mido or (hasattr(source, "instruments") and hasattr(source, "get_tempo_changes")):
         out = io.BytesIO()
@@ -102,26 +104,26 @@ def read(
 
 
 def not_played(path: str | Path, repairs: Counter[str]) -> str:
-    """A message that some marks of the notation in ``path`` are not played, from the ``repairs`` of
-    :func:`read`. Empty for MIDI files, whose repairs are in the report of prepare."""
+    """Return a warning that lists the signs of ``path`` that are not played, from the ``repairs``
+    of :func:`read`. It is empty for MIDI files, whose repairs only ``prepare`` reports."""
     if not repairs or str(path).lower().endswith(MIDI_SUFFIXES):
         return ""
     return f"{path}: not played as written: {'; '.join(repairs)}"
 
 
 def _parse(data: bytes, name: str, limits: Limits, repairs: Counter | None, repeats: bool) -> Score:
-    """The music in ``data``, the bytes of the file ``name``. The bytes decide on the format, the
-    name only if they are ambiguous."""
+    """Parse ``data``, the bytes of the file ``name``. The bytes determine the format, and the name
+    only if they are ambiguous."""
     name = name.lower()
-    xml = _looks_like_xml(data)
-    if data[:4] not in (b"MThd", b"RIFF"):  # each package is imported when there is a file for it
-        linked = b"irealb" in data and b"<score-" not in data
-        if xml and not linked:
+    is_xml = _looks_like_xml(data)
+    if data[:4] not in (b"MThd", b"RIFF"):  # readers are imported when they are first needed
+        is_ireal = b"irealb" in data and b"<score-" not in data  # links in a page of HTML
+        if is_xml and not is_ireal:
             return _notation().read(data, limits=limits, repeats=repeats, repairs=repairs)
         if "chords" in registry.READERS:
-            texts = registry.load(registry.READERS["chords"])
-            if linked or name.endswith(CHORD_SUFFIXES) or texts.looks_like(data):
-                chart: Score = texts.read(data, repeats=repeats, repairs=repairs)
+            chord_files = registry.load(registry.READERS["chords"])
+            if is_ireal or name.endswith(CHORD_SUFFIXES) or chord_files.looks_like(data):
+                chart: Score = chord_files.read(data, repeats=repeats, repairs=repairs)
                 return chart
         if name.endswith(XML_SUFFIXES):
             return _notation().read(data, limits=limits, repeats=repeats, repairs=repairs)
@@ -133,7 +135,7 @@ def _parse(data: bytes, name: str, limits: Limits, repairs: Counter | None, repe
 
 
 def _notation() -> Any:
-    """The module that reads and writes MusicXML."""
+    """Import the module that reads and writes MusicXML."""
     if "notation" not in registry.READERS:
         raise ReadError(
             "MusicXML: expected the folder musictx/musicxml, which is missing", "no reader"
@@ -142,12 +144,12 @@ def _notation() -> Any:
 
 
 def has_notation(score: Score) -> bool:
-    """Whether :func:`write` can write ``score`` as notation: whether it keeps to beats."""
+    """Whether :func:`write` can write ``score`` as MusicXML: its notes must be on beats."""
     return "notation" in registry.READERS and bool(_notation().has_notation(score))
 
 
 def _content(file: Any, limits: Limits) -> bytes:
-    """The bytes of a file object from its present position."""
+    """Read a file object from its current position to its end."""
     megabytes = max(limits.midi_mb, limits.xml_mb)
     try:
         data = file.read(megabytes * 1_000_000 + 1)
@@ -162,36 +164,38 @@ def _content(file: Any, limits: Limits) -> bytes:
 
 def _read_file(path: Path, limits: Limits, repairs: Counter | None, repeats: bool) -> Score:
     path = Path(os.path.expanduser(path))
-    is_xml = path.name.lower().endswith(XML_SUFFIXES) or _looks_like_xml(_beginning(path))
+    is_xml = path.name.lower().endswith(XML_SUFFIXES) or _looks_like_xml(_first_bytes(path))
     limit = "xml_mb" if is_xml else "midi_mb"
     data = read_bytes(path, getattr(limits, limit), f"limits.{limit}")
     try:
         return _parse(data, path.name, limits, repairs, repeats)
-    except ReadError as error:  # the readers of bytes do not know the name
-        _, _, what = str(error).partition(": ")
-        raise type(error)(f"{path}: {what}", error.reason) from None
+    except ReadError as error:  # parsers get bytes, so their messages lack the path
+        _, _, message = str(error).partition(": ")
+        raise type(error)(f"{path}: {message}", error.reason) from None
 
 
-def _beginning(path: Path) -> bytes:
+def _first_bytes(path: Path) -> bytes:
+    """Return the first bytes of a file; b"" if it cannot be read (``read_bytes`` will raise)."""
     try:
         if path.is_file():
             with path.open("rb") as file:
                 return file.read(64)
     except OSError:
-        pass  # reading it whole will say so
+        pass
     return b""
 
 
 def _looks_like_xml(data: bytes) -> bool:
-    """Whether these bytes begin like an XML document, in UTF-8 or UTF-16, or like a zipped one."""
+    """Whether ``data`` begins like XML, in UTF-8 or UTF-16, or like a zip file."""
     if data[:4] == b"PK\x03\x04":
         return True
     return data[:64].lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")[:1] == b"<"
 
 
 def to_bytes(score: Any, suffix: str = ".mid") -> bytes:
-    """A Score, or a generated Sample, as the bytes that :func:`write` gives a file that ends in
-    ``suffix``: .mid, .midi, .musicxml or .xml. Raises :class:`UserError` for any other. ::
+    """Return the bytes that :func:`write` writes for a Score or a generated Sample.
+
+    ``suffix`` is .mid, .midi, .musicxml or .xml; raises :class:`UserError` for any other. ::
 
         musictx.read(io.BytesIO(musictx.to_bytes(score)))
     """
@@ -206,22 +210,24 @@ def to_bytes(score: Any, suffix: str = ".mid") -> bytes:
     raise UserError(f"suffix={shown(repr(suffix))}: expected .mid, .midi, .musicxml or .xml")
 
 
-def _score(music: Any, name: str) -> Score:
+def _score(music: Any, function: str) -> Score:
+    """Return the Score of a Score or a Sample, the argument of ``function``."""
     score = getattr(music, "score", music)
     if not isinstance(score, Score):
-        raise UserError(f"{name}: {type(score).__name__} is no music; expected a Score or a Sample")
+        kind = type(score).__name__
+        raise UserError(f"{function}: {kind} is no music; expected a Score or a Sample")
     return score
 
 
 def write(score: Any, path: str | Path) -> Path:
-    """Write a Score, or a generated Sample, by the ending of ``path``; returns the path.
+    """Write a Score or a generated Sample to ``path``, whose ending selects the format.
 
     .mid, .midi      a MIDI file (:func:`musictx.midi.to_bytes`)
-    .musicxml, .xml  notation, of music on a grid of beats (:func:`musictx.musicxml.to_bytes`)
-    .wav, .png       sound, and a piano roll (the optional component ``musictx/render``)
+    .musicxml, .xml  notation, if the notes are on beats (:func:`musictx.musicxml.to_bytes`)
+    .wav, .png       sound, or a piano roll (the optional component ``musictx/render``)
 
-    The file appears whole or not at all. Raises :class:`UserError` for any other ending, and for
-    what is no music. ::
+    The file is written completely or not at all. Returns the path. Raises :class:`UserError` for
+    any other ending or argument. ::
 
         musictx.write(score, "song.musicxml")
     """
@@ -238,8 +244,8 @@ def write(score: Any, path: str | Path) -> Path:
 
 
 def writer(path: Path) -> Callable[..., Any]:
-    """The function of ``registry.WRITERS`` that writes sound or pictures to files with the ending
-    of ``path``. Raises :class:`UserError` if there is none."""
+    """Import the function that writes sound or pictures to ``path`` (``registry.WRITERS``). Raises
+    :class:`UserError` if there is none for its ending."""
     suffix = path.suffix.lower()
     function = registry.WRITERS.get(suffix)
     if function is None:
@@ -254,21 +260,22 @@ def writer(path: Path) -> Callable[..., Any]:
 
 
 def find(folder: str | Path) -> list[Path]:
-    """Every file of music (:data:`SUFFIXES`, upper or lower case) under ``folder``, sorted by path.
+    """Return all files of music (:data:`SUFFIXES`) in ``folder`` and its subfolders, sorted.
 
-    Files and folders whose name begins with a dot are left out (macOS puts a ``._x.mid`` that is
-    no MIDI beside x.mid on foreign disks); links to folders are followed as :func:`walk` does.
-    Raises :class:`UserError` if ``folder`` is missing or not a folder.
+    Hidden files and folders are skipped: next to x.mid, macOS writes a ``._x.mid`` that is no MIDI
+    file. :func:`walk` says how links are followed. Raises :class:`UserError` if there is no such
+    folder.
     """
     folder = Path(folder)
     if not folder.is_dir():
-        what = "is a file" if folder.exists() else "does not exist"
-        raise UserError(f"{folder} {what}: expected a folder with MIDI files")
+        problem = "is a file" if folder.exists() else "does not exist"
+        raise UserError(f"{folder} {problem}: expected a folder with MIDI files")
     return sorted(Path(file.path) for file in walk(folder, SUFFIXES))
 
 
 class File(NamedTuple):
-    """A file below a folder: its name there, parts divided by "/"; size in bytes, last change."""
+    """A file found in a folder. ``name`` is its path relative to the folder, with "/"; ``size`` is
+    in bytes."""
 
     name: str
     path: str
@@ -279,63 +286,64 @@ class File(NamedTuple):
 def walk(
     root: str | Path, suffixes: tuple[str, ...], real: set[str] | None = None
 ) -> Iterator[File]:
-    """The files under ``root`` that end in one of ``suffixes``, sorted by name, one folder at a
-    time. A folder or file that cannot be looked at is passed over.
+    """Yield the files in ``root`` and its subfolders that end in one of ``suffixes``, sorted.
 
-    A link to a folder is followed unless it leads into ``root``, so that each folder is listed
-    once, and without a link if it is there without one. ``real`` are the real paths of other
-    folders, which are listed by themselves; those that links lead to are added.
+    Hidden and unreadable files and folders are skipped. Links to folders are followed, but no
+    folder is listed twice: a link into ``root``, or into a folder of ``real``, is skipped. ``real``
+    has the real paths of other folders that the caller walks; folders reached by links are added.
     """
     real = set() if real is None else real
     real.add(os.path.realpath(root))
-    return _below(root, "", suffixes, real, False)
+    return _walk(root, "", suffixes, real, False)
 
 
 def walk_several(roots: Mapping[Path, str], suffixes: tuple[str, ...]) -> Iterator[File]:
-    """The files under the folders ``roots``, one after the other, each folder among them once; the
-    name of a file has the value of its folder in front."""
+    """Walk several folders, folder -> prefix for the names of its files. No folder is listed
+    twice."""
     real = {os.path.realpath(root) for root in roots}
     for root, prefix in roots.items():
         for file in walk(root, suffixes, real):
             yield file._replace(name=prefix + file.name)
 
 
-def _below(
-    root: str | Path, inside: str, suffixes: tuple[str, ...], real: set[str], linked: bool
+def _walk(
+    root: str | Path, folder: str, suffixes: tuple[str, ...], real: set[str], via_link: bool
 ) -> Iterator[File]:
-    """The files in the folder ``inside`` of ``root``; ``linked``: a link has led there."""
+    """Walk ``folder``, a path relative to ``root`` that ends in "/" or is empty. ``via_link``:
+    whether one of its parents below ``root`` is a link."""
     try:
-        with os.scandir(os.path.join(root, inside)) as scanned:
+        with os.scandir(os.path.join(root, folder)) as scanned:
             entries = [entry for entry in scanned if not entry.name.startswith(".")]
     except OSError:
         return
-    # "/" sorts a folder where the names of its files belong: after "a.mid", before "a0.mid"
+    # With "/" at its end, a folder is sorted like the paths in it: after "a.mid", before "a0.mid".
     for name, entry in sorted((entry.name + "/" * _is_folder(entry), entry) for entry in entries):
         is_link = entry.is_symlink()
         if name.endswith("/"):
-            if linked or is_link:
+            if via_link or is_link:
                 target = os.path.realpath(entry.path)
                 if target in real or (is_link and is_below(target, real)):
                     continue
                 real.add(target)
-            yield from _below(root, inside + name, suffixes, real, linked or is_link)
+            yield from _walk(root, folder + name, suffixes, real, via_link or is_link)
         elif name.lower().endswith(suffixes):
             try:
                 status = entry.stat()
             except OSError:
                 continue
             if stat.S_ISREG(status.st_mode):
-                yield File(inside + name, entry.path, status.st_size, status.st_mtime_ns)
+                yield File(folder + name, entry.path, status.st_size, status.st_mtime_ns)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether this is a folder, or a link to one."""
+    """Whether ``entry`` is a folder or a link to a folder."""
     is_link = entry.is_symlink()
     return os.path.isdir(entry.path) if is_link else entry.is_dir(follow_symlinks=False)
 
 
 def is_below(folder: str, real: Collection[str]) -> bool:
-    """Whether :func:`walk` finds ``folder`` below one of ``real``: all are real paths."""
+    """Whether :func:`walk` of one of the folders ``real`` reaches ``folder`` without links. All are
+    real paths."""
     path = Path(folder)
     while not path.name.startswith(".") and path != path.parent:
         path = path.parent

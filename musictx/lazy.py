@@ -1,4 +1,5 @@
-"""Packages that can be called: ``musictx.render(...)`` beside ``musictx.render.pianoroll``."""
+"""Makes packages callable, so that ``musictx.render(...)`` and ``musictx.render.pianoroll`` both
+work."""
 
 from __future__ import annotations
 
@@ -8,19 +9,21 @@ from types import ModuleType
 from typing import Any
 
 
-class _Callable(ModuleType):
-    function_stands_in: str
+class _CallablePackage(ModuleType):
+    function_module: str
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """What the function that the package is named after does."""
-        module = importlib.import_module(self.function_stands_in)
+        """Call the function that has the name of the package."""
+        module = importlib.import_module(self.function_module)
         return getattr(module, self.__name__.rpartition(".")[2])(*arguments, **options)
 
 
-def callable_package(name: str, where: str) -> None:
-    """Let the package ``name`` be called as the function that it is named after, which stands in
-    the module ``where``. Python puts a package where ``musictx`` would otherwise show that
-    function."""
+def callable_package(name: str, module: str) -> None:
+    """Make the package ``name`` callable: it calls the function of the same name in ``module``.
+
+    Importing a package ``musictx.render`` makes it the attribute ``render`` of ``musictx``, in
+    place of the function.
+    """
     package = sys.modules[name]
-    package.__class__ = _Callable
-    package.function_stands_in = where  # type: ignore[attr-defined]
+    package.__class__ = _CallablePackage
+    package.function_module = module  # type: ignore[attr-defined]

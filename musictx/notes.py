@@ -1,10 +1,9 @@
 """A Score: music as columns, in seconds, independent of any file format or library.
 
 A piece is five numpy structured arrays - notes, pedals, tempos, meters, keys - each read-only and
-sorted by time. Columns keep everything vectorised: ``score.notes["pitch"]`` is an array of all
-pitches. With them stands what a sequencer needs to show the piece on its own grid again: ticks
-per quarter note and names of tracks. Nothing here knows MIDI files (``midi/``), tokens
-(``tokens/``) or torch.
+sorted by time: ``score.notes["pitch"]`` is an array of all pitches. A Score also has the ticks per
+quarter note and the track names that a sequencer shows. This module is independent of MIDI files
+(``midi/``), tokens (``tokens/``) and torch.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ NOTE = np.dtype(
         ("track", "u2"),
     ]
 )
-#: Stands for drums where instruments are numbered as programs are.
+#: The number of the drums where instruments are numbered by their program, 0..127.
 DRUMS = 128
-#: One movement of the sustain pedal (controller 64) of one track: 0..127, down from 64 on.
+#: A movement of the sustain pedal (controller 64) of a track. From value 64 on the pedal is down.
 PEDAL = np.dtype([("time", "f8"), ("value", "u1"), ("track", "u2")])
-#: From ``time`` (seconds) on, a key signature: sharps (flats below 0), -7..7, and whether minor.
+#: A key signature that begins at ``time`` (seconds). ``sharps`` is -7..7, negative for flats.
 KEY = np.dtype([("time", "f8"), ("sharps", "i1"), ("minor", "?")])
 
-#: The columns of a Score, their dtypes and what they are sorted by.
+#: The arrays of a Score: name -> dtype, and the field that the array is sorted by.
 _COLUMNS = {
     "notes": (NOTE, "start"),
     "pedals": (PEDAL, "time"),
@@ -58,19 +57,20 @@ _COLUMNS = {
 
 
 def _column(name: str, values: np.ndarray | Iterable[tuple]) -> np.ndarray:
-    """A read-only copy of ``values`` as column ``name``, in stable order of its key."""
+    """Return a read-only, sorted copy of ``values`` for the array ``name`` of a Score."""
     dtype, key = _COLUMNS[name]
-    rows = values if getattr(values, "dtype", None) == dtype else _rows(name, values)
+    rows = values if getattr(values, "dtype", None) == dtype else _checked_rows(name, values)
     array = np.array(rows, dtype=dtype).reshape(-1)
-    times = array[key]
-    if len(times) > 1 and np.any(times[1:] < times[:-1]):
-        array = array[np.argsort(times, kind="stable")]
+    array = sorted_by(array[key], array)
     array.setflags(write=False)
     return array
 
 
-def _rows(name: str, values: Any) -> list[tuple]:
-    """``values`` as a list of tuples, each of which column ``name`` holds without a change."""
+def _checked_rows(name: str, values: Any) -> list[tuple]:
+    """Return ``values`` as a list of tuples that the dtype of ``name`` holds without rounding.
+
+    Raises :class:`UserError` for the first row that is no tuple or would be rounded.
+    """
     dtype, _ = _COLUMNS[name]
     expected = f"expected tuples of {', '.join(dtype.names or ())}"
     if not isinstance(values, Iterable) or isinstance(values, (str, bytes, Mapping)):
@@ -79,36 +79,36 @@ def _rows(name: str, values: Any) -> list[tuple]:
 
     for number, row in enumerate(rows):
         try:
-            kept = np.array(row, dtype).tolist() if isinstance(row, tuple) else ()
+            stored = np.array(row, dtype).tolist() if isinstance(row, tuple) else ()
         except (TypeError, ValueError, OverflowError):
-            kept = ()
-        # NaN, which is not itself, is refused later.
-        if not kept or any(a != b and a == a for a, b in zip(kept, row)):
+            stored = ()
+        # NaN, which does not equal itself, is refused by Score.__post_init__.
+        if not stored or any(a != b and a == a for a, b in zip(stored, row)):
             raise UserError(f"{name}[{number}]={shown(row)}: {expected}")
     return rows
 
 
 def order(*columns: np.ndarray) -> np.ndarray:
-    """(n,) the stable order by integer columns, the first the most significant.
+    """Return (n,) indices that sort integer ``columns`` stably; the first column counts most.
 
-    What ``np.lexsort(columns[::-1])`` gives, by one sort of one number each where that fits 62
-    bits, which is several times as fast on columns that are nearly in order.
+    The result is that of ``np.lexsort(columns[::-1])``. If all columns together fit into 62 bits,
+    they are packed into one integer a row and sorted once: several times as fast as lexsort on
+    nearly sorted columns.
     """
-    code = np.zeros(len(columns[0]), np.int64)
-    room = 1
+    packed = np.zeros(len(columns[0]), np.int64)
+    combinations = 1
     for column in columns:
         low, high = (int(column.min()), int(column.max())) if len(column) else (0, 0)
-        room *= high - low + 1
-        if room > 2**62:
+        combinations *= high - low + 1
+        if combinations > 2**62:
             return np.lexsort(columns[::-1])
-        code *= high - low + 1
-        code += column.astype(np.int64) - low
-    # Numbers of 16 bits are sorted by their digits, faster still.
-    return np.argsort(code.astype(np.uint16) if room <= 2**16 else code, kind="stable")
+        packed = packed * (high - low + 1) + (column.astype(np.int64) - low)
+    # numpy sorts integers of 16 bits by radix sort, which is faster still.
+    return np.argsort(packed.astype(np.uint16) if combinations <= 2**16 else packed, kind="stable")
 
 
-def arranged(table: np.ndarray, key: np.ndarray) -> np.ndarray:
-    """``table`` in the stable order of ``key`` (n,); itself where it is so already."""
+def sorted_by(key: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """Return ``table`` sorted stably by ``key`` (n,), without a copy if it is sorted already."""
     if len(key) > 1 and np.any(key[1:] < key[:-1]):
         return table[np.argsort(key, kind="stable")]
     return table
@@ -116,29 +116,29 @@ def arranged(table: np.ndarray, key: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """A piece of music by value.
+    """An immutable piece of music.
 
-    notes   structured array of dtype :data:`NOTE`, sorted by start. Notes of equal start keep the
-            order they came in: that order is part of the value (tokenizers write it down).
-    pedals  dtype :data:`PEDAL`, sorted by time; empty when there are none or they are folded in.
-    tempos  dtype :data:`TEMPO`, marks only: all times are in seconds.
-    meters  dtype :data:`METER`.
-    keys    dtype :data:`KEY`.
-    names   track -> its name, where it has one.
-    fermatas  times of the fermatas of notation.
-    markers  texts at times, by time: what MIDI files have so, chord symbols of notation; lyrics
-            likewise, syllable by syllable.
-    title, composer  what stands above the notes of notation; "" where it says nothing.
-    ticks_per_quarter  the grid on which the piece was written, counted along ``tempos`` (the first
-            from the beginning on, 120 without any); 0 if it has none. Writing a MIDI file keeps it.
-    pulse   the beats and bars of the music where they are not those of the marks, as
-            :mod:`musictx.grid` finds them; no file holds it.
-    file    the MIDI file that this was read from, if any: a MIDI file is written by putting into
-            that one what has changed (:mod:`musictx.midi.edit`). It goes where time is shifted.
+    notes   structured array of dtype :data:`NOTE`, sorted by start. The order of notes with equal
+            start is kept, and tokenizers depend on it.
+    pedals  dtype :data:`PEDAL`, sorted by time
+    tempos  dtype :data:`TEMPO`. Tempos do not change the times of notes, which are seconds.
+    meters  dtype :data:`METER`
+    keys    dtype :data:`KEY`
+    names   track number -> track name
+    ticks_per_quarter  resolution of the MIDI file; 0 if there is none. Ticks are counted from 0 s
+            along ``tempos``: at the first tempo from the start, at 120 bpm without a tempo.
+    fermatas  seconds of the fermatas in a MusicXML file
+    markers   (seconds, text), sorted: markers of a MIDI file, chord symbols of a MusicXML file
+    title, composer  of a MusicXML file, else ""
+    lyrics  (seconds, syllable), sorted
+    pulse   beats and bars that :mod:`musictx.grid` found in the notes, if they differ from those of
+            ``tempos`` and ``meters``; not saved in files
+    file    bytes of the MIDI file that was read. :func:`musictx.midi.to_bytes` changes only what
+            differs from this file. Shifting the score in time drops it.
 
-    Arrays (or iterables of tuples) are copied, sorted and made read-only. Scores are equal if their
-    five arrays are. Raises :class:`UserError` for times that are not finite, negative or out of
-    order, for what is no number, and for values that MIDI cannot hold.
+    Arrays (or iterables of tuples) are copied, sorted and made read-only. Two scores are equal if
+    their five arrays are equal. Raises :class:`UserError` for times that are negative or not
+    finite, notes that end before they start, and values that MIDI cannot hold.
     """
 
     notes: np.ndarray = field(default_factory=partial(np.empty, 0, NOTE))
@@ -200,7 +200,7 @@ class Score:
 
     @cached_property
     def beats(self) -> Beats:
-        """The clock of this piece: seconds <-> quarter notes <-> bars."""
+        """Converts between seconds, quarter notes and bars of this piece."""
         return Beats(self)
 
     @property
@@ -210,18 +210,19 @@ class Score:
 
     @property
     def one_voice(self) -> bool:
-        """Whether each of several notes begins where the one before it ends, or later."""
+        """Whether there are two or more notes, and no two of them overlap by more than 20 ms."""
         starts, ends = self.notes["start"][1:], self.notes["end"][:-1]
         return len(self.notes) > 1 and bool((starts >= ends - 0.02).all())
 
     def with_notes(self, notes: np.ndarray | Iterable[tuple]) -> Score:
-        """This piece with other notes; pedals and marks stay."""
+        """Return a copy with these notes; everything else is unchanged."""
         return replace(self, notes=_column("notes", notes))
 
     def shifted(self, seconds: float) -> Score:
-        """Everything ``seconds`` later. Marks and pedals that would fall before 0 are put at 0.
+        """Return a copy in which everything is ``seconds`` later, or earlier if negative.
 
-        Raises :class:`UserError` if a note would start before 0.
+        Pedals, tempos and other marks do not move below 0 s. Raises :class:`UserError` if a note
+        would start before 0 s.
         """
         try:
             finite = math.isfinite(seconds)
@@ -232,18 +233,18 @@ class Score:
         notes = self.notes.copy()
         notes["start"] += seconds
         notes["end"] += seconds
-        more: dict[str, Any] = {"fermatas": tuple(time + seconds for time in self.fermatas)}
+        fields: dict[str, Any] = {"fermatas": tuple(time + seconds for time in self.fermatas)}
         for name in ("pedals", "tempos", "meters", "keys"):
-            more[name] = getattr(self, name).copy()
-            more[name]["time"] = np.maximum(more[name]["time"] + seconds, 0.0)
+            fields[name] = getattr(self, name).copy()
+            fields[name]["time"] = np.maximum(fields[name]["time"] + seconds, 0.0)
         for name in ("markers", "lyrics"):
-            more[name] = tuple((max(t + seconds, 0.0), text) for t, text in getattr(self, name))
+            fields[name] = tuple((max(t + seconds, 0.0), text) for t, text in getattr(self, name))
         if self.pulse is not None:
-            more["pulse"] = self.pulse._replace(late=self.pulse.late + seconds)
-        return replace(self, notes=notes, file=b"", **more)
+            fields["pulse"] = self.pulse._replace(offset=self.pulse.offset + seconds)
+        return replace(self, notes=notes, file=b"", **fields)
 
     def to_pretty_midi(self) -> pretty_midi.PrettyMIDI:
-        """This piece as ``pretty_midi`` has it; :func:`musictx.read` is the way back."""
+        """Convert to a ``pretty_midi`` object; :func:`musictx.read` converts back."""
         import pretty_midi
 
         from musictx import midi
@@ -251,11 +252,11 @@ class Score:
         return pretty_midi.PrettyMIDI(io.BytesIO(midi.to_bytes(self)))
 
     def content_hash(self) -> str:
-        """A fingerprint of what sounds: equal for files that hold the same notes.
+        """Return 32 hexadecimal digits that are equal for files with the same notes.
 
-        Notes are taken on a 1 ms grid relative to the first one, in a canonical order, with pitch,
-        velocity, drum flag and program; track numbers, pedals and marks do not enter, so a file
-        saved again by another program keeps its hash. 32 hexadecimal digits.
+        The hash covers start and end, in milliseconds from the first note, pitch, velocity, program
+        and drum flag of each note. It ignores track numbers, pedals and marks, so a file that
+        another program saved again has the same hash.
         """
         notes = self.notes
         first = notes["start"].min() if len(notes) else 0.0
@@ -270,40 +271,39 @@ class Score:
         return hashlib.sha256(table.astype("<i8").tobytes()).hexdigest()[:32]
 
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-def once(ask: Callable[[Score], Answer]) -> Callable[[Score], Answer]:
-    """``ask``, whose answer stays with the Score: since a Score never changes, it is computed once
-    for each."""
-    name = f"{ask.__module__}.{ask.__name__}"
+def cached(function: Callable[[Score], Result]) -> Callable[[Score], Result]:
+    """Decorate ``function`` so that its result is stored in the Score, as ``cached_property``
+    does."""
+    name = f"{function.__module__}.{function.__name__}"
 
-    @wraps(ask)
-    def answer(score: Score) -> Answer:
+    @wraps(function)
+    def lookup(score: Score) -> Result:
         if name not in vars(score):
-            vars(score)[name] = ask(score)
+            vars(score)[name] = function(score)
         return vars(score)[name]
 
-    return answer
+    return lookup
 
 
 def top_notes(start: np.ndarray, stop: np.ndarray, pitch: np.ndarray) -> np.ndarray:
-    """(n,) bool: the notes above which none sounds when they begin: the melody, as a listener takes
-    it."""
-    sounds = (start[:, None] <= start) & (stop[:, None] > start)  # (which, when)
+    """Return (n,) bool: whether each note, when it begins, is the highest that sounds."""
+    sounds = (start[:, None] <= start) & (stop[:, None] > start)  # (other note, note that begins)
     top: np.ndarray = np.logical_not((sounds & (pitch[:, None] > pitch)).any(0))
     return top
 
 
 def skyline(score: Score) -> np.ndarray:
-    """(n,) bool: :func:`top_notes`, drums left out."""
-    line = ~score.notes["drum"]
-    notes = score.notes[line]
-    line[line] = top_notes(notes["start"], notes["end"], notes["pitch"])
-    return line
+    """Return (n,) bool: the melody, estimated as the :func:`top_notes` without drums."""
+    in_melody = ~score.notes["drum"]
+    notes = score.notes[in_melody]
+    in_melody[in_melody] = top_notes(notes["start"], notes["end"], notes["pitch"])
+    return in_melody
 
 
 def pitched(score: Score) -> np.ndarray:
-    """The notes that are no drums, by start and, where that is equal, by pitch (dtype NOTE)."""
+    """Return the notes without drums (dtype NOTE), sorted by start, then pitch."""
     notes = score.notes[~score.notes["drum"]]
     return notes[np.lexsort((notes["pitch"], notes["start"]))]

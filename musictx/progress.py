@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, now and then a line where the output is a file."""
+"""Reports the progress of long work: a bar on a terminal, else a line every 15 seconds."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from contextvars import ContextVar
 
 from tqdm import tqdm
 
-#: Seconds between two lines, and before the first.
+#: Seconds before the first line, and between two lines.
 EVERY = 15.0
 
-#: Called with (what, done, total or None) at every step; what it raises ends the work.
+#: Callback with (task, done, total or None) for every step. An exception in it ends the work.
 Listener = Callable[[str, float, float | None], None]
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Within this context, and this thread, ``listener`` gets the progress; nothing is shown."""
+    """Send progress to ``listener`` instead of showing it, in this context and thread."""
     token = _listener.set(listener)
     try:
         yield
@@ -29,41 +29,39 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 @contextmanager
-def progress(what: str, unit: str, total: float | None = None) -> Iterator[Callable[..., None]]:
-    """A function ``update(done, total=None)`` that shows how far ``what`` has come, in ``unit``
-    (a plural: "windows").
+def progress(task: str, unit: str, total: float | None = None) -> Iterator[Callable[..., None]]:
+    """Yield a function ``update(done, total=total)`` that reports the progress of ``task``.
 
-    On a terminal it moves a bar that goes away at the end; elsewhere it prints a line every
-    :data:`EVERY` seconds, so that a log shows that something happens.
+    ``unit`` is a plural such as "windows". On a terminal, a bar is shown that disappears at the
+    end; elsewhere, a line is printed every :data:`EVERY` seconds.
     """
     if (listener := _listener.get()) is not None:
-        yield lambda done, total=total: listener(what, done, total)
+        yield lambda done, total=total: listener(task, done, total)
     elif sys.stderr.isatty():
-        with tqdm(desc=what, unit=f" {unit}", total=total, leave=False) as bar:
+        with tqdm(desc=task, unit=f" {unit}", total=total, leave=False) as bar:
 
-            def move(done: float, total: float | None = total) -> None:
+            def update(done: float, total: float | None = total) -> None:
                 bar.total = total
                 bar.update(done - bar.n)
 
-            yield move
+            yield update
     else:
-        yield _lines(what, unit, total)
+        yield _line_printer(task, unit, total)
 
 
-def _lines(what: str, unit: str, total: float | None) -> Callable[..., None]:
-    """A function that prints a line if it is called :data:`EVERY` seconds or more after the last
-    one."""
-    began = last = time.monotonic()
+def _line_printer(task: str, unit: str, total: float | None) -> Callable[..., None]:
+    """Return the function ``update`` of :func:`progress` that prints lines."""
+    start = last = time.monotonic()
 
-    def show(done: float, total: float | None = total) -> None:
+    def update(done: float, total: float | None = total) -> None:
         nonlocal last
         now = time.monotonic()
         if now - last < EVERY:
             return
         last = now
-        seconds, share = now - began, done / total if total else 0.0
+        seconds, share = now - start, done / total if total else 0.0
         of = f" of {total:,.0f}" if total else ""
         left = f", about {seconds * (1 / share - 1):.0f} s left" if 0 < share < 1 else ""
-        print(f"{what}: {done:,.0f}{of} {unit}, {seconds:.0f} s{left}", flush=True)
+        print(f"{task}: {done:,.0f}{of} {unit}, {seconds:.0f} s{left}", flush=True)
 
-    return show
+    return update

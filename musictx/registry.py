@@ -1,11 +1,10 @@
-"""The registry: what the optional components of musictx add, by import path.
+"""Tables of the classes and functions that optional components add to the core.
 
-``chorale``, ``evaluate``, ``live``, ``mcp``, ``musicxml``, ``render``, ``songs``, ``speed`` and
-``studio`` are optional components: the core never imports them (``lint-imports`` checks this) and
-works without their folders. What they add stands in the tables below, name ->
-``package.module:Name`` or ``package.module``, and is imported when it is first used (their commands
-stand in ``musictx/commands.py``). The tables hold what is there: where a folder is missing, so are
-its entries.
+The optional components are ``chorale``, ``evaluate``, ``live``, ``mcp``, ``musicxml``, ``render``,
+``songs``, ``speed`` and ``studio``. The core does not import them (``lint-imports`` checks this)
+and works without their folders. Each table maps a name to an import path,
+``package.module:Name`` or ``package.module``, which is imported on first use. If the folder of a
+component is missing, its entries are left out. Commands are in ``musictx/commands.py``.
 """
 
 from __future__ import annotations
@@ -18,25 +17,26 @@ _HERE = Path(__file__).parent
 
 
 def is_present(path: str) -> bool:
-    """Whether the folder of the component that an import path leads to is there."""
+    """Whether the component of an import path is installed: its folder exists."""
     return (_HERE / path.split(".")[1]).is_dir()
 
 
 def _present(**paths: str) -> dict[str, str]:
+    """Keep the entries whose component is installed."""
     return {name: path for name, path in paths.items() if is_present(path)}
 
 
-#: Classes for ``tokenizer.name``.
+#: ``tokenizer.name`` -> tokenizer class.
 TOKENIZERS = _present(
     notes="musictx.songs.bar_tokens:BarTokenizer",
     chorale="musictx.chorale.tokenizer:ChoraleTokenizer",
 )
-#: Classes for ``corpus.name``.
+#: ``corpus.name`` -> corpus class.
 CORPORA = _present(
     bach="musictx.chorale.corpora:BachChorales",
     jsb="musictx.chorale.corpora:Published",
 )
-#: Classes for the names in ``model.features``.
+#: Name in ``model.features`` -> feature class.
 FEATURES = _present(
     bars="musictx.songs.features.bars:Bars",
     ahead="musictx.songs.features.lookahead:Lookahead",
@@ -48,51 +48,53 @@ FEATURES = _present(
     token_noise="musictx.chorale.features.noise:TokenNoise",
     calibration="musictx.chorale.features.calibration:Calibration",
 )
-#: Modules for ``model.attention``, the fastest first (``attention/api.py`` says what they have).
+#: ``model.attention`` -> module (its members: ``attention/api.py``), the fastest first.
 ATTENTION = _present(
     native="musictx.speed.native",
     fused="musictx.speed.fused",
     chunked="musictx.speed.chunked",
 )
-#: The implementation that computes a single query over earlier keys for those above.
+#: Attention module for decoding, where one query attends to the keys in the cache. The modules in
+#: ``ATTENTION`` use it.
 DECODING = _present(decode="musictx.speed.decode")
-#: What takes a group of ids as one step of the layers (``model.transformer``).
+#: Class that lets the layers process a group of ids as one position (``model.transformer``).
 GROUPS = _present(cascade="musictx.songs.grouped:Cascade")
-#: Faster forms of a step of decoding, tried in this order (``sampling.engine.Step``).
+#: Faster implementations of ``sampling.engine.Step``, a step of decoding, tried in this order.
 STEPS = _present(native="musictx.speed.step:NativeStep")
-#: Tokenizer -> the class of its idiom, how music is composed in it (``sampling/idiom.py``).
+#: Tokenizer -> subclass of ``sampling.idiom.Idiom``: how music is composed in these tokens.
 IDIOMS = _present(notes="musictx.songs.idiom:BarIdiom")
-#: Tokenizer -> the class of what fills gaps of a piece with it (``apps.infill.Filler``).
+#: Tokenizer -> class that fills gaps of a piece (``apps.infill.Filler``).
 FILLERS = _present(notes="musictx.songs.infill:BarFiller", chorale="musictx.chorale.app:GapFiller")
-#: Tokenizer -> the function that composes pieces by a form, and loops (``apps.generate.pieces``).
+#: Tokenizer -> function that composes pieces with a form, and loops (``apps.generate.pieces``).
 PIECES = _present(notes="musictx.songs.generate:pieces")
-#: What is accompanied besides melodies -> function (score, options) that says what is to be
-#: composed (``apps.tasks.Task``).
+#: Kind of input of ``accompany`` other than a melody -> function (score, options) that returns the
+#: ``apps.tasks.Task``.
 CHARTS = _present(chords="musictx.songs.infill:under_chords")
-#: Tokenizer -> the class that arranges its training windows (``data.tasks.Tasks``).
+#: Tokenizer -> class that builds its training windows (``data.tasks.Tasks``).
 ARRANGED = _present(notes="musictx.songs.bar_tasks:BarTasks")
-#: Score -> the beats of music that keeps to none of its file (``grid.in_time``).
+#: Function that tracks the beats of a Score whose notes are not on the beats of its file
+#: (``grid.in_time``).
 TRACKERS = _present(beats="musictx.songs.tracking:tracked")
-#: What compare measures of music on a grid: a table of measures, and one of distributions.
+#: Tables of the measures and distributions that ``compare`` computes for music on beats.
 IN_BARS = _present(
     measures="musictx.songs.measures:MEASURES",
     distributions="musictx.songs.measures:DISTRIBUTIONS",
 )
-#: The class that reads many events of a MIDI track at once (``midi/scan.py``).
+#: Class that reads many events of a MIDI track at once (``midi/scan.py``).
 SCANNERS = _present(midi="musictx.speed.stretches:Stretches")
-#: Files that are no MIDI -> the module that reads them.
+#: Format other than MIDI -> module that reads it.
 READERS = _present(chords="musictx.songs.chord_files", notation="musictx.musicxml")
-#: Ending of a file name -> function (score, path, **more) that writes a file of sound or a picture;
-#: a picture takes ``seam``, the second at which new music begins.
+#: Ending of a file name -> function (score, path, **options) that writes sound or a picture. For
+#: pictures the option ``seam`` is the second at which generated music begins.
 WRITERS = _present(
     **{".wav": "musictx.render.audio:write", ".png": "musictx.render.pianoroll:draw"}
 )
-#: Classes derived from ``evaluate.compare.AnyMusic``: what compare measures of some music.
+#: Kind of music -> subclass of ``evaluate.compare.AnyMusic``: what ``compare`` measures.
 MEASURES = _present(chorales="musictx.chorale.evaluation:ChoraleMeasures")
-#: Tasks of compare that only certain measures have -> the function that makes a sample for each of
-#: their pieces.
+#: Task of ``compare`` that is specific to some measures -> function that makes a sample for each
+#: piece.
 TASKS = _present(harmonise="musictx.chorale.evaluation:harmonised")
-#: What doctor calls it -> function that says in a sentence what this machine has.
+#: Label in the report of ``doctor`` -> function that describes this machine in a sentence.
 CHECKS = _present(
     **{
         "MIDI ports": "musictx.live.ports:check",
@@ -101,17 +103,17 @@ CHECKS = _present(
         "browser": "musictx.studio.program:check",
     }
 )
-#: Folders of YAML files, which join those of ``conf/``; and of model folders.
+#: Folders of YAML files in addition to ``conf/``, and folders that contain model folders.
 CONF, MODELS = (
-    [folder for room in ("chorale", "songs") if (folder := _HERE / room / name).is_dir()]
+    [folder for part in ("chorale", "songs") if (folder := _HERE / part / name).is_dir()]
     for name in ("conf", "models")
 )
 
 
 def load(path: str) -> Any:
-    """The object at an import path ``package.module:Name``, or the module ``package.module``.
+    """Import the object ``package.module:Name``, or the module ``package.module``.
 
-    Raises ``ImportError`` or ``AttributeError`` as Python does."""
+    Raises ``ImportError`` or ``AttributeError``."""
     module, _, attribute = path.partition(":")
     loaded = importlib.import_module(module)
     return getattr(loaded, attribute) if attribute else loaded

@@ -20,7 +20,7 @@ from musictx.errors import MidiError
 from musictx.files import read_bytes
 from musictx.midi import scan as smf
 from musictx.midi.clock import TickClock
-from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, arranged, order
+from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, order, sorted_by
 from musictx.pairing import match_note_offs
 
 
@@ -79,7 +79,7 @@ def read(
         rows = [(float(clock.seconds(tick)), *what) for tick, *what in marks]
         return sorted((row for row in rows if row[0] <= limits.seconds), key=itemgetter(0))
 
-    notes = arranged(notes, notes["start"])
+    notes = sorted_by(notes["start"], notes)
     moment = np.cumsum(np.diff(notes["start"], prepend=notes["start"][:1]) > 0)
     return Score(
         notes=notes[order(moment, notes["pitch"], notes["track"])],
@@ -207,4 +207,5 @@ def _pedals(
     pedals["track"] = np.array([part for its in moved for part in its], np.int64)[
         first[event] + within
     ]
-    return arranged(arranged(pedals, pedals["track"]), pedals["time"])
+    pedals = sorted_by(pedals["track"], pedals)
+    return sorted_by(pedals["time"], pedals)

@@ -276,9 +276,9 @@ def beats(document: Document) -> list[tuple[float, int, int]]:
     last = clock.bar(float(clock.quarters(end)))[0] + BARS_AFTER
     rows: list[tuple[float, int, int]] = []
     bar = 1 - clock.pickup
-    stops = [*clock.meter_at[1:].tolist(), math.inf]
+    stops = [*clock.meter_starts[1:].tolist(), math.inf]
     meters = clock.meters["numerator"].tolist(), clock.bar_quarters.tolist()
-    for begin, stop, count, length in zip(clock.meter_at.tolist(), stops, *meters):
+    for begin, stop, count, length in zip(clock.meter_starts.tolist(), stops, *meters):
         line = begin
         while line < stop - 1e-6 and bar <= last and len(rows) < MOST_BEATS:
             quarters = [line + n * length / count for n in range(count)]

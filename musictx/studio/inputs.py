@@ -117,7 +117,7 @@ def _new_piece(document: Document, request: Request, model: Model) -> Input:
     if model.bpm is not None and not model.four_voices:
         instruments = ",".join(_part_tracks(document, request)) or None
         onset = float(beats.quarters(begin)) + 1e-6
-        mark = beats.meters[int(np.searchsorted(beats.meter_at, onset, side="right")) - 1]
+        mark = beats.meters[int(np.searchsorted(beats.meter_starts, onset, side="right")) - 1]
         if mark["numerator"] <= LONGEST_BAR * mark["denominator"]:
             meter = f"{mark['numerator']}/{mark['denominator']}"
     config = request.config(model, seconds=seconds, meter=meter, instruments=instruments)

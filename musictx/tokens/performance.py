@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from musictx.config import TokenizerConfig
-from musictx.notes import Score, arranged, order
+from musictx.notes import Score, order, sorted_by
 from musictx.tokens import events as ev
 from musictx.tokens.grammar import PerformanceState
 from musictx.tokens.spelling import Spelling
@@ -119,7 +119,7 @@ class PerformanceTokenizer(Spelling):
         end = np.maximum(self._steps(notes["end"]).astype(np.int64), start + 1)
         grid["start"] = start - start.min()
         grid["length"] = np.where(notes["drum"], 0, end - start)
-        grid = arranged(grid, grid["start"] * 256 + grid["part"])
+        grid = sorted_by(grid["start"] * 256 + grid["part"], grid)
         # First in, first out: the k-th strike of a program and pitch has the k-th end.
         key, end = grid["part"] * 128 + grid["pitch"], grid["start"] + grid["length"]
         end[order(key)] = end[order(key, end)]
