@@ -100,13 +100,13 @@ def has_ending(out: str | Path, endings: Collection[str]) -> bool:
 
 
 def check_ending(out: str, endings: Sequence[str], more: str = "") -> None:
-    """Raise ``UserError`` if the option ``out`` looks like a file with an ending not in ``endings``;
-    else it would become the name of a folder. ``more`` is added to the error message."""
+    """Raise ``UserError`` if the option ``out`` looks like a file with another ending than
+    ``endings``; it would become the name of a folder. ``more`` is added to the error message."""
     is_clear = has_ending(out, endings) or Path(out).is_dir() or out.endswith(("/", os.sep))
     if not is_clear and FILE_ENDING.fullmatch(Path(out).suffix):
         raise UserError(
             f"out={out}: expected a file that ends in {' or '.join(endings)}, or a folder, which "
-            f"exists or ends in /{more}"
+            f"is there or ends in /{more}"
         )
 
 
