@@ -1,4 +1,4 @@
-"""Converts between seconds, quarter notes and bars, by the tempos and meters of a piece."""
+"""Convert between seconds, quarter notes and bars, by the tempo and meter marks of a piece."""
 
 from __future__ import annotations
 
@@ -6,155 +6,138 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-#: A tempo that begins at ``time`` (seconds): ``bpm`` quarter notes a minute.
+#: A tempo from ``time`` (seconds) on: ``bpm`` quarter notes a minute.
 TEMPO = np.dtype([("time", "f8"), ("bpm", "f8")])
-#: A meter that begins at ``time`` (seconds): ``numerator`` / ``denominator``.
+#: A meter from ``time`` (seconds) on.
 METER = np.dtype([("time", "f8"), ("numerator", "u1"), ("denominator", "u2")])
 
-#: Default tempo of MIDI, quarter notes a minute.
+#: Quarter notes a minute without a tempo mark, as in MIDI.
 BPM = 120.0
-#: Music is on a grid if this share of its notes starts within so many seconds of a grid line.
+#: Music keeps to a grid if this share of its notes begins at most so many seconds from a grid line.
 ON_GRID, NEAR = 0.9, 0.012
 
 
 class Pulse(NamedTuple):
-    """The beats of a performance, where they differ from those of its file.
-
-    offset  seconds that are added to the times of ``tempos`` and ``meters``; may be negative
-    swing   where in each quarter note its second eighth starts: 0.5, or later
-    """
+    """Beats that are not those of the file: ``tempos`` and ``meters`` with times from ``late``
+    seconds on, which may be negative, and the place of the second eighth in a quarter note,
+    ``swing``."""
 
     tempos: np.ndarray
     meters: np.ndarray
-    offset: float
+    late: float
     swing: float = 0.5
 
 
 class Beats:
-    """The beats and bars of a :class:`musictx.notes.Score`.
+    """The clock of a piece.
 
-    They come from ``score.pulse`` if there is one, else from its tempos and meters. The first tempo
-    and the first meter hold from the beginning. Without tempos, ``bpm`` is the tempo; without
-    meters, bars are 4/4.
+    score  a :class:`musictx.notes.Score`: its pulse counts, or else its marks; the first tempo
+           holds from the beginning, the first meter too
+    bpm    the tempo where there is no mark; bars are of 4/4 where there is no meter
     """
 
     def __init__(self, score: Any, *, bpm: float = BPM) -> None:
         pulse: Pulse = score.pulse or Pulse(score.tempos, score.meters, 0.0)
-        tempos, meters, offset, self.swing = pulse
-        self.offset = 0.0  # until the positions of the meters, which have no offset, are computed
+        tempos, meters, late, self.swing = pulse
+        self.late = 0.0  # for the marks, whose times do not include it
         self.tempos = from_zero(tempos, np.array([(0.0, bpm)], TEMPO))
         length = np.diff(self.tempos["time"]) * self.tempos["bpm"][:-1] / 60.0
-        self._tempo_starts = np.concatenate([[0.0], np.cumsum(length)])  # quarter notes
+        self._tempo_at = np.concatenate([[0.0], np.cumsum(length)])  # quarters before each tempo
         self.meters = from_zero(meters, np.array([(0.0, 4, 4)], METER))
-        #: (M,) the quarter note at which each meter begins, and the length of its bars.
-        self.meter_starts = self.quarters(self.meters["time"])
+        #: (M,) quarter notes at which each meter begins, and how many its bars have.
+        self.meter_at = self.quarters(self.meters["time"])
         self.bar_quarters = self.meters["numerator"] * 4.0 / self.meters["denominator"]
-        bars = np.ceil(np.diff(self.meter_starts) / self.bar_quarters[:-1] - 1e-6)
-        #: (M,) the number of the first bar of each meter.
+        #: (M,) the number of the bar that begins with each meter.
+        bars = np.ceil(np.diff(self.meter_at) / self.bar_quarters[:-1] - 1e-6)
         self._first_bar = np.concatenate([[1.0], 1.0 + np.cumsum(bars)])
-        self.offset = offset
+        self.late = late
 
     def quarters(self, seconds: Any) -> Any:
-        """Convert seconds (a number or an array) to quarter notes from the start of the piece."""
-        seconds = np.asarray(seconds) - self.offset
+        """Convert seconds, a number or an array, to quarter notes from the start of the piece."""
+        seconds = np.asarray(seconds) - self.late
         mark = np.maximum(np.searchsorted(self.tempos["time"], seconds, side="right") - 1, 0)
         since = seconds - self.tempos["time"][mark]
-        return straight(
-            self._tempo_starts[mark] + since * self.tempos["bpm"][mark] / 60.0, self.swing
-        )
+        quarters = self._tempo_at[mark] + since * self.tempos["bpm"][mark] / 60.0
+        return straight(quarters, self.swing)
 
     def seconds(self, quarters: Any) -> Any:
         """The inverse of :meth:`quarters`."""
         quarters = swung(quarters, self.swing)
-        mark = np.maximum(np.searchsorted(self._tempo_starts, quarters, side="right") - 1, 0)
-        since = quarters - self._tempo_starts[mark]
-        return self.offset + self.tempos["time"][mark] + since * 60.0 / self.tempos["bpm"][mark]
+        mark = np.maximum(np.searchsorted(self._tempo_at, quarters, side="right") - 1, 0)
+        since = quarters - self._tempo_at[mark]
+        return self.late + self.tempos["time"][mark] + since * 60.0 / self.tempos["bpm"][mark]
 
-    def are_on_grid(self, times: np.ndarray, lines: int) -> bool:
-        """Whether ``times`` (seconds) are on a grid of ``lines`` lines a quarter note.
-
-        A time is on a line if it is less than :data:`NEAR` seconds and less than a quarter of the
-        distance between two lines away. The second condition is for fast tempos, where lines are
-        so dense that any time is near to one.
-        """
-        steps = self.quarters(times) * lines
-        distance = np.abs(self.seconds(np.round(steps) / lines) - times)
-        near = (distance < NEAR) & (np.abs(np.round(steps) - steps) < 0.25)
+    def on_grid(self, times: np.ndarray, lines: int) -> bool:
+        """Whether ``times`` in seconds are on a grid of so many lines in a quarter note: whether
+        enough of them are near a line. A time is near if it is less than :data:`NEAR` seconds and
+        less than a quarter of the distance between lines away, as half of random times are."""
+        position = self.quarters(times) * lines
+        distance = np.abs(self.seconds(np.round(position) / lines) - times)
+        near = (distance < NEAR) & (np.abs(np.round(position) - position) < 0.25)
         return bool(np.mean(near) >= ON_GRID)
 
     def bar(self, quarters: float) -> tuple[int, float]:
-        """Return the number of the bar at ``quarters``, and the quarter notes since its bar line.
-
-        Bars are counted from 1; numbers below 1 are before the start of the piece.
-        """
-        meter = max(int(np.searchsorted(self.meter_starts - 1e-6, quarters, side="right")) - 1, 0)
-        since, length = quarters - self.meter_starts[meter], self.bar_quarters[meter]
+        """(number of the bar, from 1, 0 and less before the start; quarter notes since the
+        beginning of the bar)."""
+        meter = max(int(np.searchsorted(self.meter_at - 1e-6, quarters, side="right")) - 1, 0)
+        since, length = quarters - self.meter_at[meter], self.bar_quarters[meter]
         passed = np.floor(since / length + 1e-6)
         since = float(since - passed * length)
-        # Meters begin at seconds, so a bar line may be off by a rounding error.
+        # Marks are in seconds, so bar lines have rounding errors.
         return int(self._first_bar[meter] + passed), since if since > 1e-6 else 0.0
 
     @property
     def pickup(self) -> bool:
-        """Whether the piece begins with an upbeat: a first meter that lasts one bar or less, and
-        is shorter than a bar of the second meter."""
-        if len(self.meter_starts) < 2:
+        """Whether the first bar is cut short by the second meter mark, and is shorter than the bars
+        of that meter."""
+        if len(self.meter_at) < 2:
             return False
-        length, (first_bar, second_bar) = self.meter_starts[1], self.bar_quarters[:2]
-        return bool(length < second_bar - 1e-6 and length < first_bar + 1e-6)
+        first, (opening, later) = float(self.meter_at[1]), self.bar_quarters[:2].tolist()
+        return bool(first < later - 1e-6 and first < opening + 1e-6)
 
     def bar_line(self, quarters: float, bars: int = 0) -> float:
-        """Return the quarter note of the first bar line at or after ``quarters``, or of the bar
-        line ``bars`` bars later."""
+        """The first bar line at or after ``quarters``, or ``bars`` bars after it, in quarters."""
         number, since = self.bar(quarters)
         return float(self._line(number + bars + (since > 1e-3)))
 
     def bar_lines(self, until: float) -> np.ndarray:
-        """Return (B,) the quarter notes of all bar lines before ``until`` (quarter notes)."""
+        """(B,) all bar lines before ``until``, in quarter notes."""
         lines = self._line(np.arange(1.0, self.bar(until)[0] + 1))
         return lines[lines < until - 1e-6]
 
     def _line(self, number: Any) -> Any:
-        """Return the quarter note at which the bar ``number`` (or an array of them) begins."""
+        """The quarter note at which the bar ``number`` begins; ``number`` may be an array."""
         meter = np.maximum(np.searchsorted(self._first_bar, number, side="right") - 1, 0)
-        return (
-            self.meter_starts[meter] + (number - self._first_bar[meter]) * self.bar_quarters[meter]
-        )
+        return self.meter_at[meter] + (number - self._first_bar[meter]) * self.bar_quarters[meter]
 
 
 def straight(quarters: Any, swing: float) -> Any:
-    """Remove the swing from positions in quarter notes: ``straight(3.6, 0.6)`` is 3.5.
-
-    Other positions are interpolated between the beats and the second eighths.
-    """
-    return _warped(quarters, swing, 0.5)
+    """Remove swing from times in quarter notes: move the place ``swing`` of each quarter note to
+    its half, and the times between linearly."""
+    return _bent(quarters, swing, 0.5)
 
 
 def swung(quarters: Any, swing: float) -> Any:
     """The inverse of :func:`straight`."""
-    return _warped(quarters, 0.5, swing)
+    return _bent(quarters, 0.5, swing)
 
 
-def _warped(quarters: Any, source: float, target: float) -> Any:
-    """Move the position ``source`` within each quarter note to ``target``."""
+def _bent(quarters: Any, second: float, to: float) -> Any:
     quarters = np.asarray(quarters)
-    if source == target:
+    if second == to:
         return quarters
     whole = np.floor(quarters)
-    return whole + np.interp(quarters - whole, (0.0, source, 1.0), (0.0, target, 1.0))
+    return whole + np.interp(quarters - whole, (0.0, second, 1.0), (0.0, to, 1.0))
 
 
 def from_zero(marks: np.ndarray, default: np.ndarray) -> np.ndarray:
-    """Return ``marks`` (tempos or meters) such that the first one is at time 0.
-
-    If the first mark is later, a copy of it at 0 is added. Of several marks at one time only the
-    last one is kept. Without marks, return ``default``.
-    """
+    """``marks`` with one at time 0: the first of them, or the default; of marks at one time the
+    last counts."""
     if not len(marks):
         return default
     marks = marks[np.append(np.diff(marks["time"]) > 0, True)]
     if marks["time"][0] > 0:
-        first = marks[:1].copy()
-        first["time"] = 0.0
-        marks = np.concatenate([first, marks])
+        opening = marks[:1].copy()
+        opening["time"] = 0.0
+        marks = np.concatenate([opening, marks])
     return marks

@@ -1,7 +1,7 @@
-"""Atomic writing of files and folders, and reading of files with a limit on their size.
+"""Write files and folders atomically, as everywhere in musictx, and read files of limited size.
 
-A file is written under a hidden name in the same folder and renamed when it is complete. So a
-crash, a full disk or Ctrl-C never leaves an incomplete file under the final name.
+A file is written under a hidden name in the same folder, and renamed when it is complete. So a
+crash, a full disk or Ctrl-C never leaves half a file under its name.
 """
 
 from __future__ import annotations
@@ -21,41 +21,42 @@ from typing import Any
 
 from musictx.errors import ReadError, UserError, WriteError, shown
 
-#: Prefix of hidden files and folders that are being written. A killed process may leave some.
+#: Prefix of files and folders that are being written; only a killed process leaves them behind.
 PART = ".part-"
-#: Matches endings such as .mid, but not .v2 or .11, which are common in names of folders.
+#: Matches the ending of a file, but not the end of the name of a folder, such as .v2 or .11.
 FILE_ENDING = re.compile(r"\.(?!v\d)[a-z][a-z0-9]{1,8}", re.IGNORECASE)
 
 
 def read_bytes(
     path: str | Path, megabytes: int, limit: str, error: type[ReadError] = ReadError
 ) -> bytes:
-    """Read a file of at most ``megabytes``; ``limit`` is the option that the error message names.
+    """Read the file ``path`` of at most ``megabytes``, the value of the option ``limit``.
 
-    Raises ``error`` with the reason "cannot be opened" if ``path`` is no readable file, or "too
-    large", before the file is read.
+    Raises ``error`` with the reason "cannot be opened" if it is not a file or cannot be read, and
+    "too large", without reading it, if it is larger.
     """
-    path, max_bytes = Path(path), megabytes * 1_000_000
+    path, most = Path(path), megabytes * 1_000_000
     try:
         if path.exists() and not path.is_file():
             raise OSError("it is a folder" if path.is_dir() else "it is no regular file")
         with path.open("rb") as file:
             size = path.stat().st_size
-            data = file.read(max_bytes + 1) if size <= max_bytes else b""
+            data = file.read(most + 1) if size <= most else b""
     except (OSError, ValueError) as fault:  # ValueError: a null character in the name
-        cause = getattr(fault, "strerror", None) or fault
-        raise error(f"{shown(path)}: cannot be opened ({cause})", "cannot be opened") from None
-    if max(size, len(data)) > max_bytes:
+        why = getattr(fault, "strerror", None) or fault
+        raise error(f"{shown(path)}: cannot be opened ({why})", "cannot be opened") from None
+    if max(size, len(data)) > most:
         raise error(f"{path}: larger than {limit}={megabytes} MB", "too large")
     return data
 
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """Yield a hidden path to write to, and rename it to ``path`` at the end of the block.
+    """Yield a hidden path in the folder of ``path``, to write a file there. At the end of the block
+    the file is renamed to ``path``.
 
-    The parent folder is made if it is missing. If the block raises, the hidden file is removed and
-    ``path`` stays as it was. Raises :class:`WriteError` if the machine cannot write.
+    The folder is made if necessary. If the block raises an exception, the hidden file is removed
+    and an old ``path`` stays. Raises :class:`WriteError` if the file cannot be written.
     """
     path = Path(path)
     partial = path.with_name(f"{PART}{uuid.uuid4().hex[:8]}-{path.name}")
@@ -73,7 +74,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write ``text`` to ``path`` in UTF-8, without translating line ends."""
+    """Write ``text`` to ``path`` in UTF-8, with unchanged line ends."""
     with atomic(path) as partial:
         partial.write_text(text, encoding="utf-8", newline="")
 
@@ -87,7 +88,7 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 def write_table(
     path: str | Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]
 ) -> None:
-    """Write ``rows`` as CSV with a header; only the keys in ``columns`` are written."""
+    """Write ``rows`` as CSV with a header of ``columns``; other keys are left out."""
     with atomic(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
@@ -95,15 +96,15 @@ def write_table(
 
 
 def has_ending(out: str | Path, endings: Collection[str]) -> bool:
-    """Whether the option ``out`` has one of ``endings`` and is not an existing folder."""
+    """Whether ``out`` has one of these ``endings`` and is not a folder."""
     return Path(out).suffix.lower() in endings and not Path(out).is_dir()
 
 
 def check_ending(out: str, endings: Sequence[str], more: str = "") -> None:
-    """Raise ``UserError`` if the option ``out`` looks like a file with another ending than
-    ``endings``; it would become the name of a folder. ``more`` is added to the error message."""
-    is_clear = has_ending(out, endings) or Path(out).is_dir() or out.endswith(("/", os.sep))
-    if not is_clear and FILE_ENDING.fullmatch(Path(out).suffix):
+    """Raise ``UserError`` if ``out`` has the ending of a file that the command cannot write: it
+    would become the name of a folder. ``more`` is the end of the message."""
+    folder = has_ending(out, endings) or Path(out).is_dir() or out.endswith(("/", os.sep))
+    if not folder and FILE_ENDING.fullmatch(Path(out).suffix):
         raise UserError(
             f"out={out}: expected a file that ends in {' or '.join(endings)}, or a folder, which "
             f"is there or ends in /{more}"
@@ -111,11 +112,11 @@ def check_ending(out: str, endings: Sequence[str], more: str = "") -> None:
 
 
 def check_writable(folder: str | Path, option: str) -> None:
-    """Check that files can be written to ``folder``, or to its nearest parent that exists.
+    """Raise :class:`WriteError` about ``option`` if no files can be made in ``folder``, and
+    ``UserError`` if it is a file or in a file.
 
-    The check leaves no file behind, so commands do it before they start long work. Raises
-    :class:`WriteError`, or ``UserError`` if ``folder`` or one of its parents is a file; the message
-    names ``option``.
+    If the folder does not exist, the nearest existing parent is checked. Nothing is left behind, so
+    this can be called before long work.
     """
     folder = Path(folder)
     existing = folder
@@ -130,26 +131,26 @@ def check_writable(folder: str | Path, option: str) -> None:
         raise cannot_write(f"{option}={folder}", error) from error
 
 
-def cannot_write(target: str | Path, error: OSError) -> UserError:
-    """Convert ``error`` to a ``UserError`` if the name is wrong: too long, or a file instead of a
-    folder or vice versa. Otherwise convert it to a :class:`WriteError`."""
-    is_wrong = isinstance(error, (FileExistsError, NotADirectoryError, IsADirectoryError))
-    kind = UserError if is_wrong or error.errno == errno.ENAMETOOLONG else WriteError
-    return kind(f"{shown(target)}: cannot be written: {error.strerror or error}")
+def cannot_write(what: str | Path, error: OSError) -> UserError:
+    """The error for an ``OSError`` while writing: a :class:`UserError` if the name is wrong (a file
+    instead of a folder or the reverse, or too long), else a :class:`WriteError`."""
+    wrong = isinstance(error, (FileExistsError, NotADirectoryError, IsADirectoryError))
+    kind = UserError if wrong or error.errno == errno.ENAMETOOLONG else WriteError
+    return kind(f"{shown(what)}: cannot be written: {error.strerror or error}")
 
 
 @contextmanager
 def atomic_folder(
     folder: str | Path, replaces: Callable[[Path], bool] = lambda old: True
 ) -> Iterator[Path]:
-    """Yield a hidden folder to fill, and rename it to ``folder`` at the end of the block.
+    """Yield a hidden folder next to ``folder``, to fill it. At the end of the block it replaces
+    ``folder``.
 
-    An old ``folder`` is removed only after the new one is in place. If the block raises, the old
-    one stays, and the hidden folder and the parents made for it are removed. Hidden folders that
-    killed processes left are removed at the start.
-
-    Raises ``UserError`` if ``folder`` is a file, or is not empty and ``replaces(folder)`` is false,
-    and :class:`WriteError` if the machine cannot write.
+    An old ``folder`` is deleted only after the new one is in its place. If the block raises an
+    exception, the hidden folder and new parents are removed and an old folder stays. Hidden folders
+    that a killed process left are removed, too. Raises ``UserError`` if ``folder`` is a file, or if
+    it is not empty and ``replaces(folder)`` is false, and :class:`WriteError` if it cannot be
+    written.
     """
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
@@ -158,18 +159,17 @@ def atomic_folder(
         raise UserError(
             f"{folder}: there is something else in this folder; give an empty or new one"
         )
-    from filelock import FileLock  # slow to import, and help must be fast
+    from filelock import FileLock  # imported here, since help must be fast
 
-    for leftover in folder.parent.glob(f"{PART}????????-*{glob.escape(folder.name)}"):
-        # A process that is still writing the folder holds its lock.
-        with suppress(OSError), FileLock(leftover / ".lock", timeout=0):
-            shutil.rmtree(leftover, ignore_errors=True)
+    for abandoned in folder.parent.glob(f"{PART}????????-*{glob.escape(folder.name)}"):
+        with suppress(OSError), FileLock(abandoned / ".lock", timeout=0):  # not if it is in use
+            shutil.rmtree(abandoned, ignore_errors=True)
     partial = folder.parent / f"{PART}{uuid.uuid4().hex[:8]}-{folder.name}"
-    new_parents = [parent for parent in folder.parents if not parent.exists()]
+    new = [parent for parent in folder.parents if not parent.exists()]
     lock = FileLock(partial / ".lock", timeout=0)  # the system releases it if the process ends
     try:
         partial.mkdir(parents=True)
-        with suppress(OSError):  # without locks in the file system, leftovers are never removed
+        with suppress(OSError):  # the file system has no locks
             lock.acquire()
         yield partial
         lock.release()
@@ -180,13 +180,13 @@ def atomic_folder(
     finally:
         lock.release()
         shutil.rmtree(partial, ignore_errors=True)
-        for parent in new_parents:
-            with suppress(OSError):  # it contains the new folder
+        for parent in new:
+            with suppress(OSError):  # not empty: it contains the new folder
                 parent.rmdir()
 
 
 def _swap(new: Path, folder: Path) -> None:
-    """Rename the folder ``new`` to ``folder``, and then remove the old ``folder``."""
+    """Replace ``folder`` by ``new``; an old one is deleted only after the new one is in place."""
     if not folder.exists():
         new.rename(folder)
         return

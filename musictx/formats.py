@@ -1,6 +1,7 @@
-"""Reads and writes files of music in every format, and finds them in folders.
+"""Read music files of any format as a Score, and write them.
 
-``read`` recognises a format by the content of the file, ``write`` by the ending of its name.
+``read`` determines the format mostly from the bytes of a file, ``write`` from the ending of the
+name.
 """
 
 from __future__ import annotations
@@ -21,32 +22,29 @@ from musictx.errors import ReadError, UserError, shown
 from musictx.files import read_bytes, write_bytes
 from musictx.notes import Score
 
-#: Endings of the files that :func:`read` can read, in lower case.
+#: Endings of files that :func:`read` reads, in lower case.
 MIDI_SUFFIXES = (".mid", ".midi", ".kar", ".rmi")
 XML_SUFFIXES = (".mxl", ".musicxml", ".xml")
 SUFFIXES = MIDI_SUFFIXES + XML_SUFFIXES
-#: Endings of chord sheets, which :func:`read` can read, too. They are not searched for in folders.
+#: Endings of texts with chords, which :func:`read` reads, too, but not corpora.
 CHORD_SUFFIXES = (".cho", ".chordpro", ".chopro", ".crd", ".pro", ".txt", ".html", ".irealb")
-#: Endings of audio recordings, which cannot be read.
+
+#: Endings of recordings, which cannot be read.
 AUDIO_SUFFIXES = (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aif", ".aiff", ".wma")
 
-#: Runs the function that reads a file: ``call(function, *arguments)``. Set by :func:`reading`.
-_call: ContextVar[Callable[..., Score]] = ContextVar(
-    "call", default=lambda function, *arguments: function(*arguments)
-)
+#: Calls the function that reads a file, as ``call(function, *arguments)``; set by :func:`reading`.
+_call: ContextVar[Callable[..., Score]] = ContextVar("call", default=lambda f, *of: f(*of))
 
 
 @contextmanager
 def reading(call: Callable[..., Score]) -> Iterator[None]:
-    """Make :func:`read` read files by ``call(function, *arguments)``, in this context and thread.
-
-    ``call`` may run the function in another process, for example; ``repairs`` may then be lost.
-    """
-    token = _call.set(call)
+    """In this context and thread, :func:`read` reads files by ``call(function, *arguments)``, which
+    may call the function in another process, for example. ``repairs`` may then be lost."""
+    before = _call.set(call)
     try:
         yield
     finally:
-        _call.reset(token)
+        _call.reset(before)
 
 
 def read(
@@ -56,19 +54,19 @@ def read(
     repairs: Counter | None = None,
     repeats: bool = True,
 ) -> Score:
-    """Read music as a :class:`Score`.
+    """Read a :class:`Score` from a file, its bytes, or an object of another library.
 
-    source   the path, the bytes or a file object of a MIDI file (.mid, .midi, .kar, .rmi), a
-             MusicXML file (.musicxml, .xml, .mxl) or a chord sheet (ChordPro, iReal Pro,
-             ``| C | Am7 |``; its Score has no notes); or a ``mido.MidiFile``, a
+    source   the path of a MIDI file (.mid, .midi, .kar, .rmi), of a MusicXML file (.musicxml, .xml,
+             .mxl) or of a text with chords (ChordPro, iReal Pro, ``| C | Am7 |``; its Score has no
+             notes); the bytes of such a file, or a file object; a ``mido.MidiFile``, a
              ``pretty_midi.PrettyMIDI`` or a Score
-    limits   largest file, most notes and so on, which bound memory and time
-    repairs  counts the repairs of a damaged MIDI file (see :func:`musictx.midi.read`), or the signs
-             of another file that are not played as written
+    limits   limits of the memory and time for a file
+    repairs  counts repairs of a damaged MIDI file (see :func:`musictx.midi.read`), and notation of
+             other files that is not played as written
     repeats  whether repeats, D.C. and D.S. of MusicXML are played
 
     Raises :class:`ReadError`, whose ``reason`` is a short label, for a file that cannot be read,
-    and :class:`UserError` for any other source. ::
+    and :class:`UserError` for a ``source`` that is not music. ::
 
         score = musictx.read("song.mid")
     """
@@ -87,7 +85,7 @@ def read(
         source = _content(source, limits)
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _parse(bytes(source), "", limits, repairs, repeats)
-    # An object of another library is saved as a MIDI file in memory, which is then read.
+    # An object of another library is written to a MIDI file in memory, which is then read.
     is_mido = hasattr(source, "tracks") and hasattr(source, "ticks_per_beat")
     if is_mido or (hasattr(source, "instruments") and hasattr(source, "get_tempo_changes")):
         out = io.BytesIO()
@@ -104,26 +102,26 @@ def read(
 
 
 def not_played(path: str | Path, repairs: Counter[str]) -> str:
-    """Return a warning that lists the signs of ``path`` that are not played, from the ``repairs``
-    of :func:`read`. It is empty for MIDI files, whose repairs only ``prepare`` reports."""
+    """A message that some marks of the notation in ``path`` are not played, from the ``repairs`` of
+    :func:`read`. Empty for MIDI files, whose repairs are in the report of prepare."""
     if not repairs or str(path).lower().endswith(MIDI_SUFFIXES):
         return ""
     return f"{path}: not played as written: {'; '.join(repairs)}"
 
 
 def _parse(data: bytes, name: str, limits: Limits, repairs: Counter | None, repeats: bool) -> Score:
-    """Parse ``data``, the bytes of the file ``name``. The bytes determine the format, and the name
-    only if they are ambiguous."""
+    """Read the bytes ``data`` of the file ``name``. The bytes determine the format, the name only
+    if they are ambiguous."""
     name = name.lower()
-    is_xml = _looks_like_xml(data)
-    if data[:4] not in (b"MThd", b"RIFF"):  # readers are imported when they are first needed
-        is_ireal = b"irealb" in data and b"<score-" not in data  # links in a page of HTML
-        if is_xml and not is_ireal:
+    xml = _looks_like_xml(data)
+    if data[:4] not in (b"MThd", b"RIFF"):  # packages are imported only for their files
+        linked = b"irealb" in data and b"<score-" not in data
+        if xml and not linked:
             return _notation().read(data, limits=limits, repeats=repeats, repairs=repairs)
         if "chords" in registry.READERS:
-            chord_files = registry.load(registry.READERS["chords"])
-            if is_ireal or name.endswith(CHORD_SUFFIXES) or chord_files.looks_like(data):
-                chart: Score = chord_files.read(data, repeats=repeats, repairs=repairs)
+            texts = registry.load(registry.READERS["chords"])
+            if linked or name.endswith(CHORD_SUFFIXES) or texts.looks_like(data):
+                chart: Score = texts.read(data, repeats=repeats, repairs=repairs)
                 return chart
         if name.endswith(XML_SUFFIXES):
             return _notation().read(data, limits=limits, repeats=repeats, repairs=repairs)
@@ -135,7 +133,7 @@ def _parse(data: bytes, name: str, limits: Limits, repairs: Counter | None, repe
 
 
 def _notation() -> Any:
-    """Import the module that reads and writes MusicXML."""
+    """The module that reads and writes MusicXML."""
     if "notation" not in registry.READERS:
         raise ReadError(
             "MusicXML: expected the folder musictx/musicxml, which is missing", "no reader"
@@ -144,12 +142,12 @@ def _notation() -> Any:
 
 
 def has_notation(score: Score) -> bool:
-    """Whether :func:`write` can write ``score`` as MusicXML: its notes must be on beats."""
+    """Whether ``score`` keeps to beats, so that :func:`write` can write it as notation."""
     return "notation" in registry.READERS and bool(_notation().has_notation(score))
 
 
 def _content(file: Any, limits: Limits) -> bytes:
-    """Read a file object from its current position to its end."""
+    """Read a file object from its current position."""
     megabytes = max(limits.midi_mb, limits.xml_mb)
     try:
         data = file.read(megabytes * 1_000_000 + 1)
@@ -164,38 +162,36 @@ def _content(file: Any, limits: Limits) -> bytes:
 
 def _read_file(path: Path, limits: Limits, repairs: Counter | None, repeats: bool) -> Score:
     path = Path(os.path.expanduser(path))
-    is_xml = path.name.lower().endswith(XML_SUFFIXES) or _looks_like_xml(_first_bytes(path))
+    is_xml = path.name.lower().endswith(XML_SUFFIXES) or _looks_like_xml(_beginning(path))
     limit = "xml_mb" if is_xml else "midi_mb"
     data = read_bytes(path, getattr(limits, limit), f"limits.{limit}")
     try:
         return _parse(data, path.name, limits, repairs, repeats)
-    except ReadError as error:  # parsers get bytes, so their messages lack the path
+    except ReadError as error:  # add the name, which is unknown to the functions that read bytes
         _, _, message = str(error).partition(": ")
         raise type(error)(f"{path}: {message}", error.reason) from None
 
 
-def _first_bytes(path: Path) -> bytes:
-    """Return the first bytes of a file; b"" if it cannot be read (``read_bytes`` will raise)."""
+def _beginning(path: Path) -> bytes:
     try:
         if path.is_file():
             with path.open("rb") as file:
                 return file.read(64)
     except OSError:
-        pass
+        pass  # read_bytes raises the error
     return b""
 
 
 def _looks_like_xml(data: bytes) -> bool:
-    """Whether ``data`` begins like XML, in UTF-8 or UTF-16, or like a zip file."""
+    """Whether ``data`` begins like an XML document, in UTF-8 or UTF-16, or like a zip file."""
     if data[:4] == b"PK\x03\x04":
         return True
     return data[:64].lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")[:1] == b"<"
 
 
 def to_bytes(score: Any, suffix: str = ".mid") -> bytes:
-    """Return the bytes that :func:`write` writes for a Score or a generated Sample.
-
-    ``suffix`` is .mid, .midi, .musicxml or .xml; raises :class:`UserError` for any other. ::
+    """Convert a Score, or a generated Sample, to the bytes of a file with the ending ``suffix``:
+    .mid, .midi, .musicxml or .xml. Raises :class:`UserError` for any other. ::
 
         musictx.read(io.BytesIO(musictx.to_bytes(score)))
     """
@@ -210,24 +206,23 @@ def to_bytes(score: Any, suffix: str = ".mid") -> bytes:
     raise UserError(f"suffix={shown(repr(suffix))}: expected .mid, .midi, .musicxml or .xml")
 
 
-def _score(music: Any, function: str) -> Score:
-    """Return the Score of a Score or a Sample, the argument of ``function``."""
+def _score(music: Any, name: str) -> Score:
     score = getattr(music, "score", music)
     if not isinstance(score, Score):
-        kind = type(score).__name__
-        raise UserError(f"{function}: {kind} is no music; expected a Score or a Sample")
+        raise UserError(f"{name}: {type(score).__name__} is no music; expected a Score or a Sample")
     return score
 
 
 def write(score: Any, path: str | Path) -> Path:
-    """Write a Score or a generated Sample to ``path``, whose ending selects the format.
+    """Write a Score, or a generated Sample, in the format of the ending of ``path``; return the
+    path.
 
     .mid, .midi      a MIDI file (:func:`musictx.midi.to_bytes`)
-    .musicxml, .xml  notation, if the notes are on beats (:func:`musictx.musicxml.to_bytes`)
-    .wav, .png       sound, or a piano roll (the optional component ``musictx/render``)
+    .musicxml, .xml  notation, of music on a grid of beats (:func:`musictx.musicxml.to_bytes`)
+    .wav, .png       sound, and a piano roll (the optional component ``musictx/render``)
 
-    The file is written completely or not at all. Returns the path. Raises :class:`UserError` for
-    any other ending or argument. ::
+    The file is written atomically. Raises :class:`UserError` for any other ending, and if ``score``
+    is not music. ::
 
         musictx.write(score, "song.musicxml")
     """
@@ -244,8 +239,8 @@ def write(score: Any, path: str | Path) -> Path:
 
 
 def writer(path: Path) -> Callable[..., Any]:
-    """Import the function that writes sound or pictures to ``path`` (``registry.WRITERS``). Raises
-    :class:`UserError` if there is none for its ending."""
+    """The function of ``registry.WRITERS`` for the ending of ``path``. Raises :class:`UserError` if
+    there is none."""
     suffix = path.suffix.lower()
     function = registry.WRITERS.get(suffix)
     if function is None:
@@ -260,22 +255,22 @@ def writer(path: Path) -> Callable[..., Any]:
 
 
 def find(folder: str | Path) -> list[Path]:
-    """Return all files of music (:data:`SUFFIXES`) in ``folder`` and its subfolders, sorted.
+    """All music files (:data:`SUFFIXES`, in any case) in ``folder`` and its subfolders, sorted.
 
-    Hidden files and folders are skipped: next to x.mid, macOS writes a ``._x.mid`` that is no MIDI
-    file. :func:`walk` says how links are followed. Raises :class:`UserError` if there is no such
-    folder.
+    Names that begin with a dot are ignored (on some disks macOS adds a ``._x.mid``, which is not
+    MIDI, to x.mid). Links to folders are followed as in :func:`walk`. Raises :class:`UserError` if
+    ``folder`` does not exist or is not a folder.
     """
     folder = Path(folder)
     if not folder.is_dir():
-        problem = "is a file" if folder.exists() else "does not exist"
-        raise UserError(f"{folder} {problem}: expected a folder with MIDI files")
+        what = "is a file" if folder.exists() else "does not exist"
+        raise UserError(f"{folder} {what}: expected a folder with MIDI files")
     return sorted(Path(file.path) for file in walk(folder, SUFFIXES))
 
 
 class File(NamedTuple):
-    """A file found in a folder. ``name`` is its path relative to the folder, with "/"; ``size`` is
-    in bytes."""
+    """A file in a folder: its name relative to the folder, with "/" between parts, its path, its
+    size in bytes, and the time of its last change."""
 
     name: str
     path: str
@@ -286,64 +281,65 @@ class File(NamedTuple):
 def walk(
     root: str | Path, suffixes: tuple[str, ...], real: set[str] | None = None
 ) -> Iterator[File]:
-    """Yield the files in ``root`` and its subfolders that end in one of ``suffixes``, sorted.
+    """Yield the files in ``root`` and its subfolders that end in one of ``suffixes``, sorted by
+    name, one folder at a time. Unreadable folders and files are skipped.
 
-    Hidden and unreadable files and folders are skipped. Links to folders are followed, but no
-    folder is listed twice: a link into ``root``, or into a folder of ``real``, is skipped. ``real``
-    has the real paths of other folders that the caller walks; folders reached by links are added.
+    A link to a folder is followed unless the folder is in ``root`` or has been listed, so that each
+    folder is listed once, by its path without links if possible. ``real`` are real paths of other
+    folders that are listed separately; the targets of links are added to it.
     """
     real = set() if real is None else real
     real.add(os.path.realpath(root))
-    return _walk(root, "", suffixes, real, False)
+    return _below(root, "", suffixes, real, False)
 
 
 def walk_several(roots: Mapping[Path, str], suffixes: tuple[str, ...]) -> Iterator[File]:
-    """Walk several folders, folder -> prefix for the names of its files. No folder is listed
-    twice."""
+    """Yield the files in the folders ``roots``, one folder after the other and each only once. The
+    value of a folder in ``roots`` is a prefix of the names of its files."""
     real = {os.path.realpath(root) for root in roots}
     for root, prefix in roots.items():
         for file in walk(root, suffixes, real):
             yield file._replace(name=prefix + file.name)
 
 
-def _walk(
-    root: str | Path, folder: str, suffixes: tuple[str, ...], real: set[str], via_link: bool
+def _below(
+    root: str | Path, inside: str, suffixes: tuple[str, ...], real: set[str], linked: bool
 ) -> Iterator[File]:
-    """Walk ``folder``, a path relative to ``root`` that ends in "/" or is empty. ``via_link``:
-    whether one of its parents below ``root`` is a link."""
+    """Yield the files in the folder ``inside`` of ``root``; ``linked`` means that a link has led
+    there."""
     try:
-        with os.scandir(os.path.join(root, folder)) as scanned:
+        with os.scandir(os.path.join(root, inside)) as scanned:
             entries = [entry for entry in scanned if not entry.name.startswith(".")]
     except OSError:
         return
-    # With "/" at its end, a folder is sorted like the paths in it: after "a.mid", before "a0.mid".
+    # With a "/" a folder is sorted like the names of its files: after "a.mid", before "a0.mid"
     for name, entry in sorted((entry.name + "/" * _is_folder(entry), entry) for entry in entries):
         is_link = entry.is_symlink()
         if name.endswith("/"):
-            if via_link or is_link:
+            if linked or is_link:
                 target = os.path.realpath(entry.path)
                 if target in real or (is_link and is_below(target, real)):
                     continue
                 real.add(target)
-            yield from _walk(root, folder + name, suffixes, real, via_link or is_link)
+            yield from _below(root, inside + name, suffixes, real, linked or is_link)
         elif name.lower().endswith(suffixes):
             try:
                 status = entry.stat()
             except OSError:
                 continue
             if stat.S_ISREG(status.st_mode):
-                yield File(folder + name, entry.path, status.st_size, status.st_mtime_ns)
+                yield File(inside + name, entry.path, status.st_size, status.st_mtime_ns)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether ``entry`` is a folder or a link to a folder."""
+    """Whether this is a folder or a link to a folder."""
     is_link = entry.is_symlink()
     return os.path.isdir(entry.path) if is_link else entry.is_dir(follow_symlinks=False)
 
 
 def is_below(folder: str, real: Collection[str]) -> bool:
-    """Whether :func:`walk` of one of the folders ``real`` reaches ``folder`` without links. All are
-    real paths."""
+    """Whether ``folder`` is in one of ``real`` without a hidden folder between; all are real
+    paths."""
     path = Path(folder)
     while not path.name.startswith(".") and path != path.parent:
         path = path.parent

@@ -1,5 +1,4 @@
-"""Makes packages callable, so that ``musictx.render(...)`` and ``musictx.render.pianoroll`` both
-work."""
+"""Packages that can be called: ``musictx.render(...)`` as well as ``musictx.render.pianoroll``."""
 
 from __future__ import annotations
 
@@ -9,21 +8,18 @@ from types import ModuleType
 from typing import Any
 
 
-class _CallablePackage(ModuleType):
+class _Callable(ModuleType):
     function_module: str
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Call the function that has the name of the package."""
+        """Call the function with the name of the package."""
         module = importlib.import_module(self.function_module)
         return getattr(module, self.__name__.rpartition(".")[2])(*arguments, **options)
 
 
 def callable_package(name: str, module: str) -> None:
-    """Make the package ``name`` callable: it calls the function of the same name in ``module``.
-
-    Importing a package ``musictx.render`` makes it the attribute ``render`` of ``musictx``, in
-    place of the function.
-    """
+    """Make the package ``name`` callable as the function of the same name in ``module``: Python
+    sets ``musictx.NAME`` to the package when it is imported, which hides the function."""
     package = sys.modules[name]
-    package.__class__ = _CallablePackage
+    package.__class__ = _Callable
     package.function_module = module  # type: ignore[attr-defined]

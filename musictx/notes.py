@@ -1,9 +1,10 @@
 """A Score: music as columns, in seconds, independent of any file format or library.
 
-A piece is five numpy structured arrays - notes, pedals, tempos, meters, keys - each read-only and
-sorted by time: ``score.notes["pitch"]`` is an array of all pitches. A Score also has the ticks per
-quarter note and the track names that a sequencer shows. This module is independent of MIDI files
-(``midi/``), tokens (``tokens/``) and torch.
+A piece consists of five numpy structured arrays - notes, pedals, tempos, meters, keys - which are
+read-only and sorted by time. Columns allow vectorised code: ``score.notes["pitch"]`` is an array of
+all pitches. A Score also has the ticks per quarter note and the names of tracks, with which a
+sequencer shows the piece on its own grid. This module depends neither on MIDI files (``midi/``) nor
+on tokens (``tokens/``) nor on torch.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from musictx.errors import UserError, shown
 if TYPE_CHECKING:
     import pretty_midi
 
-#: One note. Times in seconds from the start of the piece; ``end >= start`` (zero length allowed).
-#: ``program`` is the General MIDI program 0..127, ``drum`` marks channel-10 percussion (its
-#: ``pitch`` is then an instrument of the drum kit), ``track`` tells parts apart (0, 1, 2, ...).
+#: A note. Times are in seconds from the start of the piece; ``end >= start`` (zero length allowed).
+#: ``program`` is the General MIDI program 0..127, ``drum`` marks percussion of channel 10 (whose
+#: ``pitch`` is an instrument of the drum kit), ``track`` is the number of the part (0, 1, 2, ...).
 NOTE = np.dtype(
     [
         ("start", "f8"),
@@ -39,14 +40,14 @@ NOTE = np.dtype(
         ("track", "u2"),
     ]
 )
-#: The number of the drums where instruments are numbered by their program, 0..127.
+#: The number of drums among programs.
 DRUMS = 128
-#: A movement of the sustain pedal (controller 64) of a track. From value 64 on the pedal is down.
+#: A movement of the sustain pedal (controller 64) of a track: 0..127; the pedal is down from 64 on.
 PEDAL = np.dtype([("time", "f8"), ("value", "u1"), ("track", "u2")])
-#: A key signature that begins at ``time`` (seconds). ``sharps`` is -7..7, negative for flats.
+#: A key signature from ``time`` (seconds) on: sharps, -7..7 (negative: flats), and whether minor.
 KEY = np.dtype([("time", "f8"), ("sharps", "i1"), ("minor", "?")])
 
-#: The arrays of a Score: name -> dtype, and the field that the array is sorted by.
+#: The columns of a Score, their dtypes and the fields by which they are sorted.
 _COLUMNS = {
     "notes": (NOTE, "start"),
     "pedals": (PEDAL, "time"),
@@ -57,20 +58,20 @@ _COLUMNS = {
 
 
 def _column(name: str, values: np.ndarray | Iterable[tuple]) -> np.ndarray:
-    """Return a read-only, sorted copy of ``values`` for the array ``name`` of a Score."""
+    """A read-only copy of ``values`` as the column ``name``, stably sorted by its key."""
     dtype, key = _COLUMNS[name]
-    rows = values if getattr(values, "dtype", None) == dtype else _checked_rows(name, values)
+    rows = values if getattr(values, "dtype", None) == dtype else _rows(name, values)
     array = np.array(rows, dtype=dtype).reshape(-1)
-    array = sorted_by(array[key], array)
+    times = array[key]
+    if len(times) > 1 and np.any(times[1:] < times[:-1]):
+        array = array[np.argsort(times, kind="stable")]
     array.setflags(write=False)
     return array
 
 
-def _checked_rows(name: str, values: Any) -> list[tuple]:
-    """Return ``values`` as a list of tuples that the dtype of ``name`` holds without rounding.
-
-    Raises :class:`UserError` for the first row that is no tuple or would be rounded.
-    """
+def _rows(name: str, values: Any) -> list[tuple]:
+    """``values`` as a list of tuples. Raises ``UserError`` for a tuple that the dtype of the column
+    ``name`` would change."""
     dtype, _ = _COLUMNS[name]
     expected = f"expected tuples of {', '.join(dtype.names or ())}"
     if not isinstance(values, Iterable) or isinstance(values, (str, bytes, Mapping)):
@@ -82,33 +83,33 @@ def _checked_rows(name: str, values: Any) -> list[tuple]:
             stored = np.array(row, dtype).tolist() if isinstance(row, tuple) else ()
         except (TypeError, ValueError, OverflowError):
             stored = ()
-        # NaN, which does not equal itself, is refused by Score.__post_init__.
+        # NaN, which does not equal itself, is refused later.
         if not stored or any(a != b and a == a for a, b in zip(stored, row)):
             raise UserError(f"{name}[{number}]={shown(row)}: {expected}")
     return rows
 
 
-def order(*columns: np.ndarray) -> np.ndarray:
-    """Return (n,) indices that sort integer ``columns`` stably; the first column counts most.
+def sort_order(*columns: np.ndarray) -> np.ndarray:
+    """(n,) the indices that sort integer columns stably, the first column the most significant.
 
-    The result is that of ``np.lexsort(columns[::-1])``. If all columns together fit into 62 bits,
-    they are packed into one integer a row and sorted once: several times as fast as lexsort on
-    nearly sorted columns.
+    The result equals ``np.lexsort(columns[::-1])``. If the columns fit into 62 bits, one number for
+    each row is sorted, which is several times as fast for columns that are nearly sorted.
     """
-    packed = np.zeros(len(columns[0]), np.int64)
-    combinations = 1
+    code = np.zeros(len(columns[0]), np.int64)
+    room = 1
     for column in columns:
         low, high = (int(column.min()), int(column.max())) if len(column) else (0, 0)
-        combinations *= high - low + 1
-        if combinations > 2**62:
+        room *= high - low + 1
+        if room > 2**62:
             return np.lexsort(columns[::-1])
-        packed = packed * (high - low + 1) + (column.astype(np.int64) - low)
-    # numpy sorts integers of 16 bits by radix sort, which is faster still.
-    return np.argsort(packed.astype(np.uint16) if combinations <= 2**16 else packed, kind="stable")
+        code *= high - low + 1
+        code += column.astype(np.int64) - low
+    # numpy sorts numbers of 16 bits by a faster radix sort.
+    return np.argsort(code.astype(np.uint16) if room <= 2**16 else code, kind="stable")
 
 
-def sorted_by(key: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """Return ``table`` sorted stably by ``key`` (n,), without a copy if it is sorted already."""
+def sorted_by(table: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """``table`` stably sorted by ``key`` (n,); the same object if it is sorted already."""
     if len(key) > 1 and np.any(key[1:] < key[:-1]):
         return table[np.argsort(key, kind="stable")]
     return table
@@ -116,29 +117,29 @@ def sorted_by(key: np.ndarray, table: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """An immutable piece of music.
+    """A piece of music, an immutable value.
 
-    notes   structured array of dtype :data:`NOTE`, sorted by start. The order of notes with equal
-            start is kept, and tokenizers depend on it.
-    pedals  dtype :data:`PEDAL`, sorted by time
-    tempos  dtype :data:`TEMPO`. Tempos do not change the times of notes, which are seconds.
-    meters  dtype :data:`METER`
-    keys    dtype :data:`KEY`
-    names   track number -> track name
-    ticks_per_quarter  resolution of the MIDI file; 0 if there is none. Ticks are counted from 0 s
-            along ``tempos``: at the first tempo from the start, at 120 bpm without a tempo.
-    fermatas  seconds of the fermatas in a MusicXML file
-    markers   (seconds, text), sorted: markers of a MIDI file, chord symbols of a MusicXML file
-    title, composer  of a MusicXML file, else ""
-    lyrics  (seconds, syllable), sorted
-    pulse   beats and bars that :mod:`musictx.grid` found in the notes, if they differ from those of
-            ``tempos`` and ``meters``; not saved in files
-    file    bytes of the MIDI file that was read. :func:`musictx.midi.to_bytes` changes only what
-            differs from this file. Shifting the score in time drops it.
+    notes     dtype :data:`NOTE`, sorted by start. The order of notes with equal starts is part of
+              the value, since tokenizers write it down
+    pedals    dtype :data:`PEDAL`, sorted by time; empty if there are none or they are folded in
+    tempos    dtype :data:`TEMPO`; only marks, since all times are in seconds
+    meters    dtype :data:`METER`
+    keys      dtype :data:`KEY`
+    names     track -> its name, if it has one
+    fermatas  times of the fermatas in notation
+    markers   (time, text) of markers of MIDI files and chord symbols of notation, sorted by time
+    lyrics    (time, syllable), sorted by time
+    title, composer    the headings of notation; "" without them
+    ticks_per_quarter  the grid of the file, counted along ``tempos`` (the first tempo holds from
+              the beginning, 120 without any); 0 for no grid. MIDI files are written with it
+    pulse     the beats and bars of the music if they are not those of the marks, estimated by
+              :mod:`musictx.grid`; it is not written to files
+    file      the MIDI file from which the piece was read, if any. Changes are written into this
+              file (:mod:`musictx.midi.edit`). A time shift removes it
 
-    Arrays (or iterables of tuples) are copied, sorted and made read-only. Two scores are equal if
-    their five arrays are equal. Raises :class:`UserError` for times that are negative or not
-    finite, notes that end before they start, and values that MIDI cannot hold.
+    Arrays (or iterables of tuples) are copied, sorted and made read-only. Scores are equal if their
+    five arrays are equal. Raises :class:`UserError` for times that are not finite, negative or out
+    of order, for values that are not numbers, and for values that MIDI cannot represent.
     """
 
     notes: np.ndarray = field(default_factory=partial(np.empty, 0, NOTE))
@@ -210,19 +211,18 @@ class Score:
 
     @property
     def one_voice(self) -> bool:
-        """Whether there are two or more notes, and no two of them overlap by more than 20 ms."""
+        """Whether there are several notes and none overlaps another."""
         starts, ends = self.notes["start"][1:], self.notes["end"][:-1]
         return len(self.notes) > 1 and bool((starts >= ends - 0.02).all())
 
     def with_notes(self, notes: np.ndarray | Iterable[tuple]) -> Score:
-        """Return a copy with these notes; everything else is unchanged."""
+        """A copy of this piece with other notes."""
         return replace(self, notes=_column("notes", notes))
 
     def shifted(self, seconds: float) -> Score:
-        """Return a copy in which everything is ``seconds`` later, or earlier if negative.
+        """A copy with everything ``seconds`` later. Marks and pedals before 0 are moved to 0.
 
-        Pedals, tempos and other marks do not move below 0 s. Raises :class:`UserError` if a note
-        would start before 0 s.
+        Raises :class:`UserError` if a note would start before 0.
         """
         try:
             finite = math.isfinite(seconds)
@@ -233,18 +233,18 @@ class Score:
         notes = self.notes.copy()
         notes["start"] += seconds
         notes["end"] += seconds
-        fields: dict[str, Any] = {"fermatas": tuple(time + seconds for time in self.fermatas)}
+        more: dict[str, Any] = {"fermatas": tuple(time + seconds for time in self.fermatas)}
         for name in ("pedals", "tempos", "meters", "keys"):
-            fields[name] = getattr(self, name).copy()
-            fields[name]["time"] = np.maximum(fields[name]["time"] + seconds, 0.0)
+            more[name] = getattr(self, name).copy()
+            more[name]["time"] = np.maximum(more[name]["time"] + seconds, 0.0)
         for name in ("markers", "lyrics"):
-            fields[name] = tuple((max(t + seconds, 0.0), text) for t, text in getattr(self, name))
+            more[name] = tuple((max(t + seconds, 0.0), text) for t, text in getattr(self, name))
         if self.pulse is not None:
-            fields["pulse"] = self.pulse._replace(offset=self.pulse.offset + seconds)
-        return replace(self, notes=notes, file=b"", **fields)
+            more["pulse"] = self.pulse._replace(late=self.pulse.late + seconds)
+        return replace(self, notes=notes, file=b"", **more)
 
     def to_pretty_midi(self) -> pretty_midi.PrettyMIDI:
-        """Convert to a ``pretty_midi`` object; :func:`musictx.read` converts back."""
+        """Convert to ``pretty_midi``; :func:`musictx.read` converts back."""
         import pretty_midi
 
         from musictx import midi
@@ -252,11 +252,11 @@ class Score:
         return pretty_midi.PrettyMIDI(io.BytesIO(midi.to_bytes(self)))
 
     def content_hash(self) -> str:
-        """Return 32 hexadecimal digits that are equal for files with the same notes.
+        """A hash of the notes, 32 hexadecimal digits.
 
-        The hash covers start and end, in milliseconds from the first note, pitch, velocity, program
-        and drum flag of each note. It ignores track numbers, pedals and marks, so a file that
-        another program saved again has the same hash.
+        It includes start and end on a 1 ms grid relative to the first note, pitch, velocity, drum
+        flag and program, in a canonical order; but not tracks, pedals and marks. So a file that
+        another program saves again keeps its hash.
         """
         notes = self.notes
         first = notes["start"].min() if len(notes) else 0.0
@@ -267,7 +267,7 @@ class Score:
             notes["velocity"].astype(np.int64),
             notes["drum"].astype(np.int64) * 128 + notes["program"] * ~notes["drum"],
         )
-        table = np.stack(columns, axis=1)[order(*columns)]
+        table = np.stack(columns, axis=1)[sort_order(*columns)]
         return hashlib.sha256(table.astype("<i8").tobytes()).hexdigest()[:32]
 
 
@@ -275,35 +275,34 @@ Result = TypeVar("Result")
 
 
 def cached(function: Callable[[Score], Result]) -> Callable[[Score], Result]:
-    """Decorate ``function`` so that its result is stored in the Score, as ``cached_property``
-    does."""
+    """A decorator that stores the result of ``function`` in its Score, which never changes."""
     name = f"{function.__module__}.{function.__name__}"
 
     @wraps(function)
-    def lookup(score: Score) -> Result:
+    def call(score: Score) -> Result:
         if name not in vars(score):
             vars(score)[name] = function(score)
         return vars(score)[name]
 
-    return lookup
+    return call
 
 
 def top_notes(start: np.ndarray, stop: np.ndarray, pitch: np.ndarray) -> np.ndarray:
-    """Return (n,) bool: whether each note, when it begins, is the highest that sounds."""
-    sounds = (start[:, None] <= start) & (stop[:, None] > start)  # (other note, note that begins)
+    """(n,) bool: whether no higher note sounds when a note begins: the melody for a listener."""
+    sounds = (start[:, None] <= start) & (stop[:, None] > start)  # (note, onset)
     top: np.ndarray = np.logical_not((sounds & (pitch[:, None] > pitch)).any(0))
     return top
 
 
 def skyline(score: Score) -> np.ndarray:
-    """Return (n,) bool: the melody, estimated as the :func:`top_notes` without drums."""
-    in_melody = ~score.notes["drum"]
-    notes = score.notes[in_melody]
-    in_melody[in_melody] = top_notes(notes["start"], notes["end"], notes["pitch"])
-    return in_melody
+    """(n,) bool: :func:`top_notes`, drums left out."""
+    line = ~score.notes["drum"]
+    notes = score.notes[line]
+    line[line] = top_notes(notes["start"], notes["end"], notes["pitch"])
+    return line
 
 
 def pitched(score: Score) -> np.ndarray:
-    """Return the notes without drums (dtype NOTE), sorted by start, then pitch."""
+    """The notes without drums, sorted by start and pitch (dtype NOTE)."""
     notes = score.notes[~score.notes["drum"]]
     return notes[np.lexsort((notes["pitch"], notes["start"]))]

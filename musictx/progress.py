@@ -1,4 +1,4 @@
-"""Reports the progress of long work: a bar on a terminal, else a line every 15 seconds."""
+"""Progress of long work: a bar on a terminal, otherwise a line from time to time."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from contextvars import ContextVar
 
 from tqdm import tqdm
 
-#: Seconds before the first line, and between two lines.
+#: Seconds between two lines, and before the first.
 EVERY = 15.0
 
-#: Callback with (task, done, total or None) for every step. An exception in it ends the work.
+#: Called with (name of the work, done, total or None) at every step; an exception ends the work.
 Listener = Callable[[str, float, float | None], None]
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Send progress to ``listener`` instead of showing it, in this context and thread."""
+    """In this context and thread, ``listener`` gets the progress, and nothing is printed."""
     token = _listener.set(listener)
     try:
         yield
@@ -29,39 +29,40 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 @contextmanager
-def progress(task: str, unit: str, total: float | None = None) -> Iterator[Callable[..., None]]:
-    """Yield a function ``update(done, total=total)`` that reports the progress of ``task``.
+def progress(what: str, unit: str, total: float | None = None) -> Iterator[Callable[..., None]]:
+    """A function ``update(done, total=None)`` that shows the progress of ``what``, counted in
+    ``unit`` (a plural: "windows").
 
-    ``unit`` is a plural such as "windows". On a terminal, a bar is shown that disappears at the
-    end; elsewhere, a line is printed every :data:`EVERY` seconds.
+    On a terminal it moves a bar, which disappears at the end. Otherwise it prints a line every
+    :data:`EVERY` seconds, for logs.
     """
     if (listener := _listener.get()) is not None:
-        yield lambda done, total=total: listener(task, done, total)
+        yield lambda done, total=total: listener(what, done, total)
     elif sys.stderr.isatty():
-        with tqdm(desc=task, unit=f" {unit}", total=total, leave=False) as bar:
+        with tqdm(desc=what, unit=f" {unit}", total=total, leave=False) as bar:
 
-            def update(done: float, total: float | None = total) -> None:
+            def move(done: float, total: float | None = total) -> None:
                 bar.total = total
                 bar.update(done - bar.n)
 
-            yield update
+            yield move
     else:
-        yield _line_printer(task, unit, total)
+        yield _lines(what, unit, total)
 
 
-def _line_printer(task: str, unit: str, total: float | None) -> Callable[..., None]:
-    """Return the function ``update`` of :func:`progress` that prints lines."""
-    start = last = time.monotonic()
+def _lines(what: str, unit: str, total: float | None) -> Callable[..., None]:
+    """A function that prints a line at most every :data:`EVERY` seconds."""
+    began = last = time.monotonic()
 
-    def update(done: float, total: float | None = total) -> None:
+    def show(done: float, total: float | None = total) -> None:
         nonlocal last
         now = time.monotonic()
         if now - last < EVERY:
             return
         last = now
-        seconds, share = now - start, done / total if total else 0.0
+        seconds, share = now - began, done / total if total else 0.0
         of = f" of {total:,.0f}" if total else ""
         left = f", about {seconds * (1 / share - 1):.0f} s left" if 0 < share < 1 else ""
-        print(f"{task}: {done:,.0f}{of} {unit}, {seconds:.0f} s{left}", flush=True)
+        print(f"{what}: {done:,.0f}{of} {unit}, {seconds:.0f} s{left}", flush=True)
 
-    return update
+    return show

@@ -1,10 +1,10 @@
-"""Tables of the classes and functions that optional components add to the core.
+"""The registry of everything that optional components add, by import path.
 
-The optional components are ``chorale``, ``evaluate``, ``live``, ``mcp``, ``musicxml``, ``render``,
-``songs``, ``speed`` and ``studio``. The core does not import them (``lint-imports`` checks this)
-and works without their folders. Each table maps a name to an import path,
-``package.module:Name`` or ``package.module``, which is imported on first use. If the folder of a
-component is missing, its entries are left out. Commands are in ``musictx/commands.py``.
+``chorale``, ``evaluate``, ``live``, ``mcp``, ``musicxml``, ``render``, ``songs``, ``speed`` and
+``studio`` are optional components: the core never imports them (``lint-imports`` checks this) and
+works without their folders. The tables below map names to ``package.module:Name`` or
+``package.module``, which is imported when it is first used. If the folder of a component is
+missing, its entries are left out. Commands are in ``musictx/commands.py``.
 """
 
 from __future__ import annotations
@@ -17,26 +17,25 @@ _HERE = Path(__file__).parent
 
 
 def is_present(path: str) -> bool:
-    """Whether the component of an import path is installed: its folder exists."""
+    """Whether the folder of the component of an import path exists."""
     return (_HERE / path.split(".")[1]).is_dir()
 
 
 def _present(**paths: str) -> dict[str, str]:
-    """Keep the entries whose component is installed."""
     return {name: path for name, path in paths.items() if is_present(path)}
 
 
-#: ``tokenizer.name`` -> tokenizer class.
+#: Classes for ``tokenizer.name``.
 TOKENIZERS = _present(
     notes="musictx.songs.bar_tokens:BarTokenizer",
     chorale="musictx.chorale.tokenizer:ChoraleTokenizer",
 )
-#: ``corpus.name`` -> corpus class.
+#: Classes for ``corpus.name``.
 CORPORA = _present(
     bach="musictx.chorale.corpora:BachChorales",
     jsb="musictx.chorale.corpora:Published",
 )
-#: Name in ``model.features`` -> feature class.
+#: Classes for the names in ``model.features``.
 FEATURES = _present(
     bars="musictx.songs.features.bars:Bars",
     ahead="musictx.songs.features.lookahead:Lookahead",
@@ -48,53 +47,50 @@ FEATURES = _present(
     token_noise="musictx.chorale.features.noise:TokenNoise",
     calibration="musictx.chorale.features.calibration:Calibration",
 )
-#: ``model.attention`` -> module (its members: ``attention/api.py``), the fastest first.
+#: Modules for ``model.attention``, the fastest first; their members: ``attention/api.py``.
 ATTENTION = _present(
     native="musictx.speed.native",
     fused="musictx.speed.fused",
     chunked="musictx.speed.chunked",
 )
-#: Attention module for decoding, where one query attends to the keys in the cache. The modules in
-#: ``ATTENTION`` use it.
+#: The implementation for a single query over earlier keys, which those above lack.
 DECODING = _present(decode="musictx.speed.decode")
-#: Class that lets the layers process a group of ids as one position (``model.transformer``).
+#: Modules that make a group of ids one step of the layers (``model.transformer``).
 GROUPS = _present(cascade="musictx.songs.grouped:Cascade")
-#: Faster implementations of ``sampling.engine.Step``, a step of decoding, tried in this order.
+#: Faster implementations of a step of decoding, in order of preference (``sampling.engine.Step``).
 STEPS = _present(native="musictx.speed.step:NativeStep")
-#: Tokenizer -> subclass of ``sampling.idiom.Idiom``: how music is composed in these tokens.
+#: Tokenizer -> the class of its idiom (``sampling/idiom.py``).
 IDIOMS = _present(notes="musictx.songs.idiom:BarIdiom")
-#: Tokenizer -> class that fills gaps of a piece (``apps.infill.Filler``).
+#: Tokenizer -> the class that composes gaps (``apps.infill.Filler``).
 FILLERS = _present(notes="musictx.songs.infill:BarFiller", chorale="musictx.chorale.app:GapFiller")
-#: Tokenizer -> function that composes pieces with a form, and loops (``apps.generate.pieces``).
+#: Tokenizer -> the function that composes forms and loops (``apps.generate.pieces``).
 PIECES = _present(notes="musictx.songs.generate:pieces")
-#: Kind of input of ``accompany`` other than a melody -> function (score, options) that returns the
-#: ``apps.tasks.Task``.
+#: Things other than melodies that can be accompanied -> the function (score, options) that makes
+#: the ``apps.tasks.Task``.
 CHARTS = _present(chords="musictx.songs.infill:under_chords")
-#: Tokenizer -> class that builds its training windows (``data.tasks.Tasks``).
+#: Tokenizer -> the class of its training tasks (``data.tasks.Tasks``).
 ARRANGED = _present(notes="musictx.songs.bar_tasks:BarTasks")
-#: Function that tracks the beats of a Score whose notes are not on the beats of its file
-#: (``grid.in_time``).
+#: The function that tracks beats in a Score without usable tempo marks (``grid.in_time``).
 TRACKERS = _present(beats="musictx.songs.tracking:tracked")
-#: Tables of the measures and distributions that ``compare`` computes for music on beats.
+#: Measures and distributions of compare for music on a grid.
 IN_BARS = _present(
     measures="musictx.songs.measures:MEASURES",
     distributions="musictx.songs.measures:DISTRIBUTIONS",
 )
-#: Class that reads many events of a MIDI track at once (``midi/scan.py``).
+#: The class that reads many events of a MIDI track at once (``midi/scan.py``).
 SCANNERS = _present(midi="musictx.speed.stretches:Stretches")
-#: Format other than MIDI -> module that reads it.
+#: Modules that read files other than MIDI.
 READERS = _present(chords="musictx.songs.chord_files", notation="musictx.musicxml")
-#: Ending of a file name -> function (score, path, **options) that writes sound or a picture. For
-#: pictures the option ``seam`` is the second at which generated music begins.
+#: Ending of a file name -> the function (score, path, **options) that writes sound or a picture; an
+#: option of pictures is ``seam``, the second at which new music begins.
 WRITERS = _present(
     **{".wav": "musictx.render.audio:write", ".png": "musictx.render.pianoroll:draw"}
 )
-#: Kind of music -> subclass of ``evaluate.compare.AnyMusic``: what ``compare`` measures.
+#: Measures of compare for special music: subclasses of ``evaluate.compare.AnyMusic``.
 MEASURES = _present(chorales="musictx.chorale.evaluation:ChoraleMeasures")
-#: Task of ``compare`` that is specific to some measures -> function that makes a sample for each
-#: piece.
+#: Tasks of compare for these measures -> the function that makes a sample for each piece.
 TASKS = _present(harmonise="musictx.chorale.evaluation:harmonised")
-#: Label in the report of ``doctor`` -> function that describes this machine in a sentence.
+#: Heading in the report of doctor -> the function that returns a sentence about this machine.
 CHECKS = _present(
     **{
         "MIDI ports": "musictx.live.ports:check",
@@ -103,17 +99,16 @@ CHECKS = _present(
         "browser": "musictx.studio.program:check",
     }
 )
-#: Folders of YAML files in addition to ``conf/``, and folders that contain model folders.
+#: Folders of YAML files, in addition to ``conf/``; folders of models.
 CONF, MODELS = (
-    [folder for part in ("chorale", "songs") if (folder := _HERE / part / name).is_dir()]
+    [folder for package in ("chorale", "songs") if (folder := _HERE / package / name).is_dir()]
     for name in ("conf", "models")
 )
 
 
 def load(path: str) -> Any:
-    """Import the object ``package.module:Name``, or the module ``package.module``.
-
-    Raises ``ImportError`` or ``AttributeError``."""
+    """Import ``package.module:Name``, or the module ``package.module``. Raises ``ImportError`` or
+    ``AttributeError``."""
     module, _, attribute = path.partition(":")
     loaded = importlib.import_module(module)
     return getattr(loaded, attribute) if attribute else loaded

@@ -103,9 +103,7 @@ class Tune:
     @property
     def bar(self) -> int:
         """Sixteenths in a bar of the longest meter: the first meter may be that of a pick-up."""
-        lengths = np.diff(
-            self.clock.meter_starts, append=(self.first + len(self.given)) / PER_QUARTER
-        )
+        lengths = np.diff(self.clock.meter_at, append=(self.first + len(self.given)) / PER_QUARTER)
         return max(1, round(float(self.clock.bar_quarters[lengths.argmax()]) * PER_QUARTER))
 
     @property
@@ -165,7 +163,7 @@ class Tune:
         """The bar and beat of the file at a step of the grid, such as ``bar 2 beat 1.5``."""
         bar, offset = self.bar_at(step)
         quarters = (self.first + step) / PER_QUARTER
-        meter = np.searchsorted(self.clock.meter_starts, quarters + 1e-6, side="right") - 1
+        meter = np.searchsorted(self.clock.meter_at, quarters + 1e-6, side="right") - 1
         beat = 1 + offset * self.clock.meters["denominator"][meter] / 4
         return f"bar {bar} beat {beat:g}"
 

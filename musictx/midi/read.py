@@ -20,7 +20,7 @@ from musictx.errors import MidiError
 from musictx.files import read_bytes
 from musictx.midi import scan as smf
 from musictx.midi.clock import TickClock
-from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, order, sorted_by
+from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, sort_order, sorted_by
 from musictx.pairing import match_note_offs
 
 
@@ -82,10 +82,10 @@ def read(
         rows = [(float(clock.seconds(tick)), *values) for tick, *values in marks]
         return sorted((row for row in rows if row[0] <= limits.seconds), key=itemgetter(0))
 
-    notes = sorted_by(notes["start"], notes)
+    notes = sorted_by(notes, notes["start"])
     moment = np.cumsum(np.diff(notes["start"], prepend=notes["start"][:1]) > 0)
     return Score(
-        notes=notes[order(moment, notes["pitch"], notes["track"])],
+        notes=notes[sort_order(moment, notes["pitch"], notes["track"])],
         pedals=pedals,
         tempos=np.array(timed((tick, 6e7 / rate) for tick, rate in tempos), TEMPO),
         meters=np.array(timed(mark[1:] for mark in file.meters), METER),
@@ -185,7 +185,7 @@ def programs(events: np.ndarray) -> np.ndarray:
     if not np.any(events["status"] >> 4 == 0xC):
         return np.zeros(len(events), np.uint8)
     channel = _channel(events)
-    by_channel = order(channel)
+    by_channel = sort_order(channel)
     channel, kind = channel[by_channel], events["status"][by_channel] >> 4
     index = np.arange(len(by_channel))
     last_change = np.maximum.accumulate(np.where(kind == 0xC, index, -1))

@@ -28,7 +28,7 @@ from musictx.musicxml.lengths import DIVISIONS, quantise, ticks
 from musictx.notes import Score
 
 #: Music can be written if it keeps to one of these numbers of grid lines a quarter note: the grid
-#: of ``lengths.py``, sixteenths, or triplets (:meth:`musictx.beats.Beats.are_on_grid`).
+#: of ``lengths.py``, sixteenths, or triplets (:meth:`musictx.beats.Beats.on_grid`).
 _LINES = (DIVISIONS, 4, 3)
 #: The most notes (after division at bar lines), rests and marks of all parts.
 MOST = 500_000
@@ -117,7 +117,7 @@ def has_notation(score: Score) -> bool:
         return True
     clock = score.beats
     return bool(len(score.tempos)) and any(
-        clock.are_on_grid(score.notes["start"], lines) for lines in _LINES
+        clock.on_grid(score.notes["start"], lines) for lines in _LINES
     )
 
 

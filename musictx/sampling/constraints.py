@@ -90,44 +90,28 @@ class Constraint:
         return np.stack(groups) if groups else None
 
 
-class GrammarConstraint(Constraint):
-    """Allows the ids that the tokenizer's grammar accepts, until each row reaches its length.
+class GrammarRow(RowConstraint):
+    """Allows the ids that the tokenizer's grammar accepts, until the row reaches its length.
 
-    states    the state of each row after the prompt; the states are advanced in place. For rows
-              with the same prompt: ``[state.copy() for _ in range(rows)]``.
-    may_end   whether ``eos`` may be drawn, after at least one new note
-    kinds     (V,) the group of each id (:meth:`RowConstraint.groups`)
-    until     for each row a function that returns the time at which the row is done, in seconds
-              from the start of the piece, or ``None`` for never; by default never
-
-    If the grammar allows only ``eos``, it may be drawn in spite of ``may_end``. A row that has
-    drawn ``eos`` is done.
+    state    the state of the grammar after the prompt
+    may_end  whether ``eos`` may be drawn, after at least one new note; otherwise it may be drawn
+             only where the grammar allows no other id. After ``eos`` the row is done
+    kinds    (V,) what :meth:`groups` returns
+    until    a function that returns the time at which the row is done, in seconds from the start of
+             the piece, or ``None`` for never
+    before   the number of notes in the prompt
     """
 
     def __init__(
         self,
-        states: Sequence[GrammarState],
+        state: GrammarState,
         *,
         may_end: bool = True,
         kinds: np.ndarray | None = None,
-        until: Sequence[Callable[[], float | None]] = (),
-    ) -> None:
-        limits = until or [lambda: None] * len(states)
-        super().__init__([GrammarRow(*row, may_end, kinds) for row in zip(states, limits)])
-
-
-class GrammarRow(RowConstraint):
-    """One row of :class:`GrammarConstraint`. ``before`` is the number of notes in its prompt."""
-
-    def __init__(
-        self,
-        state: GrammarState,
-        until: Callable[[], float | None],
-        may_end: bool,
-        kinds: np.ndarray | None,
+        until: Callable[[], float | None] = lambda: None,
     ) -> None:
         super().__init__(state)
-        self.until, self.may_end, self.kinds = until, may_end, kinds
+        self.may_end, self.kinds, self.until = may_end, kinds, until
         self.before = state.notes
         self.done = self._is_over()
 
@@ -153,6 +137,14 @@ class GrammarRow(RowConstraint):
         # Times are sums of steps: a millionth of a second keeps rounding from adding an event.
         limit = self.until()
         return limit is not None and self.state.seconds >= limit - 1e-6
+
+
+class GrammarConstraint(Constraint):
+    """A :class:`GrammarRow` for each of ``states``. For rows with the same prompt:
+    ``[state.copy() for _ in range(rows)]``."""
+
+    def __init__(self, states: Sequence[GrammarState], *, may_end: bool = True) -> None:
+        super().__init__([GrammarRow(state, may_end=may_end) for state in states])
 
 
 def apply_penalties(

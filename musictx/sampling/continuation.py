@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from musictx.grid import grid_of
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import cadence, idiom, timeline
-from musictx.sampling.constraints import GrammarConstraint, GrammarRow, RowPenalty, by_row
+from musictx.sampling.constraints import Constraint, GrammarRow, RowPenalty, by_row
 from musictx.sampling.events import Event, Placed
 from musictx.sampling.penalties import build, combined, rules
 from musictx.sampling.primer import Primer
@@ -29,7 +29,7 @@ from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering, counts_no_bars
 from musictx.sampling.strengths import LAPS, SHORTEST_SECONDS, TOKENS_PER_SECOND
-from musictx.tokens.tokenizer import Penalty, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
 from musictx.tokens.vocab import BOS, CUT, EOS
 
 
@@ -128,40 +128,39 @@ class Continuation(Region):
         tokenizer, primers = self.tokenizer, [region.primer for region in regions]
         # Each distinct primer is read only once, since it may be long.
         distinct = {id(primer): primer for primer in primers}
-        state_of = {key: tokenizer.grammar(primer.ids) for key, primer in distinct.items()}
-        states = [state_of[id(primer)].copy() for primer in primers]
-
-        constraint = GrammarConstraint(
-            states,
-            may_end=self.request.end != "cut",
-            kinds=tokenizer.kind_of,
-            until=[partial(getattr, region, "until") for region in regions],
-        )
-        its, density = idiom.of(tokenizer), self.steering.density
-        options = self.sampling, self.stats
-        before = [
-            [*its.pitches(region.primer, self.sampling), *region._ending()] for region in regions
-        ]
-        after = [
-            [
-                *its.penalties(region.primer, state, *options, region.steering.values),
-                *build(tokenizer, *options, region.primer, density),
-            ]
-            for region, state in zip(regions, states)
-        ]
-        every = [*by_row(before), *self.penalties, *by_row(after)]
-        every += rules(tokenizer, self.sampling)
+        states = {key: tokenizer.grammar(primer.ids) for key, primer in distinct.items()}
+        rows = [region._row(states[id(region.primer)].copy()) for region in regions]
+        before = by_row([region._first_penalties() for region in regions])
+        after = by_row([region._penalties(row.state) for region, row in zip(regions, rows)])
+        every = [*before, *self.penalties, *after, *rules(tokenizer, self.sampling)]
         fronts, marks = _around(regions)
         limits = [region._most() for region in regions]
         return Setup(
             prompts(
                 [primer.ids for primer in primers], self.context, tokenizer.align, fronts, marks
             ),
-            constraint,
+            Constraint(rows),
             combined(tokenizer, every),
             None if None in limits else max(limit for limit in limits if limit is not None),
             head=len(fronts[0]),
         )
+
+    def _row(self, state: GrammarState) -> GrammarRow:
+        """The constraint on the new ids, which follow a primer that ends in ``state``."""
+        may_end, kinds = self.request.end != "cut", self.tokenizer.kind_of
+        return GrammarRow(state, may_end=may_end, kinds=kinds, until=lambda: self.until)
+
+    def _first_penalties(self) -> list[RowPenalty]:
+        """The penalties that are applied before those of the caller."""
+        its = idiom.of(self.tokenizer)
+        return [*its.pitches(self.primer, self.sampling), *self._ending()]
+
+    def _penalties(self, state: GrammarState) -> list[RowPenalty]:
+        its, primer, options = idiom.of(self.tokenizer), self.primer, (self.sampling, self.stats)
+        return [
+            *its.penalties(primer, state, *options, self.steering.values),
+            *build(self.tokenizer, *options, primer, self.steering.density),
+        ]
 
     def _most(self) -> int | None:
         """The maximum number of new ids; ``None`` without a limit."""

@@ -70,7 +70,7 @@ class Bars:
         self.score = with_writable_meters(score)
         self.clock = self.score.beats
         last = float(np.round(self.clock.quarters(until) * STEPS, 6))
-        marks = np.round(self.clock.meter_starts * STEPS, 6)
+        marks = np.round(self.clock.meter_at * STEPS, 6)
         lines, rows, begin = [], [], 0
         for mark, following in zip(self.clock.meters, [*marks[1:], np.inf]):
             bar = np.array([(mark["numerator"], int(mark["denominator"]).bit_length() - 1, 0)], BAR)

@@ -60,7 +60,7 @@ def halves(clock: Beats, until: float) -> list[float]:
     """The beginnings of the halves of bars, in quarter notes, and the end of the last half, which
     lies at or after ``until``. Bars with an odd number of beats are not halved."""
     lines = [0.0]
-    ends = [*clock.meter_starts[1:].tolist(), np.inf]
+    ends = [*clock.meter_at[1:].tolist(), np.inf]
     for meter, stop, length in zip(clock.meters, ends, clock.bar_quarters.tolist()):
         begin, step = lines[-1], length / (1 + (int(meter["numerator"]) % 2 == 0))
         count = int(np.ceil((min(stop, until) - begin) / step - 1e-6))

@@ -106,7 +106,8 @@ class BarIdiom(Idiom):
             yield from [*group[:-1], place]
 
     def pitches(self, primer: Primer, sampling: SamplingConfig) -> list[RowPenalty]:
-        return []  # the grammar restricts pitches: see hold()
+        """No penalties: :meth:`hold` limits the pitches."""
+        return []
 
     def hold(
         self,
@@ -178,10 +179,13 @@ class BarIdiom(Idiom):
             penalties.append(penalty_of(table, bar_return, bar_repetition))
             if not len(primer.ids):
                 penalties.append(on_first_beat(table))
-        return [*penalties, *self.parts(sampling, state, target)]
+        return [*penalties, *self._playing(sampling, state, target)]
 
-    def same_programs(self, primer: Primer) -> list[RowPenalty]:
-        return []  # the grammar restricts programs: see hold()
+    def programs(
+        self, primer: Primer, sampling: SamplingConfig, stats: CorpusStats
+    ) -> list[RowPenalty]:
+        """As in the base class for a new piece; in a continuation :meth:`hold` limits programs."""
+        return [] if len(primer.ids) else super().programs(primer, sampling, stats)
 
     def feedback(
         self,
@@ -193,7 +197,7 @@ class BarIdiom(Idiom):
         feedback = BarFeedback(self.tokenizer, target, given=given, parts=parts)
         return [penalty_of(self.tokenizer.vocabulary, feedback)] if target else []
 
-    def parts(
+    def _playing(
         self, sampling: SamplingConfig, state: GrammarState, target: Mapping[str, float]
     ) -> list[RowPenalty]:
         """A penalty that keeps parts with :data:`FEWEST_NOTES` or more in the last seconds playing;

@@ -18,7 +18,7 @@ from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_constraint import BarRow
 from musictx.songs.bar_grammar import REPEATED, RHYTHM, BarState, Key
 from musictx.songs.bars import STEP_SECONDS
-from musictx.songs.biases import Nats, taken_off
+from musictx.songs.biases import Nats, favour_parts, taken_off
 from musictx.songs.drummers import Drummer
 from musictx.songs.part_limits import WINDOW
 from musictx.songs.repeats import repeated
@@ -209,14 +209,9 @@ def filling_parts(row: BarRow) -> Nats:
         if part in (row.new.parts or ()) and not row.full(part, step):
             target = PART_SHARE * habit.density * STEP_SECONDS * (step - since)
             lacks[part] = max(target - count, 0.0)
-    if row.state.group:
-        for part, lack in lacks.items():
-            yield part_id(row.table, part), PART_GAIN * lack
-        return
-    nats = PART_GAIN * max(lacks.values(), default=0.0)
-    yield row.new.ids["place"], nats
-    if row.left and not row.parts_at(row.left[0].place):
-        yield row.due()[0], -nats
+    if not row.state.group and row.left and not row.parts_at(row.left[0].place):
+        yield row.due()[0], -PART_GAIN * max(lacks.values(), default=0.0)
+    yield from favour_parts(row.state, lacks)
 
 
 def bass_on_bar_line(row: BarRow) -> Nats:

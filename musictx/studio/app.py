@@ -22,10 +22,10 @@ from musictx.data.workers import run_isolated
 from musictx.errors import UserError
 from musictx.studio import exchange, original, uploads
 from musictx.studio.acceptance import acceptance
-from musictx.studio.change import clean_name, parse
+from musictx.studio.change import clean_name, parse_change
 from musictx.studio.composer import Composer
 from musictx.studio.config import StudioConfig
-from musictx.studio.errors import Refused, checked
+from musictx.studio.errors import Refused, validate
 from musictx.studio.events import Hub, message
 from musictx.studio.exports import TYPES, Export, Exports
 from musictx.studio.guard import Guard, Handler
@@ -112,16 +112,13 @@ class Studio:
             post("/api/sessions", self.create),
             get(SESSION, on_session(self._piece)),
             delete(SESSION, on_session(self._delete)),
-            post(
-                f"/api/sessions/{{deleted:{ID}}}/restore",
-                plain(lambda data: self.sessions.restore(data["deleted"])),
-            ),
+            post(f"{SESSION}/restore", plain(lambda data: self.sessions.restore(data["session"]))),
             get(f"{SESSION}/chords", on_session(self._chords)),
             get(f"{SESSION}/chord", on_session(self._chord)),
             get(f"{SESSION}/controllers", on_session(self._controllers)),
             post(
                 f"{SESSION}/ops",
-                change(lambda session, data, revision: session.do(parse(data), revision)),
+                change(lambda session, data, revision: session.do(parse_change(data), revision)),
             ),
             post(f"{SESSION}/undo", change(lambda session, _, revision: session.undo(revision))),
             post(f"{SESSION}/redo", change(lambda session, _, revision: session.redo(revision))),
@@ -291,7 +288,7 @@ class Studio:
     def _export(self, session: Session, kind: str, query: JSON) -> Export:
         """Return the export of a session that ``query`` describes."""
         given = {name: value for name, value in query.items() if value}
-        options: ExportOptions = checked(_EXPORT_OPTIONS, given)
+        options: ExportOptions = validate(_EXPORT_OPTIONS, given)
         document = session.document
         key = session.id, document.revision, options.take, options.proposal
         if options.take is not None:

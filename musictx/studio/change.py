@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from musictx.config.checks import DAY
-from musictx.studio.errors import Refused, checked
+from musictx.studio.errors import Refused, validate
 
 #: The most characters of a name; longer ones are cut.
 LONGEST_NAME = 80
@@ -147,7 +147,7 @@ class Change:
         return tuple(number for number, *_ in self.add)
 
     def json(self) -> dict[str, Any]:
-        """Return the fields that differ from their defaults; :func:`recorded` is the inverse."""
+        """Return the fields that differ from their defaults, for :func:`change_from_json`."""
         fields: dict[str, Any] = _CHANGE.dump_python(self, exclude_defaults=True)
         return fields
 
@@ -155,17 +155,17 @@ class Change:
 _CHANGE = TypeAdapter(Change)
 
 
-def recorded(data: Any) -> Change:
+def change_from_json(data: Any) -> Change:
     """Return the change from a saved :meth:`Change.json`. Raise :class:`Refused`, which names the
     invalid field, if the saved data are damaged."""
-    change: Change = checked(_CHANGE, data)
+    change: Change = validate(_CHANGE, data)
     return change
 
 
-def parse(data: Any) -> Change:
+def parse_change(data: Any) -> Change:
     """Return the change that a page requests by the JSON ``data``. Proposals have a route of their
     own: the change may not accept any."""
-    change: Change = checked(_CHANGE, data)
+    change: Change = validate(_CHANGE, data)
     if change.accept or change.reject:
         raise Refused("accept: proposals are accepted by their take")
     return change

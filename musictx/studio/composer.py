@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from musictx.errors import UserError
 from musictx.studio.config import StudioConfig
-from musictx.studio.errors import Refused, without_paths
+from musictx.studio.errors import Refused, remove_paths
 from musictx.studio.exchange import music_of, score_of
 from musictx.studio.inputs import Input, prepare
 from musictx.studio.models import Model, Models
-from musictx.studio.request import command_line, label, parse
+from musictx.studio.request import command_line, label, parse_request
 from musictx.studio.session import Publish, Session
 from musictx.studio.sessions import Sessions
 from musictx.studio.takes import Proposal, Take, save, save_input, save_result, stem
@@ -90,7 +90,7 @@ class Composer:
             sentence = "the music was changed in between; it is read again"
             raise Refused(sentence, 409, revision=document.revision)
         music = music_of(document)
-        request, model = parse(data, self._models, document.duration, music)
+        request, model = parse_request(data, self._models, document.duration, music)
         source = prepare(document, request, model)
         request = source.request
         with self._lock:
@@ -176,7 +176,7 @@ class Composer:
                 self._publish(job.session.id, "take", job.take.json(notes=False))
 
     def _sentence(self, error: Exception) -> str:
-        return without_paths(str(error), [self._sessions.folder])
+        return remove_paths(str(error), [self._sessions.folder])
 
     # ---------------------------------------------------------------------------------- the thread
 
@@ -202,7 +202,7 @@ class Composer:
         from musictx.config import GenerateConfig
         from musictx.studio import performing  # noqa: F401
 
-        bundle = self._bundle(self._models.chosen(self._models.default, "new"))
+        bundle = self._bundle(self._models.choose(self._models.default, "new"))
         generate(bundle, GenerateConfig(seconds=0.3))
 
     def _bundle(self, model: Model) -> Bundle:

@@ -16,7 +16,7 @@ from pydantic import Field, TypeAdapter
 from musictx.studio import change as types
 from musictx.studio.change import WHOLE, Accepted, Change, NamedNote, Note, Number, Seconds, Track
 from musictx.studio.config import StudioLimits
-from musictx.studio.errors import Refused, checked
+from musictx.studio.errors import Refused, validate
 
 #: Seconds by which a note may begin before the bar line that it belongs to.
 EARLY = 0.1
@@ -125,10 +125,9 @@ class Document:
         kept_pedals = tuple(row for row in pedals if row[2] in track_ids)
         if kept_pedals != pedals:
             change = dataclasses.replace(change, pedals=kept_pedals)
-        if change.tracks is None:
+        if change.tracks is None or change.accept:  # an acceptance sets ``added`` itself
             return change
-        known = [track for row in change.reject for track in row.removed_tracks] + [*self.tracks]
-        added = {track.id: track.added for track in known}
+        added = {track.id: track.added for track in self.tracks}
         tracks = tuple(track._replace(added=added.get(track.id, True)) for track in change.tracks)
         return dataclasses.replace(change, tracks=tracks)
 
@@ -191,7 +190,7 @@ class Document:
         return {self.notes[number][4] for number in numbers}
 
     def state(self) -> dict[str, Any]:
-        """Return the whole document as JSON; :meth:`restored` is the inverse."""
+        """Return the whole document as JSON; :meth:`from_state` is the inverse."""
         return {"notes": self.rows()} | {name: self.field(name) for name in FIELDS}
 
     def field(self, name: str) -> Any:
@@ -200,12 +199,12 @@ class Document:
         return sorted(value) if isinstance(value, set) else value
 
     @classmethod
-    def restored(cls, state: Mapping[str, Any]) -> Document:
+    def from_state(cls, state: Mapping[str, Any]) -> Document:
         """Return the document from a saved :meth:`state`. Raise :class:`Refused`, ``KeyError`` or
         ``TypeError`` if the state is damaged."""
         fields = {name: state[name] for name in ("revision", "next_id", "locked", "accepted")}
         fields["notes"] = {number: values for number, *values in state["notes"]}
-        document: Document = checked(_DOCUMENT, {**state, **fields})
+        document: Document = validate(_DOCUMENT, {**state, **fields})
         if document.next_id <= max(document.notes, default=-1):
             raise Refused("next_id: there is a note of this number")
         document.check_references(Change(tracks=document.tracks))

@@ -23,7 +23,7 @@ _NAME_ERRORS = {
 _PATH = re.compile(r"(?<![\w.])(?:[A-Za-z]:)?(?:[\\/][^\s\\/:'\",]+)+[\\/]([^\s\\/:'\",]+)")
 
 
-def without_paths(sentence: str, folders: Iterable[Path] = ()) -> str:
+def remove_paths(sentence: str, folders: Iterable[Path] = ()) -> str:
     """Return ``sentence`` on one line without absolute paths, which a page must not see. Paths in
     one of the ``folders`` become relative to it; of other paths only the last part is left."""
     for folder in folders:
@@ -41,7 +41,7 @@ class Refused(UserError):
         self.more = more
 
 
-def checked(types: TypeAdapter[Any], data: Any) -> Any:
+def validate(types: TypeAdapter[Any], data: Any) -> Any:
     """Return ``data``, from JSON, converted to the types that ``types`` describes. Raise
     :class:`Refused` with a sentence such as "add.0.3=128: expected less than or equal to 127"."""
     try:

@@ -13,7 +13,7 @@ import numpy as np
 from musictx import registry
 from musictx.beats import Beats
 from musictx.chords import is_chart, marked, name_of, symbol_of
-from musictx.grid import FEWEST, exactness, grid_of
+from musictx.grid import FEWEST, exact_share, grid_of
 from musictx.midi.names import part_names
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
@@ -110,7 +110,7 @@ def shown_names(tracks: Sequence[Track]) -> dict[int, str]:
     return {part[0]: name for part, name in part_names(parts, {}).items()}
 
 
-def tracks(document: Document) -> list[dict[str, Any]]:
+def tracks_json(document: Document) -> list[dict[str, Any]]:
     """Return the tracks as JSON for a page, each with a name."""
     shown = shown_names(document.tracks)
     return [t._asdict() | {"name": t.name or shown[t.id]} for t in document.tracks]
@@ -127,26 +127,27 @@ def stored_names(change: Change, document: Document) -> Change:
     return dataclasses.replace(change, tracks=tuple(tracks))
 
 
-def view(document: Document) -> dict[str, Any]:
+def document_json(document: Document) -> dict[str, Any]:
     """Return the document as JSON for a page, without its session and takes. Its field ``brought``
     has for each accepted proposal, "take/proposal", the number of its first note, the count of
     notes that it added, and the notes that it replaced."""
     state = document.state()
     accepted = state.pop("accepted")
     brought = {f"{a.take}/{a.proposal}": (a.first, a.amount, a.replaced) for a in accepted}
-    return state | {"brought": brought} | derived(document)
+    return state | {"brought": brought} | derived_json(document)
 
 
-def derived(document: Document) -> dict[str, Any]:
-    """Return, as JSON for a page, what any operation may change beside the fields that it names."""
+def derived_json(document: Document) -> dict[str, Any]:
+    """Return, as JSON for a page, the values that any operation may change in addition to its own
+    fields."""
     return {
         "revision": document.revision,
         "next_id": document.next_id,
         "duration": document.duration,
         "music": music_of(document),
         "beats": beats(document),
-        "tracks": tracks(document),
-        **markers(document),
+        "tracks": tracks_json(document),
+        **markers_json(document),
     }
 
 
@@ -164,7 +165,7 @@ def music_of(document: Document) -> str:
     notes["velocity"] = 1
     score = Score(notes=notes, tempos=document.tempos)  # type: ignore[arg-type]
     if 0 < len(score) < FEWEST:
-        exact = exactness(_clock(document).quarters(notes["start"])) == 1
+        exact = exact_share(_clock(document).quarters(notes["start"])) == 1
         return "beats" if exact else "free"
     return "beats" if grid_of(score).kind == "grid" else "free"
 
@@ -181,7 +182,7 @@ def closest_grid(document: Document) -> str:
     return "8t" if share_on_grid(3) > share_on_grid(4) else "16"
 
 
-def markers(document: Document) -> dict[str, Any]:
+def markers_json(document: Document) -> dict[str, Any]:
     """Return the markers as JSON for a page: ``chords`` as (seconds, text of the marker, chord
     symbol), and ``sections`` as (seconds, text)."""
     chords = marked(score_of(document, ()))
@@ -244,9 +245,9 @@ def part_of(score: Score, begin: float, end: float) -> Score:
     notes = score.notes
     inside = (notes["start"] < end) & (notes["end"] > begin)
     inside |= (notes["start"] == notes["end"]) & (notes["start"] == begin)
-    chosen = notes[inside].copy()
-    chosen["start"] = np.maximum(chosen["start"], begin)
-    chosen["end"] = np.minimum(chosen["end"], end)
+    cut = notes[inside].copy()
+    cut["start"] = np.maximum(cut["start"], begin)
+    cut["end"] = np.minimum(cut["end"], end)
     marks: dict[str, Any] = {}
     for name in TEXTS:
         marks[name] = tuple(row for row in getattr(score, name) if begin <= row[0] < end)
@@ -256,7 +257,7 @@ def part_of(score: Score, begin: float, end: float) -> Score:
     by_track = [_in_force(pedals[pedals["track"] == t], begin, end) for t in {*pedals["track"]}]
     fermatas = tuple(time for time in score.fermatas if begin <= time < end)
     pedals = np.concatenate([pedals[:0], *by_track])
-    part = dataclasses.replace(score, notes=chosen, pedals=pedals, fermatas=fermatas, **marks)
+    part = dataclasses.replace(score, notes=cut, pedals=pedals, fermatas=fermatas, **marks)
     return part.shifted(-begin)
 
 
@@ -276,9 +277,9 @@ def beats(document: Document) -> list[tuple[float, int, int]]:
     last = clock.bar(float(clock.quarters(end)))[0] + BARS_AFTER
     rows: list[tuple[float, int, int]] = []
     bar = 1 - clock.pickup
-    stops = [*clock.meter_starts[1:].tolist(), math.inf]
+    stops = [*clock.meter_at[1:].tolist(), math.inf]
     meters = clock.meters["numerator"].tolist(), clock.bar_quarters.tolist()
-    for begin, stop, count, length in zip(clock.meter_starts.tolist(), stops, *meters):
+    for begin, stop, count, length in zip(clock.meter_at.tolist(), stops, *meters):
         line = begin
         while line < stop - 1e-6 and bar <= last and len(rows) < MOST_BEATS:
             quarters = [line + n * length / count for n in range(count)]

@@ -20,7 +20,7 @@ from aiohttp import web
 
 from musictx.errors import UserError, WriteError
 from musictx.studio.config import EVERYWHERE
-from musictx.studio.errors import Refused, without_paths
+from musictx.studio.errors import Refused, remove_paths
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -111,7 +111,7 @@ class Guard:
         return self._host in EVERYWHERE and _is_address(name)
 
     def _error(self, sentence: str, status: int, more: Mapping[str, Any] | None = None) -> Any:
-        sentence = without_paths(sentence, self._hidden)
+        sentence = remove_paths(sentence, self._hidden)
         return web.json_response({"error": sentence, **(more or {})}, status=status)
 
 

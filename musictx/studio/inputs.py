@@ -117,7 +117,7 @@ def _new_piece(document: Document, request: Request, model: Model) -> Input:
     if model.bpm is not None and not model.four_voices:
         instruments = ",".join(_part_tracks(document, request)) or None
         onset = float(beats.quarters(begin)) + 1e-6
-        mark = beats.meters[int(np.searchsorted(beats.meter_starts, onset, side="right")) - 1]
+        mark = beats.meters[int(np.searchsorted(beats.meter_at, onset, side="right")) - 1]
         if mark["numerator"] <= LONGEST_BAR * mark["denominator"]:
             meter = f"{mark['numerator']}/{mark['denominator']}"
     config = request.config(model, seconds=seconds, meter=meter, instruments=instruments)
@@ -171,8 +171,8 @@ def _parts(document: Document, request: Request, model: Model) -> Input:
 
 def _continuation(document: Document, request: Request, model: Model) -> Input:
     """Return the input for continuing the notes before the end of the selection."""
-    seam, chosen = request.end, _chosen(document, request)
-    kept = [row[0] for row in document.rows() if row[5] in chosen and row[1] < seam - 1e-6]
+    seam, selected_tracks = request.end, _selected_tracks(document, request)
+    kept = [row[0] for row in document.rows() if row[5] in selected_tracks and row[1] < seam - 1e-6]
     if not kept:
         raise Refused(f"there are no notes before {seam:.1f} s that could be continued")
     score = score_of(document, kept)
@@ -181,7 +181,7 @@ def _continuation(document: Document, request: Request, model: Model) -> Input:
             f"this is one voice, and the model {model.name} continues four; harmonise it first"
         )
     if request.bars is not None:
-        _seconds_of_bars(score.beats, seam, request.bars)
+        _seconds_of_bars(score.beats, seam, request.bars)  # refuses too many bars
     notes = score.notes.copy()
     notes["end"] = np.minimum(notes["end"], seam)
     pedals = score.pedals[score.pedals["time"] < seam]
@@ -191,10 +191,10 @@ def _continuation(document: Document, request: Request, model: Model) -> Input:
     following = tuple(
         (row[1], row[0])
         for row in document.rows()
-        if row[5] in chosen and row[1] >= seam - 1e-6 and row[0] not in document.locked
+        if row[5] in selected_tracks and row[1] >= seam - 1e-6 and row[0] not in document.locked
     )
-    length = {"seconds": request.seconds, "bars": request.bars}
-    return _with_file(document, request, model, score, length, following=following)
+    options = {"seconds": request.seconds, "bars": request.bars}
+    return _with_file(document, request, model, score, options, following=following)
 
 
 def _seconds_of_bars(beats: Beats, begin: float, count: int) -> float:
@@ -212,37 +212,37 @@ def _gap(document: Document, request: Request, model: Model) -> Input:
     begin, end = round(request.begin, 4), round(request.end, 4)
     if end <= begin:
         raise Refused("select some bars, or notes, to compose anew")
-    chosen = _chosen(document, request)
+    selected_tracks = _selected_tracks(document, request)
     drums = {track.id for track in document.tracks if track.drum}
     if request.tracks is None:
-        chosen -= drums
-    elif chosen & drums and not model.programs:
+        selected_tracks -= drums
+    elif selected_tracks & drums and not model.programs:
         raise Refused(f"the model {model.name} writes no drums; leave their track out")
     inside = {n: note[4] for n, note in document.notes.items() if starts_inside(note, begin, end)}
-    stays, locked_tracks = _staying(document, request, inside, chosen)
-    chosen -= locked_tracks
+    stays, locked_tracks = _staying(document, request, inside, selected_tracks)
+    selected_tracks -= locked_tracks
     moved, shortened = dict[int, Note](), dict[int, Note]()
     for number, note in document.notes.items():
         start, stop, *_, track = note
         if number in inside:
             if number not in stays:  # the command finds the notes of the gap by their starts
                 moved[number] = (max(start, begin), *note[1:])
-        elif track in chosen and begin <= start < end:
+        elif track in selected_tracks and begin <= start < end:
             stays.add(number)  # an early note of the bar after the gap
-        elif track in chosen and start < begin < stop and number not in document.locked:
+        elif track in selected_tracks and start < begin < stop and number not in document.locked:
             shortened[number] = (start, begin, *note[2:])
     if request.task == "vary":
         shortened = {}
     document = replace(document, notes=document.notes | moved | shortened)
     if begin >= document.duration - 0.002:  # times are rounded to ticks
         raise Refused("the selection begins after the last note; continue goes on from there")
-    composed_tracks = document.tracks_of(document.notes.keys() - stays)
-    if not chosen & composed_tracks:
+    used_tracks = document.tracks_of(document.notes.keys() - stays)
+    if not selected_tracks & used_tracks:
         raise Refused("there are no notes on these tracks: there is nothing to compose anew")
     if model.four_voices:
         if stays:
             raise Refused(f"the model {model.name} keeps no locked notes there; unlock them first")
-        if (count := len(composed_tracks - drums)) != 4:
+        if (count := len(used_tracks - drums)) != 4:
             raise Refused(
                 f"the model {model.name} writes in four voices, a track each; with notes there "
                 f"{'is' if count == 1 else 'are'} {count} track{'s' * (count != 1)}"
@@ -251,13 +251,13 @@ def _gap(document: Document, request: Request, model: Model) -> Input:
     first_free = max(track.id for track in document.tracks) + 1
     score = _move_to_locked_tracks(score_of(document), staying, first_free)
     order = np.unique(score.notes["track"]).tolist()
-    places = [place for place, track in enumerate(order, 1) if track in chosen]
+    places = [place for place, track in enumerate(order, 1) if track in selected_tracks]
     options = {"begin": moment(begin), "end": moment(end)}
     if len(places) < len(order):
         options["tracks"] = ",".join(map(str, places))
     if request.task == "vary":
-        around = [note for note in score.notes.tolist() if begin <= note[0] < end]
-        levels = measured(score.with_notes(around).shifted(-begin).notes, end - begin)
+        varied = [note for note in score.notes.tolist() if begin <= note[0] < end]
+        levels = measured(score.with_notes(varied).shifted(-begin).notes, end - begin)
         if model.bpm is not None and levels:
             # A model of notes in bars keeps the register and polyphony of a track by itself.
             levels = {"density": levels["density"]}
@@ -277,7 +277,7 @@ def _move_to_locked_tracks(score: Score, staying: np.ndarray, first_free: int) -
 
 
 def _staying(
-    document: Document, request: Request, inside: Mapping[int, int], chosen: set[int]
+    document: Document, request: Request, inside: Mapping[int, int], selected_tracks: set[int]
 ) -> tuple[set[int], set[int]]:
     """Return the numbers of the notes that stay inside the gap, and the tracks whose notes inside
     it are all locked, so that nothing is composed on them. Raise :class:`Refused` if every note
@@ -285,7 +285,7 @@ def _staying(
 
     inside  number -> track of the notes inside the gap
     """
-    inside = {number: track for number, track in inside.items() if track in chosen}
+    inside = {number: track for number, track in inside.items() if track in selected_tracks}
     free = [number for number in inside if number not in document.locked]
     where = f"in {bars(request, score_of(document, ()).beats)}"
     if inside and not free:
@@ -307,11 +307,12 @@ def _staying(
 
 def _melody(document: Document, request: Request, model: Model) -> Input:
     """Return the input for accompanying or harmonising the selected pitched notes."""
-    chosen = _chosen(document, request) - {track.id for track in document.tracks if track.drum}
+    drums = {track.id for track in document.tracks if track.drum}
+    selected_tracks = _selected_tracks(document, request) - drums
     kept = [
         row[0]
         for row in document.rows()
-        if row[5] in chosen and request.begin - 1e-3 <= row[1] < request.end - 1e-6
+        if row[5] in selected_tracks and request.begin - 1e-3 <= row[1] < request.end - 1e-6
     ]
     if not kept:
         raise Refused("there are no pitched notes in the selection; select a melody")
@@ -339,9 +340,11 @@ def _phrase_ends(score: Score) -> list[int]:
     return sorted({clock.bar(float(clock.quarters(t)))[0] for t in under})
 
 
-def _chosen(document: Document, request: Request) -> set[int]:
+def _selected_tracks(document: Document, request: Request) -> set[int]:
     """Return the ids of the selected tracks, by default of all tracks."""
-    return {*([t.id for t in document.tracks] if request.tracks is None else request.tracks)}
+    if request.tracks is not None:
+        return {*request.tracks}
+    return {track.id for track in document.tracks}
 
 
 def _with_file(

@@ -216,7 +216,7 @@ class Models:
         """Return all models as JSON for a page, the default first."""
         return [model.json() for model in self._all.values()]
 
-    def chosen(self, name: str | None, task: str, music: str = MUSIC[0]) -> Model:
+    def choose(self, name: str | None, task: str, music: str = MUSIC[0]) -> Model:
         """Return the model ``name``, or if that is None, the model for this kind of ``music``, or
         else the first that supports ``task``. Raise :class:`Refused` if the model does not support
         the task. Chorales suit a model for music on beats, too."""

@@ -87,9 +87,9 @@ class Performance:
             return
         proposal = self._take.proposals[index]
         track = self._tracks[index].document_track(event.track)
-        time = round(self._source.document_time(event.seconds), 4)
+        seconds = round(self._source.document_time(event.seconds), 4)
         velocity = [event.velocity] if event.on else []
-        row = ["on" if event.on else "off", time, event.pitch, *velocity, track]
+        row = ["on" if event.on else "off", seconds, event.pitch, *velocity, track]
         self._waiting[index].append(row)
         if proposal.state == "waiting":
             proposal.state, proposal.events = "composing", []

@@ -16,7 +16,7 @@ from musictx.commands import COMMANDS
 from musictx.config import SamplingConfig, TokenSampling
 from musictx.config.checks import LARGEST_SEED
 from musictx.studio.change import Seconds, TrackId
-from musictx.studio.errors import Refused, checked
+from musictx.studio.errors import Refused, validate
 from musictx.studio.models import MUSIC, Model, Models, Task
 
 #: The largest number of proposals of a take.
@@ -88,7 +88,7 @@ class Request:
 _REQUEST = TypeAdapter(Request)
 
 
-def parse(
+def parse_request(
     data: Mapping[str, Any], models: Models, duration: float, music: str = MUSIC[0]
 ) -> tuple[Request, Model]:
     """Return the request of a page, and the model for it and this kind of ``music``.
@@ -98,8 +98,8 @@ def parse(
     """
     given = {name: value for name, value in data.items() if value is not None}
     given.pop("revision", None)
-    request: Request = checked(_REQUEST, {"end": duration, **given})
-    model = models.chosen(request.model, request.task, music)
+    request: Request = validate(_REQUEST, {"end": duration, **given})
+    model = models.choose(request.model, request.task, music)
     if "end" not in given:
         request = replace(request, end=max(request.end, request.begin))
     if request.end < request.begin:

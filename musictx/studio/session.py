@@ -20,7 +20,7 @@ from musictx.errors import UserError
 from musictx.files import tidy, write_bytes
 from musictx.studio import exchange, store
 from musictx.studio.acceptance import acceptance
-from musictx.studio.change import Change, recorded
+from musictx.studio.change import Change, change_from_json
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
@@ -63,7 +63,7 @@ class Session:
             change = document.check(exchange.stored_names(change, document), self._limits)
             number = self._history.done + 1
             self._write(change, store.History(number, number), is_new=True)
-            return exchange.derived(self.document) | self._undo_state()
+            return exchange.derived_json(self.document) | self._undo_state()
 
     def undo(self, revision: int) -> dict[str, Any]:
         """Undo the last operation, and return the document (see :meth:`json`)."""
@@ -90,7 +90,7 @@ class Session:
             number = done if word == "undo" else done + 1
             try:
                 change, inverse = store.operation(self.folder / store.DATABASE, number)
-                step = recorded(inverse if word == "undo" else change)
+                step = change_from_json(inverse if word == "undo" else change)
             except UserError:
                 raise Refused(f"the history of this session is damaged; {word} ends here") from None
             document.check_references(step)
@@ -128,7 +128,7 @@ class Session:
     def json(self) -> dict[str, Any]:
         """Return the document as JSON for a page, without takes."""
         with self._lock:
-            return {"id": self.id} | exchange.view(self.document) | self._undo_state()
+            return {"id": self.id} | exchange.document_json(self.document) | self._undo_state()
 
     def opened_file(self) -> bytes:
         """Return the MIDI file that was opened; b"" if there is none or it was no MIDI file."""

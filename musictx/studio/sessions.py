@@ -81,11 +81,7 @@ class Sessions:
             target = self.folder / DELETED / name
             if target.exists():  # somebody has restored a copy by hand
                 target = target.with_name(f"{name}-{secrets.token_hex(2)}")
-            try:
-                target.parent.mkdir(exist_ok=True)
-                session.folder.rename(target)
-            except OSError as error:
-                raise WriteError(f"the session cannot be moved: {error.strerror}") from error
+            _move(session.folder, target)
             session.folder, session.deleted = target, True
             self._all.pop(name, None)
 
@@ -95,10 +91,15 @@ class Sessions:
             source, target = self.folder / DELETED / name, self.folder / name
             if target.exists() or not source.is_dir():
                 raise Refused("there is no such deleted piece", 404)
-            try:
-                source.rename(target)
-            except OSError as error:
-                raise WriteError(f"the piece cannot be moved: {error.strerror}") from error
+            _move(source, target)
+
+
+def _move(source: Path, target: Path) -> None:
+    try:
+        target.parent.mkdir(exist_ok=True)
+        source.rename(target)
+    except OSError as error:
+        raise WriteError(f"the piece cannot be moved: {error.strerror}") from error
 
 
 def _is_session(folder: Path) -> bool:

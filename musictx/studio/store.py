@@ -58,7 +58,7 @@ def load(path: Path) -> tuple[Document, History]:
     with _reading(path) as database:
         fields = {n: json.loads(v) for n, v in database.execute("SELECT name, value FROM fields")}
         notes = database.execute("SELECT id, start, stop, pitch, velocity, track FROM notes")
-        document = Document.restored(fields | {"notes": notes.fetchall()})
+        document = Document.from_state(fields | {"notes": notes.fetchall()})
         (length,) = database.execute("SELECT count(*) FROM operations").fetchone()
         history = History(int(fields["done"]), length)
         if not 0 <= history.done <= length:

@@ -18,7 +18,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from scripts.harness import run
-from tests.browser.conftest import QUIET, chromium_path
+from tests.browser.conftest import OPTIONS, chromium_path
 from tests.browser.desk import Desk
 from tests.browser.served import Served
 
@@ -31,7 +31,7 @@ def main(out: Path = Path(), seed: int = 3) -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         served = Served(Path(folder) / "pieces").start()
         try:
-            browser = driver.chromium.launch(executable_path=chromium_path(), args=QUIET)
+            browser = driver.chromium.launch(executable_path=chromium_path(), args=OPTIONS)
             proposals(_desk(browser, served, "light"), seed, out / "studio-proposals.png")
             notation(_desk(browser, served, "dark"), seed, out / "studio-notation.png")
             small = {"width": 400, "height": 800}

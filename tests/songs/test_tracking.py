@@ -59,10 +59,7 @@ def test_beats_of_played_music_are_found(bpm, sway, seed, in_a_bar):
     music, beats = played(song(seed, beats=in_a_bar), bpm, sway, seed=seed)
     assert grid_of(music).kind == "free"
     timed = in_time(music)
-    there, size = (
-        timed.pulse.tempos["time"] + timed.pulse.offset,
-        timed.pulse.meters["numerator"][0],
-    )
+    there, size = timed.pulse.tempos["time"] + timed.pulse.late, timed.pulse.meters["numerator"][0]
     inside = beats[(beats > music.notes["start"][0] + 1) & (beats < music.notes["start"].max())]
     assert (np.abs(inside[:, None] - there).min(axis=1) < 0.05).mean() > 0.95
     assert len(there[(there > inside[0]) & (there < inside[-1])]) < 1.05 * len(inside)
@@ -78,7 +75,7 @@ def test_music_on_its_beats_stays_as_it_is_and_late_music_is_late():
     late = replace(written.shifted(0.04), tempos=written.tempos, meters=written.meters)
     assert grid_of(late).kind == "shifted"
     timed = in_time(late, tracking=False)
-    assert timed.pulse.offset == pytest.approx(0.04, abs=0.002)
+    assert timed.pulse.late == pytest.approx(0.04, abs=0.002)
     np.testing.assert_array_equal(NOTES.encode(timed), NOTES.encode(written))
     thirds = np.arange(60) // 2 + np.where(np.arange(60) % 2, 2 / 3, 0)
     triplets = Score([(t / 2, t / 2 + 0.1, 60, 80, 0, False, 0) for t in thirds])
