@@ -1,8 +1,9 @@
-"""Chords: their names, and those in the markers of a file.
+"""Parses and writes chord names, and finds the chords in the markers of a file.
 
-A chord is a root and one of ten qualities; its :class:`Spelling` has a bass and tensions too. Files
-name chords in markers by the syntax of Harte et al. 2005 ("Symbolic representation of musical
-chords"), ``C#:min7``, ``N`` for none, or by symbols as musicians write them, ``C#m7``, ``N.C.``.
+A :class:`Chord` is a root and one of ten qualities. A :class:`Spelling` also has the letter of the
+root, a bass note and added degrees. There are two notations: *names* in the syntax of Harte et al.
+2005 ("Symbolic representation of musical chords"), such as ``C#:min7``, or ``N`` for no chord; and
+*symbols* as musicians write them, such as ``C#m7``, or ``N.C.``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 from musictx.notes import Score
 
-#: Quality -> semitones above the root. The first one stands for no chord at all.
+#: Quality -> semitones above the root. The first entry is "no chord".
 QUALITIES: dict[str, tuple[int, ...]] = {
     "N": (),
     "maj": (0, 4, 7),
@@ -31,33 +32,41 @@ QUALITIES: dict[str, tuple[int, ...]] = {
 }
 NAMES = tuple(QUALITIES)
 ROOTS = ("C", "C#", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B")
-#: Qualities that count as another.
+#: Other qualities of files -> the quality of :data:`QUALITIES` that they are read as.
 _REDUCED = {
     "maj6": "maj", "min6": "min", "minmaj7": "min", "dim7": "dim", "maj9": "maj7", "min9": "min7",
     "9": "7", "11": "7", "13": "7", "maj11": "maj7", "maj13": "maj7", "min11": "min7",
     "min13": "min7", "aug7": "aug", "1": "maj", "5": "maj", "": "maj",
 }  # fmt: skip
-#: Qualities whose symbols are not called as they are.
+#: Quality -> its part of a symbol, where the two differ.
 _SYMBOLS = {
     "maj": "", "1": "", "min": "m", "min7": "m7", "hdim7": "m7b5", "maj6": "6", "min6": "m6",
     "minmaj7": "mMaj7", "min9": "m9", "min11": "m11", "min13": "m13",
 }  # fmt: skip
+#: A symbol: root, suffix, and a bass after "/".
 _SYMBOL = re.compile(r"([A-G])([#♯b♭]{0,2})(.*?)(?:/([A-G])([#♯b♭]{0,2}))?")
-#: What follows the root of a symbol: the kind of its triad, its seventh, and what is added.
+#: The suffix of a symbol: kind of triad, major seventh, number, added or altered degrees.
 _SUFFIX = re.compile(
     r"(?P<kind>hdim|h|ø|dim|°|o|aug|\+|dom|maj|Maj|ma|Ma|M|j|\^|Δ|minor|min|mi|m|-|)"
     r"(?P<major>maj|Maj|ma|M|j|\^|Δ)?(?P<number>69|6|7|9|11|13|2|4|5)?"
     r"(?P<more>(?:sus(?:2|4)?|alt|(?:add|omit|no)[#b]?\d{1,2}|[#b+-]\d{1,2}|\+)*)"
 )
-_MORE = re.compile(r"sus2|sus4?|alt|(?:add|omit|no)?[#b+-]?\d{1,2}|\+")
+#: One added or altered degree.
+_DEGREE = re.compile(r"sus2|sus4?|alt|(?:add|omit|no)?[#b+-]?\d{1,2}|\+")
 _KINDS = {
     **dict.fromkeys(("hdim", "h", "ø"), "hdim"), **dict.fromkeys(("dim", "°", "o"), "dim"),
     **dict.fromkeys(("aug", "+"), "aug"), **dict.fromkeys(("minor", "min", "mi", "m", "-"), "min"),
     **dict.fromkeys(("maj", "Maj", "ma", "Ma", "M"), "maj"), "dom": "7", "": "",
 }  # fmt: skip
+#: Quality -> degrees that it implies.
+_IMPLIED = {
+    "hdim7": {"b5"}, "dim": {"b5"}, "dim7": {"b5"}, "aug": {"#5", "+"}, "aug7": {"#5", "+"},
+}  # fmt: skip
+#: Replaces typographic signs, and removes parentheses, commas and spaces.
 _PLAIN = str.maketrans("♭♯\u2212\u2013∆△", "b#--ΔΔ", "(), ")
-#: What may as well be the name of a section, or a word.
-_LETTER = re.compile(r"[A-G](o|[0-9]*)")
+#: A symbol that may also be the name of a section ("A", "B2"), or a word ("Go", "Do").
+_AMBIGUOUS = re.compile(r"[A-G](o|[0-9]*)")
+#: A name: root, quality, degrees in parentheses, and a bass degree after "/".
 _NAME = re.compile(r"([A-G])([#b]*):([a-z0-9]*)(?:\(([^)]*)\))?(?:/([#b]*)([0-9]+))?")
 _STEPS, _SEMITONES = "CDEFGAB", (0, 2, 4, 5, 7, 9, 11)
 
@@ -75,7 +84,7 @@ class Chord(NamedTuple):
 
     @property
     def classes(self) -> frozenset[int]:
-        """Its pitch classes."""
+        """The pitch classes of the chord."""
         return frozenset((self.root + up) % 12 for up in QUALITIES[NAMES[self.quality]])
 
 
@@ -87,11 +96,12 @@ CHORDS = (NONE, *(Chord(root, q) for q in range(1, len(NAMES)) for root in range
 class Spelling(NamedTuple):
     """A chord as a file spells it.
 
-    step     letter of its root, "" for no chord;  alter  semitones up, of sharps and flats
-    quality  the name of its quality, which may be one of those that count as another
-    more     what else a name says, in parentheses: degrees such as b9, or other text
-    bass     (steps, semitones) of its bass: steps above the root, and how much that degree of the
-             major scale is raised; ``None`` if the root is the bass
+    step     letter of the root, "" for no chord
+    alter    semitones by which accidentals raise the root: 1 for a sharp, -1 for a flat
+    quality  quality in the file, which may be richer than that of ``chord``, such as min9
+    more     content of the parentheses of a name: degrees such as b9, or other text
+    bass     (steps, semitones): scale steps above the root, and semitones by which this degree of
+             the major scale is raised; ``None`` if the root is the bass
     """
 
     chord: Chord
@@ -103,47 +113,47 @@ class Spelling(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As markers name it: ``Bb:min7(b9)/b3``."""
+        """The name of the chord, such as ``Bb:min7(b9)/b3``."""
         if not self.step:
             return "N"
         more = f"({self.more})" if self.more else ""
-        below = ""
+        bass = ""
         if self.bass is not None:
             steps, raised = self.bass
-            below = f"/{'#' * raised}{'b' * -raised}{steps + 1}"
-        return f"{self.step}{_signs(self.alter)}:{self.quality}{more}{below}"
+            bass = f"/{_signs(raised)}{steps + 1}"
+        return f"{self.step}{_signs(self.alter)}:{self.quality}{more}{bass}"
 
     @property
     def symbol(self) -> str:
-        """As musicians write it: ``Bbm7b9/Db``."""
+        """The symbol of the chord, such as ``Bbm7b9/Db``."""
         if not self.step:
             return "N.C."
         kind = _SYMBOLS.get(self.quality, self.quality)
-        words = self.more.split(",") if self.more else []
-        if kind.startswith("sus") and "b7" in words:
-            number = next((n for n in ("13", "11", "9") if n in words), "7")
-            kind, words = number + kind, [word for word in words if word not in ("b7", number)]
-        elif kind in ("6", "m6") and words == ["9"]:
-            kind, words = kind + "9", []
-        added = (re.sub(r"^\*", "no", re.sub(r"^(?=[0-9])", "add", word)) for word in words)
-        below = ""
+        degrees = self.more.split(",") if self.more else []
+        if kind.startswith("sus") and "b7" in degrees:
+            number = next((n for n in ("13", "11", "9") if n in degrees), "7")
+            kind, degrees = number + kind, [d for d in degrees if d not in ("b7", number)]
+        elif kind in ("6", "m6") and degrees == ["9"]:
+            kind, degrees = kind + "9", []
+        added = (re.sub(r"^\*", "no", re.sub(r"^(?=[0-9])", "add", d)) for d in degrees)
+        bass = ""
         if self.bass is not None:
             letter, alter = self.bass_note
-            below = f"/{letter}{_signs(alter)}"
-        return f"{self.step}{_signs(self.alter)}{kind}{''.join(added)}{below}"
+            bass = f"/{letter}{_signs(alter)}"
+        return f"{self.step}{_signs(self.alter)}{kind}{''.join(added)}{bass}"
 
     @property
     def bass_note(self) -> tuple[str, int]:
-        """The letter of the bass note, and its alteration in semitones: 1 is a sharp."""
+        """Letter and alteration of the bass note: ("B", -1) is B flat."""
         steps, raised = self.bass or (0, 0)
         root = _STEPS.index(self.step)
         step = (root + steps) % 7
-        up = _SEMITONES[root] + self.alter + _SEMITONES[steps] + raised
-        return _STEPS[step], (up - _SEMITONES[step] + 6) % 12 - 6
+        semitones = _SEMITONES[root] + self.alter + _SEMITONES[steps] + raised
+        return _STEPS[step], (semitones - _SEMITONES[step] + 6) % 12 - 6
 
     @property
     def bass_class(self) -> int:
-        """The pitch class of its bass."""
+        """The pitch class of the bass."""
         letter, alter = self.bass_note
         return (_SEMITONES[_STEPS.index(letter)] + alter) % 12
 
@@ -152,20 +162,21 @@ NO_CHORD = Spelling(NONE, "", 0, "N")
 
 
 def _signs(alter: int) -> str:
+    """Sharps or flats: 2 -> "##", -1 -> "b"."""
     return "#" * alter + "b" * -alter
 
 
 def interval(root: tuple[str, int], bass: tuple[str, int]) -> tuple[int, int]:
-    """``bass`` of a :class:`Spelling`: steps above the root, and by how many semitones that degree
-    of the root's major scale is raised. Arguments are (letter, alteration in semitones)."""
+    """Return ``Spelling.bass`` for a root and a bass note, each (letter, alteration)."""
     low, high = _STEPS.index(root[0]), _STEPS.index(bass[0])
     steps = (high - low) % 7
-    up = _SEMITONES[high] + bass[1] - _SEMITONES[low] - root[1] - _SEMITONES[steps]
-    return steps, (up + 6) % 12 - 6
+    raised = _SEMITONES[high] + bass[1] - _SEMITONES[low] - root[1] - _SEMITONES[steps]
+    return steps, (raised + 6) % 12 - 6
 
 
 def spelled(text: str) -> Spelling | None:
-    """A name such as ``Bb:min7/b3`` or a symbol such as ``F#m7/E``; ``None`` if it is neither."""
+    """Parse a name such as ``Bb:min7/b3`` or a symbol such as ``F#m7/E``; ``None`` for any other
+    text."""
     text = text.strip()
     if text.upper().rstrip(".") in ("N", "NC", "N.C"):
         return NO_CHORD
@@ -175,35 +186,39 @@ def spelled(text: str) -> Spelling | None:
         if degree is not None and len(degree) < 3 and int(degree):
             bass = (int(degree) - 1) % 7, raised.count("#") - raised.count("b")
     elif (match := _SYMBOL.fullmatch(text)) and (kind := kind_of(match[3])) is not None:
-        step, signs, _, below, raised = match.groups()
+        step, signs, _, bass_step, bass_signs = match.groups()
         quality, more = kind
-        if below is not None and (below, _alter(raised)) != (step, _alter(signs)):
-            bass = interval((step, _alter(signs)), (below, _alter(raised)))
+        if bass_step is not None:
+            root_note, bass_note = (step, _alter(signs)), (bass_step, _alter(bass_signs))
+            bass = interval(root_note, bass_note) if root_note != bass_note else None
     else:
         return None
-    counted = _REDUCED.get(quality, quality)
-    if counted not in QUALITIES or counted == "N":
+    reduced = _REDUCED.get(quality, quality)
+    if reduced not in QUALITIES or reduced == "N":
         return None
     root = _SEMITONES[_STEPS.index(step)] + _alter(signs)
-    chord = Chord(root % 12, NAMES.index(counted))
+    chord = Chord(root % 12, NAMES.index(reduced))
     return Spelling(chord, step, _alter(signs), quality, more or "", bass)
 
 
 def kind_of(suffix: str) -> tuple[str, str] | None:
-    """The quality of a symbol, and the degrees that are added to it, by what follows its root."""
+    """Parse the suffix of a symbol: ``"m7b9"`` -> quality ``"min7"``, added degrees ``"b9"``.
+
+    Degrees are separated by commas, and omitted ones begin with ``*``. ``None`` if it is no suffix.
+    """
     match = _SUFFIX.fullmatch(suffix.translate(_PLAIN).replace("/9", "9"))
     if match is None:
         return None
     kind, number = _KINDS.get(match["kind"], "maj7"), match["number"] or ""
     major = bool(match["major"]) or kind.startswith("maj")
     seventh = number in ("7", "9", "11", "13")
-    words = []
-    for word in _MORE.findall(match["more"]):
-        word = re.sub(r"^\+(?=\d)", "#", word).replace("-", "b")
-        words.append(re.sub("^(omit|no)", "*", word.removeprefix("add")))
-    sus = [word for word in words if word.startswith("sus")]
-    words = [word for word in words if word not in sus]
-    flat, sharp = "b5" in words, bool({"#5", "+"} & {*words})
+    degrees = []
+    for degree in _DEGREE.findall(match["more"]):
+        degree = re.sub(r"^\+(?=\d)", "#", degree).replace("-", "b")
+        degrees.append(re.sub("^(omit|no)", "*", degree.removeprefix("add")))
+    sus = [degree for degree in degrees if degree.startswith("sus")]
+    degrees = [degree for degree in degrees if degree not in sus]
+    flat, sharp = "b5" in degrees, bool({"#5", "+"} & {*degrees})
     more = ["9"] if number in ("69", "2") else []
     if sus or number == "4":
         quality = "sus2" if sus[:1] == ["sus2"] else "sus4"
@@ -223,73 +238,76 @@ def kind_of(suffix: str) -> tuple[str, str] | None:
     else:
         quality = {"": "maj"}.get(kind, kind) + "6" * (number in ("6", "69"))
         quality = "5" if number == "5" and quality == "maj" else quality
-    gone = {"hdim7": {"b5"}, "dim": {"b5"}, "dim7": {"b5"}, "aug": {"#5", "+"}, "aug7": {"#5", "+"}}
-    more += [word for word in words if word not in gone.get(quality, ())]
+    more += [degree for degree in degrees if degree not in _IMPLIED.get(quality, ())]
     return quality, ",".join(dict.fromkeys(more))
 
 
 def nearest(text: str) -> str | None:
-    """The name of the triad on the root of a symbol of an unknown kind, which it keeps in
-    parentheses; ``None`` for a word that does not begin as a symbol does."""
+    """Name a symbol with an unknown suffix: a triad, with the suffix in parentheses.
+
+    ``None`` if the text does not begin like a symbol.
+    """
     match = re.fullmatch(r"([A-G][#b]{0,2})(?=[-+^#b0-9°øΔm(M])(m(?!aj))?([^/():]{1,20}).*", text)
     return f"{match[1]}:{'min' if match[2] else 'maj'}({match[3].strip()})" if match else None
 
 
 def _alter(signs: str) -> int:
-    """Semitones of sharps and flats."""
+    """The inverse of :func:`_signs`, also for the signs of Unicode."""
     return sum((sign in "#♯") - (sign in "b♭") for sign in signs)
 
 
 def named(text: str) -> Chord | None:
-    """The chord of a name such as ``Bb:min7/b3``; ``None`` if it is none, as most markers."""
+    """Parse a name such as ``Bb:min7/b3``; ``None`` for any other text, also for symbols."""
     return symbol(text) if ":" in text or text.strip() == "N" else None
 
 
 def symbol(text: str) -> Chord | None:
-    """The chord of a symbol such as ``F#m7`` or ``Bb:min7``; ``None`` if it is none."""
+    """Parse a symbol such as ``F#m7``, or a name; ``None`` for any other text."""
     chord = spelled(text)
     return chord and chord.chord
 
 
 def name_of(text: str) -> str | None:
-    """The name of a symbol, such as ``Bb:min7(b9)`` of ``Bbm7b9``; ``None`` if it is none."""
+    """Convert a symbol to a name: ``Bbm7b9`` -> ``Bb:min7(b9)``; ``None`` for any other text."""
     chord = spelled(text)
     return chord and chord.name
 
 
 def symbol_of(name: str) -> str:
-    """The symbol of the chord of a name."""
+    """Convert a name to a symbol: ``Bb:min7(b9)`` -> ``Bbm7b9``."""
     return (spelled(name) or NO_CHORD).symbol
 
 
 def changes(score: Score) -> list[tuple[float, str]]:
-    """The names of chords in the markers of ``score``: seconds and name, where it changes."""
+    """Return (seconds, name) of each chord change in the markers of ``score``."""
     chords = marked(score)
-    return _first((time, name_of(text)) for time, text in score.markers if text in chords)
+    return _without_repeats((time, name_of(text)) for time, text in score.markers if text in chords)
 
 
 def annotated(score: Score) -> list[tuple[float, Chord]]:
-    """The chords in the markers of ``score``: seconds and chord, where it changes."""
+    """Return (seconds, chord) of each chord change in the markers of ``score``."""
     chords = marked(score)
-    return _first((time, chords[text]) for time, text in score.markers if text in chords)
+    return _without_repeats((time, chords[text]) for time, text in score.markers if text in chords)
 
 
-def _first(rows: Iterable[tuple[float, Any]]) -> list[tuple[float, Any]]:
-    """Of rows in a row that are equal but for their times the first."""
+def _without_repeats(rows: Iterable[tuple[float, Any]]) -> list[tuple[float, Any]]:
+    """Drop each (time, value) whose value equals that of the row before."""
     return [next(same) for _, same in groupby(rows, key=itemgetter(1))]
 
 
 def is_chart(score: Score) -> bool:
-    """Whether ``score`` holds chords and no notes."""
+    """Whether ``score`` has chords but no notes."""
     return not len(score) and bool(marked(score))
 
 
 def marked(score: Score) -> dict[str, Chord]:
-    """The markers of ``score`` that are chords: names such as ``C:min7``, or symbols such as
-    ``Cm7`` and ``G/B``; a letter, which may be a section's, only together with other symbols."""
+    """Return the markers of ``score`` that are chord names or symbols: text -> chord.
+
+    If all symbols may also be section names, such as "A" and "B", they are not taken as chords.
+    """
     texts = {text for _, text in score.markers}
     chords = {text: chord for text in texts if (chord := symbol(text)) is not None}
     symbols = [text for text in chords if named(text) is None]
-    if all(_LETTER.fullmatch(text.strip()) for text in symbols):
+    if all(_AMBIGUOUS.fullmatch(text.strip()) for text in symbols):
         chords = {text: chord for text, chord in chords.items() if text not in symbols}
     return chords

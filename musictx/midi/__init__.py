@@ -1,7 +1,7 @@
-"""MIDI files <-> Score.
+"""Reads MIDI files into Scores and writes Scores as MIDI files.
 
-Reading goes through our own scanner (``scan.py``, which says why), what has changed is written
-into the file that was read (``edit.py``); ``encode.py`` makes new files.
+``scan.py`` parses the bytes of a file, ``read.py`` makes a Score from the events. A changed Score
+is written into the file that was read (``edit.py``), a new one into a new file (``encode.py``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["losses_of", "read", "to_bytes", "write"]
 
 
 def write(score: Score, path: str | Path) -> None:
-    """Write ``score`` as a MIDI file (see :func:`to_bytes`): whole, or not at all.
+    """Write ``score`` as a MIDI file (see :func:`to_bytes`), atomically.
 
     Raises :class:`~musictx.errors.WriteError` if the file cannot be written.
     """
@@ -25,27 +25,31 @@ def write(score: Score, path: str | Path) -> None:
 
 
 def to_bytes(score: Score) -> bytes:
-    """``score`` as a MIDI file. One that was read from a file is written into that file: what has
-    not changed stays byte for byte (:func:`musictx.midi.edit.edited`). Where that file cannot say
-    it, all is written anew, and a :class:`UserWarning` says what the file loses so.
+    """Return ``score`` as the bytes of a MIDI file.
 
-    Any other becomes a file of format 1: on its own grid if it has one, else one tick a millisecond
-    (500 ticks a quarter note at 120 bpm). A score with ``ticks_per_quarter`` keeps its tempo map,
-    and its notes their ticks; where notes lie between the ticks of a coarse grid, each tick is
-    divided so that none is off by more than half a millisecond. The first track holds the tempos,
-    the meters (those MIDI can hold: denominator a power of two), the keys and the markers, then
-    comes one track for each score track - one more for its drums if it has both - with its
-    name. At equal times pedals come first, then note-offs, then note-ons; a zero-length note has
-    its on before its off. Left out are the tempos of a score without a grid (a tick were no
-    millisecond then) and the pedals of a track without notes. Where two notes of one pitch in one
-    part overlap and the later one ends first, MIDI cannot say so: read back, they end in the order
-    they began.
+    A score that was read from a MIDI file is written into that file, and what has not changed stays
+    byte for byte (:func:`musictx.midi.edit.edited`). If the file cannot hold the changes, a new one
+    is made, and a :class:`UserWarning` lists what is lost.
 
-    Up to fifteen pitched parts get a channel each. More of them share a channel if their first
-    program is the same; beyond fifteen of these channels are dealt out in turn. A program change
-    stands before each note that needs it. Parts that share a channel share its pedal when played.
+    Any other score becomes a new file of format 1:
 
-    Raises :class:`UserError` for a piece longer than a day or of more tracks than a file can have.
+    - Time: a score with ``ticks_per_quarter`` keeps its tempos, and its notes keep their ticks. If
+      notes are between ticks, ticks are divided until none is off by more than half a millisecond.
+      A score without ``ticks_per_quarter`` gets ticks of one millisecond, 500 a quarter note at
+      120 bpm; its tempos are left out, since they would change the length of a tick.
+    - Tracks: the first one has the tempos, meters, keys and markers. Then follows a track for each
+      track of the score, and another for its drums if it also has other notes. Pedals of tracks
+      without notes are left out, and so are meters whose denominator is no power of two.
+    - Events at one tick: pedals, note-offs, note-ons. A note of length zero has its note-on first.
+    - Channels: up to fifteen pitched parts get a channel each. More parts share a channel if they
+      have the same first program; if there are more than fifteen first programs, channels are
+      assigned in turn. A program change precedes each note that needs one. Parts that share a
+      channel share its pedal in playback.
+
+    MIDI pairs note-offs with note-ons first in, first out: of two overlapping notes of one pitch
+    and part, the one that began first ends first when the file is read.
+
+    Raises :class:`UserError` for a piece longer than a day or with too many tracks.
     """
     from musictx.midi import edit, encode  # reading needs neither
 
@@ -59,8 +63,8 @@ def to_bytes(score: Score) -> bytes:
 
 
 def losses_of(data: bytes, why: str) -> str:
-    """A sentence that says what is lost of a MIDI file that is written anew from its notes, and
-    ``why`` it is; "" if there is nothing else in it."""
+    """Return a sentence with the kinds of messages that are lost if a MIDI file is made anew from
+    its Score, and ``why`` that is necessary; "" if nothing is lost."""
     from musictx.midi.document import unread
 
     lost = [what for what, count in unread(data).items() if count]

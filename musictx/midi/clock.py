@@ -1,4 +1,4 @@
-"""Ticks of a MIDI file <-> seconds."""
+"""Converts between ticks of a MIDI file and seconds."""
 
 from __future__ import annotations
 
@@ -11,21 +11,26 @@ from musictx.errors import MidiError
 from musictx.midi.scan import File
 from musictx.notes import TEMPO, Score
 
-#: Microseconds a quarter note where no mark says otherwise: 120 bpm.
+#: Default tempo, 120 bpm, in microseconds a quarter note.
 DEFAULT_TEMPO = 500_000
-#: Where a score has no grid: 500 ticks a quarter note of half a second, so a tick is a millisecond.
+#: Resolution of new files without one. At 120 bpm a tick is a millisecond.
 TICKS_PER_QUARTER = 500
-#: The most ticks of a quarter note, and between two events, that a file can state.
+#: The most ticks a quarter note, and the most ticks between two events, that a file can have.
 MOST_TICKS, LAST_TICK = 2**15 - 1, 2**28 - 1
-#: Tempos that a file can state, quarter notes a minute.
+#: The range of tempos that a file can have, quarter notes a minute.
 SLOWEST, FASTEST = 3.6, 1e6
 
 
 @dataclass(frozen=True)
 class TickClock:
-    """Turns ticks into seconds and back: ``(base + (tick - start) * rate) / unit`` from the tick
-    ``start`` of each tempo on. Where ticks divide quarter notes, the rates are microseconds a
-    quarter note, and ``unit`` is a million times the ticks of one."""
+    """Converts ticks to seconds, ``(base + (tick - start) * rate) / unit``, and back.
+
+    starts  the tick at which each tempo begins
+    bases   seconds * ``unit`` at these ticks
+    rates   seconds * ``unit`` of a tick
+    unit    a million times the ticks a quarter note, so that rates are microseconds a quarter note;
+            for SMPTE time, an integer for which the rate is an integer
+    """
 
     starts: np.ndarray
     bases: np.ndarray
@@ -34,16 +39,17 @@ class TickClock:
 
     @classmethod
     def of(cls, file: File, name: str) -> TickClock:
-        """That of a file, in whole numbers; of tempo marks at one tick the last counts."""
+        """Return the clock of a file, all in integers. Of several tempos at one tick the last one
+        counts; SMPTE time ignores tempos. ``name`` is for error messages."""
         division = file.division
-        if division & 0x8000:  # SMPTE: frames a second (negated), ticks a frame; tempo is silent
+        if division & 0x8000:  # SMPTE: negated frames a second, then ticks a frame
             frames, ticks = 256 - (division >> 8), division & 0xFF
             if frames not in (24, 25, 29, 30) or not ticks:
                 raise MidiError(
                     f"{name}: {frames} frames a second of {ticks} ticks is no SMPTE time",
                     "unknown time base",
                 )
-            # "29" is the 30000/1001 frames a second of American television.
+            # 29 means the 30000/1001 frames a second of NTSC.
             rate, unit = (1001, 30000 * ticks) if frames == 29 else (1, frames * ticks)
             return cls(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([rate]), unit)
         if not division:
@@ -57,51 +63,52 @@ class TickClock:
 
     @classmethod
     def along(cls, tempos: np.ndarray, quarter: int) -> TickClock:
-        """``quarter`` ticks a quarter note along tempos of dtype ``notes.TEMPO``, each of which
-        begins on a tick."""
+        """Return a clock with ``quarter`` ticks a quarter note and the ``tempos`` of a Score, which
+        are moved to the nearest ticks."""
         tempos = from_zero(tempos, np.array([(0.0, BPM)], TEMPO))
-        unit, bases, rates = (
-            quarter * 1_000_000,
-            tempos["time"] * quarter * 1e6,
-            6e7 / tempos["bpm"],
-        )
+        unit, rates = quarter * 1_000_000, 6e7 / tempos["bpm"]
+        bases = tempos["time"] * quarter * 1e6
         steps = np.rint(np.diff(bases) / rates[:-1]).astype(np.int64)
         return cls(np.append(0, np.cumsum(steps)), bases, rates, unit)
 
     @property
     def quarter(self) -> int:
-        """Ticks of a quarter note."""
+        """Ticks a quarter note."""
         return self.unit // 1_000_000
 
-    def places(self, seconds: np.ndarray | float) -> np.ndarray:
-        """Ticks with their fractions, float64."""
+    def exact_ticks(self, seconds: np.ndarray | float) -> np.ndarray:
+        """Convert seconds to ticks with fractions, float64."""
         units = seconds * self.unit
-        at = np.maximum(np.searchsorted(self.bases, units, side="right") - 1, 0)
-        places: np.ndarray = self.starts[at] + (units - self.bases[at]) / self.rates[at]
-        return places
+        tempo = np.maximum(np.searchsorted(self.bases, units, side="right") - 1, 0)
+        ticks: np.ndarray = self.starts[tempo] + (units - self.bases[tempo]) / self.rates[tempo]
+        return ticks
 
     def ticks(self, seconds: np.ndarray | float) -> np.ndarray:
-        """The nearest ticks, int64."""
-        return np.rint(self.places(seconds)).astype(np.int64)
+        """Convert seconds to the nearest ticks, int64."""
+        return np.rint(self.exact_ticks(seconds)).astype(np.int64)
 
     def seconds(self, ticks: np.ndarray | int) -> np.ndarray:
-        """Seconds from the beginning, float64."""
-        at = np.maximum(np.searchsorted(self.starts, ticks, side="right") - 1, 0)
-        return (self.bases[at] + (ticks - self.starts[at]) * self.rates[at]) / self.unit
+        """Convert ticks to seconds from the beginning, float64."""
+        tempo = np.maximum(np.searchsorted(self.starts, ticks, side="right") - 1, 0)
+        since = (ticks - self.starts[tempo]) * self.rates[tempo]
+        return (self.bases[tempo] + since) / self.unit
 
 
 def clock_for(score: Score, last: float) -> TickClock:
-    """The ticks of a new file of ``score``: its grid, or milliseconds where it has none that a file
-    could hold. Where notes lie between ticks that are longer than a millisecond these are divided.
-    ``last`` is the last moment of the score, seconds."""
+    """Return the clock of a new file for ``score``, whose last event is at ``last`` seconds.
+
+    It has the resolution and tempos of the score, or ticks of a millisecond if there is no
+    resolution or a file cannot have it. If notes are between ticks, ticks longer than a millisecond
+    are divided.
+    """
     milliseconds = TickClock.along(score.tempos[:0], TICKS_PER_QUARTER)
     quarter, bpm = score.ticks_per_quarter, np.append(BPM, score.tempos["bpm"])
     slowest, fastest = float(bpm.min()), float(bpm.max())
     if not quarter or slowest < SLOWEST or fastest > FASTEST:
         return milliseconds
     clock = TickClock.along(score.tempos, quarter)
-    places = clock.places(np.concatenate([score.notes["start"], score.notes["end"]]))
-    if np.abs(places - np.rint(places)).max(initial=0.0) > 1e-3:
+    ticks = clock.exact_ticks(np.concatenate([score.notes["start"], score.notes["end"]]))
+    if np.abs(ticks - np.rint(ticks)).max(initial=0.0) > 1e-3:
         finer = min(int(np.ceil(60_000 / (slowest * quarter))), MOST_TICKS // quarter)
         clock = TickClock.along(score.tempos, quarter * max(finer, 1))
-    return clock if clock.places(last) < LAST_TICK else milliseconds
+    return clock if clock.exact_ticks(last) < LAST_TICK else milliseconds

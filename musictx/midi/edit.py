@@ -1,14 +1,14 @@
-"""What has changed in a Score, put into the MIDI file that it was read from.
+"""Writes the changes of a Score into the MIDI file that it was read from.
 
-All is compared in ticks. Only the tracks in which something changes are made anew, and in these all
-other events stay where and what they are: controllers, bends, channels. Everything else is copied
-byte for byte.
+File and Score are compared in ticks. In tracks that change, all other events stay as they are, such
+as controllers and pitch bends. Tracks without a change are copied byte for byte.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,47 +21,54 @@ from musictx.midi.read import read as read_file
 from musictx.midi.scan import DRUM_CHANNEL
 from musictx.notes import Score
 
-#: A note that would come to lie further than this from its time, in seconds, on the ticks of the
-#: file, asks for a file with finer ones.
+#: If a note would be moved by more than this to the nearest tick of the file, ticks are halved.
 COARSEST_SECONDS = 0.005
-#: Parts of a tick within which notes that keep their beats, or their seconds, are where they were.
+#: A note has kept its ticks if they are equal when rounded to this fraction of a tick.
 FINE = 64
-#: Columns of a Score -> the meta events that say them.
+#: Array of a Score -> type of its meta events.
 KINDS = {"tempos": 0x51, "meters": 0x58, "keys": 0x59}
-#: A note but for its program: its ticks, pitch, velocity, whether it is a drum, its part.
-_Note = tuple[int, int, int, int, bool, int]
+
+
+class _Note(NamedTuple):
+    """A note in ticks, without its program."""
+
+    begin: int
+    end: int
+    pitch: int
+    velocity: int
+    drum: bool
+    part: int
 
 
 class Unwritable(Exception):
-    """A score says what its file cannot; the message is a clause that says what."""
+    """The MIDI file cannot hold the changed Score; the message is a clause that tells why."""
 
 
 def edited(score: Score) -> bytes:
-    """``score.file`` with what ``score`` says.
+    """Return ``score.file``, changed such that reading it gives ``score``.
 
-    Notes and pedals that are not in the file come, those of the file that are not in the score go,
-    all on the nearest ticks; where these are coarser than :data:`COARSEST_SECONDS`, they are halved
-    for all messages alike, as often as it takes. A new note that sounds together with another of
-    its pitch in its part ends when MIDI's first in, first out leaves the other its end. Where notes
-    are to sound with other programs, program changes become others or come before them; a new note
-    of drums sounds with the kit in force, unless another one of the part is asked for. Tracks of
-    the score that the file does not have are added at its end, each with its name and on a channel
-    that no note of the file is on, if there is one; a file of format 0 becomes one of format 1
-    then.
+    - Notes and pedals are added and removed, on the nearest ticks. If ticks are too coarse
+      (:data:`COARSEST_SECONDS`), all ticks of the file are halved, several times if necessary.
+    - MIDI pairs note-offs with note-ons first in, first out. So a new note that overlaps another
+      one of its pitch and part may end earlier or later, such that the other one keeps its end.
+    - If notes get other programs, program changes are replaced or added. A new drum note sounds
+      with the current kit, unless its program is another kit of the part.
+    - New tracks of the score are added at the end, with their names, and on a channel without notes
+      if there is one. A file of format 0 then becomes one of format 1.
+    - A part that gets a new name gets a MIDI track of its own.
+    - Markers and lyrics are added and removed one by one. A new one is put into the track of the
+      one that it replaces, else of others of its type, else into the first new track, else into the
+      first track.
+    - Tempos, meters or keys that differ are replaced. If the tempos differ, all messages keep
+      either their ticks or their seconds: whichever fits more notes of the score.
 
-    A part that gets a name gets a MIDI track to itself. Markers and lyrics come and go one by one:
-    a new one on the track of one that it takes the place of, else of others of its kind, else on
-    the first new track, or on the first of all. Tempos, meters and keys of a kind that differ come
-    in place of the file's: where most notes keep their beats then, all messages keep their ticks;
-    else they keep their seconds, on the nearest ticks.
-
-    Raises :class:`Unwritable` for what the file cannot say.
+    Raises :class:`Unwritable` if the file cannot hold the changes.
     """
     return _Edit(score).data()
 
 
 class _Edit:
-    """The changes that make the file of a score say what the score says."""
+    """The edit of one file; ``data`` may be called once."""
 
     def __init__(self, score: Score) -> None:
         self.score, self.before = score, read_file(score.file, limits=ANY)
@@ -79,19 +86,20 @@ class _Edit:
         parts, events = self.document.parts, self.file.events
         onsets, offsets = events[parts.onsets], events[parts.offsets]
         ends = np.where(parts.offsets < 0, self.file.ends[onsets["track"]], offsets["tick"])
-        #: The ticks of the notes of the file.
+        #: Ticks at which the notes of the file begin and end.
         self.begins, self.ends = onsets["tick"], ends
-        #: Seconds of the score <-> ticks of the result.
-        self.clock, self.keeps_beats = self.document.clock, True
+        #: The clock of the result, and whether messages keep their ticks, else their seconds.
+        self.clock, self.keeps_ticks = self.document.clock, True
         if "tempos" in self.changed:
             bpm = score.tempos["bpm"]
             if not np.all((bpm >= SLOWEST) & (bpm <= FASTEST)):
                 raise Unwritable(f"a tempo is beyond what MIDI can say, {SLOWEST:g} to {FASTEST:g}")
             self.clock = TickClock.along(score.tempos, self.file.division)
-            self.keeps_beats = self._on_ticks(self.clock) >= self._on_ticks(self.document.clock)
+            kept_ticks, kept_seconds = map(self._unmoved_notes, (self.clock, self.document.clock))
+            self.keeps_ticks = kept_ticks >= kept_seconds
 
     def data(self) -> bytes:
-        """The file with the changes."""
+        """Return the changed file."""
         score, drums = self.score, self.file.drums
         parts = np.unique(score.notes["track"]).tolist()
         named = {part for part in parts if part < len(self.places)}
@@ -101,19 +109,19 @@ class _Edit:
             data = with_parts(score.file, self.places, alone=alone)
             return edited(replace(score, file=data))
         times = np.concatenate([score.notes["start"], score.pedals["time"]])
-        away = np.abs(self.clock.seconds(self.clock.ticks(times)) - times)
-        if away.max(initial=0.0) > COARSEST_SECONDS:
-            return edited(self._finer())
+        errors = np.abs(self.clock.seconds(self.clock.ticks(times)) - times)
+        if errors.max(initial=0.0) > COARSEST_SECONDS:
+            return edited(self._with_halved_ticks())
         if self.changed:
-            self._marks()
+            self._edit_marks()
         for part in named:
             track = self.document.track(self.places[part] // 16)
             track.remove_meta({NAME})
             if part in score.names:
                 track.new.append(encode.text(0, NAME, score.names[part]))
-        self._pedals()
-        left_open = self._notes()
-        texts = self._texts()
+        self._edit_pedals()
+        left_open = self._edit_notes()
+        texts = self._edit_texts()
         if texts and max(parts, default=-1) < len(self.places):  # no new track
             self.document.track(0).new += texts
         self._close(left_open)
@@ -127,8 +135,8 @@ class _Edit:
                 tracks.append(encode.part(score, self.clock, notes, channel, texts * (not tracks)))
         return self.document.edited(tracks)
 
-    def _finer(self) -> Score:
-        """The score with its file on ticks that are half as long."""
+    def _with_halved_ticks(self) -> Score:
+        """Return the score with a file whose ticks are half as long."""
         document, quarter = self.document, self.file.division
         last = max(int(self.file.ends.max()), int(self.clock.ticks(self.score.duration))) + 1
         if quarter & 0x8000 or 2 * quarter > MOST_TICKS or 2 * last > LAST_TICK:
@@ -139,91 +147,103 @@ class _Edit:
         data = data[:12] + (2 * quarter).to_bytes(2, "big") + data[14:]
         return replace(self.score, file=data, ticks_per_quarter=2 * quarter)
 
-    def _on_ticks(self, clock: TickClock) -> int:
-        """How many notes of the score are on the ticks that they have in the file, by ``clock``."""
+    def _unmoved_notes(self, clock: TickClock) -> int:
+        """Count the notes of the score whose ticks, by ``clock``, are those of the file."""
         notes = self.score.notes
-        places = (np.rint(clock.places(notes[name]) * FINE) for name in ("start", "end"))
-        there = _rows(self.document.parts.notes, self.begins * FINE, self.ends * FINE)
-        return sum((Counter(_rows(notes, *places)) & Counter(there)).values())
+        ticks = (np.rint(clock.exact_ticks(notes[name]) * FINE) for name in ("start", "end"))
+        in_file = _in_ticks(self.document.parts.notes, self.begins * FINE, self.ends * FINE)
+        return sum((Counter(_in_ticks(notes, *ticks)) & Counter(in_file)).values())
 
-    def _moved(self, ticks: np.ndarray) -> np.ndarray:
-        """Where ticks of the file are in the result."""
-        return ticks if self.keeps_beats else self.clock.ticks(self.document.clock.seconds(ticks))
+    def _new_ticks(self, ticks: np.ndarray) -> np.ndarray:
+        """Convert ticks of the original file to ticks of the result."""
+        return ticks if self.keeps_ticks else self.clock.ticks(self.document.clock.seconds(ticks))
 
-    def _marks(self) -> None:
-        """Put the tempos, meters and keys of the score in place of the file's, of each kind that
-        differs, and all other messages where they are to be."""
+    def _edit_marks(self) -> None:
+        """Replace tempos, meters and keys if they differ, and move all other messages to their new
+        ticks."""
         score, names = self.score, self.changed & {"tempos"}
         for name in ("meters", "keys"):
-            rows, there = getattr(score, name), getattr(self.before, name)
-            ticks = self._moved(self.document.clock.ticks(there["time"]))
-            what = list(rows.dtype.names[1:])
+            rows, old_rows = getattr(score, name), getattr(self.before, name)
+            old_ticks = self._new_ticks(self.document.clock.ticks(old_rows["time"]))
+            values = list(rows.dtype.names[1:])
             if not (
-                np.array_equal(ticks, self.clock.ticks(rows["time"]))
-                and np.array_equal(rows[what], there[what])
+                np.array_equal(old_ticks, self.clock.ticks(rows["time"]))
+                and np.array_equal(rows[values], old_rows[values])
             ):
                 names.add(name)
         marks = encode.marks(score, self.clock)
         new = [row for name in KINDS if name in names for row in marks[name]]
-        ends = self.clock.ticks(score.duration), self._moved(self.file.ends).max()
+        ends = self.clock.ticks(score.duration), self._new_ticks(self.file.ends).max()
         if max(*ends, *(row.tick for row in new)) >= LAST_TICK:
             raise Unwritable("it would have more ticks than MIDI can count")
         for number in range(len(self.document.chunks)):
             track = self.document.track(number)
             track.remove_meta({KINDS[name] for name in names})
-            track.move(self._moved)
+            track.move(self._new_ticks)
         self.document.track(0).new += new
 
-    def _notes(self) -> list[int]:
-        """Remove and add notes of the parts that there are, and let others sound with other
-        programs; returns the numbers of the others that no note-off ends."""
-        document, asked, notes = self.document, self.score.notes, self.document.parts.notes
-        begins, ends = self._moved(self.begins), self._moved(self.ends)
-        waiting: defaultdict[_Note, list[int]] = defaultdict(list)  # the programs of each note
-        ticks = (self.clock.ticks(asked[name]) for name in ("start", "end"))
-        for row, program in zip(_rows(asked, *ticks), asked["program"].tolist()):
-            waiting[row].append(program)
+    def _match_notes(self) -> tuple[np.ndarray, np.ndarray, dict[int, list[tuple[_Note, int]]]]:
+        """Match the notes of the file with those of the score.
+
+        Returns (n,) bool: which notes of the file stay; (n,) their new programs; and part -> new
+        notes, each with its program.
+        """
+        wanted, notes = self.score.notes, self.document.parts.notes
+        ticks = (self.clock.ticks(wanted[name]) for name in ("start", "end"))
+        missing: defaultdict[_Note, list[int]] = defaultdict(list)  # note -> programs
+        for note, program in zip(_in_ticks(wanted, *ticks), wanted["program"].tolist()):
+            missing[note].append(program)
         stay, programs = np.ones(len(notes), bool), notes["program"].copy()
-        rows, left = _rows(notes, begins, ends), []
-        for number, (row, program) in enumerate(zip(rows, programs.tolist())):
-            if program in waiting[row]:
-                waiting[row].remove(program)
+        file_notes = _in_ticks(notes, self._new_ticks(self.begins), self._new_ticks(self.ends))
+        unmatched = []
+        for number, (note, program) in enumerate(zip(file_notes, programs.tolist())):
+            if program in missing[note]:
+                missing[note].remove(program)
             else:
-                left.append(number)
-        for number in left:
-            if same := waiting[rows[number]]:
-                programs[number] = same.pop()
-                continue
-            stay[number] = False
-            for event in (document.parts.onsets[number], document.parts.offsets[number]):
-                if event >= 0:  # a note left open has no end
-                    track, row_number = document.event(event)
-                    del track.rows[row_number]
-        added: defaultdict[int, list[tuple[_Note, int]]] = defaultdict(list)
-        for row in sorted(waiting):
-            added[row[5]] += [(row, program) for program in waiting[row]]
-        changed = set(notes["track"][programs != notes["program"]].tolist())
-        for part in sorted(changed | {n for n in added if added[n] and n < len(self.places)}):
-            place, channel = divmod(self.places[part], 16)
+                unmatched.append(number)
+        for number in unmatched:
+            if others := missing[file_notes[number]]:  # equal notes with other programs
+                programs[number] = others.pop()
+            else:
+                stay[number] = False
+        new: defaultdict[int, list[tuple[_Note, int]]] = defaultdict(list)
+        for note in sorted(note for note, rest in missing.items() if rest):
+            new[note.part] += [(note, program) for program in missing[note]]
+        return stay, programs, new
+
+    def _edit_notes(self) -> list[int]:
+        """Remove notes, add notes and change programs in the parts of the file. Return the numbers
+        of remaining notes without a note-off."""
+        document, notes = self.document, self.document.parts.notes
+        onsets, offsets = document.parts.onsets, document.parts.offsets
+        stay, programs, new = self._match_notes()
+        for event in (*onsets[~stay].tolist(), *offsets[~stay].tolist()):
+            if event >= 0:
+                track, row = document.event(event)
+                del track.rows[row]
+        begins, ends = self._new_ticks(self.begins), self._new_ticks(self.ends)
+        has_new_programs = set(notes["track"][programs != notes["program"]].tolist())
+        for part in sorted(has_new_programs | {part for part in new if part < len(self.places)}):
+            track_number, channel = divmod(self.places[part], 16)
             in_part = stay & (notes["track"] == part)
             drum = channel in self.file.drums
-            if any(row[4] != drum for row, _ in added[part]):
+            added = new.get(part, [])
+            if any(note.drum != drum for note, _ in added):
                 raise Unwritable("drums and other notes are on one track")
             for number in np.flatnonzero(in_part).tolist():
-                track, row_number = document.event(document.parts.onsets[number])
-                program = int(programs[number])
-                track.rows[row_number] = track.rows[row_number]._replace(program=program)
-            kits = set(programs[in_part].tolist()) if drum else set(range(128))
-            for row, program in added[part]:
-                same = in_part & (notes["pitch"] == row[2])
-                begin, end = _fitted(row, begins[same], ends[same])
-                kit = program if program in kits else None
-                document.track(place).new += encode.note(channel, begin, end, row, kit)
-        left_open: list[int] = np.flatnonzero(stay & (document.parts.offsets < 0)).tolist()
+                track, row = document.event(onsets[number])
+                track.rows[row] = track.rows[row]._replace(program=int(programs[number]))
+            allowed = set(programs[in_part].tolist()) if drum else set(range(128))
+            for note, program in added:
+                same_pitch = in_part & (notes["pitch"] == note.pitch)
+                ticks = _fitted(note, begins[same_pitch], ends[same_pitch])
+                kit = program if program in allowed else None
+                document.track(track_number).new += encode.note(channel, *ticks, note, kit)
+        left_open: list[int] = np.flatnonzero(stay & (offsets < 0)).tolist()
         return left_open
 
     def _close(self, left_open: list[int]) -> None:
-        """End notes that no note-off ends in tracks that become longer where these ended before."""
+        """Add note-offs for notes without one at the old end of tracks that become longer."""
         for number in left_open:
             event = self.file.events[self.document.parts.onsets[number]]
             track = self.document.track(int(event["track"]))
@@ -231,64 +251,64 @@ class _Edit:
                 body = bytes([0x80 | event["status"] % 16, event["a"], 0])
                 track.new.append(Message(track.last, OFF, body))
 
-    def _pedals(self) -> None:
-        """Remove and add pedals of the parts that there are."""
+    def _edit_pedals(self) -> None:
+        """Remove and add pedals in the parts of the file."""
         pedals = self.score.pedals
         columns = (self.clock.ticks(pedals["time"]), pedals["value"], pedals["track"])
-        waiting = Counter(zip(*(column.tolist() for column in columns)))
+        missing = Counter(zip(*(column.tolist() for column in columns)))
         numbers = np.flatnonzero(self.file.events["status"] >> 4 == 0xB)
         events = self.file.events[numbers]
-        ticks = self._moved(events["tick"]).tolist()
-        for event, tick, row in zip(numbers.tolist(), ticks, events.tolist()):
-            _, track, status, _, value = row
-            moved = self.document.parts.moved_by(track * 16 + status % 16)
-            rows = [(tick, value, part) for part in moved]
-            if all(waiting[row] > 0 for row in rows):
-                waiting.subtract(rows)
-            else:  # what it did in the parts where it stays comes again
-                opened, number = self.document.event(event)
-                del opened.rows[number]
-        for tick, value, part in waiting.elements():
+        ticks = self._new_ticks(events["tick"]).tolist()
+        for event, tick, (_, track, status, _, value) in zip(
+            numbers.tolist(), ticks, events.tolist()
+        ):
+            targets = self.document.parts.moved_by(track * 16 + status % 16)
+            rows = [(tick, value, part) for part in targets]
+            if all(missing[row] > 0 for row in rows):
+                missing.subtract(rows)
+            else:  # it is added below for each part of the file that keeps it
+                edited_track, number = self.document.event(event)
+                del edited_track.rows[number]
+        for tick, value, part in missing.elements():
             if part < len(self.places):
                 number, channel = divmod(self.places[part], 16)
                 self.document.track(number).new.append(controller(tick, channel, 64, value))
 
-    def _texts(self) -> list[Message]:
-        """Remove and add markers and lyrics. Returns the new ones of a kind that the file has
-        none of."""
+    def _edit_texts(self) -> list[Message]:
+        """Remove and add markers and lyrics. Return new ones of a type that the file has none of,
+        which are not added yet."""
         unplaced: list[Message] = []
         for kind, name in ((MARKER, "markers"), (LYRIC, "lyrics")):
-            texts, there = getattr(self.score, name), getattr(self.file, name)
+            texts, old_texts = getattr(self.score, name), getattr(self.file, name)
             ticks = self.clock.ticks(np.array([time for time, _ in texts])).tolist()
-            waiting = Counter(zip(ticks, (words for _, words in texts)))
-            places: dict[int, int] = {}
-            for number in sorted({track for track, *_ in there}):
+            missing = Counter(zip(ticks, (text for _, text in texts)))
+            removed: dict[int, int] = {}  # tick -> track
+            for number in sorted({track for track, *_ in old_texts}):
                 track = self.document.track(number)
                 for n, row in list(track.rows.items()):
-                    if row.meta != kind or not (words := text_of(row.body)):
+                    if row.meta != kind or not (text := text_of(row.body)):
                         continue
-                    if waiting[row.tick, words] > 0:
-                        waiting[row.tick, words] -= 1
+                    if missing[row.tick, text] > 0:
+                        missing[row.tick, text] -= 1
                     else:
                         del track.rows[n]
-                        places.setdefault(row.tick, number)
-            for tick, words in sorted(waiting.elements()):
-                new = unplaced
-                if there:
-                    new = self.document.track(places.get(tick, there[0][0])).new
-                new.append(encode.text(tick, kind, words))
+                        removed.setdefault(row.tick, number)
+            for tick, text in sorted(missing.elements()):
+                messages = unplaced
+                if old_texts:
+                    messages = self.document.track(removed.get(tick, old_texts[0][0])).new
+                messages.append(encode.text(tick, kind, text))
         return unplaced
 
 
-def _rows(notes: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> list[_Note]:
-    """Notes of a Score from one tick to another, but for their programs."""
+def _in_ticks(notes: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> list[_Note]:
+    """Convert ``notes`` of a Score, which begin and end at these ticks."""
     columns = (begins, ends, *(notes[name] for name in ("pitch", "velocity", "drum", "track")))
-    return list(zip(*(column.tolist() for column in columns)))
+    return list(map(_Note._make, zip(*(column.tolist() for column in columns))))
 
 
-def _fitted(row: _Note, begins: np.ndarray, ends: np.ndarray) -> tuple[int, int]:
-    """The ticks at which a new note begins and ends, such that the others of its pitch in its part,
-    from ``begins`` to ``ends``, keep these: MIDI pairs first in, first out."""
-    begin = row[0]
-    end = max(row[1], int(ends[begins <= begin].max(initial=begin + 1)))
-    return begin, int(ends[begins > begin].min(initial=end))
+def _fitted(note: _Note, begins: np.ndarray, ends: np.ndarray) -> tuple[int, int]:
+    """Return ticks of a new note such that the other notes of its pitch and part, from ``begins``
+    to ``ends``, keep their ends: MIDI pairs first in, first out."""
+    end = max(note.end, int(ends[begins <= note.begin].max(initial=note.begin + 1)))
+    return note.begin, int(ends[begins > note.begin].min(initial=end))

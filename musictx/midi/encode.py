@@ -1,4 +1,4 @@
-"""Score -> a new MIDI file on the grid that the music came from."""
+"""Makes a new MIDI file from a Score."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from musictx.midi.scan import DRUM_CHANNEL
 from musictx.notes import Score
 
 PITCHED_CHANNELS = tuple(c for c in range(16) if c != DRUM_CHANNEL)
-#: Readers count tracks in 15 bits; the first holds the marks.
+#: Some readers have 15 bits for the number of tracks; the first track has no notes.
 MOST_PARTS = 2**15 - 2
-#: Kinds of meta events.
+#: Types of meta events.
 NAME, LYRIC, MARKER = 0x03, 0x05, 0x06
 
 
 def new_file(score: Score) -> bytes:
-    """A MIDI file of format 1 with the music of ``score`` (see :func:`musictx.midi.to_bytes`)."""
+    """Return a MIDI file of format 1 with ``score`` (see :func:`musictx.midi.to_bytes`)."""
     columns = (score.pedals, score.tempos, score.meters, score.keys)
     last = max(score.duration, *(float(rows["time"].max(initial=0.0)) for rows in columns))
     last = max([last, *(time for time, _ in (*score.markers, *score.lyrics))])
@@ -40,8 +40,8 @@ def new_file(score: Score) -> bytes:
 
 
 def marks(score: Score, clock: TickClock) -> dict[str, list[Message]]:
-    """The meta events of the columns tempos, meters and keys; ``clock`` is one along the tempos.
-    Left out are meters and keys that MIDI cannot hold."""
+    """Return the meta events for tempos, meters and keys. ``clock`` has the tempos of the score.
+    Meters and keys that MIDI cannot hold are left out."""
     meters, keys = score.meters, score.keys
     rates = np.clip(np.rint(clock.rates), 1, 2**24 - 1).astype(np.int64).tolist()
     meter_ticks, key_ticks = (clock.ticks(rows["time"]).tolist() for rows in (meters, keys))
@@ -64,18 +64,18 @@ def marks(score: Score, clock: TickClock) -> dict[str, list[Message]]:
 
 
 def meta(tick: int, kind: int, content: bytes) -> Message:
-    """A meta event."""
+    """Return a meta event."""
     return Message(tick, OFF, bytes([0xFF, kind]) + quantity(len(content)) + content)
 
 
 def text(tick: int, kind: int, words: str) -> Message:
-    """A meta event such as :data:`NAME`, in UTF-8."""
+    """Return a meta event with text in UTF-8; ``kind`` is NAME, LYRIC or MARKER."""
     return meta(tick, kind, words.encode("utf-8", "replace"))
 
 
 def note(channel: int, begin: int, end: int, row: Sequence, program: int | None) -> list[Message]:
-    """The two messages of a note, a ``row`` of ``Score.notes``, from one tick to another; it sounds
-    with ``program``, or with the present one of its channel."""
+    """Return note-on and note-off of a ``row`` of ``Score.notes``, from tick ``begin`` to ``end``.
+    ``program`` is that of ``Message``."""
     pitch, velocity = row[2:4]
     return [
         Message(begin, ON, bytes([0x90 | channel, pitch, velocity]), program),
@@ -92,9 +92,12 @@ def part(
     *,
     shared: bool = False,
 ) -> bytes:
-    """The track with those ``notes`` of ``score`` that are one part: its name, ``texts``, its first
-    program, then at each tick pedals, ends of notes, notes. Where the channel is ``shared`` with
-    parts of other programs, each note has a program change before it."""
+    """Return the MIDI track of the part of ``score`` that has these ``notes``.
+
+    It has the name of the track, ``texts``, the first program, and at each tick pedals, note-offs
+    and note-ons. If parts with other programs share the channel, a program change precedes each
+    note.
+    """
     number, program = int(notes["track"][0]), int(notes["program"][0])
     name = score.names.get(number)
     rows = [text(0, NAME, name)] if name else []
@@ -112,7 +115,8 @@ def part(
 
 
 def _parts(score: Score, clock: TickClock) -> Iterable[bytes]:
-    """A track for each track of the score, one more for its drums if it has both kinds of notes."""
+    """Yield a MIDI track for each track of the score, and another for its drums if it also has
+    other notes."""
     keys = ("end", "pitch", "start", "drum", "track")
     notes = score.notes[np.lexsort([score.notes[key] for key in keys])]
     kind = notes["track"].astype(np.int64) * 2 + notes["drum"]
@@ -121,21 +125,17 @@ def _parts(score: Score, clock: TickClock) -> Iterable[bytes]:
         raise UserError(f"score: {len(parts)} parts, expected at most {MOST_PARTS}")
     channels = _channels(parts)
     programs: dict[int, list[set[int]]] = defaultdict(list)
-    for channel, its in zip(channels, parts):
-        programs[channel].append(set(its["program"].tolist()))
-    for channel, its in zip(channels, parts):
+    for channel, part_notes in zip(channels, parts):
+        programs[channel].append(set(part_notes["program"].tolist()))
+    for channel, part_notes in zip(channels, parts):
         shared = len(programs[channel]) > 1 and len(set().union(*programs[channel])) > 1
-        yield part(score, clock, its, channel, shared=shared)
+        yield part(score, clock, part_notes, channel, shared=shared)
 
 
 def _channels(parts: list[np.ndarray]) -> list[int]:
-    """A channel for each part: 9 for drums, the fifteen others for pitched parts.
-
-    Up to fifteen pitched parts have a channel each. More of them share one if their first program
-    is the same; beyond fifteen of these the channels are dealt out in turn.
-    """
-    firsts = [its[0] for its in parts]
-    pitched = [first for first in firsts if not first["drum"]]
+    """Return the channel of each part (see :func:`musictx.midi.to_bytes`)."""
+    first_notes = [notes[0] for notes in parts]
+    pitched = [note for note in first_notes if not note["drum"]]
     key = "program" if len(pitched) > len(PITCHED_CHANNELS) else "track"
-    dealt = dict(zip(dict.fromkeys(int(first[key]) for first in pitched), cycle(PITCHED_CHANNELS)))
-    return [DRUM_CHANNEL if first["drum"] else dealt[int(first[key])] for first in firsts]
+    channels = dict(zip(dict.fromkeys(int(note[key]) for note in pitched), cycle(PITCHED_CHANNELS)))
+    return [DRUM_CHANNEL if note["drum"] else channels[int(note[key])] for note in first_notes]

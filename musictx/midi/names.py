@@ -1,4 +1,4 @@
-"""Names of General MIDI's instruments and drums, and of the parts of a piece."""
+"""Names of the instruments and drums of General MIDI, and of the parts of a piece."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ DRUMS = {
 def part_names(
     parts: list[tuple[int, int, bool]], names: Mapping[int, str]
 ) -> dict[tuple[int, int, bool], str]:
-    """(track, program, drum) -> a name to show: the name of its track if no other part has it, else
-    the family of its instrument, with a number if several parts have this family."""
+    """Return a name for each part (track, program, drum), given the names of tracks.
+
+    It is the name of the track if this is unique, else the family of the instrument, with a number
+    if several parts have the same family.
+    """
     families = {part: "drums" if part[2] else FAMILIES[part[1] // 8] for part in parts}
     track_names = [names.get(part[0], "") for part in parts]
     result, counts = {}, dict.fromkeys(families.values(), 0)

@@ -1,7 +1,7 @@
-"""MIDI file -> Score: note pairs, programs, pedals and marks, in seconds.
+"""Reads a MIDI file as a Score.
 
-Seconds are computed in float64 from whole numbers by one division, so they are the doubles nearest
-to the true times, and the ticks can be computed from them.
+Seconds are computed in float64 from integers by one division. So they are the nearest doubles to
+the true times, and ticks can be computed back from them.
 """
 
 from __future__ import annotations
@@ -27,23 +27,26 @@ from musictx.pairing import match_note_offs
 def read(
     source: str | Path | bytes, *, limits: Limits | None = None, repairs: Counter | None = None
 ) -> Score:
-    """A MIDI file, or its bytes, as a Score; notes of equal start ordered by pitch, then track.
+    """Read a MIDI file, or its bytes, as a Score.
 
-    Formats 0, 1 and 2 (whose sequences follow each other in time), ticks per quarter with tempo
-    marks in any track (120 bpm before the first, which the Score says too), and SMPTE time. Score
-    tracks number the parts of the file - a channel of a MIDI track, whatever programs it has - in
-    order of first appearance; parts without notes get no number. A part has the name of its MIDI
-    track if that has no other. A note-off ends the earliest sounding note of its pitch and part
-    (first in, first out); a note-on of velocity 0 is a note-off. A pedal moves the part on its
-    channel in its MIDI track, or, where that track has no notes on the channel, every part on that
-    channel in any track. Drums are on channel 10 and where messages of GS or XG put them. The Score
-    keeps the bytes of a file in which nothing had to be put right but "notes left open", so that it
-    can be written into that file (:mod:`musictx.midi.edit`).
+    - Time: ticks a quarter note with tempos in any track (120 bpm before the first one), or SMPTE
+      time.
+    - Parts: each channel of a MIDI track that has notes is a part, and becomes a track of the
+      Score. Parts are numbered in the order of their first notes. A part gets the name of its MIDI
+      track if it is the only part there.
+    - Notes: sorted by start, pitch and track. A note-off ends the earliest sounding note of its
+      pitch and part (first in, first out); a note-on with velocity 0 is a note-off.
+    - Pedals: a pedal acts on the part of its channel in its MIDI track. If that track has no notes
+      on the channel, the pedal acts on the parts of this channel in all tracks.
+    - Drums: channel 10, and channels that messages of GS or XG assign to drums.
 
-    Put right, and counted in ``repairs`` if given: "notes left open" (ended with their track), and
-    what :func:`musictx.midi.scan.scan` lists. Raises :class:`MidiError` - and nothing else - for
-    what cannot be read, with one of the reasons of :func:`musictx.midi.scan.scan`, "cannot be
-    opened", "unknown time base", "absurd times", "several pieces" or "too large" (``limits``).
+    ``Score.file`` keeps the bytes of the file, so that changes can be written into it
+    (:mod:`musictx.midi.edit`), unless it needed a repair other than "notes left open".
+
+    ``repairs`` counts "notes left open", which end with their track, and the repairs listed in
+    :func:`musictx.midi.scan.scan`. A file that cannot be read raises :class:`MidiError`, with a
+    reason of :func:`musictx.midi.scan.scan` or "cannot be opened", "unknown time base", "absurd
+    times", "several pieces" or "too large" (``limits``).
     """
     limits = limits or Limits()
     name = "MIDI data"
@@ -72,11 +75,11 @@ def read(
             "absurd times",
         )
     tempos = [mark[1:] for mark in file.tempos]
-    if not file.division & 0x8000:  # of marks at one tick the clock has the last, and one at 0
+    if not file.division & 0x8000:  # the clock has one tempo a tick, and one at tick 0
         tempos = list(zip(clock.starts.tolist(), clock.rates.tolist()))
 
     def timed(marks: Iterable[Sequence]) -> list[tuple]:
-        rows = [(float(clock.seconds(tick)), *what) for tick, *what in marks]
+        rows = [(float(clock.seconds(tick)), *values) for tick, *values in marks]
         return sorted((row for row in rows if row[0] <= limits.seconds), key=itemgetter(0))
 
     notes = sorted_by(notes, notes["start"])
@@ -102,17 +105,18 @@ def _check(count: int, limit: str, name: str, limits: Limits) -> None:
 
 
 def _channel(events: np.ndarray) -> np.ndarray:
-    """Channels counted through the file: MIDI track * 16 + channel."""
+    """Return MIDI track * 16 + channel of each event."""
     return events["track"] * 16 + (events["status"] & 15)
 
 
 @dataclass(frozen=True)
 class FileParts:
-    """The notes of a file and where they stand in it.
+    """The notes of a MIDI file, with the events that they come from.
 
-    notes    in the order of the file, each with the number of its part
-    onsets   which event of the file begins each note;  offsets  which one ends it, or -1
-    places   of each part, by first appearance: MIDI track * 16 + channel
+    notes    dtype NOTE, in the order of the file; ``track`` is the number of the part
+    onsets   index of the note-on of each note in ``File.events``
+    offsets  index of its note-off, or -1
+    places   MIDI track * 16 + channel of each part, in the order of their first notes
     """
 
     notes: np.ndarray
@@ -122,9 +126,10 @@ class FileParts:
 
     @classmethod
     def of(cls, file: smf.File, clock: TickClock, repairs: Counter) -> FileParts:
-        keyed = np.flatnonzero(file.events["status"] < 0xA0)
+        """Pair the note-ons and note-offs of ``file``."""
+        note_events = np.flatnonzero(file.events["status"] < 0xA0)
         columns = smf.CHANNEL_EVENT.names or ()
-        tick, track, status, a, b = (file.events[name][keyed] for name in columns)
+        tick, track, status, a, b = (file.events[name][note_events] for name in columns)
         channel = track * 16 + (status & 15)
         onsets, offsets = match_note_offs(channel * 128 + a, (status >= 0x90) & (b > 0))
         unended = offsets < 0
@@ -140,14 +145,15 @@ class FileParts:
         notes["end"] = clock.seconds(ends)
         notes["pitch"] = a[onsets]
         notes["velocity"] = b[onsets]
-        notes["program"] = programs(file.events)[keyed[onsets]]
+        notes["program"] = programs(file.events)[note_events[onsets]]
         notes["drum"] = np.isin(status[onsets] & 15, sorted(file.drums))
         notes["track"] = np.argsort(by_appearance)[inverse]
         places = channels[by_appearance].tolist()
-        return cls(notes, keyed[onsets], np.where(unended, -1, keyed[offsets]), places)
+        offset_events = np.where(unended, -1, note_events[offsets])
+        return cls(notes, note_events[onsets], offset_events, places)
 
     def names(self, of_tracks: Mapping[int, str]) -> dict[int, str]:
-        """Part -> the name of its MIDI track, where that has no other part."""
+        """Return part -> name of its MIDI track, for parts that are alone in their track."""
         parts = Counter(place // 16 for place in self.places)
         return {
             number: of_tracks[place // 16]
@@ -167,44 +173,47 @@ class FileParts:
         return parts
 
     def moved_by(self, place: int) -> list[int]:
-        """The parts that a controller at a place acts on: the one there, or, if that MIDI track has
-        no notes on the channel, all parts on the channel."""
+        """Return the parts that a controller at ``place`` (MIDI track * 16 + channel) acts on.
+
+        They are the part at this place or, if there is none, all parts on this channel.
+        """
         return self._by_place.get(place) or self._by_channel.get(place % 16, [])
 
 
 def programs(events: np.ndarray) -> np.ndarray:
-    """For each event, the program its channel has at that moment; 0 if none was set."""
+    """Return (n,) the current program of the channel of each event; 0 before a program change."""
     if not np.any(events["status"] >> 4 == 0xC):
         return np.zeros(len(events), np.uint8)
     channel = _channel(events)
-    places = sort_order(channel)
-    channel, kind = channel[places], events["status"][places] >> 4
-    at = np.arange(len(places))
-    last = np.maximum.accumulate(np.where(kind == 0xC, at, -1))  # the latest change before each
-    stated = (last >= 0) & (channel[last] == channel)
-    programs = np.empty(len(places), np.uint8)
-    programs[places] = np.where(stated, events["a"][places][last], 0)
+    by_channel = sort_order(channel)
+    channel, kind = channel[by_channel], events["status"][by_channel] >> 4
+    index = np.arange(len(by_channel))
+    last_change = np.maximum.accumulate(np.where(kind == 0xC, index, -1))
+    is_set = (last_change >= 0) & (channel[last_change] == channel)
+    programs = np.empty(len(by_channel), np.uint8)
+    programs[by_channel] = np.where(is_set, events["a"][by_channel][last_change], 0)
     return programs
 
 
 def _pedals(
     file: smf.File, clock: TickClock, parts: FileParts, name: str, limits: Limits
 ) -> np.ndarray:
-    """Pedals copied to every part they move: see :func:`read`."""
+    """Return the pedal movements, one for each part that they act on (see :func:`read`)."""
     events = file.events[file.events["status"] >> 4 == 0xB]
-    places, of_event = np.unique(_channel(events), return_inverse=True)
-    moved = [parts.moved_by(place) for place in places.tolist()]
-    counts = np.array([len(its) for its in moved], np.int64)[of_event]
-    total = int(counts.sum())
+    channel = _channel(events)
+    by_channel = np.argsort(channel, kind="stable")
+    places, first = np.unique(channel[by_channel], return_index=True)
+    # The events of each place, with the parts that they act on.
+    groups = list(zip(np.split(by_channel, first[1:]), map(parts.moved_by, places.tolist())))
+    total = sum(len(indices) * len(targets) for indices, targets in groups)
     _check(total + len(file.events), "events", name, limits)
-    event = np.repeat(np.arange(len(events)), counts)
-    # In the lists after each other, where that of each event begins, then the others of it.
-    first = np.cumsum([0, *(len(its) for its in moved)])[of_event]
-    within = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
-    pedals = np.zeros(total, PEDAL)
-    pedals["time"] = clock.seconds(events["tick"])[event]
+    pedals, event = np.zeros(total, PEDAL), np.zeros(total, np.int64)
+    done = 0
+    for indices, targets in groups:
+        for part in targets:
+            rows = slice(done, done + len(indices))
+            pedals["track"][rows], event[rows] = part, indices
+            done += len(indices)
+    pedals["time"] = clock.seconds(events["tick"][event])
     pedals["value"] = events["b"][event]
-    pedals["track"] = np.array([part for its in moved for part in its], np.int64)[
-        first[event] + within
-    ]
-    return sorted_by(sorted_by(pedals, pedals["track"]), pedals["time"])
+    return pedals[np.lexsort((event, pedals["track"], pedals["time"]))]
