@@ -1,7 +1,7 @@
 """The table of commands: each with its dataclass of options, and the YAML files of ``conf/``.
 
-Options and programs are named by import path and loaded for the command that is given, so that one
-command loads no other. Neither Hydra nor torch is imported here.
+Options and programs are named by import path, so that only those of the requested command are
+imported. Neither Hydra nor torch is imported here.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Command:
 
     name        the word that is typed
     options     import path ``package.module:Class`` of its dataclass of options
-    run         import path ``package.module:function`` of what is called with that dataclass
-    about       what it does, in a sentence
+    run         import path ``package.module:function`` of its program, called with that dataclass
+    about       a sentence on what the command does
     examples    lines to try
-    positional  the option that words without "=" are the value of; "" for none
-    important   dotted options that the short help shows together with those without a dot
-    spellings   other words that are typed for it, in other programs or countries
+    positional  the option whose value is a word without "=", such as a file; "" for none
+    important   the dotted options in the short help, besides all options without a dot
+    spellings   names of the command in other programs or countries, for hints
     """
 
     name: str
@@ -51,14 +51,14 @@ class Command:
         return made
 
     def aliases(self) -> dict[str, str]:
-        """Word that is typed -> option, where the two differ (from -> begin)."""
+        """Name on the command line -> option, if the names differ (from -> begin)."""
         named = [(checks.cli_name(name, f), name) for name, f in checks.options(self.config)]
         return {word: name for word, name in named if word != name}
 
 
 @dataclass
 class NoOptions:
-    """Of a command without options."""
+    """The options of a command without any."""
 
 
 EVERY = (
@@ -243,7 +243,7 @@ EVERY = (
 COMMANDS = {command.name: command for command in EVERY if registry.is_present(command.run)}
 
 
-#: What is typed for a command with options; commands say their other ``spellings`` themselves.
+#: Wrong command -> what to type instead, for hints; also from the ``spellings`` of each command.
 SPELLINGS = {
     "finetune": "train init=MODEL",
     "test": "evaluate split=test",
@@ -251,22 +251,23 @@ SPELLINGS = {
     **dict.fromkeys(("models", "list"), "generate --help (it lists them)"),
 }
 SPELLINGS |= {spelling: c.name for c in COMMANDS.values() for spelling in c.spellings}
-#: Groups of ``train``, which Hydra composes, and those with presets for every other command.
+#: The groups of ``train``, composed by Hydra, and the groups with presets in other commands.
 GROUPS = ("corpus", "tokenizer", "model", "position", "optim", "trainer", "callbacks", "logger",
           "sampling", "experiment")  # fmt: skip
 PRESETS = ("corpus", "tokenizer", "sampling")
 
 
 def conf_dir() -> Path:
-    """The folder of YAML files: the checkout's, or the package ``musictx.conf`` of a wheel."""
+    """Return the folder of YAML files: in a checkout ``conf``, in a wheel ``musictx.conf``."""
     checkout = Path(__file__).resolve().parents[1] / "conf"
     installed = Path(__file__).resolve().parent / "conf"
     return checkout if (checkout / "train.yaml").is_file() else installed
 
 
 def choices(group: str, folders: Iterable[Path] = ()) -> dict[str, Path]:
-    """Name -> YAML file of all that a group of options may be, such as free and safe of sampling:
-    those in ``conf/``, of optional components and in the user's ``folders``, which come first."""
+    """Return the choices of a group of options as name -> YAML file, such as ``free`` and ``safe``
+    of sampling. Files in the user's ``folders`` replace those of the same name in ``conf/``, and
+    files in ``conf/`` those of optional components."""
     files: dict[str, Path] = {}
     for root in reversed([*folders, conf_dir(), *registry.CONF]):
         for file in (root / group).rglob("*.yaml"):
@@ -275,7 +276,7 @@ def choices(group: str, folders: Iterable[Path] = ()) -> dict[str, Path]:
 
 
 def groups(command: str, folders: Iterable[Path] = ()) -> dict[str, list[str]]:
-    """The groups of options that ``command`` takes by name, and the names of their choices."""
+    """Return the groups of options of ``command``, each with the names of its choices."""
     names = GROUPS if command == "train" else PRESETS
     rooms = {name.partition(".")[0] for name in options_of(command)} | {"experiment"}
     return {name: sorted(choices(name, folders)) for name in names if name in rooms}
@@ -283,7 +284,7 @@ def groups(command: str, folders: Iterable[Path] = ()) -> dict[str, list[str]]:
 
 @cache
 def options_of(command: str) -> dict[str, dataclasses.Field]:
-    """Every option of ``command`` by its dotted name; ``position`` has those of every scheme."""
+    """Return every option of ``command`` by its dotted name, with those of all position schemes."""
     options = dict(checks.options(COMMANDS[command].config))
     if any(name.startswith("position.") for name in options):
         for scheme in SCHEMES.values():
@@ -294,7 +295,7 @@ def options_of(command: str) -> dict[str, dataclasses.Field]:
 
 @cache
 def parts(command: str) -> dict[str, dataclasses.Field]:
-    """The parts of options that hold several values: ``limits.notes`` of ``limits``."""
+    """Return the parts of options that hold several values, such as ``limits.notes``."""
     return {
         f"{name}.{part}": field
         for name, option in options_of(command).items()
@@ -304,13 +305,13 @@ def parts(command: str) -> dict[str, dataclasses.Field]:
 
 
 def free_form(command: str) -> list[str]:
-    """Options that are dicts with any keys, such as ``tokenizer.params`` or ``callbacks``."""
+    """Return the options that are dicts with any keys, such as ``tokenizer.params``."""
     options = options_of(command).items()
     return [name for name, option in options if type_of(option).startswith("dict")]
 
 
 def preset(group: str, name: str, folders: Iterable[Path] = ()) -> dict[str, Any]:
-    """The options in ``GROUP/NAME.yaml`` of ``conf/``, an optional component or ``folders``."""
+    """Read the options in ``GROUP/NAME.yaml`` (:func:`choices`)."""
     import yaml
 
     file = choices(group, folders)[name]
@@ -324,7 +325,7 @@ def preset(group: str, name: str, folders: Iterable[Path] = ()) -> dict[str, Any
 
 
 def unknown_command(name: str) -> str:
-    """The sentence for a command that does not exist."""
+    """Return the error message for a command that does not exist."""
     near = SPELLINGS.get(name.lower()) or next(
         iter(difflib.get_close_matches(name.lower(), COMMANDS, n=1)), None
     )

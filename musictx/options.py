@@ -1,9 +1,9 @@
-"""Converts the options of a command, given as words, JSON or arguments of Python, to its checked
-dataclass, and back to words.
+"""Convert the options of a command (words, JSON or arguments of Python) to its checked dataclass,
+and back to words.
 
-The dataclasses of ``config/`` declare each option once. All requests become a configuration in
-:func:`request`; so the same request means the same from the command line, Python, the studio and
-MCP. Neither Hydra nor torch is imported here, so that a typing error is reported at once.
+The dataclasses of ``config/`` declare each option once. :func:`request` makes every configuration,
+so a request has the same meaning on the command line, in Python, in the studio and in MCP. Neither
+Hydra nor torch is imported here, so that a mistake is reported at once.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from musictx.config.trainer import NOT_OFFERED
 from musictx.config.values import converted, home, types_of, unfolded
 from musictx.errors import ConfigError, shown
 
+#: A text in quotes.
+QUOTED = re.compile(r"\A(['\"])(.*)\1\Z", re.DOTALL)
+
 
 def request(
     command: str,
@@ -34,7 +37,7 @@ def request(
     without: Collection[str] = (),
     folders: Sequence[Path] = (),
 ) -> Any:
-    """The checked dataclass of ``command`` with the values of ``options``, by their names.
+    """Return the checked dataclass of ``command`` with the values of ``options``, by their names.
 
     A name may be dotted (``sampling.key``) or short (``key``); ``sampling`` itself may be a dict,
     a dataclass or the name of a preset in ``conf/`` or in the user's ``folders``. A dict overrides
@@ -44,23 +47,22 @@ def request(
     """
     values: dict[str, Any] = {}
     names = _group_names(command)
-    for name, value in sorted(options.items(), key=lambda one: one[0] not in names):
+    for name, value in sorted(options.items(), key=lambda item: item[0] not in names):
         if name in without or name.partition(".")[0] in without:
             raise ConfigError(f"{name}: no such option here, only on the command line")
-        for option, one in _flattened(command, name, value, folders):
-            if option in free_form(command):  # those of its values that are not given stay
-                usual = checks.default_of(options_of(command)[option])
-                one = usual | values.get(option, {}) | one
-            values[option] = one
+        for option, converted_value in _flattened(command, name, value, folders):
+            if option in free_form(command):  # a dict changes only the keys that it has
+                default = checks.default_of(options_of(command)[option])
+                converted_value = default | values.get(option, {}) | converted_value
+            values[option] = converted_value
     return _assembled(COMMANDS[command].config, values)
 
 
 def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
-    """The options in the words of a command line, each ``name=value`` or the name of a file, with
-    their texts, for :func:`request`.
+    """Return the options in the ``words`` of a command line as name -> text, for :func:`request`.
 
-    Files and folders are taken literally. A value may be in quotes; ``null`` without them is None.
-    Raises :class:`ConfigError` about the first word that is neither.
+    Each word is ``name=value`` or the name of a file or folder. A value may be in quotes; ``null``
+    without quotes is None. Raises :class:`ConfigError` about the first other word.
     """
     options: dict[str, Any] = {}
     files: list[str] = []
@@ -76,8 +78,9 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
         elif within(name, free) and name not in free:
             options[name] = _yaml(name, text)
         else:
-            options.pop(name, None)  # the last one counts, also among several names of an option
-            options[name] = None if text == "null" else unquoted(text)
+            # The last value of an option counts, even if its earlier values had another name.
+            options.pop(name, None)
+            options[name] = None if text == "null" else QUOTED.sub(r"\2", text)
     if not files:
         return options
     if len(files) > 1 and "list[str]" not in types_of(options_of(command)[positional]):
@@ -89,8 +92,8 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
 
 
 def is_file(command: str, word: str, more: Collection[str] = ()) -> bool:
-    """Whether a word of a command line names a file, which may have "=" in its name, and is not the
-    value of an option of ``command`` or one of the names ``more``."""
+    """Whether a word of a command line names a file or folder rather than an option of ``command``
+    or one of the options ``more``. The name of an existing file may have "=" in it."""
     name, equals, _ = word.partition("=")
     name = full_name(command, name.lstrip("+~"))
     names = [*options_of(command), *parts(command), *groups(command), *more]
@@ -99,12 +102,13 @@ def is_file(command: str, word: str, more: Collection[str] = ()) -> bool:
 
 
 def words(command: str, config: Any) -> list[str]:
-    """The words after ``musictx COMMAND`` that make ``config``: what differs from its defaults."""
-    plain, fields = type(config)(), options_of(command) | parts(command)
+    """Return the words after ``musictx COMMAND`` that make ``config``: its values other than the
+    defaults."""
+    defaults, fields = type(config)(), options_of(command) | parts(command)
     files, options = [], []
     for name, field in fields.items():
-        value, usual = (reduce(getattr, name.split("."), one) for one in (config, plain))
-        if value == usual or checks.holds_several(field):  # its parts follow
+        value, default = (reduce(getattr, name.split("."), root) for root in (config, defaults))
+        if value == default or checks.holds_several(field):  # the parts of the option follow
             continue
         if name == COMMANDS[command].positional:
             files = value if isinstance(value, list) else [value]
@@ -116,7 +120,8 @@ def words(command: str, config: Any) -> list[str]:
 
 
 def full_name(command: str, name: str) -> str:
-    """The option that people mean by a short name: ``key``, ``model``, ``from``."""
+    """Return the dotted name of an option from a short one, such as ``key``, ``model`` or ``from``.
+    An unknown ``name`` is returned unchanged."""
     fields = options_of(command)
     name = COMMANDS[command].aliases().get(name, name)
     if name == "model" and "model.path" in fields:
@@ -125,14 +130,14 @@ def full_name(command: str, name: str) -> str:
 
 
 def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
-    """The error message for an option that ``command`` does not have, with suggestions from its
-    options and the names ``more``."""
+    """Return the error message for an option that ``command`` does not have, with suggestions from
+    the options of ``command`` and the names ``more``."""
     flag = name.removeprefix("trainer.")
     if command == "train" and flag in NOT_OFFERED:
         return f"trainer.{flag}: this flag of Lightning's is not offered: {NOT_OFFERED[flag]}"
     names = [*options_of(command), *groups(command), *COMMANDS[command].aliases()]
     names += [*parts(command), *more]
-    if "." not in name:  # who types "tracks" wants no limits.tracks
+    if "." not in name:  # "tracks" hardly means limits.tracks
         names = [option for option in names if "limits" not in option.split(".")]
     last = name.rpartition(".")[2].lower().replace("-", "_")
     by_last = {option.rpartition(".")[2]: option for option in reversed(names)}
@@ -141,7 +146,7 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
     near = (
         [option for option in names if option.rpartition(".")[2] == last]
         or difflib.get_close_matches(name, names, n=1, cutoff=0.8)
-        or [by_last[one] for one in difflib.get_close_matches(last, by_last, cutoff=0.8)]
+        or [by_last[match] for match in difflib.get_close_matches(last, by_last, cutoff=0.8)]
         or _of_meaning(command, last.split("_"))
     )
     hint = f"did you mean {' or '.join(near[:3])}? " if near else hint
@@ -150,9 +155,9 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
 
 
 def _of_meaning(command: str, typed: Sequence[str]) -> list[str]:
-    """The options whose name is one of the words ``typed``, such as key for ``key_signature``; or
-    those whose help has most of these words, such as meter for ``time_signature``, with a dot in
-    their names only if there are no others."""
+    """Return options that the words ``typed`` may mean: those whose name is one of the words, such
+    as key for ``key_signature``; else those whose help has the most of the words, such as meter for
+    ``time_signature``. Names with a dot come only if no name without a dot does."""
     helps = {checks.cli_name(o, f): f.metadata["help"] for o, f in options_of(command).items()}
     named = [option for option in helps if option.rpartition(".")[2] in typed]
     stems = [rf"\b{re.escape(word.removesuffix('s'))}" for word in typed if len(word) > 2]
@@ -165,57 +170,54 @@ def _of_meaning(command: str, typed: Sequence[str]) -> list[str]:
     return named
 
 
-def checked(name: str, field: dataclasses.Field, value: Any) -> Any:
-    """``value`` as ``field`` declares it; a file or folder that it names must exist or be something
-    that comes with musictx. Raises :class:`ConfigError` about ``name``."""
-    value = converted(name, field, value)
-    if field.metadata["path"] == "in" and types_of(field)[0] == "str" and value is not None:
-        for one in value if isinstance(value, list) else [value]:
-            check_path(name, field, one)
-    return value
-
-
-def check_path(name: str, field: dataclasses.Field, path: str) -> None:
-    """Raises :class:`ConfigError` unless ``path`` exists or names something included."""
+def check_paths(name: str, field: dataclasses.Field, value: Any) -> None:
+    """Raise :class:`ConfigError` about the option ``name`` if its ``value`` names an input that is
+    neither a file or folder nor an example or model that comes with musictx."""
+    if field.metadata["path"] != "in" or types_of(field)[0] != "str" or value is None:
+        return
     kind = field.metadata["names"]
     included = {"examples": shipped.examples, "models": shipped.models}[kind]() if kind else {}
-    from_hub = kind == "models" and path.startswith("hf:")
-    if not (os.path.exists(path) or path in included or from_hub):
-        names = ", ".join(sorted(included))
-        more = f", and none of the {kind} that come with musictx ({names})" if names else ""
-        raise ConfigError(f"{name}={shown(path)}: no such file or folder{more}")
+    for path in value if isinstance(value, list) else [value]:
+        from_hub = kind == "models" and path.startswith("hf:")
+        if not (os.path.exists(path) or path in included or from_hub):
+            names = ", ".join(sorted(included))
+            more = f", and none of the {kind} that come with musictx ({names})" if names else ""
+            raise ConfigError(f"{name}={shown(path)}: no such file or folder{more}")
 
 
 def within(name: str, options: Collection[str]) -> bool:
-    """Whether ``name`` is one of ``options`` or a name below one, such as
-    ``tokenizer.params.x`` below ``tokenizer.params``."""
+    """Whether ``name`` is one of ``options`` or part of one, as ``tokenizer.params.x`` is part of
+    ``tokenizer.params``."""
     return name in options or any(name.startswith(f"{option}.") for option in options)
 
 
 def _flattened(
     command: str, name: str, value: Any, folders: Sequence[Path]
 ) -> Iterator[tuple[str, Any]]:
-    """Yields (dotted name, converted value) of each single option that ``value`` sets: a group such
-    as ``sampling`` sets several."""
+    """Yield (dotted name, converted value) of each option that ``value`` sets. The value of a group
+    such as ``sampling`` sets several options."""
     names, fields = _group_names(command), options_of(command) | parts(command)
     is_group = name in names and (isinstance(value, Mapping) or dataclasses.is_dataclass(value))
     option = name if is_group else full_name(command, name)
     if option in names:
         yield from _of_group(command, option, value, folders)
-    elif option == "position":  # its name decides what options it has
+    elif option == "position":  # has other options for each scheme
         yield option, value
-    elif whole := next((one for one in free_form(command) if option.startswith(f"{one}.")), None):
-        yield whole, converted(whole, fields[whole], {option.removeprefix(f"{whole}."): value})
+    elif outer := next((o for o in free_form(command) if option.startswith(f"{o}.")), None):
+        yield outer, converted(outer, fields[outer], {option.removeprefix(f"{outer}."): value})
     elif option not in fields:
         raise ConfigError(unknown_option(command, name))
     else:
-        yield option, checked(name, fields[option], value)
+        value = converted(name, fields[option], value)
+        check_paths(name, fields[option], value)
+        yield option, value
 
 
 def _of_group(
     command: str, group: str, value: Any, folders: Sequence[Path]
 ) -> Iterator[tuple[str, Any]]:
-    """The same of a group of options: by a dict, a dataclass, the name of a preset, None."""
+    """Yield (dotted name, converted value) of each option that the ``value`` of a group sets: a
+    dict, a dataclass, the name of a preset or None."""
     presets = groups(command, folders).get(group, [])
     if isinstance(value, str):
         value = preset(group, value, folders) if value in presets else unfolded(value)
@@ -224,33 +226,28 @@ def _of_group(
     if not isinstance(value, Mapping | None):
         more = f", or one of {', '.join(presets)}" if presets else ""
         raise ConfigError(f"{group}={shown(value)}: expected values by their names{more}")
-    for name, one in (value or {}).items():
-        yield from _flattened(command, f"{group}.{name}", one, folders)
+    for name, inner in (value or {}).items():
+        yield from _flattened(command, f"{group}.{name}", inner, folders)
 
 
 @cache
 def _group_names(command: str) -> set[str]:
-    """The dotted names of the groups of options, each a dataclass, without ``position``, whose
-    name decides which it is."""
+    """Return the dotted names of the groups of options: each is one dataclass. ``position`` is none
+    of them, as each scheme has a dataclass."""
     options = [*options_of(command), *parts(command)]
     return {option.rpartition(".")[0] for option in options} - {"", "position"}
 
 
 def _assembled(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:
-    """The dataclass ``config`` with the ``values`` whose dotted names begin with ``prefix``."""
-    given = {}
+    """Make a ``config`` from the ``values`` whose dotted names begin with ``prefix``."""
+    arguments = {}
     for field in dataclasses.fields(config):
         name = f"{prefix}{field.name}"
         if name in values:
-            given[field.name] = values[name]
+            arguments[field.name] = values[name]
         elif dataclasses.is_dataclass(field.default_factory) and name != "position":
-            given[field.name] = _assembled(field.default_factory, values, f"{name}.")
-    return config(**given)
-
-
-def unquoted(text: str) -> str:
-    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
-    return text[1:-1] if quoted else text
+            arguments[field.name] = _assembled(field.default_factory, values, f"{name}.")
+    return config(**arguments)
 
 
 def _yaml(name: str, text: str) -> Any:
@@ -263,9 +260,9 @@ def _yaml(name: str, text: str) -> Any:
 
 
 def _word(value: Any) -> str:
-    """``value`` as it is typed."""
+    """Return ``value`` as it is typed."""
     if isinstance(value, str):
-        return f"'{value}'" if value == "null" or unquoted(value) != value else value
+        return f"'{value}'" if value == "null" or QUOTED.fullmatch(value) else value
     if isinstance(value, list | dict):
         import yaml
 

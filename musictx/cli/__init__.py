@@ -23,7 +23,7 @@ from musictx.compose.run import train
 from musictx.errors import OutOfMemory, UserError, shown
 from musictx.options import parse, request, unknown_option
 
-#: Flag -> the values that it takes, the first of them its default; (): any value; None: no value.
+#: Flag -> its possible values, the default first; () for any value, None for a flag without one.
 FLAGS: dict[str, tuple[str, ...] | None] = {
     "--cfg": ("job", "hydra", "all"),
     "--config-dir": (),
@@ -37,12 +37,12 @@ PLAIN_FLAGS: dict[str, tuple[str, ...] | None] = {"--cfg": ("job",), "--config-d
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status: 0; 1 if the machine could not write or had too
-    little memory; 2 for a mistake in the command; 130 after ^C; 143 after SIGTERM has stopped a
-    training. A closed or full standard output does not change the status."""
-    # OpenMP's threads wait by spinning unless this is set before torch loads. On a machine that
-    # does anything else at the same time that slows training down badly.
+    little memory; 2 for a mistake in the command; 130 after ^C; 143 if SIGTERM stopped a training.
+    A closed or full standard output does not change the status."""
+    # Without this, set before torch is imported, idle OpenMP threads spin. That slows training down
+    # badly on a machine that also does other work.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    gc.disable()  # until all modules are imported, which takes a third less time so
+    gc.disable()  # until all modules are imported: saves a third of the time
     with forgiving():
         try:
             _dispatch(*(sys.argv[1:] if argv is None else argv))
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             print("musictx: interrupted", file=sys.stderr)
             return 130
-        except SystemExit as end:  # by a training that a signal has stopped
+        except SystemExit as end:  # raised by a training that a signal stopped
             return end.code if isinstance(end.code, int) else 2 if end.code else 0
         finally:
             gc.enable()
@@ -61,23 +61,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(command: str = "help", *words: str) -> None:
     """Print help, the version or a configuration, or run ``command`` with its ``words``."""
-    asks = {"-h", "--help", "--help=all"}
+    help_flags = {"-h", "--help", "--help=all"}
     if command in ("-V", "--version"):
         return print(f"musictx {__version__}")
-    if command in ("help", *asks):
+    if command in ("help", *help_flags):
         command, words = next((w for w in words if w != "all"), "help"), (*words, "--help")
-    if command == "continue":  # a form of generate: continue a primer
+    if command == "continue":  # another name of generate
         command = "generate"
     if command not in (*COMMANDS, "help"):
         raise UserError(unknown_command(command))
-    if asks & {*words}:
+    if help_flags & {*words}:
         from musictx.cli.help import command_help, overview
 
         schemes = [w.partition("=")[2] for w in words if w.startswith("position=")]
-        every = bool({"--help=all", "all"} & {*words})
-        return print(
-            overview() if command == "help" else command_help(command, every, *schemes[:1])
-        )
+        rare = bool({"--help=all", "all"} & {*words})
+        return print(overview() if command == "help" else command_help(command, rare, *schemes[:1]))
     flags, typed = _flags(command, words)
     folders = [Path(folder) for flag, folder in flags.items() if flag == "--config-dir"]
     if not all(map(os.path.isdir, folders)):
@@ -98,14 +96,16 @@ def _dispatch(command: str = "help", *words: str) -> None:
 
 
 def _run(command: str, config: Any) -> Any:
+    """Import the program of ``command`` and run it. Raises :class:`OutOfMemory` in place of the
+    errors of other libraries."""
     try:
         task = registry.load(COMMANDS[command].run)
-        gc.freeze()  # the objects of modules are never garbage: leave them out of collections
+        gc.freeze()  # modules are never garbage, so collections need not visit their objects
         gc.enable()
         try:
             return task(config)
         finally:
-            if "triton" in sys.modules:  # it prints a warning for each object that stays frozen
+            if "triton" in sys.modules:  # triton prints a warning for each frozen object
                 gc.unfreeze()
     except (MemoryError, RuntimeError) as error:
         if not _out_of_memory(error):
@@ -117,50 +117,51 @@ def _run(command: str, config: Any) -> Any:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """Whether ``error`` is that of Python, numpy, CUDA or torch for too little memory; torch on the
-    CPU has no class for it, only a text."""
+    """Whether Python, numpy, CUDA or torch raised ``error`` for lack of memory. torch on the CPU
+    raises a plain RuntimeError, recognised by its text."""
     names = {kind.__name__ for kind in type(error).__mro__}
     texts = ("can't allocate memory", "not enough memory")
     return bool(names & {"MemoryError", "OutOfMemoryError"}) or any(t in str(error) for t in texts)
 
 
 def _flags(command: str, words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """The flags with their values, and the other words."""
+    """Split ``words`` into flags with their values, and the other words."""
     flags: dict[str, str] = {}
-    rest: list[str] = []
-    waiting = list(words)
+    others: list[str] = []
+    remaining = list(words)
     offered = FLAGS if command == "train" else PLAIN_FLAGS
-    while waiting:
-        word = waiting.pop(0)
+    while remaining:
+        word = remaining.pop(0)
         name, equals, value = word.partition("=")
         name = SHORT.get(name, name)
         if not word.startswith("-"):
-            rest.append(word)
+            others.append(word)
         elif name not in FLAGS:
-            raise UserError(_not_a_flag(command, word, waiting))
+            raise UserError(_unknown_flag(command, word, remaining))
         elif name not in offered:
             more = "; samples=N writes several pieces" if "samples" in options_of(command) else ""
             raise UserError(f"{name}: a flag of musictx train, as Hydra composes it alone{more}")
         elif (choices := offered[name]) is None:
             flags[name] = ""
         else:
-            if not equals and waiting and (not choices or waiting[0] in choices):
-                value = waiting.pop(0)
+            if not equals and remaining and (not choices or remaining[0] in choices):
+                value = remaining.pop(0)
             flags[name] = value = value or "".join(choices[:1])
             if not value or (choices and value not in choices):
                 expected = f"one of {', '.join(choices)}" if choices else "a value"
                 raise UserError(f"{name}={value}: expected {expected}")
-    return flags, rest
+    return flags, others
 
 
-def _not_a_flag(command: str, word: str, after: Sequence[str]) -> str:
-    """The sentence for ``--seconds 8``: options are written name=value."""
+def _unknown_flag(command: str, word: str, following: Sequence[str]) -> str:
+    """Return the error message for an unknown flag. For ``--seconds 8`` it suggests seconds=8."""
     name, equals, value = word.lstrip("-").partition("=")
     name = name.replace("-", "_")
     names = [*options_of(command), *groups(command), "model"]
     if name in names:
         if not equals:
-            value = after[0] if after and not after[0].startswith("-") else "VALUE"
+            has_value = following and not following[0].startswith("-")
+            value = following[0] if has_value else "VALUE"
         return f"{word}: options are written name=value; write {name}={value}"
     if word.startswith("--") and len(name) > 1:
         return unknown_option(command, name)

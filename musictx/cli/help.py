@@ -1,4 +1,4 @@
-"""What ``--help`` prints: from the dataclasses and the names of files alone."""
+"""The text that ``--help`` prints, made from the dataclasses of options and the names of files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLAG_HELP = [
     ("--config-dir DIR", "a folder of your own YAML files: DIR/experiment/mine.yaml, ..."),
     ("--config-name NAME", "your own main file in that folder instead of the command's"),
 ]
-#: Of all commands but train, in which Hydra has no part.
+#: The flags of all commands but train, which alone uses Hydra.
 PLAIN_FLAGS = [
     FLAG_HELP[0],
     ("--cfg job", "print the options as YAML and stop"),
@@ -26,7 +26,7 @@ PLAIN_FLAGS = [
 
 
 def overview() -> str:
-    """What ``musictx --help`` prints."""
+    """Return the text of ``musictx --help``."""
     lines = [
         f"musictx {__version__} - a Music Transformer for MIDI",
         "",
@@ -52,21 +52,22 @@ def overview() -> str:
     return "\n".join(lines)
 
 
-def command_help(command: str, every: bool = False, position: str = "huang") -> str:
-    """What ``musictx COMMAND --help`` prints: the options that matter first, or ``every`` one, with
-    default and meaning; ``position`` says whose scheme's options are shown."""
+def command_help(command: str, rare: bool = False, position: str = "huang") -> str:
+    """Return the text of ``musictx COMMAND --help``: the options with their defaults and meanings,
+    the important ones alone or also the ``rare`` ones. Of the options of position schemes only
+    those of ``position`` are shown."""
     entry, options = COMMANDS[command], _options(command, position)
     shown = [
         (name, field)
         for name, field in options
-        if every or (name in entry.important if "." in name else not field.metadata["rare"])
+        if rare or (name in entry.important if "." in name else not field.metadata["rare"])
     ]
     choices = [(f"{group}=", ", ".join(names)) for group, names in groups(command).items()]
     sections = {"choices (files of conf/)": choices} if choices else {}
-    if not every:
+    if not rare:
         sections["options"] = []
-    for name, field in sorted(shown, key=lambda option: every and "." in option[0]):
-        head = name.rpartition(".")[0] if every else ""
+    for name, field in sorted(shown, key=lambda option: rare and "." in option[0]):
+        head = name.rpartition(".")[0] if rare else ""
         row = (name, f"{field.metadata['help']} [{default_text(field)}]")
         sections.setdefault(head or "options", []).append(row)
     if included := _included(options):
@@ -85,8 +86,8 @@ def command_help(command: str, every: bool = False, position: str = "huang") -> 
 
 
 def _options(command: str, position: str) -> list[tuple[str, dataclasses.Field]]:
-    """The options of a command, including those of the chosen position scheme; options of this
-    command alone before those that it shares with others."""
+    """Return the options of a command, with those of one position scheme. Options that only this
+    command has come before the options that it shares with others."""
     entry, options = COMMANDS[command], []
     for name, field in checks.options(entry.config):
         if name == "position.name":
@@ -103,14 +104,15 @@ def _options(command: str, position: str) -> list[tuple[str, dataclasses.Field]]
 
 
 def _included(options: list[tuple[str, dataclasses.Field]]) -> list[tuple[str, str]]:
-    """What comes with musictx that ``options`` take: models, melodies or openings."""
-    taken = {field.metadata["names"]: name for name, field in options}
-    included = {"models": sorted(shipped.models())} if "models" in taken else {}
-    if taken.get("examples") == "melody":
+    """Return the models, melodies or openings that come with musictx and that ``options`` accept:
+    (kind, their names)."""
+    option_of = {field.metadata["names"]: name for name, field in options}
+    included = {"models": sorted(shipped.models())} if "models" in option_of else {}
+    if option_of.get("examples") == "melody":
         included["melodies"] = sorted(shipped.melodies())
-    elif "examples" in taken:
+    elif "examples" in option_of:
         included["openings"] = list(shipped.OPENINGS)
-    return [(what, ", ".join(names)) for what, names in included.items() if names]
+    return [(kind, ", ".join(names)) for kind, names in included.items() if names]
 
 
 def default_text(field: dataclasses.Field) -> str:

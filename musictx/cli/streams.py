@@ -1,5 +1,5 @@
-"""A pipe that nobody reads any more (``| head``), a full disk behind ``>`` or a closed stream: what
-is printed is lost, and the command does its work all the same."""
+"""Output that fails does not stop a command: a closed pipe (``| head``), a full disk (``>``) or a
+closed stream loses the printed text, and the command still writes its files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Forgiving:
 
 @contextmanager
 def forgiving() -> Iterator[None]:
-    """Within it ``sys.stdout`` and ``sys.stderr`` raise nothing."""
+    """A context in which ``sys.stdout`` and ``sys.stderr`` raise no errors."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (_Forgiving(stream) for stream in before)
     try:

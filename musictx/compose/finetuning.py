@@ -20,8 +20,9 @@ from musictx import shipped
 from musictx.commands import options_of
 from musictx.compose.words import split
 from musictx.config import TokenizerConfig
+from musictx.config.values import converted
 from musictx.errors import UserError
-from musictx.options import checked
+from musictx.options import check_paths
 
 #: With one of these options the command itself determines how training begins; nothing is added.
 DECIDED = ("init", "experiment", "trainer", "corpus", "corpus.name")
@@ -34,8 +35,8 @@ FILES_READ, DECIDING_SHARE = 20, 0.8
 
 
 def train_words(words: Sequence[str]) -> tuple[list[str], str | None]:
-    """The words for Hydra of a training, and a line about what was added to them; None if nothing
-    was."""
+    """Return ``words`` with the options of fine-tuning, for Hydra, and a line about the added
+    options; None for no line."""
     options = dict(word.lstrip("+~").partition("=")[::2] for word in words)
     folders = _folders(options.get("corpus.path", "null"))
     if _is_decided(options) or "null" in folders:
@@ -50,12 +51,15 @@ def train_words(words: Sequence[str]) -> tuple[list[str], str | None]:
 
 
 def prepare_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """The options of prepare with the tokenizer of the model that training on this music would
-    start from, and a line about it; None if the options choose one themselves."""
+    """Return the ``options`` of prepare with the tokenizer of the model with which training on this
+    music would begin, and a line about the tokenizer. If ``options`` decide that themselves, they
+    are returned unchanged, with None."""
     path = options.get("corpus.path")
     if _is_decided(options) or not path:
         return dict(options), None
-    path = checked("corpus.path", options_of("prepare")["corpus.path"], path)
+    field = options_of("prepare")["corpus.path"]
+    path = converted("corpus.path", field, path)
+    check_paths("corpus.path", field, path)
     model, why = nearest_model(contents_of([path] if isinstance(path, str) else path))
     if model not in shipped.models():
         return dict(options), None
@@ -73,16 +77,22 @@ def _is_decided(names: Iterable[str]) -> bool:
 
 
 def _folders(path: str) -> list[str]:
-    """The folders that ``corpus.path`` in the words for Hydra names, in a sweep those of all its
-    runs."""
+    """Return the folders that the option ``corpus.path`` names in the words for Hydra; in a sweep
+    the folders of all runs."""
     lists = [split(one[1:-1]) if one.startswith("[") else [one] for one in split(path)]
     several = [folder for folders in lists for folder in folders]
     return [re.sub(r"^(['\"])(.*)\1$", r"\2", one).replace(r"\${", "${") for one in several]
 
 
 class FolderContents(NamedTuple):
-    """How many files of music some folders hold; of those examined, how many could be read and are
-    on a beat grid, their notes, how many of these are piano notes, and their seconds."""
+    """Statistics of some folders.
+
+    files     the number of music files
+    read      of the examined files, the number that could be read; the other fields count in these
+    on_beats  files on a beat grid
+    pianos    notes of pianos
+    seconds   the sum of their lengths
+    """
 
     files: int
     read: int
@@ -94,7 +104,7 @@ class FolderContents(NamedTuple):
 
 def contents_of(folders: Sequence[str]) -> FolderContents:
     """Statistics of ``folders`` from :data:`FILES_READ` of their files."""
-    import numpy as np  # with the readers of music a fifth of a second, too slow for --help
+    import numpy as np  # numpy and the readers take a fifth of a second, too slow for --help
 
     from musictx import formats
     from musictx.grid import grid_of
@@ -107,7 +117,7 @@ def contents_of(folders: Sequence[str]) -> FolderContents:
     for file in islice(every, 0, stride * FILES_READ, stride):
         try:
             score = formats.read(file.path)
-        except UserError:  # preparing will say what is wrong
+        except UserError:  # preparing will report the error
             continue
         music = score.notes
         read += 1
@@ -118,7 +128,8 @@ def contents_of(folders: Sequence[str]) -> FolderContents:
 
 
 def nearest_model(contents: FolderContents) -> tuple[str | None, str]:
-    """The included model for such music, None if there is none, and the reason in words."""
+    """Return the included model for music such as ``contents``, None if none suits, and the reason
+    in words."""
     _, read, on_beats, notes, pianos, _ = contents
     if read and on_beats >= DECIDING_SHARE * read:
         return shipped.ON_BEATS, f"{on_beats} of {read} files keep to their beats"

@@ -1,5 +1,5 @@
-"""Composes the configuration of ``train`` with Hydra and calls a task with it: once, for each run
-of a sweep, or not at all where --cfg only shows it."""
+"""Compose the configuration of ``train`` with Hydra and call a task with it: once, for each run of
+a sweep, or not at all if --cfg only prints the configuration."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def train(
     ``task`` raises.
     """
     words = normalise(typed, sweep="--multirun" in flags, folders=folders)
-    if "--config-name" not in flags:  # a file of the user's decides what training starts from
+    if "--config-name" not in flags:  # else the user's file chooses the initial model
         words, line = finetuning.train_words(words)
         if line is not None and "--cfg" not in flags and not os.environ.get("LOCAL_RANK"):
             print(line, flush=True)
     given = [word for flag in flags.items() for word in flag if word]
-    import hydra  # half a second, and mistakes are reported before
+    import hydra  # takes half a second, so mistakes are reported before
     from hydra.core.global_hydra import GlobalHydra
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
@@ -55,7 +55,7 @@ def train(
     from musictx.compose import sweep
 
     register()
-    GlobalHydra.instance().clear()  # of a program that uses Hydra itself
+    GlobalHydra.instance().clear()  # the calling program may use Hydra itself
     errors: list[Exception] = []
 
     @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="train")
@@ -69,25 +69,25 @@ def train(
             if in_sweep:
                 _name_folder(config, settings.sweep)
                 run_words = options if config.out is None else [*options, f"out={config.out}"]
-            # Lightning starts its other processes with the command line, so it must be that of this
-            # run, not that of the sweep.
+            # Lightning starts further processes with sys.argv, which must name the options of this
+            # run, not those of the sweep.
             with _argv(["train", *(f for f in given if f != "--multirun"), *run_words]):
                 result = task(config)
         except Exception as error:
             errors.append(error)
             if not isinstance(error, UserError):
                 raise
-            result = error  # raised below, since Hydra would print more
+            result = error  # raised below: Hydra would print more than one sentence
         return sweep.keep(settings, options, result) if in_sweep else None
 
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # it raises its errors instead of printing them
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # lets Hydra raise errors instead of printing them
     try:
         with _argv([*given, *words]):
             job()
     except Exception as error:
         if error in errors:
             raise
-        raise _in_a_sentence(error) from error  # of composing: a file of options is the cause
+        raise _in_a_sentence(error) from error  # Hydra could not compose a file of options
     finally:
         sweep.finish()
     if errors:
@@ -95,7 +95,7 @@ def train(
 
 
 def compose(words: Sequence[str] = ()) -> TrainConfig:
-    """The checked options of ``musictx train`` with ``words`` such as ``model=tiny`` or ``seed=1``.
+    """Return the checked options of ``musictx train`` with ``words``, such as ``model=tiny``.
 
     Raises :class:`~musictx.errors.ConfigError` in one sentence for an unknown option, an unknown
     choice or an invalid value.
@@ -106,7 +106,7 @@ def compose(words: Sequence[str] = ()) -> TrainConfig:
 
 
 def as_config(composed: Any) -> TrainConfig:
-    """The options that Hydra composed as the checked dataclass of train.
+    """Return the options that Hydra composed as the checked dataclass of train.
 
     In Hydra's configuration, flags of Lightning's Trainer are options of ``trainer``, and arguments
     of the user's own optimizer are options of ``optim``. They are moved to ``trainer.flags`` and
@@ -185,7 +185,8 @@ def _argv(words: Sequence[str]) -> Iterator[None]:
 
 
 def _in_a_sentence(error: Exception) -> UserError:
-    """What an error of Hydra says in one line, after the option or file that it is about."""
+    """Return an error with the message of Hydra's ``error`` in one line, after the name of the
+    option or file at fault."""
     if isinstance(error, UserError):
         return error
     cause: BaseException = error

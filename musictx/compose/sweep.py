@@ -1,4 +1,5 @@
-"""What a sweep leaves: a table of its runs by validation loss, and no empty folders."""
+"""After a sweep: print and write the table of its runs by validation loss, and remove empty
+folders."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from hydra.experimental.callback import Callback
 from musictx.errors import UserError, WriteError
 from musictx.files import write_table, write_text
 
-#: The row of one run in the table, written by the process that ran it, wherever that was.
+#: The file with one run's row of the table, written by the process of that run.
 _RESULT = "sweep-result.json"
 _COLUMNS = ("run", "loss", "steps", "model", "options", "error")
 #: Folders of the sweeps that Hydra has begun in this process.
@@ -23,15 +24,15 @@ _begun: list[Path] = []
 
 
 class Start(Callback):
-    """A callback of Hydra (``conf/hydra/default.yaml``) that notes where a sweep is kept."""
+    """A callback of Hydra (``conf/hydra/default.yaml``) that records the folder of a sweep."""
 
     def on_multirun_start(self, config: Any, **kwargs: Any) -> None:
         _begun.append(Path(config.hydra.sweep.dir))
 
 
 def keep(settings: Any, options: list[str], result: Any) -> float:
-    """Note the result of the run with Hydra's ``settings``, or the ``UserError`` that ended it;
-    returns its validation loss for the sweeper, NaN where there is none."""
+    """Write the result of the run with Hydra's ``settings``, or the ``UserError`` that ended it.
+    Return the validation loss for the sweeper, NaN without one."""
     words = [option.lstrip("+") for option in options]
     row: dict[str, Any] = {"run": int(settings.job.num), "options": words, "loss": math.nan}
     if isinstance(result, UserError):
@@ -44,8 +45,8 @@ def keep(settings: Any, options: list[str], result: Any) -> float:
 
 
 def finish() -> None:
-    """Print the table of the last sweep, best run first, and write it as ``results.csv``; remove
-    the sweep's empty folders. Raises ``UserError`` if a run failed."""
+    """Print the table of the last sweep, best run first, and write ``results.csv``. Remove the
+    empty folders of the sweep. Raises ``UserError`` if a run failed."""
     if not _begun:
         return
     folder, rows = _begun.pop(), []
@@ -56,7 +57,7 @@ def finish() -> None:
             path.parent.rmdir()
     rows.sort(key=lambda row: (math.isnan(row["loss"]), row["loss"], row["run"]))
     failed = sorted((row for row in rows if "error" in row), key=lambda row: row["run"])
-    if len(failed) == len(rows):  # nothing was done: nothing is left
+    if len(failed) == len(rows):  # no run finished, so no folder stays
         (folder / "multirun.yaml").unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             os.removedirs(folder)
@@ -68,8 +69,8 @@ def finish() -> None:
 
 
 def _print(table: Path, rows: list[dict[str, Any]]) -> None:
-    """Print and write the table, and mean and standard deviation over runs that differ in their
-    seed alone."""
+    """Print and write the table. Print also the mean and standard deviation over runs that differ
+    only in their seed."""
     shared = set.intersection(*(set(row["options"]) for row in rows))
     varied = [[word for word in row["options"] if word not in shared] for row in rows]
     write_table(table, [row | {"options": " ".join(row["options"])} for row in rows], _COLUMNS)

@@ -1,8 +1,8 @@
-"""Converts the words of ``musictx train`` to overrides for Hydra, and refuses wrong ones in one
-sentence. Hydra is not loaded here, so that a typing error is reported at once.
+"""Convert the words of ``musictx train`` to overrides for Hydra, and refuse wrong words in one
+sentence. Hydra is not imported here, so that a mistake is reported at once.
 
-A file or folder is taken literally where Hydra's grammar would read it otherwise: spaces, brackets,
-``~`` and ``=``. Only in a sweep do commas separate values.
+The name of a file or folder is read literally, although spaces, brackets, ``~`` and ``=`` have a
+meaning in Hydra's grammar. Commas separate values only in a sweep.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 from musictx.commands import free_form, groups, options_of, parts
 from musictx.config import checks
 from musictx.config.trainer import PASSED_ON
-from musictx.config.values import home, types_of
+from musictx.config.values import converted, home, types_of
 from musictx.errors import ConfigError, shown
-from musictx.options import checked, is_file, unknown_option, unquoted, within
+from musictx.options import QUOTED, check_paths, is_file, unknown_option, within
 
 #: Values that Hydra's sweepers read: choice(1,2), tag(log,interval(1e-4,1e-2)).
 _FUNCTION = re.compile(r"(choice|range|interval|glob|shuffle|sort|tag|int|float|str|bool)\(.*\)")
@@ -27,13 +27,11 @@ _FUNCTION = re.compile(r"(choice|range|interval|glob|shuffle|sort|tag|int|float|
 def normalise(
     typed: Sequence[str], *, sweep: bool = False, folders: Sequence[Path] = ()
 ) -> list[str]:
-    """``typed`` as overrides for Hydra. Raises :class:`ConfigError` for a word that is wrong
-    whatever the other options are.
-
-    ``folders``: the user's folders of YAML files.
+    """Convert the words ``typed`` to overrides for Hydra. ``folders`` are the user's folders of
+    YAML files. Raises :class:`ConfigError` for a word that is wrong regardless of the other words.
     """
     declared, choices = options_of("train") | parts("train"), groups("train", folders)
-    # Options of position schemes and of optimizers of the user's are looked at when it is composed.
+    # Options of position schemes and of the user's optimizers are checked after composing.
     free = [*free_form("train"), "position", "optim", *(f"trainer.{flag}" for flag in PASSED_ON)]
     free += [name for name in declared if checks.holds_several(declared[name])]
     others = [*choices, *free, "hydra"]
@@ -107,10 +105,11 @@ def _values(name: str, field: dataclasses.Field, text: str, sweep: bool) -> str:
 
 
 def _value(name: str, field: dataclasses.Field, given: str | list[str]) -> str:
-    """One value, checked; text in quotes."""
-    value = unquoted(given) if isinstance(given, str) else given
+    """Return one checked value in Hydra's grammar: text in quotes."""
+    value = QUOTED.sub(r"\2", given) if isinstance(given, str) else given
     if "${" not in value:
-        value = checked(name, field, None if value == "null" else value)
+        value = converted(name, field, None if value == "null" else value)
+        check_paths(name, field, value)
     if "str" not in types_of(field):
         return str(given)
     if isinstance(value, list):
@@ -119,7 +118,7 @@ def _value(name: str, field: dataclasses.Field, given: str | list[str]) -> str:
 
 
 def split(value: str) -> list[str]:
-    """``value`` cut at its commas, but not within brackets or quotes."""
+    """Split ``value`` at its commas, but not within brackets or quotes."""
     parts, depth, inside = [""], 0, ""
     for character in value:
         if character == "," and not depth and not inside:
@@ -136,8 +135,9 @@ def split(value: str) -> list[str]:
 
 
 def quote(value: str) -> str:
-    """A text value that Hydra's override grammar takes literally; null and quoted ones stay."""
-    if value in ("null", "") or unquoted(value) != value:
+    """Quote ``value`` so that Hydra's override grammar reads it literally. ``null`` and a text in
+    quotes are returned unchanged."""
+    if value in ("null", "") or QUOTED.fullmatch(value):
         return value
     value = re.sub(r"(\\*)\$\{", lambda m: m[1] * 2 + "\\${", value)  # no interpolation
     return "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value) + "'"

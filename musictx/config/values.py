@@ -24,18 +24,17 @@ MOST = 1_000_000_000
 ROOM = 40
 
 
-def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
-    """``value`` as the first type of ``field`` that it fits: text is parsed, a number of numpy
-    becomes one of Python, a word for a level its number, several texts one with commas, and ``~``
-    in the name of a file is expanded. What was converted before is returned as it is.
+def converted(name: str, field: dataclasses.Field, given: Any, kind: str = "") -> Any:
+    """Convert ``given`` to the first type of ``field`` that it fits, or to the type ``kind``.
+
+    Text is parsed, a number of numpy becomes a number of Python, and a word for a level becomes its
+    number. Several texts are joined with commas, and ``~`` in the name of a file is expanded. A
+    converted value is returned unchanged.
 
     Raises :class:`ConfigError` "name=value: expected ..." for a value of another type, or outside
     the bounds, choices or pattern of ``field``.
     """
-    return _converted(name, type_of(field), field.metadata, value)
-
-
-def _converted(name: str, kind: str, rules: Mapping[str, Any], given: Any) -> Any:
+    kind, rules = kind or type_of(field), field.metadata
     of_numpy = type(given).__module__ == "numpy" and getattr(given, "shape", None) == ()
     value, kinds = given.item() if of_numpy else given, kind.split(" | ")
     if isinstance(value, str) and value == "":
@@ -44,7 +43,7 @@ def _converted(name: str, kind: str, rules: Mapping[str, Any], given: Any) -> An
         value = unfolded(value)
     if kind.startswith("dict[") and isinstance(value, Mapping):
         inner = kind[len("dict[str, ") : -1]
-        return {str(k): _converted(f"{name}.{k}", inner, rules, one) for k, one in value.items()}
+        return {str(k): converted(f"{name}.{k}", field, one, inner) for k, one in value.items()}
     if kinds[0] == "str" and isinstance(value, list | tuple) and len(value) < 2:
         value = value[0] if value else ""  # which is no value
     for one in kinds:

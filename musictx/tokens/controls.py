@@ -57,11 +57,6 @@ CONTROL_KINDS = tuple(kind for kind, _, _ in FIELDS)
 IDS_AROUND = 2 + len(CONTROL_KINDS)
 
 
-def level(name: str, value: float) -> int:
-    """The level, 1 and up, of a value in the unit of the control ``name``."""
-    return int(np.searchsorted(CONTROLS[name].edges, value, side="right")) + 1
-
-
 def measured(notes: np.ndarray, seconds: float) -> dict[str, float]:
     """The value of each control for ``notes`` (:data:`musictx.notes.NOTE`) within ``seconds``.
 
@@ -93,8 +88,14 @@ def _covered(starts: np.ndarray, ends: np.ndarray) -> float:
 
 
 def levels(values: Mapping[str, float]) -> list[int]:
-    """The level of every control; 0 for a control that has no value, or the value 0."""
-    return [level(name, values[name]) if values.get(name) else 0 for name in CONTROLS]
+    """Return the level of each control: 1 and up for a value in the unit of the control, 0 for no
+    value or the value 0."""
+    return [
+        int(np.searchsorted(control.edges, values[name], side="right")) + 1
+        if values.get(name)
+        else 0
+        for name, control in CONTROLS.items()
+    ]
 
 
 class WindowParts(NamedTuple):
