@@ -11,9 +11,9 @@ import { STRAIGHT } from "./document/edits.js";
 import { audible } from "./document/mixer.js";
 import { Mirror } from "./document/mirror.js";
 import { Stream } from "./document/stream.js";
-import { placeOf, Takes } from "./document/takes.js";
+import { takeStretch, Takes } from "./document/takes.js";
 import { Selection } from "./selection.js";
-import { remembered } from "./core/storage.js";
+import { loadSetting } from "./core/storage.js";
 
 /**
  * piece: another state of the document. opened: another document (or none). selection: notes, bars
@@ -36,13 +36,13 @@ export class App extends Emitter {
   player = null;
   /** Set by js/roll/: the part of the piece that is seen. @type {Roll} */
   roll = null;
-  settings = { tool: "select", division: 4, scale: true, quantise: { ...STRAIGHT, ...remembered("quantise", {}) } };
+  settings = { tool: "select", division: 4, scale: true, quantise: { ...STRAIGHT, ...loadSetting("quantise", {}) } };
   /** The take and the proposal that are shown as ghost notes. */
   shown = { take: /** @type {number | null} */ (null), proposal: 1 };
   /** The cursor of the roll, for the keys. */
   cursor = { time: 0, pitch: 60 };
   /** Seconds of the note that was drawn or stretched last; 0: none since the grid was chosen. */
-  drawn = 0;
+  lastLength = 0;
   /** How a track sounds while a slider of the mixer moves. @type {{id: number, change: object} | null} */
   mixing = null;
   online = true;
@@ -144,12 +144,12 @@ export class App extends Emitter {
   }
 
   /** Where the music of a take stands. @param {Take} take */
-  place(take) {
-    return placeOf(take, this.beats, this.piece?.music ?? "free");
+  stretchOf(take) {
+    return takeStretch(take, this.beats, this.piece?.music ?? "free");
   }
 
   /** The track that new notes go to: the first that is selected, else the first of the piece. */
-  get pen() {
+  get inputTrack() {
     const tracks = this.piece?.tracks ?? [];
     return tracks.find((track) => this.selection.tracks.has(track.id)) ?? tracks[0];
   }

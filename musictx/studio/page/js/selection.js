@@ -3,7 +3,7 @@
 import { Emitter } from "./core/emitter.js";
 
 /** The stretch that notes take up; null of none. @param {Note[]} notes @returns {Stretch | null} */
-export function hull(notes) {
+export function stretchOfNotes(notes) {
   if (!notes.length) return null;
   let begin = Infinity;
   let end = 0;
@@ -99,7 +99,7 @@ export class Selection extends Emitter {
    */
   scope(piece) {
     const notes = [...this.notes].flatMap((id) => piece.notes.get(id) ?? []);
-    const stretch = this.range ?? hull(notes);
+    const stretch = this.range ?? stretchOfNotes(notes);
     const chosen = this.tracks.size ? this.tracks : new Set(this.range ? [] : notes.map((note) => note.track));
     const all = !chosen.size || chosen.size >= piece.tracks.length;
     return { stretch, tracks: all ? null : [...chosen].sort((a, b) => a - b) };

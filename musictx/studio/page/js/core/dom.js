@@ -53,7 +53,7 @@ export function fill(element, ...children) {
  * @param {(thing: Thing) => string | number} key
  * @param {(thing: Thing) => {element: HTMLElement, update: (thing: Thing, place: number) => void}} make
  */
-export function keyed(parent, things, key, make) {
+export function syncRows(parent, things, key, make) {
   const old = rowsOf.get(parent) ?? new Map();
   const rows = new Map(things.map((thing) => [key(thing), old.get(key(thing)) ?? make(thing)]));
   rowsOf.set(parent, rows);
@@ -74,17 +74,17 @@ export function iconButton(name, label, onclick, properties = {}) {
 }
 
 /** Says whether a button is pressed. @param {HTMLElement} button @param {boolean} on */
-export const press = (button, on) => button.setAttribute("aria-pressed", String(on));
+export const setPressed = (button, on) => button.setAttribute("aria-pressed", String(on));
 
 /** A list to choose from. @param {[value: string, label: string][]} options @param {string} value @param {(value: string) => void} [onchange] */
-export function choice(options, value, onchange, properties = {}) {
+export function selectBox(options, value, onchange, properties = {}) {
   const rows = options.map(([of, label]) => h("option", { value: of, selected: of === value }, label));
   const select = h("select", { onchange: () => onchange?.(select.value), ...properties }, ...rows);
   return select;
 }
 
 /** The arrow keys go from one button of a group to the next and choose it. @param {HTMLElement[]} buttons @param {(place: number) => void} choose */
-export function roving(buttons, choose) {
+export function arrowKeys(buttons, choose) {
   buttons.forEach((button, i) => button.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (!step) return;

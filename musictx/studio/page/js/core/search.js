@@ -1,7 +1,7 @@
 /** Search in sorted lists. */
 
 /** The first index whose value is not below `least`; the length of the list where there is none. */
-export function firstFrom(/** @type {ArrayLike<any>} */ list, /** @type {number} */ least, value = (one) => one) {
+export function lowerBound(/** @type {ArrayLike<any>} */ list, /** @type {number} */ least, value = (one) => one) {
   let low = 0;
   let high = list.length;
   while (low < high) {

@@ -1,6 +1,6 @@
 /** Bars and beats: from the server's list of every beat to positions, bars and the grid. */
 
-import { firstFrom } from "../core/search.js";
+import { lowerBound } from "../core/search.js";
 
 const NEAR = 1e-4; // seconds that count as the same moment
 
@@ -21,7 +21,7 @@ export class Beats {
   index(seconds) {
     const last = this.times.length - 1;
     if (seconds >= this.times[last] - NEAR) return last + Math.max(0, Math.floor((seconds - this.times[last] + NEAR) / this.tail));
-    return Math.max(0, firstFrom(this.times, seconds + NEAR) - 1);
+    return Math.max(0, lowerBound(this.times, seconds + NEAR) - 1);
   }
 
   /** When a beat begins. */

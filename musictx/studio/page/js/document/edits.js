@@ -19,7 +19,7 @@ export function freeNotes(piece, ids) {
 }
 
 /** How far notes can move as a group, at most as far as asked. @param {Note[]} notes */
-export function bounded(notes, seconds, semitones) {
+export function limitMove(notes, seconds, semitones) {
   let earliest = Infinity;
   let low = 127;
   let high = 0;
@@ -35,7 +35,7 @@ export function bounded(notes, seconds, semitones) {
 }
 
 /** @param {Note[]} notes @param {(note: Note) => Note} change @returns {Operation | null} */
-function changed(verb, notes, change) {
+function changeNotes(verb, notes, change) {
   const all = notes.map(change);
   const different = all.filter((note, i) => note !== notes[i]);
   return different.length ? { label: `${count(different.length, "note")} ${verb}`, change: different } : null;
@@ -43,9 +43,9 @@ function changed(verb, notes, change) {
 
 /** @param {Note[]} notes */
 export function move(notes, by, semitones) {
-  const { seconds, semitones: up } = bounded(notes, by, semitones);
+  const { seconds, semitones: up } = limitMove(notes, by, semitones);
   if (Math.abs(seconds) < 1e-9 && !up) return null;
-  return changed("moved", notes, (note) => ({
+  return changeNotes("moved", notes, (note) => ({
     ...note, start: Math.max(0, note.start + seconds), end: note.end + seconds, pitch: note.pitch + up,
   }));
 }
@@ -53,22 +53,22 @@ export function move(notes, by, semitones) {
 /** Ends (or starts) later by so many seconds. @param {Note[]} notes @param {"start" | "end"} edge */
 export function resize(notes, edge, by) {
   if (Math.abs(by) < 1e-9) return null;
-  return changed(edge === "end" && by > 0 ? "lengthened" : "shortened", notes, (note) => edge === "end"
+  return changeNotes(edge === "end" && by > 0 ? "lengthened" : "shortened", notes, (note) => edge === "end"
     ? { ...note, end: Math.max(note.end + by, note.start + SHORTEST) }
     : { ...note, start: Math.max(0, Math.min(note.start + by, note.end - SHORTEST)) });
 }
 
 /** @param {Note[]} notes */
 export function louder(notes, by) {
-  return changed(by > 0 ? "louder" : "softer", notes, (note) => {
+  return changeNotes(by > 0 ? "louder" : "softer", notes, (note) => {
     const velocity = clampVelocity(note.velocity + by);
     return velocity === note.velocity ? note : { ...note, velocity };
   });
 }
 
 /** Each as hard as drawn: note -> velocity. @param {Note[]} notes @param {Map<number, number>} velocities */
-export function struck(notes, velocities) {
-  return changed("struck anew", notes, (note) => {
+export function setVelocities(notes, velocities) {
+  return changeNotes("struck anew", notes, (note) => {
     const velocity = clampVelocity(velocities.get(note.id) ?? note.velocity);
     return velocity === note.velocity ? note : { ...note, velocity };
   });
@@ -96,7 +96,7 @@ function line(beats, seconds, division, swing) {
  */
 export function quantise(notes, beats, division, { strength, swing, lengths } = STRAIGHT) {
   const lines = division || 4;
-  return changed("quantised", notes, (note) => {
+  return changeNotes("quantised", notes, (note) => {
     const at = line(beats, note.start, lines, swing);
     const start = note.start + (at - note.start) * strength;
     let end = note.end + start - note.start;
@@ -112,7 +112,7 @@ export function quantise(notes, beats, division, { strength, swing, lengths } = 
 
 /** @param {Note[]} notes */
 export function toTrack(notes, track) {
-  return changed("moved to another track", notes, (note) => (note.track === track ? note : { ...note, track }));
+  return changeNotes("moved to another track", notes, (note) => (note.track === track ? note : { ...note, track }));
 }
 
 /** @param {Note[]} notes @returns {Operation | null} */

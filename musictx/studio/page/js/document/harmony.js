@@ -9,7 +9,7 @@ const NEAR = 0.03; // seconds that count as the same place
 export const textAt = (texts, time) => texts.find(([at]) => Math.abs(at - time) < NEAR);
 
 /** Chords and sections instead of those that stand above the bars. @param {string} label @param {Chord[]} chords @param {TimedText[]} sections @returns {Operation} */
-function above(label, chords, sections) {
+function writeMarkers(label, chords, sections) {
   const markers = /** @type {TimedText[]} */ ([...sections, ...chords.map(([time, name]) => [time, name])]).sort((a, b) => a[0] - b[0]);
   return { label, markers, chords, sections };
 }
@@ -24,17 +24,17 @@ export function setText(piece, kind, time, text, symbol = text) {
   const others = all.filter(([at]) => Math.abs(at - time) > NEAR);
   if (!text && others.length === all.length) return null;
   const texts = [...others, ...(text ? [chord ? [time, text, symbol] : [time, text]] : [])].sort((a, b) => a[0] - b[0]);
-  return above(text ? `${kind} ${symbol}` : `${kind} taken away`, chord ? texts : piece.chords, chord ? piece.sections : texts);
+  return writeMarkers(text ? `${kind} ${symbol}` : `${kind} taken away`, chord ? texts : piece.chords, chord ? piece.sections : texts);
 }
 
 /** Chords that the notes imply, written above the bars. @param {Piece} piece @param {Chord[]} implied */
-export const write = (piece, implied) => above("chords written above the bars", implied, piece.sections);
+export const writeChords = (piece, implied) => writeMarkers("chords written above the bars", implied, piece.sections);
 
 /** Syllables in a line of words: "Freu-de _ schön" is Freu-, de, one note more for it, schön. @param {string} line */
 export const syllables = (line) => line.trim().split(/ +/).flatMap((word) => word.match(/[^-]+-?|-/g) ?? []);
 
 /** The line that is sung in a stretch. @param {TimedText[]} lyrics */
-export const lineOf = (lyrics) => lyrics.map(([, text]) => text.trim().replaceAll(" ", "\u00a0") + (text.trim().endsWith("-") ? "" : " ")).join("").trim();
+export const lyricLine = (lyrics) => lyrics.map(([, text]) => text.trim().replaceAll(" ", "\u00a0") + (text.trim().endsWith("-") ? "" : " ")).join("").trim();
 
 /**
  * A line of words under the notes from a moment on, a syllable for each beginning of them; what stood there

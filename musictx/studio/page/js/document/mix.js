@@ -1,19 +1,19 @@
 /** Favourite proposals, and music of two proposals of a take, bar by bar. Pure. */
 
-import { exchanged } from "./takes.js";
+import { exchangedNotes } from "./takes.js";
 
 /** Is a proposal a favourite? @param {Piece} piece @param {number} take @param {number} proposal */
 export const isFavourite = (piece, take, proposal) => (piece.favourites ?? []).some(([a, b]) => a === take && b === proposal);
 
 /** Makes it one, or none. @param {Piece} piece @param {number} take @param {number} proposal @returns {Operation} */
-export function favoured(piece, take, proposal) {
+export function toggleFavourite(piece, take, proposal) {
   const others = (piece.favourites ?? []).filter(([a, b]) => a !== take || b !== proposal);
   const on = others.length === (piece.favourites ?? []).length;
   return { label: on ? `proposal ${proposal} a favourite` : `proposal ${proposal} no favourite`, favourites: on ? [...others, [take, proposal]] : others };
 }
 
 /** The bars that a take writes. @param {{begin: number, end: number}} place @param {Beats} beats @returns {Bar[]} */
-export function barsOf({ begin, end }, beats) {
+export function barsIn({ begin, end }, beats) {
   const bars = [];
   for (let at = begin; at < end - 1e-2 && bars.length < 256;) {
     const bar = beats.bar(at + 1e-3);
@@ -29,10 +29,10 @@ export function barsOf({ begin, end }, beats) {
  * @param {Piece} piece @param {Take} take @param {Proposal[]} proposals  two @param {Bar[]} bars
  * @param {number[]} choice  of each bar the place of its proposal @returns {Operation | null}
  */
-export function mixed(piece, take, proposals, bars, choice) {
+export function mixProposals(piece, take, proposals, bars, choice) {
   const of = (time) => choice[Math.max(0, bars.findLastIndex((bar) => bar.begin <= time + 0.05))];
-  const gone = proposals.map((proposal) => exchanged(piece, take, proposal).gone);
-  const remove = [...piece.notes.values()].filter((note) => gone[of(note.start)].has(note.id)).map((note) => note.id);
+  const removed = proposals.map((proposal) => exchangedNotes(piece, take, proposal).removed);
+  const remove = [...piece.notes.values()].filter((note) => removed[of(note.start)].has(note.id)).map((note) => note.id);
   /** @type {Track[]} */
   const tracks = [...piece.tracks];
   const add = [];
@@ -58,5 +58,5 @@ export function mixed(piece, take, proposals, bars, choice) {
   });
   if (!add.length && !remove.length) return null;
   const numbers = proposals.map((proposal) => proposal.number).join(" and ");
-  return { label: `proposals ${numbers} mixed`, remove, add, ...(tracks.length > piece.tracks.length && { tracks }) };
+  return { label: `proposals ${numbers} mixProposals`, remove, add, ...(tracks.length > piece.tracks.length && { tracks }) };
 }

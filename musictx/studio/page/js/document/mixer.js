@@ -9,7 +9,7 @@ export const MIXER = { volume: { usual: 100, controller: 7 }, pan: { usual: 64, 
 /** @typedef {keyof typeof MIXER} Part */
 
 /** @param {Partial<Track>} track @param {Part} part */
-export const level = (track, part) => track[part] ?? MIXER[part].usual;
+export const mixerValue = (track, part) => track[part] ?? MIXER[part].usual;
 
 /** Does a track sound: is it not mute, nor another one solo? @param {Partial<Track>[]} tracks @param {number} id */
 export function audible(tracks, id) {
@@ -19,7 +19,7 @@ export function audible(tracks, id) {
 
 /** Controllers of the tracks as the synthesiser gets them: track -> number, value. @param {Partial<Track>[]} tracks @returns {Map<number, [number, number][]>} */
 export function controllers(tracks) {
-  const of = (track) => Object.keys(MIXER).map((part) => /** @type {[number, number]} */ ([MIXER[part].controller, part === "volume" && !audible(tracks, track.id) ? 0 : level(track, /** @type {Part} */ (part))]));
+  const of = (track) => Object.keys(MIXER).map((part) => /** @type {[number, number]} */ ([MIXER[part].controller, part === "volume" && !audible(tracks, track.id) ? 0 : mixerValue(track, /** @type {Part} */ (part))]));
   return new Map(tracks.map((track) => [/** @type {number} */ (track.id), of(track)]));
 }
 
@@ -27,14 +27,14 @@ export function controllers(tracks) {
 export const panWords = (value) => (Math.abs(value - 64) < 1 ? "middle" : `${Math.round((Math.abs(value - 64) / (value < 64 ? 64 : 63)) * 100)} % ${value < 64 ? "left" : "right"}`);
 
 /** A track that is changed. @param {Piece} piece @param {number} id @param {Partial<Track>} change @param {string} [label] @returns {Operation | null} */
-export function tracked(piece, id, change, label) {
+export function changeTrack(piece, id, change, label) {
   const track = piece.tracks.find((each) => each.id === id);
   if (!track || Object.entries(change).every(([name, value]) => track[name] === value)) return null;
   return { label: label ?? `change track ${trackName(track)}`, tracks: piece.tracks.map((each) => (each.id === id ? { ...each, ...change } : each)) };
 }
 
 /** A track one place up or down. @param {Piece} piece @param {number} id @param {number} by @returns {Operation | null} */
-export function reordered(piece, id, by) {
+export function moveTrack(piece, id, by) {
   const tracks = [...piece.tracks];
   const place = tracks.findIndex((each) => each.id === id);
   const to = place + by;
@@ -45,7 +45,7 @@ export function reordered(piece, id, by) {
 }
 
 /** A track once more, right after it, with its notes and pedals. @param {Piece} piece @param {number} id @returns {Operation | null} */
-export function duplicated(piece, id) {
+export function duplicateTrack(piece, id) {
   const place = piece.tracks.findIndex((each) => each.id === id);
   if (place < 0) return null;
   const track = piece.tracks[place];
@@ -61,7 +61,7 @@ export function duplicated(piece, id) {
 }
 
 /** Locks every note of a track, or unlocks them. @param {Piece} piece @param {number} id */
-export const locked = (piece, id) => toggleLock(piece, notesOf(piece, id).map((note) => note.id));
+export const toggleTrackLock = (piece, id) => toggleLock(piece, notesOf(piece, id).map((note) => note.id));
 
 /** Are there notes of a track, and all of them locked? @param {Piece} piece @param {number} id */
 export function isLocked(piece, id) {

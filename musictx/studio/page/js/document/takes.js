@@ -7,7 +7,7 @@ import { sentence } from "./words.js";
 /** A proposal of the server's, its notes as ghosts: those that are written, or those so far. @returns {Proposal} */
 export function proposalFromWire({ notes = [], events = [], ...proposal }) {
   const ghosts = notes.map(([start, end, pitch, velocity, track]) => ({ start, end, pitch, velocity, track }));
-  play(ghosts, events);
+  applyEvents(ghosts, events);
   return { ...proposal, notes: ghosts };
 }
 
@@ -28,7 +28,7 @@ export function takeFromWire(take, old) {
  * that pitch and track. The list given is changed, as it grows many times a second.
  * @param {Ghost[]} notes
  */
-export function play(notes, events) {
+export function applyEvents(notes, events) {
   for (const [kind, seconds, pitch, ...rest] of events) {
     if (kind === "on") {
       const [velocity, track] = rest;
@@ -45,21 +45,21 @@ export function play(notes, events) {
  * What else a proposal changes in the piece, as the server accepts it: the ids of the notes that leave it, and
  * the notes that come back. Those that it replaces and those of another proposal of its take leave, but for
  * locked ones; what that one replaced comes back, where neither it nor another take replaces it.
- * @param {Piece} piece @param {Take} take @param {Proposal} proposal @returns {{gone: Set<number>, back: Note[]}}
+ * @param {Piece} piece @param {Take} take @param {Proposal} proposal @returns {{removed: Set<number>, restored: Note[]}}
  */
-export function exchanged(piece, take, proposal) {
-  const gone = new Set(proposal.removes);
+export function exchangedNotes(piece, take, proposal) {
+  const removed = new Set(proposal.removes);
   const away = new Set(proposal.removes);
   const replaced = [];
   for (const [name, [first, count, notes]] of Object.entries(piece.brought)) {
     if (name.startsWith(`${take.id}/`)) {
-      for (let i = 0; i < count; i++) gone.add(first + i);
+      for (let i = 0; i < count; i++) removed.add(first + i);
       replaced.push(...notes);
     } else for (const [id] of notes) away.add(id);
   }
-  for (const id of piece.locked) gone.delete(id);
+  for (const id of piece.locked) removed.delete(id);
   const done = proposal.state === "done"; // what it replaces, the server says at its end
-  return { gone, back: done ? replaced.filter(([id]) => !away.has(id)).map(noteFromWire) : [] };
+  return { removed, restored: done ? replaced.filter(([id]) => !away.has(id)).map(noteFromWire) : [] };
 }
 
 /** Until where a proposal has got: seconds. @param {Proposal} proposal @param {number} begin */
@@ -72,7 +72,7 @@ export function frontier(proposal, begin) {
 const LAPS = 0.06; // seconds by which the last note may reach over the line
 
 /** Where bars begin that are composed after a moment: at the next bar line, where music has any. @param {number} at @param {string} music @param {Beats} beats */
-export function seam(at, music, beats) {
+export function barLineAfter(at, music, beats) {
   if (music === "free" || !at) return at;
   const { begin, end } = beats.bar(Math.max(0, at - LAPS));
   return at - LAPS <= begin + 1e-3 ? begin : end;
@@ -82,11 +82,11 @@ export function seam(at, music, beats) {
  * Where the music of a take stands: what was selected, or so many bars (or seconds) after it.
  * @param {Take} take @param {Beats} beats @param {string} music  of the piece @returns {{begin: number, end: number}}
  */
-export function placeOf(take, beats, music) {
+export function takeStretch(take, beats, music) {
   const { begin, end, task, request } = take;
   if (task !== "continue" && task !== "new") return { begin, end };
   if (!request.bars) return { begin: end, end: end + (request.seconds ?? 8) };
-  const first = seam(end, music, beats);
+  const first = barLineAfter(end, music, beats);
   let line = first;
   for (let bar = 0; bar < request.bars; bar++) line = beats.bar(line + 1e-3).end;
   return { begin: first, end: line };
@@ -150,7 +150,7 @@ export class Takes extends Emitter {
     const take = this.#takes.get(id);
     if (!take) return;
     const proposal = take.proposals.find((each) => each.number === number);
-    play(proposal.notes, events);
+    applyEvents(proposal.notes, events);
     proposal.version = (proposal.version ?? 0) + 1;
     this.emit("notes", { take, proposal, events });
   }

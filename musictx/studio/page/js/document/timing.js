@@ -47,7 +47,7 @@ export function pickup({ meters, tempos }) {
 }
 
 /** The tempo, meter and key at a moment, of a piece with a pick-up those after it; key is null where none is marked. @param {Piece} piece @param {number} [time] */
-export function opening(piece, time = 0) {
+export function timingAt(piece, time = 0) {
   const { tempos, meters, keys } = piece;
   const [, tempo] = until(tempos, time) ?? [0, 120];
   const [, beats, unit] = (pickup(piece) && time < meters[1][0] ? meters[1] : until(meters, time)) ?? [0, 4, 4];
@@ -64,14 +64,14 @@ export function changes(piece) {
 }
 
 /** Marks with another one at a moment, in the place of what stood there; without values that goes only. */
-const marked = (marks, time, ...values) =>
+const withMark = (marks, time, ...values) =>
   [...marks.filter(([at]) => Math.abs(at - time) > NEAR), ...(values.length ? [[time, ...values]] : [])].sort((a, b) => a[0] - b[0]);
 
 /**
  * All that happens in a piece in other seconds.
  * @param {Piece} piece @param {(seconds: number) => number} at @returns {Partial<Operation>}
  */
-function moved(piece, at) {
+function shiftTimes(piece, at) {
   /** @type {(marks: any[]) => any[]} */
   const later = (marks) => marks.map(([time, ...rest]) => [at(time), ...rest]);
   return {
@@ -86,12 +86,12 @@ function moved(piece, at) {
  * The piece with other tempos, at the seconds where they stand now; from a moment on all that happens moves, so
  * that every note keeps its beat. @param {Piece} piece @param {[number, number][]} wanted @param {number} from @returns {Partial<Operation>}
  */
-function paced(piece, wanted, from) {
+function changeTempos(piece, wanted, from) {
   const old = new Clock(piece.tempos);
   const tempos = /** @type {[number, number][]} */ ([]);
   for (const [time, bpm] of wanted) tempos.push([tempos.length ? new Clock(tempos).seconds(old.quarters(time)) : 0, bpm]);
   const clock = new Clock(tempos);
-  return { tempos, ...moved(piece, (seconds) => (seconds < from ? seconds : clock.seconds(old.quarters(seconds)))) };
+  return { tempos, ...shiftTimes(piece, (seconds) => (seconds < from ? seconds : clock.seconds(old.quarters(seconds)))) };
 }
 
 /**
@@ -103,23 +103,23 @@ function paced(piece, wanted, from) {
  * @param {number} [from]  seconds: a bar line; 0 is the beginning, where a pick-up may stand
  * @returns {Operation | null}
  */
-export function retimed(piece, wish, follow, from = 0) {
-  const now = opening(piece, from);
+export function changeTiming(piece, wish, follow, from = 0) {
+  const now = timingAt(piece, from);
   /** @type {Operation} */
   const operation = { label: "" };
   const parts = [];
   if (Math.abs(wish.tempo - now.tempo) > 1e-6) {
     const tempos = piece.tempos.length ? piece.tempos : [[0, 120]];
     const scaled = tempos.map(([time, bpm]) => [time, (bpm * wish.tempo) / now.tempo]); // as a whole
-    if (follow) Object.assign(operation, paced(piece, from ? marked(tempos, from, wish.tempo) : scaled, from));
-    else operation.tempos = from ? marked(tempos, from, wish.tempo) : [[0, wish.tempo]];
+    if (follow) Object.assign(operation, changeTempos(piece, from ? withMark(tempos, from, wish.tempo) : scaled, from));
+    else operation.tempos = from ? withMark(tempos, from, wish.tempo) : [[0, wish.tempo]];
     parts.push(`tempo ${Math.round(wish.tempo * 10) / 10}`);
   }
   const before = pickup(piece);
   const short = from ? before : Math.min(wish.pickup ?? before, wish.beats - 1);
   if (wish.beats !== now.beats || wish.unit !== now.unit || short !== before) {
     const meters = operation.meters ?? piece.meters;
-    if (from) operation.meters = marked(meters.length ? meters : [[0, 4, 4]], from, wish.beats, wish.unit);
+    if (from) operation.meters = withMark(meters.length ? meters : [[0, 4, 4]], from, wish.beats, wish.unit);
     else {
       const clock = new Clock(operation.tempos ?? piece.tempos);
       const at = short === before ? meters[before ? 1 : 0]?.[0] ?? 0 : short ? clock.seconds((4 * short) / wish.unit) : 0;
@@ -132,7 +132,7 @@ export function retimed(piece, wish, follow, from = 0) {
   const { key } = wish;
   if (key?.sharps !== now.key?.sharps || key?.minor !== now.key?.minor) {
     const keys = operation.keys ?? piece.keys;
-    if (from) operation.keys = key ? marked(keys, from, key.sharps, key.minor) : marked(keys, from);
+    if (from) operation.keys = key ? withMark(keys, from, key.sharps, key.minor) : withMark(keys, from);
     else operation.keys = [...(key ? [[0, key.sharps, key.minor]] : []), ...keys.slice(1)];
     parts.push(key ? keyWords(key.sharps, key.minor) : "no key");
   }
@@ -141,11 +141,11 @@ export function retimed(piece, wish, follow, from = 0) {
 }
 
 /** Takes away what changes at a moment; notes keep their beats. @param {Piece} piece @param {number} from @returns {Operation} */
-export function unchanged(piece, from) {
-  const others = marked(piece.tempos, from);
+export function removeTiming(piece, from) {
+  const others = withMark(piece.tempos, from);
   /** @type {Partial<Operation>} */
-  const operation = others.length < piece.tempos.length ? paced(piece, others, from) : {};
+  const operation = others.length < piece.tempos.length ? changeTempos(piece, others, from) : {};
   // From there on the seconds of other marks may be others; this one is not moved.
-  for (const name of ["meters", "keys"]) operation[name] = marked(operation[name] ?? piece[name], from);
+  for (const name of ["meters", "keys"]) operation[name] = withMark(operation[name] ?? piece[name], from);
   return { ...operation, label: "change of tempo, meter or key taken away" };
 }

@@ -4,7 +4,7 @@
  * What a message means, or null: {pitch, velocity} (velocity 0 for a key let go), {sustain}.
  * @param {Uint8Array | number[]} data
  */
-export function understand([status, one, two = 0]) {
+export function parseMidi([status, one, two = 0]) {
   const kind = status & 0xf0;
   if (kind === 0x90) return { pitch: one, velocity: two };
   if (kind === 0x80) return { pitch: one, velocity: 0 };
@@ -29,7 +29,7 @@ export async function connectMidi({ onNote, onSustain, onInputs }) {
     throw new Error("The browser did not allow MIDI; allow it in the settings of this page and try again.");
   }
   const hear = (event) => {
-    const message = understand(event.data);
+    const message = parseMidi(event.data);
     if (message?.pitch !== undefined) onNote(message.pitch, message.velocity, event.timeStamp);
     else if (message) onSustain(message.sustain, event.timeStamp);
   };

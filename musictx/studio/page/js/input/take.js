@@ -45,7 +45,7 @@ export class Recording {
   }
 
   /** All notes, those that sound still with end null, to be drawn. */
-  get sofar() {
+  get notesSoFar() {
     const sounding = [...this.open, ...this.held].map(([pitch, [start, velocity]]) => (
       { start: Math.max(start, this.from), end: null, pitch, velocity, track: this.track }));
     return [...this.notes, ...sounding];
@@ -70,7 +70,7 @@ export function countIn(beats, /** @type {number} */ from) {
 }
 
 /** The operation that puts what was played into a piece; null for nothing. @param {Piece} piece @param {Recording["notes"]} played */
-export function recorded(piece, played) {
+export function addRecording(piece, played) {
   if (!played.length) return null;
-  return { label: `${count(played.length, "note")} recorded`, add: played.map((note, i) => ({ ...note, id: piece.next_id + i })) };
+  return { label: `${count(played.length, "note")} addRecording`, add: played.map((note, i) => ({ ...note, id: piece.next_id + i })) };
 }

@@ -1,6 +1,6 @@
 // A document as text in ABC notation, with the place of every note in it. Pure.
-import { barsOf, gridded, QUARTER, quartersOf } from "./grid.js";
-import { keyName, likelyKey, signature, spelled } from "./spelling.js";
+import { barsOf, quantiseNotes, QUARTER, quartersOf } from "./grid.js";
+import { keyName, likelyKey, signatureAccidental, spell } from "./spelling.js";
 import { partsOf } from "./voices.js";
 
 const UNIT = QUARTER / 4; // ticks of L:1/16
@@ -19,7 +19,7 @@ export function toAbc(piece, { barsPerLine = 4, most = Infinity } = {}) {
   const bars = all.slice(0, most);
   const end = all[most]?.time ?? Infinity;
   const near = [...piece.notes.values()].filter((note) => note.start < end + 1);
-  const { notes, onGrid } = gridded(near, piece);
+  const { notes, onGrid } = quantiseNotes(near, piece);
   const parts = partsOf(notes, piece.tracks);
   const melodic = parts.flatMap((part) => part.staves.flatMap((staff) => staff.voices.flat().flatMap((chord) => chord.notes)));
   const guessed = [likelyKey(melodic.map((note) => note.pitch)), 0];
@@ -131,7 +131,7 @@ function barText({ chords, quiet }, bar, key) {
       return;
     }
     const tied = piece.chord.start < bar.at;
-    const names = piece.chord.notes.map((note) => letters(note.pitch, key, state, tied));
+    const names = piece.chord.notes.map((note) => abcPitch(note.pitch, key, state, tied));
     const body = names.length > 1 ? `[${names.join("")}]` : names[0];
     const tie = piece.end < piece.chord.end ? "-" : "";
     tokens.push({ text: `${body}${length(ticks)}${tie}`, chord: piece.chord, start: piece.start, end: piece.end });
@@ -180,11 +180,11 @@ function longest(offset, rest, beat, whole) {
  * A pitch in ABC; accidentals only where the bar does not know them yet. That of a note tied over the bar
  * line holds for this note alone.
  */
-function letters(pitch, [sharps, minor], state, tied) {
-  const { letter, accidental, octave } = spelled(pitch, sharps, minor);
+function abcPitch(pitch, [sharps, minor], state, tied) {
+  const { letter, accidental, octave } = spell(pitch, sharps, minor);
   const key = letter + octave;
-  const current = state.has(key) ? state.get(key) : signature(letter, sharps);
-  state.set(key, tied && accidental !== signature(letter, sharps) ? null : accidental);
+  const current = state.has(key) ? state.get(key) : signatureAccidental(letter, sharps);
+  state.set(key, tied && accidental !== signatureAccidental(letter, sharps) ? null : accidental);
   const sign = current === accidental ? "" : ACCIDENTALS[accidental];
   const name = octave >= 5 ? letter.toLowerCase() + "'".repeat(octave - 5) : letter + ",".repeat(4 - octave);
   return sign + name;

@@ -1,5 +1,5 @@
 // Time as notation sees it: bars, and notes on a grid of ticks. Pure.
-import { firstFrom } from "../core/search.js";
+import { lowerBound } from "../core/search.js";
 
 /** Ticks of a quarter: a 32nd is 3, an eighth of a triplet 8. */
 export const QUARTER = 24;
@@ -34,7 +34,7 @@ export function quartersOf(/** @type {Pick<Piece, "beats" | "meters">} */ { beat
   const at = [0];
   for (const length of lengths) at.push(at.at(-1) + length);
   return (/** @type {number} */ time) => {
-    const last = firstFrom(beats, time + 1e-9, (beat) => beat[0]) - 1; // of the beats that have begun
+    const last = lowerBound(beats, time + 1e-9, (beat) => beat[0]) - 1; // of the beats that have begun
     const beat = Math.min(Math.max(last, 0), beats.length - 2);
     const share = (time - beats[beat][0]) / (beats[beat + 1][0] - beats[beat][0]);
     return at[beat] + share * lengths[beat];
@@ -46,7 +46,7 @@ export function quartersOf(/** @type {Pick<Piece, "beats" | "meters">} */ { beat
  * triplet, whichever its notes are nearer to.
  * @returns {{notes: GridNote[], onGrid: number}} onGrid: the share of starts that were on the grid already
  */
-export function gridded(/** @type {Note[]} */ played, /** @type {Pick<Piece, "beats" | "meters">} */ piece) {
+export function quantiseNotes(/** @type {Note[]} */ played, /** @type {Pick<Piece, "beats" | "meters">} */ piece) {
   const quarters = quartersOf(piece);
   const raw = played.map(({ id, start, end, pitch, track }) => ({ id, pitch, track, start: quarters(start), end: quarters(end) }));
   const misses = (steps) => raw.filter((n) => missed(n.start, steps) > NEAR / 2 && missed(n.start, 3) > NEAR).length;
@@ -97,7 +97,7 @@ function joined(notes) {
   return notes.map(({ loose, ...note }) => {
     if (!loose) return note;
     const places = starts.get(note.track);
-    const next = places[firstFrom(places, note.end)];
+    const next = places[lowerBound(places, note.end)];
     return next !== undefined && next - note.end <= QUARTER / 4 ? { ...note, end: next } : note;
   });
 }

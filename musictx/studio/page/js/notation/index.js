@@ -1,6 +1,6 @@
 /** The piece as notation, in the place of the roll: abcjs draws what abc.js writes. */
 
-import { h, iconButton, press } from "../core/dom.js";
+import { h, iconButton, setPressed } from "../core/dom.js";
 import { toAbc } from "./abc.js";
 import { mountPrint } from "./print.js";
 
@@ -56,7 +56,7 @@ export function mountNotation(app, frame, tools) {
   function toggle() {
     view.hidden = !view.hidden;
     frame.hidden = !view.hidden;
-    press(button, !view.hidden);
+    setPressed(button, !view.hidden);
     if (!view.hidden) {
       refresh();
       view.focus();

@@ -1,7 +1,7 @@
 /** The music on paper: title, tempo, every staff, numbered bars; the browser makes a PDF of it. */
 
 import { fill, h } from "../core/dom.js";
-import { keyWords, opening } from "../document/timing.js";
+import { keyWords, timingAt } from "../document/timing.js";
 import { title } from "../document/words.js";
 import { toAbc } from "./abc.js";
 import { abcjs, remarksOf, withoutStyles } from "./index.js";
@@ -41,7 +41,7 @@ export function mountPrint(app) {
   function draw() {
     const { piece } = app;
     if (!library || !piece) return;
-    const { tempo, key } = opening(piece);
+    const { tempo, key } = timingAt(piece);
     heading.textContent = title(piece.name);
     under.textContent = [piece.composer, `♩ = ${Math.round(tempo)}`, key && keyWords(key.sharps, key.minor)].filter(Boolean).join("  ·  ");
     const bars = Math.max(1, app.beats.bar(piece.duration).number);

@@ -28,7 +28,7 @@ export function likelyKey(/** @type {Iterable<number>} */ pitches) {
  * are those nearest to it on the line of fifths: from a major key's flat third to its sharp fifth (C: E flat
  * to G sharp), from a minor key's flat second to its sharp fourth (A: B flat to D sharp).
  */
-export function spelled(/** @type {number} */ pitch, /** @type {number} */ sharps, /** @type {any} */ minor = false) {
+export function spell(/** @type {number} */ pitch, /** @type {number} */ sharps, /** @type {any} */ minor = false) {
   const lowest = sharps - (minor ? 2 : 3);
   let place = (((pitch * 7) % 12) + 12) % 12;
   while (place > lowest + 11) place -= 12;
@@ -39,13 +39,13 @@ export function spelled(/** @type {number} */ pitch, /** @type {number} */ sharp
 }
 
 /** "G♯4", "A♭4" as a key writes it; a key is [sharps, minor]. */
-export function pitchIn(/** @type {number} */ pitch, /** @type {[number, any]} */ [sharps, minor]) {
-  const { letter, accidental, octave } = spelled(pitch, sharps, minor);
+export function pitchName(/** @type {number} */ pitch, /** @type {[number, any]} */ [sharps, minor]) {
+  const { letter, accidental, octave } = spell(pitch, sharps, minor);
   return letter + (accidental < 0 ? "♭" : "♯").repeat(Math.abs(accidental)) + octave;
 }
 
 /** The accidental that a letter has by the key signature. */
-export function signature(/** @type {string} */ letter, /** @type {number} */ sharps) {
+export function signatureAccidental(/** @type {string} */ letter, /** @type {number} */ sharps) {
   const order = "FCGDAEB";
   const at = order.indexOf(letter);
   if (sharps > at) return 1;

@@ -1,12 +1,12 @@
 /** The panel "Compose": choose a task, say how, ask. */
 
 import { post, session } from "../core/api.js";
-import { choice, fill, h, icon, iconButton, roving, svg } from "../core/dom.js";
+import { selectBox, fill, h, icon, iconButton, arrowKeys, svg } from "../core/dom.js";
 import { count } from "../document/words.js";
 import { slider } from "./slider.js";
-import { remember, remembered } from "../core/storage.js";
-import { write } from "../document/harmony.js";
-import { describe, firstWish, gridded, list, modelFor, request, TASKS, whyModel, wishOf } from "./tasks.js";
+import { saveSetting, loadSetting } from "../core/storage.js";
+import { writeChords } from "../document/harmony.js";
+import { describe, firstWish, hasGrid, list, modelFor, request, TASKS, whyModel, wishOf } from "./tasks.js";
 
 const KEYS = ["C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"];
 const GRIDS = [["", "As the file"], ["16", "Sixteenths"], ["8", "Eighths"], ["8t", "Triplets"], ["none", "Free"]];
@@ -17,7 +17,7 @@ export function mountCompose(app, panel) {
   const tasks = TASKS.map((task) => h("button.task", {
     role: "radio", onclick: () => choose(task.name),
   }, taskPicture(task.name), h("span", null, task.label)));
-  roving(tasks, (place) => choose(TASKS[place].name));
+  arrowKeys(tasks, (place) => choose(TASKS[place].name));
   const sentence = h("p.sentence#task-sentence");
   const who = h("div.settings");
   const shape = h("div.settings");
@@ -78,7 +78,7 @@ export function mountCompose(app, panel) {
       words: (value) => String(value), onchange: (value) => { wish.guidance = value; },
     });
     guidance.hidden = !Object.keys(wish.controls).length;
-    fill(who, modelSelect(able), gridded(wish) && gridSelect(), chordsLine(able));
+    fill(who, modelSelect(able), hasGrid(wish) && gridSelect(), chordsLine(able));
     fill(moreBody, guidance, temperature(), keySelect(), seedField());
     refresh();
   }
@@ -96,25 +96,25 @@ export function mountCompose(app, panel) {
 
   function keySelect() {
     const keys = [...KEYS.map((key) => [key, `${key} major`]), ...KEYS.map((key) => [`${key}m`, `${key} minor`])];
-    return h("label.row", null, "Key", choice([["", "Any"], ["auto", "As the music is"], ...keys], wish.key, (key) => { wish.key = key; }));
+    return h("label.row", null, "Key", selectBox([["", "Any"], ["auto", "As the music is"], ...keys], wish.key, (key) => { wish.key = key; }));
   }
 
   function modelSelect(able) {
     const all = app.models.filter((each) => each.tasks.includes(wish.task));
     if (!all.length) return null;
-    const select = choice(all.map((each) => [each.name, each.title]), able.name, (name) => { wish.model = name; build(); }, { disabled: all.length < 2 });
+    const select = selectBox(all.map((each) => [each.name, each.title]), able.name, (name) => { wish.model = name; build(); }, { disabled: all.length < 2 });
     why.textContent = app.piece && able ? `${whyModel(able, wish, app.piece)} ${able.sentence}` : able?.sentence ?? "";
     return h("div", null, h("label.row.model", null, "Model", select), why);
   }
 
-  const gridSelect = () => h("label.row", null, "Grid of new notes", choice(GRIDS, wish.quantise, (grid) => { wish.quantise = grid; }));
+  const gridSelect = () => h("label.row", null, "Grid of new notes", selectBox(GRIDS, wish.quantise, (grid) => { wish.quantise = grid; }));
 
   /** Which chords the model follows: those above the bars. */
   function chordsLine(able) {
     if (!app.piece || !able?.chords || !["replace", "vary", "accompany"].includes(wish.task)) return null;
     const { named, implied } = app.roll.above;
     if (named) return h("p.hint", null, "It follows the chords above the bars.");
-    const take = h("button.small", { onclick: () => app.change(write(app.piece, implied)) }, "Follow the chords found");
+    const take = h("button.small", { onclick: () => app.change(writeChords(app.piece, implied)) }, "Follow the chords found");
     return h("div", null, h("p.hint", null, "It chooses chords of its own. Write some above the bars (C in the roll), and it follows them."), implied.length > 0 && take);
   }
 
@@ -184,10 +184,10 @@ export function mountCompose(app, panel) {
   app.on("opened", (piece) => {
     if (!piece) return;
     // Each piece has its settings, also after a reload.
-    Object.assign(wish, firstWish(), { task: piece.notes.size ? "continue" : piece.chords.length ? "accompany" : "new" }, remembered(`wish.${piece.id}`, {}));
+    Object.assign(wish, firstWish(), { task: piece.notes.size ? "continue" : piece.chords.length ? "accompany" : "new" }, loadSetting(`wish.${piece.id}`, {}));
     build();
   });
-  for (const event of ["change", "click"]) panel.addEventListener(event, () => app.piece && remember(`wish.${app.piece.id}`, wish));
+  for (const event of ["change", "click"]) panel.addEventListener(event, () => app.piece && saveSetting(`wish.${app.piece.id}`, wish));
   let previous = "";
   const fresh = () => { // another kind of music has another model; chords may be followed
     const { id, music } = app.piece;

@@ -1,7 +1,7 @@
 /** The history: every take with its seed and the command that makes it again; it may be hundreds, so nothing is made of them until it is seen. */
 
 import { remove, session } from "../core/api.js";
-import { fill, h, icon, keyed, nextFrame } from "../core/dom.js";
+import { fill, h, icon, syncRows, nextFrame } from "../core/dom.js";
 import { isRunning, stateLine } from "../document/takes.js";
 import { count, when } from "../document/words.js";
 
@@ -49,7 +49,7 @@ export function mountHistory(app, panel) {
     if (!panel.clientWidth) return;
     const takes = app.takes.list;
     none.hidden = takes.length > 0;
-    keyed(list, takes, (take) => `${app.piece?.id} ${take.id}`, entry);
+    syncRows(list, takes, (take) => `${app.piece?.id} ${take.id}`, entry);
   }
 
   const soon = nextFrame(refresh);

@@ -1,14 +1,14 @@
 /** The tray below the roll: the proposals of a take side by side, to listen to, accept or set aside. */
 
 import { remove, session } from "../core/api.js";
-import { fill, h, icon, iconButton, keyed, nextFrame, press, set } from "../core/dom.js";
-import { exchanged, frontier, isRunning, stateLine } from "../document/takes.js";
+import { fill, h, icon, iconButton, syncRows, nextFrame, setPressed, set } from "../core/dom.js";
+import { exchangedNotes, frontier, isRunning, stateLine } from "../document/takes.js";
 import { count, sentence } from "../document/words.js";
 import { withProposal } from "../sound/along.js";
 import { exportLink } from "../shell/export.js";
-import { barsOf, favoured, isFavourite, mixed } from "../document/mix.js";
+import { barsIn, toggleFavourite, isFavourite, mixProposals } from "../document/mix.js";
 import { ramp } from "../roll/colours.js";
-import { begin, sizeCanvas } from "../roll/roll.js";
+import { scaleContext, sizeCanvas } from "../roll/roll.js";
 import { openForm } from "../shell/dialog.js";
 
 const HEAD = 26; // pixels at the top that the number and the words take
@@ -46,7 +46,7 @@ export function mountProposals(app, tray) {
     mix.hidden = !pair;
     if (pair) mix.textContent = `Mix ${pair.proposals.map((each) => each.number).join(" and ")} …`;
     mix.title = "One proposal in some bars, the other in the others. Alt+B goes from one to the other";
-    keyed(cards, take.proposals, (proposal) => `${app.piece.id}/${take.id}/${proposal.number}`, card);
+    syncRows(cards, take.proposals, (proposal) => `${app.piece.id}/${take.id}/${proposal.number}`, card);
     paint();
   }
 
@@ -81,7 +81,7 @@ export function mountProposals(app, tray) {
     const accept = h("button.small", { title: "Accept (Alt+A)", "aria-label": `Accept proposal ${number}`, onclick: () => keep(now().take, now().proposal) }, icon("check"), "Accept");
     const file = exportLink(app, "mid", { take: id, proposal: number }, icon("export"));
     set(file, { title: "The piece with this proposal as MIDI: click, or drag it into another program", "aria-label": `Save the piece with proposal ${number} as MIDI` });
-    const star = iconButton("star", `Proposal ${number}: a favourite`, () => app.change(favoured(app.piece, id, number)), { "aria-pressed": false });
+    const star = iconButton("star", `Proposal ${number}: a favourite`, () => app.change(toggleFavourite(app.piece, id, number)), { "aria-pressed": false });
     star.classList.add("small", "star");
     const remark = h("p.hint.remark");
     const element = h("li.card", null, show, remark, h("div.buttons", null, listen, star, file, accept));
@@ -101,7 +101,7 @@ export function mountProposals(app, tray) {
       accept.disabled = !ready;
       accept.classList.toggle("gold", on && ready);
       file.hidden = proposal.state !== "done";
-      press(star, isFavourite(app.piece, id, number));
+      setPressed(star, isFavourite(app.piece, id, number));
       star.hidden = proposal.state !== "done";
       element.classList.toggle("on", on);
     }
@@ -120,7 +120,7 @@ export function mountProposals(app, tray) {
   /** Plays a proposal with all that it leaves as it is, from the bar before it; it may still be composed. */
   function hear(take, { number }) {
     app.show(take.id, number);
-    const { begin: first } = app.place(take);
+    const { begin: first } = app.stretchOf(take);
     const begin = first > 0 ? app.beats.bar(first - 1e-3).begin : 0;
     app.player.play(begin, withProposal(app, take, number));
   }
@@ -136,7 +136,7 @@ export function mountProposals(app, tray) {
     app.done(`Proposal ${proposal.number} is in the piece. Undo takes it out.`);
     if (take.task !== "replace" && take.task !== "vary") app.selection.drop();
     app.show(null);
-    app.roll.lookAt(app.place(take));
+    app.roll.lookAt(app.stretchOf(take));
     app.roll.focus();
   }
 
@@ -188,19 +188,19 @@ function drawSmall(canvas, app, take, proposal) {
   if (canvas.width !== Math.round(width * ratio)) sizeCanvas(canvas, width, height);
   canvas.style.width = "";
   canvas.style.height = "";
-  const place = app.place(take);
+  const place = app.stretchOf(take);
   const till = frontier(proposal, place.begin);
   const end = Math.max(place.end, till, place.begin + 1);
   const from = place.begin - Math.min(place.begin, (end - place.begin) * 0.2);
   const accepted = app.accepted(take, proposal);
-  const { gone, back } = accepted ? { gone: new Set(), back: [] } : exchanged(app.piece, take, proposal);
-  const around = [...index.between(from, end).filter((note) => !gone.has(note.id)), ...back.filter((note) => note.start < end && note.end > from)];
+  const { removed, restored } = accepted ? { removed: new Set(), restored: [] } : exchangedNotes(app.piece, take, proposal);
+  const around = [...index.between(from, end).filter((note) => !removed.has(note.id)), ...restored.filter((note) => note.start < end && note.end > from)];
   const all = [...around, ...proposal.notes];
   const low = Math.min(60, ...all.map((note) => note.pitch)) - 2;
   const high = Math.max(67, ...all.map((note) => note.pitch)) + 2;
   const step = (height - HEAD) / (high - low + 1);
   const scale = width / (end - from);
-  const ctx = begin(/** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d")));
+  const ctx = scaleContext(/** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d")));
   ctx.fillStyle = colours["row-white"];
   ctx.fillRect(0, 0, width, height);
   ctx.fillStyle = colours.beat;
@@ -226,7 +226,7 @@ function drawSmall(canvas, app, take, proposal) {
 
 /** The dialog that makes one take out of two proposals, bar by bar. @param {App} app @param {Take} take @param {Proposal[]} pair */
 function openMixing(app, take, pair) {
-  const bars = barsOf(app.place(take), app.beats);
+  const bars = barsIn(app.stretchOf(take), app.beats);
   const choice = bars.map(() => 0);
   const cells = bars.map((bar, i) => {
     const of = (place) => h("button.small", {
@@ -237,11 +237,11 @@ function openMixing(app, take, pair) {
   });
   function choose(i, place) {
     choice[i] = place;
-    cells[i].buttons.forEach((button, at) => press(button, at === place));
+    cells[i].buttons.forEach((button, at) => setPressed(button, at === place));
   }
   const both = `${pair[0].number} and ${pair[1].number}`;
   openForm(app, `Mix proposals ${both}`, "mixing", () => {
-    app.change(mixed(app.piece, take, pair, bars, choice));
+    app.change(mixProposals(app.piece, take, pair, bars, choice));
     app.show(null);
     app.done(`Proposals ${both} are in the piece, bar by bar. Undo takes them out.`);
   },

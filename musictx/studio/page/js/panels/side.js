@@ -1,6 +1,6 @@
 /** The panel at the right: tabs. */
 
-import { fill, h, roving } from "../core/dom.js";
+import { fill, h, arrowKeys } from "../core/dom.js";
 
 /** One body for each label, the first of them shown, also when it is set as a take was asked. @param {App} app @param {HTMLElement} panel @param {string[]} labels @returns {HTMLElement[]} */
 export function mountSidePanel(app, panel, labels) {
@@ -9,7 +9,7 @@ export function mountSidePanel(app, panel, labels) {
     role: "tab", "aria-selected": i === 0, "aria-controls": `tab-${i}`, tabIndex: i ? -1 : 0,
     onclick: () => choose(i),
   }, label));
-  roving(tabs, choose);
+  arrowKeys(tabs, choose);
   function choose(place) {
     tabs.forEach((tab, i) => {
       tab.setAttribute("aria-selected", String(i === place));

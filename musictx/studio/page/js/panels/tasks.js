@@ -1,6 +1,6 @@
 /** The tasks: what each needs, what it will do in words, and the request that is sent. Pure. */
 
-import { seam } from "../document/takes.js";
+import { barLineAfter } from "../document/takes.js";
 import { count, stretchWords, trackName } from "../document/words.js";
 import { notesIn } from "../selection.js";
 
@@ -54,7 +54,7 @@ export function whyModel(model, wish, piece) {
 }
 
 /** Where new music would begin: after the selection, else after the piece. @param {Piece} piece @param {Scope} scope @param {Beats} beats */
-const after = (piece, scope, beats) => seam(scope.stretch?.end ?? piece.duration, piece.music, beats);
+const after = (piece, scope, beats) => barLineAfter(scope.stretch?.end ?? piece.duration, piece.music, beats);
 
 /**
  * What the task would do now, and whether it can.
@@ -110,7 +110,7 @@ export function describe(wish, piece, beats, scope, model) {
 export const list = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
 
 /** Whether a grid can be asked for. @param {Wish} wish */
-export const gridded = (wish) => wish.task !== "harmonise" && wish.task !== "new";
+export const hasGrid = (wish) => wish.task !== "harmonise" && wish.task !== "new";
 
 /** What is sent. @param {Wish} wish @param {Piece} piece @param {Scope} scope @param {Model} model */
 export function request(wish, piece, scope, model) {
@@ -124,7 +124,7 @@ export function request(wish, piece, scope, model) {
   return {
     task: wish.task, model: model.name, begin, end, tracks: scope.tracks, samples: wish.samples, seed: wish.seed,
     ...(task.sized && { bars: wish.bars }),
-    ...(wish.quantise && gridded(wish) && { quantise: wish.quantise }),
+    ...(wish.quantise && hasGrid(wish) && { quantise: wish.quantise }),
     ...(wish.task === "vary" && { keep: wish.keep / 100 }),
     ...(Object.keys(controls).length && { controls }),
     ...(Object.keys(controls).length && wish.guidance !== 1 && { guidance: wish.guidance }),

@@ -2,11 +2,11 @@
 
 import { h } from "../core/dom.js";
 import { get, session } from "../core/api.js";
-import { asking } from "../document/asked.js";
-import { chordLabel, lineOf, setLyrics, setText, textAt } from "../document/harmony.js";
+import { fetchOnChange } from "../document/fetch_on_change.js";
+import { chordLabel, lyricLine, setLyrics, setText, textAt } from "../document/harmony.js";
 import { openForm } from "../shell/dialog.js";
 import { positionWords, sentence, stretchWords } from "../document/words.js";
-import { begin, sizeCanvas } from "./roll.js";
+import { scaleContext, sizeCanvas } from "./roll.js";
 
 const ROW = 20; // pixels
 const PATIENCE = 700; // milliseconds without an edit before chords are looked for
@@ -25,7 +25,7 @@ export class Above {
     const { app } = roll;
     // Where there are beats and no chords are named.
     const wanted = ({ music, notes, chords }) => music !== "free" && notes.size > 0 && notes.size <= MOST && !chords.length;
-    asking(app, "chords?symbols=1", wanted, (chords) => this.#got(chords ?? []), PATIENCE);
+    fetchOnChange(app, "chords?symbols=1", wanted, (chords) => this.#got(chords ?? []), PATIENCE);
     app.on("piece", () => this.fit());
     this.canvas.addEventListener("dblclick", (event) => {
       const row = this.rows()[Math.floor(event.offsetY / ROW)];
@@ -75,11 +75,11 @@ export class Above {
     const { piece, selection: { range, notes: picked } } = app;
     const chosen = [...picked].flatMap((id) => piece.notes.get(id) ?? []).sort((a, b) => a.start - b.start)[0];
     const begin = time ?? range?.begin ?? chosen?.start ?? app.cursor.time;
-    const track = range ? app.pen?.id : chosen?.track ?? app.pen?.id;
+    const track = range ? app.inputTrack?.id : chosen?.track ?? app.inputTrack?.id;
     const starts = this.roll.index.notes.filter((note) => note.track === track).map((note) => note.start);
     const stretch = time === undefined && range ? { begin, end: range.end } : { begin: starts.find((at) => at > begin - 0.03) ?? begin };
     const now = piece.lyrics.filter(([at]) => at > stretch.begin - 0.03 && at < (stretch.end ?? stretch.begin + 0.04) - 0.01);
-    this.#ask("Words", stretch.end ? `of ${stretchWords(app.beats, begin, stretch.end)}` : `from ${positionWords(app.beats, stretch.begin)}`, lineOf(now),
+    this.#ask("Words", stretch.end ? `of ${stretchWords(app.beats, begin, stretch.end)}` : `from ${positionWords(app.beats, stretch.begin)}`, lyricLine(now),
       "A syllable for each note from here on: Freu-de schö-ner. _ holds one over another note; empty: none here.",
       async (line) => setLyrics(piece, line, stretch, starts));
   }
@@ -123,7 +123,7 @@ export class Above {
 
   draw() {
     const { app, view, colours } = this.roll;
-    const ctx = begin(this.canvas.getContext("2d"));
+    const ctx = scaleContext(this.canvas.getContext("2d"));
     const width = view.width;
     ctx.fillStyle = colours.panel;
     ctx.fillRect(0, 0, width, this.#height);

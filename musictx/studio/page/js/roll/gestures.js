@@ -4,7 +4,7 @@
  * A gesture has move(point, event), end() and cancel(); nothing is sent before end().
  */
 
-import { bounded, draw, move, resize } from "../document/edits.js";
+import { limitMove, draw, move, resize } from "../document/edits.js";
 import { count } from "../document/words.js";
 
 /** @typedef {{x: number, y: number}} Point */
@@ -19,13 +19,13 @@ function snapped(app, time, by, event) {
 /** Where a note ends that a click draws: as long as the last one, or a line of the grid. @param {App} app */
 function asLong(app, start) {
   const { division } = app.settings;
-  return Math.max(app.beats.step(start, division, 1), app.beats.snap(start + app.drawn, division));
+  return Math.max(app.beats.step(start, division, 1), app.beats.snap(start + app.lastLength, division));
 }
 
 /** Draws a note into the piece, in the track that is meant, and selects it. @param {App} app */
 export function drawNote(app, start, end, pitch) {
-  if (!app.pen) return;
-  const operation = draw(app.piece, { start, end, pitch, velocity: VELOCITY, track: app.pen.id });
+  if (!app.inputTrack) return;
+  const operation = draw(app.piece, { start, end, pitch, velocity: VELOCITY, track: app.inputTrack.id });
   app.change(operation);
   app.selection.pickNotes([operation.add[0].id]);
 }
@@ -44,7 +44,7 @@ export function drag(app, roll, from, notes, held, part) {
       const by = (at.x - from.x) / view.scale;
       if (part === "body") {
         const semitones = Math.round((from.y - at.y) / view.row);
-        const to = bounded(notes, snapped(app, held.start, by, event), semitones);
+        const to = limitMove(notes, snapped(app, held.start, by, event), semitones);
         operation = move(notes, to.seconds, to.semitones);
         if (held.pitch + to.semitones !== pitch) {
           pitch = held.pitch + to.semitones;
@@ -61,7 +61,7 @@ export function drag(app, roll, from, notes, held, part) {
       app.change(operation);
       const now = operation && app.piece.notes.get(held.id);
       if (now && part === "body") app.point(now.start, pitch);
-      else if (now) app.drawn = now.end - now.start;
+      else if (now) app.lastLength = now.end - now.start;
     },
     cancel() {
       roll.dragged = [];
@@ -74,7 +74,7 @@ export function stroke(app, roll, from) {
   const { division } = app.settings;
   const start = app.beats.floor(roll.view.time(from.x), division);
   const pitch = roll.view.pitch(from.y);
-  const track = app.pen?.id ?? 0;
+  const track = app.inputTrack?.id ?? 0;
   let end = asLong(app, start);
   const note = () => ({ id: -1, start, end, pitch, velocity: VELOCITY, track });
   roll.dragged = [note()];
@@ -94,7 +94,7 @@ export function stroke(app, roll, from) {
     },
     click: keep,
     end() {
-      app.drawn = end - start;
+      app.lastLength = end - start;
       keep();
     },
     cancel() {

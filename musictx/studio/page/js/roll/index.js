@@ -1,6 +1,6 @@
 /** Which notes are seen: an index over the notes by time, and what lies under a point. */
 
-import { firstFrom } from "../core/search.js";
+import { lowerBound } from "../core/search.js";
 
 const BLOCK = 64;
 /** Pixels at the end of a note that take hold of its end. */
@@ -20,7 +20,7 @@ export class NoteIndex {
 
   /** The number of notes that start before a moment. */
   before(seconds) {
-    return firstFrom(this.notes, seconds, (note) => note.start);
+    return lowerBound(this.notes, seconds, (note) => note.start);
   }
 
   /** Notes that sound between two moments, in the order of their starts. @returns {Note[]} */

@@ -1,14 +1,14 @@
 /** The lane under the roll: how hard notes are struck, to be drawn; or pedals and controllers, to be seen. */
 
 import { fill, h } from "../core/dom.js";
-import { asking } from "../document/asked.js";
-import { freeNotes, struck } from "../document/edits.js";
+import { fetchOnChange } from "../document/fetch_on_change.js";
+import { freeNotes, setVelocities } from "../document/edits.js";
 import { count, dynamicLabel } from "../document/words.js";
-import { remember, remembered } from "../core/storage.js";
+import { saveSetting, loadSetting } from "../core/storage.js";
 import { level, ramp } from "./colours.js";
-import { begin, sizeCanvas } from "./roll.js";
+import { scaleContext, sizeCanvas } from "./roll.js";
 import { Pixels } from "./pixels.js";
-import { along, HEIGHT, heightOf } from "./strokes.js";
+import { velocitiesAlong, HEIGHT, heightOf } from "./strokes.js";
 
 const NAMES = { 1: "Modulation", 7: "Volume", 10: "Pan", 11: "Expression", 64: "Pedal", 66: "Sostenuto", 67: "Soft pedal", 91: "Reverb", 93: "Chorus" };
 
@@ -29,10 +29,10 @@ export class Lane {
     this.canvas = h("canvas.lane", { "aria-hidden": "true", title: "Drag: draw how hard the notes are struck, of the selected ones or of all; Shift: a straight line" });
     this.select = h("select", { "aria-label": "What the lane shows", onchange: () => { this.what = this.select.value; this.#explain(); roll.invalidate(); } });
     this.corner = h("div.corner.lane", null, this.select);
-    this.shown = remembered("lane", innerHeight >= 800);
+    this.shown = loadSetting("lane", innerHeight >= 800);
     this.#mount();
     app.on("opened", () => { this.what = "velocity"; });
-    this.#look = asking(app, "controllers", () => this.shown, (rows) => {
+    this.#look = fetchOnChange(app, "controllers", () => this.shown, (rows) => {
       this.#controllers = rows ?? [];
       this.#list();
       roll.invalidate();
@@ -51,7 +51,7 @@ export class Lane {
 
   toggle() {
     this.shown = !this.shown;
-    remember("lane", this.shown);
+    saveSetting("lane", this.shown);
     if (this.roll.app.piece) this.#look();
     this.roll.app.emit("settings", this.roll.app.settings);
     this.roll.app.say(this.shown ? "lane shown" : "lane hidden");
@@ -91,8 +91,8 @@ export class Lane {
     const stroke = (event) => {
       const at = { x: event.offsetX, y: event.offsetY };
       if (event.shiftKey) {
-        this.#drawn = along(this.#meant(), roll.view, first, at);
-      } else for (const [id, velocity] of along(this.#meant(), roll.view, last ?? at, at)) this.#drawn.set(id, velocity);
+        this.#drawn = velocitiesAlong(this.#meant(), roll.view, first, at);
+      } else for (const [id, velocity] of velocitiesAlong(this.#meant(), roll.view, last ?? at, at)) this.#drawn.set(id, velocity);
       last = at;
       roll.invalidate();
     };
@@ -110,7 +110,7 @@ export class Lane {
       last = null;
       const drawn = this.#drawn;
       this.#drawn = new Map();
-      const operation = struck(freeNotes(app.piece, drawn.keys()), drawn);
+      const operation = setVelocities(freeNotes(app.piece, drawn.keys()), drawn);
       app.change(operation);
       if (operation) app.say(operation.label);
       roll.invalidate();
@@ -130,7 +130,7 @@ export class Lane {
   draw(visible) {
     if (!this.shown) return;
     const { view, colours } = this.roll;
-    const ctx = begin(this.canvas.getContext("2d"));
+    const ctx = scaleContext(this.canvas.getContext("2d"));
     ctx.fillStyle = colours["row-white"];
     ctx.fillRect(0, 0, view.width, HEIGHT);
     ctx.fillStyle = colours.grid;

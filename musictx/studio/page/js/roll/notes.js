@@ -11,16 +11,16 @@ const ROUND = 7;
 /**
  * Draws notes: the wide ones as shapes, all of one colour together, the others, which may be many thousands, as pixels.
  * @param {CanvasRenderingContext2D} ctx @param {Pixels} pixels @param {View} view @param {Note[]} notes
- * @param {{tracks: Track[], tracksMeant: Set<number>, gone: Set<number>, dark: boolean}} look
- *   tracksMeant: tracks that stand out (empty: all); gone: notes that a shown proposal replaces
+ * @param {{tracks: Track[], tracksMeant: Set<number>, removed: Set<number>, dark: boolean}} look
+ *   tracksMeant: tracks that stand out (empty: all); removed: notes that a shown proposal replaces
  */
-export function drawNotes(ctx, pixels, view, notes, { tracks, tracksMeant, gone, dark }) {
+export function drawNotes(ctx, pixels, view, notes, { tracks, tracksMeant, removed, dark }) {
   const place = new Map(tracks.map((track, i) => [track.id, i]));
   /** @type {Map<number, Note[]>} */
   const groups = new Map();
   for (const note of notes) {
     if (note.pitch > view.top + 1 || note.pitch < view.bottom - 1) continue;
-    const key = (gone.has(note.id) ? 4096 : 0) + (place.get(note.track) ?? 0) * 16 + level(note.velocity);
+    const key = (removed.has(note.id) ? 4096 : 0) + (place.get(note.track) ?? 0) * 16 + level(note.velocity);
     const group = groups.get(key);
     if (group) group.push(note);
     else groups.set(key, [note]);

@@ -244,10 +244,10 @@ function mountKeyboard(app, roll) {
   let last = -1;
   const sound = (event) => {
     const pitch = roll.view.pitch(event.offsetY);
-    if (pitch === last || !app.pen) return;
+    if (pitch === last || !app.inputTrack) return;
     last = pitch;
     roll.hovered = pitch;
-    app.player.audition(pitch, 88, app.pen.id);
+    app.player.audition(pitch, 88, app.inputTrack.id);
     roll.invalidate("over");
   };
   keys.addEventListener("pointerdown", (event) => {

@@ -13,7 +13,7 @@ export const velocityAt = (y) => Math.min(127, Math.max(1, Math.round((1 - (y - 
  * Velocities along a stroke: of the notes that begin between two points of it, as high as it is there.
  * @param {Note[]} notes @param {View} view @param {{x: number, y: number}} from @param {{x: number, y: number}} to @returns {Map<number, number>}
  */
-export function along(notes, view, from, to) {
+export function velocitiesAlong(notes, view, from, to) {
   const [a, b] = from.x <= to.x ? [from, to] : [to, from];
   const changed = new Map();
   for (const note of notes) {

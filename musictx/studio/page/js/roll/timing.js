@@ -1,7 +1,7 @@
 /** The button that says tempo and meter, and the dialog that sets them. */
 
-import { choice, h } from "../core/dom.js";
-import { changes, keyWords, opening, pickup, retimed, unchanged } from "../document/timing.js";
+import { selectBox, h } from "../core/dom.js";
+import { changes, keyWords, timingAt, pickup, changeTiming, removeTiming } from "../document/timing.js";
 import { openForm } from "../shell/dialog.js";
 
 const UNITS = [2, 4, 8, 16];
@@ -11,7 +11,7 @@ const SHARPS = Array.from({ length: 15 }, (_, i) => i - 7);
 export function timingButton(app) {
   const button = h("button.timing", { onclick: () => app.piece && openTiming(app) });
   app.on("piece", (piece) => {
-    const { tempo, beats, unit, key } = opening(piece);
+    const { tempo, beats, unit, key } = timingAt(piece);
     const rounded = Math.round(tempo * 10) / 10;
     button.textContent = `♩ ${rounded}   ${beats}/${unit}`;
     const words = `Tempo ${rounded}, ${beats}/${unit}${key ? `, ${keyWords(key.sharps, key.minor)}` : ""}`;
@@ -31,13 +31,13 @@ function openTiming(app) {
   const places = [...marks, ...(here > first + 1e-2 && !near(here) ? [here] : [])].sort((a, b) => a - b);
   let from = 0;
   const label = (time) => `bar ${bars.bar(time + 1e-3).number}${near(time) ? ", where something changes" : ""}`;
-  const place = choice([["0", "the beginning"], ...places.map((time) => [String(time), label(time)])], "0", (time) => { from = Number(time); show(); });
+  const place = selectBox([["0", "the beginning"], ...places.map((time) => [String(time), label(time)])], "0", (time) => { from = Number(time); show(); });
   const tempo = h("input", { type: "number", min: 10, max: 400, step: "any", required: true });
   const beats = h("input", { type: "number", min: 1, max: 32, step: 1, "aria-label": "Beats of a bar", required: true });
-  const unit = choice(UNITS.map((of) => [String(of), String(of)]), "", undefined, { "aria-label": "Unit of a beat" });
+  const unit = selectBox(UNITS.map((of) => [String(of), String(of)]), "", undefined, { "aria-label": "Unit of a beat" });
   const short = h("input", { type: "number", min: 0, max: 31, step: "any", required: true });
   const keys = [["", "not marked"], ...[false, true].flatMap((minor) => SHARPS.map((sharps) => [`${sharps} ${minor}`, keyWords(sharps, minor)]))];
-  const key = choice(keys, "");
+  const key = selectBox(keys, "");
   const way = (value, label, checked) => {
     const sentence = h("small");
     return { sentence, element: h("label.choice", null, h("input", { type: "radio", name: "way", value, checked }), h("span", null, h("b", null, label), sentence)) };
@@ -45,12 +45,12 @@ function openTiming(app) {
   const ways = [way("beats", "Notes keep their beats", true), way("seconds", "Notes keep their seconds", false)];
   const hint = h("p.hint");
   const shortRow = h("label.row", null, "Pick-up, beats before bar 1", short);
-  const away = h("button", { onclick: () => { done(unchanged(app.piece, from)); dialog.close(); } }, "Take this change away");
-  let now = opening(piece);
+  const away = h("button", { onclick: () => { done(removeTiming(app.piece, from)); dialog.close(); } }, "Take this change away");
+  let now = timingAt(piece);
 
   /** Fills in what holds from the place that is chosen. */
   function show() {
-    now = opening(piece, from);
+    now = timingAt(piece, from);
     const several = piece.tempos.length > 1;
     tempo.value = String(Math.round(now.tempo * 100) / 100);
     beats.value = String(now.beats);
@@ -80,7 +80,7 @@ function openTiming(app) {
       tempo: exact ? now.tempo : Number(tempo.value), beats: Number(beats.value), unit: Number(unit.value), pickup: Number(short.value) === pickup(piece) ? pickup(piece) : Math.round(Number(short.value)),
       key: key.value ? { sharps: Number(sharps), minor: minor === "true" } : null,
     };
-    done(retimed(app.piece, wish, new FormData(form).get("way") === "beats", from));
+    done(changeTiming(app.piece, wish, new FormData(form).get("way") === "beats", from));
   },
     h("label.row", { hidden: !places.length }, "From", place),
     h("label.row", null, "Tempo, quarter notes a minute", tempo),

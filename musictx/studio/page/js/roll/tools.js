@@ -1,7 +1,7 @@
 /** The bar above the roll: tool, grid, what is selected and what can be done with it. */
 
-import { choice, fill, h, iconButton, press } from "../core/dom.js";
-import { opening } from "../document/timing.js";
+import { selectBox, fill, h, iconButton, setPressed } from "../core/dom.js";
+import { timingAt } from "../document/timing.js";
 import { count, dynamicLabel, stretchWords } from "../document/words.js";
 import { selectedEdits } from "./commands.js";
 import { openQuantise } from "./quantise.js";
@@ -24,7 +24,7 @@ export function mountTools(app, bar) {
   const tool = (name, label) => iconButton(name, label, () => app.set({ tool: name }), { "aria-pressed": false });
   const select = tool("select", "Select and move (D changes the tool)");
   const draw = tool("draw", "Draw notes (D changes the tool)");
-  const grid = choice(GRIDS.map((lines) => [String(lines), ""]), "", (lines) => { app.drawn = 0; app.set({ division: Number(lines) }); }, { "aria-label": "Grid", title: "Grid" });
+  const grid = selectBox(GRIDS.map((lines) => [String(lines), ""]), "", (lines) => { app.lastLength = 0; app.set({ division: Number(lines) }); }, { "aria-label": "Grid", title: "Grid" });
   const what = h("span.what", { role: "status" });
   const loudness = h("input", { type: "range", min: 1, max: 127, "aria-label": "Loudness of the selected notes" });
   const mark = h("output.mark");
@@ -59,10 +59,10 @@ export function mountTools(app, bar) {
   }
 
   function showSettings() {
-    press(select, app.settings.tool === "select");
-    press(draw, app.settings.tool === "draw");
+    setPressed(select, app.settings.tool === "select");
+    setPressed(draw, app.settings.tool === "draw");
     grid.value = String(app.settings.division);
-    press(lane, app.roll.lane.shown);
+    setPressed(lane, app.roll.lane.shown);
   }
 
   function showSelection() {
@@ -77,13 +77,13 @@ export function mountTools(app, bar) {
     some.hidden = !notes.length;
     if (notes.length) mean = Math.round(notes.reduce((sum, note) => sum + note.velocity, 0) / notes.length);
     showLoudness(mean);
-    press(lock, notes.length > 0 && notes.every((note) => piece.locked.has(note.id)));
+    setPressed(lock, notes.length > 0 && notes.every((note) => piece.locked.has(note.id)));
   }
 
   app.on("settings", showSettings);
   app.on("selection", showSelection);
   app.on("piece", (piece) => {
-    for (const option of grid.options) option.textContent = gridName(Number(option.value), opening(piece).unit);
+    for (const option of grid.options) option.textContent = gridName(Number(option.value), timingAt(piece).unit);
     showSelection();
   });
   showSettings();

@@ -3,7 +3,7 @@
 import { h } from "../core/dom.js";
 import { count } from "../document/words.js";
 import { rollCommands } from "../roll/commands.js";
-import { chord, chordLabels } from "./chord.js";
+import { strokeName, strokeLabels } from "./key_names.js";
 import { openDialog } from "./dialog.js";
 import { leave } from "./files.js";
 import { nextTheme } from "./theme.js";
@@ -22,7 +22,7 @@ export function mountKeys(app) {
     const target = /** @type {HTMLElement} */ (event.target);
     const writing = target.matches?.("input:not([type=range], [type=checkbox]), select, textarea");
     const inRoll = target.id === "roll" || target === document.body;
-    const name = chord(event);
+    const name = strokeName(event);
     const command = ofPage.get(name) ?? (inRoll ? ofRoll.get(name) : undefined);
     if (!command || (!app.piece && command.piece !== false)) return;
     // A plain key is a command only where nothing else needs it; speech input cannot set it off.
@@ -102,7 +102,7 @@ function openHelp(commands) {
 
 /** Keys, with what they share once: Alt ← → for Alt+← and Alt+→. @param {string[]} keys */
 function keyLabels(keys) {
-  const parts = keys.map(chordLabels);
+  const parts = keys.map(strokeLabels);
   const shared = parts.every((each) => each.slice(0, -1).join() === parts[0].slice(0, -1).join());
   const kbd = (part) => h("kbd", null, part);
   if (shared) return [...parts[0].slice(0, -1), ...parts.map((each) => each.at(-1))].map(kbd);

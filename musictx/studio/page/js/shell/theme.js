@@ -1,13 +1,13 @@
 /** Light, dark, or as the system has it; remembered by the browser. */
 
 import { h, icon, fill } from "../core/dom.js";
-import { remember, remembered } from "../core/storage.js";
+import { saveSetting, loadSetting } from "../core/storage.js";
 
 const ORDER = ["auto", "light", "dark"];
 const WORDS = { auto: "as the system has it", light: "light", dark: "dark" };
 const system = matchMedia("(prefers-color-scheme: dark)");
 
-let theme = remembered("theme", "auto");
+let theme = loadSetting("theme", "auto");
 if (!ORDER.includes(theme)) theme = "auto";
 document.documentElement.dataset.theme = theme;
 
@@ -31,7 +31,7 @@ export function themeButton(app) {
 /** @param {App} app */
 export function nextTheme(app) {
   theme = ORDER[(ORDER.indexOf(theme) + 1) % ORDER.length];
-  remember("theme", theme);
+  saveSetting("theme", theme);
   document.documentElement.dataset.theme = theme;
   app.set({});
   app.say(`Theme: ${WORDS[theme]}`);

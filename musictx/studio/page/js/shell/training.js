@@ -2,7 +2,7 @@
 
 import { get, post, remove } from "../core/api.js";
 import { fill, h, icon, svg } from "../core/dom.js";
-import { holds, lines, standing } from "../document/losses.js";
+import { describeFolder, lossLines, describeTraining } from "../document/losses.js";
 import { sentence } from "../document/words.js";
 import { openDialog } from "./dialog.js";
 
@@ -33,15 +33,15 @@ export function openTraining(app) {
   async function lookAt() {
     look.disabled = true;
     fill(summary, "Looking …");
-    const contents = await asked(post("training/look", { folder: folder.value }));
+    const contents = await reply(post("training/look", { folder: folder.value }));
     look.disabled = false;
-    if (contents) fill(summary, holds(contents));
+    if (contents) fill(summary, describeFolder(contents));
     begin.disabled = !contents || last.state === "training";
     showCommand(contents?.command ?? "");
   }
 
   /** The answer to a request; the dialog shows why there is none. */
-  async function asked(request) {
+  async function reply(request) {
     try {
       return await request;
     } catch (error) {
@@ -56,7 +56,7 @@ export function openTraining(app) {
   }
 
   async function act(request) {
-    const answer = await asked(request);
+    const answer = await reply(request);
     await refresh();
     return answer;
   }
@@ -80,14 +80,14 @@ export function openTraining(app) {
     const runs = now.state === "training";
     if (now.state !== "none" && last.state === "none" && !folder.value) folder.value = now.folder;
     if (now.state !== "none" && (runs || folder.value === now.folder)) showCommand(now.command);
-    state.textContent = standing(now);
+    state.textContent = describeTraining(now);
     begin.lastElementChild.textContent = now.state === "stopped" && folder.value === now.folder ? "Go on" : "Train";
     if (runs) begin.disabled = true;
     else if (folder.value && folder.value === now.folder) begin.disabled = false;
     folder.disabled = look.disabled = runs;
     stop.hidden = !runs;
     use.hidden = !now.model;
-    if (String(now.rows) !== String(last.rows)) fill(chart, drawn(now.rows ?? []));
+    if (String(now.rows) !== String(last.rows)) fill(chart, drawLosses(now.rows ?? []));
     if (String(now.samples) !== String(last.samples)) fill(samples, ...(now.samples ?? []).toReversed().map(sample));
     last = now;
   }
@@ -104,8 +104,8 @@ export function openTraining(app) {
 }
 
 /** Both losses over the steps, with their last numbers. @param {Training["rows"]} rows */
-function drawn(rows) {
-  const { train, val, low, high, steps } = lines(rows);
+function drawLosses(rows) {
+  const { train, val, low, high, steps } = lossLines(rows);
   if (!steps) return null;
   const label = `Losses from ${high.toFixed(2)} to ${low.toFixed(2)} nats a token, over ${steps} steps`;
   const chart = svg("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", role: "img", "aria-label": label },

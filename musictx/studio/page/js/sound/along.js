@@ -1,7 +1,7 @@
 /** Listening to a proposal, also while it is composed. */
 
-import { remembered } from "../core/storage.js";
-import { exchanged, frontier, isRunning } from "../document/takes.js";
+import { loadSetting } from "../core/storage.js";
+import { exchangedNotes, frontier, isRunning } from "../document/takes.js";
 
 /**
  * The piece with a proposal, to be played. Notes that are composed meanwhile are added as they arrive.
@@ -21,8 +21,8 @@ export function withProposal(app, take, number) {
       if (news !== state) { // else both lists stay the same objects
         state = news;
         const fresh = proposal?.notes ?? [];
-        const { gone, back } = fresh.length ? exchanged(piece, take, proposal) : { gone: new Set(), back: [] };
-        notes = [...[...piece.notes.values()].filter((note) => !gone.has(note.id)), ...back, ...fresh];
+        const { removed, restored } = fresh.length ? exchangedNotes(piece, take, proposal) : { removed: new Set(), restored: [] };
+        notes = [...[...piece.notes.values()].filter((note) => !removed.has(note.id)), ...restored, ...fresh];
         const byId = new Map([...piece.tracks, ...(proposal?.tracks ?? [])].map((track) => [track.id, track]));
         for (const { track: id } of fresh) if (!byId.has(id)) byId.set(id, { id, name: "", program: 0, drum: false });
         if (byId.size !== tracks.length || proposal?.state === "done") tracks = [...byId.values()];
@@ -31,7 +31,7 @@ export function withProposal(app, take, number) {
     },
     edge() {
       const proposal = now();
-      return isRunning(proposal) ? frontier(proposal, app.place(take).begin) : Infinity;
+      return isRunning(proposal) ? frontier(proposal, app.stretchOf(take).begin) : Infinity;
     },
     proposal: { take: take.id, proposal: number },
   };
@@ -49,6 +49,6 @@ export function listenAlong(app, player) {
     played.add(name);
     // Before the first click or key a browser lets no page sound.
     if (navigator.userActivation?.hasBeenActive === false) return;
-    if (remembered("along", true) && !player.playing) player.play(app.place(take).begin, withProposal(app, take, proposal.number));
+    if (loadSetting("along", true) && !player.playing) player.play(app.stretchOf(take).begin, withProposal(app, take, proposal.number));
   });
 }

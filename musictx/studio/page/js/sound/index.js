@@ -1,12 +1,12 @@
 /** Sound in the page: the player that all parts use, and the bar that shows it. */
 
-import { fill, h, icon, iconButton, press, set } from "../core/dom.js";
+import { fill, h, icon, iconButton, setPressed, set } from "../core/dom.js";
 import { clock, positionLabel } from "../document/words.js";
 import { mountInput } from "../input/index.js";
 import { listenAlong } from "./along.js";
-import { hull } from "../selection.js";
+import { stretchOfNotes } from "../selection.js";
 import { createPlayer } from "./player.js";
-import { remember, remembered } from "../core/storage.js";
+import { saveSetting, loadSetting } from "../core/storage.js";
 
 /**
  * Fills the transport bar and returns the player. Called once, before a piece is open.
@@ -52,7 +52,7 @@ export function mountSound(app, bar) {
     /** The selection once, or on from the cursor where nothing is selected. */
     playSelection() {
       const { range, notes } = app.selection;
-      const chosen = range ?? hull([...notes].flatMap((id) => app.piece.notes.get(id) ?? []));
+      const chosen = range ?? stretchOfNotes([...notes].flatMap((id) => app.piece.notes.get(id) ?? []));
       listening = false;
       player.play(chosen?.begin ?? app.cursor.time, { end: chosen?.end });
     },
@@ -80,14 +80,14 @@ export function mountSound(app, bar) {
     show();
   });
   const along = iconButton("along", "Hear new music while it is composed", () => {
-    remember("along", !remembered("along", true));
+    saveSetting("along", !loadSetting("along", true));
     show();
   });
   const volume = h("input", {
     type: "range", min: 0, max: 100, "aria-label": "Volume", title: "Volume",
     oninput() {
       player.volume = Number(volume.value) / 100;
-      remember("volume", player.volume);
+      saveSetting("volume", player.volume);
       shade();
     },
     onpointerup: () => app.piece && app.roll.focus(), // so that keys go on being commands
@@ -97,7 +97,7 @@ export function mountSound(app, bar) {
   const input = mountInput(app, player);
   fill(bar, start, play, input.record, where, repeat, clicks, along, h("span.gap"), ...input.controls, h("label.volume", null, volume));
 
-  player.volume = remembered("volume", 0.8);
+  player.volume = loadSetting("volume", 0.8);
   volume.value = String(Math.round(player.volume * 100));
   shade();
 
@@ -105,8 +105,8 @@ export function mountSound(app, bar) {
     const on = page.playing;
     if (on !== shown) play.replaceChildren(icon((shown = on) ? "stop" : "play"));
     set(play, { "aria-pressed": on, "aria-label": on ? "Stop (Space)" : "Play (Space)" });
-    for (const [button, pressed] of [[repeat, loop], [clicks, player.metronome], [along, remembered("along", true)]]) {
-      press(button, pressed);
+    for (const [button, pressed] of [[repeat, loop], [clicks, player.metronome], [along, loadSetting("along", true)]]) {
+      setPressed(button, pressed);
     }
     if (input.countIn) where.textContent = `in ${input.countIn} …`;
     else where.textContent = app.piece ? `${positionLabel(app.beats, player.position)}   ${clock(player.position)}` : "";

@@ -1,6 +1,6 @@
 // The sound card: one AudioContext, made after a gesture, with the synthesiser, a limiter and a volume.
 import { createSynth } from "./synth.js";
-import { audibleNow } from "./transport.js";
+import { outputTime } from "./transport.js";
 
 // Firefox waits for its sound server when it is first asked how late the sound is, and that server may be
 // waiting for Firefox: the page would stand still for ever. So it is not asked; this is near to what it says.
@@ -35,7 +35,7 @@ export function createOutput() {
     audible(performanceTime = performance.now()) {
       if (UNASKED !== null) return context.currentTime - UNASKED + (performanceTime - performance.now()) / 1000;
       const now = performance.now();
-      return audibleNow(context.getOutputTimestamp?.(), context.currentTime, context.outputLatency || 0, now) + (performanceTime - now) / 1000;
+      return outputTime(context.getOutputTimestamp?.(), context.currentTime, context.outputLatency || 0, now) + (performanceTime - now) / 1000;
     },
   };
 

@@ -1,5 +1,5 @@
 // Playing: the document or a proposal, from a moment, in a loop; single notes; the metronome.
-import { channelsOf, clickEvents, heldEvents, METRONOME, noteEvents, pedalEvents, prepared, standingPedals } from "./schedule.js";
+import { channelsOf, clickEvents, heldEvents, METRONOME, noteEvents, pedalEvents, prepareNotes, pedalStates } from "./schedule.js";
 import { controllers } from "../document/mixer.js";
 import { createOutput } from "./output.js";
 import { Transport } from "./transport.js";
@@ -90,7 +90,7 @@ export function createPlayer({ getDocument, onPosition, onState }) {
       if (current.notes !== previous) {
         previous = current.notes;
         const all = [...previous.values()];
-        sorted = prepared(all);
+        sorted = prepareNotes(all);
         last = sorted.reduce((end, note) => Math.max(end, note.end), 0) + TAIL;
         const there = new Set(all);
         open = open.filter(({ source, channel, pitch, offset }) => {
@@ -112,7 +112,7 @@ export function createPlayer({ getDocument, onPosition, onState }) {
       for (const { from: a, to: b, offset, stop: cut } of windows) {
         const inWindow = [
           // A pedal that is down at the end of a loop need not be so at its beginning.
-          ...(held || a === transport.loop?.[0] ? standingPedals(pedals, channels, a) : []),
+          ...(held || a === transport.loop?.[0] ? pedalStates(pedals, channels, a) : []),
           ...(held ? heldEvents(sorted, channels, a, cut) : []),
           ...noteEvents(sorted, channels, a, b, Math.min(cut, options.end ?? Infinity), open),
           ...pedalEvents(pedals, channels, a, b),

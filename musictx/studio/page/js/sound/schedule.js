@@ -1,5 +1,5 @@
 // What sounds in a stretch of time: notes, pedals and clicks as MIDI events. Pure: no audio here.
-import { firstFrom } from "../core/search.js";
+import { lowerBound } from "../core/search.js";
 
 /** @typedef {{start: number, end: number | null, pitch: number, velocity: number, track: number}} Note end null: it still sounds */
 /** A moment of the document, a channel, a status byte and two bytes. @typedef {[number, number, number, number, number]} Event */
@@ -15,7 +15,7 @@ export function channelsOf(/** @type {{id: number}[]} */ tracks) {
 }
 
 /** Notes in order of time, each ending before the same key of its track is struck again. */
-export function prepared(/** @type {Iterable<Note>} */ notes) {
+export function prepareNotes(/** @type {Iterable<Note>} */ notes) {
   const sorted = [...notes].sort((a, b) => a.start - b.start || a.pitch - b.pitch);
   const last = new Map();
   const result = [];
@@ -40,7 +40,7 @@ export function prepared(/** @type {Iterable<Note>} */ notes) {
 /**
  * Events of notes that begin in [from, to). Notes end at `stop` at the latest; those that have no end yet
  * only begin, and are added to `open`.
- * @param {ReturnType<typeof prepared>} notes
+ * @param {ReturnType<typeof prepareNotes>} notes
  * @param {Map<number, number>} channels
  * @param {any[]} [open]
  * @returns {Event[]}
@@ -48,7 +48,7 @@ export function prepared(/** @type {Iterable<Note>} */ notes) {
 export function noteEvents(notes, channels, from, to, stop = Infinity, open = []) {
   /** @type {Event[]} */
   const events = [];
-  for (let i = firstFrom(notes, from, (n) => n.start); i < notes.length && notes[i].start < to; i++) {
+  for (let i = lowerBound(notes, from, (n) => n.start); i < notes.length && notes[i].start < to; i++) {
     const { start, end, pitch, velocity, track } = notes[i];
     const channel = channels.get(track);
     if (channel === undefined) continue;
@@ -73,7 +73,7 @@ export function heldEvents(notes, channels, from, stop = Infinity) {
 }
 
 /** Where the sustain pedals stand at `from`. @returns {Event[]} */
-export function standingPedals(pedals, channels, from) {
+export function pedalStates(pedals, channels, from) {
   const stands = new Map();
   for (const [time, value, track] of pedals) if (time < from) stands.set(track, value);
   return [...channels].map(([track, channel]) => [from, channel, 0xb0, 64, stands.get(track) ?? 0]);
@@ -90,7 +90,7 @@ export function pedalEvents(pedals, channels, from, to) {
 export function clickEvents(/** @type {number[][]} */ beats, from, to) {
   /** @type {Event[]} */
   const events = [];
-  for (let i = firstFrom(beats, from, (b) => b[0]); i < beats.length && beats[i][0] < to; i++) {
+  for (let i = lowerBound(beats, from, (b) => b[0]); i < beats.length && beats[i][0] < to; i++) {
     const [time, , beat] = beats[i];
     const first = beat === 1;
     const key = first ? BAR_CLICK : BEAT_CLICK;

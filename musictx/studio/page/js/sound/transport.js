@@ -57,7 +57,7 @@ const LATEST = 1; // seconds that sound may take to the ears; Bluetooth takes so
  * stamp count milliseconds.
  * @param {{contextTime?: number, performanceTime?: number} | undefined} stamp
  */
-export function audibleNow(stamp, currentTime, latency, now) {
+export function outputTime(stamp, currentTime, latency, now) {
   const reported = stamp?.performanceTime ? stamp.contextTime + (now - stamp.performanceTime) / 1000 : NaN;
   return reported > currentTime - LATEST && reported < currentTime + 0.1 ? reported : currentTime - latency;
 }

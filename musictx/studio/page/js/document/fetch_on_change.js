@@ -8,7 +8,7 @@ import { get, session } from "../core/api.js";
  * @param {App} app @param {string} what  path below the session @param {(piece: Piece) => boolean} wanted
  * @param {(answer: any) => void} got  null: nothing is wanted, or not answered yet @param {number} patience  milliseconds without a change before it asks
  */
-export function asking(app, what, wanted, got, patience) {
+export function fetchOnChange(app, what, wanted, got, patience) {
   let key = "";
   let timer = 0;
   const look = () => {

@@ -7,7 +7,7 @@ const MAC = typeof navigator !== "undefined" && /Mac|iP(hone|ad)/.test(navigator
  * makes, such as "?", Shift is not named.
  * @param {{key: string, code?: string, ctrlKey?: boolean, metaKey?: boolean, altKey?: boolean, shiftKey?: boolean}} event
  */
-export function chord({ key, code = "", ctrlKey, metaKey, altKey, shiftKey }) {
+export function strokeName({ key, code = "", ctrlKey, metaKey, altKey, shiftKey }) {
   // With Alt some systems type another letter: the key itself counts.
   const letter = altKey && /^Key[A-Z]$/.test(code) ? code[3] : key;
   const name = letter === " " ? "Space" : letter.length === 1 ? letter.toUpperCase() : letter;
@@ -18,6 +18,6 @@ export function chord({ key, code = "", ctrlKey, metaKey, altKey, shiftKey }) {
 const SHOWN = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Delete: "Del", Escape: "Esc", PageUp: "Page up", PageDown: "Page down" };
 
 /** The parts of a key stroke as labels: ["Ctrl", "←"]. */
-export const chordLabels = (name) =>
+export const strokeLabels = (name) =>
   (name.endsWith("++") ? [...name.slice(0, -2).split("+"), "+"] : name === "+" ? ["+"] : name.split("+"))
     .map((part) => SHOWN[part] ?? (MAC && part === "Ctrl" ? "⌘" : part));
