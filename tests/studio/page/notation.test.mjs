@@ -89,7 +89,7 @@ test("what is written is what was there: pitches and starts, by abcjs itself", (
     const wanted = expected(document);
     played(abc).forEach(([, start, end], i) => assert.ok(Math.abs(end - start - (wanted[i][2] - wanted[i][1])) < 9, `seed ${seed}: ${end - start}, not ${wanted[i]}\n${abc}`));
     const bars = barsOf(document);
-    const total = bars.at(-1).at + bars.at(-1).ticks;
+    const total = bars.at(-1).tick + bars.at(-1).ticks;
     for (const [voice, ticks] of written(abc)) assert.ok(Math.abs(ticks - total) < 1e-6, `seed ${seed}, voice ${voice}: ${ticks}, not ${total}\n${abc}`);
   }
 });

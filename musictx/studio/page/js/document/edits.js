@@ -79,14 +79,12 @@ const clampVelocity = (velocity) => Math.min(127, Math.max(1, Math.round(velocit
 /** Straight and whole: to the lines, starts alone. */
 export const STRAIGHT = { strength: 1, swing: 0.5, lengths: false };
 
-/** The line of the grid nearest to a moment, every second one as late in its pair as swing says. @param {Beats} beats */
+/** Return the nearest grid line, where every second line is delayed by `swing`. @param {Beats} beats */
 function line(beats, seconds, division, swing) {
   if (division % 2 || swing === 0.5) return beats.snap(seconds, division);
-  const index = beats.index(seconds);
-  const begin = beats.time(index);
-  const step = (beats.time(index + 1) - begin) / division;
-  const lines = Array.from({ length: division + 1 }, (_, k) => begin + (k % 2 ? k - 1 + 2 * swing : k) * step);
-  return lines.reduce((best, at) => (Math.abs(at - seconds) < Math.abs(best - seconds) - 1e-9 ? at : best));
+  const beat = beats.index(seconds);
+  const lines = Array.from({ length: division + 1 }, (_, k) => beats.toSeconds(beat + (k % 2 ? k - 1 + 2 * swing : k) / division));
+  return lines.reduce((best, time) => (Math.abs(time - seconds) < Math.abs(best - seconds) - 1e-9 ? time : best));
 }
 
 /**

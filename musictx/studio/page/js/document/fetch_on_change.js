@@ -1,35 +1,36 @@
-/** What only the server can say of the piece as it stands. */
+/** Facts about the piece that only the server computes, such as implied chords. */
 
 import { get, session } from "../core/api.js";
 
 /**
- * Asks when the piece has changed, once all is saved and while it is `wanted`. The function that is returned asks
- * where that has become another matter.
- * @param {App} app @param {string} what  path below the session @param {(piece: Piece) => boolean} wanted
- * @param {(answer: any) => void} got  null: nothing is wanted, or not answered yet @param {number} patience  milliseconds without a change before it asks
+ * Fetch `path` below the session after each change of the piece, once the change is saved, while `needed(piece)`.
+ * Return a function that fetches again if the answer of `needed` has changed.
+ * @param {App} app @param {string} path @param {(piece: Piece) => boolean} needed
+ * @param {(answer: any) => void} receive  gets null while nothing is needed or no answer has come
+ * @param {number} delay  milliseconds without a change before the request
  */
-export function fetchOnChange(app, what, wanted, got, patience) {
+export function fetchOnChange(app, path, needed, receive, delay) {
   let key = "";
   let timer = 0;
-  const look = () => {
+  const refresh = () => {
     const { piece } = app;
-    const now = `${piece.id} ${piece.revision} ${wanted(piece)}`;
-    if (now === key) return;
-    key = now;
+    const current = `${piece.id} ${piece.revision} ${needed(piece)}`;
+    if (current === key) return;
+    key = current;
     clearTimeout(timer);
-    if (!wanted(piece)) return got(null);
+    if (!needed(piece)) return receive(null);
     timer = setTimeout(async () => {
-      if (app.mirror.pending || !app.online) { key = ""; return; } // what is confirmed later asks again
-      const answer = await get(`${session(piece.id)}/${what}`).catch(() => null);
-      if (answer && now === key && app.piece?.id === piece.id) got(answer);
-    }, patience);
+      if (app.mirror.pending || !app.online) { key = ""; return; } // the next confirmed change fetches again
+      const answer = await get(`${session(piece.id)}/${path}`).catch(() => null);
+      if (answer && current === key && app.piece?.id === piece.id) receive(answer);
+    }, delay);
   };
-  app.on("piece", look);
+  app.on("piece", refresh);
   app.on("opened", (piece) => {
     key = "";
     if (!piece) return;
-    got(null);
-    look();
+    receive(null);
+    refresh();
   });
-  return look;
+  return refresh;
 }
