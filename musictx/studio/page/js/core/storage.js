@@ -1,4 +1,4 @@
-/** Settings of this browser, where it lets a page keep any. */
+/** Settings kept by the browser, if it allows localStorage. */
 
 export function loadSetting(name, otherwise) {
   try {
