@@ -1,8 +1,8 @@
-/** A training in words and lines. Pure. */
+/** A training in words, and the points of its losses. Pure functions. */
 
 import { count } from "./words.js";
 
-/** What a folder holds, in a few sentences. */
+/** Describe a folder of music in a few sentences. */
 export function describeFolder({ files, read, on_beats, density, hours, model, why }) {
   const played = read - on_beats;
   const long = hours >= 1 ? count(Math.round(hours * 10) / 10, "hour") : count(Math.max(1, Math.round(hours * 60)), "minute");
@@ -11,7 +11,7 @@ export function describeFolder({ files, read, on_beats, density, hours, model, w
   return `${count(files, "piece")}, about ${long} of music. Of ${read} looked at ${kinds}; ${density} notes a second. ${start}`;
 }
 
-/** How it stands, in a sentence. @param {Training} training */
+/** Describe the state of a training in a sentence. @param {Training} training */
 export function describeTraining({ state, step = 0, rows = [], error = "" }) {
   if (state === "none") return "";
   const checked = rows.filter((row) => row[2] !== null).map((row) => /** @type {number} */ (row[2]));
@@ -25,7 +25,7 @@ export function describeTraining({ state, step = 0, rows = [], error = "" }) {
 }
 
 /**
- * Points of both losses in a box of 100 by 40, the lowest at its foot.
+ * Return the points of both losses in a box of 100 by 40, with the lowest loss at the bottom.
  * @param {NonNullable<Training["rows"]>} rows
  */
 export function lossLines(rows) {
