@@ -15,7 +15,7 @@ test("keys are a piano, each ends the pitch that it began", () => {
   assert.ok(down("KeyA") && down("KeyA", true), "held keys do not repeat");
   assert.ok(down("KeyX") && down("KeyW"));
   assert.ok(piano.up({ code: "KeyA" }) && !piano.up({ code: "KeyA" }) && !down("KeyQ"));
-  piano.letGo();
+  piano.releaseAll();
   assert.deepEqual(played, [60, 73, -60, -73]);
   for (let i = 0; i < 20; i++) down("KeyZ");
   assert.ok(piano.base >= 0 && down("KeyA"));

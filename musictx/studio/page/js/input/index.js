@@ -1,4 +1,4 @@
-/** Playing in: the computer's keys, a MIDI keyboard, and recording them into the piece. */
+/** Input from the computer's keys and MIDI keyboards, and its recording into the piece. */
 
 import { h, icon, iconButton, setPressed } from "../core/dom.js";
 import { pitchLabel } from "../document/words.js";
@@ -11,8 +11,8 @@ import { countIn, addRecording, Recording } from "./take.js";
 export function mountInput(app, player) {
   /** @type {Recording | null} */
   let recording = null;
-  let begins = 0; // milliseconds of performance.now() at which the count-in is over
-  let beat = 1; // seconds from click to click of it
+  let startTime = 0; // time of performance.now() at which the count-in ends
+  let beat = 1; // seconds between two clicks of the count-in
   let connection = null;
   let names = /** @type {string[]} */ ([]); // of the MIDI keyboards
 
@@ -64,11 +64,11 @@ export function mountInput(app, player) {
     const clicks = countIn(app.beats, from);
     app.say("counting in");
     await player.play(from, { end: Infinity, countIn: clicks });
-    begins = performance.now() + clicks[0] * 1000;
+    startTime = performance.now() + clicks[0] * 1000;
     beat = clicks[clicks.length - 1];
   }
 
-  /** Puts what was played into the piece. */
+  /** Stop, and add the recorded notes to the piece. */
   function finish() {
     if (!recording) return;
     const played = recording.end(player.position);
@@ -86,7 +86,7 @@ export function mountInput(app, player) {
   }
 
   function paint(ctx, pixels, view, colours) {
-    drawGhosts(ctx, pixels, view, recording.notesSoFar, player.position, performance.now() > begins, colours);
+    drawGhosts(ctx, pixels, view, recording.notesSoFar, player.position, performance.now() > startTime, colours);
   }
 
   function show() {
@@ -101,12 +101,12 @@ export function mountInput(app, player) {
   app.on("play", () => {
     if (recording && player.state === "stopped") finish();
   });
-  app.on("opened", () => { // what was played into another piece, or into one that was left, is dropped
+  app.on("opened", () => { // drop the recording of the previous piece
     recording = null;
     app.roll.painters.delete(paint);
     show();
   });
   return { record, controls: [piano, octave, midi], get recording() { return recording !== null; },
-    /** Beats of the count-in that are left. */
-    get countIn() { return recording ? Math.max(0, Math.ceil((begins - performance.now()) / 1000 / beat)) : 0; } };
+    /** The number of clicks left in the count-in. */
+    get countIn() { return recording ? Math.max(0, Math.ceil((startTime - performance.now()) / 1000 / beat)) : 0; } };
 }
