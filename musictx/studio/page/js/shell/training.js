@@ -1,4 +1,4 @@
-/** The dialog that trains a model on a folder of music: what is in it, the losses, samples, the model. */
+/** The dialog that trains a model on a folder of music. */
 
 import { get, post, remove } from "../core/api.js";
 import { fill, h, icon, svg } from "../core/dom.js";
@@ -6,7 +6,7 @@ import { describeFolder, lossLines, describeTraining } from "../document/losses.
 import { sentence } from "../document/words.js";
 import { openDialog } from "./dialog.js";
 
-const EVERY = 2000; // milliseconds until it is asked again how a training stands
+const POLL_INTERVAL = 2000; // milliseconds
 
 /** @param {App} app */
 export function openTraining(app) {
@@ -40,7 +40,7 @@ export function openTraining(app) {
     showCommand(contents?.command ?? "");
   }
 
-  /** The answer to a request; the dialog shows why there is none. */
+  /** Return the answer to a request, or null after showing its error in the dialog. */
   async function reply(request) {
     try {
       return await request;
@@ -92,18 +92,18 @@ export function openTraining(app) {
     last = now;
   }
 
-  /** A sample with a player; its sound is made when somebody listens. */
+  /** Make a sample with an audio player; the server renders it when it is played. */
   function sample(step) {
     const label = `After step ${step}`;
     return h("li", null, h("span", null, label), h("audio", { controls: true, preload: "none", src: `/api/training/samples/${step}.wav`, "aria-label": label }));
   }
 
-  const timer = setInterval(refresh, EVERY);
+  const timer = setInterval(refresh, POLL_INTERVAL);
   dialog.addEventListener("close", () => clearInterval(timer));
   refresh();
 }
 
-/** Both losses over the steps, with their last numbers. @param {Training["rows"]} rows */
+/** Draw both losses over the steps. @param {Training["rows"]} rows */
 function drawLosses(rows) {
   const { train, val, low, high, steps } = lossLines(rows);
   if (!steps) return null;
