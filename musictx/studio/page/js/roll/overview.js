@@ -1,4 +1,4 @@
-/** The whole piece in one strip, with a window that can be dragged: the roll's scroll bar. */
+/** The overview: the whole piece in a strip, which is the roll's scroll bar. */
 
 import { h } from "../core/dom.js";
 import { ramp } from "./colours.js";
@@ -8,7 +8,7 @@ import { scaleContext, sizeCanvas } from "./roll.js";
 const HEIGHT = 44;
 
 export class Overview {
-  /** The picture of the notes must be drawn anew. */
+  /** Must the notes be drawn again? */
   stale = true;
   #pixels = new Pixels();
   #key = "";
@@ -83,7 +83,7 @@ export class Overview {
 }
 
 /**
- * The whole piece as thin lines; drawn anew only when the piece changes.
+ * Draw all notes as thin lines.
  * @param {Pixels} pixels @param {Piece} piece
  */
 function drawPiece(pixels, piece, length, width, height, dark) {

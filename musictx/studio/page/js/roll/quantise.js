@@ -1,4 +1,4 @@
-/** The dialog that says how notes are quantised. */
+/** The dialog with the options of quantising. */
 
 import { h } from "../core/dom.js";
 import { slider } from "../panels/slider.js";

@@ -1,4 +1,4 @@
-/** The piano roll: canvases, what is seen of the piece, and when to draw it again. */
+/** The piano roll: its canvases and view, and when to redraw them. */
 
 import { h, fill } from "../core/dom.js";
 import { exchangedNotes, frontier } from "../document/takes.js";
@@ -27,13 +27,13 @@ export class Roll {
   index = new NoteIndex([]);
   colours = {};
   #pixels = { back: new Pixels(), over: new Pixels() };
-  /** Notes as they are dragged, in place of those with their ids. @type {Note[]} */
+  /** Notes while they are dragged; they hide the notes of the same ids. @type {Note[]} */
   dragged = [];
   /** The rubber band, in pixels of the roll. @type {{x1: number, y1: number, x2: number, y2: number} | null} */
   band = null;
-  /** A pitch that the mouse is at. @type {number | null} */
+  /** The pitch under the mouse. @type {number | null} */
   hovered = null;
-  /** Draw more on the overlay: (context, pixels, view, colours). @type {Set<Function>} */
+  /** Further painters of the overlay: (context, pixels, view, colours). @type {Set<Function>} */
   painters = new Set();
   #stale = { back: false, over: false };
   #frame = 0;
@@ -83,7 +83,7 @@ export class Roll {
       app.point(first?.start ?? 0, first?.pitch ?? 60);
       this.focus();
     });
-    app.on("selection", () => this.invalidate(this.#meant === app.selection.tracks && !this.lane.shown ? "over" : "back"));
+    app.on("selection", () => this.invalidate(this.#drawnTracks === app.selection.tracks && !this.lane.shown ? "over" : "back"));
     app.on("shown", (shown) => {
       this.#measure();
       this.invalidate();
@@ -110,19 +110,19 @@ export class Roll {
     this.element.addEventListener("blur", () => this.invalidate("over"));
   }
 
-  #meant = EMPTY; // tracks that the back layer was drawn for
+  #drawnTracks = EMPTY; // the selected tracks when the back layer was drawn
 
   focus() {
     this.element.focus({ preventScroll: true });
   }
 
-  /** Draws a layer with the next frame; the back layer brings the others with it. @param {"back" | "over"} [layer] */
+  /** Redraw a layer at the next frame; the back layer redraws all. @param {"back" | "over"} [layer] */
   invalidate(layer = "back") {
     this.#stale[layer] = true;
     this.#frame ||= requestAnimationFrame(() => this.#draw());
   }
 
-  /** Fetches the colours anew. */
+  /** Read the theme's colours again, and redraw. */
   repaint() {
     this.colours = palette();
     this.overview.stale = true;
@@ -130,7 +130,7 @@ export class Roll {
     this.invalidate();
   }
 
-  /** Shows the beginning of the piece, all pitches of it. */
+  /** Show the beginning of the piece, with all its pitches. */
   fit() {
     const { notes } = this.index;
     let low = 128;
@@ -145,7 +145,7 @@ export class Roll {
     this.invalidate();
   }
 
-  /** Shows what is selected, or all of the piece, as a whole. */
+  /** Show the whole selection, or the whole piece. */
   fitAll() {
     const { app } = this;
     const { stretch } = app.selection.scope(app.piece);
@@ -156,7 +156,7 @@ export class Roll {
     this.wander();
   }
 
-  /** Scrolls to a stretch, and zooms out if it is longer than what is seen. */
+  /** Scroll to a stretch, and zoom out if it does not fit. */
   lookAt({ begin, end }) {
     const { view } = this;
     if (begin >= view.left && end <= view.right) return;
@@ -167,7 +167,7 @@ export class Roll {
     this.invalidate();
   }
 
-  /** Keeps the frontier of a proposal in sight. */
+  /** Scroll to the frontier of a proposal that is composed. */
   #growing(take, proposal) {
     const at = frontier(proposal, this.app.stretchOf(take).begin);
     if (this.app.player.playing) return;
@@ -179,14 +179,14 @@ export class Roll {
     }
   }
 
-  /** Sees to it that no note of a proposal is above or below what is seen. */
+  /** Show all pitches of a proposal. */
   #revealGhost({ notes }) {
     if (!notes.length) return;
     const pitches = notes.map((note) => note.pitch);
     this.view.revealPitches(Math.min(...pitches), Math.max(...pitches));
   }
 
-  /** How far one can scroll: some bars after the end, or after what is proposed. */
+  /** Set how far the view can scroll: eight bars after the piece, or the proposal. */
   #measure() {
     const { beats, proposal } = this.app;
     const end = Math.max(this.app.end, proposal ? Math.max(this.app.stretchOf(proposal.take).end, frontier(proposal.proposal, 0)) : 0);
@@ -205,7 +205,7 @@ export class Roll {
     this.#lit = "?";
     this.#frame = 0;
     this.#stale.back = true;
-    this.#draw(); // at once: a canvas that was resized is blank
+    this.#draw(); // now, because resizing has cleared the canvases
   }
 
   #draw() {
@@ -229,7 +229,7 @@ export class Roll {
   #drawBack(piece, visible, leaving) {
     const { view, colours, app } = this;
     const removed = new Set([...leaving, ...this.dragged.map((note) => note.id)]);
-    const tracksMeant = (this.#meant = app.selection.tracks);
+    const tracksMeant = (this.#drawnTracks = app.selection.tracks);
     const ctx = scaleContext(this.contexts.back);
     drawGrid(ctx, view, app.beats, app.settings.division, colours, app.settings.scale ? piece.keys : []);
     this.lane.draw(visible.filter((note) => !removed.has(note.id)));
@@ -266,7 +266,7 @@ export class Roll {
     this.#drawKeys(piece, shown?.proposal, removed);
   }
 
-  /** Keys light up with the notes that sound; drawn only when something changed. */
+  /** Draw the keyboard, with the sounding keys in colour, if it has changed. */
   #drawKeys(piece, proposal, removed) {
     const { view, colours, app } = this;
     const lit = new Map();
@@ -284,13 +284,13 @@ export class Roll {
     drawKeys(scaleContext(this.contexts.keys), view, this.corner.clientWidth, lit, colours);
   }
 
-  /** Someone looks elsewhere: the page is not turned until the playhead is seen again. */
+  /** Redraw after the user scrolled; the view does not follow the playhead until it is visible again. */
   wander() {
     this.#following = false;
     this.invalidate();
   }
 
-  /** Turns the page when the playhead leaves it. */
+  /** Scroll on when the playhead leaves the view. */
   #follow(seconds) {
     const { view } = this;
     const x = view.x(seconds);
@@ -302,11 +302,11 @@ export class Roll {
     }
   }
 
-  /** True while a gesture is on, so that the page is not turned under it. */
+  /** Is there a gesture? Then the view does not follow the playhead. */
   busy = false;
 }
 
-/** Gives a canvas a size in CSS pixels, sharp on every screen. */
+/** Set the size of a canvas in CSS pixels, with the resolution of the screen. */
 export function sizeCanvas(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;
   canvas.width = Math.round(width * ratio);
@@ -315,7 +315,7 @@ export function sizeCanvas(canvas, width, height) {
   canvas.style.height = `${height}px`;
 }
 
-/** The context in CSS pixels. @param {CanvasRenderingContext2D} ctx */
+/** Scale a context to CSS pixels, and return it. @param {CanvasRenderingContext2D} ctx */
 export function scaleContext(ctx) {
   const ratio = window.devicePixelRatio || 1;
   ctx.setTransform(ratio, 0, 0, ratio, 0, 0);

@@ -1,4 +1,4 @@
-/** The notes as a table: for screen readers, and for all who want numbers. */
+/** The notes as a table, for screen readers and exact numbers. */
 
 import { fill, h } from "../core/dom.js";
 import { count, dynamicWords, pitchWords, positionLabel, positionWords, trackName } from "../document/words.js";
@@ -7,7 +7,7 @@ import { openDialog } from "../shell/dialog.js";
 
 const ROWS = 100;
 
-/** Shows the selected notes, or all; a row can be selected. @param {App} app */
+/** Open a table of the selected notes, or of all. @param {App} app */
 export function openTable(app) {
   const { piece, beats, selection, roll } = app;
   if (!piece) return;
