@@ -12,7 +12,7 @@ from musictx.sampling.events import OnEvent
 from musictx.sampling.processors import Processor
 from musictx.tokens.tokenizer import Penalty
 
-_Text = str | int | Sequence[str | int]  # several are those that commas separate
+_Text = str | int | Sequence[str | int]  # a sequence is joined by commas
 from musictx.bundle import Bundle as Bundle
 from musictx.sampling.stream import Event as Event
 from musictx.config import Limits as Limits

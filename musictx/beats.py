@@ -1,4 +1,4 @@
-"""Seconds <-> quarter notes <-> bars, by the tempo and meter marks of a piece."""
+"""Convert between seconds, quarter notes and bars, by the tempo and meter marks of a piece."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-#: From ``time`` (seconds) on, ``bpm`` quarter notes a minute.
+#: A tempo from ``time`` (seconds) on: ``bpm`` quarter notes a minute.
 TEMPO = np.dtype([("time", "f8"), ("bpm", "f8")])
-#: From ``time`` (seconds) on, a meter of ``numerator`` / ``denominator``.
+#: A meter from ``time`` (seconds) on.
 METER = np.dtype([("time", "f8"), ("numerator", "u1"), ("denominator", "u2")])
 
-#: Quarter notes a minute where a piece has no mark, as MIDI has it.
+#: Quarter notes a minute without a tempo mark, as in MIDI.
 BPM = 120.0
-#: Music keeps to a grid if this share of its notes begins so near to a line of it, in seconds.
+#: Music keeps to a grid if this share of its notes begins at most so many seconds from a grid line.
 ON_GRID, NEAR = 0.9, 0.012
 
 
 class Pulse(NamedTuple):
-    """Beats that are not those of the file: marks that count from ``late`` seconds on, which may be
-    before 0, and where in each quarter note its second eighth stands."""
+    """Beats that are not those of the file: ``tempos`` and ``meters`` with times from ``late``
+    seconds on, which may be negative, and the place of the second eighth in a quarter note,
+    ``swing``."""
 
     tempos: np.ndarray
     meters: np.ndarray
@@ -38,10 +39,10 @@ class Beats:
     def __init__(self, score: Any, *, bpm: float = BPM) -> None:
         pulse: Pulse = score.pulse or Pulse(score.tempos, score.meters, 0.0)
         tempos, meters, late, self.swing = pulse
-        self.late = 0.0  # of the marks themselves
+        self.late = 0.0  # for the marks, whose times do not include it
         self.tempos = from_zero(tempos, np.array([(0.0, bpm)], TEMPO))
         length = np.diff(self.tempos["time"]) * self.tempos["bpm"][:-1] / 60.0
-        self._at = np.concatenate([[0.0], np.cumsum(length)])  # quarters before each tempo
+        self._tempo_at = np.concatenate([[0.0], np.cumsum(length)])  # quarters before each tempo
         self.meters = from_zero(meters, np.array([(0.0, 4, 4)], METER))
         #: (M,) quarter notes at which each meter begins, and how many its bars have.
         self.meter_at = self.quarters(self.meters["time"])
@@ -52,66 +53,67 @@ class Beats:
         self.late = late
 
     def quarters(self, seconds: Any) -> Any:
-        """Quarter notes from the start of the piece to a time in seconds; of arrays, each."""
+        """Convert seconds, a number or an array, to quarter notes from the start of the piece."""
         seconds = np.asarray(seconds) - self.late
         mark = np.maximum(np.searchsorted(self.tempos["time"], seconds, side="right") - 1, 0)
         since = seconds - self.tempos["time"][mark]
-        return straight(self._at[mark] + since * self.tempos["bpm"][mark] / 60.0, self.swing)
+        quarters = self._tempo_at[mark] + since * self.tempos["bpm"][mark] / 60.0
+        return straight(quarters, self.swing)
 
     def seconds(self, quarters: Any) -> Any:
         """The inverse of :meth:`quarters`."""
         quarters = swung(quarters, self.swing)
-        mark = np.maximum(np.searchsorted(self._at, quarters, side="right") - 1, 0)
-        since = quarters - self._at[mark]
+        mark = np.maximum(np.searchsorted(self._tempo_at, quarters, side="right") - 1, 0)
+        since = quarters - self._tempo_at[mark]
         return self.late + self.tempos["time"][mark] + since * 60.0 / self.tempos["bpm"][mark]
 
-    def keep_to(self, times: np.ndarray, lines: int) -> bool:
-        """Whether ``times`` in seconds stand on a grid of so many lines in a quarter note. Where
-        these are close together, near is only what lies within a quarter of the way between two:
-        half of any times do."""
-        at = self.quarters(times) * lines
-        off = np.abs(self.seconds(np.round(at) / lines) - times)
-        near = (off < NEAR) & (np.abs(np.round(at) - at) < 0.25)
+    def on_grid(self, times: np.ndarray, lines: int) -> bool:
+        """Whether ``times`` in seconds are on a grid of so many lines in a quarter note: whether
+        enough of them are near a line. A time is near if it is less than :data:`NEAR` seconds and
+        less than a quarter of the distance between lines away, as half of random times are."""
+        position = self.quarters(times) * lines
+        distance = np.abs(self.seconds(np.round(position) / lines) - times)
+        near = (distance < NEAR) & (np.abs(np.round(position) - position) < 0.25)
         return bool(np.mean(near) >= ON_GRID)
 
     def bar(self, quarters: float) -> tuple[int, float]:
-        """(number of the bar, 1 at the start, 0 and below before it; quarter notes since its
-        line)."""
+        """(number of the bar, from 1, 0 and less before the start; quarter notes since the
+        beginning of the bar)."""
         meter = max(int(np.searchsorted(self.meter_at - 1e-6, quarters, side="right")) - 1, 0)
         since, length = quarters - self.meter_at[meter], self.bar_quarters[meter]
         passed = np.floor(since / length + 1e-6)
         since = float(since - passed * length)
-        # Marks stand in seconds, so that a line may be off by a little.
+        # Marks are in seconds, so bar lines have rounding errors.
         return int(self._first_bar[meter] + passed), since if since > 1e-6 else 0.0
 
     @property
     def pickup(self) -> bool:
-        """Whether the piece begins with a bar that is shorter than those of its second meter mark:
-        one of its own meter or less."""
+        """Whether the first bar is cut short by the second meter mark, and is shorter than the bars
+        of that meter."""
         if len(self.meter_at) < 2:
             return False
         first, (opening, later) = float(self.meter_at[1]), self.bar_quarters[:2].tolist()
         return bool(first < later - 1e-6 and first < opening + 1e-6)
 
     def bar_line(self, quarters: float, bars: int = 0) -> float:
-        """The first bar line at or after ``quarters``, or ``bars`` bars after that: quarters."""
+        """The first bar line at or after ``quarters``, or ``bars`` bars after it, in quarters."""
         number, since = self.bar(quarters)
         return float(self._line(number + bars + (since > 1e-3)))
 
     def bar_lines(self, until: float) -> np.ndarray:
-        """(B,) quarter notes: all bar lines before ``until``."""
+        """(B,) all bar lines before ``until``, in quarter notes."""
         lines = self._line(np.arange(1.0, self.bar(until)[0] + 1))
         return lines[lines < until - 1e-6]
 
     def _line(self, number: Any) -> Any:
-        """The quarter note at which the bar of this number begins; of arrays, each."""
+        """The quarter note at which the bar ``number`` begins; ``number`` may be an array."""
         meter = np.maximum(np.searchsorted(self._first_bar, number, side="right") - 1, 0)
         return self.meter_at[meter] + (number - self._first_bar[meter]) * self.bar_quarters[meter]
 
 
 def straight(quarters: Any, swing: float) -> Any:
-    """Places in quarter notes that swing, as they are written: what stands at ``swing`` of a
-    quarter note at its half, what lies between in proportion."""
+    """Remove swing from times in quarter notes: move the place ``swing`` of each quarter note to
+    its half, and the times between linearly."""
     return _bent(quarters, swing, 0.5)
 
 

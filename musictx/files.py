@@ -1,8 +1,7 @@
-"""Files and folders that are there whole or not at all: the one way in which musictx writes, and
-how it reads files that may be of any size.
+"""Write files and folders atomically, as everywhere in musictx, and read files of limited size.
 
-A file is written under a hidden name next to its place and renamed when it is complete, so a crash,
-a full disk or Ctrl-C never leaves half of it under its name.
+A file is written under a hidden name in the same folder, and renamed when it is complete. So a
+crash, a full disk or Ctrl-C never leaves half a file under its name.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any
 
 from musictx.errors import ReadError, UserError, WriteError, shown
 
-#: Hidden names of files and folders that are being written; left behind only by a kill.
+#: Prefix of files and folders that are being written; only a killed process leaves them behind.
 PART = ".part-"
 #: Matches the ending of a file, but not the end of the name of a folder, such as .v2 or .11.
 FILE_ENDING = re.compile(r"\.(?!v\d)[a-z][a-z0-9]{1,8}", re.IGNORECASE)
@@ -31,10 +30,10 @@ FILE_ENDING = re.compile(r"\.(?!v\d)[a-z][a-z0-9]{1,8}", re.IGNORECASE)
 def read_bytes(
     path: str | Path, megabytes: int, limit: str, error: type[ReadError] = ReadError
 ) -> bytes:
-    """The whole of ``path``, which may be at most ``megabytes`` (the option named ``limit``) long.
+    """Read the file ``path`` of at most ``megabytes``, the value of the option ``limit``.
 
-    Raises ``error`` with the reason "cannot be opened" for what is no file or cannot be read, and
-    "too large" before a larger file is read.
+    Raises ``error`` with the reason "cannot be opened" if it is not a file or cannot be read, and
+    "too large", without reading it, if it is larger.
     """
     path, most = Path(path), megabytes * 1_000_000
     try:
@@ -53,10 +52,11 @@ def read_bytes(
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """A hidden path next to ``path`` to write a file to; when the block ends it takes its place.
+    """Yield a hidden path in the folder of ``path``, to write a file there. At the end of the block
+    the file is renamed to ``path``.
 
-    The folder is made if need be. If the block raises, what was written is removed and an old
-    ``path`` stays as it was. Raises :class:`WriteError` where the machine cannot write.
+    The folder is made if necessary. If the block raises an exception, the hidden file is removed
+    and an old ``path`` stays. Raises :class:`WriteError` if the file cannot be written.
     """
     path = Path(path)
     partial = path.with_name(f"{PART}{uuid.uuid4().hex[:8]}-{path.name}")
@@ -74,13 +74,13 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """``text`` as the whole of ``path``, in UTF-8, line ends as they stand."""
+    """Write ``text`` to ``path`` in UTF-8, with unchanged line ends."""
     with atomic(path) as partial:
         partial.write_text(text, encoding="utf-8", newline="")
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
-    """``content`` as the whole of ``path``."""
+    """Write ``content`` to ``path``."""
     with atomic(path) as partial:
         partial.write_bytes(content)
 
@@ -88,7 +88,7 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 def write_table(
     path: str | Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]
 ) -> None:
-    """``rows`` as CSV with a header of ``columns``; keys that are no column are left out."""
+    """Write ``rows`` as CSV with a header of ``columns``; other keys are left out."""
     with atomic(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
@@ -96,13 +96,13 @@ def write_table(
 
 
 def has_ending(out: str | Path, endings: Collection[str]) -> bool:
-    """Whether ``out=`` names a file by one of these ``endings``, not a folder."""
+    """Whether ``out`` has one of these ``endings`` and is not a folder."""
     return Path(out).suffix.lower() in endings and not Path(out).is_dir()
 
 
 def check_ending(out: str, endings: Sequence[str], more: str = "") -> None:
-    """``UserError`` if ``out`` is the name of a file with an ending that the command cannot write;
-    it would become the name of a folder. ``more`` ends the error message."""
+    """Raise ``UserError`` if ``out`` has the ending of a file that the command cannot write: it
+    would become the name of a folder. ``more`` is the end of the message."""
     folder = has_ending(out, endings) or Path(out).is_dir() or out.endswith(("/", os.sep))
     if not folder and FILE_ENDING.fullmatch(Path(out).suffix):
         raise UserError(
@@ -112,28 +112,28 @@ def check_ending(out: str, endings: Sequence[str], more: str = "") -> None:
 
 
 def check_writable(folder: str | Path, option: str) -> None:
-    """Raise :class:`WriteError` naming ``option`` unless files can be made in ``folder``, and
-    ``UserError`` where it is a file, or in one.
+    """Raise :class:`WriteError` about ``option`` if no files can be made in ``folder``, and
+    ``UserError`` if it is a file or in a file.
 
-    A folder that is not there yet is judged by the nearest one above it that is. Nothing is left
-    behind, so this can be asked before anything heavy starts.
+    If the folder does not exist, the nearest existing parent is checked. Nothing is left behind, so
+    this can be called before long work.
     """
     folder = Path(folder)
-    there = folder
+    existing = folder
     try:
-        while not there.exists() and there != there.parent:
-            there = there.parent
-        if not there.is_dir():
-            raise UserError(f"{option}={folder}: {there} is a file, expected a folder")
-        with tempfile.TemporaryFile(dir=there):
+        while not existing.exists() and existing != existing.parent:
+            existing = existing.parent
+        if not existing.is_dir():
+            raise UserError(f"{option}={folder}: {existing} is a file, expected a folder")
+        with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
         raise cannot_write(f"{option}={folder}", error) from error
 
 
 def cannot_write(what: str | Path, error: OSError) -> UserError:
-    """Where a file stands for a folder, or a folder for a file, or none can be called so, the name
-    is wrong (status 2); all else is the machine's (status 1)."""
+    """The error for an ``OSError`` while writing: a :class:`UserError` if the name is wrong (a file
+    instead of a folder or the reverse, or too long), else a :class:`WriteError`."""
     wrong = isinstance(error, (FileExistsError, NotADirectoryError, IsADirectoryError))
     kind = UserError if wrong or error.errno == errno.ENAMETOOLONG else WriteError
     return kind(f"{shown(what)}: cannot be written: {error.strerror or error}")
@@ -143,13 +143,14 @@ def cannot_write(what: str | Path, error: OSError) -> UserError:
 def atomic_folder(
     folder: str | Path, replaces: Callable[[Path], bool] = lambda old: True
 ) -> Iterator[Path]:
-    """A hidden folder next to ``folder`` to fill; when the block ends it takes its place.
+    """Yield a hidden folder next to ``folder``, to fill it. At the end of the block it replaces
+    ``folder``.
 
-    An old ``folder`` goes only when the new one stands. If the block raises, the hidden folder and
-    the parents that were made for it are removed and the old one stays; what a killed process left
-    of the same folder is removed too. Raises ``UserError`` if ``folder`` is a file, or holds
-    something and is not one that the new one ``replaces``, and :class:`WriteError` where the
-    machine cannot write.
+    An old ``folder`` is deleted only after the new one is in its place. If the block raises an
+    exception, the hidden folder and new parents are removed and an old folder stays. Hidden folders
+    that a killed process left are removed, too. Raises ``UserError`` if ``folder`` is a file, or if
+    it is not empty and ``replaces(folder)`` is false, and :class:`WriteError` if it cannot be
+    written.
     """
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
@@ -158,17 +159,17 @@ def atomic_folder(
         raise UserError(
             f"{folder}: there is something else in this folder; give an empty or new one"
         )
-    from filelock import FileLock  # not for help, which is instant
+    from filelock import FileLock  # imported here, since help must be fast
 
-    for left in folder.parent.glob(f"{PART}????????-*{glob.escape(folder.name)}"):
-        with suppress(OSError), FileLock(left / ".lock", timeout=0):  # or it is being written
-            shutil.rmtree(left, ignore_errors=True)
+    for abandoned in folder.parent.glob(f"{PART}????????-*{glob.escape(folder.name)}"):
+        with suppress(OSError), FileLock(abandoned / ".lock", timeout=0):  # not if it is in use
+            shutil.rmtree(abandoned, ignore_errors=True)
     partial = folder.parent / f"{PART}{uuid.uuid4().hex[:8]}-{folder.name}"
     new = [parent for parent in folder.parents if not parent.exists()]
-    lock = FileLock(partial / ".lock", timeout=0)  # released by the system where a process ends
+    lock = FileLock(partial / ".lock", timeout=0)  # the system releases it if the process ends
     try:
         partial.mkdir(parents=True)
-        with suppress(OSError):  # the file system has no locks: nobody removes what is left
+        with suppress(OSError):  # the file system has no locks
             lock.acquire()
         yield partial
         lock.release()
@@ -180,12 +181,12 @@ def atomic_folder(
         lock.release()
         shutil.rmtree(partial, ignore_errors=True)
         for parent in new:
-            with suppress(OSError):  # not empty: the new folder stands in it
+            with suppress(OSError):  # not empty: it contains the new folder
                 parent.rmdir()
 
 
 def _swap(new: Path, folder: Path) -> None:
-    """Put the folder ``new`` where ``folder`` is; an old one goes only when the new one stands."""
+    """Replace ``folder`` by ``new``; an old one is deleted only after the new one is in place."""
     if not folder.exists():
         new.rename(folder)
         return
@@ -200,7 +201,7 @@ def _swap(new: Path, folder: Path) -> None:
 
 
 def tidy(folder: str | Path) -> None:
-    """Remove what a killed process was just writing into ``folder``."""
+    """Remove the hidden files that a killed process left in ``folder``."""
     for path in Path(folder).glob(f"{PART}*"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

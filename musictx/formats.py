@@ -1,6 +1,7 @@
-"""Any music <-> Score: files of every format are read and written here.
+"""Read music files of any format as a Score, and write them.
 
-``read`` looks at what a file holds, not only at its name; ``write`` goes by the name's ending.
+``read`` determines the format mostly from the bytes of a file, ``write`` from the ending of the
+name.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from musictx.errors import ReadError, UserError, shown
 from musictx.files import read_bytes, write_bytes
 from musictx.notes import Score
 
-#: Endings of the files that :func:`read` takes, in small letters.
+#: Endings of files that :func:`read` reads, in lower case.
 MIDI_SUFFIXES = (".mid", ".midi", ".kar", ".rmi")
 XML_SUFFIXES = (".mxl", ".musicxml", ".xml")
 SUFFIXES = MIDI_SUFFIXES + XML_SUFFIXES
-#: Endings of texts with chords, which :func:`read` takes too; corpora do not.
+#: Endings of texts with chords, which :func:`read` reads, too, but not corpora.
 CHORD_SUFFIXES = (".cho", ".chordpro", ".chopro", ".crd", ".pro", ".txt", ".html", ".irealb")
 
-#: Endings of recordings, which hold no notes.
+#: Endings of recordings, which cannot be read.
 AUDIO_SUFFIXES = (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aif", ".aiff", ".wma")
 
 #: Calls the function that reads a file, as ``call(function, *arguments)``; set by :func:`reading`.
@@ -37,9 +38,8 @@ _call: ContextVar[Callable[..., Score]] = ContextVar("call", default=lambda f, *
 
 @contextmanager
 def reading(call: Callable[..., Score]) -> Iterator[None]:
-    """Within this context, and this thread, :func:`read` reads files by ``call(function,
-    *arguments)``, which may run the function in another process, for example; ``repairs`` may then
-    be lost."""
+    """In this context and thread, :func:`read` reads files by ``call(function, *arguments)``, which
+    may call the function in another process, for example. ``repairs`` may then be lost."""
     before = _call.set(call)
     try:
         yield
@@ -54,19 +54,19 @@ def read(
     repairs: Counter | None = None,
     repeats: bool = True,
 ) -> Score:
-    """Music as a :class:`Score`, from a file, from its bytes or from another library's object.
+    """Read a :class:`Score` from a file, its bytes, or an object of another library.
 
     source   the path of a MIDI file (.mid, .midi, .kar, .rmi), of a MusicXML file (.musicxml, .xml,
              .mxl) or of a text with chords (ChordPro, iReal Pro, ``| C | Am7 |``; its Score has no
-             notes); the bytes of one, or a file object; a ``mido.MidiFile``, a
+             notes); the bytes of such a file, or a file object; a ``mido.MidiFile``, a
              ``pretty_midi.PrettyMIDI`` or a Score
-    limits   bounds the memory and the time that a file may take
-    repairs  counts what was repaired in a damaged MIDI file (see :func:`musictx.midi.read`), and
-             what of other files is not played as it is written
+    limits   limits of the memory and time for a file
+    repairs  counts repairs of a damaged MIDI file (see :func:`musictx.midi.read`), and notation of
+             other files that is not played as written
     repeats  whether repeats, D.C. and D.S. of MusicXML are played
 
     Raises :class:`ReadError`, whose ``reason`` is a short label, for a file that cannot be read,
-    and :class:`UserError` for anything that is no music. ::
+    and :class:`UserError` for a ``source`` that is not music. ::
 
         score = musictx.read("song.mid")
     """
@@ -110,11 +110,11 @@ def not_played(path: str | Path, repairs: Counter[str]) -> str:
 
 
 def _parse(data: bytes, name: str, limits: Limits, repairs: Counter | None, repeats: bool) -> Score:
-    """The music in ``data``, the bytes of the file ``name``. The bytes decide on the format, the
-    name only if they are ambiguous."""
+    """Read the bytes ``data`` of the file ``name``. The bytes determine the format, the name only
+    if they are ambiguous."""
     name = name.lower()
     xml = _looks_like_xml(data)
-    if data[:4] not in (b"MThd", b"RIFF"):  # each package is imported when there is a file for it
+    if data[:4] not in (b"MThd", b"RIFF"):  # packages are imported only for their files
         linked = b"irealb" in data and b"<score-" not in data
         if xml and not linked:
             return _notation().read(data, limits=limits, repeats=repeats, repairs=repairs)
@@ -142,12 +142,12 @@ def _notation() -> Any:
 
 
 def has_notation(score: Score) -> bool:
-    """Whether :func:`write` can write ``score`` as notation: whether it keeps to beats."""
+    """Whether ``score`` keeps to beats, so that :func:`write` can write it as notation."""
     return "notation" in registry.READERS and bool(_notation().has_notation(score))
 
 
 def _content(file: Any, limits: Limits) -> bytes:
-    """The bytes of a file object from its present position."""
+    """Read a file object from its current position."""
     megabytes = max(limits.midi_mb, limits.xml_mb)
     try:
         data = file.read(megabytes * 1_000_000 + 1)
@@ -167,9 +167,9 @@ def _read_file(path: Path, limits: Limits, repairs: Counter | None, repeats: boo
     data = read_bytes(path, getattr(limits, limit), f"limits.{limit}")
     try:
         return _parse(data, path.name, limits, repairs, repeats)
-    except ReadError as error:  # the readers of bytes do not know the name
-        _, _, what = str(error).partition(": ")
-        raise type(error)(f"{path}: {what}", error.reason) from None
+    except ReadError as error:  # add the name, which is unknown to the functions that read bytes
+        _, _, message = str(error).partition(": ")
+        raise type(error)(f"{path}: {message}", error.reason) from None
 
 
 def _beginning(path: Path) -> bytes:
@@ -178,20 +178,20 @@ def _beginning(path: Path) -> bytes:
             with path.open("rb") as file:
                 return file.read(64)
     except OSError:
-        pass  # reading it whole will say so
+        pass  # read_bytes raises the error
     return b""
 
 
 def _looks_like_xml(data: bytes) -> bool:
-    """Whether these bytes begin like an XML document, in UTF-8 or UTF-16, or like a zipped one."""
+    """Whether ``data`` begins like an XML document, in UTF-8 or UTF-16, or like a zip file."""
     if data[:4] == b"PK\x03\x04":
         return True
     return data[:64].lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")[:1] == b"<"
 
 
 def to_bytes(score: Any, suffix: str = ".mid") -> bytes:
-    """A Score, or a generated Sample, as the bytes that :func:`write` gives a file that ends in
-    ``suffix``: .mid, .midi, .musicxml or .xml. Raises :class:`UserError` for any other. ::
+    """Convert a Score, or a generated Sample, to the bytes of a file with the ending ``suffix``:
+    .mid, .midi, .musicxml or .xml. Raises :class:`UserError` for any other. ::
 
         musictx.read(io.BytesIO(musictx.to_bytes(score)))
     """
@@ -214,14 +214,15 @@ def _score(music: Any, name: str) -> Score:
 
 
 def write(score: Any, path: str | Path) -> Path:
-    """Write a Score, or a generated Sample, by the ending of ``path``; returns the path.
+    """Write a Score, or a generated Sample, in the format of the ending of ``path``; return the
+    path.
 
     .mid, .midi      a MIDI file (:func:`musictx.midi.to_bytes`)
     .musicxml, .xml  notation, of music on a grid of beats (:func:`musictx.musicxml.to_bytes`)
     .wav, .png       sound, and a piano roll (the optional component ``musictx/render``)
 
-    The file appears whole or not at all. Raises :class:`UserError` for any other ending, and for
-    what is no music. ::
+    The file is written atomically. Raises :class:`UserError` for any other ending, and if ``score``
+    is not music. ::
 
         musictx.write(score, "song.musicxml")
     """
@@ -238,8 +239,8 @@ def write(score: Any, path: str | Path) -> Path:
 
 
 def writer(path: Path) -> Callable[..., Any]:
-    """The function of ``registry.WRITERS`` that writes sound or pictures to files with the ending
-    of ``path``. Raises :class:`UserError` if there is none."""
+    """The function of ``registry.WRITERS`` for the ending of ``path``. Raises :class:`UserError` if
+    there is none."""
     suffix = path.suffix.lower()
     function = registry.WRITERS.get(suffix)
     if function is None:
@@ -254,11 +255,11 @@ def writer(path: Path) -> Callable[..., Any]:
 
 
 def find(folder: str | Path) -> list[Path]:
-    """Every file of music (:data:`SUFFIXES`, upper or lower case) under ``folder``, sorted by path.
+    """All music files (:data:`SUFFIXES`, in any case) in ``folder`` and its subfolders, sorted.
 
-    Files and folders whose name begins with a dot are left out (macOS puts a ``._x.mid`` that is
-    no MIDI beside x.mid on foreign disks); links to folders are followed as :func:`walk` does.
-    Raises :class:`UserError` if ``folder`` is missing or not a folder.
+    Names that begin with a dot are ignored (on some disks macOS adds a ``._x.mid``, which is not
+    MIDI, to x.mid). Links to folders are followed as in :func:`walk`. Raises :class:`UserError` if
+    ``folder`` does not exist or is not a folder.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -268,7 +269,8 @@ def find(folder: str | Path) -> list[Path]:
 
 
 class File(NamedTuple):
-    """A file below a folder: its name there, parts divided by "/"; size in bytes, last change."""
+    """A file in a folder: its name relative to the folder, with "/" between parts, its path, its
+    size in bytes, and the time of its last change."""
 
     name: str
     path: str
@@ -279,12 +281,12 @@ class File(NamedTuple):
 def walk(
     root: str | Path, suffixes: tuple[str, ...], real: set[str] | None = None
 ) -> Iterator[File]:
-    """The files under ``root`` that end in one of ``suffixes``, sorted by name, one folder at a
-    time. A folder or file that cannot be looked at is passed over.
+    """Yield the files in ``root`` and its subfolders that end in one of ``suffixes``, sorted by
+    name, one folder at a time. Unreadable folders and files are skipped.
 
-    A link to a folder is followed unless it leads into ``root``, so that each folder is listed
-    once, and without a link if it is there without one. ``real`` are the real paths of other
-    folders, which are listed by themselves; those that links lead to are added.
+    A link to a folder is followed unless the folder is in ``root`` or has been listed, so that each
+    folder is listed once, by its path without links if possible. ``real`` are real paths of other
+    folders that are listed separately; the targets of links are added to it.
     """
     real = set() if real is None else real
     real.add(os.path.realpath(root))
@@ -292,8 +294,8 @@ def walk(
 
 
 def walk_several(roots: Mapping[Path, str], suffixes: tuple[str, ...]) -> Iterator[File]:
-    """The files under the folders ``roots``, one after the other, each folder among them once; the
-    name of a file has the value of its folder in front."""
+    """Yield the files in the folders ``roots``, one folder after the other and each only once. The
+    value of a folder in ``roots`` is a prefix of the names of its files."""
     real = {os.path.realpath(root) for root in roots}
     for root, prefix in roots.items():
         for file in walk(root, suffixes, real):
@@ -303,13 +305,14 @@ def walk_several(roots: Mapping[Path, str], suffixes: tuple[str, ...]) -> Iterat
 def _below(
     root: str | Path, inside: str, suffixes: tuple[str, ...], real: set[str], linked: bool
 ) -> Iterator[File]:
-    """The files in the folder ``inside`` of ``root``; ``linked``: a link has led there."""
+    """Yield the files in the folder ``inside`` of ``root``; ``linked`` means that a link has led
+    there."""
     try:
         with os.scandir(os.path.join(root, inside)) as scanned:
             entries = [entry for entry in scanned if not entry.name.startswith(".")]
     except OSError:
         return
-    # "/" sorts a folder where the names of its files belong: after "a.mid", before "a0.mid"
+    # With a "/" a folder is sorted like the names of its files: after "a.mid", before "a0.mid"
     for name, entry in sorted((entry.name + "/" * _is_folder(entry), entry) for entry in entries):
         is_link = entry.is_symlink()
         if name.endswith("/"):
@@ -329,13 +332,14 @@ def _below(
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether this is a folder, or a link to one."""
+    """Whether this is a folder or a link to a folder."""
     is_link = entry.is_symlink()
     return os.path.isdir(entry.path) if is_link else entry.is_dir(follow_symlinks=False)
 
 
 def is_below(folder: str, real: Collection[str]) -> bool:
-    """Whether :func:`walk` finds ``folder`` below one of ``real``: all are real paths."""
+    """Whether ``folder`` is in one of ``real`` without a hidden folder between; all are real
+    paths."""
     path = Path(folder)
     while not path.name.startswith(".") and path != path.parent:
         path = path.parent

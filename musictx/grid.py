@@ -1,13 +1,14 @@
-"""Decides from its notes whether music keeps to the beats of its file.
+"""Decide from its notes whether music keeps to the beats of its file.
 
-A file says where its beats are, and notes may or may not be there. In scores they are, to the tick.
-Music that was played along with a click is off by a few milliseconds, and often late or early as a
-whole. Free playing in the default tempo of a sequencer has nothing to do with the beats. Onsets are
-mapped to angles on a circle, whose full turn is a sixteenth or a triplet eighth: the length of
-their mean vector (the mean resultant length of directional statistics) is how well they agree with
-the grid, and its angle how late they are. Music swings if the second eighth of each quarter note is
-late, but does not lie on the last triplet: then time is stretched in the first half of the quarter
-note, and compressed in the second.
+In scores, notes begin on the beats of the file, to the tick. Music that was played with a click is
+off by a few milliseconds, and often late or early as a whole. Free playing in the default tempo of
+a sequencer ignores the beats.
+
+Onsets are mapped to angles on a circle, whose full turn is a sixteenth or a triplet eighth. The
+length of their mean vector (the mean resultant length of directional statistics) measures how well
+they agree with the grid, and its angle how late they are. Music swings if the second eighth of each
+quarter note is late, but not on the last triplet: then the first half of the quarter note is
+stretched, and the second half compressed.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ import numpy as np
 
 from musictx import registry
 from musictx.beats import Beats, straight
-from musictx.notes import Pulse, Score, once
+from musictx.notes import Pulse, Score, cached
 
-#: Lines in a quarter note of the grids that are tried: sixteenths, triplet eighths.
+#: The grids in lines per quarter note: sixteenths, triplet eighths.
 LINES = (4, 3)
-#: Quarter notes in which music keeps to one of them.
+#: Each span of so many quarter notes keeps to one of these grids.
 SPAN = 8.0
-#: Music is on a grid from this strength on. Onsets that are off by a twelfth of a line, normally
-#: distributed, have 0.87, those at random about 0.3.
+#: The lowest strength of music on a grid. Onsets with normally distributed errors of a twelfth of a
+#: line have a strength of 0.87, random onsets about 0.3.
 STRENGTH = 0.75
-#: Tracked beats are accepted from this strength on: those tracked in random onsets have up to 0.65,
-#: in romantic piano music 0.2 to 0.7 (scripts/LOG.md).
+#: The lowest strength of tracked beats. Beats that are tracked in random onsets have up to 0.65, in
+#: romantic piano music 0.2 to 0.7 (scripts/LOG.md).
 SURE = 0.7
-#: Shifts below this part of a quarter note, or that gain less than this strength, are ignored.
+#: Smaller shifts, in quarter notes, and shifts that gain less strength are ignored.
 SMALL, GAIN = 1 / 64, 0.03
-#: An onset within this part of a quarter note of a line stands exactly on it: ticks are rounded.
+#: The largest distance from a line, in quarter notes, of an exact onset: ticks are rounded.
 EXACT = 1 / 160
-#: The second eighth of a quarter note stands between these parts of it.
+#: The place of the second eighth of a quarter note is between these.
 AROUND = (0.4, 0.72)
-#: Music is on a grid, too, if this share of its onsets stands exactly on lines.
+#: Music is also on a grid if this share of its onsets is exactly on lines.
 MOSTLY = 0.6
-#: Fewer onsets than this are too few to judge, unless all of them stand exactly on lines.
+#: Fewer onsets than this are too few to judge, unless all of them are exactly on lines.
 FEWEST = 12
 #: Fewer onsets than this are always too few to judge.
 SHORTEST = 4
@@ -48,12 +49,12 @@ SHORTEST = 4
 class BeatFit:
     """Whether and how music keeps to the beats of its file.
 
-    kind      "grid": on the beats of the file; "shifted": on these late, early or swung; "free":
-              neither; "short": too little music to say
-    strength  0 to 1: how well onsets agree with the grid, shifted as below
-    shift     seconds by which the music is late, 0 unless it is "shifted"
-    exact     share of the onsets that stand exactly on a line
-    swing     where in a quarter note its second eighth stands: 0.5, or later
+    kind      "grid": on the beats of the file; "shifted": late, early or swung; "free": neither;
+              "short": too little music to judge
+    strength  0 to 1: how well onsets agree with the grid, after the shift
+    shift     seconds by which the music is late, 0 unless ``kind`` is "shifted"
+    exact     share of the onsets that are exactly on a line
+    swing     the place of the second eighth in a quarter note: 0.5, or later
     """
 
     kind: str
@@ -68,7 +69,7 @@ class BeatFit:
         return self.kind in ("grid", "shifted")
 
 
-@once
+@cached
 def grid_of(score: Score) -> BeatFit:
     """Whether and how ``score`` keeps to its tempo marks, 120 quarter notes a minute by default."""
     onsets = _onsets(score)
@@ -76,27 +77,31 @@ def grid_of(score: Score) -> BeatFit:
         return BeatFit("short", 0.0)
     clock = score.beats
     quarters = clock.quarters(onsets)
-    there, exact = strength(quarters), exactness(quarters)
+    unshifted, exact = strength(quarters), exact_share(quarters)
     if len(onsets) < FEWEST:
-        return BeatFit("grid" if exact == 1.0 else "short", there, 0.0, exact)
+        return BeatFit("grid" if exact == 1.0 else "short", unshifted, 0.0, exact)
     swing = _swing(quarters)
-    if swing > 0.5 and strength(straight(quarters, swing)) >= max(STRENGTH, there + GAIN):
+    if swing > 0.5 and strength(straight(quarters, swing)) >= max(STRENGTH, unshifted + GAIN):
         return BeatFit("shifted", strength(straight(quarters, swing)), 0.0, exact, swing)
     if exact >= MOSTLY:
-        return BeatFit("grid", there, 0.0, exact)
-    shift = _late(onsets, clock)
-    shifted = clock.quarters(onsets - shift)
-    moved = strength(shifted)
-    small = abs(float(np.median(shifted - quarters))) < SMALL or moved - there < GAIN
-    if not small and (moved >= STRENGTH or exactness(shifted) >= MOSTLY):
-        return BeatFit("shifted", moved, shift, exactness(shifted))
-    return BeatFit("grid" if there >= STRENGTH else "free", there, 0.0, exact)
+        return BeatFit("grid", unshifted, 0.0, exact)
+    shift = _delay(onsets, clock)
+    shifted_quarters = clock.quarters(onsets - shift)
+    shifted = strength(shifted_quarters)
+    distance = abs(float(np.median(shifted_quarters - quarters)))
+    matters = distance >= SMALL and shifted - unshifted >= GAIN
+    if matters and (shifted >= STRENGTH or exact_share(shifted_quarters) >= MOSTLY):
+        return BeatFit("shifted", shifted, shift, exact_share(shifted_quarters))
+    return BeatFit("grid" if unshifted >= STRENGTH else "free", unshifted, 0.0, exact)
 
 
 def in_time(score: Score, *, tracking: bool = True) -> Score:
-    """``score`` with the beats that its music keeps to. If it keeps to its tempo marks, these are
-    theirs, shifted or swung as its notes are. Otherwise, with ``tracking``, they are tracked in the
-    notes (``registry.TRACKERS``); if that fails, ``score`` is returned unchanged."""
+    """Give ``score`` the beats of its music, as its ``pulse``.
+
+    If the music keeps to its tempo marks, these are the beats, shifted or swung like the notes.
+    Otherwise, with ``tracking``, beats are tracked in the notes (``registry.TRACKERS``). If that
+    fails, ``score`` is returned unchanged.
+    """
     grid = grid_of(score)
     if score.pulse is not None or grid.kind == "grid":
         return score
@@ -112,7 +117,7 @@ def in_time(score: Score, *, tracking: bool = True) -> Score:
 
 
 def without_beats(score: Score) -> bool:
-    """Whether :func:`in_time` has failed for ``score``: it keeps to no beats, marked or tracked."""
+    """Whether the result ``score`` of :func:`in_time` has no beats, neither marked nor tracked."""
     return score.pulse is None and grid_of(score).kind == "free"
 
 
@@ -122,18 +127,18 @@ def _onsets(score: Score) -> np.ndarray:
 
 def strength(quarters: np.ndarray) -> float:
     """How well onsets, in quarter notes, agree with the grids: the mean of cos 2 pi (distance to a
-    line / distance between lines) for that of :data:`LINES` which suits each span better."""
+    line / distance between lines), with the better grid of :data:`LINES` for each span."""
     span = np.floor(quarters / SPAN).astype(np.int64)
-    which, count = np.unique(span, return_inverse=True, return_counts=True)[1:]
+    index, count = np.unique(span, return_inverse=True, return_counts=True)[1:]
     agree = [
-        np.bincount(which, np.cos(2 * np.pi * lines * quarters), len(count)) for lines in LINES
+        np.bincount(index, np.cos(2 * np.pi * lines * quarters), len(count)) for lines in LINES
     ]
     return float(np.maximum(*agree).sum() / len(quarters))
 
 
 def _swing(quarters: np.ndarray) -> float:
     """The place of the second eighth in a quarter note, if most onsets near the half of a quarter
-    note are at one place, and that is later than the half; else 0.5."""
+    note are at one later place; else 0.5."""
     within = quarters - np.floor(quarters)
     near = within[(within > AROUND[0]) & (within < AROUND[1])]
     beats = quarters - np.round(quarters)
@@ -146,22 +151,22 @@ def _swing(quarters: np.ndarray) -> float:
     return 0.5 if on_grid or together < MOSTLY else swing
 
 
-def exactness(quarters: np.ndarray) -> float:
-    """The share of onsets, in quarter notes, that stand exactly on sixteenths, thirty-seconds or
-    triplets of eighths or sixteenths; of any onsets 0.15 do."""
+def exact_share(quarters: np.ndarray) -> float:
+    """The share of onsets, in quarter notes, that are exactly on sixteenths, thirty-seconds or
+    triplets of eighths or sixteenths; 0.15 for random onsets."""
     off = [np.abs(quarters * lines - np.round(quarters * lines)) / lines for lines in (8, 6)]
     return float(np.mean(np.minimum(*off) < EXACT))
 
 
-def _late(onsets: np.ndarray, clock: Beats) -> float:
-    """By how many seconds ``onsets`` are late, less than half a line of the grid they agree with
-    best; negative for early."""
-    late = 0.0
+def _delay(onsets: np.ndarray, clock: Beats) -> float:
+    """The seconds by which ``onsets`` are late (negative: early) on the grid with which they agree
+    best, less than half a line."""
+    delay = 0.0
     for _ in range(3):
-        quarters = clock.quarters(onsets - late)
+        quarters = clock.quarters(onsets - delay)
         means = [np.exp(2j * np.pi * lines * quarters).mean() for lines in LINES]
         best = int(np.argmax(np.abs(means)))
         off = float(np.angle(means[best])) / (2 * np.pi * LINES[best])
         tempo = np.median(np.diff(clock.seconds(quarters[:, None] + [0.0, 0.5]), axis=1)) * 2
-        late += off * float(tempo)
-    return late
+        delay += off * float(tempo)
+    return delay

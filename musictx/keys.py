@@ -1,4 +1,4 @@
-"""The key of a piece by how long each pitch class sounds, and the scale that holds its notes."""
+"""Estimate the key of a piece from the lengths of its pitch classes, and the scale of its notes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from musictx.chords import ROOTS
 from musictx.notes import Score, pitched
 
-#: Fitness of the twelve notes above the tonic: Krumhansl & Kessler 1982, from listeners.
+#: How well the twelve notes above the tonic fit, rated by listeners: Krumhansl & Kessler 1982.
 _PROFILES = {
     "major": (6.35, 2.23, 3.48, 2.33, 4.38, 4.09, 2.52, 5.19, 2.39, 3.66, 2.29, 2.88),
     "minor": (6.33, 2.68, 3.52, 5.38, 2.60, 3.53, 2.54, 4.75, 3.98, 2.69, 3.34, 3.17),
@@ -41,24 +41,25 @@ class Key(NamedTuple):
         return f"{ROOTS[self.tonic]} {self.mode}"
 
 
-#: What a last note on the tonic adds to a melody's correlation with a key.
+#: Added to the correlation of a melody with a key if its last note is the tonic.
 _HOME = 0.2
 
 
 def of_melody(pitches: np.ndarray) -> Key | None:
-    """The key of a melody (T,), -1 = silence; ``None`` without a note. As :func:`estimate`, but a
-    single line says little, so that its last note counts: most melodies end on the tonic."""
+    """The key of a melody (T,), -1 = silence; ``None`` without a note. It is :func:`estimate`, with
+    a preference for the last note as the tonic, since a single line has little evidence."""
     return estimate(pitches[:, None], home=_HOME)
 
 
 def estimate(pitches: np.ndarray, *, home: float = 0.0) -> Key | None:
     """The key of a piece (T, voices), -1 = silence; ``None`` if nothing sounds.
 
-    The one whose profile correlates best with the steps for which each pitch class sounds, over
-    the whole piece (Krumhansl & Schmuckler; Krumhansl 1990, chapter 4). Equal correlations are
-    decided by the distance above the lowest note of the last chord, so that a transposed piece has
-    a transposed key. Of chorales about four in five have the root of their last chord for tonic;
-    the estimate for most others is a fifth away. ``home`` is added for keys of that tonic.
+    It is the key whose profile correlates best with the number of steps of each pitch class in the
+    whole piece (Krumhansl & Schmuckler; Krumhansl 1990, chapter 4). Of equal correlations the key
+    with the smallest distance above the lowest note of the last chord is chosen, so that a
+    transposed piece has the transposed key. For about four in five chorales this is the root of the
+    last chord; for most others it is a fifth away. ``home`` is added to the correlation of keys on
+    the lowest note of the last chord.
     """
     sounding = pitches[pitches >= 0]
     if not len(sounding):
@@ -74,25 +75,25 @@ def estimate(pitches: np.ndarray, *, home: float = 0.0) -> Key | None:
 
 
 def _counts(score: Score) -> np.ndarray:
-    """(12,) the notes of each pitch class, drums left out."""
+    """(12,) the number of notes of each pitch class, without drums."""
     return np.bincount(pitched(score)["pitch"] % 12, minlength=12)
 
 
 def best_scale(score: Score) -> np.ndarray:
-    """(12,) bool: the pitch classes of the scale, of 12 major and 12 harmonic minor ones, that
-    holds most notes; of equal ones the first, so C major without a note."""
+    """(12,) bool: the pitch classes of the scale that contains the most notes, among 12 major and
+    12 harmonic minor scales; of equal ones the first, so C major without notes."""
     return _SCALES[int((_SCALES @ _counts(score)).argmax())]
 
 
 def key_of(score: Score) -> tuple[int, bool]:
-    """Pitch class of the keynote of :func:`best_scale`, and whether it is minor."""
+    """The pitch class of the tonic of :func:`best_scale`, and whether it is minor."""
     minor, keynote = divmod(int((_SCALES @ _counts(score)).argmax()), 12)
     return keynote, bool(minor)
 
 
 def scale_consistency(score: Score) -> float:
-    """The share of notes within :func:`best_scale`. Empty: nan; one note: 1; all pitch classes
-    equally often: 7/12."""
+    """The share of notes in :func:`best_scale`. Empty: nan; one note: 1; all pitch classes equally
+    often: 7/12."""
     counts = _counts(score)
     inside = counts[best_scale(score)].sum()
     return float(inside / counts.sum()) if counts.sum() else np.nan

@@ -1,4 +1,4 @@
-"""Packages that can be called: ``musictx.render(...)`` beside ``musictx.render.pianoroll``."""
+"""Packages that can be called: ``musictx.render(...)`` as well as ``musictx.render.pianoroll``."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import Any
 
 
 class _Callable(ModuleType):
-    function_stands_in: str
+    function_module: str
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """What the function that the package is named after does."""
-        module = importlib.import_module(self.function_stands_in)
+        """Call the function with the name of the package."""
+        module = importlib.import_module(self.function_module)
         return getattr(module, self.__name__.rpartition(".")[2])(*arguments, **options)
 
 
-def callable_package(name: str, where: str) -> None:
-    """Let the package ``name`` be called as the function that it is named after, which stands in
-    the module ``where``. Python puts a package where ``musictx`` would otherwise show that
-    function."""
+def callable_package(name: str, module: str) -> None:
+    """Make the package ``name`` callable as the function of the same name in ``module``: Python
+    sets ``musictx.NAME`` to the package when it is imported, which hides the function."""
     package = sys.modules[name]
     package.__class__ = _Callable
-    package.function_stands_in = where  # type: ignore[attr-defined]
+    package.function_module = module  # type: ignore[attr-defined]

@@ -1,10 +1,10 @@
 """A Score: music as columns, in seconds, independent of any file format or library.
 
-A piece is five numpy structured arrays - notes, pedals, tempos, meters, keys - each read-only and
-sorted by time. Columns keep everything vectorised: ``score.notes["pitch"]`` is an array of all
-pitches. With them stands what a sequencer needs to show the piece on its own grid again: ticks
-per quarter note and names of tracks. Nothing here knows MIDI files (``midi/``), tokens
-(``tokens/``) or torch.
+A piece consists of five numpy structured arrays - notes, pedals, tempos, meters, keys - which are
+read-only and sorted by time. Columns allow vectorised code: ``score.notes["pitch"]`` is an array of
+all pitches. A Score also has the ticks per quarter note and the names of tracks, with which a
+sequencer shows the piece on its own grid. This module depends neither on MIDI files (``midi/``) nor
+on tokens (``tokens/``) nor on torch.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from musictx.errors import UserError, shown
 if TYPE_CHECKING:
     import pretty_midi
 
-#: One note. Times in seconds from the start of the piece; ``end >= start`` (zero length allowed).
-#: ``program`` is the General MIDI program 0..127, ``drum`` marks channel-10 percussion (its
-#: ``pitch`` is then an instrument of the drum kit), ``track`` tells parts apart (0, 1, 2, ...).
+#: A note. Times are in seconds from the start of the piece; ``end >= start`` (zero length allowed).
+#: ``program`` is the General MIDI program 0..127, ``drum`` marks percussion of channel 10 (whose
+#: ``pitch`` is an instrument of the drum kit), ``track`` is the number of the part (0, 1, 2, ...).
 NOTE = np.dtype(
     [
         ("start", "f8"),
@@ -40,14 +40,14 @@ NOTE = np.dtype(
         ("track", "u2"),
     ]
 )
-#: Stands for drums where instruments are numbered as programs are.
+#: The number of drums among programs.
 DRUMS = 128
-#: One movement of the sustain pedal (controller 64) of one track: 0..127, down from 64 on.
+#: A movement of the sustain pedal (controller 64) of a track: 0..127; the pedal is down from 64 on.
 PEDAL = np.dtype([("time", "f8"), ("value", "u1"), ("track", "u2")])
-#: From ``time`` (seconds) on, a key signature: sharps (flats below 0), -7..7, and whether minor.
+#: A key signature from ``time`` (seconds) on: sharps, -7..7 (negative: flats), and whether minor.
 KEY = np.dtype([("time", "f8"), ("sharps", "i1"), ("minor", "?")])
 
-#: The columns of a Score, their dtypes and what they are sorted by.
+#: The columns of a Score, their dtypes and the fields by which they are sorted.
 _COLUMNS = {
     "notes": (NOTE, "start"),
     "pedals": (PEDAL, "time"),
@@ -58,7 +58,7 @@ _COLUMNS = {
 
 
 def _column(name: str, values: np.ndarray | Iterable[tuple]) -> np.ndarray:
-    """A read-only copy of ``values`` as column ``name``, in stable order of its key."""
+    """A read-only copy of ``values`` as the column ``name``, stably sorted by its key."""
     dtype, key = _COLUMNS[name]
     rows = values if getattr(values, "dtype", None) == dtype else _rows(name, values)
     array = np.array(rows, dtype=dtype).reshape(-1)
@@ -70,7 +70,8 @@ def _column(name: str, values: np.ndarray | Iterable[tuple]) -> np.ndarray:
 
 
 def _rows(name: str, values: Any) -> list[tuple]:
-    """``values`` as a list of tuples, each of which column ``name`` holds without a change."""
+    """``values`` as a list of tuples. Raises ``UserError`` for a tuple that the dtype of the column
+    ``name`` would change."""
     dtype, _ = _COLUMNS[name]
     expected = f"expected tuples of {', '.join(dtype.names or ())}"
     if not isinstance(values, Iterable) or isinstance(values, (str, bytes, Mapping)):
@@ -79,20 +80,20 @@ def _rows(name: str, values: Any) -> list[tuple]:
 
     for number, row in enumerate(rows):
         try:
-            kept = np.array(row, dtype).tolist() if isinstance(row, tuple) else ()
+            stored = np.array(row, dtype).tolist() if isinstance(row, tuple) else ()
         except (TypeError, ValueError, OverflowError):
-            kept = ()
-        # NaN, which is not itself, is refused later.
-        if not kept or any(a != b and a == a for a, b in zip(kept, row)):
+            stored = ()
+        # NaN, which does not equal itself, is refused later.
+        if not stored or any(a != b and a == a for a, b in zip(stored, row)):
             raise UserError(f"{name}[{number}]={shown(row)}: {expected}")
     return rows
 
 
-def order(*columns: np.ndarray) -> np.ndarray:
-    """(n,) the stable order by integer columns, the first the most significant.
+def sort_order(*columns: np.ndarray) -> np.ndarray:
+    """(n,) the indices that sort integer columns stably, the first column the most significant.
 
-    What ``np.lexsort(columns[::-1])`` gives, by one sort of one number each where that fits 62
-    bits, which is several times as fast on columns that are nearly in order.
+    The result equals ``np.lexsort(columns[::-1])``. If the columns fit into 62 bits, one number for
+    each row is sorted, which is several times as fast for columns that are nearly sorted.
     """
     code = np.zeros(len(columns[0]), np.int64)
     room = 1
@@ -103,12 +104,12 @@ def order(*columns: np.ndarray) -> np.ndarray:
             return np.lexsort(columns[::-1])
         code *= high - low + 1
         code += column.astype(np.int64) - low
-    # Numbers of 16 bits are sorted by their digits, faster still.
+    # numpy sorts numbers of 16 bits by a faster radix sort.
     return np.argsort(code.astype(np.uint16) if room <= 2**16 else code, kind="stable")
 
 
-def arranged(table: np.ndarray, key: np.ndarray) -> np.ndarray:
-    """``table`` in the stable order of ``key`` (n,); itself where it is so already."""
+def sorted_by(table: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """``table`` stably sorted by ``key`` (n,); the same object if it is sorted already."""
     if len(key) > 1 and np.any(key[1:] < key[:-1]):
         return table[np.argsort(key, kind="stable")]
     return table
@@ -116,29 +117,29 @@ def arranged(table: np.ndarray, key: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """A piece of music by value.
+    """A piece of music, an immutable value.
 
-    notes   structured array of dtype :data:`NOTE`, sorted by start. Notes of equal start keep the
-            order they came in: that order is part of the value (tokenizers write it down).
-    pedals  dtype :data:`PEDAL`, sorted by time; empty when there are none or they are folded in.
-    tempos  dtype :data:`TEMPO`, marks only: all times are in seconds.
-    meters  dtype :data:`METER`.
-    keys    dtype :data:`KEY`.
-    names   track -> its name, where it has one.
-    fermatas  times of the fermatas of notation.
-    markers  texts at times, by time: what MIDI files have so, chord symbols of notation; lyrics
-            likewise, syllable by syllable.
-    title, composer  what stands above the notes of notation; "" where it says nothing.
-    ticks_per_quarter  the grid on which the piece was written, counted along ``tempos`` (the first
-            from the beginning on, 120 without any); 0 if it has none. Writing a MIDI file keeps it.
-    pulse   the beats and bars of the music where they are not those of the marks, as
-            :mod:`musictx.grid` finds them; no file holds it.
-    file    the MIDI file that this was read from, if any: a MIDI file is written by putting into
-            that one what has changed (:mod:`musictx.midi.edit`). It goes where time is shifted.
+    notes     dtype :data:`NOTE`, sorted by start. The order of notes with equal starts is part of
+              the value, since tokenizers write it down
+    pedals    dtype :data:`PEDAL`, sorted by time; empty if there are none or they are folded in
+    tempos    dtype :data:`TEMPO`; only marks, since all times are in seconds
+    meters    dtype :data:`METER`
+    keys      dtype :data:`KEY`
+    names     track -> its name, if it has one
+    fermatas  times of the fermatas in notation
+    markers   (time, text) of markers of MIDI files and chord symbols of notation, sorted by time
+    lyrics    (time, syllable), sorted by time
+    title, composer    the headings of notation; "" without them
+    ticks_per_quarter  the grid of the file, counted along ``tempos`` (the first tempo holds from
+              the beginning, 120 without any); 0 for no grid. MIDI files are written with it
+    pulse     the beats and bars of the music if they are not those of the marks, estimated by
+              :mod:`musictx.grid`; it is not written to files
+    file      the MIDI file from which the piece was read, if any. Changes are written into this
+              file (:mod:`musictx.midi.edit`). A time shift removes it
 
     Arrays (or iterables of tuples) are copied, sorted and made read-only. Scores are equal if their
-    five arrays are. Raises :class:`UserError` for times that are not finite, negative or out of
-    order, for what is no number, and for values that MIDI cannot hold.
+    five arrays are equal. Raises :class:`UserError` for times that are not finite, negative or out
+    of order, for values that are not numbers, and for values that MIDI cannot represent.
     """
 
     notes: np.ndarray = field(default_factory=partial(np.empty, 0, NOTE))
@@ -200,7 +201,7 @@ class Score:
 
     @cached_property
     def beats(self) -> Beats:
-        """The clock of this piece: seconds <-> quarter notes <-> bars."""
+        """Converts between seconds, quarter notes and bars of this piece."""
         return Beats(self)
 
     @property
@@ -210,16 +211,16 @@ class Score:
 
     @property
     def one_voice(self) -> bool:
-        """Whether each of several notes begins where the one before it ends, or later."""
+        """Whether there are several notes and none overlaps another."""
         starts, ends = self.notes["start"][1:], self.notes["end"][:-1]
         return len(self.notes) > 1 and bool((starts >= ends - 0.02).all())
 
     def with_notes(self, notes: np.ndarray | Iterable[tuple]) -> Score:
-        """This piece with other notes; pedals and marks stay."""
+        """A copy of this piece with other notes."""
         return replace(self, notes=_column("notes", notes))
 
     def shifted(self, seconds: float) -> Score:
-        """Everything ``seconds`` later. Marks and pedals that would fall before 0 are put at 0.
+        """A copy with everything ``seconds`` later. Marks and pedals before 0 are moved to 0.
 
         Raises :class:`UserError` if a note would start before 0.
         """
@@ -243,7 +244,7 @@ class Score:
         return replace(self, notes=notes, file=b"", **more)
 
     def to_pretty_midi(self) -> pretty_midi.PrettyMIDI:
-        """This piece as ``pretty_midi`` has it; :func:`musictx.read` is the way back."""
+        """Convert to ``pretty_midi``; :func:`musictx.read` converts back."""
         import pretty_midi
 
         from musictx import midi
@@ -251,11 +252,11 @@ class Score:
         return pretty_midi.PrettyMIDI(io.BytesIO(midi.to_bytes(self)))
 
     def content_hash(self) -> str:
-        """A fingerprint of what sounds: equal for files that hold the same notes.
+        """A hash of the notes, 32 hexadecimal digits.
 
-        Notes are taken on a 1 ms grid relative to the first one, in a canonical order, with pitch,
-        velocity, drum flag and program; track numbers, pedals and marks do not enter, so a file
-        saved again by another program keeps its hash. 32 hexadecimal digits.
+        It includes start and end on a 1 ms grid relative to the first note, pitch, velocity, drum
+        flag and program, in a canonical order; but not tracks, pedals and marks. So a file that
+        another program saves again keeps its hash.
         """
         notes = self.notes
         first = notes["start"].min() if len(notes) else 0.0
@@ -266,31 +267,29 @@ class Score:
             notes["velocity"].astype(np.int64),
             notes["drum"].astype(np.int64) * 128 + notes["program"] * ~notes["drum"],
         )
-        table = np.stack(columns, axis=1)[order(*columns)]
+        table = np.stack(columns, axis=1)[sort_order(*columns)]
         return hashlib.sha256(table.astype("<i8").tobytes()).hexdigest()[:32]
 
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-def once(ask: Callable[[Score], Answer]) -> Callable[[Score], Answer]:
-    """``ask``, whose answer stays with the Score: since a Score never changes, it is computed once
-    for each."""
-    name = f"{ask.__module__}.{ask.__name__}"
+def cached(function: Callable[[Score], Result]) -> Callable[[Score], Result]:
+    """A decorator that stores the result of ``function`` in its Score, which never changes."""
+    name = f"{function.__module__}.{function.__name__}"
 
-    @wraps(ask)
-    def answer(score: Score) -> Answer:
+    @wraps(function)
+    def call(score: Score) -> Result:
         if name not in vars(score):
-            vars(score)[name] = ask(score)
+            vars(score)[name] = function(score)
         return vars(score)[name]
 
-    return answer
+    return call
 
 
 def top_notes(start: np.ndarray, stop: np.ndarray, pitch: np.ndarray) -> np.ndarray:
-    """(n,) bool: the notes above which none sounds when they begin: the melody, as a listener takes
-    it."""
-    sounds = (start[:, None] <= start) & (stop[:, None] > start)  # (which, when)
+    """(n,) bool: whether no higher note sounds when a note begins: the melody for a listener."""
+    sounds = (start[:, None] <= start) & (stop[:, None] > start)  # (note, onset)
     top: np.ndarray = np.logical_not((sounds & (pitch[:, None] > pitch)).any(0))
     return top
 
@@ -304,6 +303,6 @@ def skyline(score: Score) -> np.ndarray:
 
 
 def pitched(score: Score) -> np.ndarray:
-    """The notes that are no drums, by start and, where that is equal, by pitch (dtype NOTE)."""
+    """The notes without drums, sorted by start and pitch (dtype NOTE)."""
     notes = score.notes[~score.notes["drum"]]
     return notes[np.lexsort((notes["pitch"], notes["start"]))]

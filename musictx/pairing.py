@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from musictx.notes import order
+from musictx.notes import sort_order
 
 
 def match_note_offs(key: np.ndarray, struck: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -16,7 +16,7 @@ def match_note_offs(key: np.ndarray, struck: np.ndarray) -> tuple[np.ndarray, np
     note are ignored.
     """
     n = len(key)
-    turn = order(key)
+    turn = sort_order(key)
     step = np.where(struck[turn], 1, -1)
     new = np.ones(n, bool)
     new[1:] = key[turn][1:] != key[turn][:-1]

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, now and then a line where the output is a file."""
+"""Progress of long work: a bar on a terminal, otherwise a line from time to time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tqdm import tqdm
 #: Seconds between two lines, and before the first.
 EVERY = 15.0
 
-#: Called with (what, done, total or None) at every step; what it raises ends the work.
+#: Called with (name of the work, done, total or None) at every step; an exception ends the work.
 Listener = Callable[[str, float, float | None], None]
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Within this context, and this thread, ``listener`` gets the progress; nothing is shown."""
+    """In this context and thread, ``listener`` gets the progress, and nothing is printed."""
     token = _listener.set(listener)
     try:
         yield
@@ -30,11 +30,11 @@ def listening(listener: Listener) -> Iterator[None]:
 
 @contextmanager
 def progress(what: str, unit: str, total: float | None = None) -> Iterator[Callable[..., None]]:
-    """A function ``update(done, total=None)`` that shows how far ``what`` has come, in ``unit``
-    (a plural: "windows").
+    """A function ``update(done, total=None)`` that shows the progress of ``what``, counted in
+    ``unit`` (a plural: "windows").
 
-    On a terminal it moves a bar that goes away at the end; elsewhere it prints a line every
-    :data:`EVERY` seconds, so that a log shows that something happens.
+    On a terminal it moves a bar, which disappears at the end. Otherwise it prints a line every
+    :data:`EVERY` seconds, for logs.
     """
     if (listener := _listener.get()) is not None:
         yield lambda done, total=total: listener(what, done, total)
@@ -51,8 +51,7 @@ def progress(what: str, unit: str, total: float | None = None) -> Iterator[Calla
 
 
 def _lines(what: str, unit: str, total: float | None) -> Callable[..., None]:
-    """A function that prints a line if it is called :data:`EVERY` seconds or more after the last
-    one."""
+    """A function that prints a line at most every :data:`EVERY` seconds."""
     began = last = time.monotonic()
 
     def show(done: float, total: float | None = total) -> None:

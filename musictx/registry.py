@@ -1,11 +1,10 @@
-"""The registry: what the optional components of musictx add, by import path.
+"""The registry of everything that optional components add, by import path.
 
 ``chorale``, ``evaluate``, ``live``, ``mcp``, ``musicxml``, ``render``, ``songs``, ``speed`` and
 ``studio`` are optional components: the core never imports them (``lint-imports`` checks this) and
-works without their folders. What they add stands in the tables below, name ->
-``package.module:Name`` or ``package.module``, and is imported when it is first used (their commands
-stand in ``musictx/commands.py``). The tables hold what is there: where a folder is missing, so are
-its entries.
+works without their folders. The tables below map names to ``package.module:Name`` or
+``package.module``, which is imported when it is first used. If the folder of a component is
+missing, its entries are left out. Commands are in ``musictx/commands.py``.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _HERE = Path(__file__).parent
 
 
 def is_present(path: str) -> bool:
-    """Whether the folder of the component that an import path leads to is there."""
+    """Whether the folder of the component of an import path exists."""
     return (_HERE / path.split(".")[1]).is_dir()
 
 
@@ -48,51 +47,50 @@ FEATURES = _present(
     token_noise="musictx.chorale.features.noise:TokenNoise",
     calibration="musictx.chorale.features.calibration:Calibration",
 )
-#: Modules for ``model.attention``, the fastest first (``attention/api.py`` says what they have).
+#: Modules for ``model.attention``, the fastest first; their members: ``attention/api.py``.
 ATTENTION = _present(
     native="musictx.speed.native",
     fused="musictx.speed.fused",
     chunked="musictx.speed.chunked",
 )
-#: The implementation that computes a single query over earlier keys for those above.
+#: The implementation for a single query over earlier keys, which those above lack.
 DECODING = _present(decode="musictx.speed.decode")
-#: What takes a group of ids as one step of the layers (``model.transformer``).
+#: Modules that make a group of ids one step of the layers (``model.transformer``).
 GROUPS = _present(cascade="musictx.songs.grouped:Cascade")
-#: Faster forms of a step of decoding, tried in this order (``sampling.engine.Step``).
+#: Faster implementations of a step of decoding, in order of preference (``sampling.engine.Step``).
 STEPS = _present(native="musictx.speed.step:NativeStep")
-#: Tokenizer -> the class of its idiom, how music is composed in it (``sampling/idiom.py``).
+#: Tokenizer -> the class of its idiom (``sampling/idiom.py``).
 IDIOMS = _present(notes="musictx.songs.idiom:BarIdiom")
-#: Tokenizer -> the class of what fills gaps of a piece with it (``apps.infill.Filler``).
+#: Tokenizer -> the class that composes gaps (``apps.infill.Filler``).
 FILLERS = _present(notes="musictx.songs.infill:BarFiller", chorale="musictx.chorale.app:GapFiller")
-#: Tokenizer -> the function that composes pieces by a form, and loops (``apps.generate.pieces``).
+#: Tokenizer -> the function that composes forms and loops (``apps.generate.pieces``).
 PIECES = _present(notes="musictx.songs.generate:pieces")
-#: What is accompanied besides melodies -> function (score, options) that says what is to be
-#: composed (``apps.tasks.Task``).
+#: Things other than melodies that can be accompanied -> the function (score, options) that makes
+#: the ``apps.tasks.Task``.
 CHARTS = _present(chords="musictx.songs.infill:under_chords")
-#: Tokenizer -> the class that arranges its training windows (``data.tasks.Tasks``).
+#: Tokenizer -> the class of its training tasks (``data.tasks.Tasks``).
 ARRANGED = _present(notes="musictx.songs.bar_tasks:BarTasks")
-#: Score -> the beats of music that keeps to none of its file (``grid.in_time``).
+#: The function that tracks beats in a Score without usable tempo marks (``grid.in_time``).
 TRACKERS = _present(beats="musictx.songs.tracking:tracked")
-#: What compare measures of music on a grid: a table of measures, and one of distributions.
+#: Measures and distributions of compare for music on a grid.
 IN_BARS = _present(
     measures="musictx.songs.measures:MEASURES",
     distributions="musictx.songs.measures:DISTRIBUTIONS",
 )
 #: The class that reads many events of a MIDI track at once (``midi/scan.py``).
 SCANNERS = _present(midi="musictx.speed.stretches:Stretches")
-#: Files that are no MIDI -> the module that reads them.
+#: Modules that read files other than MIDI.
 READERS = _present(chords="musictx.songs.chord_files", notation="musictx.musicxml")
-#: Ending of a file name -> function (score, path, **more) that writes a file of sound or a picture;
-#: a picture takes ``seam``, the second at which new music begins.
+#: Ending of a file name -> the function (score, path, **options) that writes sound or a picture; an
+#: option of pictures is ``seam``, the second at which new music begins.
 WRITERS = _present(
     **{".wav": "musictx.render.audio:write", ".png": "musictx.render.pianoroll:draw"}
 )
-#: Classes derived from ``evaluate.compare.AnyMusic``: what compare measures of some music.
+#: Measures of compare for special music: subclasses of ``evaluate.compare.AnyMusic``.
 MEASURES = _present(chorales="musictx.chorale.evaluation:ChoraleMeasures")
-#: Tasks of compare that only certain measures have -> the function that makes a sample for each of
-#: their pieces.
+#: Tasks of compare for these measures -> the function that makes a sample for each piece.
 TASKS = _present(harmonise="musictx.chorale.evaluation:harmonised")
-#: What doctor calls it -> function that says in a sentence what this machine has.
+#: Heading in the report of doctor -> the function that returns a sentence about this machine.
 CHECKS = _present(
     **{
         "MIDI ports": "musictx.live.ports:check",
@@ -101,17 +99,16 @@ CHECKS = _present(
         "browser": "musictx.studio.program:check",
     }
 )
-#: Folders of YAML files, which join those of ``conf/``; and of model folders.
+#: Folders of YAML files, in addition to ``conf/``; folders of models.
 CONF, MODELS = (
-    [folder for room in ("chorale", "songs") if (folder := _HERE / room / name).is_dir()]
+    [folder for package in ("chorale", "songs") if (folder := _HERE / package / name).is_dir()]
     for name in ("conf", "models")
 )
 
 
 def load(path: str) -> Any:
-    """The object at an import path ``package.module:Name``, or the module ``package.module``.
-
-    Raises ``ImportError`` or ``AttributeError`` as Python does."""
+    """Import ``package.module:Name``, or the module ``package.module``. Raises ``ImportError`` or
+    ``AttributeError``."""
     module, _, attribute = path.partition(":")
     loaded = importlib.import_module(module)
     return getattr(loaded, attribute) if attribute else loaded

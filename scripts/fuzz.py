@@ -1,14 +1,13 @@
-"""Damaged and hostile files, many of them: whatever is in them, they end in one sentence.
+"""Fuzz every kind of file that musictx reads: each file must be accepted or refused properly.
 
     python -m scripts.fuzz out=FOLDER [n=1000] [seed=0] [kinds=midi,fonts] [seconds=10] [mb=1024]
 
-Hypothesis damages valid examples of every kind of file that musictx reads (scripts/fuzzing/), ``n``
-of each kind, and each is used as the commands do, in a worker process as ``musictx prepare`` has
-them, within a budget of memory (``mb``) and of time (``seconds`` by the clock). A case is refused
-(``UserError``: the one sentence that a command prints) or accepted; everything else is an escape:
-another exception, ``MemoryError``, a process that died, the time limit. FOLDER/KIND.txt has a line
-a case, FOLDER/escapes the files that escaped; there are any: exit status 1. The same ``seed`` makes
-the same cases.
+Hypothesis damages valid examples (scripts/fuzzing/), ``n`` of each kind. Each file is then used as
+the commands use it, in a worker process as in ``musictx prepare``, with limits of memory (``mb``)
+and time (``seconds``). The outcome is "refused" (``UserError``, the sentence that a command
+prints), "accepted", or an escape: another exception, ``MemoryError``, a process that died, or the
+time limit. FOLDER/KIND.txt has a line for each case, FOLDER/escapes the files that escaped. The
+exit status is 1 if there are any. The same ``seed`` makes the same cases.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from scripts.harness import finish, heading, row, run
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 LIMITS = Limits(read_seconds=10, read_mb=1024)
 DIED = "the process died"
-#: One process for all cases; where it dies, another one is started.
+#: One process for all cases; it is replaced if it dies.
 WORKERS = Workers(1)
 
 
@@ -85,7 +84,7 @@ def fuzz(
         shutil.rmtree(damaged, ignore_errors=True)
         shutil.copytree(examples, damaged)
         path = KINDS[kind].make(data.draw, damaged)
-        outcome, took = tried(KINDS[kind].use, path, limits)
+        outcome, took = run_limited(KINDS[kind].use, path, limits)
         if outcome not in ("refused", "accepted"):
             escaped = out / "escapes" / f"{kind}-{len(rows)}"
             shutil.copytree(damaged, escaped, dirs_exist_ok=True)
@@ -97,10 +96,10 @@ def fuzz(
     return rows
 
 
-def tried(use: Callable[[Path], object], path: Path, limits: Limits) -> tuple[str, float]:
-    """What becomes of one file, and the processor time that it takes."""
+def run_limited(use: Callable[[Path], object], path: Path, limits: Limits) -> tuple[str, float]:
+    """The outcome of ``use(path)`` in a worker, and the processor time that it took."""
     try:
-        return WORKERS.call(limits, _used, use, path)
+        return WORKERS.call(limits, _outcome, use, path)
     except TimeoutError:
         return f"not done after {limits.read_seconds:g} s", limits.read_seconds
     except MemoryError:
@@ -109,7 +108,7 @@ def tried(use: Callable[[Path], object], path: Path, limits: Limits) -> tuple[st
         return DIED, limits.read_seconds
 
 
-def _used(use: Callable[[Path], object], path: Path) -> tuple[str, float]:
+def _outcome(use: Callable[[Path], object], path: Path) -> tuple[str, float]:
     began = time.process_time()
     outcome = "accepted"
     try:

@@ -16,8 +16,8 @@ EXPECTED = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def run(main: Callable[..., Any]) -> None:
-    """The script itself: a wrong word ends it with one sentence; a number that ``main`` returns is
-    the exit status."""
+    """Run ``main`` with the words of the command line. A wrong word exits with one sentence; an
+    integer that ``main`` returns is the exit status."""
     try:
         status = call(main, sys.argv[1:])
     except UserError as error:
@@ -27,13 +27,16 @@ def run(main: Callable[..., Any]) -> None:
 
 
 def call(main: Callable[..., Any], words: Sequence[str]) -> Any:
-    """``main`` with ``words`` as its arguments: ``name=value`` by name, converted to its type
-    (``a,b`` for a sequence), others for its ``*arguments``, ``trainer.x=y`` for its ``**options``.
-    Raises ``UserError`` for any other word and a missing one."""
+    """Call ``main`` with ``words`` as its arguments.
+
+    ``name=value`` is an argument, converted to its type (``a,b`` for a sequence); words without
+    ``=`` are ``*arguments``, ``trainer.x=y`` are ``**options``. Raises ``UserError`` for any other
+    word, and for a missing argument.
+    """
     parameters = inspect.signature(main, eval_str=True).parameters
-    kinds = {one.kind for one in parameters.values()}
+    kinds = {parameter.kind for parameter in parameters.values()}
     special = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
-    named = {name: one for name, one in parameters.items() if one.kind not in special}
+    named = {name: p for name, p in parameters.items() if p.kind not in special}
     positional, options = [], {}
     for word in words:
         name, equals, text = word.partition("=")
@@ -45,15 +48,15 @@ def call(main: Callable[..., Any], words: Sequence[str]) -> Any:
             options[name] = text
         else:
             raise UserError(f"{word}: expected name=value with {', '.join(named)}")
-    for name, one in named.items():
-        if name not in options and one.default is one.empty:
+    for name, parameter in named.items():
+        if name not in options and parameter.default is parameter.empty:
             raise UserError(f"{name}: missing, expected {name}=...")
     return main(*positional, **options)
 
 
 def _converted(name: str, kind: Any, text: str) -> Any:
     several = getattr(kind, "__origin__", None) is Sequence
-    kind = next((one for one in get_args(kind) if one is not type(None)), kind)
+    kind = next((part for part in get_args(kind) if part is not type(None)), kind)
     try:
         if several:
             return [kind(part) for part in text.split(",") if part]
@@ -63,14 +66,14 @@ def _converted(name: str, kind: Any, text: str) -> Any:
 
 
 def musictx(*words: str) -> None:
-    """One command, as a person would type it; stops the script if it fails."""
+    """Print and run a command; exit if it fails."""
     print("\n$ musictx " + shlex.join(words), flush=True)
     if status := subprocess.run([sys.executable, "-m", "musictx", *words]).returncode:
         sys.exit(status)
 
 
 def heading(*names: str) -> None:
-    """The head of a Markdown table: a name, and columns of numbers."""
+    """Print the head of a Markdown table: a name, and columns of numbers."""
     row(*names)
     print("|---" + "|--:" * (len(names) - 1) + "|", flush=True)
 
@@ -80,6 +83,6 @@ def row(*cells: Any) -> None:
 
 
 def finish(failures: Sequence[str]) -> int:
-    """Prints what has failed; the exit status of the script."""
+    """Print the failures; return the exit status of the script."""
     print(*failures, sep="\n", end="\n" * bool(failures))
     return int(bool(failures))

@@ -1,12 +1,12 @@
-"""Real files through infill and accompany: what is not asked for comes back byte for byte.
+"""Infill and accompany real files: everything else in the files must stay byte for byte.
 
     python -m scripts.kept FOLDER [FOLDER ...] [n=25] [seed=0]
 
-Of each folder ``n`` MIDI files, drawn by ``seed``. Two bars of one track of each get other notes
-(infill), then a track is added (accompany); the notes are random, in place of a model's, and the
-files written are read by mido. Counted are: files whose untouched tracks came back byte for byte,
-with all other events, and the notes outside of the gap, of the written ones; those that are refused
-in a sentence; damaged ones, which are written anew. Anything else is reported: exit status 1.
+Takes ``n`` MIDI files of each folder, drawn by ``seed``. Two bars of a track get other notes
+(infill), then a track is added (accompany), with random notes instead of a model's. Prints how many
+files kept all other tracks byte for byte and all other events and notes of the changed track, how
+many were refused, and how many are damaged and were written as new files. Anything else is printed,
+and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def main(*folders: str, n: int = 25, seed: int = 0) -> int:
 
 
 def random_notes(part: Infill, seeds: Any, **_: Any) -> Iterator[Any]:
-    """In place of :func:`musictx.sampling.composer.versions`: a hundred notes in a part."""
+    """Replaces :func:`musictx.sampling.composer.versions`: a hundred random notes."""
     random = np.random.default_rng(0)
     notes = np.zeros(100, NOTE)
     begin, end = part.here * part.step_seconds, part.stop * part.step_seconds
@@ -86,16 +86,16 @@ def random_notes(part: Infill, seeds: Any, **_: Any) -> Iterator[Any]:
 
 
 def infilled(score: Score, model: musictx.Bundle) -> str:
-    """What is wrong with two bars of a track that were composed anew; empty: nothing."""
+    """Infill two bars of a track; return the mistake in the result, or an empty string."""
     clock = in_time(score, tracking=False).beats  # as the command counts bars
     pitched = score.notes[~score.notes["drum"]]
     tracks = sorted(set(score.notes["track"].tolist()))
     bars = clock.bar(float(clock.quarters(score.duration)))[0]
     begin = max(1, bars // 2)
-    wanted = int(pitched["track"][len(pitched) // 2]) if len(pitched) else None
-    name = None if wanted is None else str(1 + tracks.index(wanted))
-    if wanted is not None and name in score.names.values():  # a name goes before a number
-        name = score.names.get(wanted)
+    track = int(pitched["track"][len(pitched) // 2]) if len(pitched) else None
+    name = None if track is None else str(1 + tracks.index(track))
+    if track is not None and name in score.names.values():  # a number may be a track's name
+        name = score.names.get(track)
     start, end = (float(clock.seconds(clock.bar_line(0.0, n))) for n in (begin - 1, begin + 1))
     (made,) = musictx.infill(score, model, begin=begin, end=begin + BARS - 1, tracks=name)
     data = formats.to_bytes(made)
@@ -103,28 +103,30 @@ def infilled(score: Score, model: musictx.Bundle) -> str:
         return ""
     notes = score.notes
     gap = (notes["start"] > start - 1e-6) & (notes["start"] < end - 1e-6)
-    stay = Counter(notes[~(gap & (notes["track"] == wanted))].tolist())
-    back = midi.read(data).notes
-    if len(stay - Counter(back.tolist())) and len(set(back["track"].tolist())) == len(tracks):
+    outside = Counter(notes[~(gap & (notes["track"] == track))].tolist())
+    result = midi.read(data).notes
+    if len(outside - Counter(result.tolist())) and len(set(result["track"].tolist())) == len(
+        tracks
+    ):
         return "notes outside of the gap have changed"
-    for at, *_ in (Counter(back.tolist()) - stay) if wanted is not None else ():
-        if not start - 1e-6 <= at < end:
-            return f"a note that was not there begins at {at} s, outside of {start} to {end} s"
+    for onset, *_ in (Counter(result.tolist()) - outside) if track is not None else ():
+        if not start - 1e-6 <= onset < end:
+            return f"a new note begins at {onset} s, outside of {start} to {end} s"
     changed = [n for n, (a, b) in enumerate(zip(chunks(score.file), chunks(data))) if a != b]
     if len(changed) > 1 or len(chunks(data)) < len(chunks(score.file)):
-        return f"tracks {changed} are not what they were"
-    return "" if others(data, score.file) else "other events have changed"
+        return f"tracks {changed} have changed"
+    return "" if same_events(data, score.file) else "other events have changed"
 
 
 def accompanied(score: Score, model: musictx.Bundle) -> str:
-    """The same of a track that was added."""
+    """Add a track; return the mistake in the result, or an empty string."""
     (made,) = musictx.accompany(score, model)
     if not score.file:
         return ""
     before, after = chunks(score.file), chunks(formats.to_bytes(made))
     if after[: len(before)] != before:
-        return "tracks are not what they were"
-    return "" if len(after) == len(before) + bool(made.notes) else "not one track more"
+        return "tracks have changed"
+    return "" if len(after) == len(before) + bool(made.notes) else "not exactly one new track"
 
 
 def chunks(data: bytes) -> list[bytes]:
@@ -132,8 +134,8 @@ def chunks(data: bytes) -> list[bytes]:
     return [data[begin:end] for begin, end in track_chunks(data, Counter())]
 
 
-def others(made: bytes, given: bytes) -> bool:
-    """Whether all tracks have the same messages at the same ticks, but for notes and their ends."""
+def same_events(made: bytes, given: bytes) -> bool:
+    """Whether all tracks have the same messages at the same ticks, except notes."""
     return messages(made)[: len(messages(given))] == messages(given)
 
 

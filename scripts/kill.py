@@ -1,15 +1,17 @@
-"""Processes killed at random moments and disks that fill: nothing is lost, results are identical.
+"""Kill processes at random moments, or fill their disk: after a retry results must be identical.
 
     python -m scripts.kill out=FOLDER [times=10] [seed=0] [what=prepare,train,...]
 
-Each trial runs a command (tiny, on the CPU), sends it SIGKILL at a random moment of the time that
-it takes, and gives the same command again; trials go on until ``times`` of them came before the
-command's end. Its shards, its weights or its pieces must then be, byte for byte, those of a run
-that nobody disturbed, with nothing else left. ``signals``: the same of a training that is
-sent SIGTERM or Ctrl-C, and its exit status must be 143 or 130. ``full``: training and its shards on
-a file system of a random size (``mount -t tmpfs``: needs root) that is too small; it must end with
-one sentence and status 1 (or reach its end), and reach the same weights once there is space.
-Prints a table; exit status 1 if a trial failed. Every draw is from ``seed``.
+Each trial runs a small command on the CPU, sends it SIGKILL at a random moment, and runs the same
+command again, until ``times`` trials were killed before their end. Shards, weights or pieces must
+then be byte for byte those of an undisturbed run, and no other files may remain.
+
+``signals``: the same for a training that gets SIGTERM or Ctrl-C; its exit status must be 143 or
+130. ``full``: a training and its shards on a file system of a random size (``mount -t tmpfs``,
+which needs root) that is too small. The command must end with one sentence and status 1 (or
+succeed), and must reach the same weights when there is space.
+
+Prints a table; the exit status is 1 if a trial failed. All random numbers come from ``seed``.
 """
 
 from __future__ import annotations
@@ -39,15 +41,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 SHAPE = ["model=tiny", "model.layers=1", "model.width=64", "model.heads=2", "model.context=128"]
 STEPS, PIECES = 60, 120
-#: A command that has ended before its moment came does not count; at most so many trials for one.
-MOST = 4
+#: At most so many trials for each that is disturbed: a command may end before it is killed.
+MAX_TRIALS = 4
 WHAT = ("prepare", "train", "generate", "signals", "full")
 TRAIN = [*SHAPE, f"trainer.max_steps={STEPS}", "trainer.val_check_interval=10", "data.batch_size=4"]
 TRAIN += ["trainer.accelerator=cpu", "trainer.devices=1", "data.validation_windows=4"]
 
 
 class Failed(Exception):
-    """What a trial should not have shown."""
+    """A trial with a wrong result."""
 
 
 def main(
@@ -64,7 +66,7 @@ def main(
         trials = Trials(out / trial, out / "midi", Random(f"{seed} {trial}"))
         disturbed = failed = 0
         number = 0
-        while disturbed < times and number < MOST * times:
+        while disturbed < times and number < MAX_TRIALS * times:
             try:
                 disturbed += getattr(trials, trial)(number)
             except Failed as error:
@@ -76,13 +78,13 @@ def main(
 
 
 class Trials:
-    """One method for each sort of trial; each returns whether the command was cut short."""
+    """A method for each kind of trial, which returns whether the command was disturbed."""
 
     def __init__(self, folder: Path, midi: Path, rng: Random) -> None:
         self.folder, self.midi, self.rng = folder, midi, rng
         folder.mkdir(parents=True)
-        self.took: float | None = None
-        self.right: dict[str, bytes] = {}
+        self.seconds: float | None = None  # of the undisturbed run
+        self.expected: dict[str, bytes] = {}
 
     def prepare(self, number: int) -> bool:
         def words(place: Path) -> list[str]:
@@ -107,7 +109,7 @@ class Trials:
 
     def generate(self, number: int) -> bool:
         def pieces(place: Path) -> dict[str, bytes]:
-            """The whole files that there are; what the killed run wrote must be among them."""
+            """The contents of all pieces; the killed run may have written some of them twice."""
             written = contents(place / "pieces")
             if any(not name.endswith(".mid") for name in written):
                 raise Failed(f"left with the pieces: {sorted(written)}")
@@ -116,9 +118,9 @@ class Trials:
         return self._killed(number, self._composing, pieces)
 
     def full(self, number: int) -> bool:
-        if not self.right:
+        if not self.expected:
             musictx(self._training(self.folder / "reference"), self.folder / "log")
-            self.right = weights(self.folder / "reference")
+            self.expected = weights(self.folder / "reference")
         place, size = self.folder / str(number), round(10 ** self.rng.uniform(4.5, 6.6))
         with small_disk(place, size):
             status = musictx(self._training(place), self.folder / "log")
@@ -127,7 +129,8 @@ class Trials:
             if status and (status != 1 or len(sentences) != 1 or "Traceback" in text):
                 raise Failed(f"{size} bytes: status {status}: {text[-400:]}")
             mount("-o", "remount,size=64m", str(place))
-            if musictx(self._training(place), self.folder / "log") or weights(place) != self.right:
+            status_again = musictx(self._training(place), self.folder / "log")
+            if status_again or weights(place) != self.expected:
                 raise Failed(f"{size} bytes: {(self.folder / 'log').read_text()[-400:]}")
             left = [p.name for p in place.rglob(f"{PART}*")]
             if left:
@@ -145,20 +148,20 @@ class Trials:
         made: Callable[[Path], dict[str, bytes]],
         ends: Mapping[int, int] | None = None,
     ) -> bool:
-        """``ends``: signal -> the exit status that it must lead to; 128 + its number where the
-        command was not yet listening."""
+        """Disturb ``words`` once and repeat it; ``made`` reads the result. ``ends`` are the signals
+        that may be sent, with their exit status."""
         ends = ends or {signal.SIGKILL: 137}
         log = self.folder / "log"
-        if self.took is None:
+        if self.seconds is None:
             reference = words(self.folder / "reference")  # which may train a model first
             began = time.monotonic()
             if musictx(reference, log):
                 raise Failed(log.read_text()[-400:])
-            self.took = time.monotonic() - began
-            self.right = made(self.folder / "reference")
+            self.seconds = time.monotonic() - began
+            self.expected = made(self.folder / "reference")
         place = self.folder / str(number)
         child = start(partial(cli.main, words(place)), log)
-        time.sleep(self.rng.uniform(0, self.took))
+        time.sleep(self.rng.uniform(0, self.seconds))
         sent = self.rng.choice(sorted(ends))
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, sent)
@@ -168,8 +171,8 @@ class Trials:
             raise Failed(f"signal {sent}: status {status}: {log.read_text()[-400:]}")
         if musictx(words(place), log):
             raise Failed(log.read_text()[-400:])
-        if made(place) != self.right:
-            raise Failed("not what an undisturbed run gives")
+        if made(place) != self.expected:
+            raise Failed("differs from an undisturbed run")
         stray = sorted(p.name for p in place.iterdir() if p.name.startswith("."))
         if stray:
             raise Failed(f"left behind: {stray}")
@@ -177,13 +180,15 @@ class Trials:
 
 
 def musictx(words: list[str], log: Path) -> int:
-    """The status of ``musictx WORDS`` in a fork of this process."""
+    """Run ``musictx WORDS`` in a fork of this process; return its exit status."""
     return status_of(start(partial(cli.main, words), log))
 
 
 def start(task: Callable[[], Any], log: Path) -> int:
-    """The process id of a fork that does ``task``, whose result is its status (None: 0), without
-    the seconds that imports take; what it prints is written to ``log``."""
+    """Start a fork that runs ``task`` with its output in ``log``; return its process id.
+
+    The result of ``task`` is the exit status (None: 0). A fork saves the seconds of imports.
+    """
     child = os.fork()
     if child:
         return child
@@ -202,7 +207,7 @@ def start(task: Callable[[], Any], log: Path) -> int:
 
 
 def status_of(child: int) -> int:
-    """Waits for a process; negative: the signal that ended it."""
+    """Wait for a process; return its status, or minus the number of the signal that ended it."""
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 

@@ -9,17 +9,17 @@ import re
 import tomllib
 from pathlib import Path
 
-#: Extras that people use musictx with; the others are tools of its development.
+#: Extras for users; the other extras are for development.
 EXTRAS = ("bach", "mcp", "live", "studio", "hub", "plot")
 
 
 def lowest() -> list[str]:
-    """``name==version`` for each dependency of musictx and :data:`EXTRAS` that says ``>=``."""
+    """``name==version`` for each dependency of musictx and :data:`EXTRAS` with a ``>=``."""
     text = (Path(__file__).resolve().parents[1] / "pyproject.toml").read_text(encoding="utf-8")
     project = tomllib.loads(text)["project"]
-    extras = (one for name in EXTRAS for one in project["optional-dependencies"][name])
-    bounds = (re.match(r"([\w-]+)>=([\w.]+)", one) for one in (*project["dependencies"], *extras))
-    return sorted({f"{one[1]}=={one[2]}" for one in bounds if one})
+    extras = (line for name in EXTRAS for line in project["optional-dependencies"][name])
+    matches = (re.match(r"([\w-]+)>=([\w.]+)", x) for x in (*project["dependencies"], *extras))
+    return sorted({f"{match[1]}=={match[2]}" for match in matches if match})
 
 
 if __name__ == "__main__":

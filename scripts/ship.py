@@ -1,23 +1,23 @@
-"""Make a trained model an included one: half the size, no private paths, a card for people.
+"""Include a trained model in musictx: smaller weights, no private paths, a full card.
 
     python -m scripts.ship model=runs/jsb/best/model name=chorale corpus.path=FILE.json
     python -m scripts.ship model=runs/piano/model name=piano [corpus.shards=DIR] [windows=40]
         [ahead=1] [temperature=1] [out=FOLDER]
     python -m scripts.ship model=runs/a/model,runs/b/model name=song ...
 
-Several models that were trained on from the same weights are averaged: the mean of each weight
-(Wortsman et al. 2022, "Model soups", uniform). The card is the first one's, with all commands.
+Several models that were trained from the same weights are averaged: the mean of each weight
+(Wortsman et al. 2022, "Model soups", uniform). The card is that of the first model, with the
+commands of all.
 
-Writes OUT/NAME, by default in place of the included model NAME: weights in float16, or as
-scripts/ships/NAME.yaml says (``dtype``), attention=auto, and a card with what that file says of it,
-the numbers measured here of the weights as stored, and the command it was made by with the folders
-taken out.
+Writes OUT/NAME; the default replaces the included model NAME. Weights are float16, or the ``dtype``
+of scripts/ships/NAME.yaml. The card has the texts of that file, the likelihoods of the stored
+weights, which are measured here, how well the model follows controls, and the command of its
+training without folders.
 
-The corpus is the one that the model's card names, unless given. For a rehearsal, ``windows`` takes
-only so many of each split and leaves the slow row out; the card says so. ``ahead`` softens what is
-given ahead to this share (``soften``), ``temperature`` divides all logits
-(scripts/LOG.md, 2026-11-25 and 26). The folder is whole before the first number is measured. For a
-model that takes controls the card says how well it follows them.
+The default corpus is that of the model's card. ``windows`` measures only so many windows of each
+split, as a rehearsal; the card then says so. ``ahead`` is the argument ``share`` of :func:`soften`,
+``temperature`` divides all logits (scripts/LOG.md, 2026-11-25 and 26). The folder is complete
+before the first measurement.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from scripts.harness import run
 from scripts.reproduce import steering
 
 ROOT = Path(__file__).resolve().parents[1]
-#: Options of a command that name places on the machine it was typed on.
+#: Options whose values are paths on the machine of the training.
 PRIVATE = ("out=", "corpus.shards=", "init=")
-#: Bytes of weights above which a model is too large to be included.
-MOST = 20_000_000
-#: How a card names its rows by what is measured (``measure.kind`` of scripts/ships/NAME.yaml).
+#: The most bytes of weights of an included model.
+MOST_BYTES = 20_000_000
+#: ``measure.kind`` of scripts/ships/NAME.yaml -> how its likelihoods are measured.
 PROTOCOLS = {
     "chorales": "the published split, whole pieces, all four voices, repeats counted, silence in "
     "the vocabulary, ends not counted, first token scored, weights as stored",
@@ -60,22 +60,22 @@ PROTOCOLS = {
 }
 
 
-def without_places(command: str) -> str:
-    """The command with files by their bare names and without output folders."""
-    if not command.startswith("musictx "):  # a remark that there was none
+def without_paths(command: str) -> str:
+    """Remove folders from the paths in a command, and options for output folders."""
+    if not command.startswith("musictx "):  # a remark instead of a command
         return command
     return shlex.join(bare(w) for w in shlex.split(command) if not w.startswith(PRIVATE))
 
 
 def bare(word: str) -> str:
-    """A word, or the value of an option, that is a place on this machine, by its last name."""
+    """Shorten a path, or an option whose value is a path, to the name of the file."""
     name, equals, value = word.rpartition("=")
     private = name == "corpus.path" or value.startswith(("/", "~", ".."))
     return f"{name}{equals}{Path(value).name}" if private else word
 
 
-def described(name: str) -> dict[str, Any]:
-    """scripts/ships/NAME.yaml."""
+def read_description(name: str) -> dict[str, Any]:
+    """Read scripts/ships/NAME.yaml."""
     path = ROOT / "scripts" / "ships" / f"{name}.yaml"
     if not path.is_file():
         names = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
@@ -86,55 +86,55 @@ def described(name: str) -> dict[str, Any]:
 
 @torch.no_grad()
 def soften(feature: Conditions, share: float) -> None:
-    """Let ``feature`` embed given notes with this share of their strength; without given notes
-    nothing changes.
+    """Scale the embeddings of given notes by ``share``.
 
-    In training given notes are targets too, which makes them stronger than is good for the notes
-    around them (scripts/LOG.md)."""
+    In training, given notes are also targets, which makes their embeddings too strong for the
+    composed notes (scripts/LOG.md). Without given notes nothing changes.
+    """
     times = feature.context[feature.first_time :]
-    times.lerp_(times[-1].clone(), 1 - share)  # the last one stands for no given notes
+    times.lerp_(times[-1].clone(), 1 - share)  # the last embedding means no given notes
     feature.coming.mul_(share)
     feature.ending.mul_(share)
 
 
-def divide_logits(model: MusicTransformer, by: float) -> None:
-    """Divide all logits by a number, through the last norm; ``UserError`` where they are not
-    linear in what it gives."""
+def divide_logits(model: MusicTransformer, temperature: float) -> None:
+    """Divide all logits by scaling the last norm. Raises ``UserError`` if the logits are not linear
+    in its output."""
     ids = torch.arange(min(model.context, model.config.vocab_size))[None]
     before = model(ids) if model.cascade is None else None
-    model.norm.weight /= by
-    model.norm.bias /= by
-    if before is None or not torch.allclose(by * model(ids), before, rtol=1e-3, atol=1e-3):
-        raise UserError(f"temperature={by:g}: not possible, its logits follow no single norm")
+    model.norm.weight /= temperature
+    model.norm.bias /= temperature
+    if before is None or not torch.allclose(temperature * model(ids), before, rtol=1e-3, atol=1e-3):
+        raise UserError(f"temperature={temperature:g}: the logits are not linear in the last norm")
 
 
 def rows(
     model: MusicTransformer, shards: Shards, kind: str, window: int, rehearsal: bool
 ) -> dict[str, dict[str, Any]]:
-    """Name of a row -> how it is measured."""
+    """Name of a row -> arguments of :func:`evaluate`."""
     if kind == "chorales":
-        there = [split for split in ("validation", "test") if shards.pieces(split)]
-        return {split: {"split": split, "window": window} for split in there}
-    composes_in = model.config.context
-    ways: dict[str, dict[str, Any]] = {f"windows of {window}": {"window": window}}
-    if composes_in != window:
-        ways[f"windows of {composes_in}, as it composes"] = {"window": composes_in}
+        splits = [split for split in ("validation", "test") if shards.pieces(split)]
+        return {split: {"split": split, "window": window} for split in splits}
+    context = model.config.context
+    arguments: dict[str, dict[str, Any]] = {f"windows of {window}": {"window": window}}
+    if context != window:
+        arguments[f"windows of {context}, as it composes"] = {"window": context}
     if not rehearsal:
-        ways[f"windows of {window}, a quarter apart"] = {
+        arguments[f"windows of {window}, a quarter apart"] = {
             "window": window,
             "stride": window // SLIDE,
         }
-    return ways
+    return arguments
 
 
 def numbers(
     model: MusicTransformer, shards: Shards, kind: str, ways: dict[str, dict[str, Any]], **few: Any
 ) -> dict[str, Any]:
-    """The card's entry."""
+    """Measure the likelihoods for the card."""
     entry: dict[str, Any] = {"protocol": PROTOCOLS[kind]}
-    for name, way in ways.items():
-        with progress(name, "windows") as tell:
-            row = evaluate(model, shards, **way, **few, progress=tell)
+    for name, arguments in ways.items():
+        with progress(name, "windows") as report:
+            row = evaluate(model, shards, **arguments, **few, progress=report)
         print(f"{name}: {row.nats_per_token:.4f} nats/token", flush=True)
         if kind == "chorales":
             entry[f"{name}, nats per token (note-wise)"] = round(row.nats_per_token, 4)
@@ -155,20 +155,20 @@ def numbers(
 
 
 def averaged(folders: Sequence[Path]) -> bundle.Bundle:
-    """The first model, with the mean of the weights of all; ``UserError`` if their settings
-    differ."""
+    """The first model with the mean of the weights of all models. Raises ``UserError`` if their
+    settings differ."""
     first, *others = map(bundle.load, folders)
     shape = replace(first.model.config, attention="auto", dropout=0.0)
     total = {name: weight.double() for name, weight in first.model.state_dict().items()}
-    for one in others:
-        if replace(one.model.config, attention="auto", dropout=0.0) != shape:
-            raise UserError(f"model={one.folder}: its settings differ from those of {first.folder}")
-        for name, weight in one.model.state_dict().items():
+    for other in others:
+        if replace(other.model.config, attention="auto", dropout=0.0) != shape:
+            raise UserError(f"model={other.folder}: settings differ from those of {first.folder}")
+        for name, weight in other.model.state_dict().items():
             total[name] += weight
     first.model.load_state_dict({name: weight / len(folders) for name, weight in total.items()})
     if not others:
         return first
-    commands = [without_places(str(one.card.get("command", ""))) for one in (first, *others)]
+    commands = [without_paths(str(b.card.get("command", ""))) for b in (first, *others)]
     return replace(first, card=first.card | {"averaged from": commands})
 
 
@@ -185,7 +185,7 @@ def main(
     for option, value in (("temperature", temperature), ("ahead", ahead)):
         if not 0 < value < math.inf:
             raise UserError(f"{option}={value:g}: expected a number above 0")
-    card, source = described(name), averaged(model)
+    card, source = read_description(name), averaged(model)
     measure, dtype = card.pop("measure"), card.pop("dtype", "float16")
     words = [f"{option}={value}" for option, value in more.items()]
     words += [f"corpus={corpus}"] * bool(corpus)
@@ -193,12 +193,12 @@ def main(
     shards = find_shards(options.corpus, source.tokenizer, card=source.card)
     old = dict(source.card)
     about = dict(old.get("corpus") or {})
-    for private in ("path", "shards", "held out"):
-        about.pop(private, None)
+    for key in ("path", "shards", "held out"):
+        about.pop(key, None)
     training = dict(old.get("training") or {})
     training |= {"init": training.get("init") and bare(training["init"])}
     card = old | card | {"corpus": about, "training": training}
-    card |= {"command": without_places(str(old.get("command", "")))}
+    card |= {"command": without_paths(str(old.get("command", "")))}
     card |= {"note_limits": of_corpus(shards, source.tokenizer)}
     card.pop("numbers", None)
     network, folder = source.model, shipped.models()[name] if out is None else out / name
@@ -216,9 +216,9 @@ def main(
 
     save()
     size = (folder / "model.safetensors").stat().st_size
-    if size > MOST:
-        raise UserError(f"{folder}: {size:,} bytes of weights, expected at most {MOST:,}")
-    stored = bundle.load(folder).model  # as rounded in the file
+    if size > MOST_BYTES:
+        raise UserError(f"{folder}: {size:,} bytes of weights, expected at most {MOST_BYTES:,}")
+    stored = bundle.load(folder).model  # with rounded weights
     few = {"windows": windows} if windows else {}
     ways = rows(stored, shards, measure["kind"], measure["window"], bool(few))
     card["numbers"] = numbers(stored, shards, measure["kind"], ways, **few)

@@ -1,5 +1,5 @@
-"""Write musictx/__init__.pyi: the public names as type checkers and editors see them, each option
-of a command as an argument of its function, from the dataclasses of ``config/``.
+"""Write musictx/__init__.pyi: the public names for type checkers and editors. Each option of a
+command, from the dataclasses of ``config/``, is an argument of its function.
 
     python -m scripts.stub
 """
@@ -16,7 +16,7 @@ from musictx.commands import COMMANDS, options_of
 from musictx.config.values import type_of, types_of
 
 STUB = Path(musictx.__file__).with_suffix(".pyi")
-#: Functions that take options of a command, and that command.
+#: Function -> the command whose options it takes.
 FUNCTIONS = dict.fromkeys(("generate", "stream"), "generate")
 FUNCTIONS |= {name: name for name in ("infill", "accompany", "harmonise", "evaluate", "compare")}
 HEAD = '''"""Written by scripts/stub.py from the dataclasses of musictx/config: not to be edited."""
@@ -33,16 +33,16 @@ from musictx.sampling.events import OnEvent
 from musictx.sampling.processors import Processor
 from musictx.tokens.tokenizer import Penalty
 
-_Text = str | int | Sequence[str | int]  # several are those that commas separate
+_Text = str | int | Sequence[str | int]  # a sequence is joined by commas
 '''
 
 
 def annotation(field: dataclasses.Field) -> str:
-    """The type of what a function takes for an option."""
+    """The type of the argument for an option."""
     kinds, choices = types_of(field), field.metadata["choices"]
     none = " | None" if "None" in kinds else ""
     if choices:
-        grids = [int(one) for one in choices if one.isdigit()]
+        grids = [int(choice) for choice in choices if choice.isdigit()]
         return f"Literal[{', '.join(map(repr, (*choices, *grids)))}]{none}"
     if field.metadata["level"]:
         return "float | str | None"
@@ -56,11 +56,11 @@ def annotation(field: dataclasses.Field) -> str:
     return type_of(field).replace("dict[", "Mapping[")
 
 
-def options(name: str, taken: set[str]) -> dict[str, str]:
-    """The options of the function ``name`` and their types, but those that it takes itself."""
-    every = options_of(COMMANDS[FUNCTIONS[name]].name)
+def options(name: str, arguments: set[str]) -> dict[str, str]:
+    """The options of the function ``name`` and their types, without its ``arguments``."""
+    fields = options_of(COMMANDS[FUNCTIONS[name]].name)
     types = {}
-    for option, field in every.items():
+    for option, field in fields.items():
         group, _, short = option.rpartition(".")
         if group == "sampling":
             types.setdefault("sampling", "TokenSampling | Mapping[str, Any] | str | None")
@@ -70,20 +70,18 @@ def options(name: str, taken: set[str]) -> dict[str, str]:
             types.setdefault(short, annotation(field))
         elif option == "model.path":
             types["model"] = annotation(field)
-    out = set()
+    excluded = {*arguments, "begin", "limits"}
     if name not in ("evaluate", "compare"):
-        out = {"model", "seed", "device", "limits", "repeats", "out", "render", "primer", "file"}
+        excluded |= {"model", "seed", "device", "repeats", "out", "render", "primer", "file"}
     if name == "stream":
-        kept = {"seconds", "primer_seconds", "sampling"}
-        sampling = {option[9:] for option in every if option.startswith("sampling.")}
-        out |= {*types} - kept - sampling
-    return {
-        name: kind for name, kind in types.items() if name not in {*taken, *out, "begin", "limits"}
-    }
+        used = {"seconds", "primer_seconds", "sampling"}
+        sampling = {option[9:] for option in fields if option.startswith("sampling.")}
+        excluded |= {*types} - used - sampling
+    return {name: kind for name, kind in types.items() if name not in excluded}
 
 
 def text() -> str:
-    """What the file has to hold."""
+    """The contents of the file."""
     names = dict(musictx._WHERE)
     lines = [HEAD]
     for name, module in names.items():
@@ -92,19 +90,18 @@ def text() -> str:
     lines.append("\n__version__: str\n__all__: list[str]\n")
     for name in FUNCTIONS:
         signature = inspect.signature(registry.load(f"{musictx._WHERE[name]}:{name}"))
-        given = dict(signature.parameters)
-        given.pop("options")
+        arguments = dict(signature.parameters)
+        arguments.pop("options")
         parts, star = [], False
-        for argument in given.values():
+        for argument in arguments.values():
             star |= argument.kind is argument.VAR_POSITIONAL
             if argument.kind is argument.KEYWORD_ONLY and not star:
                 parts, star = [*parts, "*"], True
             mark = "*" * (argument.kind is argument.VAR_POSITIONAL)
-            usual = " = ..." * (argument.default is not argument.empty)
-            parts.append(f"{mark}{argument.name}: {argument.annotation}{usual}")
+            default = " = ..." * (argument.default is not argument.empty)
+            parts.append(f"{mark}{argument.name}: {argument.annotation}{default}")
         parts += [] if star else ["*"]
-        more = options(name, {*given}).items()
-        parts += [f"{option}: {kind} = ..." for option, kind in more]
+        parts += [f"{option}: {kind} = ..." for option, kind in options(name, {*arguments}).items()]
         inner = "".join(f"    {part},\n" for part in parts)
         lines.append(f"\ndef {name}(\n{inner}) -> {signature.return_annotation}: ...\n")
     return "".join(lines)

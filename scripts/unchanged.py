@@ -1,18 +1,18 @@
-"""What a change must leave as it is: notes, shards, logits and help, as one JSON of hashes.
+"""Check that a refactoring changes no notes, shards, logits or help.
 
     python -m scripts.unchanged write=FILE [only=notes,shards,logits,help,studio,mcp]
     python -m scripts.unchanged against=FILE [only=...]
 
-The first line writes the hashes of the musictx in the current folder, the second says what differs
-from a FILE written before, with status 1 if anything does. Without ``only`` it takes some minutes.
-Hashes of notes and logits hold for one machine, one torch and one compiler: compare with a file
-written on the same machine. Of MIDI files the events are compared, to the tick; of other files, and
-of shards, the bytes; of commands that print music or numbers, what they print. What a command
-refuses is compared by its words.
+The first command writes hashes of the results of the musictx in the current folder to a JSON file.
+The second prints what differs from such a FILE, with status 1 if anything does. Each takes some
+minutes without ``only``. Hashes of notes and logits depend on the machine, torch and the compiler:
+compare only files of the same machine. For MIDI files the hash is of the events and their ticks,
+for other files and shards of the bytes, for commands that print music or numbers of the output, for
+a refused command of the error.
 
-unchanged.txt has a command a line. ``studio FILE {...}`` opens FILE (``-``: an empty piece), asks
-the studio for a take with this JSON and takes its first proposal into the piece; ``mcp TOOL {...}``
-calls a tool. Both run as processes and are asked by what is public of them.
+unchanged.txt has a command on each line. ``studio FILE {...}`` opens FILE (``-``: an empty piece),
+requests a take with this JSON and accepts its first proposal; ``mcp TOOL {...}`` calls a tool. Both
+run as processes and are used through their public interfaces.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from scripts.harness import finish, run
 
 COMMANDS = ["prepare", "train", "generate", "infill", "accompany", "harmonise", "play", "jam"]
 COMMANDS += ["studio", "evaluate", "compare", "render", "mcp", "chords", "doctor"]
-#: Commands that print what they find, and those that draw nothing and write files.
+#: Commands whose result is printed; commands that write files but take no seed.
 PRINTING, SEEDLESS = ("chords", "evaluate", "compare"), ("render",)
-#: Events of a MIDI file that no musician meets.
-UNHEARD = ("end_of_track", "sysex")
-#: What a header says of where its corpus lies.
-PLACE = rb'"key": "[0-9a-f]*"'
-#: Seconds until a server must have started, and until a take must be done.
-PATIENCE = 300.0
+#: Events of a MIDI file that are not compared.
+IGNORED_EVENTS = ("end_of_track", "sysex")
+#: The hash of a corpus's path in the header of shards.
+PATH_HASH = rb'"key": "[0-9a-f]*"'
+#: The longest time in seconds for the start of a server, and for a take.
+TIMEOUT = 300.0
 #: The seed is the number of the line, and so is the folder that a command writes to.
 LINES = dict(enumerate(Path(__file__).with_suffix(".txt").read_text().splitlines(), 1))
 
@@ -65,8 +65,8 @@ def digest(data: bytes | str) -> str:
 
 
 def write_midi(path: str, voices: dict[str, list[int]], beats: float = 1.0) -> None:
-    """One track a voice: a name, and pitches of ``beats`` quarters each, 0 for a rest. What is
-    called drums is on their channel."""
+    """Write a track for each voice: its name, and pitches of ``beats`` quarter notes, 0 for a rest.
+    The voice "drums" is on channel 10."""
     file = mido.MidiFile(ticks_per_beat=480)
     metas = (mido.MetaMessage("set_tempo", tempo=600_000), mido.MetaMessage("time_signature"))
     file.tracks.append(mido.MidiTrack(metas))
@@ -89,7 +89,7 @@ def write_midi(path: str, voices: dict[str, list[int]], beats: float = 1.0) -> N
 
 
 def write_xml(path: str, pitches: list[int]) -> None:
-    """A part in quarters, four to a bar."""
+    """Write a part of quarter notes in bars of four."""
     steps = {0: "C", 2: "D", 4: "E", 5: "F", 6: "F", 7: "G", 9: "A", 11: "B"}
 
     def note(pitch: int) -> str:
@@ -110,7 +110,7 @@ def write_xml(path: str, pitches: list[int]) -> None:
 
 
 def make_files() -> None:
-    """The music that the commands read, in the current folder."""
+    """Write the music that the commands read into the current folder."""
     tune = [67, 69, 71, 72, 74, 72, 71, 67, 69, 71, 72, 69, 67, 66, 67, 67]
     bass = [43, 0, 55, 0, 48, 0, 50, 0, 43, 0, 48, 50, 50, 0, 43, 43]
     write_midi("song.mid", {"tune": tune, "bass": bass})
@@ -142,7 +142,7 @@ def make_files() -> None:
 
 
 def failure(line: str, out: io.StringIO) -> str:
-    """What the command says where it fails, and nothing where it works; it prints to ``out``."""
+    """Run a command that prints to ``out``; return its error, or an empty string."""
     errors = io.StringIO()
     with redirect_stdout(out), redirect_stderr(errors):
         status = cli.main(shlex.split(line))
@@ -150,7 +150,7 @@ def failure(line: str, out: io.StringIO) -> str:
 
 
 def content(path: Path) -> Any:
-    """Every event of a MIDI file: kind, tick, numbers; in order. Of other files the bytes."""
+    """The sorted events of a MIDI file: tick, kind, numbers; the hash of any other file."""
     if path.suffix != ".mid":
         return digest(path.read_bytes())
     events = []
@@ -158,22 +158,22 @@ def content(path: Path) -> Any:
         tick = 0
         for message in track:
             tick += message.time
-            if message.type not in UNHEARD:
+            if message.type not in IGNORED_EVENTS:
                 values = [v for k, v in message.dict().items() if k not in ("time", "channel")]
                 events.append([tick, *map(str, values)])
     return sorted(events)
 
 
 def lines(*commands: str) -> Iterator[tuple[int, str]]:
-    """The lines of these commands and their numbers; without any those of all others."""
+    """The numbered lines of these commands; without arguments, of all other commands."""
     special = commands or ("prepare", "studio", "mcp")
     for number, line in LINES.items():
         if (line.split()[0] in special) == bool(commands):
             yield number, line
 
 
-def made(number: int) -> str:
-    """The hash of all that the command in this line has written."""
+def hash_of_files(number: int) -> str:
+    """The hash of all files that the command in line ``number`` has written."""
     files = sorted(Path(f"out-{number}").glob("*"))
     return digest(json.dumps([[f.suffix, content(f)] for f in files]))
 
@@ -187,8 +187,8 @@ def notes() -> dict[str, str]:
         prints = line.split()[0] in PRINTING
         words += f" seed={number}" * (line.split()[0] not in SEEDLESS)
         failed = failure(line if prints else words, printed)
-        text = printed.getvalue().replace(sys.path[0], "")  # where the models lie
-        hashes[line] = failed or (digest(text) if prints else made(number))
+        text = printed.getvalue().replace(sys.path[0], "")  # the folder of the models
+        hashes[line] = failed or (digest(text) if prints else hash_of_files(number))
     return hashes
 
 
@@ -198,7 +198,7 @@ def shards() -> dict[str, str]:
         folder = Path(f"shards-{number}")
         failed = failure(f"{line} corpus.shards={folder} corpus.workers=1", io.StringIO())
         files = [f for f in sorted(folder.rglob("*")) if f.suffix in (".bin", ".jsonl", ".json")]
-        plain = {f: re.sub(PLACE, b"", f.read_bytes()) for f in files}
+        plain = {f: re.sub(PATH_HASH, b"", f.read_bytes()) for f in files}
         hashes |= {f"{line}: {f.relative_to(folder)}": digest(data) for f, data in plain.items()}
         hashes |= {line: failed} if failed else {}
     return hashes
@@ -234,7 +234,7 @@ def help_() -> dict[str, str]:
 
 @contextmanager
 def process(*words: str) -> Iterator[subprocess.Popen[str]]:
-    """A command of musictx while it runs."""
+    """Run a command of musictx in the background."""
     environment = os.environ | {"PYTHONPATH": sys.path[0]}
     with subprocess.Popen(
         [sys.executable, "-m", "musictx", *words],
@@ -254,48 +254,48 @@ def studio() -> dict[str, str]:
         assert running.stdout is not None
         address = next(a[0] for line in running.stdout if (a := re.search(r"http://[^\s/]+", line)))
 
-        def asked(method: str, path: str, body: Any = None) -> bytes:
+        def send(method: str, path: str, body: Any = None) -> bytes:
             data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
             request = urllib.request.Request(f"{address}/api{path}", data, method=method)
             request.add_header("X-Musictx", "1")
-            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
                 return answer.read()
 
-        hashes["models"] = digest(asked("GET", "/models"))
+        hashes["models"] = digest(send("GET", "/models"))
         for number, line in lines("studio"):
             try:
-                hashes[line] = _taken(number, line, asked)
+                hashes[line] = _take(number, line, send)
             except urllib.error.HTTPError as error:
                 hashes[line] = f"status {error.code}: {error.read().decode()}"
     return hashes
 
 
-def _taken(number: int, line: str, asked: Callable[..., bytes]) -> str:
-    """The hash of what is proposed, and of the piece with the first proposal in it."""
+def _take(number: int, line: str, send: Callable[..., bytes]) -> str:
+    """The hash of all proposals of a take, and of the piece with the first proposal."""
     _, file, request = line.split(maxsplit=2)
     data = b"" if file == "-" else Path(file).read_bytes()
-    piece = json.loads(asked("POST", "/sessions?name=piece", data))
+    piece = json.loads(send("POST", "/sessions?name=piece", data))
     path = f"/sessions/{piece['id']}"
-    take = json.loads(asked("POST", f"{path}/takes", {"seed": number, **json.loads(request)}))
-    end = time.monotonic() + PATIENCE
+    take = json.loads(send("POST", f"{path}/takes", {"seed": number, **json.loads(request)}))
+    end = time.monotonic() + TIMEOUT
     while take["state"] not in ("done", "failed") and time.monotonic() < end:
         time.sleep(0.1)
-        takes = json.loads(asked("GET", path))["takes"]
+        takes = json.loads(send("GET", path))["takes"]
         take = next(each for each in takes if each["id"] == take["id"])
     if take["state"] != "done":
         return f"{take['state']}: {take.get('error')}"
     first = {"proposal": 1, "revision": piece["revision"]}
-    asked("POST", f"{path}/takes/{take['id']}/accept", first)
+    send("POST", f"{path}/takes/{take['id']}/accept", first)
     proposed = [[each["notes"], each["removes"]] for each in take["proposals"]]
     with tempfile.NamedTemporaryFile(suffix=".mid") as written:
-        written.write(asked("GET", f"{path}/export/x.mid"))
+        written.write(send("GET", f"{path}/export/x.mid"))
         written.flush()
         after = content(Path(written.name))
     return digest(json.dumps([take["command"], proposed, after]))
 
 
 def mcp() -> dict[str, str]:
-    """The tools and their answers; without the package that speaks the protocol only a word."""
+    """The tools and their answers; a remark if the package mcp is not installed."""
     try:
         import anyio
         from mcp import Client, StdioServerParameters
@@ -318,13 +318,12 @@ def mcp() -> dict[str, str]:
                     arguments = {"seed": number, **arguments}
                 answer = await client.call_tool(name, arguments)
                 text = "".join(part.text for part in answer.content).replace(os.getcwd(), "")
-                hashes[line] = text if answer.is_error else digest(text + made(number))
+                hashes[line] = text if answer.is_error else digest(text + hash_of_files(number))
 
     anyio.run(talk)
     return hashes
 
 
-#: What can be compared.
 CHECKS = {"logits": logits, "help": help_, "shards": shards, "notes": notes}
 CHECKS |= {"studio": studio, "mcp": mcp}
 

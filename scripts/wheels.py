@@ -1,17 +1,18 @@
-"""Wheels with the C++ libraries of musictx/speed prebuilt, for four platforms: ``make wheels``.
+"""Build wheels with the compiled C++ libraries of musictx/speed for four platforms: ``make
+wheels``.
 
    python -m scripts.wheels [out=dist] [only=linux-x86_64,windows-x86_64] [wheel=FILE]
 
-Builds the wheel without them first (or takes ``wheel``), compiles attention and the step of
-decoding with zig's Clang for each platform and each variant of its CPUs
-(``musictx.speed.native.build.VARIANTS``), and packs a wheel ``py3-none-PLATFORM`` of each. Then:
+Builds the wheel without libraries (or takes ``wheel``), compiles attention and the step of decoding
+with zig's Clang for each platform and each variant of its CPUs
+(``musictx.speed.native.build.VARIANTS``), and packs a wheel ``py3-none-PLATFORM`` for each. Then:
 
-- each library's functions and what it links against are read and compared with what is expected;
+- the functions of each library and the libraries that it links against are checked;
 - the wheel for this machine is installed into an empty folder and composes there without a
-  compiler; the step in C++ gives the logits of torch for the included models.
+  compiler; for the included models the step in C++ gives the logits of torch.
 
-The other wheels are installed and tried by CI, on their systems (``musictx doctor``). The extra
-``wheels`` has what this needs.
+CI installs the other wheels on their systems and runs ``musictx doctor``. Needs the extra
+``wheels``.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ FUNCTIONS = {
     "kernel": {"musictx_bf16", "musictx_use", "musictx_forward", "musictx_backward"},
     "step": {"musictx_features", "musictx_step"},
 }
-#: What every system of a kind has; nothing else may be linked against, above all no OpenMP.
+#: System libraries: a library may link against these alone, above all not against OpenMP.
 SYSTEM = re.compile(
     r"lib(c|m|dl|pthread|rt)\.so\.\d+|ld-linux[\w-]*\.so\.\d|/usr/lib/libSystem\.B\.dylib"
     r"|kernel32\.dll|ntdll\.dll|api-ms-win-crt-[\w-]+\.dll|ucrtbase\.dll",
@@ -50,7 +51,8 @@ X86 = tuple(name for name in build.VARIANTS if name.startswith("x86"))
 
 @dataclass(frozen=True)
 class Target:
-    """A platform: zig's name, the tag of its wheel, the suffix and variants of its libraries."""
+    """A platform: its name in zig, the tag of its wheel, the suffix and variants of its
+    libraries."""
 
     zig: str
     tag: str
@@ -71,7 +73,7 @@ TARGETS = {
 
 
 def feature_headers() -> list[tuple[str, Path]]:
-    """(struct, header) of all included features that have a form in C++."""
+    """(struct, header) of all included features that are implemented in C++, too."""
     paths = [*BUILT_IN.values(), *registry.FEATURES.values()]
     headers = []
     for module in sorted({path.partition(":")[0] for path in paths}):
@@ -85,8 +87,8 @@ def feature_headers() -> list[tuple[str, Path]]:
     return headers
 
 
-def compiled(target: Target, folder: Path) -> list[Path]:
-    """The libraries of a platform, in ``folder``."""
+def compile_libraries(target: Target, folder: Path) -> list[Path]:
+    """Compile the libraries of a platform into ``folder``."""
     flags = [flag for flag in build.COMMON if flag not in ("-shared", "-fPIC")]
     flags += ["-g0"] if target.suffix == ".dll" else ["-g0", "-fPIC"]
     features = feature_headers()
@@ -99,13 +101,13 @@ def compiled(target: Target, folder: Path) -> list[Path]:
             cpu = [flag.replace("=x86-64-", "=x86_64_") for flag in build.VARIANTS[variant]]
             source = [f"-I{NATIVE}", "-c", str(NATIVE / f"{stem}.cpp"), "-o", str(part)]
             zig(target, [*flags, *cpu, "-w", *words, *source])
-            # Linked for the plainest CPU: so zig's C++ library is compiled once for all variants.
+            # Link without flags of the CPU, so that zig compiles its C++ library only once.
             named = [f"-Wl,-install_name,@rpath/{path.name}"] if path.suffix == ".dylib" else []
             zig(target, ["-O3", "-shared", "-s", *named, str(part), "-o", str(path)])
             part.unlink()
             made.append(path)
-    for left in folder.glob("*.lib"):  # an import library for C programs of Windows
-        left.unlink()
+    for import_library in folder.glob("*.lib"):  # not needed to load a DLL
+        import_library.unlink()
     return made
 
 
@@ -117,25 +119,25 @@ def zig(target: Target, words: Sequence[str]) -> None:
     call([sys.executable, "-m", "ziglang", "c++", "-target", target.zig, *words])
 
 
-def inspected(path: Path) -> None:
-    """``UserError`` if a library lacks a function or links against more than the system."""
+def inspect_library(path: Path) -> None:
+    """Raise ``UserError`` if a library lacks a function or links against more than the system."""
     import lief
 
     library = lief.parse(str(path))
     names = {str(f.name).removeprefix("_") for f in library.exported_functions}
-    wanted = FUNCTIONS[path.name.partition("-")[0]]
-    if not wanted <= names:
-        raise UserError(f"{path.name}: has no {', '.join(sorted(wanted - names))}")
+    required = FUNCTIONS[path.name.partition("-")[0]]
+    if not required <= names:
+        raise UserError(f"{path.name}: has no {', '.join(sorted(required - names))}")
     itself = {path.name, f"@rpath/{path.name}"}
-    linked = {getattr(one, "name", one) for one in library.libraries} - itself
+    linked = {getattr(other, "name", other) for other in library.libraries} - itself
     foreign = [str(name) for name in linked if not SYSTEM.fullmatch(Path(str(name)).name)
                and not SYSTEM.fullmatch(str(name))]  # fmt: skip
     if foreign:
         raise UserError(f"{path.name}: links against {', '.join(foreign)}")
 
 
-def packed(plain: Path, target: Target, libraries: Sequence[Path], out: Path) -> Path:
-    """The wheel ``plain`` with ``libraries``, for one platform, in ``out``."""
+def pack(plain: Path, target: Target, libraries: Sequence[Path], out: Path) -> Path:
+    """Write the wheel ``plain`` with the ``libraries`` of a platform into ``out``."""
     with tempfile.TemporaryDirectory() as scratch:
         call([sys.executable, "-m", "wheel", "unpack", str(plain), "-d", scratch])
         (folder,) = Path(scratch).iterdir()
@@ -165,20 +167,20 @@ for name, folder in shipped.models().items():
     assert (why := step.why_not(model)) is None, why
     drawn = list(engine.generate(model, [1], max_tokens=60, seeds=[0, 1], cache="native"))
     ids = torch.stack([torch.ones_like(drawn[0]), *drawn]).T
-    music = engine.Decoder(model, ids[:, :1], rows=2, capacity=61, longest=61, cache="native")
-    for each in ids.T[1:]:
-        music.append(each)
-        music.step()
-    want = model(ids)[:, -1]  # of weights in bytes the step rounds keys and values
-    assert (music.logits - want).norm() < 0.03 * want.norm(), name
+    decoder = engine.Decoder(model, ids[:, :1], rows=2, capacity=61, longest=61, cache="native")
+    for column in ids.T[1:]:
+        decoder.append(column)
+        decoder.step()
+    expected = model(ids)[:, -1]  # with weights in bytes the step rounds keys and values
+    assert (decoder.logits - expected).norm() < 0.03 * expected.norm(), name
 (made,) = musictx.generate("piano", tokens=40)
 musictx.write(made, "made.mid")
 print(f"composed with {build.prebuilt(step.SOURCE).name}")
 """
 
 
-def tried(wheel: Path) -> str:
-    """What an installation of ``wheel`` does in an empty folder, with no compiler on its path."""
+def try_wheel(wheel: Path) -> str:
+    """Install ``wheel`` into an empty folder and compose without a compiler; return the output."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         install = ["pip", "install", "--quiet", "--no-deps", "--no-index", "--target"]
@@ -207,12 +209,12 @@ def main(
             raise UserError(f"only={name}: expected some of {', '.join(TARGETS)}")
         target = TARGETS[name]
         with tempfile.TemporaryDirectory() as scratch:
-            libraries = compiled(target, Path(scratch))
+            libraries = compile_libraries(target, Path(scratch))
             for library in libraries:
-                inspected(library)
-            made = packed(plain, target, libraries, out)
-        here = name == f"{sys.platform}-{platform.machine()}"
-        print(f"{made}: {', '.join(target.variants)}" + (f"; {tried(made)}" if here else ""))
+                inspect_library(library)
+            made = pack(plain, target, libraries, out)
+        is_native = name == f"{sys.platform}-{platform.machine()}"
+        print(f"{made}: {', '.join(target.variants)}" + (f"; {try_wheel(made)}" * is_native))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.errors import UserError
-from musictx.notes import NOTE, Score, order
+from musictx.notes import NOTE, Score, sort_order
 from musictx.pedal import fold_sustain
 from tests.pieces import of
 from tests.strategies import scores
@@ -147,7 +147,7 @@ def test_content_hash_is_of_what_sounds_only(score: Score, random) -> None:
 @given(st.lists(st.tuples(*[st.integers(-(2**40), 2**40) | st.integers(-3, 3)] * 3), max_size=50))
 def test_the_order_by_columns_is_that_of_tuples_and_stable(rows):
     columns = np.array(rows, np.int64).reshape(-1, 3).T
-    assert order(*columns).tolist() == sorted(range(len(rows)), key=rows.__getitem__)
+    assert sort_order(*columns).tolist() == sorted(range(len(rows)), key=rows.__getitem__)
 
 
 def _end_by_walking(score: Score, i: int) -> float:

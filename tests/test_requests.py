@@ -23,7 +23,7 @@ from musictx.mcp.places import Places
 from musictx.mcp.tools import arguments
 from musictx.studio.config import StudioConfig
 from musictx.studio.models import Models
-from musictx.studio.request import command_line, parse
+from musictx.studio.request import command_line, parse_request
 
 torch.set_num_threads(1)
 
@@ -107,7 +107,7 @@ def _page(command, given):
         **parts,
     }
     data |= {"controls": controls, "sampling": sampling}
-    wish, model = parse(json.loads(json.dumps(data)), Models(StudioConfig()), 10.0)
+    wish, model = parse_request(json.loads(json.dumps(data)), Models(StudioConfig()), 10.0)
     return wish, wish.config(model, **more)
 
 

@@ -1,5 +1,5 @@
-"""``musictx doctor``: prints what this machine has, and which implementations are used on it and
-why."""
+"""``musictx doctor``: print what this machine has, which implementations are used, and why; test
+these."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from musictx.sampling import engine
 from musictx.tokens.vocab import BOS
 from musictx.training.trainer import precision
 
-#: Seconds for which the self-test composes, and the largest relative error that it accepts.
+#: The self-test composes for so many seconds; the largest relative error of attention.
 SECONDS = 5.0
 CLOSE = {torch.float32: 0.01, torch.bfloat16: 0.02}
 
 
 def run(config: NoOptions) -> bool:
-    """Print the page and return True. Raises ``UserError`` if the self-test fails."""
+    """Print the report and return True. Raises ``UserError`` if the self-test fails."""
     checks = [(name, registry.load(path)()) for name, path in sorted(registry.CHECKS.items())]
     for what, text in (*_machine(), *checks, *_paths()):
         say(f"{what:<11} {text}")
@@ -62,7 +62,7 @@ def _machine() -> Iterator[tuple[str, str]]:
 
 
 def cpu_name() -> str:
-    """The kind of processor, as far as the system says."""
+    """The name of the processor, if the system has it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -89,7 +89,7 @@ def _paths() -> Iterator[tuple[str, str]]:
 
 def _errors(dtype: torch.dtype) -> dict[str, float]:
     """Output or gradient -> the relative error of ``implementation=auto`` in ``dtype``, compared
-    with the reference in float32 on the same device and numbers."""
+    with the reference in float32 on the same device with the same numbers."""
     device, generator = bundle.choose_device("auto"), torch.Generator().manual_seed(0)
     named = {name: torch.randn(1, 2, 200, 64, generator=generator) for name in ("q", "k", "v")}
     named["table"] = torch.randn(2, 200, 64, generator=generator)
@@ -110,7 +110,7 @@ def _errors(dtype: torch.dtype) -> dict[str, float]:
 
 
 def _composed() -> str:
-    """Tokens a second of the model piano."""
+    """Compose with the model piano; return a text with the tokens per second."""
     model = bundle.load(shipped.models()["piano"], device=str(bundle.choose_device("auto"))).model
     begin, count = time.perf_counter(), 0
     for _ in engine.generate(model, [BOS], max_tokens=10**6, seeds=[0]):

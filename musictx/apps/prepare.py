@@ -1,4 +1,4 @@
-"""``musictx prepare``: a folder of MIDI -> token shards, and what became of every file."""
+"""``musictx prepare``: encode a folder of MIDI files as token shards, with a report."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from musictx.tokens.build import build
 
 
 def run(config: PrepareConfig) -> Report:
-    """Prepare the corpus as ``config`` says and print the report.
+    """Prepare the corpus with the options ``config`` and print the report.
 
-    Each file that was left out stands with its reason in ``report.json`` beside
-    the tokens. ``UserError`` if nothing in the corpus can be used.
+    ``report.json`` in the folder of the shards lists each file that was left out, with the reason.
+    Raises ``UserError`` if no file of the corpus can be used.
     """
     tokenizer = build(**dataclasses.asdict(config.tokenizer))
     report = prepare(config.corpus, tokenizer)

@@ -1,7 +1,6 @@
-"""``musictx train``: a corpus -> a model folder; the same command resumes at any step.
+"""``musictx train``: train a model on a corpus; the same command resumes at any step.
 
-:func:`run` reads from top to bottom as a training goes, and the functions below it are its steps in
-the same order.
+:func:`run` calls the functions below it in their order.
 """
 
 from __future__ import annotations
@@ -54,15 +53,15 @@ class Trained(NamedTuple):
 
 
 def run(config: TrainConfig) -> Trained:
-    """Train as ``config`` says.
+    """Train a model with the options ``config``.
 
-    Prepares the corpus if needed. Resumes if the run folder has a checkpoint; returns at once if
-    the run is finished. Raises ``UserError`` for options that are impossible, mostly before
-    anything heavy starts, and ``WriteError`` for a full disk, after which the same command resumes.
-    On Ctrl-C: saves a checkpoint, prints where it is, raises ``KeyboardInterrupt``.
+    Prepares the corpus if necessary. Resumes if the run folder has a checkpoint; returns at once if
+    the run is finished. Raises ``UserError`` for impossible options, mostly before the long work,
+    and ``WriteError`` for a full disk, after which the same command resumes. After Ctrl-C it saves
+    a checkpoint, prints its path and raises ``KeyboardInterrupt``.
 
-    With several processes (DDP) each runs this; only the first writes and prints. When a launcher
-    (torchrun, SLURM) starts them all at once, run ``musictx prepare`` before.
+    With several processes (DDP) each of them calls this; only the first writes and prints. If a
+    launcher (torchrun, SLURM) starts all of them, run ``musictx prepare`` first.
     """
     first, trial = ranks.is_first(), bool(config.trainer.fast_dev_run)
     say: Say = print if first else lambda line: None
@@ -102,7 +101,7 @@ def run(config: TrainConfig) -> Trained:
         except Stopped:
             end_by_signal(folder, trainer, hooks)
         except UserError:
-            # Refused by Lightning, before the first step.
+            # Lightning refused an option before the first step.
             if first and is_new and trainer.global_step == 0:
                 shutil.rmtree(folder.path, ignore_errors=True)
             raise
@@ -118,7 +117,7 @@ def run(config: TrainConfig) -> Trained:
 
 def network(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]:
     """The tokenizer and the network to train: new ones, or those of ``init=FOLDER``, whose
-    tokenizer, sizes and position scheme then replace the options for these."""
+    tokenizer, sizes and position scheme then replace these options."""
     if config.init is not None:
         loaded = bundle.load(config.init)
         tokenizer, model, added = model_from_init(loaded, config)
@@ -136,8 +135,8 @@ def network(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]
 
 
 def corpus(config: TrainConfig, tokenizer: Tokenizer, say: Say) -> Shards:
-    """The shards of the corpus, prepared if needed; with ``corpus.shards`` and no
-    ``corpus.path``, existing shards as they are."""
+    """The shards of the corpus, prepared if necessary. Existing ``corpus.shards`` without a
+    ``corpus.path`` are used unchanged."""
     prepared = prepare(config.corpus, tokenizer)
     if not prepared.up_to_date:
         say(str(prepared))
@@ -185,8 +184,9 @@ def make_hooks(
         bundle.save(folder.model, model, tokenizer, described)
 
     def sample(seconds: float) -> Score:
-        """By the same seed each time, so that the pictures show what training changed."""
-        # a run without samples imports none of this
+        """Compose with the same seed each time, so that the pictures show the effect of
+        training."""
+        # Imported here, since a run without samples does not need these modules.
         from musictx.config import GenerateConfig
         from musictx.sampling.composer import continue_each
         from musictx.sampling.primer import NOTHING
@@ -255,9 +255,9 @@ def validation_before(
 
 
 def end_by_signal(folder: RunFolder, trainer: pl.Trainer, hooks: Hooks) -> NoReturn:
-    """After a signal: print where the checkpoint is, and raise what ends the process with the usual
-    status of the signal, 130 or 143. Processes that Lightning started end with 0, otherwise it
-    would kill the first one."""
+    """After a signal, print the path of the checkpoint and end the process with the usual status of
+    the signal, 130 or 143. Processes that Lightning started end with 0, since Lightning would kill
+    the first process otherwise."""
     if trainer.is_global_zero:
         if hooks.stop.agreed and not folder.model.is_dir():
             with averaged(trainer):
@@ -273,8 +273,7 @@ def end_by_signal(folder: RunFolder, trainer: pl.Trainer, hooks: Hooks) -> NoRet
 def keep_best(
     folder: RunFolder, lit: LitMusicTransformer, trainer: pl.Trainer, hooks: Hooks
 ) -> None:
-    """Write the model folder from the best checkpoint; from the last one if there was no
-    validation."""
+    """Write the model folder from the best checkpoint, or from the last one without validation."""
     path = folder.best if folder.best.is_file() else folder.last
     if path.is_file():
         try:

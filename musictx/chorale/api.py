@@ -23,13 +23,14 @@ def harmonise(
     progress: Callable[[float], None] | None = None,
     **options: Any,
 ) -> list[Sample]:
-    """Four-part chorales with ``melody`` as one of their voices: a list of
-    :class:`~musictx.sampling.sample.Sample`.
+    """Compose four-part chorales with ``melody`` as one of their voices.
 
-    melody     a file, an example by name ("ode_to_joy"), or what :func:`musictx.read` takes; its
-               highest notes count
-    model      as in :func:`generate`, of four voices; None: the newest such, or the included one
-    progress   called after each step with the share that is done; what it raises stops it at once
+    melody     a file, an example by name ("ode_to_joy"), or anything that :func:`musictx.read`
+               takes; its highest notes are the melody
+    model      as in :func:`generate`; it must write chorales. None: your newest model of chorales,
+               or the included model
+    progress   called after each step with the share of the work that is done; an exception that it
+               raises stops the work
     options    those of ``musictx harmonise``: samples, particles, voices, phrase_ends, sampling
 
     Raises :class:`UserError` for wrong arguments and for a model that does not write chorales. ::

@@ -27,18 +27,17 @@ from musictx.sampling.events import OnEvent
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, counts_no_bars, unable
 
-#: Options of sampling that do not apply to voices of a chorale written anew.
+#: Options of sampling that do not apply to gaps in a chorale.
 NOT_OF_VOICES = ("density", "key", "scale", "low", "high")
 
 
 def run(config: HarmoniseConfig) -> list[Result]:
-    """Harmonise ``config.melody``; each result is written, and what a teacher would mark in it
-    printed, when it is done."""
+    """Harmonise ``config.melody``, write each result and print its faults."""
     return [report(result) for result in results(config)]
 
 
 def results(config: HarmoniseConfig, notice: Notice = say) -> Iterator[Result]:
-    """Each piece, written, as it is done; ``notice`` gets remarks for the user before."""
+    """Write and yield each piece when it is done; ``notice`` gets remarks for the user."""
     if config.melody is None:
         raise UserError("melody: missing; give a melody, such as `musictx harmonise tune.mid`")
     music = read_music(
@@ -69,12 +68,14 @@ def pieces(
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> Iterator[tuple[Harmonisation, Sample]]:
-    """``request.samples`` harmonies of ``tune``, and their pieces, as they are done. Sample i of
-    seed s is always the same.
+    """Yield ``request.samples`` harmonisations of ``tune``, and their pieces. Sample i of seed s is
+    always the same.
 
-    progress  called after each step with the share of all that is done; what it raises stops it
+    progress  called after each step with the share of the work that is done; an exception that it
+              raises stops the work
 
-    Raises ``UserError`` if the model does not write chorales."""
+    Raises ``UserError`` if the model does not write chorales.
+    """
     tokenizer = bundle.tokenizer
     if not isinstance(tokenizer, ChoraleTokenizer):
         raise UserError(
@@ -106,8 +107,8 @@ def pieces(
 
 
 class GapFiller(Filler):
-    """What composes gaps in files of four tracks (``apps/infill.py``). Raises ``UserError`` for
-    other files and for options that do not apply to chorales."""
+    """Composes gaps in files of four tracks (``apps/infill.py``). Raises ``UserError`` for other
+    files and for options that do not apply to chorales."""
 
     def __init__(self, bundle: Bundle, task: Task, request: InfillConfig | AccompanyConfig) -> None:
         values = controls_of(request)
@@ -142,8 +143,8 @@ class GapFiller(Filler):
 
 
 def tune_of(score: Score, request: HarmoniseConfig) -> Tune:
-    """The melody in ``score``, with the options of ``request``. ``UserError`` if it has no notes,
-    more than four voices, or not those that are asked for."""
+    """Read the given voices of ``score`` by the options of ``request``. Raises ``UserError`` if it
+    has no notes, more than four voices, or lacks the given voices."""
     voices = tuple(sorted(VOICES.index(voice) for voice in request.voices))
     try:
         return Tune.of(score, voices, ends=request.phrase_ends)
@@ -153,17 +154,17 @@ def tune_of(score: Score, request: HarmoniseConfig) -> Tune:
 
 
 def _assessment(harmony: Harmonisation, tune: Tune) -> str:
-    """What a teacher would mark, in a line, with the bars of the file."""
+    """A line with the likelihood, key, ending and first faults, in bars of the file."""
     grid = harmony.grid
     assessment = voice_leading.assess(grid.pitches, grid.tied, bar=tune.bar)
     faults = assessment.faults
-    marks = [f"{tune.where(fault.step)}: {fault.what}" for fault in faults[:4]]
+    marks = [f"{tune.position_name(fault.step)}: {fault.label}" for fault in faults[:4]]
     more = f" and {len(faults) - 4} more" if len(faults) > 4 else ""
     ending = "on no root-position triad"
     if assessment.final_triad:
         bass = int(grid.pitches[(grid.pitches >= 0).any(1)][-1, 3]) % 12
-        home = tune.key is not None and bass == tune.key.tonic
-        ending = "on the tonic" if home else "on a triad that is not the tonic"
+        is_tonic = tune.key is not None and bass == tune.key.tonic
+        ending = "on the tonic" if is_tonic else "on a triad that is not the tonic"
     return (
         f"{harmony.nats_per_note:.3f} nats a token, {tune.key} in {tune.bars} bars, ends {ending}; "
         + (f"{'; '.join(marks)}{more}" if marks else "no faults of voice leading")

@@ -1,14 +1,14 @@
-"""The two corpora of chorales: those of music21, and those published as a JSON file.
+"""Two corpora of chorales: the files in the package music21, and a published JSON file.
 
-music21 (extra ``bach``) is looked for but never imported: that would take seconds, and its files
-are plain MusicXML. Of the vocal works in its ``corpus/bach`` folder those are kept that are written
-in exactly four parts, the soprano first; works with obbligato instruments have more. A few chorales
-come twice under different names, note for note or nearly, sometimes in another key, and are kept
-once: a piece must not be trained on under one name and validated on under the other.
+music21 (extra ``bach``) is never imported, since that would take seconds: its files are plain
+MusicXML. Of the vocal works in its ``corpus/bach`` folder only works in exactly four parts, the
+soprano first, are used; works with obbligato instruments have more. A few chorales are in the
+folder twice, exactly or nearly the same, sometimes in another key. They are used once, so that no
+piece is in two splits.
 
 The JSON file is ``{"train": [piece, ...], "valid": [...], "test": [...]}`` (Boulanger-Lewandowski
-et al. 2012, "Jsb16thSeparated"), of which splits may be missing. A piece is a list of sixteenths,
-each of them a list of the MIDI pitches of soprano, alto, tenor and bass, -1 for a silent voice.
+et al. 2012, "Jsb16thSeparated"); splits may be missing. A piece is a list of sixteenths, and a
+sixteenth is a list of the MIDI pitches of soprano, alto, tenor and bass, -1 for a silent voice.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from musictx.tokens.tokenizer import Tokenizer
 
 #: Quarter notes a minute: a sixteenth lasts 150 ms, a multiple of the 10 ms grid.
 BPM = 100.0
-#: Seconds up to which a note is a grace note: two editions have one or two.
-SHORTEST = 0.06
-#: Two pieces whose melodies begin alike, in any key, count as one if they share at least this
-#: fraction of their notes. Six pairs share 82 to 100 %; all others are different harmonisations,
-#: which share 67 % at most.
-SAME = 0.8
+#: Notes of up to so many seconds are grace notes, which two editions have, and are left out.
+GRACE_SECONDS = 0.06
+#: Two pieces whose melodies begin with the same intervals are duplicates if they share at least
+#: this fraction of their notes. Six pairs share 82 to 100 %; all other pairs are different
+#: harmonisations, which share 67 % at most.
+DUPLICATE_SHARE = 0.8
 
 
 class BachChorales:
-    """The chorales as a :class:`musictx.data.corpora.Corpus`. They are identified by the version
-    of music21, so that nothing is read where the shards are up to date."""
+    """The chorales of music21 as a :class:`musictx.data.corpora.Corpus`. Their identity is the
+    version of music21, so that no file is read if the shards are up to date."""
 
     label = "bach"
     published = False
@@ -79,28 +79,28 @@ class BachChorales:
 
 @cache
 def chorales() -> list[tuple[str, Score]]:
-    """(name, Score) of every chorale, sorted by name; about 2 s on the first call, then remembered.
+    """(name, Score) of every chorale, sorted by name; the first call takes about 2 s.
 
-    A name is the file's, such as ``bwv66.6``. Tracks 0 to 3 are soprano, alto, tenor, bass; the
-    velocity is 80 and the program 0 (piano) throughout; the tempo is 100. Raises :class:`UserError`
-    if music21 is not installed.
+    A name is that of the file, such as ``bwv66.6``. Tracks 0 to 3 are soprano, alto, tenor, bass;
+    all notes have velocity 80 and program 0 (piano); the tempo is 100. Raises :class:`UserError` if
+    music21 is not installed.
     """
     paths = [p for p in _folder().iterdir() if p.suffix in (".mxl", ".xml", ".musicxml")]
     pieces: dict[str, Score] = {}
-    alike: dict[bytes, list[Score]] = {}  # by their incipits
+    by_incipit: dict[bytes, list[Score]] = {}
     for path in sorted(paths, key=_natural):
         try:
-            # Repeats are not played out: a model learns nothing from the same bars twice.
+            # Without playing repeats: a model learns nothing from the same bars twice.
             score = musicxml.read(path, bpm=BPM, repeats=False)
         except UserError:
             continue
         if not _in_four_parts(score):
             continue
-        similar = alike.setdefault(_incipit(score), [])
-        if all(_shared(other, score) < SAME for other in similar):
+        similar = by_incipit.setdefault(_incipit(score), [])
+        if all(_similarity(other, score) < DUPLICATE_SHARE for other in similar):
             similar.append(score)
             length = score.notes["end"] - score.notes["start"]
-            notes = score.notes[length > SHORTEST].copy()
+            notes = score.notes[length > GRACE_SECONDS].copy()
             notes["program"] = 0
             pieces[path.stem] = score.with_notes(notes)
     return sorted(pieces.items())
@@ -120,34 +120,33 @@ def _folder() -> Path:
 
 
 def _natural(path: Path) -> tuple[list[tuple[int, str]], str]:
-    """Sorts bwv66.6 before bwv101.7, by numbers where there are numbers."""
+    """A sort key by which bwv66.6 comes before bwv101.7."""
     parts = path.stem.removeprefix("bwv").replace("-", ".").split(".")
     return [(int(p), "") if p.isdecimal() else (1 << 30, p) for p in parts], path.name
 
 
 def _incipit(score: Score) -> bytes:
-    """The melody's first eight intervals, which do not depend on the key: two versions of one
-    chorale always have the same."""
+    """The first eight intervals of the melody: versions of a chorale in any key have the same."""
     soprano = score.notes["pitch"][score.notes["track"] == 0][:9]
     return np.diff(soprano.astype(np.int8)).tobytes()
 
 
 def _content(score: Score) -> frozenset[tuple[float, float, int]]:
-    """(start, end, pitch) of every note: milliseconds, semitones from the first soprano note."""
+    """(start, end, pitch) of every note: seconds, and semitones from the first soprano note."""
     origin = int(score.notes["pitch"][score.notes["track"] == 0][0])
     starts, ends = np.round(score.notes["start"], 3), np.round(score.notes["end"], 3)
     pitches = score.notes["pitch"].astype(int) - origin
     return frozenset(zip(starts.tolist(), ends.tolist(), pitches.tolist()))
 
 
-def _shared(one: Score, other: Score) -> float:
+def _similarity(score: Score, other: Score) -> float:
     """Jaccard similarity of the notes of two pieces, 0 to 1."""
-    a, b = _content(one), _content(other)
+    a, b = _content(score), _content(other)
     return len(a & b) / len(a | b)
 
 
 def _in_four_parts(score: Score) -> bool:
-    """Whether there are four parts, from high to low as soprano, alto, tenor and bass are."""
+    """Whether the tracks are four parts, from high to low."""
     tracks = score.notes["track"]
     if not np.array_equal(np.unique(tracks), np.arange(len(VOICES))):
         return False
@@ -155,13 +154,12 @@ def _in_four_parts(score: Score) -> bool:
     return heights == sorted(heights, reverse=True) and not score.notes["drum"].any()
 
 
-#: Names of splits in the file -> those of musictx.
+#: Names of splits in the file -> names in musictx.
 SPLITS = {"train": "train", "valid": "validation", "validation": "validation", "test": "test"}
 
 
 class Published:
-    """The file at ``path`` as a :class:`musictx.data.corpora.Corpus`: every piece, with the splits
-    of the file."""
+    """The JSON file at ``path`` as a :class:`musictx.data.corpora.Corpus`, with its splits."""
 
     label = "jsb"
     published = True
@@ -188,16 +186,16 @@ class Published:
     def read(
         grid: Grid, tokenizer: Tokenizer, repairs: Counter[str], limits: Limits
     ) -> tuple[Score, np.ndarray | None]:
-        """A :data:`musictx.data.corpora.Reader`. The chorale tokenizer encodes every step of the
-        file, also the silence at the beginning and end."""
+        """A :data:`musictx.data.corpora.Reader`. The chorale tokenizer encodes every step of a
+        piece, including silence at its beginning and end."""
         ids = tokenizer.encode_grid(grid) if isinstance(tokenizer, ChoraleTokenizer) else None
         return write(grid), ids
 
 
 def published(path: str | None) -> list[tuple[str, str, Grid]]:
-    """(name, split, Grid) of every piece, in the order of the file; names are ``valid/007``.
+    """(name, split, Grid) of every piece, in the order of the file; a name is ``valid/007``.
 
-    Raises ``UserError`` with ``corpus.path`` and the place in the file that is wrong.
+    Raises ``UserError`` with ``corpus.path`` and the place of the mistake in the file.
     """
     if not path:
         raise UserError("corpus.path is missing: give the JSON file of the chorales, corpus.path=F")
@@ -217,7 +215,7 @@ def published(path: str | None) -> list[tuple[str, str, Grid]]:
             raise UserError(f"corpus.path={path}: {name}: expected a list of pieces")
         for number, steps in enumerate(listed):
             label = f"{name}/{number:03d}"
-            pieces.append((label, split, Grid.joined(_pitches(steps, f"{path}: {label}"))))
+            pieces.append((label, split, Grid.from_pitches(_pitches(steps, f"{path}: {label}"))))
     if not pieces:
         raise UserError(f"corpus.path={path}: there is no piece in it")
     return pieces

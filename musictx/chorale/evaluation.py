@@ -1,7 +1,7 @@
-"""Compares sets of chorales with Bach's: voice leading, how pieces end, what is copied.
+"""Compare sets of chorales with Bach's: voice leading, cadences at the end, and copied bars.
 
 The checks are defined in :mod:`musictx.chorale.voice_leading`. As many pieces of the training split
-are measured too, to show how far two sets of Bach's are apart.
+are measured too, to show how much two sets of Bach's chorales differ.
 """
 
 from __future__ import annotations
@@ -30,34 +30,33 @@ from musictx.evaluate.copies import CopyIndex
 from musictx.evaluate.samples import SampleFolder
 from musictx.evaluate.sets import TRAINING, files_in, name_in, seams_in
 
-#: Resamples of pieces from which the standard error of the rate of faults is taken.
+#: Bootstrap samples for the standard error of the rate of faults.
 RESAMPLES = 1000
 
 
 class Chorale(NamedTuple):
-    """A piece in four voices; what comes before step ``seam`` was given and is not measured."""
+    """A piece in four voices; the steps before ``seam`` were given and are not measured."""
 
     name: str
     grid: Grid
     seam: int = 0
 
     @property
-    def new(self) -> Grid:
+    def generated(self) -> Grid:
         pitches, tied = self.grid.pitches[self.seam :], self.grid.tied[self.seam :].copy()
         tied[:1] = False
         return Grid(pitches, tied)
 
     @property
     def assessment(self) -> voice_leading.Assessment:
-        """That of the new part, with the steps of the whole piece."""
-        found = voice_leading.assess(self.new.pitches, self.new.tied)
-        return replace(
-            found, faults=[one._replace(step=one.step + self.seam) for one in found.faults]
-        )
+        """The assessment of the generated part; its faults have the steps of the whole piece."""
+        result = voice_leading.assess(self.generated.pitches, self.generated.tied)
+        faults = [fault._replace(step=fault.step + self.seam) for fault in result.faults]
+        return replace(result, faults=faults)
 
 
 class ChoraleMeasures(AnyMusic):
-    """Measures of chorales, of which whole splits are compared."""
+    """Measures of chorales; whole splits are compared."""
 
     tokenizer = ChoraleTokenizer.name
     corpora = ("jsb", "bach")
@@ -70,7 +69,7 @@ class ChoraleMeasures(AnyMusic):
         return _of_folder(folder, "against")
 
     def of_shards(self, shards: Shards, tokenizer: Any, split: str, count: int) -> list[Chorale]:
-        """Pieces of a corpus that was prepared with tokens of four voices, or with others."""
+        """Decode the pieces of a split, which any tokenizer may have encoded."""
         chorales = []
         for piece in shards.pieces(split):
             ids = shards.tokens(piece.number)
@@ -83,47 +82,50 @@ class ChoraleMeasures(AnyMusic):
 
     def copy_index(self, shards: Shards, tokenizer: Any, progress: Progress) -> Copies:
         training = self.of_shards(shards, tokenizer, "train", 0)
-        return Copies([one.grid.pitches for one in training])
+        return Copies([chorale.grid.pitches for chorale in training])
 
     def compare(
         self, sets: Mapping[str, Sequence[Chorale]], copies: Copies | None, progress: Progress
     ) -> Comparison:
-        """Measure every set: of each piece bars, key, ending, faults by kind and in words, what it
-        copies; of each set the rates of faults, with the standard error of all of them."""
-        sets = {which: [one for one in some if len(one.new)] for which, some in sets.items()}
-        if empty := [which for which, some in sets.items() if not some]:
+        """Measure every set: for each piece its bars, key, ending, faults and copied bars; for each
+        set the rates of faults, with the standard error of their sum."""
+        sets = {name: [c for c in chorales if len(c.generated)] for name, chorales in sets.items()}
+        if empty := [name for name, chorales in sets.items() if not chorales]:
             raise UserError(f"{empty[0]}: there is no piece with music in it to measure")
         pieces: list[dict[str, Any]] = []
         total = sum(map(len, sets.values()))
         columns: dict[str, dict[str, float]] = {}
-        for which, some in sets.items():
-            assessments, lines = [one.assessment for one in some], []
-            for one, assessed in zip(some, assessments):
-                span = np.nan
-                if copies and which != TRAINING:  # those are copies of themselves
-                    span = copies.longest(one.new.pitches) / voice_leading.STEPS_PER_BAR
+        for set_name, chorales in sets.items():
+            assessments, lines = [chorale.assessment for chorale in chorales], []
+            for chorale, assessment in zip(chorales, assessments):
+                copied = np.nan
+                if copies and set_name != TRAINING:  # training pieces are copies of themselves
+                    steps = copies.longest(chorale.generated.pitches)
+                    copied = steps / voice_leading.STEPS_PER_BAR
                 line: dict[str, Any] = {
-                    "set": which,
-                    "name": one.name,
-                    "bars": assessed.bars,
-                    "key": str(assessed.key),
-                    "triad at the end": assessed.final_triad,
-                    "cadence": assessed.cadence,
-                    **assessed.counts,
-                    "faults": [str(fault) for fault in assessed.faults],
-                    "copied bars": span,
+                    "set": set_name,
+                    "name": chorale.name,
+                    "bars": assessment.bars,
+                    "key": str(assessment.key),
+                    "triad at the end": assessment.final_triad,
+                    "cadence": assessment.cadence,
+                    **assessment.counts,
+                    "faults": [str(fault) for fault in assessment.faults],
+                    "copied bars": copied,
                 }
                 lines.append(line)
                 progress(len(pieces) + len(lines), total)
             pieces += lines
             counts = np.array([len(line["faults"]) for line in lines])
-            bars, spans = (np.array([line[n] for line in lines]) for n in ("bars", "copied bars"))
-            columns[which] = {
+            bars, copied_bars = (
+                np.array([line[column] for line in lines]) for column in ("bars", "copied bars")
+            )
+            columns[set_name] = {
                 "bars": float(bars.sum()),
                 **voice_leading.rates(assessments),
                 "standard error of all faults": standard_error(counts, bars, self.seed),
-                "copied bars, median": float(np.median(spans)),
-                "copied bars, longest": float(np.max(spans)),
+                "copied bars, median": float(np.median(copied_bars)),
+                "copied bars, longest": float(np.max(copied_bars)),
             }
         names = next(iter(columns.values()))
         rows = [TableRow(name, "", {s: columns[s][name] for s in sets}) for name in names]
@@ -131,8 +133,8 @@ class ChoraleMeasures(AnyMusic):
 
 
 def _of_folder(folder: str | Path, option: str) -> list[Chorale]:
-    """Every file of music in ``folder``, which ``option`` names, as four voices; ``UserError`` for
-    one that has more."""
+    """Read every music file in ``folder``, the value of ``option``, as four voices. Raises
+    ``UserError`` for a file with more voices."""
     seams = seams_in(folder)
     chorales = []
     for file in files_in(folder, option):
@@ -153,8 +155,7 @@ def harmonised(
     config: CompareConfig,
     progress: Progress,
 ) -> None:
-    """The task of these measures (``registry.TASKS``): one harmonisation for the soprano of each
-    chorale."""
+    """Harmonise the soprano of each chorale once: a task of ``registry.TASKS``."""
     tokenizer = bundle.tokenizer
     assert isinstance(tokenizer, ChoraleTokenizer), "the command has checked it"
     for i, piece in enumerate(pieces):
@@ -173,8 +174,7 @@ def harmonised(
 
 
 def standard_error(counts: np.ndarray, bars: np.ndarray, seed: int) -> float:
-    """The standard error of counts in 100 bars, by drawing the pieces anew (bootstrap); nan for
-    fewer than two pieces."""
+    """The bootstrap standard error of counts in 100 bars; nan for fewer than two pieces."""
     if len(counts) < 2:
         return float("nan")
     chosen = np.random.default_rng(seed).integers(0, len(counts), (RESAMPLES, len(counts)))
@@ -182,21 +182,24 @@ def standard_error(counts: np.ndarray, bars: np.ndarray, seed: int) -> float:
 
 
 class Copies:
-    """An index of a corpus of chorales (T, 4), to look up spans of all four voices together
-    (:mod:`musictx.evaluate.copies`). Held and repeated notes count as equal."""
+    """An index of a corpus of chorales (T, 4), to find passages that are the same in all four
+    voices (:mod:`musictx.evaluate.copies`). Held and repeated notes are the same."""
 
     def __init__(self, corpus: Sequence[np.ndarray]) -> None:
         self._numbers: dict[tuple[int, ...], int] = {}
         self._index = CopyIndex([self._successions(piece) for piece in corpus])
 
     def longest(self, piece: np.ndarray) -> int:
-        """Steps of the longest span of ``piece`` that a piece of the corpus has too, in all voices,
-        in any one transposition; between silences of all voices another one may begin."""
+        """The steps of the longest passage of ``piece`` that a piece of the corpus has, too, in any
+        transposition, which may change at a rest of all voices."""
         return self._index.longest(self._successions(piece)).notes
 
     def _successions(self, piece: np.ndarray) -> np.ndarray:
-        """(T - 1,) int32, a number for each chord after another: both as intervals above their
-        first voice that sounds, and by how much that one rises."""
+        """(T - 1,) int32: a number for each pair of successive chords, equal for transposed pairs.
+
+        A pair is the two chords as intervals from their highest sounding voice, and the interval
+        between the highest voices.
+        """
         pitch = voice_leading.check(piece)
         sounds = pitch.max(axis=1) >= 0
         height = pitch[np.arange(len(pitch)), np.argmax(pitch >= 0, 1)]

@@ -34,14 +34,18 @@ _MIDDLE = np.array([71, 65, 59, 50])
 
 @dataclass(frozen=True)
 class Grid:
-    """pitches (T, 4) int64, S A T B for each sixteenth, -1 = silence; tied (T, 4) bool: the note of
-    the step before is held. Nothing is tied in the first step, and only equal pitches are."""
+    """A chorale as a table with a row for each sixteenth and a column for each voice, S A T B.
+
+    pitches  (T, 4) int64, -1 = silence
+    tied     (T, 4) bool: the note of the previous step is held; false in the first step, and
+             wherever the pitch differs from that of the previous step
+    """
 
     pitches: np.ndarray
     tied: np.ndarray
 
     @classmethod
-    def joined(cls, pitches: np.ndarray) -> Grid:
+    def from_pitches(cls, pitches: np.ndarray) -> Grid:
         """A grid without repeated notes: equal pitches in a row are one held note."""
         pitches = np.asarray(pitches, np.int64).reshape(-1, len(VOICES))
         tied = np.zeros(pitches.shape, bool)
@@ -55,15 +59,15 @@ class Grid:
 def read(
     score: Score, voices: tuple[int, ...] = tuple(range(len(VOICES)))
 ) -> tuple[Grid, Counter[str]]:
-    """The four voices of ``score``, and what could not be kept: reason -> number of notes.
+    """The four voices of ``score``, and why notes were changed or left out: reason -> count.
 
-    Times are counted in quarter notes by the score's tempos and rounded to sixteenths; a note
-    lasts a step at least. Silence before the first note is dropped in whole beats. If there are
-    as many pitched tracks as ``voices``, each track is one voice, from high to low by mean pitch,
-    and a note ends at the latest where the next note of its track begins. Otherwise all tracks are
-    taken together, and the notes of each step, from high to low, go to the voices that have to move
-    least. Raises ``UserError`` where more
-    than four sound at once, and for a score without pitched notes.
+    Times are converted to quarter notes by the tempos of the score and rounded to sixteenths. A
+    note lasts at least one step. Whole beats of silence before the first note are dropped. If there
+    are as many pitched tracks as ``voices``, each track is one voice, from high to low by mean
+    pitch, and a note ends at the latest where the next note of its track begins. Otherwise all
+    tracks are merged, and the notes of each step, from high to low, go to the voices that have to
+    move least. Raises ``UserError`` where more than four notes sound at once, and for a score
+    without pitched notes.
     """
     lost: Counter[str] = Counter()
     notes = score.notes
@@ -81,17 +85,17 @@ def read(
 
 
 def beats(score: Score) -> Beats:
-    """The clock of ``score``, in the tempo of chorales where it has no mark."""
+    """The beats of ``score``; where it has no tempo mark, its tempo is ``BPM``."""
     return Beats(score, bpm=BPM)
 
 
 def steps(score: Score, seconds: np.ndarray) -> np.ndarray:
-    """Times in seconds as whole sixteenths from the start of ``score``, by its tempos: int64."""
+    """Convert seconds to whole sixteenths from the start of ``score``, by its tempos: int64."""
     return np.floor(beats(score).quarters(seconds) * PER_QUARTER + 0.5).astype(np.int64)
 
 
 def first_step(score: Score) -> int:
-    """The sixteenth of ``score`` with which its grid begins: the beat of the first note."""
+    """The sixteenth of ``score`` at which its grid begins: the beat of the first note."""
     notes = score.notes[~score.notes["drum"]]
     if not len(notes):
         return 0
@@ -99,7 +103,7 @@ def first_step(score: Score) -> int:
 
 
 def tracks(notes: np.ndarray) -> list[int]:
-    """The tracks of ``notes`` that have pitched ones, from high to low by their mean pitch."""
+    """The tracks that have pitched notes, from high to low by their mean pitch."""
     notes = notes[~notes["drum"]]
     means = {
         t: notes["pitch"][notes["track"] == t].mean() for t in np.unique(notes["track"]).tolist()
@@ -108,23 +112,25 @@ def tracks(notes: np.ndarray) -> list[int]:
 
 
 def write(grid: Grid, *, bpm: float = BPM) -> Score:
-    """A Score of four tracks, soprano first; tied steps are one note."""
+    """Convert to a Score of four tracks, soprano first; tied steps become one note."""
     marks = Score(tempos=np.array([(0.0, bpm)], TEMPO), names=NAMES, ticks_per_quarter=480)
     return marks.with_notes(notes(grid, marks.beats))
 
 
 def notes(grid: Grid, clock: Beats, first: int = 0) -> np.ndarray:
-    """The notes of ``grid``, its first step being the sixteenth ``first`` of ``clock``; track 0 is
-    the soprano. Notes of one moment stand from soprano to bass."""
-    at, voice = np.nonzero((grid.pitches >= 0) & ~grid.tied)
+    """Convert to an array of notes, whose first step is the sixteenth ``first`` of ``clock``.
+
+    Track 0 is the soprano. Notes that begin together are in the order soprano to bass.
+    """
+    step, voice = np.nonzero((grid.pitches >= 0) & ~grid.tied)
     # A note lasts until its voice's next step that is not tied to it.
-    over = np.vstack([~grid.tied, np.ones((1, len(VOICES)), bool)])
-    stop = np.where(over, np.arange(len(over))[:, None], len(grid))
-    stop = np.minimum.accumulate(stop[::-1])[::-1]
-    table = np.zeros(len(at), NOTE)
-    table["start"] = clock.seconds((first + at) / PER_QUARTER)
-    table["end"] = clock.seconds((first + stop[at + 1, voice]) / PER_QUARTER)
-    table["pitch"], table["velocity"], table["track"] = grid.pitches[at, voice], VELOCITY, voice
+    untied = np.vstack([~grid.tied, np.ones((1, len(VOICES)), bool)])
+    end = np.where(untied, np.arange(len(untied))[:, None], len(grid))
+    end = np.minimum.accumulate(end[::-1])[::-1]
+    table = np.zeros(len(step), NOTE)
+    table["start"] = clock.seconds((first + step) / PER_QUARTER)
+    table["end"] = clock.seconds((first + end[step + 1, voice]) / PER_QUARTER)
+    table["pitch"], table["velocity"], table["track"] = grid.pitches[step, voice], VELOCITY, voice
     return table
 
 
@@ -141,42 +147,42 @@ def _by_track(
         of_track = np.flatnonzero(notes["track"] == track)
         of_track = of_track[np.lexsort((notes["pitch"][of_track], start[of_track]))]
         starts = start[of_track]
-        # Of notes that begin together the highest stays.
-        stays = np.append(starts[1:] > starts[:-1], True)
-        if not stays.all():
-            lost["notes struck together in one voice"] += int((~stays).sum())
-        of_track, starts = of_track[stays], starts[stays]
+        # Keep the highest of notes that begin together.
+        is_highest = np.append(starts[1:] > starts[:-1], True)
+        if not is_highest.all():
+            lost["notes struck together in one voice"] += int((~is_highest).sum())
+        of_track, starts = of_track[is_highest], starts[is_highest]
         ends = np.minimum(end[of_track], np.append(starts[1:], end.max()))
-        for a, b, pitch in zip(starts, ends, notes["pitch"][of_track]):
-            pitches[a:b, voice] = pitch
-            tied[a + 1 : b, voice] = True
+        for first, stop, pitch in zip(starts, ends, notes["pitch"][of_track]):
+            pitches[first:stop, voice] = pitch
+            tied[first + 1 : stop, voice] = True
     return Grid(pitches, tied)
 
 
 def _by_height(notes: np.ndarray, start: np.ndarray, end: np.ndarray) -> Grid:
     pitches = np.full((end.max(), len(VOICES)), SILENCE, np.int64)
     tied = np.zeros(pitches.shape, bool)
-    last = _MIDDLE.copy()
-    held: dict[int, int] = {}  # note -> voice
-    for t in range(len(pitches)):
-        sounding = np.flatnonzero((start <= t) & (t < end))
+    last_pitches = _MIDDLE.copy()
+    voice_of: dict[int, int] = {}  # note that sounds -> its voice
+    for step in range(len(pitches)):
+        sounding = np.flatnonzero((start <= step) & (step < end))
         if len(sounding) > len(VOICES):
             raise UserError(
-                f"{len(sounding)} notes sound at once at quarter note {t / PER_QUARTER + 1:g}; "
+                f"{len(sounding)} notes sound at once at quarter note {step / PER_QUARTER + 1:g}; "
                 "expected four voices at most"
             )
         order = sounding[np.argsort(-notes["pitch"][sounding].astype(int), kind="stable")]
         heights = notes["pitch"][order].astype(int)
-        places = min(
+        assignment = min(
             combinations(range(len(VOICES)), len(order)),
-            key=lambda c: (
-                sum(held.get(int(n), v) != v for n, v in zip(order, c)),
-                int(np.abs(heights - last[list(c)]).sum()),
-                c,
+            key=lambda voices: (
+                sum(voice_of.get(int(n), v) != v for n, v in zip(order, voices)),
+                int(np.abs(heights - last_pitches[list(voices)]).sum()),
+                voices,
             ),
         )
-        before, held = held, {}
-        for note, voice, pitch in zip(order.tolist(), places, heights):
-            pitches[t, voice], last[voice], held[note] = pitch, pitch, voice
-            tied[t, voice] = before.get(note) == voice
+        previous, voice_of = voice_of, {}
+        for note, voice, pitch in zip(order.tolist(), assignment, heights):
+            pitches[step, voice], last_pitches[voice], voice_of[note] = pitch, pitch, voice
+            tied[step, voice] = previous.get(note) == voice
     return Grid(pitches, tied)

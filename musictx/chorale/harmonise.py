@@ -1,14 +1,15 @@
-"""Composes the free notes of a chorale around given ones: harmonises a melody or realises a bass.
+"""Harmonise a melody, realise a bass, or fill a gap: compose the free notes of a chorale.
 
 A particle filter writes several harmonisations at once (:mod:`musictx.chorale.particles`), and the
-one with the highest score, ln p - rules x faults, is chosen. It may still break rules, since the
-filter works from left to right and does not see the given notes ahead. So the beats around a fault
-are then composed anew, with all notes before and after them given, and the new version is kept if
-its score is higher.
+harmonisation with the highest score, ln p - rules x faults, is chosen. It may still have faults,
+since the filter works from left to right and does not see later given notes. So the beats around a
+fault are composed again, with all other notes given, and the new version is kept if its score is
+higher.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,19 +19,19 @@ from torch.nn import functional as F
 
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import PER_QUARTER, VOICES, Grid
-from musictx.chorale.particles import filtered, read
+from musictx.chorale.particles import read, run_filter
 from musictx.chorale.rules import Form
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import TokenSampling
 from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.tokens.vocab import BOS, EOS
 
-#: How often beats with a fault are composed anew, in total and at one place.
+#: How often beats with a fault are composed again, in total and at one place.
 TRIES_IN_ALL = 6
 TRIES_AT_ONE_PLACE = 2
-#: The share of the progress that is reported when the first harmonisation is finished.
+#: The progress that is reported when the first harmonisation is finished.
 FIRST_WORK_SHARE = 0.6
-#: Beats before and after a fault that are composed anew.
+#: Beats before and after a fault that are composed again.
 BEATS_AROUND = 2
 
 
@@ -39,8 +40,8 @@ class Harmonisation:
     """A chorale in four voices.
 
     grid           all four voices
-    nats_per_note  -ln p under the model, the mean over all tokens, given and free; there is one
-                   token for each voice and sixteenth
+    nats_per_note  mean -ln p under the model over all tokens, given and free; a token is a
+                   sixteenth of a voice
     ids            (4 T,) uint16
     """
 
@@ -61,17 +62,17 @@ def harmonise(
     seed: int | tuple[int, ...] = 0,
     progress: Callable[[float], None] | None = None,
 ) -> Harmonisation:
-    """The best of ``particles`` harmonisations: the one with the highest ln p - rules x faults.
+    """Compose ``particles`` harmonisations and return the best by ln p - rules x faults.
 
-    given      the notes, of which those in ``fixed`` stay
-    fixed      (T, 4) bool; default the whole soprano
-    sampling   how free notes are drawn, and ``rules``, the nats that a fault costs; by
-               default from the whole distribution of the model, with the default ``rules``
-    form       constraints from the whole melody; breaking one costs as much as a fault
+    given      the given notes and rests
+    fixed      (T, 4) bool: where ``given`` is used; default: the whole soprano
+    sampling   how free notes are drawn, and ``rules``, the nats subtracted for a fault; default:
+               from the whole distribution of the model, with the default ``rules``
+    form       constraints from the whole melody; a broken constraint counts as a fault
     progress   called after each step with the share of the work that is done
 
-    ln p includes ``eos`` after the last note, which favours cadences. Raises
-    ``UserError`` for a piece longer than the model's context.
+    ln p includes ``eos`` after the last note, which favours cadences. Raises ``UserError`` for a
+    piece that is longer than the model's context.
     """
     sampling = sampling or TokenSampling(top_p=1.0)
     if fixed is None:
@@ -90,7 +91,7 @@ def harmonise(
 
     def attempt(given: Grid, fixed: np.ndarray, number: int, begin: int = 0) -> _Piece:
         """The best harmonisation of one run of the filter; ``number`` 0 is the first run."""
-        pieces = filtered(
+        pieces = run_filter(
             model,
             tokenizer,
             given,
@@ -102,29 +103,29 @@ def harmonise(
             begin=begin,
             progress=lambda step: report(step, number),
         )
-        likely = pieces.likely if begin == 0 else _likely(model, pieces.ids)
-        score = likely - sampling.rules * pieces.faults
+        log_p = pieces.log_probability if begin == 0 else _log_probability(model, pieces.ids)
+        score = log_p - sampling.rules * pieces.faults
         best = int(score.argmax())
-        return _Piece(pieces.ids[best], float(likely[best]), float(score[best]))
+        return _Piece(pieces.ids[best], float(log_p[best]), float(score[best]))
 
     best = attempt(given, fixed, 0, int((~fixed).any(1).argmax()))
-    tries: dict[int, int] = {}
+    tries: Counter[int] = Counter()
     for number in range(1, TRIES_IN_ALL + 1):
         grid = read(tokenizer, best.ids, given, fixed)
-        places = _beats_with_faults(grid, sampling.rules, form)
-        place = next((p for p in places if tries.get(p, 0) < TRIES_AT_ONE_PLACE), None)
-        if place is None:
+        beats = _beats_with_faults(grid, sampling.rules, form)
+        beat = next((b for b in beats if tries[b] < TRIES_AT_ONE_PLACE), None)
+        if beat is None:
             break
-        tries[place] = tries.get(place, 0) + 1
-        begin = max(place - BEATS_AROUND, 0) * PER_QUARTER
-        kept = fixed.copy()
-        kept[:begin] = True
-        kept[(place + BEATS_AROUND) * PER_QUARTER :] = True
-        if not kept.all():
-            again = attempt(grid, kept, number, begin)
-            best = max(best, again, key=lambda piece: piece.score)
+        tries[beat] += 1
+        begin = max(beat - BEATS_AROUND, 0) * PER_QUARTER
+        fixed_now = fixed.copy()
+        fixed_now[:begin] = True
+        fixed_now[(beat + BEATS_AROUND) * PER_QUARTER :] = True
+        if not fixed_now.all():
+            new = attempt(grid, fixed_now, number, begin)
+            best = max(best, new, key=lambda piece: piece.score)
     grid = read(tokenizer, best.ids, given, fixed)
-    return Harmonisation(grid, -best.likely / len(best.ids), best.ids.astype(np.uint16))
+    return Harmonisation(grid, -best.log_probability / len(best.ids), best.ids.astype(np.uint16))
 
 
 @dataclass(frozen=True)
@@ -132,25 +133,25 @@ class _Piece:
     """One harmonisation with its scores."""
 
     ids: np.ndarray  # (4 T,)
-    likely: float  # ln p of the ids and of eos
+    log_probability: float  # ln p of the ids and of eos
     score: float  # ln p minus the nats that its faults cost
 
 
 def _beats_with_faults(grid: Grid, rules: float, form: Form | None) -> list[int]:
-    """The beats in which faults begin, in order; empty if faults cost nothing."""
+    """The beats in which faults begin, in order; none if ``rules`` is 0."""
     if not rules:
         return []
     bar = voice_leading.STEPS_PER_BAR if form is None else form.bar
     steps = [fault.step for fault in voice_leading.faults(grid.pitches, grid.tied, bar=bar)]
     if form is not None:
-        steps += form.open_at(grid.pitches)
+        steps += form.unclosed_steps(grid.pitches)
     elif not voice_leading.closes(grid.pitches):
         steps.append(len(grid) - 1)
     return sorted({step // PER_QUARTER for step in steps})
 
 
 @torch.inference_mode()
-def _likely(model: MusicTransformer, ids: np.ndarray) -> np.ndarray:
+def _log_probability(model: MusicTransformer, ids: np.ndarray) -> np.ndarray:
     """ln p of whole pieces (P, 4 T), each with its ``eos``: float64 (P,)."""
     device = next(model.parameters()).device
     distinct, index = np.unique(ids, axis=0, return_inverse=True)

@@ -1,18 +1,17 @@
-"""A particle filter for chorales: composes the free notes around given ones.
+"""A particle filter for chorales: compose the free notes around given notes.
 
 The model writes soprano, alto, tenor, bass in turn and never looks ahead, so if given notes were
 only inserted, the free notes before them would not lead to them. Instead several pieces, the
-particles, are written in parallel, and those that make the given notes likely, and keep the rules
-of voice leading, replace those that do not (Gordon, Salmond and Smith 1993; for language models Lew
-et al. 2023). As their number grows, the distribution of the particles approaches
+particles, are written in parallel. Particles in which the given notes are likely, and which have
+few faults of voice leading, replace the other particles (Gordon, Salmond and Smith 1993; for
+language models Lew et al. 2023). As their number grows, their distribution approaches
 
     p(free notes | given notes) x exp(-rules x faults)
 
-up to a constant: a product of the model and the textbook (:mod:`musictx.chorale.rules`), to which a
-whole melody adds its key and form (:class:`musictx.chorale.rules.Form`). A free note is drawn
-from this product with the faults that it would complete, normalised over all ids; the weight
-of the particle is multiplied by the normalising sum. Top-p and the like act on each draw of this
-product.
+up to a constant: a product of the model and the rules (:mod:`musictx.chorale.rules`), to which a
+whole melody adds its key and form (:class:`musictx.chorale.rules.Form`). A free note is drawn from
+p(id) x exp(-rules x faults that the id completes), normalised over all ids, and the weight of the
+particle is multiplied by the normalising sum. Top-p and other processors act on this product.
 
 All voices are silent until the first given note.
 """
@@ -36,17 +35,15 @@ from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.sampling import engine, processors
 from musictx.tokens.vocab import BOS, EOS
 
-#: Particles are resampled when the effective number of them falls below this share of all (Liu and
-#: Chen 1995).
-FEWEST = 0.5
-#: Models with relative positions alone write up to this many times the length of their training
-#: windows.
-BEYOND = 4
+#: Particles are resampled when their effective number falls below this share (Liu and Chen 1995).
+RESAMPLE_BELOW = 0.5
+#: Models with relative positions alone may write this many times the length of their windows.
+CONTEXT_FACTOR = 4
 
 
 @dataclass(frozen=True)
 class Particles:
-    """The harmonisations that the filter has written.
+    """The harmonisations of a run of the filter.
 
     ids      (P, 4 T) int64
     weights  (P,) the logarithms of the particles' weights
@@ -56,12 +53,12 @@ class Particles:
 
     ids: np.ndarray
     weights: np.ndarray
-    likely: np.ndarray
+    log_probability: np.ndarray
     faults: np.ndarray
 
 
 @torch.inference_mode()
-def filtered(
+def run_filter(
     model: MusicTransformer,
     tokenizer: ChoraleTokenizer,
     given: Grid,
@@ -74,71 +71,73 @@ def filtered(
     begin: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Particles:
-    """Compose pieces around the notes of ``given`` at which ``fixed`` (T, 4) is true.
+    """Compose pieces around the notes of ``given`` where ``fixed`` (T, 4) is true.
 
     All notes before the step ``begin`` must be fixed. The model reads them in a single pass, and
-    they count neither in ``weights`` nor in ``likely``; the other arguments are as in
+    neither ``weights`` nor ``log_probability`` includes them; the other arguments are as in
     :func:`musictx.chorale.harmonise.harmonise`.
     """
     steps, longest = len(given), model.config.context
     if not model.position.absolute:
-        longest *= BEYOND
+        longest *= CONTEXT_FACTOR
     if not 0 < len(VOICES) * steps < longest:
         raise UserError(
             f"melody: {steps} sixteenths, expected 1 to {(longest - 1) // len(VOICES)} with a "
             f"model trained on windows of {model.config.context} tokens"
         )
     forced = tokenizer.encode_grid(given).reshape(steps, len(VOICES)).astype(np.int64)
-    reshape = processors.build(sampling, tokenizer)
+    chain = processors.build(sampling, tokenizer)
     rules = sampling.rules
     silent_steps = _silent(given, fixed)
     phrases = form.phrases if form else ()
     closing = _closing(steps, [*phrases, (_last_note(given, fixed), steps)])
     random = np.random.default_rng(seed)
-    weights, total, charged = np.zeros(particles), np.zeros(particles), np.zeros(particles)
+    weights, log_probability = np.zeros(particles), np.zeros(particles)
+    total_costs = np.zeros(particles)
     costs = np.zeros((particles, tokenizer.size))
     length = len(VOICES) * steps + 1
     with evaluating(model):
         opening = torch.tensor([[BOS, *forced[:begin].reshape(-1).tolist()]])
-        music = engine.Decoder(model, opening, rows=particles, capacity=length, longest=length)
+        decoder = engine.Decoder(model, opening, rows=particles, capacity=length, longest=length)
         for place in range(len(VOICES) * begin, length - 1):
             step, voice = divmod(place, len(VOICES))
-            logits, past = music.logits, music.past[:, 1:].numpy()
-            likely = logits.log_softmax(dim=-1).numpy()
-            written = tokenizer.written(past)
+            logits, past = decoder.logits, decoder.past[:, 1:].numpy()
+            log_p = logits.log_softmax(dim=-1).numpy()
+            pieces = tokenizer.partial_pieces(past)
             if rules:
-                costs = fault_costs(written, closing=closing[step])
+                costs = fault_costs(pieces, closing=closing[step])
                 if form is not None:
-                    costs += form.costs(written.table, written.choices, step, voice)
+                    costs += form.costs(pieces.table, pieces.choices, step, voice)
             if fixed[step, voice] or step < silent_steps:
                 ids = np.full(particles, forced[step, voice])
-                weights += likely[:, ids[0]] - rules * costs[:, ids[0]]
+                weights += log_p[:, ids[0]] - rules * costs[:, ids[0]]
             else:
-                allowed = written.choices >= 0
+                allowed = pieces.choices >= 0
                 allowed[:, tokenizer.silence] = True
-                ids, mass = _draw(logits, rules * costs, allowed, past, reshape, random)
-                weights += mass
-            charged += costs[np.arange(particles), ids]
-            total += likely[np.arange(particles), ids]
-            music.append(torch.from_numpy(ids))
-            if _effective(weights) < FEWEST * particles:
-                chosen = _resampled(weights, random)
-                music.select(torch.from_numpy(chosen))
-                total, charged, weights = total[chosen], charged[chosen], np.zeros(particles)
-            music.step()
+                ids, log_mass = _draw(logits, rules * costs, allowed, past, chain, random)
+                weights += log_mass
+            total_costs += costs[np.arange(particles), ids]
+            log_probability += log_p[np.arange(particles), ids]
+            decoder.append(torch.from_numpy(ids))
+            if _effective_number(weights) < RESAMPLE_BELOW * particles:
+                chosen = _resample(weights, random)
+                decoder.select(torch.from_numpy(chosen))
+                log_probability, total_costs = log_probability[chosen], total_costs[chosen]
+                weights = np.zeros(particles)
+            decoder.step()
             if progress is not None and voice == len(VOICES) - 1:
                 progress(step + 1)
-        total += music.logits.log_softmax(dim=-1).numpy()[:, EOS]
-    past = music.past[:, 1:].numpy()
+        log_probability += decoder.logits.log_softmax(dim=-1).numpy()[:, EOS]
+    past = decoder.past[:, 1:].numpy()
     faults = np.zeros(particles)
     if rules:
         grids = [read(tokenizer, ids, given, fixed) for ids in past]
         faults += [_faults(grid, stuck=form is None) for grid in grids]
         if form is not None:
             faults += [form.faults(grid.pitches) for grid in grids]
-    # The costs that were subtracted note by note (in the key so far) are replaced by those of the
-    # whole piece.
-    return Particles(past, weights - rules * (faults - charged), total, faults)
+    # The faults counted at each note, in the key of the notes before, are replaced by the faults of
+    # the whole piece.
+    return Particles(past, weights - rules * (faults - total_costs), log_probability, faults)
 
 
 def read(tokenizer: ChoraleTokenizer, ids: np.ndarray, given: Grid, fixed: np.ndarray) -> Grid:
@@ -151,8 +150,7 @@ def read(tokenizer: ChoraleTokenizer, ids: np.ndarray, given: Grid, fixed: np.nd
 def _closing(steps: int, ends: Sequence[tuple[int, int]]) -> list[bool | None]:
     """The argument ``closing`` of :func:`musictx.chorale.rules.fault_costs` for each step.
 
-    ``ends`` are the (start, stop) of the last chords of phrases: the flag is False at the start of
-    such a chord, True in the rest of it, and None outside of these chords."""
+    ``ends`` has the (start, stop) of the last chord of each phrase."""
     flags: list[bool | None] = [None] * steps
     for start, stop in ends:
         flags[start:stop] = [step > start for step in range(start, stop)]
@@ -160,8 +158,8 @@ def _closing(steps: int, ends: Sequence[tuple[int, int]]) -> list[bool | None]:
 
 
 def _faults(grid: Grid, *, stuck: bool) -> int:
-    """The number of faults of a whole piece, and one more if the piece does not close. Stuck voices
-    count only with ``stuck``."""
+    """The number of faults of a whole piece, plus one if it does not end with a cadence. Stuck
+    voices count only with ``stuck``."""
     faults = voice_leading.faults(grid.pitches, grid.tied)
     counted = sum(stuck or fault.kind != "stuck voice" for fault in faults)
     return counted + (not voice_leading.closes(grid.pitches))
@@ -185,29 +183,29 @@ def _draw(
     costs: np.ndarray,
     allowed: np.ndarray,
     past: np.ndarray,
-    reshape: list[processors.Processor],
+    chain: list[processors.Processor],
     random: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """An id for each particle, drawn from the ids ``allowed`` (P, V) by p x exp(-costs); and the
-    logarithm of (sum of p x exp(-costs) / sum of p) over these ids."""
-    free = logits.masked_fill(~torch.from_numpy(allowed), -torch.inf)
-    choice = free - torch.from_numpy(costs)
-    mass = (choice.logsumexp(dim=-1) - free.logsumexp(dim=-1)).numpy()
-    for process in reshape:
-        choice = process(torch.from_numpy(past), choice)
+    """Draw an id for each particle from the ids ``allowed`` (P, V) by p x exp(-costs); and return
+    the logarithm of (sum of p x exp(-costs) / sum of p) over these ids, too."""
+    logits = logits.masked_fill(~torch.from_numpy(allowed), -torch.inf)
+    biased = logits - torch.from_numpy(costs)
+    log_mass = (biased.logsumexp(dim=-1) - logits.logsumexp(dim=-1)).numpy()
+    for process in chain:
+        biased = process(torch.from_numpy(past), biased)
     generators = [random] * len(allowed)
-    ids = engine.draw(choice, generators, torch.zeros(len(allowed), dtype=torch.bool))
-    return ids.numpy(), mass
+    ids = engine.draw(biased, generators, torch.zeros(len(allowed), dtype=torch.bool))
+    return ids.numpy(), log_mass
 
 
-def _effective(weights: np.ndarray) -> float:
+def _effective_number(weights: np.ndarray) -> float:
     """The effective number of particles of log weights: 1 / sum of squared shares."""
     shares = np.exp(weights - weights.max())
     return float(shares.sum() ** 2 / (shares**2).sum())
 
 
-def _resampled(weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """(P,) int64: systematic resampling by log weights (Kitagawa 1996)."""
+def _resample(weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """(P,) int64: indices drawn by systematic resampling of log weights (Kitagawa 1996)."""
     shares = np.exp(weights - weights.max())
     points = (random.random() + np.arange(len(shares))) / len(shares)
     sums = np.cumsum(shares / shares.sum())

@@ -1,15 +1,14 @@
-"""What costs while a chorale is written: faults of voice leading, ends that do not close, and what
-does not fit the form of a whole melody.
+"""Penalties of chorales: faults of voice leading, bad endings, and a form that the melody lacks.
 
-A product of two experts (Hinton 2002), p(music) x exp(-strength x faults): the model says what is
-like Bach, the checks of :mod:`musictx.chorale.voice_leading` what a teacher would mark. A fault
-shows as soon as its lowest voice is written, so the number of faults that each id would complete is
-computed beforehand, and the product is p(id) x exp(-strength x those), id by id.
+The ids are drawn from a product of two experts (Hinton 2002), p(music) x exp(-strength x faults):
+the model gives the probability of the music, :mod:`musictx.chorale.voice_leading` counts the
+faults. A fault is complete when its lowest voice is written. So for each id the number of faults
+that this id would complete is computed, and the id is drawn from p(id) x exp(-strength x number).
 
-Drawn from one id at a time (as a penalty of free pieces and continuations), each factor is made to
-sum to 1 by itself, which is not quite the product: where every continuation costs something, the
-past is not blamed for it. :mod:`musictx.chorale.harmonise` weighs several pieces by those sums and
-so draws from the product itself.
+Free pieces and continuations normalise this product at each id, which is only an approximation:
+where every id completes a fault, the ids before are not penalised for it.
+:mod:`musictx.chorale.harmonise` weights several pieces by the normalising sums, and so draws from
+the product of whole pieces.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ from musictx.chorale.tune import Tune
 from musictx.tokens.vocab import EOS
 
 BASS = len(VOICES) - 1
-#: Bars that 19 of 20 training pieces of the JSB corpus have, and nats for each further or missing
-#: one: free pieces are then about as long as they are (scripts/LOG.md).
+#: Bars that 19 of 20 training pieces of the JSB corpus have at least, and the nats for each bar
+#: more or less: free pieces then are about as long as those of the corpus (scripts/LOG.md).
 USUAL_BARS, PULL = 8.0, 0.25
 
 
-class Written(NamedTuple):
-    """Half-written pieces side by side, and what each id would add to them.
+class PartialPieces(NamedTuple):
+    """A batch of incomplete pieces, and the note that each id would add to them.
 
-    step, voice  where the next id stands
+    step, voice  the place of the next id
     table    (B, T, 4) int64: pitches by step and voice; -1 = silent, or not written yet
-    choices  (B, V) int64: the pitch that each id would sound; -1 = none
-    struck   (B, V) bool: ids that would begin a note
+    choices  (B, V) int64: the pitch of each id; -1 = none
+    struck   (B, V) bool: whether the id begins a note
     """
 
     step: int
@@ -47,32 +46,31 @@ class Written(NamedTuple):
     struck: np.ndarray
 
 
-def ending_costs(written: Written, seconds: Sequence[float]) -> np.ndarray:
-    """(B, V) float64: an end costs an infinity where the piece does not close, and less and less
-    the longer it has lasted, so many ``seconds`` (B,).
+def ending_costs(pieces: PartialPieces, seconds: Sequence[float]) -> np.ndarray:
+    """(B, V) float64: the cost of ``eos``, which is infinite where the piece has no cadence, and
+    falls with the ``seconds`` (B,) that the piece has lasted.
 
-    A model of chorales knows how a piece ends but not how long this one has lasted, and of a small
-    probability at each of many steps nothing is left when only the likeliest ids are drawn: its
-    free pieces would last too long, and some would end on no chord.
+    The model gives ``eos`` a small probability at each of many steps, which top-p sampling removes.
+    Without this cost free pieces would last too long, and some would not end on a chord.
     """
-    costs = np.zeros(written.choices.shape)
-    if written.voice or not written.step:  # eos stands after whole steps only
+    costs = np.zeros(pieces.choices.shape)
+    if pieces.voice or not pieces.step:  # eos must follow a complete step
         return costs
-    never = _is_open(written.table[:, -1:], written.table[:, :-1])[:, 0]
+    is_open = _is_open(pieces.table[:, -1:], pieces.table[:, :-1])[:, 0]
     bars = np.array(seconds) / STEP_SECONDS / voice_leading.STEPS_PER_BAR
-    costs[:, EOS] = np.where(never, np.inf, -PULL * (bars - USUAL_BARS))
+    costs[:, EOS] = np.where(is_open, np.inf, -PULL * (bars - USUAL_BARS))
     return costs
 
 
-def fault_costs(written: Written, *, closing: bool | None = None) -> np.ndarray:
-    """(B, V) float64: faults of voice leading that each id completes.
+def fault_costs(pieces: PartialPieces, *, closing: bool | None = None) -> np.ndarray:
+    """(B, V) float64: the number of faults of voice leading that each id completes.
 
-    By the past alone: the key is that of the steps before, and voices that stand still do not
-    count. With ``closing`` the piece may end after this step: the bass that then leaves it open
-    makes one fault, and if it was so a step ago (``closing=True``) that one is taken back;
-    ``closing=False`` for the first such step.
+    Only the past is used: the key is that of the previous steps, and stuck voices are not counted.
+    ``closing`` is ``None`` inside of a phrase, ``False`` at the first step of its last chord, and
+    ``True`` at the later steps of that chord. In a last chord a bass that makes no cadence is one
+    fault; at the later steps the fault of the previous step is subtracted again.
     """
-    step, voice, table, choices, begins = written
+    step, voice, table, choices, begins = pieces
     count, size = choices.shape
     nothing = np.full((count, len(VOICES)), SILENCE)
     before, now = table[:, step - 1] if step else nothing, table[:, step] if voice else nothing
@@ -97,12 +95,12 @@ def fault_costs(written: Written, *, closing: bool | None = None) -> np.ndarray:
 
 
 def _is_open(chords: np.ndarray, past: np.ndarray) -> np.ndarray:
-    """(B, K) bool: whether a piece does not close (:func:`voice_leading.closes`) that ends on
-    chords (B, K, 4) after past (B, T, 4)."""
-    last = np.array([voice_leading.came_from(piece[:, BASS]) for piece in past])
+    """(B, K) bool: whether the piece ``past`` (B, T, 4) with a last chord, one of ``chords``
+    (B, K, 4), has no cadence at its end (:func:`voice_leading.closes`)."""
+    last = np.array([voice_leading.last_two_bass_classes(piece[:, BASS]) for piece in past])
     goal = chords[:, :, BASS] % 12
-    came = np.where(goal == last[:, :1], last[:, 1:], last[:, :1])
-    closed = voice_leading.closing(_flat(chords), came.reshape(-1))
+    previous_class = np.where(goal == last[:, :1], last[:, 1:], last[:, :1])
+    closed = voice_leading.closes_on(_flat(chords), previous_class.reshape(-1))
     return ~closed.reshape(goal.shape)
 
 
@@ -116,20 +114,19 @@ def _tonic(pitches: np.ndarray) -> int:
 
 
 class Form:
-    """Soft constraints of a filter, in faults, that follow from a whole melody:
+    """Constraints from a whole melody, each broken one counted as faults:
 
-    - the first chord is the tonic in root position where the given notes allow it, or else the
-      dominant; failing both it is of the scale, on the tonic or the dominant;
-    - the last bass is the tonic, where the melody's last note lets it be: a piece that ends away
-      from home counts as much as several faults;
-    - phrases end as pieces do (:func:`musictx.chorale.voice_leading.closes`), on the tonic or not;
-    - no voice stands still for two bars while others move, and each further bar counts again.
+    - the first chord is the tonic in root position, or the dominant if the given notes exclude the
+      tonic; if they exclude both, it has notes of the scale and a bass on the tonic or dominant;
+    - the last bass note is the tonic, if that fits the last note of the melody;
+    - phrases end with a cadence (:func:`musictx.chorale.voice_leading.closes`), in any key;
+    - no voice stands still for two bars while others move; each further bar counts again.
     """
 
-    #: Bars after which a voice that stands still counts.
-    STILL = 2
-    #: Faults that an end away from the tonic counts for.
-    AWAY = 3
+    #: Bars after which a voice that stands still is a fault.
+    STUCK_BARS = 2
+    #: An end on another bass note than the tonic counts as this many faults.
+    AWAY_FROM_TONIC = 3
 
     def __init__(self, tune: Tune) -> None:
         self.key, self.bar, self.voices = tune.key, tune.bar, tune.voices
@@ -137,33 +134,35 @@ class Form:
         line = tune.given.pitches[:, tune.voices[0]]
         sounding = np.flatnonzero(line >= 0)
         self.opening = int(sounding[0])
-        self.opens_with, self.opens_on = self._first_chord(tune.given.pitches[self.opening])
-        self.ends_home = False
+        first = tune.given.pitches[self.opening]
+        self.first_classes, self.first_bass_classes = self._first_chord(first)
+        self.ends_on_tonic = False
         if self.key is not None:
             above = (int(line[sounding[-1]]) - self.key.tonic) % 12
-            self.ends_home = above in (0, 3, 4, 7)
+            self.ends_on_tonic = above in (0, 3, 4, 7)
         changes = np.flatnonzero(line[1:] != line[:-1]) + 1
-        self.last = int(changes[-1]) if len(changes) else 0  # the step where the last note begins
+        self.last_onset = int(changes[-1]) if len(changes) else 0
 
     def costs(self, table: np.ndarray, choices: np.ndarray, step: int, voice: int) -> np.ndarray:
-        """(B, V): faults that the pitches ``choices`` (B, V) of a voice complete at ``step``, after
-        the steps ``table`` (B, >= step, 4)."""
+        """(B, V): the number of faults that the pitches ``choices`` (B, V) of a voice complete at
+        ``step``, after the steps ``table`` (B, >= step, 4)."""
         costs = np.zeros(choices.shape)
-        if self.key is not None and step == self.opening and voice not in self.voices:
-            costs += self._opens(choices, voice)
-        home = self.ends_home and voice == BASS and voice not in self.voices
-        if home and step >= self.last:
-            costs += self._astray(choices)
-            if step > self.last:  # a step ago it was not yet the end
-                costs -= self._astray(table[:, step - 1, voice])[:, None]
-        if voice not in self.voices and step:
-            costs += self._still(table[:, :step], voice)[:, None] * (
+        if voice in self.voices:
+            return costs
+        if self.key is not None and step == self.opening:
+            costs += self._first_chord_faults(choices, voice)
+        if self.ends_on_tonic and voice == BASS and step >= self.last_onset:
+            costs += self._away_from_tonic(choices)
+            if step > self.last_onset:  # the previous step turned out not to be the last
+                costs -= self._away_from_tonic(table[:, step - 1, voice])[:, None]
+        if step:
+            costs += self._stuck(table[:, :step], voice)[:, None] * (
                 choices == table[:, step - 1, voice, None]
             )
         return costs
 
     def faults(self, pitches: np.ndarray) -> float:
-        """The same of a whole piece (T, 4)."""
+        """The number of faults in a whole piece (T, 4)."""
         total = float(sum(not voice_leading.closes(pitches[:stop]) for _, stop in self.phrases))
         for step in range(len(pitches)):
             for voice in range(len(VOICES)):
@@ -171,18 +170,18 @@ class Form:
                 total += float(self.costs(pitches[None], choice, step, voice)[0, 0])
         return total
 
-    def open_at(self, pitches: np.ndarray) -> list[int]:
-        """The steps at which phrases, and the piece (T, 4), end without closing, or away from home:
-        what could be written anew."""
-        ends = [*self.phrases, (self.last, len(pitches))]
-        places = [start for start, stop in ends if not voice_leading.closes(pitches[:stop])]
-        if self.ends_home and self._astray(pitches[-1:, -1]).any():
-            places.append(self.last)
-        return places
+    def unclosed_steps(self, pitches: np.ndarray) -> list[int]:
+        """The steps of the last chords of phrases, and of the piece (T, 4), that make no cadence,
+        or should be the tonic and are not."""
+        ends = [*self.phrases, (self.last_onset, len(pitches))]
+        steps = [start for start, stop in ends if not voice_leading.closes(pitches[:stop])]
+        if self.ends_on_tonic and self._away_from_tonic(pitches[-1:, -1]).any():
+            steps.append(self.last_onset)
+        return steps
 
     def _first_chord(self, given: np.ndarray) -> tuple[Sequence[int], Sequence[int]]:
-        """Semitones above the tonic that the first chord may have, and those of its bass; ``given``
-        (4,): its pitches that stay."""
+        """The semitones above the tonic that the first chord may have, and those that its bass may
+        have, around the given pitches ``given`` (4,)."""
         if self.key is None:
             return (), ()
         minor = self.key.mode == "minor"
@@ -193,24 +192,24 @@ class Form:
                 return triad, triad[:1]
         return (0, 2, 3, 5, 7, 8, 11) if minor else (0, 2, 4, 5, 7, 9, 11), (0, 7)
 
-    def _opens(self, choices: np.ndarray, voice: int) -> np.ndarray:
+    def _first_chord_faults(self, choices: np.ndarray, voice: int) -> np.ndarray:
         assert self.key is not None
-        may = self.opens_on if voice == BASS else self.opens_with
-        wrong = ~np.isin((choices - self.key.tonic) % 12, may)
+        allowed = self.first_bass_classes if voice == BASS else self.first_classes
+        wrong = ~np.isin((choices - self.key.tonic) % 12, allowed)
         return np.where(choices >= 0, wrong, False).astype(float)
 
-    def _astray(self, pitches: np.ndarray) -> np.ndarray:
+    def _away_from_tonic(self, pitches: np.ndarray) -> np.ndarray:
         assert self.key is not None
-        return self.AWAY * (pitches % 12 != self.key.tonic).astype(float)
+        return self.AWAY_FROM_TONIC * (pitches % 12 != self.key.tonic).astype(float)
 
-    def _still(self, table: np.ndarray, voice: int) -> np.ndarray:
-        """(B,) whether a voice that stands on for one more step has then stood too long."""
+    def _stuck(self, table: np.ndarray, voice: int) -> np.ndarray:
+        """(B,) whether ``voice`` completes another bar too many without a change if it stays on its
+        pitch for one more step."""
         steps = table.shape[1]
         changed = np.zeros(table.shape, bool)
         changed[:, 1:] = table[:, 1:] != table[:, :-1]
-        at = np.arange(steps)[:, None]
-        since = np.where(changed, at, 0).max(axis=1)  # (B, 4): each voice's last change
-        others = np.delete(since, voice, axis=1).max(axis=1)
-        held = steps - since[:, voice]
-        over = held - self.STILL * self.bar
-        return ((over >= 0) & (over % self.bar == 0) & (others > since[:, voice])).astype(float)
+        last_change = np.where(changed, np.arange(steps)[:, None], 0).max(axis=1)  # (B, 4)
+        others = np.delete(last_change, voice, axis=1).max(axis=1)
+        excess = steps - last_change[:, voice] - self.STUCK_BARS * self.bar
+        is_stuck = (excess >= 0) & (others > last_change[:, voice])
+        return (is_stuck & (excess % self.bar == 0)).astype(float)

@@ -1,11 +1,11 @@
 """Four-part chorales: one token a voice and sixteenth, soprano, alto, tenor, bass in turn.
 
 The serialisation of Huang et al. (2018), section 4.1: the token at place 4 t + v of a piece is the
-pitch that voice v sounds in step t, or silence. Nothing else is written: which voice a token
-belongs to follows from its place, so windows of a piece begin at whole steps (``align``).
+pitch that voice v sounds in step t, or silence. There are no other tokens. The voice of a token
+follows from its place, so windows of a piece begin at whole steps (``align``).
 
 The published data (Boulanger-Lewandowski et al. 2012) do not distinguish held notes from repeated
-ones. With ``ties=True`` a held one is written ``tie`` instead of its pitch.
+notes. With ``ties=True`` a held note is the token ``tie`` instead of its pitch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from musictx.chorale import grid as four
 from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VELOCITY, VOICES, Grid
-from musictx.chorale.rules import Written, ending_costs, fault_costs
+from musictx.chorale.rules import PartialPieces, ending_costs, fault_costs
 from musictx.config import SamplingConfig, TokenizerConfig
 from musictx.notes import Score
 from musictx.tokens.grammar import Change
@@ -29,10 +29,10 @@ from musictx.tokens.vocab import EOS, SPECIALS, Vocabulary
 class ChoraleTokenizer(Tokenizer):
     """Four-part Score <-> ids.
 
-    low, high  lowest and highest MIDI pitch; other notes are left out (silence) and counted
+    low, high  lowest and highest MIDI pitch; other notes become silence and are counted
     ties       write held notes as ``tie``; otherwise equal pitches in a row are one note
 
-    Raises :class:`musictx.errors.ConfigError` for an option that cannot be.
+    Raises :class:`musictx.errors.ConfigError` for an invalid option.
     """
 
     name = "chorale"
@@ -57,13 +57,13 @@ class ChoraleTokenizer(Tokenizer):
         return {"name": self.name, "low": self.low, "high": self.high, "ties": self.ties}
 
     def soft_constraints(self, sampling: SamplingConfig) -> Sequence[Penalty]:
-        """Where a piece may end; the rules of voice leading, if ``sampling.rules`` gives them
-        weight."""
+        """The cost of ending a piece, and the rules of voice leading with the weight
+        ``sampling.rules``."""
 
         def penalty(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-            written = self.written(past[:, 1:])
-            costs = ending_costs(written, [state.seconds for state in states])
-            return costs + sampling.rules * fault_costs(written) if sampling.rules else costs
+            pieces = self.partial_pieces(past[:, 1:])
+            costs = ending_costs(pieces, [state.seconds for state in states])
+            return costs + sampling.rules * fault_costs(pieces) if sampling.rules else costs
 
         return [penalty]
 
@@ -72,7 +72,7 @@ class ChoraleTokenizer(Tokenizer):
         return Clock(beats, float(beats.seconds(four.first_step(score) / PER_QUARTER)), four.BPM)
 
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
-        """As ``encode``, and what was left out: reason -> number of notes. Raises ``UserError`` for
+        """The ids, and why notes were left out: reason -> number of notes. Raises ``UserError`` for
         music that is not in four voices (:func:`musictx.chorale.grid.read`)."""
         grid, left_out = four.read(score)
         outside = (grid.pitches >= 0) & ((grid.pitches < self.low) | (grid.pitches > self.high))
@@ -82,7 +82,7 @@ class ChoraleTokenizer(Tokenizer):
         return self.encode_grid(grid), left_out
 
     def encode_grid(self, grid: Grid) -> np.ndarray:
-        """(4 T,) uint16 ids of a Grid; pitches out of range are silence."""
+        """(4 T,) uint16: the ids of ``grid``; pitches out of range become silence."""
         pitches = grid.pitches
         inside = (pitches >= self.low) & (pitches <= self.high)
         ids = np.where(inside, pitches - self.low + self._first, self.silence)
@@ -91,12 +91,12 @@ class ChoraleTokenizer(Tokenizer):
         return ids.reshape(-1).astype(np.uint16)
 
     def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
-        """Any ids -> four tracks, at 100 quarter notes a minute; special ids are skipped."""
+        """Convert any ids to four tracks at 100 quarter notes a minute; skip special ids."""
         return four.write(self.decode_grid(ids))
 
     def decode_grid(self, ids: np.ndarray | Sequence[int]) -> Grid:
-        """Any ids -> Grid. In a last step that is not complete the other voices are held; a tie
-        after silence, or at the beginning, is silence."""
+        """Convert any ids to a Grid. Voices that are missing in the last step are held; a tie after
+        silence, or at the beginning, is silence."""
         array = np.asarray(ids, dtype=np.int64).reshape(-1)
         if len(array) and not 0 <= array.min() <= array.max() < self.size:
             raise ValueError(f"ids: expected 0 to {self.size - 1}")
@@ -107,12 +107,12 @@ class ChoraleTokenizer(Tokenizer):
         table = flat.reshape(count, len(VOICES))
         pitches = np.where(table >= self._first, table - self._first + self.low, SILENCE)
         held = (table == self._tie) & self.ties | (table == -2)
-        since = np.maximum.accumulate(np.where(held, 0, np.arange(count)[:, None]))
-        pitches = np.take_along_axis(pitches, since, axis=0)
-        return Grid(pitches, held & (pitches >= 0)) if self.ties else Grid.joined(pitches)
+        onset = np.maximum.accumulate(np.where(held, 0, np.arange(count)[:, None]))
+        pitches = np.take_along_axis(pitches, onset, axis=0)
+        return Grid(pitches, held & (pitches >= 0)) if self.ties else Grid.from_pitches(pitches)
 
-    def written(self, ids: np.ndarray) -> Written:
-        """Half-written pieces side by side, ids (B, n) without ``bos``."""
+    def partial_pieces(self, ids: np.ndarray) -> PartialPieces:
+        """The incomplete pieces of ids (B, n) without ``bos``."""
         count, length = ids.shape
         step, voice = divmod(length, len(VOICES))
         places = len(VOICES) * (step + (voice > 0))
@@ -120,16 +120,16 @@ class ChoraleTokenizer(Tokenizer):
         table[:, :length] = self.pitch_of[ids]
         table = table.reshape(count, -1, len(VOICES))
         if self.ties:
-            begins = np.ones((count, places), bool)
-            begins[:, :length] = ids != self._tie
-            at = np.arange(table.shape[1])[:, None]
-            since = np.maximum.accumulate(np.where(begins.reshape(table.shape), at, 0), axis=1)
-            table = np.take_along_axis(table, since, axis=1)
+            untied = np.ones((count, places), bool)
+            untied[:, :length] = ids != self._tie
+            steps = np.arange(table.shape[1])[:, None]
+            onset = np.maximum.accumulate(np.where(untied.reshape(table.shape), steps, 0), axis=1)
+            table = np.take_along_axis(table, onset, axis=1)
         before = table[:, step - 1, voice, None] if step else np.full((count, 1), SILENCE)
         tie = np.arange(self.size) == self._tie
         choices = np.where(tie, before, self.pitch_of)
         repeated = tie if self.ties else choices == before
-        return Written(step, voice, table, choices, (choices >= 0) & ~repeated)
+        return PartialPieces(step, voice, table, choices, (choices >= 0) & ~repeated)
 
     def state(self) -> ChoraleState:
         return ChoraleState(self)
@@ -137,9 +137,12 @@ class ChoraleTokenizer(Tokenizer):
     def augment(
         self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
     ) -> np.ndarray | None:
-        """A window transposed; ``None`` if a pitch would leave the vocabulary, or a voice its range
-        (:data:`musictx.chorale.grid.RANGES`) further than it does already. The window begins with a
-        soprano. These tokens know no tempo: ``stretch`` changes nothing."""
+        """Transpose a window, which begins with a soprano.
+
+        Return ``None`` if a pitch would leave the vocabulary, or a voice would leave its range
+        (:data:`musictx.chorale.grid.RANGES`) further than before. ``stretch`` changes nothing,
+        since these tokens have no tempo.
+        """
         if semitones == 0:
             return ids
         array = np.asarray(ids)
@@ -163,10 +166,10 @@ class ChoraleTokenizer(Tokenizer):
 
 
 class ChoraleState(GrammarState):
-    """A half-written chorale; see :class:`musictx.tokens.tokenizer.GrammarState`.
+    """The grammar of chorales; see :class:`musictx.tokens.tokenizer.GrammarState`.
 
-    Any voice may sound any pitch or be silent; a tie needs a note before it; ``eos`` stands after
-    whole steps only.
+    Any voice may have any pitch or be silent; a tie must follow a note; ``eos`` must follow a
+    complete step.
     """
 
     def __init__(self, tokenizer: ChoraleTokenizer) -> None:
@@ -182,7 +185,7 @@ class ChoraleState(GrammarState):
 
     @property
     def voice(self) -> int:
-        """The voice to be written next, 0 (soprano) to 3 (bass)."""
+        """The voice of the next token, 0 (soprano) to 3 (bass)."""
         return self._count % len(VOICES)
 
     def _allowed(self) -> np.ndarray:

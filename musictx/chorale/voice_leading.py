@@ -4,10 +4,10 @@ A piece is an int array (T, 4): the pitch of soprano, alto, tenor and bass in ev
 -1 where a voice is silent. ``tied`` (T, 4) marks the steps that continue a note; without it,
 the same pitch on the next step continues the note. A bar is 16 steps, counted from the first step.
 
-The rules are those of the textbooks of four-part writing (Aldwell & Schachter, Kostka & Payne);
-where textbooks differ, the bounds are such that Bach seldom breaks them. He does break each of them
-now and then, so a count means something only in comparison with real chorales. Parallels across
-the end of a phrase count too: fermatas are not in the data.
+The rules are those of textbooks of four-part writing (Aldwell & Schachter, Kostka & Payne); where
+textbooks differ, the limits are such that Bach seldom breaks them. He sometimes breaks each of
+them, so compare every count with the count of real chorales. Parallels across the end of a phrase
+are counted too, since the data have no fermatas.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from musictx.errors import UserError
 
 #: Sixteenths in a bar of 4/4, for pieces without a meter.
 STEPS_PER_BAR = 16
-#: Melodic leaps that count, in semitones: all beyond an octave, and these. The bass may leap by a
-#: tritone and by a minor seventh, as it does in Bach.
+#: Melodic leaps that are faults, in semitones, besides all leaps beyond an octave; for each voice.
+#: In Bach the bass leaps by tritones and minor sevenths, so it may.
 LEAPS = (frozenset({6, 10, 11}),) * 3 + (frozenset({11}),)
 #: Widest distance of soprano and alto, alto and tenor.
 SPACING = 12
-#: A voice that does not move for longer than this many bars while others move is stuck.
+#: A voice is stuck if it does not move for more than this many bars while others move.
 STUCK_BARS = 2.0
 
 KINDS = (
@@ -56,8 +56,8 @@ _CADENCES = {5: "authentic", 7: "plagal", 1: "step", 2: "step", 10: "step", 11: 
 
 
 class Fault(NamedTuple):
-    """A broken rule: the step at which it begins, the voices concerned (0 soprano..3 bass), and its
-    kind, one of :data:`KINDS`."""
+    """A broken rule: its first step, its voices (0 soprano..3 bass), and its kind, one of
+    :data:`KINDS`."""
 
     step: int
     voices: tuple[int, ...]
@@ -65,11 +65,11 @@ class Fault(NamedTuple):
 
     def __str__(self) -> str:
         bar, rest = divmod(self.step, STEPS_PER_BAR)
-        return f"bar {bar + 1} beat {1 + rest / 4:g}: {self.what}"
+        return f"bar {bar + 1} beat {1 + rest / 4:g}: {self.label}"
 
     @property
-    def what(self) -> str:
-        """The kind and the voices."""
+    def label(self) -> str:
+        """The kind and the names of the voices."""
         return f"{self.kind} ({', '.join(VOICES[voice] for voice in self.voices)})"
 
 
@@ -106,18 +106,18 @@ class Assessment:
 def assess(
     pitches: np.ndarray, tied: np.ndarray | None = None, *, bar: int = STEPS_PER_BAR
 ) -> Assessment:
-    """All checks on one piece, in bars of ``bar`` sixteenths. Raises ``UserError`` for
-    arrays that are not a chorale."""
+    """Apply all checks to a piece with bars of ``bar`` sixteenths. Raises ``UserError`` for arrays
+    that are not a chorale."""
     steps = _steps(pitches, tied)
     changed = _changed(steps.now)
-    last_bass, previous_bass = came_from(steps.now[:, 3])
+    last_bass, previous_bass = last_two_bass_classes(steps.now[:, 3])
     sounding = steps.now[(steps.now >= 0).any(1)]
     return Assessment(
-        faults=sorted(_all(steps, bar)),
+        faults=sorted(_all_faults(steps, bar)),
         bars=len(changed) / bar,
         changes=int(changed.any(1).sum()),
         key=keys.estimate(steps.now),
-        longest_held=max((held / bar for _, _, held in _held(changed)), default=0.0),
+        longest_held=max((steps / bar for _, _, steps in _stationary(changed)), default=0.0),
         final_triad=bool(len(sounding) and _triads(sounding[-1:])[0]),
         cadence=(
             _CADENCES.get((last_bass - previous_bass) % 12, "none")
@@ -130,16 +130,15 @@ def assess(
 def faults(
     pitches: np.ndarray, tied: np.ndarray | None = None, *, bar: int = STEPS_PER_BAR
 ) -> list[Fault]:
-    """The faults of an :class:`Assessment`, without the rest of it."""
-    return sorted(_all(_steps(pitches, tied), bar))
+    """The faults of a piece, in order of time."""
+    return sorted(_all_faults(_steps(pitches, tied), bar))
 
 
 def rates(assessments: Iterable[Assessment]) -> dict[str, float]:
-    """The averages over a set of pieces, by name.
+    """Averages over a set of pieces, by name.
 
     Faults in 100 bars: 100 x sum of counts / sum of bars; then chord changes in a bar, the shares
-    of pieces that end well, and the longest time for which a voice is stuck: its
-    mean over the pieces, and its maximum.
+    of pieces that end well, and the mean and maximum of :attr:`Assessment.longest_held`.
     """
     assessments = list(assessments)
     if not assessments:
@@ -175,7 +174,7 @@ class Steps:
     struck: np.ndarray
 
     @cached_property
-    def way(self) -> np.ndarray:
+    def motion(self) -> np.ndarray:
         """(N, 4): the melodic interval of each voice in semitones; 0 where either chord has a
         rest."""
         both = (self.now >= 0) & (self.before >= 0)
@@ -209,88 +208,89 @@ def check(pitches: np.ndarray) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def _all(steps: Steps, bar: int) -> Iterator[Fault]:
+def _all_faults(steps: Steps, bar: int) -> Iterator[Fault]:
     """The faults of a piece, in no order."""
-    for mask, where, kind in marks(steps):
+    for mask, voices, kind in marks(steps):
         for step in np.flatnonzero(mask).tolist():
-            yield Fault(step, where, kind)
-    home = keys.estimate(steps.now)
-    doubled, which = leading_notes(steps, -1 if home is None else home.tonic)
+            yield Fault(step, voices, kind)
+    key = keys.estimate(steps.now)
+    doubled, has_leading_note = leading_notes(steps, -1 if key is None else key.tonic)
     for step in np.flatnonzero(doubled).tolist():
-        yield Fault(step, tuple(np.flatnonzero(which[step]).tolist()), "doubled leading note")
-    for voice, start, held in _held(_changed(steps.now)):
-        if held > STUCK_BARS * bar:
+        voices = tuple(np.flatnonzero(has_leading_note[step]).tolist())
+        yield Fault(step, voices, "doubled leading note")
+    for voice, start, length in _stationary(_changed(steps.now)):
+        if length > STUCK_BARS * bar:
             yield Fault(start, (voice,), "stuck voice")
 
 
-#: (N,) bool, the steps at which a fault begins; its voices, the lowest last; its kind.
+#: (N,) bool, the steps at which a kind of fault begins; its voices, the lowest last; the kind.
 Mark = tuple[np.ndarray, tuple[int, ...], str]
 
 
 def marks(steps: Steps, last: int | None = None) -> Iterator[Mark]:
-    """The faults of every kind that two successive chords show, except doubled leading notes. With
-    ``last``, only faults whose lowest voice (0 soprano..3 bass) is ``last``."""
+    """Check all rules for two successive chords, except doubled leading notes. With ``last``, check
+    only rules whose lowest voice (0 soprano..3 bass) is ``last``."""
     for voice in range(4):
         if last in (None, voice):
-            yield from _alone(steps, voice)
+            yield from _voice_faults(steps, voice)
             for upper in range(voice):
-                yield from _pair(steps, upper, voice)
+                yield from _pair_faults(steps, upper, voice)
 
 
-def _alone(s: Steps, voice: int) -> Iterator[Mark]:
+def _voice_faults(s: Steps, voice: int) -> Iterator[Mark]:
     """The faults of a single voice."""
     low, high = RANGES[voice]
     outside = (s.now[:, voice] < low) | (s.now[:, voice] > high)
     yield s.struck[:, voice] & outside, (voice,), "outside its range"
-    way = np.abs(s.way[:, voice])
-    yield (way > 12) | np.isin(way, list(LEAPS[voice])), (voice,), "leap"
+    leap = np.abs(s.motion[:, voice])
+    yield (leap > 12) | np.isin(leap, list(LEAPS[voice])), (voice,), "leap"
 
 
-def _pair(s: Steps, upper: int, lower: int) -> Iterator[Mark]:
+def _pair_faults(s: Steps, upper: int, lower: int) -> Iterator[Mark]:
     """The faults between two voices."""
-    where = upper, lower
+    voices = upper, lower
     high, low = s.now[:, upper], s.now[:, lower]
     high_before, low_before = s.before[:, upper], s.before[:, lower]
     both = (high >= 0) & (low >= 0)
     both_before = (high_before >= 0) & (low_before >= 0)
 
-    # Similar motion from a perfect fifth to another, or from an octave or unison to another, with
-    # compound intervals. Intervals are measured from the lower note, whichever voice has it.
-    similar = s.way[:, upper] * s.way[:, lower] > 0  # so both sound in both steps
+    # Similar motion from a perfect fifth to another fifth, or from an octave or unison to another
+    # octave or unison, compound intervals included. Intervals are measured from the lower pitch.
+    similar = s.motion[:, upper] * s.motion[:, lower] > 0  # so both sound in both steps
     now, before = np.abs(high - low) % 12, np.abs(high_before - low_before) % 12
-    yield similar & (now == 7) & (before == 7), where, "parallel fifths"
-    yield similar & (now == 0) & (before == 0), where, "parallel octaves"
+    yield similar & (now == 7) & (before == 7), voices, "parallel fifths"
+    yield similar & (now == 0) & (before == 0), voices, "parallel octaves"
 
-    if where == (0, 3):
+    if voices == (0, 3):
         # The outer voices reach a fifth or an octave by similar motion, the soprano by a leap.
-        leaping = similar & (np.abs(s.way[:, 0]) > 2)
-        yield leaping & (now == 7) & (before != 7), where, "hidden fifths"
-        yield leaping & (now == 0) & (before != 0), where, "hidden octaves"
+        leaping = similar & (np.abs(s.motion[:, 0]) > 2)
+        yield leaping & (now == 7) & (before != 7), voices, "hidden fifths"
+        yield leaping & (now == 0) & (before != 0), voices, "hidden octaves"
 
     if lower == upper + 1:
-        # Crossing: the lower voice is above the upper one. Overlap: a voice moves beyond the pitch
-        # that its neighbour had in the chord before.
+        # Crossing: the lower voice is above the upper voice. Overlap: a voice moves beyond the
+        # pitch that its neighbour had in the previous chord.
         crossed, crossed_before = both & (high < low), both_before & (high_before < low_before)
-        yield crossed & ~crossed_before, where, "crossing"
+        yield crossed & ~crossed_before, voices, "crossing"
         beyond = (high < low_before) | (low > high_before)
-        yield both & both_before & ~crossed & ~crossed_before & beyond, where, "overlap"
+        yield both & both_before & ~crossed & ~crossed_before & beyond, voices, "overlap"
         if lower < 3:
             wide, wide_before = high - low > SPACING, high_before - low_before > SPACING
-            yield both & wide & ~(both_before & wide_before), where, "spacing"
+            yield both & wide & ~(both_before & wide_before), voices, "spacing"
 
 
 def leading_notes(steps: Steps, tonic: int | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) where a doubled leading note begins; (N, 4) which voices have a leading note.
+    """(N,) whether a doubled leading note begins; (N, 4) whether a voice has a leading note.
 
-    A leading note counts as doubled if two voices have it in a dominant chord: V or VII of the key
-    of ``tonic``, or a dominant seventh without its fifth in any key. Dominant triads of other keys
-    are not recognised. ``tonic`` is 0..11, or -1 for no key; one for all chords, or (N,).
+    A leading note is doubled if two voices have it in a dominant chord: V or VII of the key of
+    ``tonic``, or a dominant seventh without its fifth in any key. Dominant triads of other keys are
+    not recognised. ``tonic`` is 0..11, or -1 for no key; a number for all chords, or (N,).
     """
     note, note_before = _leading_note(steps.now, tonic), _leading_note(steps.before, tonic)
-    which = (steps.now >= 0) & (steps.now % 12 == note[:, None])
-    which_before = (steps.before >= 0) & (steps.before % 12 == note_before[:, None])
-    held = (note == note_before) & (which == which_before).all(1)
-    return (which.sum(1) > 1) & ~held, which
+    has_note = (steps.now >= 0) & (steps.now % 12 == note[:, None])
+    had_note = (steps.before >= 0) & (steps.before % 12 == note_before[:, None])
+    is_same = (note == note_before) & (has_note == had_note).all(1)
+    return (has_note.sum(1) > 1) & ~is_same, has_note
 
 
 def _leading_note(chords: np.ndarray, tonic: int | np.ndarray) -> np.ndarray:
@@ -300,13 +300,13 @@ def _leading_note(chords: np.ndarray, tonic: int | np.ndarray) -> np.ndarray:
         leading[classes == _bits(root, root + 4, root + 10)] = (root + 4) % 12
     tonics = np.broadcast_to(tonic, leading.shape)
     for chord in _DOMINANTS:
-        home = np.array([_bits(*(key + n for n in chord)) for key in range(12)])
-        leading = np.where((tonics >= 0) & (classes == home[tonics]), (tonics + 11) % 12, leading)
+        in_key = np.array([_bits(*(key + n for n in chord)) for key in range(12)])
+        leading = np.where((tonics >= 0) & (classes == in_key[tonics]), (tonics + 11) % 12, leading)
     return leading
 
 
 def _bits(*classes: int) -> int:
-    """A set of pitch classes as a number with one bit for each."""
+    """Encode a set of pitch classes as a number with a bit for each."""
     return sum(1 << c % 12 for c in classes)
 
 
@@ -315,9 +315,9 @@ def _classes(chords: np.ndarray) -> np.ndarray:
     return np.bitwise_or.reduce(np.where(chords >= 0, 1 << chords % 12, 0), axis=1)
 
 
-def _held(changed: np.ndarray) -> Iterator[tuple[int, int, int]]:
-    """(voice, first step, number of steps) of each stretch in which one voice stays while others
-    move: from a change of this voice to the last change of another voice before it changes again.
+def _stationary(changed: np.ndarray) -> Iterator[tuple[int, int, int]]:
+    """(voice, first step, number of steps) of each stretch in which a voice stays while others
+    move: from a change of this voice to the last change of another voice before its next change.
     """
     for voice in range(4):
         others = np.flatnonzero(np.delete(changed, voice, 1).any(1))
@@ -329,29 +329,29 @@ def _held(changed: np.ndarray) -> Iterator[tuple[int, int, int]]:
 
 
 def closes(pitches: np.ndarray) -> bool:
-    """Whether a piece (T, 4) ends on a triad in root position, reached by a cadence."""
+    """Whether a piece (T, 4) ends with a cadence to a triad in root position."""
     pitch = check(pitches)
     sounding = pitch[(pitch >= 0).any(1)]
-    _, came = came_from(pitch[:, 3])
-    return bool(len(sounding) and closing(sounding[-1:], np.array([came]))[0])
+    _, previous_class = last_two_bass_classes(pitch[:, 3])
+    return bool(len(sounding) and closes_on(sounding[-1:], np.array([previous_class]))[0])
 
 
-def closing(chords: np.ndarray, came: np.ndarray) -> np.ndarray:
-    """(N,) whether a piece that ends with the chord (N, 4) closes as :func:`closes` says. ``came``
-    (N,) is the pitch class that the bass had before its last one, -1 if there is none."""
-    way = (chords[:, 3] - came) % 12
-    return _triads(chords) & (came >= 0) & np.isin(way, list(_CADENCES))
+def closes_on(chords: np.ndarray, previous_class: np.ndarray) -> np.ndarray:
+    """(N,) whether the last ``chords`` (N, 4) make a cadence, as in :func:`closes`, after a bass on
+    ``previous_class`` (N,), the last pitch class that differs from that of the chord, or -1."""
+    interval = (chords[:, 3] - previous_class) % 12
+    return _triads(chords) & (previous_class >= 0) & np.isin(interval, list(_CADENCES))
 
 
 def _triads(chords: np.ndarray) -> np.ndarray:
-    """(N,) which chords (N, 4) are root-position major or minor triads, the fifth optional."""
+    """(N,) whether chords (N, 4) are major or minor triads in root position, the fifth optional."""
     bass = chords[:, 3:]
     above = _classes(np.where(chords >= 0, (chords - bass) % 12, -1)) & ~_bits(7)
     return (bass[:, 0] >= 0) & ((above == _bits(0, 3)) | (above == _bits(0, 4)))
 
 
-def came_from(bass: np.ndarray) -> tuple[int, int]:
-    """The last pitch class of a bass (T,), and the last different one before it; -1 if missing."""
+def last_two_bass_classes(bass: np.ndarray) -> tuple[int, int]:
+    """The last two different pitch classes of a bass (T,), the last first; -1 if missing."""
     classes = bass[bass >= 0] % 12
     others = classes[classes != classes[-1]] if len(classes) else classes
     return int(classes[-1]) if len(classes) else -1, int(others[-1]) if len(others) else -1

@@ -1,10 +1,10 @@
-"""What a corpus is to ``prepare``, the registry of ``corpus.name``, and folders of files.
+"""Corpora: their protocol, the registry of ``corpus.name``, and folders of files.
 
-A custom corpus is a class named by its import path, ``corpus.name=my_package.my_module:Mine``,
-made with ``corpus.path`` as its one argument. :class:`Corpus` is what it must have.
+A custom corpus is a class that is named by its import path,
+``corpus.name=my_package.my_module:Mine``, and called with ``corpus.path`` as its only argument. It
+has the members of :class:`Corpus`.
 
-A folder is listed as a stream, in the order of the names: of a million files no more is held in
-memory than the names in the largest single folder among them.
+Folders are listed as a stream, sorted by name: memory holds only the names in one folder at a time.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ CORPORA = {
 
 
 class Item(NamedTuple):
-    """One piece of a corpus before it is read.
+    """A piece of a corpus before it is read.
 
-    name    unique in the corpus;  source  what the corpus's ``read`` takes, fit to be pickled
-    size    bytes that reading it takes, 0 if it is in memory already
-    split   train, validation or test if the corpus has a published split that names it
+    name    unique in the corpus
+    source  the argument of the corpus's ``read``; can be pickled
+    size    size of the file in bytes, 0 if the piece is already in memory
+    split   its published split (train, validation or test), or None
     """
 
     name: str
@@ -50,19 +51,19 @@ class Item(NamedTuple):
     split: str | None = None
 
 
-#: (source of an item, tokenizer, repairs to count, limits of a file) -> its Score, and its ids
-#: where the corpus has them already instead of ``tokenizer.encode(score)``, else None. A function
+#: (source of an item, tokenizer, counter of repairs, limits of a file) -> its Score, and its ids if
+#: the corpus provides them instead of ``tokenizer.encode(score)``, else None. It must be a function
 #: of a module, since worker processes unpickle it.
 Reader = Callable[[Any, Tokenizer, Counter[str], Limits], tuple[Score, np.ndarray | None]]
 
 
 class Corpus(Protocol):
-    """Pieces of music under one name.
+    """A collection of pieces.
 
-    label      the corpus in a word, for reports and the default folder
-    published  every piece is in the split of its item, and duplicates are kept
-    needs_path whether ``corpus.path`` is required; default no
-    several    whether it may be a list of paths; default no
+    label       a short name, for reports and the default folder
+    published   whether every piece is in the split of its item, and duplicates are kept
+    needs_path  whether ``corpus.path`` is required; default no
+    several     whether ``corpus.path`` may be a list of paths; default no
     """
 
     label: str
@@ -71,22 +72,22 @@ class Corpus(Protocol):
     read: Reader
 
     def __len__(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         ...
 
     def identity(self) -> str:
-        """A text that changes whenever any item, or what is in it, changes."""
+        """A text that changes whenever an item or its content changes."""
         ...
 
     def items(self) -> Iterator[Item]:
-        """The pieces, always in the same order; may be asked for several times."""
+        """The pieces, always in the same order; may be called several times."""
         ...
 
 
 def find(config: CorpusConfig) -> Corpus:
-    """The corpus that ``config.name`` and ``config.path`` name.
+    """The corpus for ``config.name`` and ``config.path``.
 
-    Raises ``ConfigError`` for an unknown name, and ``UserError`` if the corpus is not there.
+    Raises ``ConfigError`` for an unknown name, and ``UserError`` if the corpus does not exist.
     """
     kind = _kind(config.name)
     if isinstance(config.path, list) and not getattr(kind, "several", False):
@@ -96,22 +97,22 @@ def find(config: CorpusConfig) -> Corpus:
 
 
 def needs_path(name: str) -> bool:
-    """Whether the corpus of that name requires ``corpus.path``."""
+    """Whether the corpus ``name`` requires ``corpus.path``."""
     return bool(getattr(_kind(name), "needs_path", False))
 
 
 def _kind(name: str) -> Any:
-    place = (CORPORA | registry.CORPORA).get(name, name)
-    return imported("corpus.name", place)
+    target = (CORPORA | registry.CORPORA).get(name, name)
+    return imported("corpus.name", target)
 
 
 def canonical(description: Any) -> bytes:
-    """Plain data as bytes, the same for equal data."""
+    """Convert plain data to bytes, the same for equal data."""
     return json.dumps(description, sort_keys=True, separators=(",", ":")).encode()
 
 
 def digest(description: Any) -> str:
-    """32 hexadecimal digits of plain data."""
+    """A hash of plain data: 32 hexadecimal digits."""
     return hashlib.sha256(canonical(description)).hexdigest()[:32]
 
 
@@ -126,13 +127,13 @@ def read_file(
 
 
 class Folder:
-    """All MIDI and MusicXML files under ``path`` at any depth, sorted by name; or under several
-    folders, each of whose files has the folder's name in front of its name.
+    """All MIDI and MusicXML files in a folder and its subfolders, sorted by name; or in several
+    folders, whose names are then prefixes of the names of their files.
 
-    Names that begin with a dot are left out (macOS adds a ``._x.mid`` that is no MIDI to each x.mid
-    on foreign disks); links to folders are followed, and each folder counts once, in whatever order
-    and however often it is given. Raises ``UserError`` naming ``corpus.path`` if it is missing, not
-    there, or without such files.
+    Names that begin with a dot are ignored (on some disks macOS adds a ``._x.mid``, which is not
+    MIDI, to each x.mid). Links to folders are followed, and each folder is read once, even if it is
+    given several times. Raises ``UserError`` about ``corpus.path`` if it is missing, does not exist
+    or has no such files.
     """
 
     published = False
@@ -145,8 +146,8 @@ class Folder:
             raise UserError(
                 "corpus.path is missing: give the folder of your MIDI files, corpus.path=DIR"
             )
-        roots = [self._root(one) for one in ([path] if isinstance(path, str) else path)]
-        #: folder -> what stands in front of the names of its files
+        roots = [self._root(folder) for folder in ([path] if isinstance(path, str) else path)]
+        #: folder -> prefix of the names of its files
         self.roots = _prefixes(roots)
         names = [prefix[:-1] or root.resolve().name for root, prefix in self.roots.items()]
         more = f"+{len(names) - 2}-more" if len(names) > 3 else "".join(f"+{n}" for n in names[2:])
@@ -168,25 +169,28 @@ class Folder:
         return root
 
     def files(self) -> Iterator[File]:
-        """Every file of music, by its name in the corpus."""
+        """All music files, sorted by their names in the corpus."""
         return walk_several(self.roots, SUFFIXES)
 
     @cached_property
     def official(self) -> dict[str, str]:
-        """Name -> split of the files that a table in a folder names, such as MAESTRO's."""
-        tables = {prefix: official(root) for root, prefix in self.roots.items()}
-        return {prefix + name: split for prefix, of in tables.items() for name, split in of.items()}
+        """Name of a file -> its split in a table in a folder, such as MAESTRO's."""
+        return {
+            prefix + name: split
+            for root, prefix in self.roots.items()
+            for name, split in official(root).items()
+        }
 
     def __len__(self) -> int:
         return self._count
 
     def identity(self) -> str:
-        """By names, sizes and times, so that files are read once, when they are encoded."""
-        seen = hashlib.sha256()
+        """A hash of names, sizes and modification times: files are not read for it."""
+        hashed = hashlib.sha256()
         for file in self.files():
             split = self.official.get(file.name)
-            seen.update(canonical([file.name, [file.size, file.mtime_ns], split]) + b"\n")
-        return seen.hexdigest()
+            hashed.update(canonical([file.name, [file.size, file.mtime_ns], split]) + b"\n")
+        return hashed.hexdigest()
 
     def items(self) -> Iterator[Item]:
         for file in self.files():
@@ -194,8 +198,8 @@ class Folder:
 
 
 def _prefixes(roots: list[Path]) -> dict[Path, str]:
-    """The folders ``roots`` in order of their names, each once and none that lies in another, and
-    "NAME/" in front of the names of its files; "" if there is one folder."""
+    """Folder -> prefix "NAME/" of the names of its files, "" for a single folder; sorted by name,
+    without duplicates and folders within other folders."""
     by_place = {root.resolve(): root for root in roots}
     places = [str(place) for place in by_place]
     outer = [place for place in by_place if not is_below(str(place), places)]
@@ -212,7 +216,7 @@ def _prefixes(roots: list[Path]) -> dict[Path, str]:
 
 
 class Maestro(Folder):
-    """MAESTRO: a folder with its table of the official split, which must be there."""
+    """MAESTRO: a folder with a table of the official split, which is required."""
 
     def __init__(self, path: str | list[str] | None) -> None:
         super().__init__(path)
@@ -227,15 +231,15 @@ class Maestro(Folder):
 
 
 def official(root: Path) -> dict[str, str]:
-    """Name -> split for the files that a table under ``root`` names.
+    """Name of a file -> its split in a table in ``root`` or a subfolder.
 
-    A table is a .csv with the columns ``split`` and ``midi_filename``. It names files relative to
-    its own folder. A file that is not there is looked for by its bare name (people move files out
-    of their folders), if that name is unique on both sides.
+    A table is a .csv with the columns ``split`` and ``midi_filename``, a path relative to the
+    folder of the table. A file that does not exist there (people move files) is searched by its
+    name without folders, if that name is unique in the table and on disk.
     """
     rows = [row for table in walk(root, (".csv",)) for row in _rows(table)]
     listed = Counter(PurePosixPath(name).name for name, _ in rows)
-    places: dict[str, list[str]] = {}  # by bare name
+    places: dict[str, list[str]] = {}  # name without folders -> names
     for file in walk(root, SUFFIXES) if rows else ():
         places.setdefault(PurePosixPath(file.name).name, []).append(file.name)
     splits: dict[str, str] = {}

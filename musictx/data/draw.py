@@ -1,8 +1,7 @@
 """Training batches as a pure function of (seed, number): rows of random windows, augmented, packed.
 
-Nothing is shuffled or remembered: batch ``n`` can be made without the ones before it, so a resumed
-run sees exactly the batches that an uninterrupted one would have, whatever the number of loader
-processes.
+Nothing is shuffled and there is no state: batch ``n`` does not depend on earlier batches. So a
+resumed run gets exactly the batches of an uninterrupted one, with any number of loader processes.
 """
 
 from __future__ import annotations
@@ -23,31 +22,31 @@ from musictx.tokens.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from musictx.data.tasks import Tasks
 
-#: Most windows packed into one row; what is left then is padding.
+#: The most windows in a row; the rest of the row is padding.
 MOST_PIECES = 64
-#: Tries to find a change that keeps every note in range before a window is taken as it is.
+#: How often an augmentation that moves a note out of its range is drawn again.
 TRIES = 4
 
 
 class TrainingRows:
     """Draws rows of ``context`` tokens from the train split.
 
-    A window is drawn by its start, uniform over all pieces and, in each, from ``context - 1``
-    before its beginning to its last token; a start before the beginning means the beginning. So a
-    piece comes up in proportion to its length + context, each start inside it is equally likely,
-    and the beginning (after ``bos``) comes up as often as it does when pieces are cut end to end
-    (the events soon after it therefore up to twice as often as later ones).
-    A window reaches to the end of the row or of the piece (``eos``), and what is left of the row
-    is filled by further windows, each with its own piece number, up to :data:`MOST_PIECES`.
+    The start of a window is uniform over all pieces and, in each, from ``context - 1`` tokens
+    before its beginning to its last token; a start before the beginning is moved to the beginning.
+    So the probability of a piece is proportional to its length + context, each start in it is
+    equally likely, and its beginning (after ``bos``) is as frequent as if pieces were divided into
+    windows without overlap. A window ends with the row or the piece (``eos``); further windows,
+    each with its own piece number, fill the rest of the row, at most :data:`MOST_PIECES`.
 
-    Each window is changed by one draw from ``augment``: semitones uniform in ``-transpose`` to
-    ``+transpose``, a factor of ``stretch``, velocity uniform in ``-velocity`` to ``+velocity``.
-    If a note would leave the range, another draw is taken, after :data:`TRIES` none.
+    Each window is augmented: transposed by a number of semitones uniform in ``-transpose`` to
+    ``+transpose``, and stretched by one of the factors ``stretch``. If a note would leave the
+    range, the augmentation is drawn again, at most :data:`TRIES` times; then the window is not
+    changed.
 
-    Windows start at multiples of ``align`` tokens, and of the tokenizer's, only, and with tokens
-    that count beats at the bar line before. With ``augment.whole`` they start at the beginnings of
-    pieces only, each piece being drawn equally often; one that does not fit into what is left of a
-    row is drawn anew, after :data:`TRIES` cut.
+    Windows start at multiples of ``align`` tokens and of the tokenizer's ``align``; if the tokens
+    count beats, they start at the bar line before. With ``augment.whole`` they start at the
+    beginnings of pieces, each piece equally often; a piece that does not fit into the rest of the
+    row is drawn again, at most :data:`TRIES` times, then cut.
 
     With ``tasks`` some windows are arranged as tasks (:mod:`musictx.data.tasks`).
     """
@@ -68,15 +67,16 @@ class TrainingRows:
         if not self.pieces:
             raise UserError(f"{shards.folder}: there is no piece to train on in these shards")
         starts = np.array([piece.tokens for piece in self.pieces], np.int64) + context - 1
-        self._stops = np.cumsum(starts)  # of the starts of each piece, among those of all
+        # The possible starts of piece i have the numbers _firsts[i] to _stops[i] - 1.
+        self._stops = np.cumsum(starts)
         self._firsts = self._stops - starts
         self.align = math.lcm(tokenizer.align, align)
-        self._changes = augment.transpose > 0 or set(augment.stretch) != {1}
+        self._augments = augment.transpose > 0 or set(augment.stretch) != {1}
 
     def row(self, batch: int, row: int) -> Row:
         """Row ``row`` of batch ``batch``: (context,) ids, targets, piece_ids.
 
-        ``row`` counts over all devices, so how many share a batch does not change what is in it.
+        ``row`` counts over all devices, so the contents of a batch do not depend on their number.
         """
         random = np.random.default_rng([self.seed, 0, batch, row])
         parts: list[Row] = []
@@ -89,15 +89,16 @@ class TrainingRows:
         return join(parts, self.context, self.tokenizer.group)
 
     def _window(self, random: np.random.Generator, free: int, piece_id: int) -> Row:
-        """One window of at most ``free`` targets."""
+        """Draw a window of at most ``free`` targets."""
         task = None if self.tasks is None else self.tasks.choice(random)
-        piece, start = self._beginning(random, free) if self.augment.whole else self._place(random)
+        draw_start = self._whole_piece if self.augment.whole else self._any_start
+        piece, start = draw_start(random, free)
         ids = self.shards.tokens(piece.number)
         if start:
             start = self.tokenizer.opening(ids, start)
-        # A faster copy has fewer time shifts: take some more, so that it still fills the row.
-        stop = start + free + (free // 8 + 16 if self._changes else 0)
-        events = self._changed(ids[start:stop], random) if self._changes else ids[start:stop]
+        # A faster copy has fewer time shifts: take more tokens, so that it still fills the row.
+        stop = start + free + (free // 8 + 16 if self._augments else 0)
+        events = self._augmented(ids[start:stop], random) if self._augments else ids[start:stop]
         ends = piece.ends and stop >= len(ids) and len(events) < free
         begins = piece.begins and start == 0
         if self.tasks is not None and task is not None:
@@ -108,39 +109,39 @@ class TrainingRows:
                 return arranged
         return lay_out(events[:free], begins=begins, ends=ends, piece_id=piece_id)
 
-    def _place(self, random: np.random.Generator) -> tuple[Piece, int]:
-        ticket = int(random.integers(self._stops[-1]))
-        which = int(np.searchsorted(self._stops, ticket, side="right"))
-        start = max(0, ticket - int(self._firsts[which]) - (self.context - 1))
-        return self.pieces[which], start - start % self.align
+    def _any_start(self, random: np.random.Generator, free: int) -> tuple[Piece, int]:
+        number = int(random.integers(self._stops[-1]))
+        index = int(np.searchsorted(self._stops, number, side="right"))
+        start = max(0, number - int(self._firsts[index]) - (self.context - 1))
+        return self.pieces[index], start - start % self.align
 
-    def _beginning(self, random: np.random.Generator, free: int) -> tuple[Piece, int]:
+    def _whole_piece(self, random: np.random.Generator, free: int) -> tuple[Piece, int]:
         for _ in range(TRIES):
             piece = self.pieces[int(random.integers(len(self.pieces)))]
             if piece.tokens < free:
                 break
         return piece, 0
 
-    def _changed(self, events: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    def _augmented(self, events: np.ndarray, random: np.random.Generator) -> np.ndarray:
         augment = self.augment
         for _ in range(TRIES):
-            changed = self.tokenizer.augment(
+            augmented = self.tokenizer.augment(
                 events,
                 semitones=int(random.integers(-augment.transpose, augment.transpose + 1)),
                 stretch=float(augment.stretch[int(random.integers(len(augment.stretch)))]),
             )
-            if changed is not None and len(changed):
-                return changed
+            if augmented is not None and len(augmented):
+                return augmented
         return events
 
 
 class TrainingBatches(IterableDataset[Batch]):
     """Batch ``start``, ``start + 1``, ... without end: the rows of device ``rank``.
 
-    ``shorter``  (until which batch, other rows): earlier batches are drawn from these instead, as
-    many more of them as they have fewer tokens
+    ``shorter`` are pairs (batch number, rows): before that batch these shorter rows are drawn
+    instead, in proportion more of them.
 
-    In a loader with W processes the w-th makes every W-th batch; the loader takes them in turn, so
+    Each of W processes of a loader makes every W-th batch, and the loader takes these in turns, so
     the order is the same for any W.
     """
 

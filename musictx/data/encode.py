@@ -1,4 +1,4 @@
-"""Encodes one piece, in a worker process of ``prepare``: its ids, or why it is left out."""
+"""Encode a piece in a worker process of ``prepare``: its ids, or the reason to leave it out."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from musictx.notes import Score
 from musictx.tokens.build import build
 from musictx.tokens.tokenizer import Tokenizer
 
-#: One higher whenever the same file is encoded differently, so that old shards are not reused.
+#: Incremented whenever a file is encoded differently, so that old shards are not reused.
 VERSION = 4
 #: Pieces of fewer notes are left out.
 FEWEST_NOTES = 2
 
 
 class Encoded(NamedTuple):
-    """A piece as tokens.
+    """An encoded piece.
 
     ids      (n,) uint16
-    hash     ``Score.content_hash()`` of the music that was read
+    hash     ``Score.content_hash()`` of the music file
     notes    number of notes in the ids
     seconds  from 0 to the end of the last note, when its key is released
-    lossy    what was repaired in reading or left out in writing: label -> number
+    lossy    what was repaired when reading or left out when encoding: label -> number
     """
 
     ids: np.ndarray
@@ -53,11 +53,11 @@ class LeftOut(NamedTuple):
 def encode_item(
     item: Item, *, read: Reader, config: str, fingerprint: str, corpus: CorpusConfig
 ) -> Encoded | LeftOut:
-    """Read and encode one item. ``config`` is the tokenizer's, as JSON.
+    """Read and encode an item. ``config`` is the tokenizer's configuration as JSON.
 
-    An item that raises an exception is left out, with the exception as the reason; only
-    ``MemoryError`` is raised. So is ``ValueError`` if the tokenizer that is built from ``config``
-    does not have this ``fingerprint``.
+    An item that raises an exception other than ``MemoryError`` is left out, with the exception as
+    the reason. Raises ``ValueError`` if the tokenizer built from ``config`` does not have this
+    ``fingerprint``.
     """
     tokenizer = _tokenizer(config)
     if tokenizer.fingerprint != fingerprint:
@@ -72,14 +72,14 @@ def encode_item(
         return _encoded(score, ids, tokenizer, repairs)
     except MemoryError:
         raise
-    except UserError as error:  # of which a ReadError has its reason
+    except UserError as error:  # a ReadError has its own reason
         return LeftOut(item.name, getattr(error, "reason", reason), str(error))
     except Exception as error:
         return LeftOut(item.name, reason, f"{type(error).__name__}: {error}".rstrip(": "))
 
 
 def failed(item: Item, error: BaseException, limits: Limits) -> LeftOut:
-    """The report on an item that exceeded a limit or crashed its process (``workers.run``)."""
+    """The result for an item that exceeded a limit or crashed its process (``workers.run``)."""
     if isinstance(error, TimeoutError):
         seconds = f"{limits.read_seconds:g}"
         detail = f"not read after {seconds} s, corpus.limits.read_seconds={seconds}"
@@ -92,8 +92,8 @@ def failed(item: Item, error: BaseException, limits: Limits) -> LeftOut:
 
 
 def programmed(score: Score, programs: Mapping[str, int]) -> Score:
-    """``score`` with the program of ``programs`` for each track that has one of these names, in
-    capitals or not."""
+    """Set the program of each track whose name is in ``programs``; upper and lower case are
+    equal."""
     by_name = {name.strip().lower(): program for name, program in programs.items()}
     notes = score.notes.copy()
     for track, name in score.names.items():

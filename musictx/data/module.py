@@ -1,7 +1,7 @@
-"""The LightningDataModule: training batches without end, validation windows that never change.
+"""The LightningDataModule: endless training batches and fixed validation windows.
 
-A batch is a pure function of its number (:mod:`musictx.data.draw`): a run that resumes after step n
-needs only the number of its next batch, which travels in ``state_dict``.
+A batch is a pure function of its number (:mod:`musictx.data.draw`), so ``state_dict`` has only the
+number of the next batch.
 """
 
 from __future__ import annotations
@@ -25,26 +25,27 @@ from musictx.tokens.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from musictx.data.tasks import Tasks
 
-#: The class that arranges windows as tasks, for tokens without an entry in `registry.ARRANGED`.
+#: The class of tasks for tokenizers without an entry in ``registry.ARRANGED``.
 EVENTS = "musictx.data.tasks:EventTasks"
 
 
 class MusicDataModule(pl.LightningDataModule):
     """Batches for training and validation from a shard folder.
 
-    context             tokens in a row;  batch_size  rows on each device
-    augment             changes of training windows; validation is never changed
-    seed                of every draw: same seed, same batches
-    validation_windows  validation windows used, spread evenly over all of them; 0 = all
-    num_workers         loader processes for training (validation needs none)
+    context             tokens in a row
+    batch_size          rows on each device
+    augment             augmentation of training windows; validation windows have none
+    seed                the same seed gives the same batches
+    validation_windows  number of validation windows, spread evenly over all of them; 0 = all
+    num_workers         loader processes for training; validation has none
     growing_windows     [[batch, tokens], ...]: before that batch, rows have that many tokens, fewer
                         than ``context``; a batch has more of these shorter rows, so that its number
                         of tokens stays about the same
     align               training windows begin at multiples of this many tokens in their piece
     tasks, melody       windows arranged as tasks (:class:`musictx.data.tasks.Tasks`)
 
-    The devices of a run share each batch: device r has rows r * batch_size and following of it.
-    Raises ``UserError`` if the shards are of another tokenizer or have no piece to train on.
+    The devices of a run share each batch: device r has the rows from r * batch_size on. Raises
+    ``UserError`` if the shards are of another tokenizer or have no piece to train on.
     """
 
     def __init__(
@@ -78,21 +79,21 @@ class MusicDataModule(pl.LightningDataModule):
             arranged = kind(tokenizer, tasks, melody)
 
         def rows(tokens: int) -> TrainingRows:
-            change = augment or AugmentConfig()
-            return TrainingRows(shards, tokenizer, tokens, change, seed, arranged, align)
+            augmentation = augment or AugmentConfig()
+            return TrainingRows(shards, tokenizer, tokens, augmentation, seed, arranged, align)
 
         self.rows = rows(context)
         self.shorter = [(until, rows(tokens)) for until, tokens in growing_windows]
-        self._loaded = 0  # the number of the next batch, of a run that was stopped
+        self._loaded = 0  # the number of the next batch in a loaded state
 
     @property
     def next_batch(self) -> int:
-        """The number of the batch that is trained on next."""
+        """The number of the next training batch."""
         trainer: Any = self.trainer
         if trainer is None:
             return self._loaded
         if trainer.overfit_batches:
-            return 0  # the same ones in every epoch
+            return 0  # the same batches in every epoch
         return max(self._loaded, trainer.global_step * trainer.accumulate_grad_batches)
 
     def state_dict(self) -> dict[str, Any]:
@@ -102,7 +103,7 @@ class MusicDataModule(pl.LightningDataModule):
         self._loaded = int(state["next_batch"])
 
     def train_dataloader(self) -> MusicDataModule:
-        """This module: iterating it gives batches from ``next_batch`` on, without end."""
+        """This module itself: its iterator gives endless batches from ``next_batch`` on."""
         return self
 
     def __iter__(self) -> Iterator[Batch]:
@@ -125,7 +126,7 @@ class MusicDataModule(pl.LightningDataModule):
         )
 
     def val_dataloader(self) -> DataLoader[Row]:
-        """Full-coverage validation windows, all or evenly spread ones, the same each time."""
+        """The validation windows, the same each time."""
         rows = EvaluationWindows(self.shards, "validation", self.context)
         chosen = evenly_spread(self.validation_windows or len(rows), len(rows))
         place = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
@@ -137,9 +138,9 @@ def validation_loader(
 ) -> DataLoader[Row]:
     """The rows ``chosen`` of ``rows`` in batches, the same each time, shared among devices.
 
-    Every device gets the same number of rows and batches (collective operations wait for each
-    other), so the last rows may be all padding with nothing scored: weigh batches by their scored
-    targets.
+    Every device gets the same number of rows and batches, since collective operations wait for each
+    other. So the last rows may be padding without scored targets: weight batches by their number of
+    scored targets.
     """
     local_rows = chosen[rank::devices]
     missing: Any = [join([], 1)] * (-(-len(chosen) // devices) - len(local_rows))

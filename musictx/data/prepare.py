@@ -1,13 +1,14 @@
-"""A corpus -> token shards, in one pass: in parallel, every piece accounted for.
+"""Encode a corpus as token shards, in one parallel pass, with a report on every piece.
 
-Everything that decides the result makes a key: the corpus's identity, fingerprint of the tokenizer,
-options. Shards with the same key are up to date and nothing is read. Otherwise each piece is
-encoded once, in the order of the corpus, and its ids are written at once; the table of pieces, with
-splits and without duplicates, at the end. The bytes are the same whatever the number of workers.
+The key of shards is a hash of everything that affects them: the identity of the corpus, the
+fingerprint of the tokenizer, and the options. Shards with the same key are up to date, and no file
+is read. Otherwise each piece is encoded once, in the order of the corpus, and its ids are written
+immediately; the table of pieces, with splits and without duplicates, is written at the end. The
+bytes do not depend on the number of workers.
 
-The split of a piece follows from its notes (``Score.content_hash``), not from its name or its
-place in the list: adding files never moves the others. Where a published table gives a piece a
-split, that has priority.
+The split of a piece is its published split, if there is one. Otherwise it depends on its notes
+(``Score.content_hash``), not on its name or its place in the list, so adding files never moves
+others.
 """
 
 from __future__ import annotations
@@ -34,21 +35,21 @@ from musictx.tokens.tokenizer import Tokenizer
 
 #: The file of the shard folder that holds the report.
 JSON = "report.json"
-#: Files for each worker process, without ``corpus.workers``; at most one process a core.
+#: The default number of files for each worker process; there is at most one process a core.
 FILES_PER_WORKER = 16
-#: The smallest validation part of a corpus of one piece, in tokens; at most half of the piece.
+#: The fewest tokens of the validation part of a corpus of one piece.
 FEWEST_HELD_OUT = 8
-#: If several pieces have the same notes, the one whose published split comes first here is kept, so
-#: that no piece of a published test or validation split is trained on. "": no published split.
+#: Of pieces with the same notes, the one whose published split comes first in this order is kept,
+#: so that no piece of a published test or validation split is trained on. "": no published split.
 PRIORITY = ("test", "validation", "train", "")
 
 
 def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
-    """Write the shards of ``corpus`` unless they are there already, and report on every piece.
+    """Write the shards of ``corpus`` unless they are up to date, and report on every piece.
 
-    They are in ``corpus.shards``, or in data/shards/NAME-KEY under the current folder. Those given
-    without a ``corpus.path`` are taken as they are. Raises ``UserError`` if there is no usable
-    piece or the place cannot be written, and then leaves no new folder behind.
+    The folder is ``corpus.shards``, or data/shards/NAME-KEY in the current folder. Existing shards
+    without a ``corpus.path`` are used unchanged. Raises ``UserError`` if there is no usable piece
+    or the folder cannot be written; then no new folder is left behind.
     """
     tokenizer = tokenizer.events
     folder = None if corpus.shards is None else Path(corpus.shards).expanduser()
@@ -88,23 +89,23 @@ def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
             workers=_processes(corpus, len(source)),
         )
         bar = progress("reading MIDI", "files", len(source))
-        with contextlib.closing(outcomes), bar as show:  # no worker outlives a Ctrl-C
+        with contextlib.closing(outcomes), bar as show:  # stops the workers after Ctrl-C
             report = _write(outcomes, source, corpus, folder, writer, show)
         writer.write_text(JSON, report.to_json())
     return report
 
 
 def _key(corpus: CorpusConfig, tokenizer: Tokenizer, source: Corpus) -> str:
-    """32 hexadecimal digits that change whenever the shards would hold something else."""
+    """32 hexadecimal digits that change whenever the contents of the shards would change."""
     limits = dataclasses.asdict(corpus.limits) if corpus.limits != Limits() else {}
-    decides: list[Any] = [tokenizer.fingerprint, encode.FEWEST_NOTES]
-    decides += [more for more in (corpus.programs, limits) if more]
-    options = [source.published, corpus.validation, corpus.test, decides]
+    encoding: list[Any] = [tokenizer.fingerprint, encode.FEWEST_NOTES]
+    encoding += [options for options in (corpus.programs, limits) if options]
+    options = [source.published, corpus.validation, corpus.test, encoding]
     return digest([shards.FORMAT, encode.VERSION, options, source.identity()])
 
 
 def _processes(corpus: CorpusConfig, files: int) -> int:
-    """How many worker processes read so many files; 0: this process does."""
+    """The number of worker processes for ``files`` files; 0: no further process."""
     if corpus.workers:
         return 0 if corpus.workers == 1 else corpus.workers
     return min(workers.cores(), -(-files // FILES_PER_WORKER))
@@ -118,13 +119,13 @@ def _write(
     writer: Writer,
     show: Callable[[int], None],
 ) -> Report:
-    """Write the ids of each piece as it comes, then the table of those that are kept.
+    """Write the ids of each piece, then the table of the pieces that are kept.
 
-    Of pieces with the same notes the one that is first by :data:`PRIORITY` is kept, then the first
-    of the corpus. If a piece is written and replaced later, its ids stay in the file, unused.
-    Raises ``UserError`` if no piece can be used.
+    Of pieces with the same notes the first by :data:`PRIORITY` is kept, or the first of the corpus.
+    The ids of a piece that is replaced later stay in the file, unused. Raises ``UserError`` if no
+    piece can be used.
     """
-    kept: dict[str, Piece] = {}  # by content; split: the published one, "" for none
+    kept: dict[str, Piece] = {}  # by content; its split is the published split, "" for none
     lossy: dict[str, dict[str, int]] = {}
     copies: list[Piece] = []
     left_out: list[LeftOut] = []
@@ -134,7 +135,7 @@ def _write(
         if isinstance(outcome, LeftOut):
             left_out.append(outcome)
             continue
-        # In a published corpus every piece counts, those with equal notes too.
+        # A published corpus keeps pieces with equal notes.
         content = digest([item.name, outcome.hash]) if source.published else outcome.hash
         row = Piece(
             0, item.name, item.split or "", content,
@@ -164,7 +165,7 @@ def _write(
 
 
 def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
-    """One sentence: how many were rejected, why, and an example of each reason."""
+    """The error: how many files were left out, and why, with an example for each reason."""
     examples = {item.reason: item for item in reversed(left_out)}
     counts = Counter(item.reason for item in left_out)
     why = "; ".join(
@@ -181,7 +182,7 @@ def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
 def _with_splits(
     rows: list[Piece], published: bool, corpus: CorpusConfig
 ) -> tuple[list[Piece], list[str]]:
-    """The rows of the table, each with its split, and remarks on how it came about."""
+    """The rows of the table with their splits, and remarks on exceptions."""
     if published:
         return [row._replace(split=row.split or "train") for row in rows], []
     if len(rows) == 1 and not rows[0].split and corpus.validation > 0:
@@ -197,8 +198,8 @@ def _with_splits(
 
 
 def by_content(content: str, validation: float, test: float) -> str:
-    """The split of a piece by its hash (32 hexadecimal digits): a number in [0, 1) from the first
-    13 digits, below ``validation`` -> validation, below their sum -> test, else train."""
+    """The split of a piece by its hash (32 hexadecimal digits). The first 13 digits are a number in
+    [0, 1): below ``validation`` -> validation, below ``validation + test`` -> test, else train."""
     number = int(content[:13], 16) / 2.0**52  # 52 bits: exact
     if number < validation:
         return "validation"
@@ -208,16 +209,16 @@ def by_content(content: str, validation: float, test: float) -> str:
 def divide(
     hashes: Sequence[str], published: Sequence[str | None], *, validation: float, test: float
 ) -> tuple[list[str], list[str]]:
-    """(split of each piece, remarks) of pieces with different hashes.
+    """(split of each piece, remarks) for pieces with different hashes.
 
-    ``published`` holds the split that a table gives each piece, or None. Otherwise the hash decides
-    (:func:`by_content`). Then, so that small corpora work:
+    ``published`` is the published split of each piece, or None: then the hash decides
+    (:func:`by_content`). For small corpora:
 
-    - if validation is asked for and the published split leaves it empty, published training pieces
-      are split by content;
-    - if train is empty, the piece with the largest hash to which no table gives a split goes there;
-    - if validation is still empty, the piece of train with the smallest hash goes there; if train
-      has only one piece, a piece of test that has no published split.
+    - if ``validation`` is above 0 and the published validation split is empty, published training
+      pieces are split by content;
+    - if train is empty, the piece without a published split that has the largest hash moves there;
+    - if validation is still empty, the piece of train with the smallest hash moves there; if train
+      has only one piece, a piece of test without a published split moves.
     """
     given, remarks = list(published), []
     splits = [p or by_content(h, validation, test) for h, p in zip(hashes, given, strict=True)]
@@ -243,11 +244,8 @@ def divide(
 
 
 def _cut(row: Piece, held_out: float) -> list[Piece]:
-    """A corpus of one piece: its end, the share ``held_out`` of its tokens, is for validation.
-
-    At least a few tokens and at most half. The two parts share notes and seconds in proportion to
-    their tokens. The second does not begin a piece, the first does not end one.
-    """
+    """Divide a corpus of one piece: the last share ``held_out`` of its tokens is for validation, at
+    least :data:`FEWEST_HELD_OUT` and at most half. Notes and seconds are divided in proportion."""
     count = max(round(row.tokens * held_out), FEWEST_HELD_OUT)
     tokens = row.tokens - min(count, row.tokens // 2)
     notes = round(row.notes * tokens / row.tokens)
@@ -265,15 +263,15 @@ def _cut(row: Piece, held_out: float) -> list[Piece]:
 
 @dataclass
 class Report:
-    """What became of every file of a corpus: kept, or left out and why, and what was lost.
+    """A report on every file of a corpus.
 
     folder      the shard folder
     source      the name of the corpus
     files       the number of its files (or chorales)
     splits      totals of each split
-    left_out    every file that is not in the shards
-    lossy       what was lost, merged or repaired in the pieces that were kept: label -> number
-    remarks     how pieces were split where the usual rule did not suffice
+    left_out    the files that are not in the shards, with reasons
+    lossy       what was lost, merged or repaired in the pieces in the shards: label -> number
+    remarks     exceptions in the division into splits
     up_to_date  the shards existed already, and no file was read
     """
 
@@ -326,7 +324,8 @@ class Report:
 
     @classmethod
     def of(cls, ready: Shards) -> Report:
-        """The report in the folder of existing shards; ``UserError`` if it is damaged."""
+        """Read the report in the folder of existing shards. Raises ``UserError`` if it is
+        damaged."""
         try:
             data = json.loads((ready.folder / JSON).read_text(encoding="utf-8"))
             return cls(

@@ -1,20 +1,20 @@
-"""Token shards: a prepared corpus as one memory-mapped file of uint16 ids and a table of pieces.
+"""Token shards: a prepared corpus as a memory-mapped file of uint16 ids and a table of pieces.
 
 ::
 
     header.json    format, fingerprint and config of the tokenizer, size of its vocabulary, corpus,
                    key, totals by split, CRC-32 of pieces.jsonl
-    pieces.jsonl   one line a piece: the fields of Piece but its number
-    tokens.bin     the ids of all pieces, one after the other, little-endian uint16; between them
-                   may lie ids of duplicates that no row names
+    pieces.jsonl   a line for each piece: the fields of Piece except its number
+    tokens.bin     the ids of all pieces in succession, little-endian uint16; there may be ids of
+                   duplicates that are in no row of the table
 
-Pieces are whole and hold bare events: no pad, bos, eos or cut. Opening a folder reads the two text
-files and maps the third; ``tokens(i)`` is a view, so a corpus may be far larger than the memory and
-is shared by all processes of a machine.
+Pieces are complete and have only events: no pad, bos, eos or cut. Opening a folder reads the two
+text files and maps the third; ``tokens(i)`` is a view, so a corpus may be far larger than the
+memory, and all processes of a machine share it.
 
-What is damaged is refused when the folder is opened: the two text files by their form and by the
+A damaged folder is refused when it is opened: the text files are checked by their form and the
 check sum of the table, the ids by the size of their file. Ids beyond the vocabulary are refused
-when the piece is looked at; another change within a file of the right size is not noticed.
+when their piece is read; other changes in a file of the right size are not noticed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from musictx import files
 from musictx.errors import UserError
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Raised by one whenever an older musictx could no longer read a new folder.
+#: Incremented whenever older versions of musictx cannot read new folders.
 FORMAT = 3
 SPLITS = ("train", "validation", "test")
 HEADER, PIECES, TOKENS = "header.json", "pieces.jsonl", "tokens.bin"
@@ -41,8 +41,8 @@ ID = np.dtype("<u2")
 
 
 def checked(ids: np.ndarray, vocabulary: int, name: str = "ids") -> np.ndarray:
-    """(n,) ``ids`` of :data:`ID`. Raises ``ValueError``, with their ``name``, for what is not an
-    id of a vocabulary of that size."""
+    """Convert ``ids`` (n,) to :data:`ID`. Raises ``ValueError`` about ``name`` if they are not ids
+    of a vocabulary of this size."""
     ids = np.asarray(ids)
     whole = ids.dtype.kind in "iu" or not len(ids)
     if not whole or (len(ids) and not 0 <= ids.min() <= ids.max() < vocabulary):
@@ -51,16 +51,18 @@ def checked(ids: np.ndarray, vocabulary: int, name: str = "ids") -> np.ndarray:
 
 
 class Piece(NamedTuple):
-    """One row of the piece table.
+    """A row of the table of pieces.
 
-    number   its place in the corpus: ``shards.tokens(piece.number)``
-    name     path relative to the corpus folder with "/" between the parts, or the chorale's name
+    number   its index in the corpus: ``shards.tokens(piece.number)``
+    name     path relative to the corpus folder with "/" between the parts, or the name of a chorale
     split    train, validation or test
-    hash     ``Score.content_hash()`` of what was read
-    offset   where its ids begin in tokens.bin, counted in ids;  tokens  how many they are
-    notes    notes written in these ids;  seconds  from the start of the piece to its last note end
-    begins   the ids start where the piece starts;  ends  they end where it ends. Both are true but
-             for the two parts of a corpus of one piece (see ``data/prepare.py``).
+    hash     ``Score.content_hash()`` of the music file
+    offset   the index of its first id in tokens.bin
+    tokens   the number of its ids
+    notes    the number of notes in these ids
+    seconds  from the start of the piece to the end of its last note
+    begins, ends  whether the ids include the beginning and the end of the piece; false for the
+             parts of a corpus of one piece (see ``data/prepare.py``)
     """
 
     number: int
@@ -76,7 +78,7 @@ class Piece(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Sums over the pieces of a split (or of all)."""
+    """Sums over the pieces of a split, or of all splits."""
 
     pieces: int = 0
     tokens: int = 0
@@ -97,7 +99,7 @@ def total(pieces: Iterable[Piece]) -> Totals:
         count += 1
         tokens += piece.tokens
         notes += piece.notes
-        seconds += piece.seconds  # one by one: sum() rounds otherwise from Python 3.12 on
+        seconds += piece.seconds  # not sum(), which rounds differently from Python 3.12 on
     return Totals(count, tokens, notes, seconds)
 
 
@@ -107,15 +109,15 @@ def by_split(pieces: Sequence[Piece]) -> dict[str, Totals]:
 
 
 def is_shards(folder: Path) -> bool:
-    """Whether ``folder`` looks like one that :class:`Shards` opens (readable or not)."""
+    """Whether ``folder`` has the files of shards, readable or not."""
     return (folder / HEADER).is_file() and (folder / TOKENS).is_file()
 
 
 class Shards:
     """A prepared corpus, opened for reading.
 
-    Raises ``UserError`` if ``folder`` is not a shard folder, is of another format or is
-    damaged. Cheap to send to another process: it is opened again there.
+    Raises ``UserError`` if ``folder`` is not a shard folder, has another format or is damaged. A
+    pickled object is small: the other process opens the folder again.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -141,17 +143,17 @@ class Shards:
         return Shards, (self.folder,)
 
     def __len__(self) -> int:
-        """How many pieces there are, all splits together."""
+        """The number of pieces in all splits."""
         return len(self._table)
 
     def pieces(self, split: str | None = None) -> list[Piece]:
-        """The pieces of a split in the order of their names (None: of all splits)."""
+        """The pieces of a split (None: of all splits) in the order of the corpus."""
         return [piece for piece in self._table if split is None or piece.split == split]
 
     def tokens(self, number: int) -> np.ndarray:
         """(n,) uint16: the ids of piece ``number``, a read-only view of the mapped file.
 
-        Raises ``UserError`` if they are not of the vocabulary.
+        Raises ``UserError`` for ids beyond the vocabulary.
         """
         piece = self._table[number]
         ids = self._map[piece.offset : piece.offset + piece.tokens]
@@ -164,7 +166,7 @@ class Shards:
         return total(self.pieces(split))
 
     def check(self, tokenizer: Tokenizer) -> None:
-        """Raise ``UserError`` unless these ids are of ``tokenizer``'s vocabulary of events."""
+        """Raise ``UserError`` unless these are ids of the events of ``tokenizer``."""
         tokenizer = tokenizer.events
         if tokenizer.fingerprint != self.fingerprint:
             raise UserError(
@@ -220,22 +222,25 @@ def _read_table(folder: Path, header: dict[str, Any]) -> list[Piece]:
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise damaged(folder, f"{PIECES} cannot be read") from error
     if crc != header["crc"]:
-        raise damaged(folder, f"{PIECES} is not the one that was written")
+        raise damaged(folder, f"{PIECES} has changed")
     return table
 
 
-def damaged(folder: Path, what: str) -> UserError:
-    """The sentence for shards that are not as they were written."""
-    return UserError(f"{folder}: damaged token shards, {what}; delete the folder and prepare again")
+def damaged(folder: Path, problem: str) -> UserError:
+    """The error for damaged shards."""
+    return UserError(
+        f"{folder}: damaged token shards, {problem}; delete the folder and prepare again"
+    )
 
 
 # ------------------------------------------------------------------------------------------ writing
 
 
 class Writer:
-    """Takes the pieces of a new shard folder.
+    """Writes the pieces of a new shard folder.
 
-    tokens  how many ids are written so far;  rows  the table, in the order of the offsets
+    tokens  number of ids that are written
+    rows    the table of pieces, in the order of their offsets
     """
 
     def __init__(self, folder: Path, file: BinaryIO, vocabulary: int) -> None:
@@ -244,12 +249,12 @@ class Writer:
         self._folder, self._file, self._vocabulary = folder, file, vocabulary
 
     def append(self, ids: np.ndarray, name: str) -> None:
-        """Write ``ids`` (n,) of the vocabulary, of the piece ``name``; not its row."""
+        """Write the ids (n,) of the piece ``name``, but no row of the table."""
         self._file.write(checked(ids, self._vocabulary, f"ids of {name}").tobytes())
         self.tokens += len(ids)
 
     def write_text(self, name: str, text: str) -> None:
-        """A further file of the folder, such as a report."""
+        """Write another file into the folder, such as a report."""
         path = self._folder / name
         path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
 
@@ -264,11 +269,12 @@ def new_shards(
     key: str = "",
     vocabulary: int = 2**16,
 ) -> Iterator[Writer]:
-    """A new shard folder, whole or not at all. ``vocabulary``: the size of the tokenizer's.
+    """Write a new shard folder atomically. ``vocabulary`` is the size of the vocabulary.
 
-    When the block ends the folder takes its place (an older shard folder there goes); if the block
-    raises, what was written is removed. The bytes depend on the arguments alone. Raises
-    ``UserError`` if the place holds something else or cannot be written.
+    At the end of the block the folder is moved to its place and replaces an older shard folder. If
+    the block raises an exception, everything is removed. The bytes depend only on the arguments and
+    the pieces. Raises ``UserError`` if there is something else in the place, or if it cannot be
+    written.
     """
     folder = Path(folder)
     files.check_writable(folder.parent, "corpus.shards")
@@ -283,7 +289,7 @@ def new_shards(
         for row in writer.rows:
             if row.split not in SPLITS:
                 raise ValueError(f"split {row.split!r}: expected one of {', '.join(SPLITS)}")
-            # ASCII, so that any file name the system can hold, also one that is no text, is written
+            # ASCII, which can represent every file name, even one that is not valid text.
             line = json.dumps({f: getattr(row, f) for f in Piece._fields[1:]}).encode() + b"\n"
             table.write(line)
             crc = zlib.crc32(line, crc)

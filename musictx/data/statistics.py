@@ -1,7 +1,7 @@
-"""Statistics of the notes of a corpus: lengths, notes at once, density, repetition.
+"""Statistics of the notes of a corpus: notes at once, density, repetition, ranges of parts.
 
-A model after a few hours of training holds notes too long and strikes too many at once. Sampling
-keeps to these limits by default (:mod:`musictx.sampling.penalties`).
+After a few hours of training, models write too many notes at once. Sampling keeps to these
+statistics by default (:mod:`musictx.sampling.penalties`).
 """
 
 from __future__ import annotations
@@ -17,60 +17,63 @@ from musictx.notes import DRUMS, Score, pitched
 from musictx.tokens.controls import measured
 from musictx.tokens.tokenizer import Tokenizer
 
-#: The share of notes that lie within a limit; the rest count as exceptions.
+#: The share of notes within a limit; the rest are exceptions.
 SHARE_WITHIN = 0.95
-#: Seconds of the excerpt from the middle of each piece in which its polyphony is measured.
+#: Polyphony is measured in so many seconds from the middle of each piece.
 MIDDLE = 30.0
 #: A note is re-struck if its pitch was struck less than this many seconds before.
 RESTRUCK_SECONDS = 0.5
 #: Seconds by which rounding may change the difference of two times.
 ROUNDING = 1e-6
-#: A larger corpus is measured in a sample of this many pieces, or up to twice as many.
+#: Of a larger corpus only this many pieces, or up to twice as many, are measured.
 PIECES = 100
 
 
 def of_corpus(shards: Shards, tokenizer: Tokenizer) -> dict[str, Any]:
-    """:func:`note_limits` of the training split of a corpus; of a large one, those of about
-    :data:`PIECES` pieces that are spread evenly over it; and the :func:`ensembles` of all."""
+    """The :func:`note_limits` of the training split, from about :data:`PIECES` pieces that are
+    spread evenly over it, and the :func:`ensembles` of all its pieces."""
     pieces = shards.pieces("train")
-    some = pieces[:: max(1, len(pieces) // PIECES)]
-    limits = note_limits(tokenizer.decode(shards.tokens(piece.number)) for piece in some)
-    sets = (np.unique(tokenizer.program_of[shards.tokens(piece.number)]) for piece in pieces)
-    together = ensembles(one[one >= 0].tolist() for one in sets)
-    return {**limits, "ensembles": together} if limits and together else limits
+    sample = pieces[:: max(1, len(pieces) // PIECES)]
+    limits = note_limits(tokenizer.decode(shards.tokens(piece.number)) for piece in sample)
+    programs = (np.unique(tokenizer.program_of[shards.tokens(piece.number)]) for piece in pieces)
+    frequent = ensembles(p[p >= 0].tolist() for p in programs)
+    return {**limits, "ensembles": frequent} if limits and frequent else limits
 
 
 def ensembles(pieces: Iterable[Sequence[int]]) -> list[list[Any]]:
-    """[[number of pieces, [program, ...]], ...]: of ``pieces``, the programs that each has, those
-    sets of several that occur most, so many that :data:`SHARE_WITHIN` of these pieces have one."""
-    sets = Counter(tuple(one) for one in pieces if len(one) > 1)
-    rows, left = list[list[Any]](), SHARE_WITHIN * sum(sets.values())
-    for some, count in sorted(sets.items(), key=lambda one: (-one[1], one[0])):
-        if left <= 0:
+    """The most frequent sets of several programs in ``pieces``, which are the programs of each
+    piece: [[number of pieces, [program, ...]], ...].
+
+    Includes as many sets as necessary for :data:`SHARE_WITHIN` of the pieces with several programs.
+    """
+    counts = Counter(tuple(programs) for programs in pieces if len(programs) > 1)
+    rows, remaining = list[list[Any]](), SHARE_WITHIN * sum(counts.values())
+    for programs, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])):
+        if remaining <= 0:
             break
-        rows.append([count, [*some]])
-        left -= count
+        rows.append([count, [*programs]])
+        remaining -= count
     return rows
 
 
 def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
-    """The note limits of ``scores``; empty without a pitched note. Drums count only in
-    ``instruments`` and ``parts``.
+    """The note limits of ``scores``; empty without pitched notes. Drums are only in ``instruments``
+    and ``parts``.
 
-    most_notes    the number of notes that sound when a note is struck, including that note, which
-                  is not exceeded at a share of :data:`SHARE_WITHIN` of the notes
-    density       notes a second, the median of the pieces; left out where nothing has a length
+    most_notes    the number of sounding notes when a note is struck, including that note, that
+                  :data:`SHARE_WITHIN` of the notes do not exceed
+    density       the median over pieces of their notes per second; left out if no note has a length
     restruck      the share of notes whose pitch was struck less than half a second before
-    polyphony     the value that the control of this name measures in 30 seconds from the middle of
-                  each piece, the median of the pieces
+    polyphony     the median over pieces of the control with this name, in 30 seconds from the
+                  middle of each piece
     instruments   the General MIDI programs that occur, 128 for drums
     parts         [[program, notes at once, lowest pitch, highest pitch, notes a second], ...] for
-                  each program, 128 for drums: notes at once as in ``most_notes``; all but one in
-                  fifty notes lie between the two pitches; notes a second are the median of the
-                  pieces in which the program occurs
+                  each program, 128 for drums: notes at once as in ``most_notes``; 98 % of the notes
+                  are between the two pitches; notes a second are the median of the pieces with the
+                  program
     """
-    together: list[np.ndarray] = []
-    densities, polyphony, again = [], [], 0.0
+    at_once_of_pieces: list[np.ndarray] = []
+    densities, polyphony, restruck_notes = [], [], 0.0
     parts: dict[int, list[tuple[np.ndarray, np.ndarray, float]]] = {}
     for score in scores:
         for part, played in parts_of(score.notes).items():
@@ -79,20 +82,20 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
         notes = score.notes[~score.notes["drum"]]
         if not len(notes):
             continue
-        together.append(at_once(notes))
+        at_once_of_pieces.append(at_once(notes))
         span = float(notes["end"].max() - notes["start"].min())
         if span > 0:
             densities.append(len(notes) / span)
-        again += restruck(score) * len(notes)
+        restruck_notes += restruck(score) * len(notes)
         middle = excerpt(score, max(0.0, (score.duration - MIDDLE) / 2), MIDDLE)
         levels = measured(middle.notes, middle.duration)
         polyphony += [levels["polyphony"]] if "polyphony" in levels else []
-    if not together:
+    if not at_once_of_pieces:
         return {}
-    struck = np.concatenate(together)
+    counts = np.concatenate(at_once_of_pieces)
     limits: dict[str, Any] = {
-        "most_notes": max(1, int(np.quantile(struck, SHARE_WITHIN, method="higher"))),
-        "restruck": round(again / len(struck), 4),
+        "most_notes": max(1, int(np.quantile(counts, SHARE_WITHIN, method="higher"))),
+        "restruck": round(restruck_notes / len(counts), 4),
         "instruments": sorted(parts),
         "parts": [[part, *habit(*zip(*rows))] for part, rows in sorted(parts.items())],
     }
@@ -104,9 +107,9 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
 
 
 def parts_of(notes: np.ndarray) -> dict[int, np.ndarray]:
-    """The notes of each program, by its number; drums are 128."""
-    part = np.where(notes["drum"], DRUMS, notes["program"].astype(int))
-    return {one: notes[part == one] for one in np.unique(part).tolist()}
+    """Program -> its notes; drums are 128."""
+    programs = np.where(notes["drum"], DRUMS, notes["program"].astype(int))
+    return {program: notes[programs == program] for program in np.unique(programs).tolist()}
 
 
 def at_once(notes: np.ndarray) -> np.ndarray:
@@ -126,8 +129,8 @@ def densest(notes: np.ndarray, seconds: float) -> int:
 def habit(
     together: Sequence[np.ndarray], pitches: Sequence[np.ndarray], rates: Sequence[float]
 ) -> list[float]:
-    """A row of ``parts`` in :func:`note_limits`, from the notes at once (:func:`at_once`), the
-    pitches and the notes a second of each piece in which the part occurs."""
+    """A row of ``parts`` in :func:`note_limits`, without the program, from the notes at once
+    (:func:`at_once`), pitches and notes per second of each piece with the part."""
     pitch = np.concatenate(pitches)
     most = max(1, int(np.quantile(np.concatenate(together), SHARE_WITHIN, method="higher")))
     low, high = (int(np.quantile(pitch, q, method="nearest")) for q in (0.01, 0.99))
@@ -135,16 +138,16 @@ def habit(
 
 
 def usual_length(lengths: np.ndarray) -> float:
-    """Seconds that :data:`SHARE_WITHIN` of ``lengths`` do not exceed."""
+    """The length in seconds that :data:`SHARE_WITHIN` of ``lengths`` do not exceed."""
     return round(float(np.quantile(lengths, SHARE_WITHIN, method="higher")), 3)
 
 
 def excerpt(score: Score, start: float, seconds: float) -> Score:
-    """The pitched notes struck from ``start`` to before ``start + seconds``, with times counted
+    """The pitched notes that begin from ``start`` to ``start + seconds`` (exclusive), with times
     from ``start``.
 
-    Notes are cut at the end of the excerpt. A note that was struck before its beginning is left
-    out, and so are pedals, tempo and meter.
+    Notes end at the latest with the excerpt. Notes that begin before the excerpt are left out, and
+    so are pedals, tempo and meter.
     """
     notes = score.notes
     inside = (notes["start"] >= start) & (notes["start"] < start + seconds) & ~notes["drum"]
@@ -162,5 +165,5 @@ def restruck(score: Score) -> float:
         return np.nan
     order = np.lexsort((notes["start"], notes["pitch"]))
     pitch, start = notes["pitch"][order], notes["start"][order]
-    again = (pitch[1:] == pitch[:-1]) & (np.diff(start) < RESTRUCK_SECONDS - ROUNDING)
-    return float(again.sum() / len(notes))
+    is_restruck = (pitch[1:] == pitch[:-1]) & (np.diff(start) < RESTRUCK_SECONDS - ROUNDING)
+    return float(is_restruck.sum() / len(notes))

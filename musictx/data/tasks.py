@@ -1,13 +1,13 @@
-"""Windows of pieces arranged as tasks: which notes are given, which are to be composed.
+"""Arrange windows of pieces as tasks, in which some notes are given and others are composed.
 
-infill     a span is composed; what comes after it is given, and sometimes one voice of it
+infill     a gap is composed; the music after it is given, and sometimes a voice in it
 accompany  some voices are given from some point on, sometimes the chords, or chords alone
 vary       some bars are composed as a variation of similar earlier bars, which are given
 steer      only the controls are given
 
-Controls are measured in the window itself and left out part of the time. There are two languages:
-events in seconds (:class:`EventTasks`), where spans are some seconds and all that is given stands
-ahead, and notes in bars (:mod:`musictx.songs.bar_tasks`), where it stands before each bar.
+Controls are measured in the window itself, and some are left out. Tasks are different for events in
+seconds (:class:`EventTasks`), with all given notes before the music, and for notes in bars
+(:mod:`musictx.songs.bar_tasks`), with given notes before each bar.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from musictx.tokens.controls import CONTROLS
 from musictx.tokens.stream import DRUM_PART, OPEN, NoteStream
 from musictx.tokens.vocab import BOS, CUT, EOS, Vocabulary
 
-#: The share of windows with controls in which each of them is left out; of gaps in which a voice is
-#: given; of accompaniments that begin with their window.
+#: The share of windows in which each control is left out; of gaps in which a voice is given; of
+#: accompaniments that begin with their window.
 DROPPED_SHARE, LOCKED_SHARE, FROM_THE_START_SHARE = 0.3, 0.3, 0.3
 
 
 class Tasks:
-    """Arranges windows for the tokens of ``tokenizer``, which has control tokens.
+    """Arranges windows as tasks, for a ``tokenizer`` with control tokens.
 
-    weights  task -> share of the windows; the others are plain
+    weights  task -> share of the windows; the rest are plain windows
     melody   the program whose notes are given: in every accompaniment of events, in bars more often
-             than other parts; "skyline": no program
+             than other programs; "skyline": no program
     """
 
     #: The share of windows in which no control is given.
@@ -72,11 +72,12 @@ class Tasks:
         budget: int,
         piece_id: int = 0,
     ) -> Row | None:
-        """The window ``ids`` as a row of at most ``budget`` places; None where it does not suit.
+        """Arrange the window ``ids`` as a row of at most ``budget`` places; ``None`` if it does not
+        suit the task.
 
-        begins  a piece begins with it;  ends  a piece ends with it
+        begins, ends  whether a piece begins or ends with the window
 
-        Targets are the tokens of the music, not controls nor what is given ahead.
+        Targets are the tokens of the music, neither controls nor given notes before the music.
         """
         arranged = self.arranged(task, ids, random, begins, ends, budget)
         if arranged is None:
@@ -88,12 +89,12 @@ class Tasks:
     def arranged(
         self, task: str, ids: np.ndarray, random: Generator, begins: bool, ends: bool, budget: int
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """(n,) int64 ids of the whole window, and which of them are targets; None if it does not
-        suit."""
+        """(n,) int64 ids of the whole window, and (n,) bool whether each is a target; ``None`` if
+        the window does not suit the task."""
         raise NotImplementedError
 
     def _levels(self, music: Score, seconds: float, random: Generator) -> list[int]:
-        """The levels of the controls of some ``music``; some of them left out."""
+        """The levels of the controls of ``music``, of which some are left out (0)."""
         levels = controls.levels(controls.measured(music.notes, seconds))
         dropped = random.random(len(levels)) < DROPPED_SHARE
         if random.random() < self.no_controls_share:
@@ -101,21 +102,21 @@ class Tasks:
         return np.where(dropped, 0, levels).tolist()
 
 
-def voice_of_some(
+def draw_voice(
     notes: np.ndarray,
     among: np.ndarray,
     stop: np.ndarray,
     skyline_share: float,
     random: Generator,
 ) -> np.ndarray:
-    """(n,) bool: of the pitched notes ``among`` some, which end at ``stop``, the skyline, or those
-    above or below a random pitch."""
+    """(n,) bool: a random voice of the pitched notes ``among`` (n,) bool: the skyline, or the notes
+    above or below a random pitch. ``stop`` (n,) are the ends of the notes."""
     if not among.any():
         return among
     voice = np.zeros(len(notes), bool)
     if random.random() < skyline_share:
-        some = notes[among]
-        voice[among] = top_notes(some["start"], stop[among], some["pitch"])
+        candidates = notes[among]
+        voice[among] = top_notes(candidates["start"], stop[among], candidates["pitch"])
         return voice
     limit = np.quantile(notes["pitch"][among], random.uniform(0.25, 0.75))
     above = notes["pitch"] >= limit
@@ -125,29 +126,29 @@ def voice_of_some(
 
 # ------------------------------------------------------------------------------- events in seconds
 
-#: Shortest and longest gap, and how long the window goes on after it at most; where gaps end at the
-#: latest, as a share of the window.
+#: Shortest and longest gap in seconds; the most seconds of the window after a gap; the latest end
+#: of a gap, as a share of the window.
 GAP_SECONDS, TAIL_SECONDS, LATEST_SHARE = (1.0, 12.0), 4.0, 0.85
-#: The share of voices that are the highest notes, and, where there are several programs, one of
-#: these.
+#: The share of voices that are the highest notes and, if there are several programs, the share of
+#: voices that are one program.
 SKYLINE_SHARE, PROGRAM_SHARE = 0.5, 0.7
-#: Windows of fewer tokens are left plain, and so are those of fewer given ones.
+#: Shorter windows, and windows with fewer given tokens, are left plain.
 FEWEST_TOKENS, FEWEST_GIVEN_TOKENS = 96, 8
-#: The share of windows whose past is deadpan, as in a score: of one loudness and on a grid. It is
-#: read but is no target; what is to be composed stays as it was played.
+#: The share of windows whose past is deadpan: with one velocity and on a grid, as in a score. It is
+#: read but is not a target; the notes to compose are not changed.
 DEADPAN_SHARE = 0.15
-#: Of deadpan music: tempi, quarter notes a minute; lines in a quarter; its one velocity, as a share
-#: of the bins; how much of the window it is in steer.
+#: Deadpan music: tempi in quarter notes a minute; grid lines in a quarter note; its velocity, as a
+#: share of the bins; its share of the window in steer.
 TEMPI_BPM, LINES_OF_A_QUARTER = (60.0, 160.0), 4
 VELOCITY_SHARES, PRIMER_SHARES = (0.4, 0.8), (0.1, 0.6)
 
 
 class EventSpan(NamedTuple):
-    """What of a window is composed.
+    """The part of a window that is composed.
 
-    stop   the last step of it that is used;  here  the step from which on music is composed, None
-           if all of it is
-    given  (n,) bool, which notes are given, None if none is
+    stop   the last step of the window that is used
+    here   the step from which on music is composed; None: all of it
+    given  (n,) bool, whether a note is given; None: no note is given
     """
 
     stop: int
@@ -158,7 +159,7 @@ class EventSpan(NamedTuple):
 class EventTasks(Tasks):
     """Tasks of events in seconds, in the windows of :mod:`musictx.tokens.controls`.
 
-    deadpan  the share of windows with such a past
+    deadpan  the share of windows with a deadpan past
     """
 
     no_controls_share = 0.15
@@ -206,11 +207,11 @@ class EventTasks(Tasks):
         rest = None if here is None else write(_up_to(window, here, stop), past)
         given_ids = None
         if given is not None:
-            # Around a gap also the ends of notes that began before the window are given.
-            ahead = read if infill else window._replace(ends=window.ends[:0])
+            # Around a gap, the ends of notes that began before the window are given, too.
+            source = read if infill else window._replace(ends=window.ends[:0])
             last = None if infill else stop + 1
-            some = ahead._replace(notes=ahead.notes[given]).in_steps(here or 0, last)
-            given_ids = write(some._replace(stop=0))
+            ahead = source._replace(notes=source.notes[given]).in_steps(here or 0, last)
+            given_ids = write(ahead._replace(stop=0))
         made = controls.build_window(
             self.vocabulary, levels, write(past), rest, given_ids, budget=budget - 2
         )
@@ -249,7 +250,8 @@ class EventTasks(Tasks):
         return None if stop <= here else EventSpan(stop, here, voice)
 
     def _fitting(self, window: NoteStream, voice: np.ndarray, here: int, room: int) -> int:
-        """The latest step up to which the stream and, from ``here`` on, a voice have ``room``."""
+        """The latest step up to which the tokens of the window and, from ``here`` on, those of the
+        voice fit into ``room``."""
         events = ev.of(window)
         given = ev.of(NoteStream(notes=window.notes[voice]))
         both = events, given[given["step"] >= here]
@@ -270,24 +272,24 @@ class EventTasks(Tasks):
             return pitched & (notes["part"] == self.melody)
         if len(parts) > 1 and random.random() < PROGRAM_SHARE:
             return pitched & (notes["part"] == random.choice(parts))
-        return voice_of_some(notes, pitched, window.note_ends, SKYLINE_SHARE, random)
+        return draw_voice(notes, pitched, window.note_ends, SKYLINE_SHARE, random)
 
     def as_score(self, window: NoteStream, here: int, random: Generator) -> NoteStream:
-        """``window`` deadpan: on a grid of a random tempo and of one loudness. Each beginning and
-        end stays on its side of the step ``here``."""
+        """Make ``window`` deadpan: quantise it to a grid of a random tempo, with one velocity. Each
+        start and end of a note stays on its side of the step ``here``."""
         line = self.per_second * 60.0 / random.uniform(*TEMPI_BPM) / LINES_OF_A_QUARTER
 
         def on_grid(steps: np.ndarray) -> np.ndarray:
             near = np.floor(np.round(steps / line) * line + 0.5).astype(np.int64)
-            # A note lasts a step at least, on whichever side it ends.
+            # A note lasts at least a step on the side of its end.
             before = np.minimum(near, max(here - 2, 0))
             return np.where(steps < here, before, np.maximum(near, here))
 
         notes, ends = window.notes.copy(), window.ends.copy()
-        held = notes["length"] == OPEN
+        is_open = notes["length"] == OPEN
         notes["start"] = on_grid(notes["start"])
         length = on_grid(window.note_ends) - notes["start"]
-        notes["length"] = np.where(held, OPEN, np.maximum(length, 1))
+        notes["length"] = np.where(is_open, OPEN, np.maximum(length, 1))
         ends["stop"] = on_grid(ends["stop"])
         first, stop = self.vocabulary.range("velocity")
         notes["velocity_bin"] = 1 + int(random.uniform(*VELOCITY_SHARES) * (stop - first))
@@ -295,5 +297,5 @@ class EventTasks(Tasks):
 
 
 def _up_to(window: NoteStream, first: int, stop: int) -> NoteStream:
-    """The window from the step ``first`` to ``stop``, both included, and time up to there."""
+    """The window from the step ``first`` to ``stop``, both included."""
     return window.in_steps(first, stop + 1)._replace(stop=stop - first)

@@ -1,13 +1,12 @@
 """Windows of pieces as rows for the model: inputs, targets and piece numbers.
 
-The targets of a piece are its events and, where the piece ends, ``eos``. A window of them starts
-with ``bos`` if it starts the piece, else with ``cut``, and its inputs are the targets one place
-later::
+The targets of a piece are its events, and ``eos`` at its end. The inputs of a window are ``bos`` if
+it begins the piece, else ``cut``, then its targets shifted by one place::
 
     targets   e_s      e_s+1    ...   e_s+T-1
     ids       bos/cut  e_s      ...   e_s+T-2
 
-so every event is a target once when windows lie end to end, and none is lost at their edges.
+So each event is a target in exactly one of successive windows.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from torch.utils.data import Dataset
 from musictx.data.shards import Piece, Shards
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 
-#: The target where nothing is scored: PyTorch's default ``ignore_index``.
+#: The target of places that are not scored: PyTorch's default ``ignore_index``.
 UNSCORED = -100
 #: The piece number on padding.
 PADDING = -1
@@ -37,12 +36,12 @@ class Row(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What a model is trained and measured on: three (B, T) int64 tensors.
+    """A batch for training or validation: three (B, T) int64 tensors.
 
     ids        inputs
-    targets    the next id for each input; -100 where nothing is scored
-    piece_ids  0, 1, 2, ... within a row: positions of different pieces must not see each other;
-               -1 on padding
+    targets    the next id for each input; -100 for places that are not scored
+    piece_ids  0, 1, 2, ... within a row: positions of different pieces must not attend to each
+               other; -1 on padding
     """
 
     ids: torch.Tensor
@@ -53,11 +52,12 @@ class Batch(NamedTuple):
 def lay_out(
     events: np.ndarray, *, begins: bool, ends: bool, scored_from: int = 0, piece_id: int = 0
 ) -> Row:
-    """One window as a row without padding.
+    """Make a row of one window, without padding.
 
-    events       (n,) ids of the window;  begins  it starts a piece: bos instead of cut
-    ends         the piece ends with it: eos is one more target, the row has n + 1 places
-    scored_from  the targets before it are context only (-100)
+    events       (n,) ids of the window
+    begins       whether the piece begins with it: ``bos`` instead of ``cut``
+    ends         whether the piece ends with it: ``eos`` is another target, in a row of n + 1 places
+    scored_from  the targets before this place are context, which is not scored (-100)
     """
     targets = np.concatenate([events, np.full(int(ends), EOS)]).astype(np.int64)
     ids = np.concatenate([[BOS if begins else CUT], targets])[: len(targets)]
@@ -66,20 +66,20 @@ def lay_out(
 
 
 def join(rows: Sequence[Row], length: int, align: int = 1) -> Row:
-    """Windows one after the other in one row of ``length``, each beginning at a multiple of
-    ``align``, the rest padding."""
+    """Pack windows into one row of ``length``, each at a multiple of ``align``; the rest is
+    padding."""
     joined = Row(*(np.full(length, fill, np.int64) for fill in (PAD, UNSCORED, PADDING)))
-    at = 0
+    start = 0
     for row in rows:
-        stop = at + len(row.ids)
+        stop = start + len(row.ids)
         for column, part in zip(joined, row):
-            column[at:stop] = part
-        at = stop + -stop % align
+            column[start:stop] = part
+        start = stop + -stop % align
     return joined
 
 
 def collate(rows: Iterable[Row]) -> Batch:
-    """Rows -> Batch, padded at the end to the longest of them."""
+    """Make a batch of rows, padded at the end to the longest row."""
     rows = list(rows)
     length = max(len(row.ids) for row in rows)
     padded = [row if len(row.ids) == length else join([row], length) for row in rows]
@@ -87,8 +87,8 @@ def collate(rows: Iterable[Row]) -> Batch:
 
 
 class Window(NamedTuple):
-    """Targets ``start`` to before ``stop`` of the ``piece``-th length; those before ``scored`` are
-    context that an earlier window has scored."""
+    """Targets ``start`` to ``stop`` (exclusive) of the piece with the index ``piece``. Targets
+    before ``scored`` are context, which an earlier window scores."""
 
     piece: int
     start: int
@@ -97,15 +97,15 @@ class Window(NamedTuple):
 
 
 def windows(lengths: Sequence[int], context: int, stride: int | None = None) -> list[Window]:
-    """Windows of at most ``context`` that score every target of every piece exactly once.
+    """Windows of at most ``context`` targets that score every target of every piece exactly once.
 
-    lengths  targets of each piece
-    stride   targets between the starts of windows; default ``context``: end to end, the last one
-             short. With a smaller one each window after a piece's first scores only what the one
-             before it did not reach, with at least ``context - stride`` targets before it.
+    lengths  number of targets of each piece
+    stride   targets between the starts of windows; default ``context``, without overlap. With a
+             smaller stride, a window scores only the targets after the previous window, so that
+             each has at least ``context - stride`` targets before it, except in the first window of
+             a piece
 
-    There is never an empty window: a piece of 2 * ``context`` targets has two windows, one without
-    targets none.
+    No window is empty: a piece of 2 * ``context`` targets has two windows, an empty piece none.
     """
     stride = context if stride is None else stride
     if not 1 <= stride <= context:
@@ -127,10 +127,10 @@ def evenly_spread(count: int, size: int) -> list[int]:
 
 
 class EvaluationWindows(Dataset[Row]):
-    """The windows of a split that score each of its tokens exactly once, as rows.
+    """The windows of a split as rows, which score each of its tokens exactly once.
 
-    ``table[i]`` says what row ``i`` holds (``piece`` counts within ``pieces``), ``targets`` is the
-    number of scored tokens of all windows together. No augmentation, no packing, no randomness.
+    ``table[i]`` is the window of row ``i`` (``piece`` is an index into ``pieces``), ``targets`` the
+    number of scored tokens of all windows. There is no augmentation, packing or randomness.
     """
 
     def __init__(
@@ -142,8 +142,8 @@ class EvaluationWindows(Dataset[Row]):
         *,
         score_eos: bool = False,
     ) -> None:
-        """``stride`` as in :func:`windows`. ``score_eos``: the end of a piece is a token too; left
-        out by default, as published figures count events only."""
+        """``stride`` as in :func:`windows`. With ``score_eos`` the end of a piece is scored, too;
+        published figures count events only."""
         self.shards = shards
         self.pieces: list[Piece] = shards.pieces(split)
         lengths = [p.tokens + (score_eos and p.ends) for p in self.pieces]
@@ -160,6 +160,6 @@ class EvaluationWindows(Dataset[Row]):
         return lay_out(
             events,
             begins=piece.begins and window.start == 0,
-            ends=window.stop > piece.tokens,  # one target more than events: eos
+            ends=window.stop > piece.tokens,  # the last target is eos
             scored_from=window.scored - window.start,
         )

@@ -1,6 +1,7 @@
 """Worker processes with a limit of time and memory for each call, by pebble.
 
-A worker that takes too long is killed, one that crashes is replaced; either costs only its call.
+A worker that takes too long is killed, and a worker that crashes is replaced; only its current call
+fails.
 """
 
 from __future__ import annotations
@@ -29,32 +30,32 @@ except ImportError:  # Windows
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-#: Items taken at once for each worker: while one takes long, the others have work.
+#: Items in the queue for each worker, so that a slow item does not leave the others idle.
 AHEAD = 16
-#: Times that a call is made when the pool breaks, as it does when an idle worker is killed.
+#: How often a call is tried if the pool breaks, as it does when an idle worker is killed.
 ATTEMPTS = 3
 #: Idle workers for :func:`run_isolated`.
 ISOLATED = 2
-#: What a call raises that passes a limit or crashes its process.
+#: The exceptions of a call that exceeds a limit or crashes its process.
 FAILURES = (TimeoutError, MemoryError, ProcessExpired)
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
     return os.cpu_count() or 1
 
 
 class Workers:
-    """``count`` processes for calls from any thread, started at the first one."""
+    """``count`` processes for calls from any thread; they start at the first call."""
 
     def __init__(self, count: int) -> None:
         self._count, self._lock, self._stopped = count, threading.Lock(), False
         self._pool = _pool(count)
 
     def call(self, limits: Limits, function: Callable[..., Result], *arguments: Any) -> Result:
-        """``function(*arguments)``, both picklable, in a worker process.
+        """Call ``function(*arguments)``, both picklable, in a worker process.
 
         Raises what ``function`` raises, ``TimeoutError`` beyond ``limits.read_seconds``,
         ``MemoryError`` beyond ``limits.read_mb``, ``ProcessExpired`` if it crashes its process, and
@@ -69,23 +70,24 @@ class Workers:
                 pool = self._pool
             try:
                 future = pool.schedule(_in_memory, task, timeout=limits.read_seconds)
-            except RuntimeError:  # it has been stopped, or just broken
+            except RuntimeError:  # the pool is stopped or broken
                 continue
             while not wait([future], timeout=1).done and pool.active:
-                pass  # a broken pool may forget a task that it just took
+                pass  # a broken pool may lose a task
             if future.done() and not isinstance(future.exception(), BrokenProcessPool):
                 return future.result()
         raise BrokenProcessPool("worker processes cannot be started")
 
     def stop(self) -> None:
-        """End all processes, and the calls that wait for them."""
+        """Stop all processes and their calls."""
         with self._lock:
             self._stopped = True
             _stop(self._pool)
 
 
 def _pool(workers: int) -> ProcessPool:
-    context = multiprocessing.get_context("spawn")  # inherits no lock that a thread here holds
+    # "spawn", since a fork would inherit locks that other threads hold.
+    context = multiprocessing.get_context("spawn")
     return ProcessPool(workers, initializer=_exit_with_parent, context=context)
 
 
@@ -114,14 +116,14 @@ def run(
     limits: Limits,
     workers: int,
 ) -> Generator[tuple[Item, Result], None, None]:
-    """(item, ``function(item)``) of every item, in their order.
+    """Yield (item, ``function(item)``) for every item, in order.
 
-    items    may be without end: no more than ``AHEAD`` a worker are taken at once
-    failed   the result of an item that passes ``limits.read_seconds`` (``TimeoutError``) or
+    items    may be endless: at most ``AHEAD`` for each worker are taken at once
+    failed   makes the result of an item that exceeds ``limits.read_seconds`` (``TimeoutError``) or
              ``limits.read_mb`` (``MemoryError``), or crashes its worker (``ProcessExpired``)
-    workers  processes; 0 works in this one, without the limit of time
+    workers  number of processes; 0: this process, without the limit of time
 
-    Whatever else ``function`` raises is raised. Raises ``UserError`` if no process can be started.
+    Other exceptions of ``function`` are raised. Raises ``UserError`` if no process can be started.
     """
     if not workers:
         for item in items:
@@ -133,7 +135,7 @@ def run(
         return
     items = iter(items)
     processes = Workers(workers)
-    threads = ThreadPoolExecutor(2 * workers)  # a worker that is done has its next call at hand
+    threads = ThreadPoolExecutor(2 * workers)  # so that the next call of a worker is ready
     pending: deque[tuple[Item, Future[Result]]] = deque()
     try:
         while True:
@@ -161,9 +163,9 @@ _isolated = Workers(ISOLATED)
 
 
 def run_isolated(function: Callable[..., Result], *arguments: Any, limits: Limits) -> Result:
-    """``function(*arguments)``, both picklable, in a worker process; any thread may call.
+    """Call ``function(*arguments)``, both picklable, in a worker process, from any thread.
 
-    Raises what ``function`` raises, and :class:`ReadError` if it passes ``limits.read_seconds`` or
+    Raises what ``function`` raises, and :class:`ReadError` if it exceeds ``limits.read_seconds`` or
     ``limits.read_mb``, or crashes its process.
     """
     try:
@@ -185,9 +187,9 @@ def _in_memory(megabytes: int, function: Callable[..., Result], *arguments: Any)
 
 @contextlib.contextmanager
 def memory_limit(megabytes: int) -> Iterator[None]:
-    """The block gets ``MemoryError`` beyond so many MB more than the process has now.
+    """Raise ``MemoryError`` in the block if it needs so many MB more than the process has now.
 
-    Where there is RLIMIT_AS and /proc (Linux); elsewhere there is no limit.
+    There is no limit on systems without RLIMIT_AS and /proc (other than Linux).
     """
     used = _address_space() if resource is not None else 0
     if not used:
@@ -205,7 +207,7 @@ def memory_limit(megabytes: int) -> Iterator[None]:
 
 
 def _address_space() -> int:
-    """Bytes of address space of this process; 0 where /proc does not say."""
+    """The address space of this process in bytes; 0 if it is unknown."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")

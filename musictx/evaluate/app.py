@@ -1,5 +1,5 @@
-"""``musictx evaluate``: the likelihood of a corpus under a model; and what it shares with
-``compare``: how to find a corpus and write a result."""
+"""``musictx evaluate``: the likelihood of a corpus under a model. Also functions that ``compare``
+uses: find a corpus, write a result."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from musictx.tokens.tokenizer import Tokenizer
 
 
 def run(config: EvaluateConfig) -> nll.Evaluation:
-    """Nats per token of a model on the split of a corpus: printed, and written if there is to be a
-    file.
+    """Measure nats per token of a model on a split of a corpus, print the result, and write
+    ``config.out``.
 
-    Mistakes are noticed before the long work, and what is refused leaves no files.
+    Options are checked before the long work. A refused command writes no files.
     """
     check_file(config.out)
     where = chosen(config.model.path)
@@ -69,7 +69,7 @@ def check_file(out: str | None) -> None:
 def write_result(
     path: Path, whole: Mapping[str, Any], lines: Sequence[Mapping[str, Any]] = ()
 ) -> None:
-    """``whole`` as JSON, or ``lines`` as a table if ``path`` ends with .csv."""
+    """Write ``whole`` as JSON, or ``lines`` as a table if ``path`` ends with .csv."""
     if path.suffix == ".csv":
         columns = list(dict.fromkeys(key for line in lines for key in line))
         write_table(path, lines, columns)
@@ -78,12 +78,12 @@ def write_result(
 
 
 def described(bundle: Bundle) -> str:
-    """The model folder and its size, for people."""
+    """The model folder and its number of parameters, as text."""
     return f"{bundle.folder} ({count(bundle):,} parameters)"
 
 
 def count(bundle: Bundle) -> int:
-    """Parameters of the model."""
+    """The number of parameters of the model."""
     return sum(p.numel() for p in bundle.model.parameters())
 
 
@@ -94,19 +94,19 @@ def find_shards(
     card: dict[str, Any] | None = None,
     split: str = "validation",
 ) -> Shards:
-    """The tokens to measure on: of ``corpus``, or of the corpus that the model's ``card`` names.
+    """The shards of ``corpus``, or of the corpus that the model's ``card`` names.
 
-    Prepares them with ``tokenizer`` if need be, and with the parts that the model has by name; the
-    tokens a model was trained with are taken as they are, since its files may have changed or gone.
-    Raises ``UserError`` if the tokens are of another vocabulary, if nothing leads to a corpus, or
-    if no piece is in ``split``.
+    Prepares them with ``tokenizer`` if necessary, with the names of parts on the card. Shards that
+    a model was trained on are used unchanged, since their music files may have changed or be gone.
+    Raises ``UserError`` for shards of another vocabulary, without a corpus, and if no piece is in
+    ``split``.
     """
     if unnamed(corpus):
         corpus = corpus_of(card or {})
     elif not corpus.programs:
         corpus = replace(corpus, programs=_about(card or {}).get("programs") or {})
     if corpus.shards is not None and is_shards(Path(corpus.shards)):
-        Shards(corpus.shards).check(tokenizer)  # those of another one are not replaced
+        Shards(corpus.shards).check(tokenizer)  # never replace shards of another tokenizer
     report = prepare(corpus, tokenizer)
     shards = Shards(report.folder)
     nll.check_split(shards, split)
@@ -116,7 +116,7 @@ def find_shards(
 
 
 def unnamed(corpus: CorpusConfig) -> bool:
-    """Whether the options name no corpus at all."""
+    """Whether the options name no corpus."""
     return corpus.name == "folder" and corpus.path is None and corpus.shards is None
 
 
@@ -138,6 +138,6 @@ def corpus_of(card: dict[str, Any]) -> CorpusConfig:
 
 
 def _about(card: dict[str, Any]) -> dict[str, Any]:
-    """The entries of ``card`` about the corpus; none where it is described in words."""
+    """The entries of ``card`` about the corpus; none if the corpus is described in words."""
     corpus = card.get("corpus")
     return corpus if isinstance(corpus, dict) else {}

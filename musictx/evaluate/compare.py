@@ -1,4 +1,4 @@
-"""``musictx compare``: samples compared with real music."""
+"""``musictx compare``: compare samples with real music."""
 
 from __future__ import annotations
 
@@ -23,72 +23,70 @@ from musictx.shipped import chosen, name_of
 from musictx.tokens.build import build
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Called with the pieces done and all there are.
+#: Called with the number of finished pieces and of all pieces.
 Progress = Callable[[int, int], None]
 
 
 class AnyMusic:
     """Measures of any music: excerpts of equal length (:mod:`musictx.evaluate.comparison`).
 
-    Real pieces are drawn by the seed, none twice, and are held as the tokens of the model hold
-    them, if there is one. Classes of ``registry.MEASURES`` inherit from this one: their pieces are
-    of another kind, which is opaque here.
+    Real pieces are drawn by the seed, none twice. If there is a model, they are encoded and decoded
+    by its tokenizer. Subclasses in ``registry.MEASURES`` have their own type for pieces.
     """
 
-    #: The tokens that such music is kept in: a model with them is measured so.
+    #: These measures are used for models with this tokenizer,
     tokenizer = ""
-    #: And so are samples compared with these corpora.
+    #: and for comparisons with these corpora.
     corpora: tuple[str, ...] = ()
-    #: How samples end: the option ``end`` of generate.
+    #: The option ``end`` of generate for the samples.
     ending = "cut"
 
     def __init__(self, config: CompareConfig, bundle: Bundle | None) -> None:
         self.seed, self.seconds = config.seed, config.seconds
         self.tokens = None if bundle is None else bundle.tokenizer
         gap = config.task in GAPS
-        #: Seconds that are given before what is measured, and after it.
+        #: Seconds of given music before and after the measured excerpt.
         self.before = config.primer_seconds if gap or config.task == "continue" else 0.0
         self.after = self.before if gap else 0.0
         self.length = self.before + self.seconds + self.after
 
     def samples(self, folder: str | Path) -> list[Any]:
-        """The part of every file in ``folder`` that is measured."""
+        """The measured excerpts of all files in ``folder``."""
         return sets.read_samples(folder, self.before, self.seconds, self.after)
 
     def of_folder(self, folder: str, count: int) -> list[Any]:
-        """Real music of ``against``: at most ``count`` pieces."""
+        """At most ``count`` excerpts of the real music in the folder ``against``."""
         pieces = sets.real_files(folder, count, self.length, self.seed)
         if self.tokens is not None:
-            pieces = sets.as_tokens_hold_them(pieces, self.tokens)
+            pieces = sets.encoded_and_decoded(pieces, self.tokens)
         return [self._excerpt(name, score) for name, score in pieces]
 
     def of_shards(self, shards: Shards, tokenizer: Any, split: str, count: int) -> list[Any]:
-        """The same of a split of a corpus."""
+        """At most ``count`` excerpts of the real music in a split of a corpus."""
         return [
             self._excerpt(piece.name, tokenizer.decode(shards.tokens(piece.number)))
             for piece in sets.drawn(shards.pieces(split), split, count, self.length, self.seed)
         ]
 
     def _excerpt(self, name: str, score: Score) -> Excerpt:
-        """The beginning of a piece, and the part of it that is measured."""
+        """The measured excerpt of a piece, with the given music around it."""
         return Excerpt(name, sets.beginning(score, self.length), self.before, self.seconds)
 
     def copy_index(self, shards: Shards, tokenizer: Any, progress: Progress) -> Any:
-        """What :meth:`compare` searches for copies: the training split of a corpus."""
+        """An index of the training split, in which :meth:`compare` searches for copies."""
         return copy_index(shards, tokenizer, progress)
 
     def compare(
         self, sets: Mapping[str, Sequence[Any]], copies: Any, progress: Progress
     ) -> Comparison:
-        """Measure every set; ``copies`` of :meth:`copy_index`, or None."""
+        """Measure every set; ``copies`` is the result of :meth:`copy_index`, or ``None``."""
         return compare(sets, copies, progress)
 
 
 def run(config: CompareConfig) -> Comparison:
-    """Generate the requested samples, measure them, print the table, write the file if there is to
-    be one.
+    """Generate the requested samples, measure them, print the table, and write ``config.out``.
 
-    Mistakes are noticed before the long work, and what is refused leaves no files.
+    Options are checked before the long work. A refused command writes no files.
     """
     check_file(config.out)
     named = config.model.path is not None or config.pieces
@@ -129,23 +127,23 @@ def run(config: CompareConfig) -> Comparison:
 
 
 def _measures(config: CompareConfig, bundle: Bundle | None) -> AnyMusic:
-    """The measures that the model or the corpus has for itself, else those of any music."""
+    """The measures of ``registry.MEASURES`` for the model or the corpus, else :class:`AnyMusic`."""
     for path in registry.MEASURES.values():
         kind: type[AnyMusic] = registry.load(path)
-        suits = config.corpus.name in kind.corpora
-        if suits or (bundle is not None and bundle.tokenizer.name == kind.tokenizer):
+        of_corpus = config.corpus.name in kind.corpora
+        if of_corpus or (bundle is not None and bundle.tokenizer.name == kind.tokenizer):
             return kind(config, bundle)
     return AnyMusic(config, bundle)
 
 
 def _measured(config: CompareConfig, real: _Real, place: Path, measures: AnyMusic) -> Comparison:
-    """The samples in ``place`` compared with as much real music, and training pieces if there are
-    any."""
+    """Compare the samples in ``place`` with as many real pieces, and as many training pieces if
+    there is a training split."""
     samples = measures.samples(place)
     if config.pieces:
         samples = samples[: config.pieces]
     compared = {SAMPLES: samples, REAL: real.pieces(measures, len(samples))}
-    if config.task in registry.TASKS:  # each sample is of one of them, the first ones
+    if config.task in registry.TASKS:  # each sample was made from one of the first real pieces
         compared[REAL] = compared[REAL][: len(samples)]
     copies = None
     if real.shards is not None and real.shards.totals("train").pieces:
@@ -157,7 +155,7 @@ def _measured(config: CompareConfig, real: _Real, place: Path, measures: AnyMusi
 
 
 class _Real:
-    """The real music: files of ``against``, or pieces of the split of a corpus; and the training
+    """The real music: files of ``against``, or pieces of a split of a corpus; and the training
     split of the corpus, if there is one."""
 
     def __init__(self, config: CompareConfig, bundle: Bundle | None, measures: AnyMusic) -> None:
@@ -174,8 +172,8 @@ class _Real:
             self.name = config.against or f"{self.shards.folder}, {config.split}"
 
     def pieces(self, measures: AnyMusic, count: int, split: str | None = None) -> list[Any]:
-        """Pieces as ``measures`` take them, by default of ``against`` or of the split that is
-        compared."""
+        """Real pieces for ``measures``: of ``split``; by default of ``against``, else of the split
+        that is compared."""
         if split is None and self.against is not None:
             return measures.of_folder(self.against, count)
         assert self.shards is not None
@@ -183,7 +181,7 @@ class _Real:
 
 
 def _tokenizer(config: CompareConfig, bundle: Bundle | None, measures: AnyMusic) -> Tokenizer:
-    """The model's; without a model that of the shards, or one that keeps the music well."""
+    """The tokenizer of the model, else of the shards, else one that loses little of the music."""
     if bundle is not None:
         return bundle.tokenizer
     if unnamed(config.corpus):
@@ -206,8 +204,8 @@ def _generate(
         with progress("generating", "seconds", config.pieces * config.seconds) as update:
             continued(out, bundle, pieces, config, measures.ending, update)
         return
-    others = config.task in registry.TASKS
-    perform = registry.load(registry.TASKS[config.task]) if others else around
-    pieces = real.pieces(measures if others else music, config.pieces)[: config.pieces]
+    is_registered = config.task in registry.TASKS
+    compose = registry.load(registry.TASKS[config.task]) if is_registered else around
+    pieces = real.pieces(measures if is_registered else music, config.pieces)[: config.pieces]
     with progress("composing", "pieces") as update:
-        perform(out, bundle, pieces, config, update)
+        compose(out, bundle, pieces, config, update)

@@ -1,4 +1,4 @@
-"""Compares a set of samples with real music: a table of measures of excerpts of equal length.
+"""Compare a set of samples with real music: a table of measures of excerpts of equal length.
 
 Real music is the reference. A control set of notes at random
 (:func:`musictx.evaluate.sets.controls`) shows the values that chance gives. If there is a training
@@ -25,9 +25,8 @@ COPIED = "longest copied span"
 
 
 class TableRow(NamedTuple):
-    """One row of the table. For each set it has the mean of a measure, or the share of pieces that
-    reach a value, or the overlap of a distribution with that of real music (nan for real music
-    itself)."""
+    """A row of the table: for each set the mean of a measure, or the share of pieces that reach a
+    value, or the overlap of a distribution with that of real music (nan for real music itself)."""
 
     name: str
     unit: str
@@ -57,7 +56,7 @@ class Comparison:
         return aligned(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it: nan is null."""
+        """The table and the pieces for JSON; nan becomes ``None``."""
         rows = [row._asdict() | {"values": without_nan(row.values)} for row in self.rows]
         return {"table": rows, "pieces": [without_nan(piece) for piece in self.pieces]}
 
@@ -73,8 +72,8 @@ def compare(
     control set is made from it. If the music of :data:`REAL` keeps to a grid, all sets are measured
     in bars, too. A measure without a value for any set is left out of the table.
 
-    copies    of :func:`copy_index`; only samples are searched for copies
-    progress  called after each piece with the pieces done and all there are
+    copies    the result of :func:`copy_index`; only samples are searched for copies
+    progress  called after each piece with the number of finished pieces and of all pieces
     """
     sets = dict(sets)
     training = sets.pop(TRAINING, None)
@@ -82,16 +81,16 @@ def compare(
         sets[CONTROL] = control
     sets |= {} if training is None else {TRAINING: training}
     listed, distributions = dict(measures.MEASURES), dict(measures.DISTRIBUTIONS)
-    if measures.on_a_grid([one.in_place for one in sets[REAL]]):
+    if measures.on_a_grid([excerpt.in_place for excerpt in sets[REAL]]):
         more, others = measures.in_bars()
         listed, distributions = listed | more, distributions | others
     pieces: list[dict[str, Any]] = []
-    for which, some in sets.items():
-        for one in some:
-            line: dict[str, Any] = {"set": which, "name": one.name, "notes": len(one.alone)}
-            line |= measures.measure(one, listed)
+    for set_name, excerpts in sets.items():
+        for excerpt in excerpts:
+            line = {"set": set_name, "name": excerpt.name, "notes": len(excerpt.alone)}
+            line |= measures.measure(excerpt, listed)
             if copies:
-                line |= _copied(which, one.alone, *copies)
+                line |= _copied(set_name, excerpt.alone, *copies)
             pieces.append(line)
             progress(len(pieces), sum(map(len, sets.values())))
     listed |= {COPIED: measures.Measure(lambda one: np.nan, "notes")} if copies else {}
@@ -103,7 +102,10 @@ def compare(
             rows.append(TableRow(name, measure.unit, values))
     for name, distribution in distributions.items():
         in_bars = name not in measures.DISTRIBUTIONS
-        scores = {s: [e.in_place if in_bars else e.alone for e in some] for s, some in sets.items()}
+        scores = {
+            name: [excerpt.in_place if in_bars else excerpt.alone for excerpt in excerpts]
+            for name, excerpts in sets.items()
+        }
         counts = {s: measures.histogram(some, distribution) for s, some in scores.items()}
         overlaps = {s: measures.overlap(counts[s], counts[REAL]) for s in sets}
         rows.append(TableRow(name, "overlap with real", overlaps | {REAL: np.nan}))
@@ -113,7 +115,8 @@ def compare(
 def copy_index(
     shards: Shards, tokenizer: Tokenizer, progress: Callable[[int, int], None]
 ) -> tuple[CopyIndex, list[str]]:
-    """An index of the training split, to search for copied spans, and the names of its pieces."""
+    """An index of the training split, in which copied spans are searched, and the names of its
+    pieces."""
     pieces = shards.pieces("train")
     scores = []
     for done, piece in enumerate(pieces):
@@ -122,15 +125,15 @@ def copy_index(
     return CopyIndex(list(map(symbols, scores))), [piece.name for piece in pieces]
 
 
-def _copied(which: str, score: Score, index: CopyIndex, names: Sequence[str]) -> dict[str, Any]:
-    if which in (CONTROL, TRAINING):
+def _copied(set_name: str, score: Score, index: CopyIndex, names: Sequence[str]) -> dict[str, Any]:
+    if set_name in (CONTROL, TRAINING):
         return {COPIED: np.nan, "copied from": ""}
     copy = index.longest(symbols(score))
     return {COPIED: copy.notes, "copied from": names[copy.piece] if copy.notes else ""}
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:
-    """Cells in columns: the first and last to the left, the others to the right."""
+    """Align cells in columns: the first and last column left, the others right."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     texts = []
     for first, *middle, last in lines:
@@ -140,10 +143,10 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
 
 
 def number(value: float) -> str:
-    """Three figures, or "-" for nan."""
+    """Format a number with about three figures; "-" for nan."""
     return "-" if np.isnan(value) else f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
 
 
 def without_nan(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same as JSON can hold it: nan is null."""
+    """Replace nan by ``None``, for JSON."""
     return {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in values.items()}

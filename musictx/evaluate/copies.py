@@ -1,9 +1,9 @@
 """The longest span of notes that a piece shares with a training set, in any key.
 
-A span of n notes is n - 1 steps of (pitch interval, time from onset to onset), the time in steps of
-50 ms, notes in order of onset, then pitch. So a transposed copy counts, one at another tempo only
-as far as its steps stay the same. Real pieces share short spans by chance, by trills and scales:
-only the comparison with held-out pieces tells copying from style.
+A span of n notes is n - 1 pairs of (pitch interval, time between onsets), the time in steps of
+50 ms, with notes sorted by onset and pitch. So transposed copies are found, and copies at another
+tempo only if their steps stay the same. Real pieces share short spans by chance, such as trills and
+scales: compare with the spans that held-out pieces share.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ import numpy as np
 
 from musictx.notes import Score, pitched
 
-#: Onset differences are compared in steps of so many seconds; so many steps and more are equal.
+#: Times between onsets are in steps of so many seconds, and at most so many steps.
 STEP, LONGEST_STEPS = 0.05, 1023
-#: Spans of fewer notes do not count: so few are shared by all music.
+#: Shorter spans are not copies: all music shares them.
 SHORTEST_COPY = 5
 #: Base of the rolling hash, odd, modulo 2^64. Equal hashes are only candidates, which are compared.
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Copy(NamedTuple):
-    """``notes`` of a piece from number ``start`` on that are also in training piece ``piece``.
-
-    0 notes, and -1 for both others, if no span is as long as the shortest that counts."""
+    """A span of ``notes`` notes, from note ``start`` of a piece on, that is also in the training
+    piece ``piece``; see :data:`NOTHING`."""
 
     notes: int
     start: int
     piece: int
 
 
+#: There is no span of :data:`SHORTEST_COPY` notes.
 NOTHING = Copy(0, -1, -1)
 
 
 def symbols(score: Score) -> np.ndarray:
-    """(n - 1,) int32, not negative: one number for each step from note to note; empty if n < 2."""
+    """(n - 1,) int32, not negative: a number for each pair of successive notes; empty if n < 2."""
     notes = pitched(score)
     interval = np.diff(notes["pitch"].astype(np.int64)) + 128
     time = np.minimum(steps(np.diff(notes["start"]), STEP), LONGEST_STEPS)
@@ -45,22 +45,23 @@ def symbols(score: Score) -> np.ndarray:
 
 
 def steps(seconds: np.ndarray, step: float) -> np.ndarray:
-    """Times -> the nearest whole number of ``step``, halves upwards, int64.
+    """Convert times to the nearest whole number of ``step``, halves upwards, int64.
 
-    What lies a millionth of a step below a half goes up too: that much rounding moves differences
-    of times, and a piece that begins later must not be another one."""
+    Times up to a millionth of a step below a half are rounded up, too: a piece that begins later
+    has such rounding errors, and must give the same steps.
+    """
     return np.floor(seconds / step + 0.5 + 1e-6).astype(np.int64)
 
 
 class CopyIndex:
     """All spans of :data:`SHORTEST_COPY` notes of the training pieces, sorted by hash.
 
-    16 bytes a note: a table of 64-bit hashes, their places, and the symbols themselves.
+    16 bytes a note: 64-bit hashes, their places, and the symbols.
     """
 
     def __init__(self, pieces: Sequence[np.ndarray]) -> None:
-        """``pieces``: the steps of each, as :func:`symbols` gives them, or other numbers from 0."""
-        wall = np.array([-1], np.int32)  # between pieces: no step of a piece equals it
+        """``pieces`` are the :func:`symbols` of each, or other numbers from 0."""
+        wall = np.array([-1], np.int32)  # between pieces, since no symbol equals it
         parts = [wall]
         for piece in pieces:
             parts += [piece, wall]
@@ -72,30 +73,29 @@ class CopyIndex:
         self._hashes = hashes[self._places]
 
     def longest(self, piece: np.ndarray) -> Copy:
-        """The longest span of a piece, as its steps, that is in the index; of equal ones the
-        first."""
+        """The longest span of ``piece``, its :func:`symbols`, in the index; the first of equally
+        long ones."""
         best, start, where = 0, -1, -1
         keys = _hashes(piece, SHORTEST_COPY - 1)
         low = np.searchsorted(self._hashes, keys, side="left")
         high = np.searchsorted(self._hashes, keys, side="right")
-        for at in np.flatnonzero(high > low).tolist():
-            if len(piece) - at <= best:
+        for i in np.flatnonzero(high > low).tolist():
+            if len(piece) - i <= best:
                 break
-            places = self._places[low[at] : high[at]].astype(np.int64)
-            if at:  # a span that could begin earlier was met at that place
-                places = places[self._symbols[places - 1] != piece[at - 1]]
-            length, place = self._extend(piece[at:], places, best)
+            places = self._places[low[i] : high[i]].astype(np.int64)
+            if i:  # spans that continue a span from i - 1 were found there
+                places = places[self._symbols[places - 1] != piece[i - 1]]
+            length, place = self._extend(piece[i:], places, best)
             if length > best:
-                best, start, where = length, at, place
+                best, start, where = length, i, place
         if best < SHORTEST_COPY - 1:
             return NOTHING
         return Copy(best + 1, start, int(np.searchsorted(self._walls, where)) - 1)
 
     def _extend(self, piece: np.ndarray, places: np.ndarray, least: int) -> tuple[int, int]:
-        """How many symbols of ``piece`` stand at one of ``places``, at most, and the place.
-
-        Those that do not exceed ``least`` may be cut short."""
-        # Most candidates fail at the symbol that would beat the best so far.
+        """The largest number of symbols of ``piece`` that are at one of ``places``, and the place.
+        The number may be too small if it does not exceed ``least``."""
+        # Most candidates differ at the symbol that would make them the longest.
         ahead = np.minimum(places + least, len(self._symbols) - 1)
         places = places[self._symbols[ahead] == piece[least]]
         length, place = 0, -1

@@ -1,18 +1,18 @@
-"""What ``musictx compare`` measures: of each excerpt a number, of a set of them distributions.
+"""The measures of ``musictx compare``: numbers for each excerpt, distributions for sets of
+excerpts.
 
-Measures of one piece read pitched notes only (drums are left out), take notes to sound as long as
-they are written (fold the pedal first: :func:`musictx.pedal.fold_sustain`), and suppose nothing
-about bars: performances have none. ``seconds`` is the length of the piece that was asked for, which
-may be more than its notes fill. Where a formula would divide 0 by 0 the value is nan, and sets
-leave it out.
+Measures of a piece use pitched notes only, without drums, and no bars, since performances have
+none. Notes sound for their written length (fold the pedal first:
+:func:`musictx.pedal.fold_sustain`). ``seconds`` is the requested length of the piece, which its
+notes may not fill. Where a formula would divide 0 by 0 the value is nan, which sets ignore.
 
-Measures of one value an excerpt are compared by their means or, where a few pieces would decide the
-mean, by the share of pieces that reach a value. A quantity with a value a note is counted in a
-histogram on the fixed edges below, made for each piece and averaged over the pieces, so that a
-dense piece does not dominate the set; two sets are compared by the overlap of these, as Yang and
-Lerch do (On the evaluation of generative models in music, 2020).
+A measure with one value for an excerpt is compared by its mean or, if a few pieces would dominate
+the mean, by the share of pieces that reach a value. A measure with a value for each note is counted
+in a histogram with the fixed edges below, for each piece, and averaged over pieces, so that a dense
+piece does not dominate the set. Two sets are compared by the overlap of their histograms, as in
+Yang and Lerch (On the evaluation of generative models in music, 2020).
 
-Two samples of one population differ too. What is attainable is the difference of two sets of real
+Two samples of one population differ, too: the best attainable value is that of two sets of real
 pieces of the same number and length.
 """
 
@@ -30,20 +30,20 @@ from musictx.grid import grid_of
 from musictx.keys import scale_consistency
 from musictx.notes import Score, pitched
 
-#: Music is stuck only if a pattern is repeated so often: trills and accompaniments repeat less.
+#: Music is stuck if a pattern is repeated so often; trills and accompaniments repeat less.
 TURNS = 4
 #: Intervals of a melodic run; a run returns if it is repeated after more than so many seconds.
 RUN_INTERVALS, RETURN_SECONDS = 8, 8.0
-#: A tower is a chord of at least so many notes of one part; notes that are so many seconds apart
-#: or less belong to one chord.
+#: A tower is a chord of at least so many notes of one part, each at most so many seconds after the
+#: previous note.
 TOWER_NOTES, TOWER_SECONDS = 6, 0.02
-#: A silence longer than this is dead air, a pattern repeated for longer is stuck, seconds.
+#: A longer silence than this is dead air; a pattern that is repeated for longer is stuck (seconds).
 DEAD_AIR_SECONDS, STUCK_SECONDS = 5.0, 5.0
-#: A piece has runs from this share of the notes of its top line on.
+#: A piece has runs if at least this share of the notes of its top line are in runs.
 HAS_RUNS = 0.02
 
-#: Ten bins a decade from 10 ms to 10 s, none narrower than 10 ms, one below and one above. What is
-#: rounded to hundredths of a second stays in its bin: music on the grid of tokens fills them all.
+#: Ten bins a decade from 10 ms to 10 s, none narrower than 10 ms, one below and one above. Edges
+#: are between hundredths of a second, so that rounding to the grid of tokens changes no bin.
 _HUNDREDTHS = np.unique(np.floor(10 ** np.linspace(0, 3, 31) + 1e-9))
 TIME_EDGES = np.concatenate([[-np.inf, 0.005], (_HUNDREDTHS + 0.5) / 100, [np.inf]])
 #: Magenta's 32 velocity bins: 1-4, 5-8, ..., 125-127.
@@ -55,13 +55,13 @@ PITCH_EDGES = np.arange(0, 129) - 0.5
 
 
 def density(score: Score, seconds: float) -> float:
-    """Notes a second of ``seconds``. Empty: 0; one note: 1 / seconds."""
+    """Notes per second. Empty: 0; one note: 1 / seconds."""
     return len(pitched(score)) / seconds
 
 
 def polyphony(score: Score) -> float:
-    """Sum of all lengths / seconds in which anything sounds: the mean number of notes that sound
-    together where any does. Empty, or no note with a length: nan; one note: 1."""
+    """The mean number of notes that sound at once, silence left out: sum of all lengths / seconds
+    with a sounding note. Empty, or only notes of length 0: nan; one note: 1."""
     notes = pitched(score)
     begins, stops = sounding(score)
     union = float((stops - begins).sum())
@@ -69,8 +69,7 @@ def polyphony(score: Score) -> float:
 
 
 def sounding(score: Score) -> tuple[np.ndarray, np.ndarray]:
-    """Where the stretches in which something sounds begin and where they end, seconds, in order;
-    they do not overlap."""
+    """The beginnings and ends, in seconds, of the stretches without silence, in order."""
     notes = pitched(score)
     if not len(notes):
         return np.empty(0), np.empty(0)
@@ -80,9 +79,8 @@ def sounding(score: Score) -> tuple[np.ndarray, np.ndarray]:
 
 
 def longest_silence(score: Score, seconds: float) -> float:
-    """The longest stretch of 0 to ``seconds`` in which nothing sounds, its beginning and end
-    included, seconds; a note without a length breaks it. Empty: ``seconds``; one note: the longer
-    part before or after it."""
+    """The longest silence between 0 and ``seconds``, in seconds, including silence at the beginning
+    and end. Empty: ``seconds``; one note: the longer silence before or after it."""
     begins, stops = (np.minimum(moments, seconds) for moments in sounding(score))
     gaps = np.append(begins, seconds) - np.append(0.0, stops)
     return max(0.0, float(gaps.max()))
@@ -92,8 +90,8 @@ def longest_silence(score: Score, seconds: float) -> float:
 
 
 def stuck_seconds(score: Score) -> float:
-    """The longest time, from first to last onset, in which one pattern of pitches, of any length,
-    is repeated at least :data:`TURNS` times in direct succession, seconds. None: 0."""
+    """The longest time in seconds, from first to last onset, in which a pattern of pitches of any
+    length is repeated at least :data:`TURNS` times without a gap; 0 if there is none."""
     notes = pitched(score)
     start, pitch = notes["start"], notes["pitch"]
     longest = 0.0
@@ -108,9 +106,9 @@ def stuck_seconds(score: Score) -> float:
 
 
 def returning_runs(score: Score) -> float:
-    """The share of notes of the top line that lie in a run of :data:`RUN_INTERVALS` intervals which
-    comes again more than :data:`RETURN_SECONDS` later or earlier, at any pitch. Fewer notes than a
-    run has: nan."""
+    """The share of notes of the top line in runs of :data:`RUN_INTERVALS` intervals that occur
+    again more than :data:`RETURN_SECONDS` later or earlier, at any pitch; nan if there are too few
+    notes for a run."""
     top = score.notes[top_line(score)]
     if len(top) <= RUN_INTERVALS:
         return np.nan
@@ -119,26 +117,27 @@ def returning_runs(score: Score) -> float:
     for run, start in zip(runs, top["start"].tolist()):
         times.setdefault(run, []).append(start)
     return _share_in_runs(
-        any(run)  # a repeated pitch is no melody
+        any(run)  # not a repeated pitch
         and max(start - times[run][0], times[run][-1] - start) > RETURN_SECONDS
         for run, start in zip(runs, top["start"].tolist())
     )
 
 
 def shared_runs(score: Score, others: Sequence[Score]) -> float:
-    """The share of notes of the top line that lie in a run of :data:`RUN_INTERVALS` intervals which
-    the top line of one of ``others`` has too, at any pitch. Fewer notes than a run has, or no such
-    run in any of ``others``: nan."""
+    """The share of notes of the top line in runs of :data:`RUN_INTERVALS` intervals that are also
+    in the top line of one of ``others``, at any pitch; nan if there are too few notes for a run, or
+    if ``others`` have no runs."""
     top = score.notes[top_line(score)]
-    there = {run for one in others for run in _runs(one.notes[top_line(one)]["pitch"]) if any(run)}
-    if len(top) <= RUN_INTERVALS or not there:
+    tops = (other.notes[top_line(other)]["pitch"] for other in others)
+    other_runs = {run for pitches in tops for run in _runs(pitches) if any(run)}
+    if len(top) <= RUN_INTERVALS or not other_runs:
         return np.nan
-    return _share_in_runs(run in there for run in _runs(top["pitch"]))
+    return _share_in_runs(run in other_runs for run in _runs(top["pitch"]))
 
 
 def _share_in_runs(counts: Iterable[bool]) -> float:
-    """The share of notes that lie in a run that counts. ``counts`` has a value for each run, in the
-    order of the notes with which they begin; none begins with the last :data:`RUN_INTERVALS`."""
+    """The share of notes in the runs for which ``counts`` is true, a value for each run of
+    :func:`_runs`."""
     counted = np.array(list(counts))
     return float(np.convolve(counted, np.ones(RUN_INTERVALS + 1)).astype(bool).mean())
 
@@ -152,8 +151,8 @@ def _runs(pitches: np.ndarray) -> list[tuple[int, ...]]:
 
 
 def towers(score: Score) -> int:
-    """How often at least :data:`TOWER_NOTES` notes of one program are struck at once, each within
-    :data:`TOWER_SECONDS` of the one before, drums left out."""
+    """The number of chords of at least :data:`TOWER_NOTES` notes of one program, each at most
+    :data:`TOWER_SECONDS` after the previous note, without drums."""
     count = 0
     notes = pitched(score)
     for program in np.unique(notes["program"]):
@@ -164,8 +163,8 @@ def towers(score: Score) -> int:
 
 
 def top_line(score: Score) -> np.ndarray:
-    """(n,) bool: which of the notes are the highest of their onset, drums left out. What is struck
-    within 20 ms of the note before belongs to the same onset."""
+    """(n,) bool: whether a note is the highest of its onset, drums left out. A note within 20 ms of
+    the previous note belongs to the same onset."""
     melodic = np.flatnonzero(~score.notes["drum"])
     start, pitch = score.notes["start"][melodic], score.notes["pitch"][melodic].astype(int)
     order = np.lexsort((-pitch, start))
@@ -179,8 +178,8 @@ def top_line(score: Score) -> np.ndarray:
 
 
 class Measure(NamedTuple):
-    """``of(excerpt)`` is the value of an excerpt, in ``unit``; nan where it has none. With
-    ``reached`` a set has the share of its pieces whose value is at least that, else the mean."""
+    """``of(excerpt)`` is the value of an excerpt in ``unit``, or nan. The value of a set is the
+    mean or, with ``reached``, the share of its pieces with at least that value."""
 
     of: Callable[[Excerpt], float]
     unit: str
@@ -188,14 +187,15 @@ class Measure(NamedTuple):
 
 
 class Distribution(NamedTuple):
-    """``of(score)`` are the values of a piece, one a note or so; ``edges`` those of the bins."""
+    """``of(score)`` are the values of a piece, such as one for each note; ``edges`` are those of
+    the bins."""
 
     of: Callable[[Score], np.ndarray]
     edges: np.ndarray
 
 
 def _alone(of: Callable[[Score], float], unit: str, reached: float | None = None) -> Measure:
-    """Of the pitched notes of an excerpt, from its beginning."""
+    """A measure of the pitched notes of an excerpt, with times from its beginning."""
     return Measure(lambda excerpt: of(excerpt.alone), unit, reached)
 
 
@@ -205,28 +205,26 @@ def _lengths(score: Score) -> np.ndarray:
 
 
 _PIECES = "share of pieces"
-#: Of any music: name -> measure.
+#: Measures of any music, by name.
 MEASURES: dict[str, Measure] = {
-    "notes a second": Measure(lambda one: density(one.alone, one.seconds), "notes/s"),
+    "notes a second": Measure(lambda e: density(e.alone, e.seconds), "notes/s"),
     "polyphony": _alone(polyphony, "notes"),
     "re-struck notes": _alone(restruck, "share"),
     "in scale": _alone(scale_consistency, "share"),
-    "runs of the music given": Measure(
-        lambda one: shared_runs(one.alone, one.given), "share of notes"
-    ),
+    "runs of the music given": Measure(lambda e: shared_runs(e.alone, e.given), "share of notes"),
     "has runs of the music given": Measure(
-        lambda one: shared_runs(one.alone, one.given), _PIECES, HAS_RUNS
+        lambda e: shared_runs(e.alone, e.given), _PIECES, HAS_RUNS
     ),
     "has runs that return": _alone(returning_runs, _PIECES, HAS_RUNS),
     "has towers of 6 notes": _alone(towers, _PIECES, 1),
     f"dead air of {DEAD_AIR_SECONDS:g} s": Measure(
-        lambda one: longest_silence(one.alone, one.seconds),
+        lambda e: longest_silence(e.alone, e.seconds),
         _PIECES,
         DEAD_AIR_SECONDS - ROUNDING,
     ),
     f"stuck for {STUCK_SECONDS:g} s": _alone(stuck_seconds, _PIECES, STUCK_SECONDS - ROUNDING),
 }
-#: Of any music: name -> distribution.
+#: Distributions of any music, by name.
 DISTRIBUTIONS: dict[str, Distribution] = {
     "onset intervals": Distribution(lambda score: np.diff(pitched(score)["start"]), TIME_EDGES),
     "note lengths": Distribution(_lengths, TIME_EDGES),
@@ -236,8 +234,8 @@ DISTRIBUTIONS: dict[str, Distribution] = {
 
 
 def in_bars() -> tuple[dict[str, Measure], dict[str, Distribution]]:
-    """The measures and the distributions of music on a grid, where the component that has them is
-    there (``registry.IN_BARS``)."""
+    """The measures and distributions of music on a grid (``registry.IN_BARS``); none without the
+    optional component."""
     if not registry.IN_BARS:
         return {}, {}
     names = ("measures", "distributions")
@@ -251,12 +249,12 @@ def on_a_grid(pieces: Sequence[Score]) -> bool:
 
 
 def measure(excerpt: Excerpt, measures: Mapping[str, Measure]) -> dict[str, float]:
-    """Every one of ``measures`` of an excerpt; nan where it has no value."""
-    return {name: one.of(excerpt) for name, one in measures.items()}
+    """The value of each of ``measures`` for an excerpt, or nan."""
+    return {name: measure.of(excerpt) for name, measure in measures.items()}
 
 
 def of_set(values: np.ndarray, measure: Measure) -> float:
-    """What a set has of a measure, of whose values nan does not count; nan if there is no other."""
+    """The value of a measure for a set with these ``values``; nan is ignored. nan without any."""
     finite = values[np.isfinite(values)]
     if measure.reached is not None:
         finite = (finite >= measure.reached).astype(float)
@@ -264,9 +262,8 @@ def of_set(values: np.ndarray, measure: Measure) -> float:
 
 
 def histogram(pieces: Sequence[Score], distribution: Distribution) -> np.ndarray:
-    """The mean of the pieces' histograms, each of sum 1.
-
-    Pieces without a value are left out; zeros if none has any."""
+    """The mean of the histograms of pieces, each of sum 1. Pieces without values are ignored; zeros
+    if no piece has values."""
     total, counted = np.zeros(len(distribution.edges) - 1), 0
     for piece in pieces:
         values = distribution.of(piece)
@@ -278,8 +275,8 @@ def histogram(pieces: Sequence[Score], distribution: Distribution) -> np.ndarray
 
 
 def overlap(p: np.ndarray, q: np.ndarray) -> float:
-    """The sum of min(p, q) of two histograms (n,), each divided by its sum: 1 where they are equal,
-    0 where they share nothing; nan if one is empty."""
+    """The sum of min(p, q) of two histograms (n,), each divided by its sum: 1 if they are equal, 0
+    if they share no bin; nan if one is empty."""
     if not (p.sum() > 0 and q.sum() > 0):
         return np.nan
     return min(1.0, float(np.minimum(p / p.sum(), q / q.sum()).sum()))

@@ -1,15 +1,16 @@
-"""Nats per token of a model on a split, and the settings that the number depends on.
+"""Measure the nats per token of a model on a split.
 
-The protocol that published figures for piano performances follow (MAESTRO, Hawthorne et al. 2019;
-Music Transformer, Huang et al. 2018): windows of ``window`` tokens, end to end over each piece, the
-short remainder included; nothing carried over from the window before; no augmentation; padding
-never counted; the mean over tokens, not over batches. The first token of a window is scored, given
-``bos`` or ``cut`` alone. Events are counted; the end of a piece (``eos``) is reported apart. With
-``stride`` below ``window`` the windows overlap and each token is scored once, with more before it.
+The protocol of published figures for piano performances (MAESTRO, Hawthorne et al. 2019; Music
+Transformer, Huang et al. 2018): each piece is divided into windows of ``window`` tokens, including
+the short remainder; no state is carried over between windows; no augmentation; padding is not
+counted; the mean is over tokens, not over batches. The first token of a window is scored, too,
+given only ``bos`` or ``cut``. The end of a piece (``eos``) is reported separately. If ``stride`` is
+less than ``window``, windows overlap and each token is scored once, in the first window that has
+it.
 
-Published tables of piano performances use windows of the training length, end to end: the defaults
-of :func:`evaluate`. With ``stride=window // SLIDE`` each token has at least three quarters of a
-window before it, except at the beginning of a piece.
+Published tables of piano performances use windows of the training length without overlap: the
+defaults of :func:`evaluate`. With ``stride=window // SLIDE`` each token has at least three quarters
+of a window before it, except at the beginning of a piece.
 """
 
 from __future__ import annotations
@@ -34,16 +35,17 @@ SLIDE = 4
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The numbers of one model on one split.
+    """The likelihood of a split under a model.
 
     nats_per_token    mean of -ln p(token) over all event tokens of the split
-    perplexity        exp of it
-    accuracy          share of event tokens that were the model's first choice
+    perplexity        exp(nats_per_token)
+    accuracy          share of event tokens that are the most likely ones under the model
     nats_per_note     total nats divided by the number of notes; None if only some windows were
                       measured
-    bits_per_second   total bits divided by the seconds of music; None likewise
-    nats_per_end      mean of -ln p(eos) over the ends of pieces (not in the other numbers); None if
-                      there is none
+    bits_per_second   total bits divided by the seconds of music; None if only some windows were
+                      measured
+    nats_per_end      mean of -ln p(eos) over the ends of pieces, which the other numbers leave out;
+                      None if there are no ends
     pieces, tokens, notes, seconds, windows   how much was measured
     complete          whether every token of the split was scored, not only some of its windows
     window, stride    in tokens
@@ -89,7 +91,7 @@ def _or_dash(value: float | None, digits: int = 4) -> str:
 
 
 def check_split(shards: Shards, split: str) -> Totals:
-    """What there is to measure in ``split``. Raises ``UserError`` if it is empty."""
+    """The totals of ``split``. Raises ``UserError`` if it is empty."""
     totals = shards.totals(split)
     if totals.tokens == 0:
         have = ", ".join(f"{s} {t.pieces}" for s in SPLITS if (t := shards.totals(s)).pieces)
@@ -112,27 +114,28 @@ def evaluate(
     batch: int = 8,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
-    """Measure ``model`` on ``split`` as the module's docstring says.
+    """Measure ``model`` on ``split`` by the protocol of this module.
 
-    window    tokens in a window; default the model's context.  stride  tokens between windows;
-              default ``window``.  batch  windows at a time: changes speed and memory only
-    windows   measure at most so many windows, spread evenly over the split; default all
-    progress  called after each batch with the windows done and all there are
+    window    tokens in a window; default: the model's context
+    stride    tokens between the beginnings of windows; default: ``window``
+    windows   measure at most so many windows, spread evenly over the split; default: all
+    batch     windows at a time; affects only speed and memory
+    progress  called after each batch with the number of finished windows and of all windows
 
-    The model is put into evaluation mode, and back at the end. Raises ``UserError`` if the split is
-    empty or ``stride`` exceeds ``window``.
+    The model is in evaluation mode meanwhile. Raises ``UserError`` if the split is empty or
+    ``stride`` exceeds ``window``.
     """
     window, stride = lengths(model, window, stride)
     totals = check_split(shards, split)
     rows = EvaluationWindows(shards, split, window, stride, score_eos=True)
     chosen = evenly_spread(windows or len(rows), len(rows))
-    # From the longest: little padding, and a batch too large for the memory fails at once.
+    # The longest first: little padding, and a batch that exceeds the memory fails at once.
     order = sorted(chosen, key=lambda i: (rows.table[i].start - rows.table[i].stop, i))
     sums = np.zeros(5)
     with evaluating(model):
-        for at in range(0, len(order), batch):
-            # Rows hold one piece each; padding comes last, where no scored position can see it.
-            ids, targets, _ = collate(rows[i] for i in order[at : at + batch])
+        for start in range(0, len(order), batch):
+            # Each row has one piece, with its padding last, where no scored position can see it.
+            ids, targets, _ = collate(rows[i] for i in order[start : start + batch])
             first, nats = losses(model, ids, targets)
             ended = targets == EOS
             counted = (targets != UNSCORED) & ~ended
@@ -140,7 +143,7 @@ def evaluate(
             parts = (nats[counted], counted, right, nats[ended], ended)
             sums += [float(part.sum()) for part in parts]
             if progress is not None:
-                progress(min(at + batch, len(order)), len(order))
+                progress(min(start + batch, len(order)), len(order))
     total, tokens, hits, end_nats, ends = sums.tolist()
     complete = tokens == totals.tokens
     assert complete or len(chosen) < len(rows), "each event token is scored exactly once"
@@ -159,7 +162,7 @@ def evaluate(
         tokens=int(tokens),
         notes=totals.notes,
         seconds=totals.seconds,
-        # A window may hold nothing but the end of a piece.
+        # Windows that have only the end of a piece are not counted.
         windows=sum(rows.table[i].scored < rows.pieces[rows.table[i].piece].tokens for i in chosen),
         complete=complete,
     )
@@ -168,8 +171,10 @@ def evaluate(
 def lengths(
     model: MusicTransformer, window: int | None, stride: int | None = None
 ) -> tuple[int, int]:
-    """Window and stride in tokens, by default the model's context in whole notes and no overlap;
-    ``UserError`` if windows would leave tokens out between them, or divide a note."""
+    """Window and stride in tokens; by default the model's context in whole notes, without overlap.
+
+    Raises ``UserError`` if windows would leave out tokens between them, or divide a note.
+    """
     group = model.config.group
     window = model.config.context // group * group if window is None else window
     stride = window if stride is None else stride

@@ -1,10 +1,10 @@
-"""Samples that a model composes for ``musictx compare``: MIDI files in one folder.
+"""Compose samples for ``musictx compare``: MIDI files in a folder.
 
 ::
 
-    000.mid, 001.mid, ...   the pieces, a continuation with its primer before it
-    samples.json            of each: the piece that it was made from, the seconds at which its new
-                            music begins, what ended it
+    000.mid, 001.mid, ...   the pieces; a continuation includes its primer
+    samples.json            for each: the piece from which it was made, the seconds at which its new
+                            music begins, why it ended
 """
 
 from __future__ import annotations
@@ -29,15 +29,12 @@ from musictx.sampling.composer import continuations
 from musictx.sampling.primer import NOTHING, encode_primer
 from musictx.sampling.steer import controls_of, steering
 
-#: Tasks in which the middle of a piece is written anew.
+#: Tasks in which the middle of a piece is composed.
 GAPS = ("infill", "vary")
 
 
 class SampleFolder:
-    """A new folder, or an empty one, that samples are written into.
-
-    Raises ``UserError`` if there is something in it.
-    """
+    """A new or empty folder for samples. Raises ``UserError`` for a folder that is not empty."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -50,7 +47,7 @@ class SampleFolder:
         check_writable(self.folder, "samples")
 
     def add(self, number: int, score: Score, **facts: Any) -> None:
-        """Write a sample, and ``facts`` about it into the list."""
+        """Write a sample, and add ``facts`` about it to the list."""
         self.folder.mkdir(parents=True, exist_ok=True)
         midi.write(score, self.folder / f"{number:03d}.mid")
         self.samples[f"{number:03d}"] = facts
@@ -66,12 +63,12 @@ def continued(
     ending: str,
     progress: Callable[[float], None],
 ) -> None:
-    """``config.pieces`` continuations of the openings of ``pieces``, again from the first if these
-    are too few, or new pieces where there are none. Sample i is that of ``musictx generate`` with
-    the same seed.
+    """Compose ``config.pieces`` continuations of the openings of ``pieces``, several of each if
+    these are too few; without ``pieces`` compose new pieces. Sample i is that of ``musictx
+    generate`` with the same seed.
 
     ending    the option ``end`` of generate
-    progress  called with the seconds of the finished samples and of the shortest unfinished one
+    progress  called with the seconds of the finished samples plus the shortest unfinished sample
     """
     request = GenerateConfig(
         seconds=config.seconds, sampling=config.sampling, seed=config.seed, end=ending
@@ -80,11 +77,11 @@ def continued(
     if pieces:
         tokenizer, seconds = bundle.tokenizer, config.primer_seconds
         openings = [
-            (one.name, encode_primer(tokenizer, one.piece, seconds=seconds, name=one.name))
-            for one in pieces
+            (piece.name, encode_primer(tokenizer, piece.piece, seconds=seconds, name=piece.name))
+            for piece in pieces
         ]
     starts = [(i, *openings[i % len(openings)]) for i in range(config.pieces)]
-    starts.sort(key=lambda start: (len(start[2].ids), start[0]))  # rows of about the same length
+    starts.sort(key=lambda start: (len(start[2].ids), start[0]))  # batches of similar lengths
     values = controls_of(request)
     samples = continuations(
         bundle,
@@ -109,17 +106,18 @@ def around(
     config: CompareConfig,
     progress: Callable[[int, int], None],
 ) -> None:
-    """The middle of the beginning of each real piece written anew, or varied; or an accompaniment
-    to its melody, instead of all else."""
+    """For each real piece compose the excerpt again, or vary it, within the given music; or remove
+    everything but its melody and accompany that."""
     request: InfillConfig | AccompanyConfig = AccompanyConfig(sampling=config.sampling)
-    for number, one in enumerate(pieces):
-        score = one.piece
+    for number, excerpt in enumerate(pieces):
+        score = excerpt.piece
         if config.task == "accompany":
             score = replace(score.with_notes(score.notes[skyline(score)]), markers=())
         else:
-            begin, end = f"{one.start:.3f}s", f"{one.stop:.3f}s"
+            begin, end = f"{excerpt.start:.3f}s", f"{excerpt.stop:.3f}s"
             request = InfillConfig(begin=begin, end=end, sampling=config.sampling)
         task = replace(task_of(request, score), varied=config.task == "vary")
         (sample,) = composed(bundle, task, request, seed=config.seed + number)
-        out.add(number, sample.score, source=one.name, seam=one.start, ended=sample.ended)
+        facts = {"source": excerpt.name, "seam": excerpt.start, "ended": sample.ended}
+        out.add(number, sample.score, **facts)
         progress(number + 1, len(pieces))

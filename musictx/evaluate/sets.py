@@ -22,12 +22,12 @@ from musictx.tokens.tokenizer import Tokenizer
 
 #: Names of the sets.
 SAMPLES, REAL, CONTROL, TRAINING = "samples", "real", "control", "training"
-#: A file in a folder of generated samples: where each sample's new music begins, and more.
+#: A file in a folder of samples, with the time at which the new music of each sample begins.
 LIST = "samples.json"
 
 
 class Named(NamedTuple):
-    """A piece and its name."""
+    """A score and its name."""
 
     name: str
     score: Score
@@ -35,9 +35,9 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True)
 class Excerpt:
-    """What is measured of a piece: ``seconds`` from ``start`` on. All else of it was given.
+    """The measured part of a piece: ``seconds`` from ``start`` on. The rest of the piece was given.
 
-    piece  the whole piece, its pedal folded into the lengths of notes
+    piece  the whole piece, with the sustain pedal folded into the lengths of notes
     """
 
     name: str
@@ -47,55 +47,57 @@ class Excerpt:
 
     @property
     def stop(self) -> float:
-        """Where it ends in the piece, seconds."""
+        """The end of the excerpt in the piece, seconds."""
         return self.start + self.seconds
 
     @cached_property
     def alone(self) -> Score:
-        """The pitched notes struck in it, counted from its beginning (:func:`excerpt`)."""
+        """The pitched notes that begin in the excerpt, with times from its beginning
+        (:func:`excerpt`)."""
         return excerpt(self.piece, self.start, self.seconds)
 
     @cached_property
     def in_place(self) -> Score:
-        """All notes struck in it where they stand in the piece, under its marks of tempo and meter;
-        cut at the end of the excerpt."""
+        """All notes that begin in the excerpt, with their times in the piece and its tempo and
+        meter marks; notes end at the latest with the excerpt."""
         notes = self.piece.notes[self.inside].copy()
         notes["end"] = np.minimum(notes["end"], self.stop)
         return self.piece.with_notes(notes)
 
     @property
     def given(self) -> tuple[Score, Score]:
-        """The notes before it and those after it."""
+        """The notes before the excerpt, and the notes after it."""
         notes = self.piece.notes
         before, after = notes["start"] < self.start, notes["start"] >= self.stop
         return self.piece.with_notes(notes[before]), self.piece.with_notes(notes[after])
 
     @property
     def inside(self) -> np.ndarray:
-        """(n,) bool: which notes of the piece are struck in it."""
+        """(n,) bool: whether a note of the piece begins in the excerpt."""
         start = self.piece.notes["start"]
         within: np.ndarray = (start >= self.start) & (start < self.stop)
         return within
 
 
 def controls(real: Sequence[Excerpt]) -> list[Excerpt]:
-    """What chance gives: each excerpt with what was given of the next piece, and with all but its
-    melody moved by a tritone. None of fewer than two."""
-    made = []
-    for one, other in zip(real, [*real[1:], *real[:1]] if len(real) > 1 else []):
-        notes = one.piece.notes[one.inside].copy()
-        lower = ~skyline(one.piece)[one.inside] & ~notes["drum"]
+    """The control set, which shows the values of chance: each excerpt with all notes but its melody
+    moved by a tritone, and with the given music of the next piece. Empty for fewer than two
+    excerpts."""
+    control = []
+    for original, other in zip(real, [*real[1:], *real[:1]] if len(real) > 1 else []):
+        notes = original.piece.notes[original.inside].copy()
+        lower = ~skyline(original.piece)[original.inside] & ~notes["drum"]
         pitch = notes["pitch"][lower].astype(int)
         notes["pitch"][lower] = np.where(pitch < 122, pitch + 6, pitch - 6)
         before, after = (score.notes for score in other.given)
-        both = np.concatenate([before, notes, after])
-        made.append(replace(one, piece=one.piece.with_notes(both)))
-    return made
+        notes = np.concatenate([before, notes, after])
+        control.append(replace(original, piece=original.piece.with_notes(notes)))
+    return control
 
 
 def files_in(place: str | Path, option: str) -> list[Path]:
-    """Every file of music in the folder ``place`` at any depth, in order of its name, or the one
-    file that it is; ``UserError`` naming ``option`` if there is none."""
+    """All music files in the folder ``place`` and its subfolders, sorted by name; or ``place``
+    itself if it is a file. Raises ``UserError`` about ``option`` if there are none."""
     if Path(place).is_file():
         return [Path(place)]
     files = formats.find(place) if Path(place).is_dir() else []
@@ -105,7 +107,7 @@ def files_in(place: str | Path, option: str) -> list[Path]:
 
 
 def name_in(place: str | Path, file: Path) -> str:
-    """The name of one of :func:`files_in`: its path within the folder, without ending."""
+    """The name of a file of :func:`files_in`: its path in the folder, without the ending."""
     within = Path(file.name) if Path(place).is_file() else file.relative_to(place)
     return within.with_suffix("").as_posix()
 
@@ -115,8 +117,8 @@ def _read(file: Path, place: str | Path) -> Named:
 
 
 def seams_in(folder: str | Path) -> dict[str, float]:
-    """Where, in seconds, the new music of each sample begins that :data:`LIST` names; empty where
-    there is no such file. Raises ``UserError`` for a damaged one."""
+    """Name of a sample in :data:`LIST` -> the seconds at which its new music begins; empty without
+    that file. Raises ``UserError`` for a damaged file."""
     path = Path(folder) / LIST
     if not path.is_file():
         return {}
@@ -131,7 +133,7 @@ def seams_in(folder: str | Path) -> dict[str, float]:
 
 
 def beginning(score: Score, seconds: float) -> Score:
-    """The notes struck in the first ``seconds``, cut where those end."""
+    """The notes that begin in the first ``seconds``, and end at the latest then."""
     notes = score.notes[score.notes["start"] < seconds].copy()
     notes["end"] = np.minimum(notes["end"], seconds)
     return score.with_notes(notes)
@@ -140,8 +142,8 @@ def beginning(score: Score, seconds: float) -> Score:
 def read_samples(
     place: str | Path, start: float, seconds: float, after: float = 0.0
 ) -> list[Excerpt]:
-    """The excerpts to measure of generated or other files: ``seconds`` from ``start``, or from
-    where the new music begins if :data:`LIST` says it, with the ``after`` seconds that follow."""
+    """The measured excerpts of samples or other files: ``seconds`` from ``start``, or from the
+    beginning of the new music in :data:`LIST`; the piece has ``after`` more seconds."""
     seams = seams_in(place)
     excerpts = []
     for file in files_in(place, "samples"):
@@ -153,8 +155,8 @@ def read_samples(
 
 
 def drawn(pieces: Sequence[Piece], split: str, count: int, length: float, seed: int) -> list[Piece]:
-    """``count`` pieces that last ``length`` seconds, drawn by ``seed``, none twice; fewer if there
-    are fewer. Raises ``UserError`` if there is none."""
+    """At most ``count`` pieces that last ``length`` seconds, drawn by ``seed``, none twice. Raises
+    ``UserError`` if there is none."""
     long = [piece for piece in pieces if piece.begins and piece.seconds >= length]
     if not long:
         raise UserError(
@@ -170,9 +172,9 @@ def real_files(place: str, count: int, length: float, seed: int) -> list[Named]:
     files = files_in(place, "against")
     pieces: list[Named] = []
     for i in np.random.default_rng([seed, 0]).permutation(len(files)).tolist():
-        one = _read(files[i], place)
-        if one.score.duration >= length:
-            pieces.append(one)
+        piece = _read(files[i], place)
+        if piece.score.duration >= length:
+            pieces.append(piece)
         if len(pieces) == count:
             return pieces
     if not pieces:
@@ -180,9 +182,8 @@ def real_files(place: str, count: int, length: float, seed: int) -> list[Named]:
     return pieces
 
 
-def as_tokens_hold_them(pieces: Iterable[Named], tokenizer: Tokenizer) -> list[Named]:
-    """Real music on the samples' grid of time and loudness, so that like is compared with like:
-    exact repeats are more frequent there, and chords are struck at once. Tokens that know no tempo
-    are read at one for all pieces; tokens that count seconds know no bars."""
+def encoded_and_decoded(pieces: Iterable[Named], tokenizer: Tokenizer) -> list[Named]:
+    """Encode and decode real music, so that its times and loudness are quantised like those of the
+    samples: on the grid exact repeats are more frequent, and the notes of chords begin together."""
     in_time = ((name, tokenizer.in_time(score)) for name, score in pieces)
     return [Named(name, tokenizer.decode(tokenizer.encode(score))) for name, score in in_time]

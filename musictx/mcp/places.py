@@ -1,5 +1,5 @@
-"""Which files an assistant may name: music, sound fonts and models are read from where the user
-says; everything is written into one folder."""
+"""The files that an assistant may name: the user bounds the folders that are read; everything is
+written into one folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from musictx.data.workers import run_isolated
 from musictx.errors import UserError, shown
 from musictx.formats import CHORD_SUFFIXES, SUFFIXES
 
-#: Option -> the endings of the files that it reads.
+#: Option that names a file -> the endings of its files.
 ENDINGS: dict[str, tuple[str, ...]] = {
     "soundfont": (".sf2", ".sf3"),
     **dict.fromkeys(("primer", "file", "melody", "files"), SUFFIXES),
@@ -26,15 +26,17 @@ ENDINGS: dict[str, tuple[str, ...]] = {
 
 
 class Places:
-    """``out`` is where results go; ``read``, if given, bounds what is read, with ``out``."""
+    """Results are written into ``out``. With ``read``, only files in ``read`` and ``out`` are
+    read."""
 
     def __init__(self, out: str | Path, read: str | Path | None = None) -> None:
         self.out = Path(out).expanduser().resolve()
         self.read = None if read is None else Path(read).expanduser().resolve()
 
     def source(self, option: str, name: str) -> str:
-        """The file that ``option`` names, its whole path: below ``out``, else from the folder that
-        the server runs in. Names of included examples and models stay as they are."""
+        """Return the absolute path of the file or model folder ``name``, which is relative to
+        ``out`` or to the current folder. Names of included examples and models stay as they are,
+        except for the option "files", whose command does not accept them."""
         included = shipped.models() if option == "model" else shipped.examples()
         if option != "soundfont" and name in included:
             return str(included[name]) if option == "files" else name
@@ -51,12 +53,12 @@ class Places:
         if self.read is not None and not self._inside(path, self.out, self.read):
             raise UserError(f"{option}={name}: expected a file below {self.read} or {self.out}")
         if not (path.is_file() if endings is not None else path.is_dir()):
-            what = "file" if endings is not None else "included model, nor such a folder"
-            raise UserError(f"{option}={name}: no such {what}")
+            kind = "file" if endings is not None else "included model, nor such a folder"
+            raise UserError(f"{option}={name}: no such {kind}")
         return str(path)
 
     def result(self, name: str) -> str:
-        """The folder, or the file, that results go to: ``out`` itself for "", else inside it."""
+        """Return the path ``name`` in ``out``, to which results are written."""
         require(is_file_name(self.out / name, ROOM), "out", name, "a name that a file can have")
         path = (self.out / name).resolve()
         if not self._inside(path, self.out):
@@ -64,17 +66,18 @@ class Places:
         return str(path)
 
     def music(self, option: str, text: str) -> str:
-        """Music in base64, kept as a file in ``out``/given, named by what is in it."""
-        most = ServerLimits().midi_mb
+        """Write music in base64 to a file in ``out``/given, named by a hash of its contents, and
+        return the path."""
+        limits = ServerLimits()
         try:
             content = base64.b64decode("".join(text.split()), validate=True)
         except (binascii.Error, ValueError):
             raise UserError(f"{option}: expected a MIDI or MusicXML file in base64") from None
-        if len(content) > most * 2**20:
-            raise UserError(f"{option}: {len(content) >> 20} MB, expected at most {most} MB")
+        if len(content) > limits.midi_mb * 2**20:
+            size = f"{len(content) >> 20} MB"
+            raise UserError(f"{option}: {size}, expected at most {limits.midi_mb} MB")
         try:
-            # what is no music leaves no file
-            run_isolated(formats.read, content, limits=ServerLimits())
+            run_isolated(formats.read, content, limits=limits)
         except UserError as error:
             raise UserError(f"{option}: {error}") from None
         xml = content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<"

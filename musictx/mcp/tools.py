@@ -1,5 +1,5 @@
-"""The description of each tool for an assistant: name, text and a JSON schema of its arguments,
-from the same dataclasses as the command line's help."""
+"""The tools: name, description for an assistant, and a JSON schema of the arguments, from the same
+dataclasses as the help of the command line."""
 
 from __future__ import annotations
 
@@ -24,75 +24,76 @@ with quantise=16, can be written as notation (out=NAME.musicxml).
 
 
 @dataclasses.dataclass(frozen=True)
-class Kind:
-    """A tool: its command, what it does, the option that takes the music, and which it leaves out.
+class Tool:
+    """A tool.
 
-    needed  arguments without which it cannot be called (the music apart)
+    music     the option of the command that names the music
+    required  other options that a call must have
+    without   options of the command that the tool does not have
     """
 
     command: str
-    about: str
+    description: str
     music: str | None = None
-    needed: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
 
 
 _PRIMER = ("primer", "primer_seconds", "include_primer")
-_TOOLS = {
-    "generate": Kind(
+_ALL_TOOLS = {
+    "generate": Tool(
         "generate",
         "Compose a new piece: piano music, a song (model=song) or a chorale (model=chorale).",
         without=_PRIMER,
     ),
-    "continue": Kind(
+    "continue": Tool(
         "generate",
         "Continue a piece: the new music begins where the file ends and takes over its manner. "
         "Give bars and quantise=16 if the file keeps to beats.",
         music="primer",
     ),
-    "infill": Kind(
+    "infill": Tool(
         "infill",
         "Compose some bars or seconds of a file anew, in all tracks or in some; everything else "
         "stays as it is.",
         music="file",
-        needed=("from", "to"),
+        required=("from", "to"),
     ),
-    "accompany": Kind(
+    "accompany": Tool(
         "accompany",
         "Write an accompaniment to a melody, or parts such as a bass or drums to a song (add).",
         music="melody",
     ),
-    "harmonise": Kind(
+    "harmonise": Tool(
         "harmonise",
         "Write alto, tenor and bass to a melody in beats, as in a chorale. The answer says which "
         "faults of voice leading a teacher would mark.",
         music="melody",
     ),
-    "render": Kind(
+    "render": Tool(
         "render",
         "Turn MIDI or MusicXML files into sound (WAV) and pictures (piano-roll PNG).",
         music="files",
     ),
 }
-#: The tools by name, those whose commands are there. ``continue`` is ``generate`` with music to
-#: continue.
-KINDS = {tool: kind for tool, kind in _TOOLS.items() if kind.command in COMMANDS}
-#: Options of the process or of the machine, that the server decides.
-_OURS = ("device", "limits")
-#: Samples of one call; who wants more calls again with another seed.
-SAMPLES = 8
+#: The tools whose commands are installed, by name.
+TOOLS = {name: tool for name, tool in _ALL_TOOLS.items() if tool.command in COMMANDS}
+#: Options of the machine, which the user of the server sets.
+_SERVER_OPTIONS = ("device", "limits")
+#: The largest number of samples in one call.
+MOST_SAMPLES = 8
 
 
 def arguments(name: str) -> dict[str, dataclasses.Field]:
-    """The options that the tool takes, as people type them: those of its command, ``model`` for
-    ``model.path``, and those of ``sampling`` by their last word (``key``, ``density``)."""
-    kind = KINDS[name]
+    """Return the options of a tool by the names that people type: ``model`` for ``model.path``, and
+    the last word of options of ``sampling`` (``key``, ``density``)."""
+    tool = TOOLS[name]
     fields: dict[str, dataclasses.Field] = {}
-    for dotted, field in options(COMMANDS[kind.command].config):
-        room, _, last = dotted.rpartition(".")
+    for dotted, field in options(COMMANDS[tool.command].config):
+        group, _, last = dotted.rpartition(".")
         if dotted == "model.path":
             last = "model"
-        elif room not in ("", "sampling") or last in (*_OURS, *kind.without):
+        elif group not in ("", "sampling") or last in (*_SERVER_OPTIONS, *tool.without):
             continue
         if type_of(field).startswith("dict"):
             continue
@@ -101,45 +102,45 @@ def arguments(name: str) -> dict[str, dataclasses.Field]:
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The JSON schema of the tool's arguments."""
-    kind = KINDS[name]
+    """Return the JSON schema of a tool's arguments."""
+    tool = TOOLS[name]
     properties = {option: _property(field) for option, field in arguments(name).items()}
     if "samples" in properties:
-        properties["samples"]["maximum"] = SAMPLES
+        properties["samples"]["maximum"] = MOST_SAMPLES
     if "out" in properties:
         properties["out"] = {
             "type": "string",
             "description": "a folder inside the server's, or a file in it: x.mid, or x.musicxml "
             "for notation; default: the server's folder itself",
         }
-    needed = list(kind.needed)
-    if kind.music is not None and kind.music != "files":
-        properties[kind.music]["description"] += f"; or give {kind.music}_base64"
-        properties[f"{kind.music}_base64"] = {
+    required = list(tool.required)
+    if tool.music is not None and tool.music != "files":
+        properties[tool.music]["description"] += f"; or give {tool.music}_base64"
+        properties[f"{tool.music}_base64"] = {
             "type": "string",
             "contentEncoding": "base64",
-            "description": f"instead of {kind.music}: the bytes of a MIDI or MusicXML file",
+            "description": f"instead of {tool.music}: the bytes of a MIDI or MusicXML file",
         }
-    elif kind.music is not None:
-        needed.append(kind.music)
+    elif tool.music is not None:
+        required.append(tool.music)
     return {
         "type": "object",
         "properties": properties,
-        "required": needed,
+        "required": required,
         "additionalProperties": False,
     }
 
 
 def _property(field: dataclasses.Field) -> dict[str, Any]:
-    """The type, bounds, choices and help of an option."""
-    kinds = {"int": "integer", "float": "number", "bool": "boolean", "str": "string"}
+    """Return the JSON schema of an option: its type, bounds, choices and help."""
+    json_types = {"int": "integer", "float": "number", "bool": "boolean", "str": "string"}
     parts = types_of(field)
     content: dict[str, Any] = {"description": field.metadata["help"]}
     inner = content
     if parts[0].startswith("list["):
         content |= {"type": "array", "items": (inner := {})}
         parts = [parts[0][5:-1]]
-    types = [kinds[part] for part in parts if part in kinds]
+    types = [json_types[part] for part in parts if part in json_types]
     inner["type"] = types[0] if len(types) == 1 else types
     names = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
     if field.metadata["level"]:

@@ -1,5 +1,5 @@
-"""One call of a tool: its arguments become the configuration of a command, and its results are
-described."""
+"""One call of a tool: converts its arguments to the options of a command, and describes the
+results."""
 
 from __future__ import annotations
 
@@ -19,65 +19,66 @@ from musictx.config.limits import Limits, ServerLimits
 from musictx.data.workers import run_isolated
 from musictx.errors import UserError
 from musictx.mcp.places import ENDINGS, Places
-from musictx.mcp.tools import KINDS, SAMPLES, arguments, schema
+from musictx.mcp.tools import MOST_SAMPLES, TOOLS, arguments, schema
 from musictx.notes import Score
 from musictx.options import request, unknown_option, words
 from musictx.progress import listening
 from musictx.registry import load
 
-#: For rendering, sound font and all: an hour of dense music takes some minutes.
+#: Limits for rendering: an hour of dense music takes some minutes.
 RENDERING = Limits(read_seconds=900)
-#: One piece is composed at a time: each takes all threads of the processor.
+#: One call at a time composes, since composing uses all cores.
 _BUSY = threading.Lock()
 
 
-def config_of(tool: str, values: Mapping[str, Any], places: Places, device: str = "auto") -> Any:
-    """The configuration that the arguments ask for: file names whole, seed and model named even
-    where they were not; but the model for music is chosen by the command, by that music, and named
-    in a notice. Raises ``UserError`` for arguments that cannot be."""
-    kind, fields = KINDS[tool], arguments(tool)
-    options = {name: value for name, value in values.items() if value is not None}
-    encoded = f"{kind.music}_base64"
-    if encoded in options and kind.music != "files":
-        if kind.music in options:
-            raise UserError(f"{kind.music} and {encoded}: give one of them")
-        options[str(kind.music)] = places.music(encoded, _text(encoded, options.pop(encoded)))
-    for name in options:
-        if name not in fields:
-            raise UserError(unknown_option(kind.command, name))
-    for name in (*([kind.music] if kind.music else []), *kind.needed):
-        if name not in options and not (name == "melody" and "chords" in options):
-            raise UserError(f"{name}: missing; {schema(tool)['properties'][name]['description']}")
-    tokenizer = getattr(COMMANDS[kind.command].config, "tokenizer", None)
-    if "model" in fields and "model" not in options and (tokenizer or kind.music not in options):
-        options["model"] = _usual_model(tokenizer)
+def config_of(name: str, values: Mapping[str, Any], places: Places, device: str = "auto") -> Any:
+    """Return the options of the command for a call of the tool ``name``, with absolute paths, a
+    seed and a model. If music is given, the command chooses the model by the music, and names it in
+    a notice. Raise ``UserError`` if an argument is invalid."""
+    tool, fields = TOOLS[name], arguments(name)
+    options = {option: value for option, value in values.items() if value is not None}
+    encoded = f"{tool.music}_base64"
+    if encoded in options and tool.music != "files":
+        if tool.music in options:
+            raise UserError(f"{tool.music} and {encoded}: give one of them")
+        options[str(tool.music)] = places.music(encoded, _text(encoded, options.pop(encoded)))
+    for option in options:
+        if option not in fields:
+            raise UserError(unknown_option(tool.command, option))
+    for option in (*([tool.music] if tool.music else []), *tool.required):
+        if option not in options and not (option == "melody" and "chords" in options):
+            description = schema(name)["properties"][option]["description"]
+            raise UserError(f"{option}: missing; {description}")
+    tokenizer = getattr(COMMANDS[tool.command].config, "tokenizer", None)
+    if "model" in fields and "model" not in options and (tokenizer or tool.music not in options):
+        options["model"] = _default_model(tokenizer)
     if "seed" in fields and "seed" not in options:
         options["seed"] = fresh_seed()
     options["out"] = places.result(_text("out", options.get("out", "")))
-    for name in {*ENDINGS, "model"} & {*options}:
-        given = options[name]
-        if name == "chords":
-            path = Path(_text(name, given)).expanduser()
-            if path.suffix.lower() not in ENDINGS[name] and not path.is_file():
-                continue  # a sheet
-        several = given if isinstance(given, list) else [given]
-        paths = [places.source(name, _text(name, one)) for one in several]
-        options[name] = paths if isinstance(given, list) else paths[0]
-    if tool != "render":
+    for option in {*ENDINGS, "model"} & {*options}:
+        value = options[option]
+        if option == "chords":
+            path = Path(_text(option, value)).expanduser()
+            if path.suffix.lower() not in ENDINGS[option] and not path.is_file():
+                continue  # the text of a chord sheet, not a file
+        files = value if isinstance(value, list) else [value]
+        paths = [places.source(option, _text(option, file)) for file in files]
+        options[option] = paths if isinstance(value, list) else paths[0]
+    if name != "render":
         options["device"] = device
-    config = request(kind.command, options)
+    config = request(tool.command, options)
     samples = getattr(config, "samples", 1)
-    if samples > SAMPLES:
-        raise UserError(f"samples={samples}: expected at most {SAMPLES} in one call")
+    if samples > MOST_SAMPLES:
+        raise UserError(f"samples={samples}: expected at most {MOST_SAMPLES} in one call")
     return config
 
 
-def _usual_model(tokenizer: str | None) -> str:
-    """The model that the command line would take for new music, or by its ``tokenizer``: the newest
-    under runs/, or an included one, by its name."""
+def _default_model(tokenizer: str | None) -> str:
+    """Return the model that the command line uses for new music with this ``tokenizer``: the path
+    of the newest model under runs/, or the name of an included model."""
     folder = shipped.find_latest(tokenizer=tokenizer)
-    ours = {folder: name for name, folder in shipped.models().items()}
-    return ours.get(folder, str(folder.resolve()))
+    included = {folder: name for name, folder in shipped.models().items()}
+    return included.get(folder, str(folder.resolve()))
 
 
 def _text(name: str, value: object) -> str:
@@ -89,36 +90,36 @@ def _text(name: str, value: object) -> str:
 def perform(
     command: str, config: Any, progress: Callable[[str, float, float | None], None]
 ) -> dict[str, Any]:
-    """Do what the command does with ``config``; what it wrote, described: files, what the music is
-    like, the command line, and what a person should know besides.
+    """Run the command with ``config``, and return a description of its results: files and
+    properties of the music, the command line, and notices.
 
-    ``progress(what, done, total)`` is called often; what it raises stops the work. Raises
+    ``progress(step, done, total)`` is called often; an exception of it stops the work. Raise
     ``UserError`` as the command line does.
     """
     notices: list[str] = []
     program, _, _ = COMMANDS[command].run.partition(":")
-    results = load(f"{program}:results")  # what ``run`` writes
+    results = load(f"{program}:results")
     with _BUSY, listening(progress), formats.reading(partial(run_isolated, limits=ServerLimits())):
         progress(command, 0.0, None)
         if command == "render":
-            made = run_isolated(_listed, results, config, limits=RENDERING)
+            written = run_isolated(_list, results, config, limits=RENDERING)
         else:
-            made = list(results(config, notices.append))
+            written = list(results(config, notices.append))
     line = shlex.join(["musictx", command, *words(command, config)])
     if command == "render":
-        return {"files": [str(path) for path in made], "command": line}
-    answer: dict[str, Any] = {"pieces": [_piece(result) for result in made], "command": line}
+        return {"files": [str(path) for path in written], "command": line}
+    answer: dict[str, Any] = {"pieces": [_piece(result) for result in written], "command": line}
     return answer | ({"notices": notices} if notices else {})
 
 
-def _listed(function: Callable[..., Iterable[Any]], config: Any) -> list[Any]:
-    """All that ``function(config)`` yields: a generator cannot come from another process."""
+def _list(function: Callable[..., Iterable[Any]], config: Any) -> list[Any]:
+    """Return ``function(config)`` as a list, since a generator cannot be sent between processes."""
     return list(function(config))
 
 
 def _piece(result: Result) -> dict[str, Any]:
     sample, remarks = result.sample, list(result.remarks)
-    piece = {"files": [str(one) for one in result.paths]} | description(sample.score)
+    piece = {"files": [str(path) for path in result.paths]} | description(sample.score)
     if (count := new_notes(sample)) not in remarks:
         remarks.insert(0, count)
     if sample.seam:
@@ -127,10 +128,10 @@ def _piece(result: Result) -> dict[str, Any]:
 
 
 def description(score: Score) -> dict[str, Any]:
-    """Length, number of notes and notes a second, key, range and tracks of ``score``."""
+    """Return the length, number of notes and notes a second, key, range and tracks of ``score``."""
     notes = score.notes[~score.notes["drum"]]
-    parts = np.maximum((notes["end"] - notes["start"]) * 16, 1).astype(int)
-    key = keys.estimate(np.repeat(notes["pitch"].astype(int), parts)[:, None])
+    weights = np.maximum((notes["end"] - notes["start"]) * 16, 1).astype(int)  # by length
+    key = keys.estimate(np.repeat(notes["pitch"].astype(int), weights)[:, None])
     names = [score.names.get(t, "") for t in sorted(set(score.notes["track"].tolist()))]
     return {
         "seconds": round(score.duration, 2),
@@ -143,8 +144,8 @@ def description(score: Score) -> dict[str, Any]:
     }
 
 
-def in_words(answer: Mapping[str, Any]) -> str:
-    """The same as sentences, for assistants that read text only."""
+def as_text(answer: Mapping[str, Any]) -> str:
+    """Return the answer as text, for assistants that read only text."""
     lines = []
     for piece in answer.get("pieces", ()):
         lines += [

@@ -114,7 +114,7 @@ class _Edit:
         self._pedals()
         left_open = self._notes()
         texts = self._texts()
-        if texts and max(parts, default=0) < len(self.places):  # no new track
+        if texts and max(parts, default=-1) < len(self.places):  # no new track
             self.document.track(0).new += texts
         self._close(left_open)
         tracks: list[bytes] = []

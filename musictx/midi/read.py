@@ -20,7 +20,7 @@ from musictx.errors import MidiError
 from musictx.files import read_bytes
 from musictx.midi import scan as smf
 from musictx.midi.clock import TickClock
-from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, arranged, order
+from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, sort_order, sorted_by
 from musictx.pairing import match_note_offs
 
 
@@ -79,10 +79,10 @@ def read(
         rows = [(float(clock.seconds(tick)), *what) for tick, *what in marks]
         return sorted((row for row in rows if row[0] <= limits.seconds), key=itemgetter(0))
 
-    notes = arranged(notes, notes["start"])
+    notes = sorted_by(notes, notes["start"])
     moment = np.cumsum(np.diff(notes["start"], prepend=notes["start"][:1]) > 0)
     return Score(
-        notes=notes[order(moment, notes["pitch"], notes["track"])],
+        notes=notes[sort_order(moment, notes["pitch"], notes["track"])],
         pedals=pedals,
         tempos=np.array(timed((tick, 6e7 / rate) for tick, rate in tempos), TEMPO),
         meters=np.array(timed(mark[1:] for mark in file.meters), METER),
@@ -177,7 +177,7 @@ def programs(events: np.ndarray) -> np.ndarray:
     if not np.any(events["status"] >> 4 == 0xC):
         return np.zeros(len(events), np.uint8)
     channel = _channel(events)
-    places = order(channel)
+    places = sort_order(channel)
     channel, kind = channel[places], events["status"][places] >> 4
     at = np.arange(len(places))
     last = np.maximum.accumulate(np.where(kind == 0xC, at, -1))  # the latest change before each
@@ -207,4 +207,4 @@ def _pedals(
     pedals["track"] = np.array([part for its in moved for part in its], np.int64)[
         first[event] + within
     ]
-    return arranged(arranged(pedals, pedals["track"]), pedals["time"])
+    return sorted_by(sorted_by(pedals, pedals["track"]), pedals["time"])

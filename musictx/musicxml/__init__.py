@@ -1,13 +1,13 @@
-"""MusicXML (.mxl, .xml, .musicxml) <-> Score: notes as a plain reading of the page plays them.
+"""Convert between MusicXML (.mxl, .xml, .musicxml) and a Score.
 
 Each part becomes a track, in the order of the document. Tied notes become one note; transposing
-instruments sound as they should; pick-up measures are as short as they are written; repeats,
-endings, D.C., D.S. and codas are taken (``repeats.py``); dynamics and hairpins are velocities
-(``dynamics.py``), grace notes come before the beat, articulations shorten notes (``heads.py``).
-What is played plainly or left out, such as trills and cue notes, is counted.
+instruments get sounding pitches; pick-up measures keep their short length; repeats, endings, D.C.,
+D.S. and codas are played (``repeats.py``); dynamics and hairpins become velocities
+(``dynamics.py``); grace notes are played before the beat, and articulations shorten notes
+(``heads.py``). Notation that is not played, such as trills and cue notes, is counted.
 
-Files are not trusted: a document type with declarations of its own is refused, so nothing can be
-fetched from outside or blown up on reading, and sizes are limited (:class:`Limits`).
+Files are not trusted: a document type with declarations is refused, so that no entity can expand or
+be fetched, and sizes are limited (:class:`Limits`).
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ def read(
 ) -> Score:
     """Read a MusicXML file, plain or zipped, from a path or from its bytes.
 
-    ``bpm`` (quarter notes a minute) fixes one tempo for the whole piece; ``None`` follows the
-    file's own ``<sound tempo="...">`` marks, 120 where it has none. Notes of equal start come
-    ordered by pitch, then track. With ``repeats=False`` the page is read as it stands, once from
-    top to bottom, and so it is where its repeats contradict each other or would pass ``limits``,
-    which ``repairs`` then counts. Raises :class:`MusicXmlError` for what cannot be read, with the
-    reason "cannot be opened", "not MusicXML", "damaged", "absurd times" or "too large".
+    ``bpm`` (quarter notes a minute) sets the tempo of the whole piece; with ``None`` the tempo
+    marks of the file are used, 120 before the first. Notes are sorted by start, pitch and track.
+
+    With ``repeats=False`` each measure is read once. The same happens if repeats contradict each
+    other or exceed ``limits``; ``repairs`` counts it. Raises :class:`MusicXmlError` for an
+    unreadable file, with the reason "cannot be opened", "not MusicXML", "damaged", "absurd times"
+    or "too large".
     """
     if bpm is not None and not (math.isfinite(bpm) and bpm > 0):
         raise UserError(f"bpm={bpm}: expected a positive number of quarter notes a minute")

@@ -1,4 +1,4 @@
-"""How loud a part is: its dynamics and hairpins -> the velocity at each moment."""
+"""Convert the dynamics and hairpins of a part to velocities."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
-#: Where nothing is marked: mezzo-forte.
+#: The velocity without a mark: mezzo-forte.
 VELOCITY = 80
-#: Marks that hold -> velocity; a hairpin that leads to none of them changes it by one step.
+#: Dynamics -> velocity. A hairpin without a mark at its end changes the velocity by ``STEP``.
 LEVELS = {
     "pppp": 17, "ppp": 20, "pp": 33, "p": 49, "mp": 64, "mf": VELOCITY, "f": 96, "ff": 112,
     "fff": 124, "ffff": 127,
 }  # fmt: skip
 STEP = 16
-#: Marks of the notes that begin with them, and by how much those are louder.
+#: Marks that make only the notes that begin with them louder, by ``STEP``.
 ACCENTS = ("sf", "sfz", "sffz", "fz", "rf", "rfz", "sfp", "sfpp")
-#: Percents of ``<sound dynamics>`` and ``<note dynamics>`` are those of a velocity of 90.
+#: The velocity of 100 % in ``<sound dynamics>`` and ``<note dynamics>``.
 FULL = 90
 
 
 class Mark(NamedTuple):
-    """What a direction says of loudness: ``kind`` is "level", with a velocity, "accent", or
-    "crescendo", "diminuendo" or "stop", with the number of their hairpin."""
+    """A mark of loudness: ``kind`` "level" with a velocity as ``value``, "accent", or "crescendo",
+    "diminuendo" or "stop" with the number of the hairpin."""
 
     kind: str
     value: int
 
 
-def marks_of(direction: ET.Element) -> list[Mark]:
-    """The dynamics of a ``<direction>`` or ``<sound>``: the velocity for programs rather than the
-    letters."""
+def read_dynamics(direction: ET.Element) -> list[Mark]:
+    """The marks of loudness in a ``<direction>`` or ``<sound>``. If there are both letters and a
+    percentage for playback, the percentage is used."""
     sound = direction if direction.tag == "sound" else direction.find("sound")
     names = [e.tag for e in direction.iterfind("direction-type/dynamics/*")]
     marks = [Mark("accent", 0) for name in names if name in ACCENTS]
@@ -52,7 +52,7 @@ def marks_of(direction: ET.Element) -> list[Mark]:
 
 
 def percent_of(text: str) -> int | None:
-    """A velocity, 1 to 127, of a percentage such as "71.1"; ``None`` for none."""
+    """The velocity, 1 to 127, of a percentage such as "71.1"; ``None`` if it is not a number."""
     whole, _, rest = text.strip().partition(".")
     if not (whole.isdecimal() and len(whole) < 4 and (rest == "" or rest.isdecimal())):
         return None
@@ -60,45 +60,44 @@ def percent_of(text: str) -> int | None:
 
 
 class Loudness:
-    """The velocity at each tick of a page, by the marks of one part.
+    """The velocity at each tick of a page, from the marks of one part.
 
-    A hairpin leads to the mark at its end, or within ``near`` ticks after that, or else one step up
-    or down; between, velocities change in proportion to time.
+    The velocity changes linearly in a hairpin. It reaches the mark at the end of the hairpin, or at
+    most ``near`` ticks after its end, or else changes by ``STEP``.
     """
 
     def __init__(self, marks: Iterable[tuple[int, Mark]], near: int) -> None:
         ordered = sorted(marks, key=lambda pair: (pair[0], pair[1].kind != "stop"))
-        levels = [(float(at), mark.value) for at, mark in ordered if mark.kind == "level"]
+        levels = [(float(tick), mark.value) for tick, mark in ordered if mark.kind == "level"]
         levels.append((inf, 0))
-        self._accents = {at for at, mark in ordered if mark.kind == "accent"}
-        stops: dict[int, int] = {}  # place of a hairpin among the marks -> where it stops
-        begun: dict[int, int] = {}  # number of a hairpin -> its place
-        for place, (at, mark) in enumerate(ordered):
-            if mark.kind == "stop" and mark.value in begun:
-                stops[begun.pop(mark.value)] = at
+        self._accents = {tick for tick, mark in ordered if mark.kind == "accent"}
+        ends: dict[int, int] = {}  # index of a hairpin in ``ordered`` -> the tick of its end
+        open_hairpins: dict[int, int] = {}  # number of a hairpin -> its index
+        for index, (tick, mark) in enumerate(ordered):
+            if mark.kind == "stop" and mark.value in open_hairpins:
+                ends[open_hairpins.pop(mark.value)] = tick
             elif mark.kind in ("crescendo", "diminuendo"):
-                begun[mark.value] = place
-        #: (begin, velocity, where it has changed, to which) of each line, by its beginning.
-        self._lines = [(-1, VELOCITY, 0, VELOCITY)]
-        for place, (at, mark) in enumerate(ordered):
+                open_hairpins[mark.value] = index
+        #: (tick, velocity, end tick, velocity at the end) of each level and hairpin.
+        self._segments = [(-1, VELOCITY, 0, VELOCITY)]
+        for index, (tick, mark) in enumerate(ordered):
             if mark.kind == "level":
-                self._lines.append((at, mark.value, at, mark.value))
-            elif (stop := stops.get(place, at)) > at:
-                here = self._at(at)
+                self._segments.append((tick, mark.value, tick, mark.value))
+            elif (end := ends.get(index, tick)) > tick:
+                level = self._level(tick)
                 change = STEP if mark.kind == "crescendo" else -STEP
-                when, there = levels[bisect_right(levels, (at, 127))]
-                leads = when <= stop + near and (there - here) * change > 0
-                target = max(10, min(126, there if leads else here + change))
-                self._lines.append((at, here, stop, target))
+                next_tick, next_level = levels[bisect_right(levels, (tick, 127))]
+                reaches = next_tick <= end + near and (next_level - level) * change > 0
+                target = max(10, min(126, next_level if reaches else level + change))
+                self._segments.append((tick, level, end, target))
 
-    def _at(self, tick: int) -> int:
-        begin, here, stop, target = self._lines[
-            bisect_right(self._lines, tick, key=itemgetter(0)) - 1
-        ]
-        if tick >= stop:
+    def _level(self, tick: int) -> int:
+        index = bisect_right(self._segments, tick, key=itemgetter(0)) - 1
+        begin, level, end, target = self._segments[index]
+        if tick >= end:
             return target
-        return round(here + (target - here) * (tick - begin) / (stop - begin))
+        return round(level + (target - level) * (tick - begin) / (end - begin))
 
     def __call__(self, tick: int) -> int:
         """The velocity of a note that begins at ``tick``, 1 to 127."""
-        return min(127, self._at(tick) + STEP * (tick in self._accents))
+        return min(127, self._level(tick) + STEP * (tick in self._accents))

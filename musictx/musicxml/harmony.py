@@ -1,7 +1,7 @@
-"""Chord symbols: ``<harmony>`` <-> the names of chords in the markers of a Score.
+"""Convert between ``<harmony>`` and the names of chords in the markers of a Score.
 
-``C:maj/5`` is C/G; ``C:7(b9)`` has a further degree. A symbol of an unknown kind is named by the
-nearest triad, with its text in parentheses, ``C:maj(Neapolitan)``, so that it can be written again.
+``C:maj/5`` is C/G; ``C:7(b9)`` has an added degree. A symbol of an unknown kind becomes the nearest
+triad with its text in parentheses, ``C:maj(Neapolitan)``, so that it can be written again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _QUALITIES = {
     "augmented-seventh": "aug7", "power": "5",
 }  # fmt: skip
 _KINDS = {quality: kind for kind, quality in _QUALITIES.items()}
-#: The beginnings of other kinds -> the nearest triads.
+#: The beginnings of other kinds of harmony -> the nearest triads.
 _NEAREST = {
     "minor": "min", "half-dim": "dim", "dimin": "dim", "augm": "aug", "suspended-s": "sus2",
     "suspended": "sus4",
@@ -33,8 +33,8 @@ _DEGREES = re.compile(r"(\*?)([#b]*)([0-9]{1,2})")
 
 
 def name_of(element: ET.Element, remarks: Counter[str]) -> str:
-    """The name of a chord symbol, such as ``Bb:min7``; ``N`` for one without a root. ``remarks``
-    counts the symbols that have no exact name."""
+    """The name of a chord symbol, such as ``Bb:min7``, or ``N`` without a root. ``remarks`` counts
+    the symbols that have no exact name."""
     label = element.find("kind")
     kind = "" if label is None else (label.text or "").strip()
     text = "" if label is None else " ".join(label.get("text", "").split())
@@ -52,17 +52,17 @@ def name_of(element: ET.Element, remarks: Counter[str]) -> str:
         nearest = (name for begin, name in _NEAREST.items() if kind.startswith(begin))
         quality = next(nearest, "maj")
         text = text or ("" if kind == "other" else kind)
-    more = ",".join(filter(None, map(_degree, element.iterfind("degree"))))
-    if not more:
+    degrees = ",".join(filter(None, map(_degree, element.iterfind("degree"))))
+    if not degrees:
         written = kind_of(text)
-        more = written[1] if written else re.sub(r"[()]", " ", text)[:40].strip()
+        degrees = written[1] if written else re.sub(r"[()]", " ", text)[:40].strip()
     bass = _note(element, "bass")
     degree = None if bass is None or bass == root else interval(root, bass)
-    return Spelling(NONE, *root, quality, more, degree).name
+    return Spelling(NONE, *root, quality, degrees, degree).name
 
 
-def heads_of_chords(root: ET.Element) -> frozenset[str]:
-    """The shapes of note heads that are placeholders below chord symbols and not to be played:
+def placeholder_heads(root: ET.Element) -> frozenset[str]:
+    """The shapes of note heads that only fill the staff below chord symbols and are not played:
     slashes, and diamonds in files of iReal Pro."""
     if next(root.iter("harmony"), None) is None:
         return frozenset()
@@ -90,15 +90,15 @@ def _degree(element: ET.Element) -> str:
     if not re.fullmatch("[0-9]{1,2}", value):
         return ""
     alter = _alter(element.findtext("degree-alter"))
-    gone = "*" * ((element.findtext("degree-type") or "").strip() == "subtract")
-    return gone + "#" * alter + "b" * -alter + value
+    is_subtracted = (element.findtext("degree-type") or "").strip() == "subtract"
+    return "*" * is_subtracted + "#" * alter + "b" * -alter + value
 
 
 def add_chord(parent: ET.Element, name: str) -> ET.Element:
-    """Adds the ``<harmony>`` of a marker that is a chord."""
+    """Append the ``<harmony>`` of the marker ``name``."""
     harmony = add(parent, "harmony")
     chord = spelled(name)
-    if chord is None or not chord.step:  # no chord has a root too, which means nothing
+    if chord is None or not chord.step:  # the schema requires a root even without a chord
         add(add(harmony, "root"), "root-step", "C")
         add(harmony, "kind", "none")
         return harmony
@@ -110,11 +110,11 @@ def add_chord(parent: ET.Element, name: str) -> ET.Element:
     if chord.bass is not None:
         _add_note(harmony, "bass", *chord.bass_note)
     for match in filter(None, [] if label else degrees):
-        gone, signs, value = match.groups()
+        subtracted, signs, value = match.groups()
         degree = add(harmony, "degree")
         add(degree, "degree-value", value)
         add(degree, "degree-alter", signs.count("#") - signs.count("b"))
-        add(degree, "degree-type", "subtract" if gone else "add")
+        add(degree, "degree-type", "subtract" if subtracted else "add")
     return harmony
 
 

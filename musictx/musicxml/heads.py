@@ -1,4 +1,4 @@
-"""Note heads -> notes: ties, grace notes, articulations."""
+"""Convert note heads to notes: ties, grace notes, articulations."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-#: Articulations -> the share of its length for which a note sounds; the shortest counts.
+#: Articulations -> the share of the written length for which the note sounds.
 SHARES = {
     "staccatissimo": 0.25, "spiccato": 0.25, "staccato": 0.5, "detached-legato": 0.75
 }  # fmt: skip
-#: The same -> how much louder it is.
-LOUDER = {"accent": 12, "strong-accent": 20, "stress": 6}
+#: Articulations -> velocity that is added to the note.
+ACCENTS = {"accent": 12, "strong-accent": 20, "stress": 6}
 
 
 class NoteHead(NamedTuple):
-    """A note head, in ticks from its own start, later from that of the piece.
+    """A note head.
 
-    pitch     the key of a drum
-    velocity  0 for that of its place;  louder  how much more, by an accent
-    share     of its length, for which it sounds
-    grace     (begin, end) of a grace note, in quarter notes before ``end``
+    start, end  ticks, from the start of the note head in :class:`XmlPart`, later of the piece
+    pitch       for drums the key
+    velocity    0: by the dynamics of the part
+    accent      velocity that is added
+    share       of the written length for which the note sounds
+    grace       (begin, end) of a grace note, in quarter notes before ``end``
     """
 
     start: int
@@ -34,71 +36,72 @@ class NoteHead(NamedTuple):
     tie_in: bool = False
     tie_out: bool = False
     velocity: int = 0
-    louder: int = 0
+    accent: int = 0
     share: float = 1.0
     grace: tuple[Fraction, Fraction] | None = None
 
 
-def articulated(note: ET.Element) -> tuple[float, int]:
-    """The share of its length for which a note sounds, and how much louder it is."""
+def articulation(note: ET.Element) -> tuple[float, int]:
+    """The share of its length for which a note sounds, and the velocity that is added to it."""
     names = {e.tag for e in note.iterfind("notations/articulations/*")}
     share = min((SHARES[name] for name in names if name in SHARES), default=1.0)
     if "tenuto" in names and share < 1:
         share = SHARES["detached-legato"]
-    return share, max((LOUDER[name] for name in names if name in LOUDER), default=0)
+    return share, max((ACCENTS[name] for name in names if name in ACCENTS), default=0)
 
 
-def graces(count: int) -> list[tuple[Fraction, Fraction]]:
-    """When each of so many grace notes sounds before the beat, (begin, end) in quarter notes."""
+def grace_times(count: int) -> list[tuple[Fraction, Fraction]]:
+    """The (begin, end) of each of ``count`` successive grace notes, in quarter notes before the
+    beat."""
     length = Fraction(1, 12 if count <= 6 else 24)
     return [(length * n, length * (n - 1)) for n in range(count, 0, -1)]
 
 
-def tied(heads: list[NoteHead]) -> list[NoteHead]:
-    """``heads``, in the order in which they are played, with tied note heads joined into one.
+def join_ties(heads: list[NoteHead]) -> list[NoteHead]:
+    """Join tied note heads into one; return the note heads by start.
 
-    A tie is followed by pitch and time, not by voice: notation programs let ties cross voices. A
-    tie may have a beginning and no end: some programs leave the end out, and so does a tie into a
-    second ending. It is then joined to the note head of its pitch that begins where the tied one
-    ends.
+    Ties are matched by pitch and time, not by voice, since notation programs let ties cross voices.
+    Some programs leave out the end of a tie, and a tie into a second ending has none: such a tie
+    joins the note head of the same pitch that begins where the tied note head ends.
     """
     open_ties = Counter((head.pitch, head.end) for head in heads if head.tie_out)
     open_ties.subtract((head.pitch, head.start) for head in heads if head.tie_in)
-    sounding: list[NoteHead] = []
-    waiting: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    notes: list[NoteHead] = []
+    tied: defaultdict[tuple[int, int], list[int]] = defaultdict(list)  # (pitch, end) -> indices
     for head in sorted(heads, key=lambda head: head.start):
         place = head.pitch, head.start
         tie_in = head.tie_in
         if not tie_in and head.grace is None and open_ties[place] > 0:
             open_ties[place] -= 1
             tie_in = True
-        held = waiting[place] if tie_in else []
-        if held:
-            index = held.pop()
-            sounding[index] = sounding[index]._replace(end=head.end, voice=head.voice)
+        if tie_in and tied[place]:
+            index = tied[place].pop()
+            notes[index] = notes[index]._replace(end=head.end, voice=head.voice)
         else:
-            index = len(sounding)
-            sounding.append(head)
+            index = len(notes)
+            notes.append(head)
         if head.tie_out:
-            waiting[head.pitch, head.end].append(index)
-    return sounding
+            tied[head.pitch, head.end].append(index)
+    return notes
 
 
-def spans(heads: list[NoteHead], quarter: int) -> Iterator[tuple[NoteHead, float, float]]:
-    """Yields each of ``heads`` with when it sounds, (begin, end) in ticks, of which ``quarter`` are
-    a quarter note. Grace notes take their time from the note of their voice that ends there; one
-    for which there is no time before the beginning ends before it begins."""
-    taken: dict[tuple[str, int], Fraction] = {}
+def sounding_spans(heads: list[NoteHead], quarter: int) -> Iterator[tuple[NoteHead, float, float]]:
+    """Yield each note head with the ticks at which it begins and ends to sound.
+
+    ``quarter`` is the number of ticks in a quarter note. Grace notes shorten the previous note of
+    their voice. A grace note before the beginning of the piece gets an end before its begin.
+    """
+    grace_lengths: dict[tuple[str, int], Fraction] = {}  # (voice, tick of the beat) -> quarters
     for head in heads:
         if head.grace is not None:
             key = head.voice, head.end
-            taken[key] = max(taken.get(key, Fraction(0)), head.grace[0])
+            grace_lengths[key] = max(grace_lengths.get(key, Fraction(0)), head.grace[0])
     for head in heads:
         begin, end = float(head.start), head.start + (head.end - head.start) * head.share
         if head.grace is not None:
             begin, end = (float(head.end - quarter * before) for before in head.grace)
             begin, end = (begin, end) if begin >= 0 else (0.0, -1.0)
-        elif (head.voice, head.end) in taken:
-            latest = float(head.end - quarter * taken[head.voice, head.end])
+        elif (head.voice, head.end) in grace_lengths:
+            latest = float(head.end - quarter * grace_lengths[head.voice, head.end])
             end = min(end, max(latest, begin + 1))
         yield head, begin, end

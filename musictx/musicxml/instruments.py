@@ -1,5 +1,5 @@
-"""Instruments of MusicXML -> General MIDI. Drums without a key in the file are recognised by their
-names, or else by their usual places on the staff of a drum set."""
+"""Convert instruments of MusicXML to General MIDI. Drums without a key in the file are recognised
+by their names, or else by their usual places on the staff of a drum set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from musictx.musicxml.document import number_or
 
-#: Words in the name of an instrument -> its General MIDI key; of several that fit the first.
+#: Words in the name of an instrument -> its General MIDI key; the first match is used.
 _NAMES = tuple(
     (re.compile(pattern), key)
     for pattern, key in (
@@ -25,7 +25,7 @@ _NAMES = tuple(
         (r"wood ?block", 76), (r"triangle", 81),
     )
 )  # fmt: skip
-#: Places on a staff read with a treble clef -> key; the same with cross heads.
+#: Places on the staff, as in a treble clef -> key; below, for note heads that are crosses.
 _PLACES = {
     "D4": 44, "E4": 35, "F4": 36, "G4": 41, "A4": 43, "B4": 45, "C5": 38, "D5": 47, "E5": 48,
     "F5": 50, "G5": 42, "A5": 49, "B5": 52,
@@ -49,16 +49,16 @@ def read_instruments(root: ET.Element) -> dict[str, dict[str, Instrument]]:
     for part in root.iterfind("part-list/score-part"):
         named: dict[str, Instrument] = {}
         title = part.findtext("part-name", "")
-        for one in part.iterfind("score-instrument"):
-            names = one.findtext("instrument-name", ""), title
-            named[one.get("id", "")] = Instrument(names=names)
+        for element in part.iterfind("score-instrument"):
+            name = element.findtext("instrument-name", "")
+            named[element.get("id", "")] = Instrument(names=(name, title))
         first = next(iter(named.values()), Instrument(names=(title,)))
         for midi in part.iterfind("midi-instrument"):
             key = midi.findtext("midi-unpitched")
             drums = key is not None or midi.findtext("midi-channel", "").strip() == "10"
             drum = int(number_or(key, 0)) - 1 if drums else None
-            called = named.get(midi.get("id", ""), first).names
-            instrument = Instrument(program_of(midi), drum, called)
+            names = named.get(midi.get("id", ""), first).names
+            instrument = Instrument(program_of(midi), drum, names)
             named[midi.get("id", "")] = instrument
             named.setdefault("", instrument)
         named.setdefault("", first)
@@ -72,8 +72,8 @@ def program_of(midi: ET.Element) -> int:
 
 
 def drum_key(names: tuple[str, ...], place: str, head: str) -> int:
-    """The General MIDI key of a drum: by the first of ``names`` that is of a drum, else by its
-    place on the staff, such as "C5", and the shape of its note head, else a snare drum."""
+    """The General MIDI key of a drum: by the first of ``names`` that names a drum, else by its
+    ``place`` on the staff, such as "C5", and the shape of its note head, else the snare drum."""
     for name in names:
         for words, key in _NAMES:
             if words.search(name.lower()):

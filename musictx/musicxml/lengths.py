@@ -8,26 +8,27 @@ from musictx.beats import Beats
 
 #: Ticks of a quarter note: the grid holds thirty-second notes and triplets of sixteenths.
 DIVISIONS = 24
-#: Ticks by which a time may differ from a line of the grid and still count as on it, since files
-#: with another number of ticks a quarter round their times.
-_ON = 0.15
+#: A time at most so many ticks from a grid line is on the grid: files with another number of ticks
+#: a quarter note round their times.
+_TOLERANCE = 0.15
 #: If more than this share of a track's ends is off the grid, all of its ends are quantised.
-MOSTLY = 0.25
+MAX_OFF_GRID = 0.25
 
 
 def ticks(clock: Beats, seconds: np.ndarray) -> np.ndarray:
-    """Times in seconds -> the nearest ticks."""
+    """Convert seconds to the nearest ticks."""
     return np.floor(clock.quarters(seconds) * DIVISIONS + 0.5).astype(np.int64)
 
 
-def written(clock: Beats, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def quantise(clock: Beats, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The start and the end of each note in notation, in ticks.
 
-    A start on the grid stays. Any other moves to a sixteenth or a triplet of eighths if one is
-    near.
+    A start on the grid stays. Any other start moves to a sixteenth or a triplet of eighths if one
+    is near.
 
     An end on the grid stays if thirty-seconds or triplets of sixteenths can notate it or the length
-    of the note. Any other was played freely and moves to the first of these that is near enough:
+    of the note. Any other end was played freely and moves to the first of these that is near
+    enough:
 
     1. the start of the next note of its track: later by less than a sixteenth or an eighth of the
        note's length, or earlier by a triplet of a sixteenth at most;
@@ -41,14 +42,14 @@ def written(clock: Beats, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     start, end = (np.floor(exact + 0.5).astype(np.int64) for exact in (exact_start, exact_end))
     for step in (8, 6):
         line = np.round(exact_start / step).astype(np.int64) * step
-        off_grid = np.abs(exact_start - start) > _ON
+        off_grid = np.abs(exact_start - start) > _TOLERANCE
         start = np.where(off_grid & (np.abs(exact_start - line) < 1.5), line, start)
     lengths = end - start
     can_notate = np.logical_or.reduce([n % step == 0 for n in (end, lengths) for step in (3, 4)])
-    played = (np.abs(exact_end - end) > _ON) | ~can_notate | (lengths < 1)
+    played = (np.abs(exact_end - end) > _TOLERANCE) | ~can_notate | (lengths < 1)
     for track in np.unique(notes["track"][played]):
         in_track = notes["track"] == track
-        chosen = in_track if played[in_track].mean() > MOSTLY else in_track & played
+        chosen = in_track if played[in_track].mean() > MAX_OFF_GRID else in_track & played
         begin, stop, eighth = start[chosen], exact_end[chosen], (exact_end - start)[chosen] / 8
         starts = np.append(np.unique(start[in_track]), np.iinfo(np.int64).max // 2)
         next_start = starts[np.searchsorted(starts, np.maximum(stop - 4, begin + 1))]

@@ -17,8 +17,8 @@ from musictx.musicxml.document import Fault, number_or, parse_number
 from musictx.musicxml.heads import NoteHead
 from musictx.musicxml.instruments import Instrument, drum_key, program_of
 
-#: Elements of <notations> that are not played -> what the report says about them.
-_PLAIN = {
+#: Elements of <notations> that are not played -> the remark in the report.
+_NOT_PLAYED = {
     "ornaments": "ornaments and tremolos played plainly", "arpeggiate": "arpeggios played at once",
     **dict.fromkeys(("glissando", "slide"), "glissandi left out"),
     **dict.fromkeys(("bend", "scoop", "plop", "doit", "falloff"), "bends and falls left out"),
@@ -37,9 +37,12 @@ _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 @dataclass
 class Length:
-    """Ticks from the beginning of a measure to the end of all that is in it (``whole``), in any
-    part, and of its last note (``notes``); ``rest``: to the end of an empty measure or of a whole
-    bar's rest in a pick-up, which become as short as the measure in other parts."""
+    """The length of a measure in ticks, the maximum over all parts.
+
+    whole  to the end of the last element
+    notes  to the end of the last note
+    rest   of an empty measure, or of a whole-bar rest in a pick-up; used only if no part has notes
+    """
 
     whole: int = 0
     notes: int = 0
@@ -47,17 +50,16 @@ class Length:
 
 
 class XmlPart:
-    """One part, read measure by measure: divisions and transposition carry on from one to the next.
+    """One part, read measure by measure.
 
-    bars   measure -> ticks of a bar from there on
-    notes  (tick, note head) of each note
-    signs  of repeats
-    marks  kind -> (tick, value) of each mark
-    plain  remark on notation that is not played as written -> how often
+    bars     number of a measure -> ticks of a bar from this measure on
+    notes    (tick, note head) of each note
+    signs    repeat signs
+    marks    kind -> (tick, value) of each mark
+    remarks  remark on notation that is not played as written -> count
 
-    Notes and marks are ticks from the beginning of their measure, whose number they have, until the
-    lengths of the measures of all parts are known: then :meth:`place` makes them ticks of the page.
-    ``lengths`` of measures are those in all parts so far.
+    ``lengths`` are the lengths of measures in all parts that were read before; they are updated.
+    When all parts are read, :meth:`place` computes ``notes`` and ``marks``.
     """
 
     def __init__(
@@ -71,7 +73,7 @@ class XmlPart:
         self._resolution = resolution
         self._silent_heads = silent_heads
         self._instruments = dict(instruments)
-        # Notes may come before the first divisions of their part.
+        # Notes may precede the first <divisions> of their part.
         self._ticks_of_division = self._division(element.findtext(".//divisions", "1"))
         self._transpose = 0  # semitones from written to sounding
         self._events: list[tuple[int, int, str, Any]] = []  # measure, tick, kind, value
@@ -80,7 +82,7 @@ class XmlPart:
         self.notes: list[tuple[int, NoteHead]] = []
         self.signs: list[signs.Sign] = []
         self.marks: defaultdict[str, list[tuple[int, Any]]] = defaultdict(list)
-        self.plain: Counter[str] = Counter()
+        self.remarks: Counter[str] = Counter()
         for self._number, measure in enumerate(element.iterfind("measure")):
             if self._number == len(lengths):
                 lengths.append(Length())
@@ -88,40 +90,42 @@ class XmlPart:
             self._measure(measure)
 
     def place(self, starts: Sequence[int]) -> None:
-        """Fills ``notes`` and ``marks``: on the page measures begin at ``starts``."""
-        for number, at, kind, value in self._events:
-            self.marks[kind].append((starts[number] + at, value))
+        """Compute ``notes`` and ``marks`` from ``starts``, the ticks at which measures begin."""
+        for number, tick, kind, value in self._events:
+            self.marks[kind].append((starts[number] + tick, value))
         pedals, tempos = self.marks["pedal"], self.marks["tempo"]
         if pedals and pedals[-1][1]:  # a pedal that is never released ends with its measure
-            stop = bisect_right(starts, pedals[-1][0], hi=len(starts) - 1)
-            pedals.append((starts[stop], False))
-        # A metronome mark is for readers; a tempo for programs at the same moment counts.
-        given = {at for at, _ in tempos}
-        tempos[:0] = (mark for mark in self.marks.pop("metronome", ()) if mark[0] not in given)
+            next_measure = bisect_right(starts, pedals[-1][0], hi=len(starts) - 1)
+            pedals.append((starts[next_measure], False))
+        # A tempo for playback overrides a metronome mark at the same tick.
+        tempo_ticks = {tick for tick, _ in tempos}
+        metronome = self.marks.pop("metronome", ())
+        tempos[:0] = (mark for mark in metronome if mark[0] not in tempo_ticks)
         loudness = dynamics.Loudness(self.marks["dynamics"], near=self._resolution)
-        for at, head in self.marks.pop("note", ()):
-            velocity = min(127, (head.velocity or loudness(at)) + head.louder)
-            self.notes.append((at, head._replace(velocity=velocity)))
+        for tick, head in self.marks.pop("note", ()):
+            velocity = min(127, (head.velocity or loudness(tick)) + head.accent)
+            self.notes.append((tick, head._replace(velocity=velocity)))
 
-    def _mark(self, kind: str, position: int, value: object = None) -> None:
-        self._events.append((self._number, position, kind, value))
+    def _mark(self, kind: str, tick: int, value: object = None) -> None:
+        self._events.append((self._number, tick, kind, value))
 
     def _ticks(self, text: str | None, what: str) -> int:
         return round(parse_number(text, what) * self._ticks_of_division)
 
     def _offset(self, offset: str | None) -> int:
-        """The offset of a mark, in ticks."""
+        """Convert the offset of a mark to ticks."""
         return round(number_or(offset, 0) * self._ticks_of_division)
 
     def _division(self, text: str | None) -> int:
-        """Ticks of one unit of duration; ``text`` says how many units a quarter note has."""
+        """Ticks of one unit of duration; ``text`` is the number of units in a quarter note."""
         return int(self._resolution / Fraction(parse_number(text, "divisions")))
 
     def _measure(self, element: ET.Element) -> None:
         self._pickup = element.get("implicit") == "yes"
-        self._at = self._onset = 0  # where the next note begins, and where the last one did
+        self._at = 0  # the current tick, at which the next note begins
+        self._onset = 0  # the tick at which the last note or chord begins
         self._first: tuple = (None, 0), 0  # note value and duration of the first note of a chord
-        self._graces: list[list[NoteHead]] = []  # those before the next note, at once or in turn
+        self._graces: list[list[NoteHead]] = []  # chords of grace notes before the next note
         for item in element:
             if item.tag == "note":
                 self._note(item)
@@ -134,17 +138,17 @@ class XmlPart:
                 self._attributes(item)
             elif item.tag == "harmony":
                 at = max(self._at + self._offset(item.findtext("offset")), 0)
-                self._mark("chord", at, harmony.name_of(item, self.plain))
+                self._mark("chord", at, harmony.name_of(item, self.remarks))
             elif item.tag in ("sound", "direction"):
                 self._direction(item)
             elif item.tag == "figured-bass":
-                self.plain["figured bass left out"] += 1
+                self.remarks["figured bass left out"] += 1
             elif item.tag == "barline":
-                self.signs += signs.of_barline(item, self._number, self._at)
-            self._at = max(0, self._at)  # a <backup> too far stops at the beginning of the measure
+                self.signs += signs.barline_signs(item, self._number, self._at)
+            self._at = max(0, self._at)  # a <backup> must not pass the beginning of the measure
             self._length.whole = max(self._length.whole, self._at)
         self._graces_before(self._at, after_a_note=True)
-        if not (self._length.whole or self._pickup):  # with nothing but chord symbols, for example
+        if not (self._length.whole or self._pickup):  # such as a measure with a chord symbol alone
             self._length.rest = max(self._length.rest, self._bar)
 
     def _note(self, note: ET.Element) -> None:
@@ -152,10 +156,10 @@ class XmlPart:
         silent = "rest" in children
         if "cue" in children:
             silent = True
-            self.plain["cue notes left out"] += 1
+            self.remarks["cue notes left out"] += 1
         elif note.findtext("notehead", "").strip() in self._silent_heads:
             silent = True
-            self.plain["slashes for chords left out"] += 1
+            self.remarks["slashes for chords left out"] += 1
         if "grace" in children:
             head = None if silent else self._head(note, children, 1)
             if head is not None:
@@ -186,15 +190,15 @@ class XmlPart:
         for mark in note.iterfind("notations//*"):
             if mark.tag == "fermata":
                 self._mark("fermata", self._onset)
-            elif mark.tag in _PLAIN:
-                self.plain[_PLAIN[mark.tag]] += 1
+            elif mark.tag in _NOT_PLAYED:
+                self.remarks[_NOT_PLAYED[mark.tag]] += 1
         if verses := _verses(note):
             self._mark("lyrics", self._onset, verses)
 
     def _graces_before(self, end: int, *, after_a_note: bool = False) -> None:
-        """Put the grace notes so far before ``end``; those ``after_a_note`` are repeated with what
-        is before ``end``, not with what follows."""
-        for group, span in zip(self._graces, heads.graces(len(self._graces))):
+        """Place the collected grace notes before the tick ``end``. With ``after_a_note`` they
+        belong to the section before ``end``, and are repeated with it."""
+        for group, span in zip(self._graces, heads.grace_times(len(self._graces))):
             for head in group:
                 head = head._replace(end=int(after_a_note), grace=span)
                 self._mark("note", end - after_a_note, head)
@@ -219,11 +223,11 @@ class XmlPart:
         return duration >= self._bar or rest.find("rest[@measure='yes']") is not None
 
     def _direction(self, item: ET.Element) -> None:
-        """What a ``<direction>`` or a ``<sound>`` says."""
+        """Read the marks of a ``<direction>`` or a ``<sound>``."""
         self._tempo(item)
         self._programs(item)
-        self.signs += signs.of_direction(item, self._number, self._at)
-        for loudness in dynamics.marks_of(item):
+        self.signs += signs.direction_signs(item, self._number, self._at)
+        for loudness in dynamics.read_dynamics(item):
             self._mark("dynamics", self._at, loudness)
         for pedal in item.iterfind("direction-type/pedal"):
             kind = pedal.get("type")
@@ -235,7 +239,7 @@ class XmlPart:
     def _head(
         self, note: ET.Element, children: dict[str, ET.Element], duration: int
     ) -> NoteHead | None:
-        """One written note; ``None`` for what MIDI cannot sound."""
+        """Read a note head; ``None`` if MIDI cannot play it."""
         key = children["instrument"].get("id", "") if "instrument" in children else ""
         instrument = self._instruments.get(key, self._instruments[""])
         if "pitch" in children:
@@ -245,7 +249,7 @@ class XmlPart:
                 raise Fault(f"has a pitch with step {step[:40]!r}, expected A to G")
             octave = int(parse_number(written.findtext("octave"), "octave"))
             alter = parse_number(written.findtext("alter", "0"), "alter")
-            self.plain["microtones played as semitones"] += alter != round(alter)
+            self.remarks["microtones played as semitones"] += alter != round(alter)
             pitch = _SEMITONE[step] + round(alter) + 12 * (octave + 1) + self._transpose
         elif "unpitched" in children:
             pitch = -1 if instrument.drum_pitch is None else instrument.drum_pitch
@@ -257,11 +261,11 @@ class XmlPart:
         else:
             return None
         if not 0 <= pitch <= 127 or duration <= 0:
-            self.plain["notes beyond MIDI's pitches, or without a length, left out"] += 1
+            self.remarks["notes beyond MIDI's pitches, or without a length, left out"] += 1
             return None
         ties = {tie.get("type") for tie in note.iterfind("tie")}
         ties |= {tie.get("type") for tie in note.iterfind("notations/tied")}
-        share, louder = heads.articulated(note) if "notations" in children else (1.0, 0)
+        share, accent = heads.articulation(note) if "notations" in children else (1.0, 0)
         return NoteHead(
             start=0,
             end=duration,
@@ -272,7 +276,7 @@ class XmlPart:
             tie_in=bool(ties & {"stop", "continue"}),
             tie_out=bool(ties & {"start", "continue"}),
             velocity=dynamics.percent_of(note.get("dynamics", "")) or 0,
-            louder=louder,
+            accent=accent,
             share=share,
         )
 
@@ -294,13 +298,13 @@ class XmlPart:
         fifths = (item.findtext("key/fifths") or "").strip()
         if re.fullmatch(r"[+-]?[0-7]", fifths):
             minor = (item.findtext("key/mode") or "").strip() == "minor"
-            # Written a tone higher, a key has two more sharps; beyond seven it is spelt anew.
+            # A key a tone higher has two more sharps; a key with more than seven is respelt.
             sounding = int(fifths) + (7 * self._transpose + 5) % 12 - 5
             sounding -= 12 * (sounding > 7) - 12 * (sounding < -7)
             self._mark("key", self._at, (sounding, minor))
 
     def _programs(self, item: ET.Element) -> None:
-        """From here on instruments have the programs of the ``<midi-instrument>`` in a sound."""
+        """Change the programs of instruments by the ``<midi-instrument>`` in a sound."""
         for midi in item.iter("midi-instrument"):
             old = self._instruments.get(midi.get("id", ""), self._instruments[""])
             new = old._replace(program=program_of(midi))
@@ -308,26 +312,28 @@ class XmlPart:
                 self._instruments[key] = new if instrument == old else instrument
 
     def _tempo(self, item: ET.Element) -> None:
-        """``<sound tempo>``, alone or inside a direction, or ``<metronome>``. The offset of a sound
-        moves it; that of the direction only the words on the page, unless it says
-        ``sound="yes"``."""
+        """Read ``<sound tempo>``, alone or inside a direction, or ``<metronome>``.
+
+        The offset of a sound moves the tempo. The offset of a direction moves only the words on the
+        page, unless it has ``sound="yes"``.
+        """
         sound = item if item.tag == "sound" else item.find("sound")
-        moved = item.findtext("offset[@sound='yes']")
+        offset = item.findtext("offset[@sound='yes']")
         kind = "metronome"
         if sound is not None and "tempo" in sound.attrib:
             bpm = float(number_or(sound.get("tempo"), 0))
-            moved, kind = sound.findtext("offset") or moved, "tempo"
+            offset, kind = sound.findtext("offset") or offset, "tempo"
         else:
             bpm = _metronome(item)
         words = " ".join(e.text or "" for e in item.iterfind("direction-type/words"))
-        self.plain["gradual changes of tempo left out"] += bool(_GRADUALLY.search(words))
+        self.remarks["gradual changes of tempo left out"] += bool(_GRADUALLY.search(words))
         if bpm > 0:
-            self._mark(kind, max(0, self._at + self._offset(moved)), bpm)
+            self._mark(kind, max(0, self._at + self._offset(offset)), bpm)
 
 
 def _metronome(direction: ET.Element) -> float:
-    """Quarter notes a minute of a metronome mark, such as a dotted quarter = 60; 0 for none and for
-    a note value that equals another."""
+    """Quarter notes a minute of a metronome mark, such as a dotted quarter = 60; 0 without a mark,
+    and for an equation of two note values."""
     mark = direction.find("direction-type/metronome")
     if mark is None or len(mark.findall("beat-unit")) != 1:
         return 0.0
@@ -337,13 +343,13 @@ def _metronome(direction: ET.Element) -> float:
 
 
 def _quarters(element: ET.Element, value: str, dot: str) -> float:
-    """Quarter notes of a note value with its dots; 0 for none."""
+    """Quarter notes of a note value with its dots; 0 if it is missing or unknown."""
     dots = min(len(element.findall(dot)), 3)
     return _QUARTERS.get((element.findtext(value) or "").strip(), 0.0) * (2 - 0.5**dots)
 
 
 def _verses(note: ET.Element) -> tuple[tuple[int, str], ...]:
-    """(number, syllable) of each verse under a note; one without a number is the first."""
+    """(number, syllable) of each verse under a note; a verse without a number is the first."""
     verses: dict[int, str] = {}
     for lyric in note.iterfind("lyric"):
         number = re.search(r"\d{1,2}", lyric.get("number", ""))
@@ -353,8 +359,8 @@ def _verses(note: ET.Element) -> tuple[tuple[int, str], ...]:
 
 
 def _meter(time: ET.Element) -> tuple[int, int] | None:
-    """Of an additive meter, ``3+2`` or several fractions side by side, the sum; ``None`` for words
-    such as "senza misura" and for what MIDI cannot hold."""
+    """The meter, summed if it is additive (``3+2``, or several fractions); ``None`` for words such
+    as "senza misura" and for meters that MIDI cannot represent."""
     bar, finest = Fraction(0), 1
     for beats, beat_type in zip(time.iterfind("beats"), time.iterfind("beat-type")):
         *counts, kind = (c.strip() for c in [*(beats.text or "").split("+"), beat_type.text or ""])

@@ -1,4 +1,4 @@
-"""The parts of a MusicXML document on one clock: a Score in seconds."""
+"""Convert the parts of a MusicXML document to a Score in seconds."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from math import inf
 import numpy as np
 
 from musictx.config.limits import Limits
-from musictx.musicxml.document import Fault, over, parse_number
-from musictx.musicxml.harmony import heads_of_chords
-from musictx.musicxml.heads import spans, tied
+from musictx.musicxml.document import Fault, parse_number, too_many
+from musictx.musicxml.harmony import placeholder_heads
+from musictx.musicxml.heads import join_ties, sounding_spans
 from musictx.musicxml.instruments import Instrument, read_instruments
 from musictx.musicxml.part import Length, XmlPart
-from musictx.musicxml.repeats import NoOrder, order
+from musictx.musicxml.repeats import RepeatError, playing_order
 from musictx.musicxml.signs import sections
-from musictx.musicxml.unfold import Played
+from musictx.musicxml.unfold import Unfolding
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score
 
 DEFAULT_BPM = 120.0
-#: A pedal goes down by this part of a quarter after its mark, as feet do.
-PEDAL_LATE = 12
-#: Grid of a score whose parts need a finer one than MIDI has, ticks a quarter note.
+#: A pedal goes down 1 / so many quarter notes after its mark, as feet do.
+PEDAL_DELAY = 12
+#: Ticks a quarter note of a score whose divisions need more than MIDI allows.
 TICKS_PER_QUARTER = 480
 
 
 def to_score(
     root: ET.Element, bpm: float | None, limits: Limits, repeats: bool, remarks: Counter[str]
 ) -> Score:
-    """The music of a document, with its repeats if ``repeats``; ``remarks`` counts what is not
-    played as it is written."""
+    """Convert a document, with its repeats if ``repeats``; ``remarks`` counts notation that is not
+    played as written."""
     instruments = read_instruments(root)
     resolution = _resolution(root, limits)
-    silent_heads = heads_of_chords(root)
+    silent_heads = placeholder_heads(root)
     parts: list[XmlPart] = []
     lengths: list[Length] = []
     for element in root.iterfind("part"):
         if len(parts) == limits.tracks:
-            raise over(limits, "tracks", "parts")
+            raise too_many(limits, "tracks", "parts")
         listed = instruments.get(element.get("id", ""), {"": Instrument()})
         parts.append(XmlPart(resolution, listed, element, silent_heads, lengths))
     if not parts:
@@ -52,20 +52,20 @@ def to_score(
     starts = _starts(parts, lengths)
     for part in parts:
         part.place(starts)
-        remarks.update(+part.plain)
+        remarks.update(+part.remarks)
     page = sections([part.signs for part in parts], starts)
     score = partial(_score, root, parts, bpm, resolution, limits, remarks)
-    why = ""
+    problem = ""
     if repeats:
         try:
-            return score(Played(page, order(page.marks)))
-        except NoOrder as error:
-            why = f"for their marks {error}"
-        except Fault as fault:  # so may the page be
-            why = f"for with them the music {fault}"
-    music = score(Played(page, range(len(page.marks))))
-    if why:
-        remarks[f"repeats that are not taken, {why}"] += 1
+            return score(Unfolding(page, playing_order(page.marks)))
+        except RepeatError as error:
+            problem = f"for their marks {error}"
+        except Fault as fault:  # without repeats the music may be within the limits
+            problem = f"for with them the music {fault}"
+    music = score(Unfolding(page, range(len(page.marks))))
+    if problem:
+        remarks[f"repeats that are not taken, {problem}"] += 1
     return music
 
 
@@ -76,11 +76,11 @@ def _score(
     resolution: int,
     limits: Limits,
     remarks: Counter[str],
-    played: Played,
+    played: Unfolding,
 ) -> Score:
-    """The music of ``parts`` as it is played."""
+    """The Score of ``parts``, with the repeats of ``played``."""
     _check_size(parts, played, limits)
-    # Of marks at one moment the first part's count, and of those the last.
+    # If several marks are at one tick, the first part's is used, and of these the last.
     tempos, meters, keys, lyrics = (
         dict(mark for part in parts[::-1] for mark in part.marks[kind])
         for kind in ("tempo", "meter", "key", "lyrics")
@@ -90,12 +90,12 @@ def _score(
     )
     tempos = {0: DEFAULT_BPM} | played.in_force(tempos, DEFAULT_BPM) if bpm is None else {0: bpm}
     meters, keys, chords = map(played.in_force, (meters, keys, chords))
-    _mark_bars(meters, played.lines, resolution)
+    _mark_bars(meters, played.bar_lines, resolution)
     clock = _Clock(tempos, resolution)
 
     def timed(events: Iterable[tuple]) -> list[tuple]:
-        """(seconds, ...) of (tick, ...), without marks whose offsets are damaged."""
-        rows = ((clock.seconds(at), *rest) for at, *rest in events)
+        """Convert (tick, ...) to (seconds, ...), without marks whose offsets are damaged."""
+        rows = ((clock.seconds(tick), *rest) for tick, *rest in events)
         return [row for row in rows if row[0] <= limits.seconds]
 
     rows = _rows(parts, played, clock, resolution, remarks)
@@ -104,23 +104,24 @@ def _score(
             f"lasts longer than limits.seconds={limits.seconds}, so its times are damaged",
             "absurd times",
         )
-    if not rows and len(played.lines) > 1 and max(chords, default=inf) < played.lines[-2]:
-        chords[played.lines[-1]] = "N"  # so that the last chord of a chart has its bars
-    pedals = [  # what goes up and down at one moment would stay up: down is a little later
-        (at + resolution / PEDAL_LATE * down, 127 * down, track)
+    lines = played.bar_lines
+    if not rows and len(lines) > 1 and max(chords, default=inf) < lines[-2]:
+        chords[lines[-1]] = "N"  # so that the last chord of a chart lasts until its end
+    pedals = [  # delayed, since a pedal that goes up and down at one tick would stay up
+        (tick + resolution / PEDAL_DELAY * down, 127 * down, track)
         for track, part in enumerate(parts)
-        for at, down, _ in played.events(part.marks["pedal"])
+        for tick, down, _ in played.events(part.marks["pedal"])
     ]
-    words = [(at, _verse(verses, times)) for at, verses, times in played.events(lyrics.items())]
+    words = [(tick, _verse(verses, times)) for tick, verses, times in played.events(lyrics.items())]
     return Score(
         notes=np.array(rows, NOTE),
         pedals=np.array(timed(pedals), PEDAL),
         tempos=np.array(timed(sorted(tempos.items())), TEMPO),
-        meters=np.array(timed((at, *meter) for at, meter in sorted(meters.items())), METER),
-        keys=np.array(timed((at, *key) for at, key in sorted(keys.items())), KEY),
+        meters=np.array(timed((tick, *meter) for tick, meter in sorted(meters.items())), METER),
+        keys=np.array(timed((tick, *key) for tick, key in sorted(keys.items())), KEY),
         names=_names(root),
         ticks_per_quarter=_grid(resolution),
-        fermatas=tuple(at for at, *_ in timed(played.events(fermatas.items()))),
+        fermatas=tuple(seconds for seconds, *_ in timed(played.events(fermatas.items()))),
         markers=tuple(timed(sorted(chords.items()))),
         title=_heading(root, "work/work-title") or _heading(root, "movement-title"),
         composer=_heading(root, "identification/creator[@type='composer']"),
@@ -128,25 +129,28 @@ def _score(
     )
 
 
-def _check_size(parts: list[XmlPart], played: Played, limits: Limits) -> None:
-    notes = played.count(at for part in parts for at, _ in part.notes)
-    marks = played.count(at for part in parts for kind in part.marks.values() for at, _ in kind)
+def _check_size(parts: list[XmlPart], played: Unfolding, limits: Limits) -> None:
+    notes = played.count(tick for part in parts for tick, _ in part.notes)
+    marks = played.count(
+        tick for part in parts for marks in part.marks.values() for tick, _ in marks
+    )
     if notes > limits.notes:
-        raise over(limits, "notes", "notes")
+        raise too_many(limits, "notes", "notes")
     if notes + 10 * marks > limits.events:
-        raise over(limits, "events", "events")
+        raise too_many(limits, "events", "events")
 
 
 def _rows(
-    parts: list[XmlPart], played: Played, clock: _Clock, resolution: int, remarks: Counter[str]
+    parts: list[XmlPart], played: Unfolding, clock: _Clock, resolution: int, remarks: Counter[str]
 ) -> list[tuple]:
-    """The rows of all notes, by start, pitch and track."""
+    """The rows of all notes, sorted by start, pitch and track."""
     rows = []
     for track, part in enumerate(parts):
         heads = [
-            head._replace(start=at, end=at + head.end) for at, head, _ in played.events(part.notes)
+            head._replace(start=tick, end=tick + head.end)
+            for tick, head, _ in played.events(part.notes)
         ]
-        for head, begin, end in spans(tied(heads), resolution):
+        for head, begin, end in sounding_spans(join_ties(heads), resolution):
             if begin > end:
                 remarks["grace notes before the beginning left out"] += 1
                 continue
@@ -164,8 +168,8 @@ def _names(root: ET.Element) -> dict[int, str]:
 
 
 def _verse(verses: tuple[tuple[int, str], ...], times: int) -> str:
-    """The text sung to a note that was played ``times`` times before: verse ``times + 1``, else the
-    last verse before it, else the first of all."""
+    """The syllable of a note that was played ``times`` times before: of verse ``times + 1``, else
+    of the last verse before it, else of the first verse."""
     return next((text for number, text in reversed(verses) if number <= times + 1), verses[0][1])
 
 
@@ -175,14 +179,14 @@ def _heading(root: ET.Element, path: str) -> str:
 
 
 def _resolution(root: ET.Element, limits: Limits) -> int:
-    """Ticks of a quarter in which every ``<divisions>`` of the document is a whole number.
+    """Ticks of a quarter note: the least common multiple of every ``<divisions>`` of the document.
 
-    Parts may count in different divisions and change them midway; in common ticks all positions are
-    exact integers, so notes that meet on the page meet in the Score.
+    Parts may use different divisions and change them. In these ticks all positions are exact
+    integers, so notes that begin together on the page begin together in the Score.
     """
     divisions = {e.text for e in root.iter("divisions")}
     if len(divisions) > limits.divisions:
-        raise over(limits, "divisions", "different divisions")
+        raise too_many(limits, "divisions", "different divisions")
     resolution = 1
     for text in divisions:
         whole = Fraction(parse_number(text, "divisions")).numerator
@@ -193,11 +197,10 @@ def _resolution(root: ET.Element, limits: Limits) -> int:
 
 
 def _starts(parts: list[XmlPart], lengths: list[Length]) -> list[int]:
-    """Tick at which each measure begins, and the end of the last one.
+    """The ticks at which measures begin, and the end of the last one.
 
-    A measure begins together in every part, so the longest one gives its length: a part that leaves
-    a measure empty does not run ahead of the others. Rests do not reach beyond the meter, though
-    some programs write them so; notes may.
+    A measure begins at the same tick in every part, so its length is the longest of all parts.
+    Rests that are longer than the meter, as some programs write them, are cut; notes are not.
     """
     bars: dict[int, int] = {}  # measure -> ticks of a bar from there on
     for part in reversed(parts):
@@ -210,34 +213,34 @@ def _starts(parts: list[XmlPart], lengths: list[Length]) -> list[int]:
     return starts
 
 
-def _mark_bars(meters: dict[int, tuple[int, int]], lines: list[int], resolution: int) -> None:
+def _mark_bars(meters: dict[int, tuple[int, int]], bar_lines: list[int], resolution: int) -> None:
     """Repeat the meter mark after each measure that is not a whole number of bars, such as a
     pick-up, because bars are counted from the latest mark."""
     meter = None
-    for begin, end in pairwise(lines[:-1]):
+    for begin, end in pairwise(bar_lines[:-1]):
         meter = meters.get(begin, meter)
         if meter is not None and (end - begin) * meter[1] % (4 * resolution * meter[0]):
             meters.setdefault(end, meter)
 
 
 def _grid(resolution: int) -> int:
-    """Ticks of a quarter note in which the score can be written as MIDI: those of its divisions,
-    or a multiple of at least 480, which sequencers are used to."""
-    finer = resolution * math.ceil(TICKS_PER_QUARTER / resolution)
-    return finer if finer < 2**15 else TICKS_PER_QUARTER
+    """Ticks of a quarter note in a MIDI file: the least multiple of ``resolution`` that is at least
+    480, which sequencers expect; 480 if that is too many for MIDI."""
+    multiple = resolution * math.ceil(TICKS_PER_QUARTER / resolution)
+    return multiple if multiple < 2**15 else TICKS_PER_QUARTER
 
 
 class _Clock:
-    """Ticks -> seconds through the tempo marks, of which the first is at 0."""
+    """Converts ticks to seconds by the tempo marks ``tempos``, tick -> bpm, the first at tick 0."""
 
     def __init__(self, tempos: dict[int, float], resolution: int) -> None:
         self._resolution = resolution
         self._ticks: list[int] = []
         self._seconds: list[float] = []
         self._bpm: list[float] = []
-        for at, bpm in sorted(tempos.items()):
-            self._seconds.append(self.seconds(at) if at else 0.0)
-            self._ticks.append(at)
+        for tick, bpm in sorted(tempos.items()):
+            self._seconds.append(self.seconds(tick) if tick else 0.0)
+            self._ticks.append(tick)
             self._bpm.append(bpm)
 
     def seconds(self, ticks: float) -> float:

@@ -1,4 +1,4 @@
-"""Repeats, endings, D.C., D.S., segno, coda and fine of MusicXML -> the marks of each section."""
+"""Read repeats, endings, D.C., D.S., segno, coda and fine: the marks of each section."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from typing import Any, NamedTuple
 
 from musictx.musicxml.repeats import Jump, Marks
 
-#: D.C. and D.S. with what follows, as engravers write them.
+#: D.C. and D.S. with the words after them, as engravers write them.
 _JUMP = re.compile(
     r"\W*(?:(?P<capo>d\.\s?c\b|dc\b|da\s+capo\b)|d\.\s?s\b|ds\b|dal\s+segno\b)(?P<rest>.*)"
 )
 _FINE, _CODA, _SEGNO = (re.compile(rf"\W*{word}\W*") for word in ("fine", "coda", "segno"))
 _TO_CODA = re.compile(r"\W*(?:al|alla|to|to the)\s+coda\b.*")
-#: The largest number of times of a repeat, and of numbers of an ending; larger ones are cut.
+#: Limits of the times of a repeat, and of the numbers of an ending.
 _MOST_TIMES, _MOST_NUMBERS = 1_000_000, 64
 
 
 class Sign(NamedTuple):
-    """A sign at ``position`` ticks of a measure, ``None`` for its end: ``kind`` is the name of a
-    field of :class:`Marks`, or "bracket", "close" or "sign", a coda of either kind."""
+    """A sign at ``position`` ticks of a measure, ``None`` for its end.
+
+    ``kind`` is the name of a field of :class:`Marks`, or "bracket" or "close" (beginning or end of
+    an ending), or "sign" (a coda symbol, which may mean *Coda* or *To Coda*).
+    """
 
     measure: int
     position: int | None
@@ -32,37 +35,37 @@ class Sign(NamedTuple):
     barline: bool = False
 
 
-def of_barline(item: ET.Element, measure: int, position: int) -> Iterator[Sign]:
-    """The signs of a ``<barline>`` that stands at ``position``."""
-    place = item.get("location", "right")
-    at = {"left": 0, "middle": position}.get(place)
+def barline_signs(item: ET.Element, measure: int, position: int) -> Iterator[Sign]:
+    """The signs of a ``<barline>``; ``position`` is used for a barline in the middle."""
+    location = item.get("location", "right")
+    tick = {"left": 0, "middle": position}.get(location)
     for child in item:
         if child.tag == "repeat" and child.get("direction") == "forward":
-            yield Sign(measure, at, "forward", barline=True)
+            yield Sign(measure, tick, "forward", barline=True)
         elif child.tag == "repeat":
             text = child.get("times", "").strip()
             times = min(int(text), _MOST_TIMES) if re.fullmatch("[0-9]{1,9}", text) else 2
-            yield Sign(measure, at, "backward", max(times, 1), barline=True)
+            yield Sign(measure, tick, "backward", max(times, 1), barline=True)
             if child.get("after-jump") == "yes":
-                yield Sign(measure, at, "again", barline=True)
+                yield Sign(measure, tick, "again", barline=True)
         elif child.tag == "ending" and child.get("type") == "start":
-            yield Sign(measure, at, "bracket", _numbers(child.get("number", "")), barline=True)
+            yield Sign(measure, tick, "bracket", _numbers(child.get("number", "")), barline=True)
         elif child.tag == "ending":
-            yield Sign(measure, at, "close", barline=True)
+            yield Sign(measure, tick, "close", barline=True)
         elif child.tag in ("segno", "coda"):
             name = item.get(child.tag, "")
-            yield Sign(measure, at, "segno" if child.tag == "segno" else "sign", name)
+            yield Sign(measure, tick, "segno" if child.tag == "segno" else "sign", name)
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    """The numbers of an ending, such as "1", "1, 2" or "1-3"; 0 for none."""
+    """The numbers of an ending, such as "1", "1, 2" or "1-3"; (0,) without a number."""
     numbers: list[int] = []
     for first, last in re.findall(r"(\d{1,2})(?:\s*-\s*(\d{1,2}))?", text)[:_MOST_NUMBERS]:
         numbers += range(int(first), int(last or first) + 1)
     return tuple(sorted({*numbers} - {0})[:_MOST_NUMBERS]) or (0,)
 
 
-def of_direction(item: ET.Element, measure: int, position: int) -> Iterator[Sign]:
+def direction_signs(item: ET.Element, measure: int, position: int) -> Iterator[Sign]:
     """The signs of a ``<direction>`` or a ``<sound>`` at ``position``: from its words, its segno or
     coda symbol, and its attributes for playback."""
     sound = item if item.tag == "sound" else item.find("sound")
@@ -106,59 +109,63 @@ class Sections(NamedTuple):
 
 
 def sections(parts: Sequence[Sequence[Sign]], starts: Sequence[int]) -> Sections:
-    """The sections of a score, from the signs of all its ``parts``. ``starts`` are the ticks at
-    which measures begin, and the end of the last one. Endings are taken from the first part that
-    has any."""
-    every = [sign for signs in parts for sign in signs]
+    """Divide a score into sections by the signs of all its ``parts``.
+
+    ``starts`` are the ticks at which measures begin, and the end of the last one. Endings are those
+    of the first part that has any.
+    """
+    all_signs = [sign for signs in parts for sign in signs]
     bounds, measures = [], []
     cuts: dict[int, set[int]] = {}
-    for sign in every:
+    for sign in all_signs:
         if sign.barline and sign.position and sign.kind in ("forward", "backward"):
             cuts.setdefault(sign.measure, set()).add(starts[sign.measure] + sign.position)
     for measure, (begin, end) in enumerate(pairwise(starts)):
-        inside = [begin, *sorted(at for at in cuts.get(measure, ()) if begin < at < end)]
-        bounds += inside
-        measures += [measure] * len(inside)
+        begins = [begin, *sorted(tick for tick in cuts.get(measure, ()) if begin < tick < end)]
+        bounds += begins
+        measures += [measure] * len(begins)
 
     def section(sign: Sign) -> int:
-        """The number of the section to which a sign belongs: for a sign at a beginning, such as a
-        segno, the section that begins there, for one at an end, the section that ends there."""
+        """The section of a sign: that which begins with it for a sign of a beginning, such as a
+        segno; that which ends with it for a sign of an end."""
         first, stop = (bisect_left(measures, sign.measure + n) for n in (0, 1))
         begin, end = starts[sign.measure], starts[sign.measure + 1]
-        at = end if sign.position is None else begin + sign.position
+        tick = end if sign.position is None else begin + sign.position
         if sign.kind in ("forward", "segno", "coda", "bracket"):
-            late = sign.position is None or (at >= end > begin)
-            return stop if late else bisect_right(bounds, at, first, stop) - 1
+            in_next_measure = sign.position is None or (tick >= end > begin)
+            return stop if in_next_measure else bisect_right(bounds, tick, first, stop) - 1
         if sign.barline and sign.position == 0:
             return first - 1
-        return max(bisect_left(bounds, at, first, stop) - 1, first) if at < end else stop - 1
+        return max(bisect_left(bounds, tick, first, stop) - 1, first) if tick < end else stop - 1
 
-    def placed(signs: Iterable[Sign]) -> list[tuple[int, Sign]]:
+    def with_sections(signs: Iterable[Sign]) -> list[tuple[int, Sign]]:
         pairs = ((section(sign), sign) for sign in signs)
-        return [(at, sign) for at, sign in pairs if 0 <= at < len(measures)]
+        return [(number, sign) for number, sign in pairs if 0 <= number < len(measures)]
 
     marks = [Marks()] * len(measures)
-    for at, sign in placed(_codas_named(every)):
+    for number, sign in with_sections(_resolve_codas(all_signs)):
         if sign.kind in Marks._fields:
-            old, new = getattr(marks[at], sign.kind), sign.value
+            old, new = getattr(marks[number], sign.kind), sign.value
             if sign.kind in ("segno", "coda", "to_coda"):
                 new = (*old, new)
             elif sign.kind == "backward":
                 new = max(old, new)
             elif sign.kind == "jump":
                 new = old or new
-            marks[at] = marks[at]._replace(**{sign.kind: new})
-    first = (
-        pairs for pairs in map(placed, parts) if any(sign.kind == "bracket" for _, sign in pairs)
+            marks[number] = marks[number]._replace(**{sign.kind: new})
+    with_brackets = (
+        pairs
+        for pairs in map(with_sections, parts)
+        if any(sign.kind == "bracket" for _, sign in pairs)
     )
-    _put_brackets(marks, next(first, []))
+    _put_brackets(marks, next(with_brackets, []))
     return Sections([*bounds, starts[-1]], measures, marks)
 
 
-def _codas_named(signs: Sequence[Sign]) -> Iterator[Sign]:
-    """``signs`` with each coda symbol without words as either *Coda* or *To Coda*. It is *Coda* if
-    other signs say *To Coda*, and *To Coda* if another one says *Coda*. If there are only symbols,
-    the last one is *Coda*."""
+def _resolve_codas(signs: Sequence[Sign]) -> Iterator[Sign]:
+    """Decide for each coda symbol without words whether it means *Coda* or *To Coda*: *Coda* if the
+    words *To Coda* are elsewhere, *To Coda* if the word *Coda* is elsewhere. If there are only
+    symbols, the last one is *Coda*."""
     kinds = {sign.kind for sign in signs}
     last = max((sign.measure for sign in signs if sign.kind == "sign"), default=0)
     for sign in signs:
@@ -167,24 +174,27 @@ def _codas_named(signs: Sequence[Sign]) -> Iterator[Sign]:
 
 
 def _put_brackets(marks: list[Marks], pairs: Sequence[tuple[int, Sign]]) -> None:
-    """Enter the numbers of endings in the marks of their sections. An ending lasts until it is
-    closed or a repeat goes back; if neither happens, for one section. If it is closed before the
-    repeat that precedes the next ending, it lasts until that repeat."""
+    """Enter the numbers of endings in the marks of their sections.
+
+    An ending lasts until its end mark or a backward repeat; without either, for one section. If its
+    end mark comes before the repeat that precedes the next ending, it lasts until that repeat.
+    """
     begin: int | None = None
     stop = 0  # the section after the latest ending
     numbers: tuple[int, ...] = (0,)
-    for at, sign in sorted(pairs, key=lambda pair: (pair[0], pair[1].kind != "bracket")):
+    for section, sign in sorted(pairs, key=lambda pair: (pair[0], pair[1].kind != "bracket")):
         if sign.kind == "bracket":
-            gap = range(stop, at) if sign.value[0] > numbers[-1] > 0 else range(0)
-            goes_back = [i for i in gap if marks[i].forward or marks[i - 1].backward]
-            if gap and not goes_back and marks[at - 1].backward:
-                for inside in gap:
-                    marks[inside] = marks[inside]._replace(ending=numbers)
-            begin, stop, numbers = at, at + 1, sign.value
-            marks[at] = marks[at]._replace(ending=numbers, opens=True)
+            gap = range(stop, section) if sign.value[0] > numbers[-1] > 0 else range(0)
+            has_repeat = any(marks[i].forward or marks[i - 1].backward for i in gap)
+            if gap and not has_repeat and marks[section - 1].backward:
+                for i in gap:
+                    marks[i] = marks[i]._replace(ending=numbers)
+            begin, stop, numbers = section, section + 1, sign.value
+            marks[section] = marks[section]._replace(ending=numbers, opens=True)
         elif sign.kind in ("close", "backward") and begin is not None:
-            for inside in range(begin + 1, at + 1):
-                marks[inside] = marks[inside]._replace(ending=numbers)
-            begin, stop = None, at + 1
-        elif sign.kind == "close" and at >= stop and marks[at].backward:  # it has no beginning
-            marks[at] = marks[at]._replace(ending=(0,), opens=True)
+            for i in range(begin + 1, section + 1):
+                marks[i] = marks[i]._replace(ending=numbers)
+            begin, stop = None, section + 1
+        elif sign.kind == "close" and section >= stop and marks[section].backward:
+            # The end mark has no beginning.
+            marks[section] = marks[section]._replace(ending=(0,), opens=True)

@@ -1,4 +1,4 @@
-"""Plays the repeats of written music: each section as often as it is played, at its times."""
+"""Unfold repeats: convert ticks of the page to ticks of the music as it is played."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Value = TypeVar("Value")
 Mark = tuple[int, Value]
 
 
-class Played:
-    """The sections of ``page``, the music as it is written, in the order in which they are played:
-    ``numbers`` of sections.
+class Unfolding:
+    """The sections of ``page`` in the order in which they are played, ``numbers``.
 
-    lines  ticks of the music as it is played at which measures begin, and its end
+    bar_lines  ticks, as played, at which measures begin, and the end of the last one
     """
 
     def __init__(self, page: Sections, numbers: Sequence[int]) -> None:
-        self._spans: list[tuple[int, float, int]] = []  # begin and end on the page; how much later
-        self.lines: list[int] = []
+        #: (begin and end on the page, shift to the ticks as played) of successive sections.
+        self._spans: list[tuple[int, float, int]] = []
+        self.bar_lines: list[int] = []
         bounds, clock, begin = page.bounds, 0, 0
         for before, number in pairwise([-2, *numbers]):
             if number != before + 1:
@@ -33,45 +33,48 @@ class Played:
                     self._spans.append((begin, bounds[before + 1], clock - bounds[before + 1]))
                 begin = bounds[number]
             if number != before + 1 or page.measures[number] != page.measures[before]:
-                self.lines.append(clock)
+                self.bar_lines.append(clock)
             clock += bounds[number + 1] - bounds[number]
         last = bounds[numbers[-1] + 1] if len(numbers) else 0
-        # What stands at the end of the page, such as a fermata, is played with its last section.
+        # A mark at the end of the page, such as a fermata, belongs to the last section.
         self._spans.append((begin, inf if last == bounds[-1] else last, clock - last))
-        self.lines.append(clock)
+        self.bar_lines.append(clock)
 
     def count(self, ticks: Iterable[int]) -> int:
-        """The number of notes or marks that are played, of those at ``ticks`` of the page: each
-        counts as often as it is played."""
-        at = sorted(ticks)
-        return sum(bisect_left(at, end) - bisect_left(at, begin) for begin, end, _ in self._spans)
+        """The number of notes or marks at ``ticks`` of the page, each as often as it is played."""
+        ordered = sorted(ticks)
+        return sum(
+            bisect_left(ordered, end) - bisect_left(ordered, begin) for begin, end, _ in self._spans
+        )
 
     def events(self, marks: Iterable[Mark[Value]]) -> Iterator[tuple[int, Value, int]]:
-        """Yields for each time that a mark is played its tick, its value, and how often the mark
+        """Yield a mark each time that it is played: its tick as played, its value, and how often it
         was played before."""
         ordered = sorted(marks, key=lambda mark: mark[0])
         ticks = [tick for tick, _ in ordered]
         times: Counter[int] = Counter()
-        for begin, end, later in self._spans:
-            for at in range(bisect_left(ticks, begin), bisect_left(ticks, end)):
-                tick, value = ordered[at]
-                yield tick + later, value, times[at]
-                times[at] += 1
+        for begin, end, shift in self._spans:
+            for index in range(bisect_left(ticks, begin), bisect_left(ticks, end)):
+                tick, value = ordered[index]
+                yield tick + shift, value, times[index]
+                times[index] += 1
 
     def in_force(self, marks: dict[int, Value], default: Value | None = None) -> dict[int, Value]:
-        """Marks that are valid until the next one, such as tempi, at the ticks at which they are
-        played. Where the music jumps, the mark that is valid there is added, if it differs from the
-        one that was valid before the jump."""
+        """Marks that hold until the next one, such as tempi, at their ticks as played.
+
+        After a jump the mark that holds there on the page is added, if it differs from the mark
+        before the jump.
+        """
         ticks = sorted(marks)
         played: dict[int, Value] = {}
-        force = default
-        for number, (begin, end, later) in enumerate(self._spans):
+        current = default
+        for number, (begin, end, shift) in enumerate(self._spans):
             first, stop = bisect_left(ticks, begin), bisect_left(ticks, end)
-            there = marks[ticks[first - 1]] if first else default
-            if number and there is not None and there != force:
-                played[begin + later] = there
-            if there is not None:
-                force = there
+            on_page = marks[ticks[first - 1]] if first else default
+            if number and on_page is not None and on_page != current:
+                played[begin + shift] = on_page
+            if on_page is not None:
+                current = on_page
             for tick in ticks[first:stop]:
-                played[tick + later] = force = marks[tick]
+                played[tick + shift] = current = marks[tick]
         return played

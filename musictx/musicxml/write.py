@@ -1,10 +1,10 @@
-"""Score -> MusicXML: music on a grid as notation programs read it.
+"""Write a Score on a grid of beats as MusicXML.
 
-A track becomes a part. Notes that overlap go to further voices. A note that crosses a bar line, or
-whose length is no note value, is written as several tied notes. Bars follow the meter marks, and
-one that the next mark cuts short is a pick-up. Markers that name chords become symbols of the first
-part. Music that was read with its repeats is written as it is played. Loudness, articulations,
-pedals and names of instruments are not written.
+A track becomes a part. Overlapping notes are written in several voices. A note that crosses a bar
+line, or whose length is no note value, is written as several tied notes. Bars follow the meter
+marks; a bar that the next mark cuts short is a pick-up. Markers that name chords become chord
+symbols of the first part. Repeats are written out. Loudness, articulations, pedals and names of
+instruments are not written.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import xml.etree.ElementTree as ET
 from bisect import bisect_left
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -24,17 +24,17 @@ from musictx.chords import changes, is_chart
 from musictx.errors import UserError
 from musictx.musicxml.document import add
 from musictx.musicxml.harmony import add_chord
-from musictx.musicxml.lengths import DIVISIONS, ticks, written
+from musictx.musicxml.lengths import DIVISIONS, quantise, ticks
 from musictx.notes import Score
 
-#: Lines of a quarter note on which music may stand to be written: closely on the grid, or about as
-#: well as players do on sixteenths or triplets (:meth:`musictx.beats.Beats.keep_to`).
+#: Music can be written if it keeps to one of these numbers of grid lines a quarter note: the grid
+#: of ``lengths.py``, sixteenths, or triplets (:meth:`musictx.beats.Beats.on_grid`).
 _LINES = (DIVISIONS, 4, 3)
-#: The most notes, after they are divided at bar lines, rests and marks of all parts.
+#: The most notes (after division at bar lines), rests and marks of all parts.
 MOST = 500_000
 #: The longest note value, ticks.
 LONGEST_VALUE = 96
-#: Length in ticks -> (type, dots, whether it stands in a triplet).
+#: Length in ticks -> (type, dots, whether it is in a triplet).
 _VALUES = {
     96: ("whole", 0, False), 72: ("half", 1, False), 48: ("half", 0, False),
     36: ("quarter", 1, False), 24: ("quarter", 0, False), 18: ("eighth", 1, False),
@@ -49,12 +49,12 @@ _HEAD = b"""<?xml version="1.0" encoding="UTF-8"?>
 "http://www.musicxml.org/dtds/partwise.dtd">
 """
 
-#: Ticks and what stands there, ascending: (seconds, ...).
-Placed = list[tuple[int, tuple]]
+#: (tick, (seconds, ...)) of marks, ascending.
+TickMarks = list[tuple[int, tuple]]
 
 
 class _Head(NamedTuple):
-    """A note head; ``instrument``: the id that the list of parts has for it."""
+    """A note head; ``instrument`` is its id in the list of parts."""
 
     pitch: int
     drum: bool
@@ -62,7 +62,7 @@ class _Head(NamedTuple):
 
 
 class _Chord(NamedTuple):
-    """Notes of one part that begin and end together, in ticks; for a rest the head is ``None``."""
+    """Notes of one part that begin and end together, in ticks; a rest has the head ``None``."""
 
     start: int
     end: int
@@ -70,14 +70,13 @@ class _Chord(NamedTuple):
 
 
 def to_bytes(score: Score) -> bytes:
-    """``score`` as a MusicXML document (score-partwise 4.0), UTF-8.
+    """Write ``score`` as a MusicXML document (score-partwise 4.0), UTF-8.
 
-    Beginnings and ends stand on the nearest of 24 lines in a quarter note; what is played slightly
-    off, and let go early or late, is written as notation has it (``lengths.py``). Fermatas, lyrics
-    (under the first note that begins there), a title and a composer are written, and a pick-up is
-    measure 0. Raises ``UserError`` for music without tempo marks or off that grid
-    (:data:`_LINES`), as a performance has no notation, and for music of more than 500,000 notes and
-    rests, each counted in every bar in which it sounds.
+    Starts and ends of notes are quantised (``lengths.py``). Fermatas, lyrics (under the first note
+    that begins at their time), title and composer are written, and a pick-up is measure 0. Raises
+    ``UserError`` for music without tempo marks or off the grid (:data:`_LINES`), such as a
+    performance, and for more than 500,000 notes and rests, each counted in every bar in which it
+    sounds.
     """
     if not has_notation(score):
         raise UserError(
@@ -86,11 +85,11 @@ def to_bytes(score: Score) -> bytes:
         )
     root = ET.Element("score-partwise", version="4.0")
     if score.title:
-        add(add(root, "work"), "work-title", _plain(score.title))
+        add(add(root, "work"), "work-title", _printable(score.title))
     if score.composer:
-        add(add(root, "identification"), "creator", _plain(score.composer), type="composer")
+        add(add(root, "identification"), "creator", _printable(score.composer), type="composer")
     listed = add(root, "part-list")
-    start, end = written(score.beats, score.notes)
+    start, end = quantise(score.beats, score.notes)
     page = _Page(score, int(end.max(initial=1)))
     parts = []
     for number, track in enumerate(np.unique(score.notes["track"]).tolist() or [0], 1):
@@ -98,7 +97,7 @@ def to_bytes(score: Score) -> bytes:
         heads = _list_part(listed, f"P{number}", score.names.get(track, ""), score.notes[rows])
         parts.append(_voices(_chords(start[rows], end[rows], heads), page.bars[-1][1]))
     page.check(start, end, len(parts), sum(map(len, parts)))
-    # Written measure by measure: a tree of all notes would take ten times the memory.
+    # Measure by measure, since a tree of all notes would take ten times the memory.
     body = io.BytesIO()
     for number, voices in enumerate(parts, 1):
         body.write(f'  <part id="P{number}">\n'.encode())
@@ -113,23 +112,23 @@ def to_bytes(score: Score) -> bytes:
 
 
 def has_notation(score: Score) -> bool:
-    """Whether ``score`` has tempo marks and its notes begin on the grid that they make."""
+    """Whether ``score`` has tempo marks and its notes begin on the grid of these tempi."""
     if not len(score.notes):
         return True
     clock = score.beats
     return bool(len(score.tempos)) and any(
-        clock.keep_to(score.notes["start"], lines) for lines in _LINES
+        clock.on_grid(score.notes["start"], lines) for lines in _LINES
     )
 
 
 def _list_part(parts: ET.Element, part: str, name: str, notes: np.ndarray) -> list[_Head]:
-    """Adds a part and its instruments, one for each program and drum, to the list of parts; returns
-    the heads of its notes."""
+    """Append a part and its instruments, one for each program and drum, to the list of parts;
+    return the heads of its notes."""
     drums = np.where(notes["drum"], notes["pitch"].astype(int), -1)
     keys = list(zip(notes["program"].tolist(), drums.tolist()))
     names = {key: f"{part}-I{i + 1}" for i, key in enumerate(sorted({*keys}))}
     entry = add(parts, "score-part", id=part)
-    add(entry, "part-name", _plain(name))
+    add(entry, "part-name", _printable(name))
     for identity in names.values():
         add(add(entry, "score-instrument", id=identity), "instrument-name", identity)
     for (program, drum), identity in names.items():
@@ -143,22 +142,22 @@ def _list_part(parts: ET.Element, part: str, name: str, notes: np.ndarray) -> li
     return [_Head(pitch, key[1] >= 0, names[key]) for pitch, key in zip(pitches, keys)]
 
 
-def _plain(text: str) -> str:
-    """``text`` without control characters, such as the zero with which some names end: XML cannot
-    hold them, not even escaped."""
+def _printable(text: str) -> str:
+    """Remove control characters, such as the zero at the end of some names: XML does not allow
+    them, not even escaped."""
     return "".join(c if c.isprintable() else " " for c in text).strip()
 
 
 def _chords(start: np.ndarray, end: np.ndarray, heads: list[_Head]) -> list[_Chord]:
-    together: dict[tuple[int, int], list[_Head]] = {}
-    for *span, head in zip(start.tolist(), end.tolist(), heads):
-        together.setdefault((span[0], span[1]), []).append(head)
-    return [_Chord(*span, sorted(heads)) for span, heads in sorted(together.items())]
+    by_span: dict[tuple[int, int], list[_Head]] = {}
+    for span, head in zip(zip(start.tolist(), end.tolist()), heads):
+        by_span.setdefault(span, []).append(head)
+    return [_Chord(*span, sorted(heads)) for span, heads in sorted(by_span.items())]
 
 
 def _voices(chords: list[_Chord], end: int) -> list[deque[_Chord]]:
-    """Chords shared out so that in each voice one follows the other, to the first that is free,
-    with rests between them and up to ``end``."""
+    """Distribute overlapping chords to voices, each to the first free voice; fill each voice with
+    rests up to ``end``."""
     voices: list[deque[_Chord]] = []
     free: list[int] = []  # numbers of voices, a heap
     sounding: list[tuple[int, int]] = []  # (end, number of the voice), a heap
@@ -168,58 +167,58 @@ def _voices(chords: list[_Chord], end: int) -> list[deque[_Chord]]:
         voice = heappop(free) if free else len(voices)
         if voice == len(voices):
             voices.append(deque())
-        _rest(voices[voice], chord.start)
+        _fill_with_rest(voices[voice], chord.start)
         voices[voice].append(chord)
         heappush(sounding, (chord.end, voice))
     voices = voices or [deque()]
-    for each in voices:
-        _rest(each, end)
+    for filled in voices:
+        _fill_with_rest(filled, end)
     return voices
 
 
-def _rest(voice: deque[_Chord], until: int) -> None:
+def _fill_with_rest(voice: deque[_Chord], end: int) -> None:
     begin = voice[-1].end if voice else 0
-    if begin < until:
-        voice.append(_Chord(begin, until))
+    if begin < end:
+        voice.append(_Chord(begin, end))
 
 
 class _Page:
-    """The bars of the piece, what stands at their places in all parts, and their measures.
+    """The bars of the piece and the marks that all parts share; makes the measures of each part.
 
-    bars    (begin, end, whether cut short by the next meter) of each, ticks
+    bars    (begin, end, whether the next meter cuts it short) of each bar, ticks
     marks   keys, times (meters), tempos and chords
-    words   syllables that are not yet written under a note
+    words   tick -> syllable that is not yet written under a note
     """
 
     def __init__(self, score: Score, last: int) -> None:
-        """``last``: the tick at which the last note ends."""
+        """``last`` is the tick at which the last note ends."""
         clock = score.beats
         if is_chart(score):
             last = int(float(clock.quarters(score.markers[-1][0])) * DIVISIONS) + 1
         self.bars = _bars(clock, last)
         self.marks = {
-            "key": _placed(clock, score.keys.tolist()),
-            "time": _placed(clock, clock.meters.tolist() if len(score.meters) else []),
-            "tempo": _placed(clock, clock.tempos.tolist() if len(score.tempos) else []),
-            "chord": _placed(clock, changes(score)),
+            "key": _by_tick(clock, score.keys.tolist()),
+            "time": _by_tick(clock, clock.meters.tolist() if len(score.meters) else []),
+            "tempo": _by_tick(clock, clock.tempos.tolist() if len(score.tempos) else []),
+            "chord": _by_tick(clock, changes(score)),
         }
-        self.fermatas = dict(_placed(clock, [(time,) for time in score.fermatas]))
-        self.words = {at: _plain(text) for at, (_, text) in _placed(clock, score.lyrics)}
+        self.fermatas = dict(_by_tick(clock, [(time,) for time in score.fermatas]))
+        self.words = {tick: _printable(text) for tick, (_, text) in _by_tick(clock, score.lyrics)}
         self.flats = bool(len(score.keys)) and int(score.keys["sharps"][0]) < 0
         self.pickup = clock.pickup
 
     def check(self, start: np.ndarray, end: np.ndarray, parts: int, voices: int) -> None:
-        """Raises ``UserError`` for more than :data:`MOST` notes, rests and marks."""
+        """Raise ``UserError`` for more than :data:`MOST` notes, rests and marks."""
         lines = np.array([begin for begin, *_ in self.bars])
         crossed = np.searchsorted(lines, end - 1, "right") - np.searchsorted(lines, start, "right")
-        pieces = np.maximum(crossed + 1, (end - start) // LONGEST_VALUE)
+        tied_notes = np.maximum(crossed + 1, (end - start) // LONGEST_VALUE)
         rests = voices * max(len(self.bars), self.bars[-1][1] // LONGEST_VALUE)
-        if int(pieces.sum()) + rests + parts * sum(map(len, self.marks.values())) > MOST:
+        if int(tied_notes.sum()) + rests + parts * sum(map(len, self.marks.values())) > MOST:
             raise _too_long()
 
     def measure(self, index: int, voices: list[deque[_Chord]], *, opening: bool) -> ET.Element:
-        """One measure of a part, whose ``voices`` lose the chords that end in it; tempos and chord
-        symbols stand in the opening part."""
+        """Make a measure of a part. Chords that end in it are removed from ``voices``; the
+        ``opening`` part has the tempos and chord symbols."""
         begin, stop, short = self.bars[index]
         measure = ET.Element("measure", number=str(index + 1 - self.pickup))
         if short or (self.pickup and not index):
@@ -247,34 +246,34 @@ class _Page:
 
     def _attributes(self, measure: ET.Element, begin: int, stop: int) -> None:
         """Divisions, keys and meters."""
-        at: dict[int, ET.Element] = {}
+        attributes: defaultdict[int, ET.Element] = defaultdict(lambda: ET.Element("attributes"))
         if begin == 0:
-            add(at.setdefault(0, ET.Element("attributes")), "divisions", DIVISIONS)
+            add(attributes[0], "divisions", DIVISIONS)
         for tick, (_, sharps, minor) in _between(self.marks["key"], begin, stop):
-            key = add(at.setdefault(tick - begin, ET.Element("attributes")), "key")
+            key = add(attributes[tick - begin], "key")
             add(key, "fifths", sharps)
             add(key, "mode", "minor" if minor else "major")
         for tick, (_, numerator, denominator) in _between(self.marks["time"], begin, stop):
-            time = add(at.setdefault(tick - begin, ET.Element("attributes")), "time")
+            time = add(attributes[tick - begin], "time")
             add(time, "beats", numerator)
             add(time, "beat-type", denominator)
-        for offset in sorted(at):
+        for offset in sorted(attributes):
             if offset:
                 add(add(measure, "forward"), "duration", offset)
-            measure.append(at[offset])
+            measure.append(attributes[offset])
             if offset:
                 add(add(measure, "backup"), "duration", offset)
 
     def _notes(self, measure: ET.Element, voice: int, chord: _Chord, begin: int, end: int) -> None:
-        """What lies between two ticks of ``chord``, tied; the longest note values first. The order
-        of children is that of the schema."""
+        """Write the part of ``chord`` between two ticks as tied notes, the longest note values
+        first. The order of the child elements is that of the schema."""
         while begin < end:
             length = next(value for value in _VALUES if value <= end - begin)
             value, dots, triplet = _VALUES[length]
             ties = ["stop"] * (chord.start < begin) + ["start"] * (begin + length < chord.end)
-            for place, head in enumerate(chord.heads):
+            for index, head in enumerate(chord.heads):
                 note = add(measure, "note")
-                if place:
+                if index:
                     add(note, "chord")
                 self._head(note, head)
                 add(note, "duration", length)
@@ -290,14 +289,14 @@ class _Page:
                     ratio = add(note, "time-modification")
                     add(ratio, "actual-notes", 3)
                     add(ratio, "normal-notes", 2)
-                held = begin in self.fermatas and not place
-                if head and (ties or held):
+                has_fermata = begin in self.fermatas and not index
+                if head and (ties or has_fermata):
                     notations = add(note, "notations")
                     for kind in ties:
                         add(notations, "tied", type=kind)
-                    if held:
+                    if has_fermata:
                         add(notations, "fermata")
-                if head and not place and begin == chord.start in self.words:
+                if head and not index and begin == chord.start in self.words:
                     add(add(note, "lyric"), "text", self.words.pop(begin))
             begin += length
 
@@ -316,7 +315,7 @@ class _Page:
 
 
 def _bars(clock: Beats, last: int) -> list[tuple[int, int, bool]]:
-    """(begin, end, whether cut short by the next meter) of each bar, in ticks, up to ``last``."""
+    """(begin, end, whether the next meter cuts it short) of each bar, in ticks, up to ``last``."""
     lengths = np.maximum(np.round(clock.bar_quarters * DIVISIONS), 1).astype(int).tolist()
     begins = ticks(clock, clock.meters["time"]).tolist()
     bars: list[tuple[int, int, bool]] = []
@@ -337,11 +336,11 @@ def _too_long() -> UserError:
     )
 
 
-def _placed(clock: Beats, rows: Sequence[tuple]) -> Placed:
-    """``rows`` (seconds, ...) by their ticks; of those at one tick the last counts."""
-    at = ticks(clock, np.array([row[0] for row in rows]))
-    return sorted(dict(zip(at.tolist(), rows)).items())
+def _by_tick(clock: Beats, rows: Sequence[tuple]) -> TickMarks:
+    """(tick, row) of ``rows`` (seconds, ...); the last of several rows at one tick is used."""
+    row_ticks = ticks(clock, np.array([row[0] for row in rows]))
+    return sorted(dict(zip(row_ticks.tolist(), rows)).items())
 
 
-def _between(marks: Placed, begin: int, stop: int) -> Placed:
+def _between(marks: TickMarks, begin: int, stop: int) -> TickMarks:
     return marks[bisect_left(marks, (begin,)) : bisect_left(marks, (stop,))]

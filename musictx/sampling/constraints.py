@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import zip_longest
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -22,99 +21,130 @@ from musictx.tokens.tokenizer import GrammarState, Penalty
 from musictx.tokens.vocab import EOS, PAD
 
 
-class Constraint(Protocol):
-    """Rules about the next id of each of B rows."""
+class RowConstraint:
+    """Rules about the next id of one row.
 
-    #: The grammar state of each row, which penalties read.
-    states: Sequence[GrammarState]
-    #: What the last id of each row did to notes (:meth:`GrammarState.advance`).
-    changes: Sequence[Sequence[Change] | None]
+    state    the state of the grammar, which is advanced in place
+    changes  the notes that the last id began or ended (:meth:`GrammarState.advance`)
+    done     whether the row needs no further id
+    """
+
+    def __init__(self, state: GrammarState) -> None:
+        self.state, self.done = state, False
+        self.changes: Sequence[Change] | None = ()
+
+    def allowed(self) -> np.ndarray:
+        """(V,) bool: which ids may come next, at least one; only ``pad`` if the row is done."""
+        raise NotImplementedError
+
+    def forced(self) -> Sequence[int]:
+        """The ids that must come next, in their order; empty if there is a choice."""
+        return ()
+
+    def groups(self) -> np.ndarray | None:
+        """(V,) whole numbers from 0, the group of each id, such as its kind: the probability of a
+        forbidden id goes to other ids of its group (:func:`.engine.forbid`), or to all ids for
+        ``None``."""
+        return None
+
+    def advance(self, token: int) -> None:
+        """Write one id, and set ``changes`` and ``done``."""
+        raise NotImplementedError
+
+
+class Constraint:
+    """Rules about the next id of each of B ``rows``. Penalties read the ``states`` of the rows."""
+
+    def __init__(self, rows: Sequence[RowConstraint]) -> None:
+        self.rows = rows
+        self.states: Sequence[GrammarState] = [row.state for row in rows]
 
     def allowed(self) -> Tensor:
         """(B, V) bool on the CPU: which ids may come next; at least one in each row."""
-        ...
+        return torch.from_numpy(np.stack([row.allowed() for row in self.rows]))
 
     def advance(self, ids: Tensor) -> None:
         """Record the ids that were drawn, (B,) int64; ``pad`` in rows that had ended."""
-        ...
+        for row, token in zip(self.rows, ids.tolist()):
+            row.changes = ()
+            if not row.done:
+                row.advance(token)
 
     def done(self) -> Tensor:
         """(B,) bool on the CPU: rows that need no further id."""
-        ...
+        return torch.tensor([row.done for row in self.rows])
 
     def due(self) -> Tensor | None:
-        """(B, n) int64: ids that must come next. The model reads them at once; the result is the
-        same as if they were drawn one by one. ``None`` if there is a choice."""
-        return None
+        """(B, n) int64: ids that must come next, n of them in every row. The model reads them at
+        once; the result is the same as if they were drawn one by one. ``None`` for n < 2, or if a
+        row is done."""
+        queues = [row.forced() for row in self.rows]
+        count = min(map(len, queues), default=0)
+        if count < 2 or any(row.done for row in self.rows):
+            return None
+        return torch.tensor([queue[:count] for queue in queues])
 
     def groups(self) -> np.ndarray | None:
-        """(V,) or (B, V) whole numbers from 0, the group of each id, such as its kind: the
-        probability of a forbidden id goes to other ids of its group (:func:`.engine.forbid`), or
-        to all ids for ``None``."""
-        return None
+        """(B, V) the groups of each row (:meth:`RowConstraint.groups`), or ``None``."""
+        groups = [of_row for row in self.rows if (of_row := row.groups()) is not None]
+        return np.stack(groups) if groups else None
 
 
-class GrammarConstraint(Constraint):
-    """Allows the ids that the tokenizer's grammar accepts, until each row reaches its length.
+class GrammarRow(RowConstraint):
+    """Allows the ids that the tokenizer's grammar accepts, until the row reaches its length.
 
-    states    the state of each row after the prompt; the states are advanced in place. For rows
-              with the same prompt: ``[state.copy() for _ in range(rows)]``.
-    may_end   whether ``eos`` may be drawn, after at least one new note
-    kinds     (V,) what :meth:`groups` returns
-    until     for each row a function that returns the time at which the row is done, in seconds
-              from the start of the piece, or ``None`` for never; by default never
-
-    If the grammar allows only ``eos``, it may be drawn in spite of ``may_end``. A row that is done
-    or has drawn ``eos`` allows only ``pad``.
+    state    the state of the grammar after the prompt
+    may_end  whether ``eos`` may be drawn, after at least one new note; otherwise it may be drawn
+             only where the grammar allows no other id. After ``eos`` the row is done
+    kinds    (V,) what :meth:`groups` returns
+    until    a function that returns the time at which the row is done, in seconds from the start of
+             the piece, or ``None`` for never
+    before   the number of notes in the prompt
     """
 
     def __init__(
         self,
-        states: Sequence[GrammarState],
+        state: GrammarState,
         *,
         may_end: bool = True,
         kinds: np.ndarray | None = None,
-        until: Sequence[Callable[[], float | None]] = (),
+        until: Callable[[], float | None] = lambda: None,
     ) -> None:
-        self.states: Sequence[GrammarState] = list(states)
-        self.changes: list[Sequence[Change] | None] = [()] * len(states)
-        self.may_end, self.kinds = may_end, kinds
-        self.until = until
-        self._began = [state.notes for state in self.states]
-        self._done = np.array([self._reached(row) for row in range(len(self.states))], dtype=bool)
+        super().__init__(state)
+        self.may_end, self.kinds, self.until = may_end, kinds, until
+        self.before = state.notes
+        self.done = self._is_over()
 
-    def allowed(self) -> Tensor:
-        masks = np.array([state.allowed() for state in self.states])
-        for row, state in enumerate(self.states):
-            if self._done[row]:
-                masks[row] = False
-                masks[row, PAD] = True
-            elif masks[row, EOS] and not (self.may_end and state.notes > self._began[row]):
-                masks[row, EOS] = False
-                masks[row, EOS] = not masks[row].any()
-        return torch.from_numpy(masks)
-
-    def advance(self, ids: Tensor) -> None:
-        for row, token_id in enumerate(ids.tolist()):
-            self.changes[row] = ()
-            if self._done[row]:
-                continue
-            if token_id == EOS:
-                self._done[row] = True
-            else:
-                self.changes[row] = self.states[row].advance(token_id)
-                self._done[row] = self._reached(row)
-
-    def done(self) -> Tensor:
-        return torch.from_numpy(self._done.copy())
+    def allowed(self) -> np.ndarray:
+        mask = self.state.allowed().copy()
+        if self.done:
+            mask[:] = False
+            mask[PAD] = True
+        elif mask[EOS] and not (self.may_end and self.state.notes > self.before):
+            mask[EOS] = False
+            mask[EOS] = not mask.any()
+        return mask
 
     def groups(self) -> np.ndarray | None:
         return self.kinds
 
-    def _reached(self, row: int) -> bool:
+    def advance(self, token: int) -> None:
+        if token != EOS:
+            self.changes = self.state.advance(token)
+        self.done = token == EOS or self._is_over()
+
+    def _is_over(self) -> bool:
         # Times are sums of steps: a millionth of a second keeps rounding from adding an event.
-        limit = self.until[row]() if self.until else None
-        return limit is not None and self.states[row].seconds >= limit - 1e-6
+        limit = self.until()
+        return limit is not None and self.state.seconds >= limit - 1e-6
+
+
+class GrammarConstraint(Constraint):
+    """A :class:`GrammarRow` for each of ``states``. For rows with the same prompt:
+    ``[state.copy() for _ in range(rows)]``."""
+
+    def __init__(self, states: Sequence[GrammarState], *, may_end: bool = True) -> None:
+        super().__init__([GrammarRow(state, may_end=may_end) for state in states])
 
 
 def apply_penalties(

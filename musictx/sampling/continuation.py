@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from musictx.grid import grid_of
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import cadence, idiom, timeline
-from musictx.sampling.constraints import GrammarConstraint, RowPenalty, by_row
+from musictx.sampling.constraints import Constraint, GrammarRow, RowPenalty, by_row
 from musictx.sampling.events import Event, Placed
 from musictx.sampling.penalties import build, combined, rules
 from musictx.sampling.primer import Primer
@@ -29,7 +29,6 @@ from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering, counts_no_bars
 from musictx.sampling.strengths import LAPS, SHORTEST_SECONDS, TOKENS_PER_SECOND
-from musictx.tokens.grammar import Change
 from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
 from musictx.tokens.vocab import BOS, CUT, EOS
 
@@ -85,13 +84,10 @@ class Continuation(Region):
     penalties  further penalties, applied before those of ``request.sampling``
     clock      maps seconds of the tokens to seconds of the piece
     seam       the time at which the new music begins, in seconds of the piece
-    state      the state of the grammar after the ids so far
-    before     number of notes of the primer
     drawn      the new ids so far
     """
 
-    state: GrammarState
-    before: int
+    row: GrammarRow
 
     def __init__(
         self,
@@ -121,7 +117,7 @@ class Continuation(Region):
         has_meter = primer.score is not None or primer.plan.meter is not None
         if request.bars is None or has_meter or not self.drawn:
             return self._planned
-        end = self.state.end_of_bars(request.bars)
+        end = self.row.state.end_of_bars(request.bars)
         if end is None:
             return self._planned
         return end if request.seconds is None else min(end, self.clock.time(request.seconds))
@@ -132,41 +128,39 @@ class Continuation(Region):
         tokenizer, primers = self.tokenizer, [region.primer for region in regions]
         # Each distinct primer is read only once, since it may be long.
         distinct = {id(primer): primer for primer in primers}
-        state_of = {key: tokenizer.grammar(primer.ids) for key, primer in distinct.items()}
-        states = [state_of[id(primer)].copy() for primer in primers]
-        for region, state in zip(regions[::-1], states[::-1]):
-            region.state, region.before = state, state.notes
-        constraint = GrammarConstraint(
-            states,
-            may_end=self.request.end != "cut",
-            kinds=tokenizer.kind_of,
-            until=[partial(getattr, region, "until") for region in regions],
-        )
-        its, density = idiom.of(tokenizer), self.steering.density
-        options = self.sampling, self.stats
-        before = [
-            [*its.pitches(region.primer, self.sampling), *region._ending()] for region in regions
-        ]
-        after = [
-            [
-                *its.penalties(region.primer, state, *options, region.steering.values),
-                *build(tokenizer, *options, region.primer, density),
-            ]
-            for region, state in zip(regions, states)
-        ]
-        every = [*by_row(before), *self.penalties, *by_row(after)]
-        every += rules(tokenizer, self.sampling)
+        states = {key: tokenizer.grammar(primer.ids) for key, primer in distinct.items()}
+        rows = [region._row(states[id(region.primer)].copy()) for region in regions]
+        before = by_row([region._first_penalties() for region in regions])
+        after = by_row([region._penalties(row.state) for region, row in zip(regions, rows)])
+        every = [*before, *self.penalties, *after, *rules(tokenizer, self.sampling)]
         fronts, marks = _around(regions)
         limits = [region._most() for region in regions]
         return Setup(
             prompts(
                 [primer.ids for primer in primers], self.context, tokenizer.align, fronts, marks
             ),
-            constraint,
+            Constraint(rows),
             combined(tokenizer, every),
             None if None in limits else max(limit for limit in limits if limit is not None),
             head=len(fronts[0]),
         )
+
+    def _row(self, state: GrammarState) -> GrammarRow:
+        """The constraint on the new ids, which follow a primer that ends in ``state``."""
+        may_end, kinds = self.request.end != "cut", self.tokenizer.kind_of
+        return GrammarRow(state, may_end=may_end, kinds=kinds, until=lambda: self.until)
+
+    def _first_penalties(self) -> list[RowPenalty]:
+        """The penalties that are applied before those of the caller."""
+        its = idiom.of(self.tokenizer)
+        return [*its.pitches(self.primer, self.sampling), *self._ending()]
+
+    def _penalties(self, state: GrammarState) -> list[RowPenalty]:
+        its, primer, options = idiom.of(self.tokenizer), self.primer, (self.sampling, self.stats)
+        return [
+            *its.penalties(primer, state, *options, self.steering.values),
+            *build(self.tokenizer, *options, primer, self.steering.density),
+        ]
 
     def _most(self) -> int | None:
         """The maximum number of new ids; ``None`` without a limit."""
@@ -191,15 +185,15 @@ class Continuation(Region):
         begins = end - cadence.closing(length)
         return [cadence.CadencePlanner(self.tokenizer, begins, end, key, low)]
 
-    def take(self, token: int, changes: Sequence[Change] | None) -> None:
+    def take(self, token: int) -> None:
         self.drawn.append(token)
-        if self.emitter is not None and token != EOS:
-            self.emitter.changes(changes)
+        if self.emitter is not None:
+            self.emitter.changes(self.row.changes)
 
     @property
     def seconds(self) -> float:
         """Seconds of new music so far, in seconds of the tokens."""
-        return self.state.seconds - self.primer.seconds
+        return self.row.state.seconds - self.primer.seconds
 
     # ---------------------------------------------------------------------------- what comes out
 
@@ -242,7 +236,7 @@ class Continuation(Region):
     def sample(self, interrupted: bool = False) -> Sample:
         """The finished piece: its ids decoded, cut at its length, joined to the primer."""
         given, until, drawn = self.primer.score, self.until, self.drawn
-        reached = self.state.seconds
+        reached = self.row.state.seconds
         ended: Ended = "interrupted" if interrupted else "stuck"
         if drawn and drawn[-1] == EOS:
             ended, drawn = "model", drawn[:-1]
@@ -252,8 +246,8 @@ class Continuation(Region):
             ended = "tokens"
         ids = np.asarray(drawn, dtype=np.uint16)
         decoded = self.tokenizer.decode(np.concatenate([self.primer.ids, ids]))
-        old = self.clock.placed(decoded.notes[: self.before])
-        new = self.placed(decoded.notes[self.before :])
+        old = self.clock.placed(decoded.notes[: self.row.before])
+        new = self.placed(decoded.notes[self.row.before :])
         stop = float(self.clock.seconds(reached))
         if until is not None and self.request.end != "natural":
             old["end"] = np.minimum(old["end"], max(float(self.clock.seconds(until)), self.seam))

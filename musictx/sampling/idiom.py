@@ -117,20 +117,16 @@ class Idiom:
         A new piece begins with a part that plays chords, or with any pitched one if the corpus has
         no such part, so that it is not drums or a melody alone; not where its parts are planned,
         with ``habits=false``, nor for tokens without programs."""
-        if len(primer.ids):
-            return self.same_programs(primer)
         program = self.tokenizer.program_of
+        if len(primer.ids):
+            has_programs = (program >= 0).any()
+            return [instruments(self.tokenizer, frozenset(), primer)] if has_programs else []
         full = [n for n, habit in stats.parts.items() if n != DRUMS and habit.voices >= CHORD_NOTES]
         may = np.isin(program, full) if full else (program >= 0) & (program != DRUMS)
         is_pitched = stats.instruments is None or stats.instruments - {DRUMS}
         if primer.plan.parts or not (sampling.habits and is_pitched and (program == DRUMS).any()):
             return []
         return [Opening(program, may)]
-
-    def same_programs(self, primer: Primer) -> list[RowPenalty]:
-        """Penalties that forbid programs which the primer does not have."""
-        has_programs = (self.tokenizer.program_of >= 0).any()
-        return [instruments(self.tokenizer, frozenset(), primer)] if has_programs else []
 
     def feedback(
         self,

@@ -2,7 +2,7 @@
 
 Given notes may lie before, between and after the new notes. The model reads the given notes in the
 layout of its training and writes the piece from beginning to end, given notes included. Four rules
-make sure that the given notes are written as they are (:class:`GivenNotes`):
+make sure that the given notes are written as they are (:class:`GivenRow`):
 
 - no id is drawn that would skip the next given item, and that item is allowed when it is due;
 - once an item is begun, it is completed;
@@ -24,22 +24,19 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import idiom
-from musictx.sampling.constraints import Constraint, RowPenalty, by_row
+from musictx.sampling.constraints import Constraint, RowConstraint, RowPenalty, by_row
 from musictx.sampling.penalties import build, combined, rules
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.tokens.controls import CONTROLS
-from musictx.tokens.grammar import Change
 from musictx.tokens.stream import CHORD, DRUM_PART
 from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
 from musictx.tokens.vocab import EOS, PAD, Vocabulary
@@ -104,24 +101,22 @@ class NewNotes:
         return self._tones[part]
 
 
-class GivenRow:
-    """The constraint on one row.
+class GivenRow(RowConstraint):
+    """The constraint that keeps the given notes of one row.
 
-    state    the state of the grammar, which is advanced in place
-    piece    the ids written since the constraint was made
-    is_new   for each note struck since then, whether it is new (or else given)
-    changes  the notes that the last id began or ended
+    piece   the ids written since the constraint was made
+    is_new  for each note struck since then, whether it is new (or else given)
     """
 
     def __init__(self, new: NewNotes, state: GrammarState) -> None:
-        self.new, self.table, self.state = new, new.table, state
+        super().__init__(state)
+        self.new, self.table = new, new.table
         self.piece: list[int] = []
         self.is_new: list[bool] = []
-        self.changes: Sequence[Change] | None = ()
-        self.done = False
+        time = "bar" if "bar" in self.table.kinds else "time_shift"  # the kind that advances time
+        self._time = self.table.kinds.index(time)
 
     def allowed(self) -> np.ndarray:
-        """(V,) bool: which ids may come next."""
         if forced := [PAD] if self.done else self.forced():
             mask = np.zeros(self.table.size, bool)
             mask[forced[0]] = True
@@ -130,10 +125,6 @@ class GivenRow:
         mask[EOS] = False
         self.restrict(mask)
         return mask
-
-    def forced(self) -> Sequence[int]:
-        """The ids that must come next, in their order; empty if there is a choice."""
-        raise NotImplementedError
 
     def restrict(self, mask: np.ndarray) -> None:
         """Restrict ``mask``, the ids that the grammar allows, to allowed new notes and to ids that
@@ -148,9 +139,14 @@ class GivenRow:
         """The id of a given item that must come before time may advance, or ``None``."""
         raise NotImplementedError
 
-    def advance(self, token: int) -> None:
-        """Write one id."""
-        raise NotImplementedError
+    def groups(self) -> np.ndarray:
+        """The kind of each id. :meth:`onward` counts as an id that advances time, so that it gets
+        the probability of those ids, which are forbidden."""
+        if self.done or (token := self.onward()) is None:
+            return self.table.kind_of
+        groups = self.table.kind_of.copy()
+        groups[token] = self._time
+        return groups
 
     def free(self, penalty: RowPenalty) -> RowPenalty:
         """``penalty``, except that ids which lead to a given item cost nothing."""
@@ -163,52 +159,6 @@ class GivenRow:
             return nats
 
         return costs
-
-
-class GivenNotes(Constraint):
-    """Ensures that each of ``rows`` writes its given notes."""
-
-    def __init__(self, rows: Sequence[GivenRow]) -> None:
-        self.rows = list(rows)
-        self.states: Sequence[GrammarState] = [row.state for row in rows]
-        table = rows[0].table
-        time = "bar" if "bar" in table.kinds else "time_shift"  # the kind that advances time
-        self._kinds, self._time = table.kind_of, table.kinds.index(time)
-
-    def allowed(self) -> Tensor:
-        return torch.from_numpy(np.stack([row.allowed() for row in self.rows]))
-
-    def advance(self, ids: Tensor) -> None:
-        for row, token in zip(self.rows, ids.tolist()):
-            row.changes = ()
-            if not row.done:
-                row.advance(token)
-
-    @property
-    def changes(self) -> list[Sequence[Change] | None]:  # type: ignore[override]
-        return [row.changes for row in self.rows]
-
-    def done(self) -> Tensor:
-        return torch.tensor([row.done for row in self.rows])
-
-    def due(self) -> Tensor | None:
-        """(rows, n): the ids that must come next in every row, n the smallest number of them in a
-        row; ``None`` for n < 2 or if a row is done."""
-        queues = [row.forced() for row in self.rows]
-        count = min(map(len, queues), default=0)
-        if count < 2 or any(row.done for row in self.rows):
-            return None
-        return torch.tensor([list(queue[:count]) for queue in queues])
-
-    def groups(self) -> np.ndarray:
-        """(B, V): the kind of each id. An id that must come before time may advance
-        (:meth:`GivenRow.onward`) counts as an id that advances time, so that it gets the
-        probability of those ids, which are forbidden."""
-        groups = np.tile(self._kinds, (len(self.rows), 1))
-        for row_groups, row in zip(groups, self.rows):
-            if not row.done and (token := row.onward()) is not None:
-                row_groups[token] = self._time
-        return groups
 
 
 class Infill(Region):
@@ -311,9 +261,8 @@ class Infill(Region):
     def setup(self, regions: Sequence[Self]) -> Setup:
         prompts = [self.prompt(levels) for levels in self.steering.rows]
         rows = self.rows(len(regions))
-        for region, row in zip(regions[::-1], rows[::-1]):
-            region.row = row
-        given = GivenNotes(rows)
+
+        given = Constraint(rows)
         free = by_row([[*map(row.free, self._penalties())] for row in rows])
         every = [*rules(self.tokenizer, self.sampling), *free]
         penalties = combined(self.tokenizer, every, lambda: given.allowed().numpy())
@@ -331,12 +280,12 @@ class Infill(Region):
             *its.feedback(steer.values, given=True, parts=steer.parts),
         ]
 
-    def take(self, token: int, changes: Sequence[Change] | None) -> None:
+    def take(self, token: int) -> None:
         seconds = self.row.state.seconds
         until = self.stop * self.step_seconds
         self.seconds = min(seconds, until) - self.since * self.step_seconds
         if self.emitter is not None:
-            self.emitter.changes(changes, not self.row.is_new or self.row.is_new[-1])
+            self.emitter.changes(self.row.changes, not self.row.is_new or self.row.is_new[-1])
 
     def end_segment(self) -> None:
         """Move the ids written since :meth:`setup` to the past."""

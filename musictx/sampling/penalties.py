@@ -208,11 +208,10 @@ class Sustain:
 
 @dataclass(frozen=True)
 class Silence:
-    """Forbids a silence of more than ``longest`` seconds within the music: none of 64 excerpts of
-    performances has a silence of 5 s (docs/results.md)."""
+    """Forbids a silence of more than :data:`WINDOW_SECONDS` within the music: none of 64 excerpts
+    of performances has a silence of 5 s (docs/results.md)."""
 
     events: NoteEvents
-    longest: float = WINDOW_SECONDS
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
         if len(state.sounding):
@@ -220,7 +219,7 @@ class Silence:
         waits = self.events.wait
         last = np.flatnonzero(waits[ids] == 0)[-1]
         silence = waits[ids[last:]].sum() + waits
-        return np.where((waits > 0) & (silence > self.longest + 1e-6), np.inf, 0.0)
+        return np.where((waits > 0) & (silence > WINDOW_SECONDS + 1e-6), np.inf, 0.0)
 
 
 def instruments(tokenizer: Tokenizer, usual: frozenset[int], primer: Primer) -> RowPenalty:

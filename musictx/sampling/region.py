@@ -20,11 +20,10 @@ from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine
 from musictx.sampling import processors as reshape
-from musictx.sampling.constraints import Constraint
+from musictx.sampling.constraints import Constraint, RowConstraint
 from musictx.sampling.events import Emitter, Event, Placed
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Guidance, Steering
-from musictx.tokens.grammar import Change
 from musictx.tokens.tokenizer import Penalty, Tokenizer
 from musictx.tokens.vocab import PAD
 
@@ -49,7 +48,10 @@ class Region:
     steering  the controls
     seed      whole numbers that seed the drawing of ids
     context   ids that the model attends to, as in its training
+    row       the constraint on its ids, with the state of its grammar
     """
+
+    row: RowConstraint
 
     def __init__(
         self,
@@ -77,8 +79,8 @@ class Region:
         """``notes`` decoded from the ids, with their times in seconds of the piece."""
         raise NotImplementedError
 
-    def take(self, token: int, changes: Sequence[Change] | None) -> None:
-        """Record an id that was drawn, and how it changes the sounding notes."""
+    def take(self, token: int) -> None:
+        """Record an id that was drawn, after ``row`` has."""
         raise NotImplementedError
 
     def emit(self, on_event: Callable[[Event], None], placed: Placed | None = None) -> None:
@@ -98,6 +100,9 @@ def start(
     """Run the engine: yields the ids of ``regions`` as they are drawn; ``processors`` come before
     those of their ``sampling``."""
     first = regions[0]
+    # With guidance a region has two rows, which draw the same ids: it reads the first one.
+    for region, row in zip(regions[::-1], setup.constraint.rows[::-1]):
+        region.row = row
     rules = [*processors, *reshape.build(first.sampling, first.tokenizer)]
     if first.steering.guidance != 1:
         rules.insert(0, Guidance(first.steering.guidance))
@@ -124,7 +129,7 @@ def write(
     setup = regions[0].setup(rows)
     with closing(start(setup, rows, processors)) as steps:
         for ids in steps:
-            for region, token, changes in zip(regions, ids.tolist(), setup.constraint.changes):
+            for region, token in zip(regions, ids.tolist()):
                 if token != PAD:
-                    region.take(token, changes)
+                    region.take(token)
             yield int((ids != PAD).sum()), setup.constraint.done().tolist()[: len(regions)]

@@ -1,7 +1,7 @@
 """An endless stream of music, event by event, each as soon as it is drawn.
 
 Memory does not grow: the window of the model slides (:class:`musictx.sampling.engine.Decoder`), and
-nothing is kept of a note once it has ended.
+notes that have ended are not kept.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from musictx.tokens.vocab import EOS
 
 
 class Stream(Iterator[Event]):
-    """An iterator of events; ``close`` it, or leave its ``with`` block, and it stops.
+    """An iterator of events. :meth:`close`, or the end of its ``with`` block, stops it.
 
-    seconds   length of the music; ``None`` = until it is closed. Notes that sound then are ended.
-    context   ids that the model looks back on; by default its own context. It may be set while the
-              stream runs: a smaller one is faster.
+    seconds   length of the music, at whose end all sounding notes end; ``None`` = until it is
+              closed
+    context   number of ids that the model attends to; by default the context of the model. It may
+              be set while the stream runs. A smaller context is faster.
     drawn     number of ids so far, including those of the primer
 
     The other arguments are those of :func:`musictx.sampling.composer.continuations`. Raises
-    ``UserError`` for tokens that write notes with their length: these are known too late.
+    ``UserError`` for tokens that write notes with their length, which come too late.
     """
 
     def __init__(
@@ -71,9 +72,9 @@ class Stream(Iterator[Event]):
         self.drawn = len(primer.ids)
         self._events: deque[Event] = deque()
         self._emitter = Emitter(self._placed, self._events.append)
-        self._closed, self._starts = False, 0
+        self._closed, self._engines = False, 0  # how many engines have been started
         self._steps: Iterator[Tensor] | None = None
-        self._stale = False  # an engine is to begin with another context
+        self._new_context = False  # the next engine has another context
 
     @property
     def context(self) -> int:
@@ -81,9 +82,9 @@ class Stream(Iterator[Event]):
 
     @context.setter
     def context(self, ids: int) -> None:
-        """Counts from the next whole group of ids on."""
+        """The context changes after the next whole group of ids."""
         self._region.context = max(ids, 2 * self._align)
-        self._stale = True
+        self._new_context = True
 
     def __next__(self) -> Event:
         self.prepare()
@@ -98,34 +99,36 @@ class Stream(Iterator[Event]):
         self.close()
 
     def prepare(self) -> None:
-        """Read the primer and draw up to the first event, so that it is there when asked for."""
+        """Draw ids up to the next event, so that ``next`` returns it at once. The first call reads
+        the primer."""
         while not self._events and not self._closed:
             self._advance()
 
     def close(self) -> None:
-        """Stop at once; no further event comes."""
+        """Stop the stream; no further event follows."""
         self._closed = True
         self._events.clear()
         self._steps = None
 
     def _advance(self) -> None:
-        """Draw one id and read it; at the end of the music, end the notes that sound."""
-        if self._steps is None or (self._stale and self.drawn % self._align == 0):
+        """Draw one id and add its events; at the end of the music, end the sounding notes."""
+        if self._steps is None or (self._new_context and self.drawn % self._align == 0):
             past = [np.array(self._ids, np.int64)]
             prompt = prompts(past, self.context, self._align)[0]
             setup = replace(self._setup, prompt=prompt, most=None)
-            self._starts, self._stale = self._starts + 1, False
-            self._region.seed = [*self._seed, self._starts]
+            self._engines, self._new_context = self._engines + 1, False
+            self._region.seed = [*self._seed, self._engines]
             self._steps = start(setup, [self._region], self._processors)
         ids = next(self._steps, None)
-        state, until = self._region.state, self._region.until
+        row, until = self._region.row, self._region.until
         if ids is not None and int(ids[0]) != EOS:
             self._ids.append(int(ids[0]))
             self.drawn += 1
-            self._emitter.changes(self._setup.constraint.changes[0])
-            if not self._setup.constraint.done()[0]:
+            self._emitter.changes(row.changes)
+            if not row.done:
                 return
-        self._emitter.stop(state.seconds if until is None else min(until, state.seconds))
+        seconds = row.state.seconds
+        self._emitter.stop(seconds if until is None else min(until, seconds))
         self._closed = True
 
     def _placed(self, notes: np.ndarray) -> np.ndarray:

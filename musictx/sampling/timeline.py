@@ -37,7 +37,7 @@ def on_grid(score: Score) -> bool:
     if not len(score.tempos) or len(score) < 4:
         return False
     clock = score.beats
-    return any(clock.keep_to(score.notes["start"], lines) for lines in (4, 3))
+    return any(clock.on_grid(score.notes["start"], lines) for lines in (4, 3))
 
 
 def quantised(notes: np.ndarray, score: Score, grid: str) -> np.ndarray:

@@ -7,24 +7,19 @@ precede the next given group in the order of groups, or be equal to it.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
 from itertools import takewhile
 
 import numpy as np
 
-from musictx.card import WINDOW_SECONDS
 from musictx.sampling.infill import GivenRow, NewNotes
 from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_grammar import BarState, Group
-from musictx.songs.bars import PER_SECOND, STEP_SECONDS
+from musictx.songs.bars import STEP_SECONDS
+from musictx.songs.part_limits import PartLimits
 from musictx.tokens.stream import CHORD, DRUM_PART
 
-#: Steps of the sliding window in which the onsets of new notes of a part are counted.
-WINDOW = round(WINDOW_SECONDS * PER_SECOND)
 #: Placeholder in a queue of forced ids for an id that the model draws.
 FREE = -1
 
@@ -46,20 +41,6 @@ class GivenBars:
     groups: Sequence[Sequence[Group]]
     ahead: Mapping[int, list[int]]
 
-    @cached_property
-    def sounding(self) -> Callable[[int, int], list[int]]:
-        """(part, step) -> the pitches of the given notes of the part that sound at the step."""
-        pitched = self.notes[~np.isin(self.notes["part"], (CHORD, DRUM_PART))]
-        begin, end = pitched["start"], pitched["start"] + pitched["length"]
-
-        @cache
-        def sounding(part: int, step: int) -> list[int]:
-            sounds = (begin <= step) & (step < end) & (pitched["part"] == part)
-            pitches: list[int] = np.unique(pitched["pitch"][sounds]).tolist()
-            return pitches
-
-        return sounding
-
     def room(self, part: int, tone: int | None, step: int) -> float:
         """Steps from ``step`` to the next onset of a given note of ``part`` with the pitch
         ``tone``, or with any pitch if ``tone`` is ``None``; infinite if no such note follows."""
@@ -74,25 +55,16 @@ class BarRow(GivenRow):
     since   the step from which notes are composed
     left    the given groups of this bar that are still to be written
     queue   the ids that are forced next, :data:`FREE` for an id that the model draws
-    ends    (part, pitch) of new notes -> the step at which the latest of them ends
-    begun   part -> the onset steps of its new notes, in order
+    limits  the limits of parts, with the onsets of the new notes
     """
 
     state: BarState
 
-    def __init__(
-        self,
-        new: NewNotes,
-        state: BarState,
-        given: GivenBars,
-        ends: Mapping[tuple[int, int], int],
-    ) -> None:
+    def __init__(self, new: NewNotes, state: BarState, given: GivenBars) -> None:
         super().__init__(new, state)
-        self.given = given
+        self.given, self.limits = given, PartLimits(new.habits)
         self.since = max(state.bars[-1].begin, new.begin)
         self.queue: list[int] = []
-        self.ends = dict(ends)
-        self.begun: defaultdict[int, list[int]] = defaultdict(list)
         self.left = [group for group in given.groups[self.bar] if group.key > state.last]
         self._ahead = 0  # how many ids at the front of the queue belong to groups ahead
         self._settle()
@@ -189,23 +161,25 @@ class BarRow(GivenRow):
             tones[: tone + 1] = False
         if self.left and self.left[0].key[:2] == (place, part):
             tones[self.left[0].tone :] = False
-        tones[[*self.given.sounding(part, step), *self._sounding(part, step)]] = False
+        tones[[*self._sounding(part, step)]] = False
         return tones
 
-    def _sounding(self, part: int, step: int) -> list[int]:
-        """The pitches of new notes of a part that sound at ``step``."""
-        return [tone for (other, tone), end in self.ends.items() if other == part and end > step]
+    def _sounding(self, part: int, step: int) -> dict[int, int]:
+        """Pitch -> end step of each note of ``part`` that sounds at ``step``. The given notes that
+        begin there sound, too."""
+        if not 0 <= part < DRUM_PART:
+            return {}
+        sounding = {pitch: end for end, pitch in self.state.sounding_at(part, step)}
+        for group in self.left:
+            begin = self.state.bars[-1].begin + group.place
+            if group.part == part and begin <= step:
+                sounding[group.tone] = begin + group.length
+        return sounding
 
     def full(self, part: int, step: int) -> bool:
         """Whether ``part`` may begin no further note at ``step``, since it has reached a limit of
-        its habit: the most sounding notes, or the most new notes in :data:`WINDOW` steps."""
-        if part not in self.new.habits:
-            return False
-        habit, begun = self.new.habits[part], self.begun[part]
-        if len(begun) - bisect_right(begun, step - WINDOW) >= habit.densest:
-            return True
-        sounding = len(self._sounding(part, step)) + len(self.given.sounding(part, step))
-        return part != DRUM_PART and sounding >= habit.voices
+        its habit."""
+        return step < self.limits.opens(part, self._sounding(part, step).values())
 
     # ------------------------------------------------------------------------- what is written
 
@@ -254,9 +228,7 @@ class BarRow(GivenRow):
         if group.velocity_bin:
             self.is_new.append(not is_given)
             if not is_given:
-                self.begun[group.part].append(self.state.step)
-        if group.part not in (CHORD, DRUM_PART) and not is_given:
-            self.ends[group.part, group.tone] = self.state.step + group.length
+                self.limits.begun[group.part].append(self.state.step)
 
     def _settle(self) -> None:
         """Set ``done`` if nothing more is to be composed after a complete group."""

@@ -102,6 +102,7 @@ class BarState(GrammarState):
            current once its line is complete; before the first bar line the current bar has 0 steps
     lines  the number of complete bar lines
     chord  the chord in force
+    ends   program -> (step of the end, pitch) of its notes that end after its latest onset
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -116,30 +117,20 @@ class BarState(GrammarState):
         self._loudness = Velocities(self._size("velocity")).of_bin
         #: (program, pitch, step) -> how many notes end at the step and may be continued by a tie.
         self._tied: Counter[tuple[int, int, int]] = Counter()
-        self._ends: dict[int, list[int]] = {}  # program -> end steps of its sounding notes
+        self.ends: dict[int, list[tuple[int, int]]] = {}
         self._tones: Mapping[int, np.ndarray] | None = None
-        self._voices: Mapping[int, int] = {}
-        self._begun: dict[int, deque[int]] = {}  # part -> onset steps of its latest new notes
-        self._window = 0
+        self._limits: Any = None
         self._known = vocabulary.id(KNOWN) if KNOWN in vocabulary.kinds else -1
         #: In a prefix: whether a group ahead is being skipped, and how many of its ids were.
         self._ahead, self._passed = False, 0
 
-    def hold(self, new: Any, window: int) -> None:
-        """Restrict all further notes to those that ``new`` allows. A tone is not repeated at the
-        same place and part, and a place is allowed only if at least one note is allowed there.
-
-        new     a :class:`musictx.sampling.infill.NewNotes`, untyped since its module imports torch
-        window  steps in which a part may begin at most ``densest`` notes
-        """
-        tones = {part: new.tones(part) for part in new.parts or ()}
+    def hold(self, tones: Mapping[int, np.ndarray], limits: Any) -> None:
+        """Restrict all further notes to ``tones``, part -> (128,) bool, and to ``limits``, a
+        :class:`.part_limits.PartLimits` (untyped, since its module imports torch). A tone is not
+        repeated at the same place and part, and a place is allowed only if at least one note is
+        allowed there."""
         self._tones = {part: allowed for part, allowed in tones.items() if allowed.any()}
-        self._voices = {part: habit.voices for part, habit in new.habits.items()}
-        densest = {part: habit.densest for part, habit in new.habits.items()}
-        self._begun = {
-            part: deque(maxlen=int(count)) for part, count in densest.items() if np.isfinite(count)
-        }
-        self._window, self._mask = window, None
+        self._limits, self._mask = limits, None
 
     # ------------------------------------------------------------------------- what is written
 
@@ -201,6 +192,11 @@ class BarState(GrammarState):
         """Part -> the number of its :meth:`recent` notes."""
         return Counter(note.part for note in self.recent(seconds))
 
+    def sounding_at(self, program: int, step: int) -> list[tuple[int, int]]:
+        """(end, pitch) of the notes of ``program`` that end after ``step``, which is at or after
+        its latest onset."""
+        return [note for note in self.ends.get(program, ()) if note[0] > step]
+
     def earlier(self, back: int) -> Sequence[Group]:
         """The groups of the bar ``back`` bars before this one; empty if :attr:`bars` lacks it."""
         return self.bars[-1 - back].groups if 0 < back < len(self.bars) else []
@@ -253,8 +249,7 @@ class BarState(GrammarState):
         if part == CHORD:
             self.chord = Chord(tone, length)
         elif part != DRUM_PART:
-            sounding = [other for other in self._ends.get(part, ()) if other > start]
-            self._ends[part] = [*sounding, end]
+            self.ends[part] = [*self.sounding_at(part, start), (end, tone)]
             if not velocity_bin:
                 self._tied[part, tone, start] -= 1
             if length == self._longest:  # a tie may continue the note
@@ -263,8 +258,8 @@ class BarState(GrammarState):
         if not velocity_bin:
             return []
         self.notes += 1
-        if part in self._begun:
-            self._begun[part].append(start)
+        if self._limits is not None:
+            self._limits.begun[part].append(start)
         loudness = int(self._loudness[velocity_bin])
         return [Change(start / PER_SECOND, True, tone, loudness, part, stop)]
 
@@ -353,9 +348,9 @@ class BarState(GrammarState):
         """Set ``places`` to False where no part of ``tones`` can begin a note. The first place of
         an empty bar is unchanged, since a chord may stand there."""
         last_place, last_part, _ = self.last
-        opens = min((self._opens(part) for part in tones), default=len(places))
+        opens = min((self._opens(part) for part in tones), default=np.inf)
         first = bool(places[0])
-        places[: max(opens, 0)] = False
+        places[np.arange(len(places)) < opens] = False
         if not self.bars[-1].groups:
             places[0] = first
         elif not any(
@@ -363,17 +358,12 @@ class BarState(GrammarState):
         ):
             places[last_place] = False
 
-    def _opens(self, part: int) -> int:
+    def _opens(self, part: int) -> float:
         """The first place of the bar at which the limits of :meth:`hold` let ``part`` begin another
-        note: the most notes at once, and the most onsets in the window. Negative if the limits
-        allow every place."""
-        ends = sorted(self._ends.get(part, ()), reverse=True)
-        most = self._voices.get(part, len(ends) + 1)
-        opens = ends[most - 1] - self.bars[-1].begin if len(ends) >= most else -1
-        begun = self._begun.get(part)
-        if begun is not None and len(begun) == begun.maxlen:
-            opens = max(opens, begun[0] + self._window - self.bars[-1].begin)
-        return opens
+        note; negative if they allow every place."""
+        ends = [end for end, _ in self.ends.get(part, ())]
+        opens: float = self._limits.opens(part, ends)
+        return opens - self.bars[-1].begin
 
     def _left(self, part: int, place: int) -> np.ndarray | None:
         """(128,) bool: the tones that a note of ``part`` may have at ``place``; ``None`` if the
@@ -390,6 +380,6 @@ class BarState(GrammarState):
         *before, bar = self.bars
         bar = bar._replace(groups=list(bar.groups))
         other.group, other.bars = list(self.group), deque([*before, bar], self.bars.maxlen)
-        other._tied, other._ends = self._tied.copy(), dict(self._ends)
-        other._begun = {part: begun.copy() for part, begun in self._begun.items()}
+        other._tied, other.ends = self._tied.copy(), dict(self.ends)
+        other._limits = self._limits and self._limits.copy()
         return other

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from musictx.data.tasks import FROM_THE_START_SHARE, LOCKED_SHARE, Tasks, voice_of_some
+from musictx.data.tasks import FROM_THE_START_SHARE, LOCKED_SHARE, Tasks, draw_voice
 from musictx.songs import bar_layout
 from musictx.songs.bar_codec import FIELDS_PER_NOTE
 from musictx.songs.bar_layout import TAIL_BARS, Lookahead
@@ -221,4 +221,4 @@ class BarTasks(Tasks):
             return among & np.isin(notes["part"], random.choice(parts, count, replace=False))
         pitched = among & (notes["part"] != CHORD) & (notes["part"] != DRUM_PART)
         # The skyline of notes of one step: the highest of all notes that begin together.
-        return voice_of_some(notes, pitched, notes["start"] + 1, SKYLINE_OF_PART_SHARE, random)
+        return draw_voice(notes, pitched, notes["start"] + 1, SKYLINE_OF_PART_SHARE, random)

@@ -33,7 +33,7 @@ import numpy as np
 from musictx import chords as harmony
 from musictx.beats import BPM
 from musictx.config import TokenizerConfig
-from musictx.notes import METER, TEMPO, Score, order
+from musictx.notes import METER, TEMPO, Score, sort_order
 from musictx.songs import bar_codec
 from musictx.songs.bar_codec import DRUM_STEPS, FIELDS_PER_NOTE, LONGEST, SECTIONS
 from musictx.songs.bar_grammar import BarState
@@ -172,7 +172,7 @@ class BarTokenizer(Spelling):
         if self.chords:
             stream = np.concatenate([self._chords(bars, first, last), stream])
         stream["start"] -= bars.lines[first]
-        stream = stream[order(*(stream[name] for name in ("start", "part", "pitch")))]
+        stream = stream[sort_order(*(stream[name] for name in ("start", "part", "pitch")))]
         rows = bars.rows[first : last + 1].copy()
         rows["cut"][-1] = 0  # no bar follows that a shorter bar would shift
         return Grid(NoteStream(rows, stream), left_out, bars, first)

@@ -219,9 +219,8 @@ class BarFeedback:
 
 def lacking_parts(state: BarState, least: Mapping[int, float], from_start: bool = False) -> Nats:
     """Favour parts that have fewer notes than ``least`` (part -> notes) in the last
-    :data:`PART_SECONDS`: the part gains :data:`PART_GAIN` nats for each note that it lacks, and
-    places gain as much as the part that lacks most. With ``from_start``, for a new piece, ``least``
-    is reduced in proportion until the piece has lasted so long."""
+    :data:`PART_SECONDS`. With ``from_start``, for a new piece, ``least`` is reduced in proportion
+    until the piece has lasted so long."""
     if len(state.group) > 1:
         return
     passed = min(state.seconds / PART_SECONDS, 1.0) if from_start else 1.0
@@ -233,6 +232,12 @@ def lacking_parts(state: BarState, least: Mapping[int, float], from_start: bool 
             lacks[note.part] -= 1
             if lacks[note.part] <= 0:
                 del lacks[note.part]
+    yield from favour_parts(state, lacks)
+
+
+def favour_parts(state: BarState, lacks: Mapping[int, float]) -> Nats:
+    """Favour each part by :data:`PART_GAIN` nats for each note that it ``lacks``, and places by as
+    much as the part that lacks most."""
     if not state.group:
         yield state.ids["place"], PART_GAIN * max(lacks.values(), default=0.0)
         return

@@ -28,7 +28,6 @@ from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_layout
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
-from musictx.songs.bars import PER_SECOND
 from musictx.songs.biases import (
     BarFeedback,
     bar_repetition,
@@ -36,6 +35,7 @@ from musictx.songs.biases import (
     lacking_parts,
     penalty_of,
 )
+from musictx.songs.part_limits import PartLimits
 from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import STEPS
 from musictx.tokens.tokenizer import GrammarState
@@ -106,7 +106,8 @@ class BarIdiom(Idiom):
             yield from [*group[:-1], place]
 
     def pitches(self, primer: Primer, sampling: SamplingConfig) -> list[RowPenalty]:
-        return []  # the grammar restricts pitches: see hold()
+        """No penalties: :meth:`hold` limits the pitches."""
+        return []
 
     def hold(
         self,
@@ -136,7 +137,7 @@ class BarIdiom(Idiom):
         table, pitches = self.tokenizer.vocabulary, pitch_set(sampling, primer)
         every = np.ones(128, bool)
         new = NewNotes(table, parts=habits, habits=habits, pitches=pitches, drums=every)
-        state.hold(new, round(WINDOW_SECONDS * PER_SECOND))
+        state.hold({part: new.tones(part) for part in habits}, PartLimits(habits))
 
     def _habits(self, primer: Primer, stats: CorpusStats) -> dict[int, Habit]:
         """Part -> its habit in the corpus, extended to what the part does in the primer."""
@@ -150,7 +151,7 @@ class BarIdiom(Idiom):
             in_corpus = usual.get(part, ANY)
             low, high = min(int(low), in_corpus.low), max(int(high), in_corpus.high)
             onsets = max(densest(notes, WINDOW_SECONDS), WINDOW_SECONDS * in_corpus.density)
-            habits[part] = Habit(max(int(most), in_corpus.voices), low, high, densest=onsets)
+            habits[part] = Habit(max(int(most), in_corpus.voices), low, high, densest=int(onsets))
         return habits
 
     def penalties(
@@ -178,10 +179,13 @@ class BarIdiom(Idiom):
             penalties.append(penalty_of(table, bar_return, bar_repetition))
             if not len(primer.ids):
                 penalties.append(on_first_beat(table))
-        return [*penalties, *self.parts(sampling, state, target)]
+        return [*penalties, *self._playing(sampling, state, target)]
 
-    def same_programs(self, primer: Primer) -> list[RowPenalty]:
-        return []  # the grammar restricts programs: see hold()
+    def programs(
+        self, primer: Primer, sampling: SamplingConfig, stats: CorpusStats
+    ) -> list[RowPenalty]:
+        """As in the base class for a new piece; in a continuation :meth:`hold` limits programs."""
+        return [] if len(primer.ids) else super().programs(primer, sampling, stats)
 
     def feedback(
         self,
@@ -193,7 +197,7 @@ class BarIdiom(Idiom):
         feedback = BarFeedback(self.tokenizer, target, given=given, parts=parts)
         return [penalty_of(self.tokenizer.vocabulary, feedback)] if target else []
 
-    def parts(
+    def _playing(
         self, sampling: SamplingConfig, state: GrammarState, target: Mapping[str, float]
     ) -> list[RowPenalty]:
         """A penalty that keeps parts with :data:`FEWEST_NOTES` or more in the last seconds playing;

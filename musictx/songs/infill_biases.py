@@ -15,11 +15,12 @@ import numpy as np
 from musictx.chords import NONE, Chord
 from musictx.sampling.constraints import RowPenalty
 from musictx.songs.bar_codec import part_id
-from musictx.songs.bar_constraint import WINDOW, BarRow
+from musictx.songs.bar_constraint import BarRow
 from musictx.songs.bar_grammar import REPEATED, RHYTHM, BarState, Key
 from musictx.songs.bars import STEP_SECONDS
-from musictx.songs.biases import Nats, taken_off
+from musictx.songs.biases import Nats, favour_parts, taken_off
 from musictx.songs.drummers import Drummer
+from musictx.songs.part_limits import WINDOW
 from musictx.songs.repeats import repeated
 from musictx.songs.strengths import (
     CLASH,
@@ -34,9 +35,11 @@ from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
 
 #: The program of a bass.
 BASS = 33
+#: A bias of new notes around given ones.
+RowBias = Callable[[BarRow], Nats]
 
 
-def penalty_around(row: BarRow, biases: Sequence[Callable[[BarRow], Nats]]) -> RowPenalty:
+def penalty_around(row: BarRow, biases: Sequence[RowBias]) -> RowPenalty:
     """The penalty that applies the sum of ``biases`` to a row, unless its next id is forced."""
     return lambda state, past: (
         None if row.done or row.queue else taken_off(row.table, (bias(row) for bias in biases))
@@ -160,8 +163,6 @@ def in_harmony(row: BarRow, fit: HarmonicFit) -> Nats:
             nats = np.where(inside, 0.0, nats + CLASH)
     else:
         nats = fit.lengths(state.value(2), state.step, values, composed, state.part == BASS)
-    for token in row.due():  # a given note costs nothing
-        nats[token - ids.start] = 0.0
     yield ids, -nats
 
 
@@ -192,7 +193,7 @@ def unlike_other_version(row: BarRow, notes: Collection[tuple[int, Key]], nats: 
     place, part = row.state.place, row.state.part
     kind = row.new.kind(part)
     for token, tone in enumerate(row.new.values(kind).tolist(), row.new.ids[kind].start):
-        if (row.bar, (place, part, tone)) in notes and token not in row.due():
+        if (row.bar, (place, part, tone)) in notes:
             yield token, -nats
 
 
@@ -203,18 +204,14 @@ def filling_parts(row: BarRow) -> Nats:
         return
     lacks, since = {}, max(row.since, step - WINDOW)
     for part, habit in row.new.habits.items():
-        count = len(row.begun[part]) - bisect_left(row.begun[part], since)
+        begun = row.limits.begun[part]
+        count = len(begun) - bisect_left(begun, since)
         if part in (row.new.parts or ()) and not row.full(part, step):
             target = PART_SHARE * habit.density * STEP_SECONDS * (step - since)
             lacks[part] = max(target - count, 0.0)
-    if row.state.group:
-        for part, lack in lacks.items():
-            yield part_id(row.table, part), PART_GAIN * lack
-        return
-    nats = PART_GAIN * max(lacks.values(), default=0.0)
-    yield row.new.ids["place"], nats
-    if row.left and not row.parts_at(row.left[0].place):
-        yield row.due()[0], -nats
+    if not row.state.group and row.left and not row.parts_at(row.left[0].place):
+        yield row.due()[0], -PART_GAIN * max(lacks.values(), default=0.0)
+    yield from favour_parts(row.state, lacks)
 
 
 def bass_on_bar_line(row: BarRow) -> Nats:

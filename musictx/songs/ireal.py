@@ -14,7 +14,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from musictx.chords import name_of, nearest
-from musictx.musicxml.repeats import Jump, Marks, NoOrder, order
+from musictx.musicxml.repeats import Jump, Marks, RepeatError, playing_order
 from musictx.songs.chord_sheet import Bar
 
 #: A link, from the beginning of a text to the end of the line, or in a page up to a quote.
@@ -63,8 +63,8 @@ def chart(
     if not repeats:
         return measures
     try:
-        return [measures[number] for number in order(marks)]
-    except NoOrder as error:
+        return [measures[number] for number in playing_order(marks)]
+    except RepeatError as error:
         remarks[f"repeats that are not taken, for their marks {error}"] += 1
         return measures
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from musictx.notes import METER, TEMPO, Pulse, Score, once
+from musictx.notes import METER, TEMPO, Pulse, Score, cached
 
 #: Seconds of a frame, and quarter notes a minute of the slowest and of the fastest music.
 FRAME, SLOWEST, FASTEST = 0.02, 50.0, 180.0
@@ -38,7 +38,7 @@ FEWEST = 8
 LONGEST = 1800.0
 
 
-@once
+@cached
 def tracked(score: Score) -> Pulse | None:
     """The likeliest beats and bars of ``score`` by its onsets, however uncertain; ``None`` for too
     little or too much music. They begin with a bar, at or before the first note."""

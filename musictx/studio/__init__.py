@@ -1,18 +1,17 @@
-"""``musictx studio``: a page in the browser, served by this machine, where music is made by
-selecting.
+"""``musictx studio``: a page in the browser, served by this machine, for composing.
 
-program      the command: serves, opens the browser, stops cleanly
-app          the routes; guard: which requests are answered
+program      the command: serves the page, opens the browser, stops cleanly
+app          the HTTP routes; guard: which requests are answered
 document     the music that a page shows; change: one operation on it, checked
+acceptance   the change that accepts a proposal
 session      a document and its history; store: both in SQLite, written before an operation is
              acknowledged; sessions: the folder of all sessions
 exchange     Score <-> document; uploads: reads files; exports: writes files; original: writes
-             into the file that the document was made from
+             into the file that was opened
 events       messages to the pages (server-sent events)
-composer     the thread that composes, and its queue; models: what each model can do
-request      a request of a page, and its command line; inputs: the file that is composed from
-performing   calls the commands, reports notes and progress, makes a result a change of the
-             document
+composer     the thread that composes, and its queue; models: the tasks of each model
+request      a request of a page, and its command line; inputs: the input file of a take
+performing   composes a take, and converts results into changes of the document
 takes        requests with their results, on disk
-training     ``musictx train`` in a process, from the page
+training     ``musictx train`` in a separate process, started from the page
 """

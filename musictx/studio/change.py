@@ -1,7 +1,7 @@
 """One operation on a document, as a value: what it removes, adds and changes. Operations from JSON
 are checked against the types of their fields.
 
-An operation and its inverse are saved together, so a history can be read in both directions.
+An operation is saved together with its inverse, so that a history can be read in both directions.
 """
 
 from __future__ import annotations
@@ -13,29 +13,31 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from musictx.config.checks import DAY
-from musictx.studio.errors import Refused, checked
+from musictx.studio.errors import Refused, validate
 
 #: The most characters of a name; longer ones are cut.
 LONGEST_NAME = 80
 #: Settings of the mixer -> their MIDI controllers.
 MIXER = {"volume": 7, "pan": 10, "reverb": 91}
-#: Fields of a change that replace the whole field of the document, also by an empty value.
+#: Fields whose rows are (seconds, text).
 TEXTS = ("markers", "lyrics")
+#: Fields of a change that replace the whole field of the document, also by an empty value.
 WHOLE = ("tracks", "pedals", "tempos", "meters", "keys", "fermatas", *TEXTS, "favourites", "name")
 
 
 def clean_name(text: str) -> str:
-    """A name that can be shown anywhere: one line without control characters or marks of
-    writing direction, of at most :data:`LONGEST_NAME` characters."""
-    plain = "".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in text)
-    return " ".join(plain.split())[:LONGEST_NAME].strip()
+    """Return ``text`` as one line without control characters or marks of writing direction, of at
+    most :data:`LONGEST_NAME` characters."""
+    printable = "".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in text)
+    return " ".join(printable.split())[:LONGEST_NAME].strip()
 
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
-def _in_time(row: Row) -> Row:
-    """``row``, a note with or without its number, unless it ends before it begins."""
+def _check_times(row: Row) -> Row:
+    """Return ``row``, a note with or without its number. Raise ``ValueError`` if the note ends
+    before it begins."""
     start, end = row[-5:-3]
     if end < start:
         raise ValueError(f"it ends at {end:g} s, before it begins at {start:g} s")
@@ -50,10 +52,10 @@ Velocity = Annotated[int, Field(ge=1, le=127)]
 TrackId = Annotated[int, Field(ge=0, le=65_534)]
 Name = Annotated[str, AfterValidator(clean_name)]
 #: (start, end, pitch, velocity, track), seconds from the start of the piece.
-Note = Annotated[tuple[Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(_in_time)]
+Note = Annotated[tuple[Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(_check_times)]
 #: (id, start, end, pitch, velocity, track)
 NamedNote = Annotated[
-    tuple[Number, Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(_in_time)
+    tuple[Number, Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(_check_times)
 ]
 #: Tempo (seconds, quarter notes a minute), meter (seconds, numerator, denominator) and key
 #: (seconds, sharps, minor) have the bounds of a Score, since files may have extreme values.
@@ -69,8 +71,9 @@ Text = tuple[Seconds, Name]
 
 
 class Track(NamedTuple):
-    """A part of the piece; ``name`` may be empty. ``volume`` to ``solo`` are its mixer, in MIDI
-    values. ``added``: it is not from the file, even if the file had a track of this number."""
+    """A part of the piece; ``name`` may be empty. ``volume`` to ``solo`` are its settings in the
+    mixer, in MIDI values. An ``added`` track is not from the opened file, even if the file had a
+    track with this id."""
 
     id: TrackId
     name: Name = ""
@@ -93,24 +96,28 @@ class Accepted(NamedTuple):
     """A proposal that is in the piece.
 
     first, amount   the number of its first note, and how many notes it added
-    notes, tracks   those that it replaced; they return if another proposal of the same take is
-                    accepted instead, unless that one replaces them, too
+    replaced        the notes that it replaced. They return if another proposal of the same take is
+                    accepted instead, unless that proposal replaces them, too
+    removed_tracks  the tracks that it removed, which return with their notes
     """
 
     take: Number
     proposal: Number
     first: Number
     amount: Number
-    notes: tuple[NamedNote, ...] = ()
-    tracks: tuple[Track, ...] = ()
+    replaced: tuple[NamedNote, ...] = ()
+    removed_tracks: tuple[Track, ...] = ()
 
 
 @dataclass(frozen=True)
 class Change:
-    """One operation. An empty tuple or None leaves that part of the document as it is, but an empty
-    tuple for one of :data:`WHOLE` deletes everything; these fields hold the whole new list.
+    """One operation.
 
-    ``accept`` and ``reject`` are the proposals that it adds to the piece or removes from it.
+    add, change      new notes, and the new values of notes
+    remove, lock, unlock    numbers of notes
+    accept, reject   the proposals that are added to the piece or removed from it
+    name and all that follow    the new value of the whole field (:data:`WHOLE`), which may be
+                     empty; None leaves the field as it is
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -134,8 +141,13 @@ class Change:
     lyrics: tuple[Text, ...] | None = None
     favourites: tuple[tuple[Number, Number], ...] | None = None
 
+    @property
+    def added_numbers(self) -> tuple[int, ...]:
+        """The numbers of the notes that it adds."""
+        return tuple(number for number, *_ in self.add)
+
     def json(self) -> dict[str, Any]:
-        """The fields that differ from their defaults; :func:`recorded` is the inverse."""
+        """Return the fields that differ from their defaults, for :func:`change_from_json`."""
         fields: dict[str, Any] = _CHANGE.dump_python(self, exclude_defaults=True)
         return fields
 
@@ -143,17 +155,17 @@ class Change:
 _CHANGE = TypeAdapter(Change)
 
 
-def recorded(data: Any) -> Change:
-    """The change from a saved :meth:`Change.json`. Raises :class:`Refused`, which names the invalid
-    field, if the saved data are damaged."""
-    change: Change = checked(_CHANGE, data)
+def change_from_json(data: Any) -> Change:
+    """Return the change from a saved :meth:`Change.json`. Raise :class:`Refused`, which names the
+    invalid field, if the saved data are damaged."""
+    change: Change = validate(_CHANGE, data)
     return change
 
 
-def parse(data: Any) -> Change:
-    """The change that a page requests by the JSON ``data``. Proposals are not accepted by it: there
-    is a separate route for that."""
-    change: Change = checked(_CHANGE, data)
+def parse_change(data: Any) -> Change:
+    """Return the change that a page requests by the JSON ``data``. Proposals have a route of their
+    own: the change may not accept any."""
+    change: Change = validate(_CHANGE, data)
     if change.accept or change.reject:
         raise Refused("accept: proposals are accepted by their take")
     return change

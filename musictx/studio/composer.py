@@ -1,7 +1,7 @@
-"""One thread that composes: it alone uses torch and the models.
+"""The thread that composes; only this thread uses torch and the models.
 
-Takes are composed in the order of their requests. All that a page may see of a take is
-changed under one lock and passed to ``publish`` afterwards.
+Takes are composed in the order of their requests. What a page sees of a take is changed under one
+lock, and published afterwards.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from musictx.errors import UserError
 from musictx.studio.config import StudioConfig
-from musictx.studio.errors import Refused, without_paths
+from musictx.studio.errors import Refused, remove_paths
 from musictx.studio.exchange import music_of, score_of
 from musictx.studio.inputs import Input, prepare
 from musictx.studio.models import Model, Models
-from musictx.studio.request import command_line, label, parse
+from musictx.studio.request import command_line, label, parse_request
 from musictx.studio.session import Publish, Session
 from musictx.studio.sessions import Sessions
 from musictx.studio.takes import Proposal, Take, save, save_input, save_result, stem
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from musictx.sampling.sample import Sample
     from musictx.studio.performing import Outcome
 
-#: Takes of one session that may wait.
+#: The number of takes of one session that may wait.
 MOST_WAITING = 8
 #: Seconds that the studio waits for the thread when it closes.
 LEAVE_SECONDS = 5.0
@@ -39,7 +39,7 @@ LEAVE_SECONDS = 5.0
 
 @dataclass(eq=False)
 class Job:
-    """A take that waits or is composed."""
+    """A take in the queue."""
 
     session: Session
     take: Take
@@ -47,11 +47,10 @@ class Job:
 
 
 class Composer:
-    """Composes the takes of all sessions. Any thread may call its methods, and
-    ``publish(session id, kind of event, data)``.
+    """Composes the takes of all sessions. Thread-safe, as is ``publish``.
 
-    The default model is loaded, and tried once, at the start; others at their first use. Raises
-    :class:`UserError` if the model of ``config`` is none.
+    The default model is loaded and tried at the start, other models at their first use. Raises
+    :class:`UserError` if ``config`` names no model.
     """
 
     def __init__(self, sessions: Sessions, publish: Publish, config: StudioConfig) -> None:
@@ -68,30 +67,30 @@ class Composer:
     # ----------------------------------------------------------------------------- for the server
 
     def models(self) -> list[dict[str, Any]]:
-        """The models that takes can be composed with, as JSON for a page."""
+        """Return the models as JSON for a page."""
         return self._models.json()
 
-    def learn(self, name: str, folder: Path) -> None:
+    def add_model(self, name: str, folder: Path) -> None:
         """Add a model that was trained in the studio."""
         with self._lock:
             self._models.add(name, folder)
             self._bundles.pop(name, None)
 
     def takes(self, session: Session) -> list[dict[str, Any]]:
-        """All takes of a session, in their order."""
+        """Return all takes of a session, as JSON for a page."""
         with self._lock:
             return [take.json() for take in session.takes.all]
 
-    def submit(self, session: Session, words: Mapping[str, Any]) -> dict[str, Any]:
-        """Queue the request of a page; the new take. Its files are on disk then.
+    def submit(self, session: Session, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Queue the request ``data`` of a page, and return the new take, whose files are on disk.
 
-        Raises :class:`Refused`, or another :class:`UserError`, in one sentence."""
+        Raise :class:`Refused`, or another :class:`UserError`, in one sentence."""
         document = session.document
-        if words.get("revision") not in (None, document.revision):
+        if data.get("revision") not in (None, document.revision):
             sentence = "the music was changed in between; it is read again"
             raise Refused(sentence, 409, revision=document.revision)
         music = music_of(document)
-        request, model = parse(words, self._models, document.duration, music)
+        request, model = parse_request(data, self._models, document.duration, music)
         source = prepare(document, request, model)
         request = source.request
         with self._lock:
@@ -99,8 +98,7 @@ class Composer:
                 raise Refused("the studio is closing", 503)
             if [job.session for job in self._waiting].count(session) >= MOST_WAITING:
                 raise Refused(f"{MOST_WAITING} takes are waiting already; stop one first", 429)
-            takes = session.takes
-            number, takes.following = takes.following, takes.following + 1
+            number = session.takes.new_number()
         file = None if source.data is None else f"{stem(number)}.mid"
         if file is not None:
             request.name_file(source.config, file)
@@ -113,26 +111,25 @@ class Composer:
             begin=request.begin,
             end=request.end,
             tracks=None if request.tracks is None else list(request.tracks),
-            request=dict(words),
+            request=dict(data),
             command=command_line(request, source.config),
             at_end=model.four_voices and request.task in ("replace", "harmonise"),
             input=None if file is None else f"takes/{file}",
             proposals=[Proposal(i + 1) for i in range(request.samples)],
         )
-        with session.held() as folder:
+        with session.locked_folder() as folder:
             if source.data is not None:
                 save_input(folder, number, source.data)
             save(folder, take)
-        with self._lock, session.held():
-            takes.all.append(take)
-            takes.all.sort(key=lambda one: one.id)  # a later take may have been queued first
+        with self._lock, session.locked_folder():
+            session.takes.add(take)
             self._waiting.append(Job(session, take, source))
             self._lock.notify()
             self._publish_places()
             return take.json()
 
     def cancel(self, session: Session, number: int) -> None:
-        """Stop a take that waits or is composed, at once; set any other aside."""
+        """Stop a take that waits or is being composed; hide any other take."""
         with self._lock:
             take = session.takes.find(number)
             if take is None:
@@ -146,7 +143,7 @@ class Composer:
             self._publish_places()
 
     def close(self) -> None:
-        """Stop what is composed or waits, and the thread."""
+        """Stop all takes and the thread."""
         with self._lock:
             self._closing = True
             for job in (*self._waiting, self._composing):
@@ -155,16 +152,16 @@ class Composer:
             self._lock.notify()
         self._thread.join(LEAVE_SECONDS)
 
-    # ------------------------------------------------------------------- for the work of the thread
+    # ----------------------------------------------------------------------- saving and publishing
 
     def _save(self, session: Session, take: Take, proposal: Proposal | None = None) -> None:
-        """Save a take, then publish it; before it a ``proposal`` that is finished."""
+        """Save a take, then publish it, after the ``proposal`` that is finished."""
         try:
-            with session.held() as folder:
+            with session.locked_folder() as folder:
                 save(folder, take)
-        except Refused:  # it was deleted meanwhile
+        except Refused:  # the session was deleted meanwhile
             return
-        except UserError as error:  # no room on the disk: it is published all the same
+        except UserError as error:  # the disk is full: the take is published all the same
             print(f"musictx studio: {self._sentence(error)}", file=sys.stderr)
         if proposal is not None:
             data = {"take": take.id, "proposal": vars(proposal).copy()}
@@ -179,14 +176,14 @@ class Composer:
                 self._publish(job.session.id, "take", job.take.json(notes=False))
 
     def _sentence(self, error: Exception) -> str:
-        return without_paths(str(error), [self._sessions.folder])
+        return remove_paths(str(error), [self._sessions.folder])
 
     # ---------------------------------------------------------------------------------- the thread
 
     def _run(self) -> None:
         try:
-            self._warm()
-        except Exception as error:  # raised again when a take needs the model
+            self._warm_up()
+        except Exception as error:  # the same error fails the first take of this model
             print(f"musictx studio: {error}", file=sys.stderr)
         while True:
             with self._lock:
@@ -199,13 +196,13 @@ class Composer:
                 self._publish_places()
             self._compose(job)
 
-    def _warm(self) -> None:
-        """Load the default model, and all that composing needs, and try it."""
+    def _warm_up(self) -> None:
+        """Load the default model and the modules for composing, and try the model."""
         from musictx.apps.generate import generate
         from musictx.config import GenerateConfig
         from musictx.studio import performing  # noqa: F401
 
-        bundle = self._bundle(self._models.chosen(self._models.default, "new"))
+        bundle = self._bundle(self._models.choose(self._models.default, "new"))
         generate(bundle, GenerateConfig(seconds=0.3))
 
     def _bundle(self, model: Model) -> Bundle:
@@ -218,37 +215,38 @@ class Composer:
     def _compose(self, job: Job) -> None:
         from musictx.studio.performing import Cancelled, Performance
 
-        error = "it was not finished"
+        message = "it was not finished"
         try:
             performance = Performance(job.take, job.source, job.session.id, self._publish)
             for number, sample, outcome in performance.results(self._bundle(job.source.model)):
-                self._finished(job, job.take.proposals[number], sample, outcome)
+                self._finish(job, job.take.proposals[number], sample, outcome)
         except Cancelled:
             pass
-        except UserError as fault:
-            error = self._sentence(fault)
+        except UserError as error:
+            message = self._sentence(error)
         except MemoryError:
-            error = "this machine has too little memory for it; ask for less"
-        except Exception as fault:
+            message = "this machine has too little memory for it; ask for less"
+        except Exception as error:
             traceback.print_exc()
-            error = f"a fault of musictx ({type(fault).__name__}); the terminal says more"
+            message = f"a fault of musictx ({type(error).__name__}); the terminal says more"
         with self._lock:
             self._composing = None
             if job.take.running:
-                job.take.finish("failed", error)
+                job.take.finish("failed", message)
                 self._save(job.session, job.take)
             self._publish_places()
 
-    def _finished(self, job: Job, proposal: Proposal, sample: Sample, outcome: Outcome) -> None:
-        """A proposal is finished: write its file, then publish it."""
+    def _finish(self, job: Job, proposal: Proposal, sample: Sample, outcome: Outcome) -> None:
+        """Write the file of a finished proposal, then publish the proposal."""
         take = job.take
         with self._lock:
             if not take.running:
                 return
-            with contextlib.suppress(Refused), job.session.held() as folder:  # else it was deleted
+            # A session that was deleted meanwhile gets no file.
+            with contextlib.suppress(Refused), job.session.locked_folder() as folder:
                 save_result(folder, take.id, proposal.number, sample.score)
-            done = [one for one in take.proposals if one.state == "done"]
-            same = [one.number for one in done if one.notes and one.notes == outcome.notes]
+            done = [other for other in take.proposals if other.state == "done"]
+            same = [other.number for other in done if other.notes and other.notes == outcome.notes]
             remark = f"the same notes as proposal {same[-1]}" if same else sample.remark
             vars(proposal).update(vars(outcome), state="done", remark=remark, events=())
             if len(done) + 1 == len(take.proposals):

@@ -8,7 +8,7 @@ from musictx.config.checks import DEVICE, Options, option
 from musictx.config.composing import ModelFolder
 from musictx.config.limits import HELP, ServerLimits
 
-#: Values of ``host`` that mean all addresses of the machine.
+#: Values of ``host`` for all addresses of the machine.
 EVERYWHERE = ("0.0.0.0", "::", "")
 
 

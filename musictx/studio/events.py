@@ -32,7 +32,7 @@ class Hub:
                 self._disconnect(session, page)
 
     def open(self, session: str) -> asyncio.Queue[bytes | None]:
-        """Connect a page: the queue of its messages. None in it means that it is disconnected."""
+        """Connect a page, and return the queue of its messages; the last message is None."""
         page: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_WAITING)
         self._pages.setdefault(session, set()).add(page)
         return page
@@ -58,6 +58,6 @@ class Hub:
 
 
 def message(kind: str, data: Any) -> bytes:
-    """One event in the format of the protocol."""
+    """Return one event in the format of the protocol."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return f"event: {kind}\ndata: {text}\n\n".encode()

@@ -1,9 +1,10 @@
-"""Score <-> document, a part of either, and the lines of bars and beats that a page draws."""
+"""Conversion Score <-> document; what a page shows of a document: chords, bars and beats."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from musictx import registry
 from musictx.beats import Beats
 from musictx.chords import is_chart, marked, name_of, symbol_of
-from musictx.grid import FEWEST, exactness, grid_of
+from musictx.grid import FEWEST, exact_share, grid_of
 from musictx.midi.names import part_names
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
@@ -20,31 +21,29 @@ from musictx.studio.controllers import controllers
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 
-#: What the tracks of a harmonised tune are called, in the order of the alphabet.
+#: The names of the tracks of a harmonised tune, sorted.
 VOICES = ["alto", "bass", "soprano", "tenor"]
-#: Bars that a page can show after the end.
+#: The number of bars that a page can show after the end.
 BARS_AFTER = 32
-#: At most so many beats are listed: a damaged tempo has millions of them.
+#: The largest number of beats in a list: with a damaged tempo a piece has millions.
 MOST_BEATS = 50_000
 
 
 def document_of(score: Score, name: str = "") -> Document:
-    """``score`` as a document; a track of several programs becomes one track for each."""
+    """Return ``score`` as a document. A track with several programs becomes one track for each."""
     notes = score.notes
-    kinds, which = np.unique(notes[["track", "drum", "program"]], return_inverse=True)
-    parts = [(int(t), int(p), bool(d)) for t, d, p in kinds.tolist()]
-    set_to = _mixers(score) if score.file else {}
-    tracks = [
-        Track(i, clean_name(score.names.get(part[0], "")), *part[1:], **set_to.get(part[0], {}))
-        for i, part in enumerate(parts)
-    ]
+    parts, track_ids = np.unique(notes[["track", "drum", "program"]], return_inverse=True)
+    mixers = _mixers(score) if score.file else {}
+    tracks = tuple(
+        Track(i, clean_name(score.names.get(part, "")), program, bool(drum), **mixers.get(part, {}))
+        for i, (part, drum, program) in enumerate(parts.tolist())
+    )
     columns = (notes[c].tolist() for c in ("start", "end", "pitch", "velocity"))
-    rows = zip(*columns, which.reshape(-1).tolist())
+    rows = zip(*columns, track_ids.reshape(-1).tolist())
     pedals = [
-        (time, value, i)
-        for time, value, of in score.pedals.tolist()
-        for i, part in enumerate(parts)
-        if part[0] == of
+        (time, value, track)
+        for time, value, part in score.pedals.tolist()
+        for track in np.flatnonzero(parts["track"] == part).tolist()
     ]
     texts: dict[str, Any] = {
         n: tuple((t, clean_name(text)) for t, text in getattr(score, n)) for n in TEXTS
@@ -53,7 +52,7 @@ def document_of(score: Score, name: str = "") -> Document:
         name=name,
         notes=dict(enumerate(rows)),
         next_id=len(notes),
-        tracks=tuple(tracks) or Document.tracks,
+        tracks=tracks or Document.tracks,
         pedals=tuple(pedals),
         tempos=tuple(score.tempos.tolist()),
         meters=tuple(score.meters.tolist()),
@@ -66,89 +65,99 @@ def document_of(score: Score, name: str = "") -> Document:
 
 
 def _mixers(score: Score) -> dict[int, dict[str, Any]]:
-    """Part of a MIDI file -> what its controllers set before its first note."""
-    mixers: dict[int, dict[str, Any]] = {}
+    """Return for each part of a MIDI file the mixer settings before its first note."""
+    settings = {number: name for name, number in MIXER.items()}
+    mixers: defaultdict[int, dict[str, Any]] = defaultdict(dict)
     for (part, number), rows in controllers(score.file).items():
-        first = score.notes["start"][score.notes["track"] == part].min()
-        for name in (name for name, of in MIXER.items() if of == number):
-            values = [value for time, value in rows if time <= first]
-            mixers.setdefault(part, {}).update({name: values[-1]} if values else {})
+        first_note = score.notes["start"][score.notes["track"] == part].min()
+        values = [value for time, value in rows if time <= first_note]
+        if values and number in settings:
+            mixers[part][settings[number]] = values[-1]
     return mixers
 
 
 def gains(document: Document) -> dict[int, tuple[float, float, float]]:
-    """Track -> how loud, 1 as usual; how far right, -1 to 1; how much of the room, 1 as usual."""
+    """Return for each track its volume (1: default), panorama (-1: left, 1: right) and share of the
+    reverb (1: default)."""
     return {t.id: ((t.volume / 100) ** 2, t.pan / 64 - 1, t.reverb / 40) for t in document.tracks}
 
 
 def in_order(document: Document) -> Document:
-    """``document`` with its tracks numbered in their order, as files have them."""
-    place = {track.id: n for n, track in enumerate(document.tracks)}
-    if list(place) == sorted(place):
+    """Return ``document`` with its tracks numbered in their order, as in a file."""
+    new_ids = {track.id: n for n, track in enumerate(document.tracks)}
+    if list(new_ids) == sorted(new_ids):
         return document
     return dataclasses.replace(
         document,
         tracks=tuple(track._replace(id=n) for n, track in enumerate(document.tracks)),
-        notes={number: (*note[:4], place[note[4]]) for number, note in document.notes.items()},
-        pedals=tuple((time, value, place[of]) for time, value, of in document.pedals),
+        notes={number: (*note[:4], new_ids[note[4]]) for number, note in document.notes.items()},
+        pedals=tuple((time, value, new_ids[track]) for time, value, track in document.pedals),
     )
 
 
 def audible(document: Document) -> list[int]:
-    """Numbers of the notes that sound, since their track is not mute, or alone."""
+    """Return the numbers of the notes on audible tracks: the solo tracks, or if there are none, all
+    that are not mute."""
     solo = any(track.solo for track in document.tracks)
-    on = {track.id for track in document.tracks if (track.solo if solo else not track.mute)}
-    return [number for number, note in document.notes.items() if note[4] in on]
+    tracks = {track.id for track in document.tracks if (track.solo if solo else not track.mute)}
+    return [number for number, note in document.notes.items() if note[4] in tracks]
 
 
 def shown_names(tracks: Sequence[Track]) -> dict[int, str]:
-    """Track -> what to call it where it has no name. They are never written to files, since
-    models read the names of tracks."""
+    """Return for each track the name that a page shows if the track has none. Such a name is never
+    written to a file, since models read the names of tracks."""
     parts = [(track.id, track.program, track.drum) for track in tracks]
     return {part[0]: name for part, name in part_names(parts, {}).items()}
 
 
-def tracks(document: Document) -> list[dict[str, Any]]:
-    """The tracks as a page gets them, each with something to call it."""
+def tracks_json(document: Document) -> list[dict[str, Any]]:
+    """Return the tracks as JSON for a page, each with a name."""
     shown = shown_names(document.tracks)
     return [t._asdict() | {"name": t.name or shown[t.id]} for t in document.tracks]
 
 
 def stored_names(change: Change, document: Document) -> Change:
-    """``change`` from a page, in which tracks without a name do not take on the one shown."""
+    """Return ``change`` from a page without names that the page only showed
+    (:func:`shown_names`)."""
     if change.tracks is None:
         return change
-    shown = shown_names(document.tracks)
-    shown = {track.id: shown[track.id] for track in document.tracks if not track.name}
+    names = shown_names(document.tracks)
+    shown = {track.id: names[track.id] for track in document.tracks if not track.name}
     tracks = (t._replace(name="") if t.name == shown.get(t.id) else t for t in change.tracks)
     return dataclasses.replace(change, tracks=tuple(tracks))
 
 
-def view(document: Document) -> dict[str, Any]:
-    """The document as a page gets it; what belongs to its session and its takes is added there.
-    ``brought`` has for each proposal in it, "take/proposal", the number of its first note, how many
-    it added, and the notes that left for it."""
+def document_json(document: Document) -> dict[str, Any]:
+    """Return the document as JSON for a page, without its session and takes. Its field ``brought``
+    has for each accepted proposal, "take/proposal", the number of its first note, the count of
+    notes that it added, and the notes that it replaced."""
     state = document.state()
-    rows = state.pop("accepted")
-    brought = {f"{row.take}/{row.proposal}": row[2:5] for row in rows}
-    return state | {"brought": brought} | derived(document)
+    accepted = state.pop("accepted")
+    brought = {f"{a.take}/{a.proposal}": (a.first, a.amount, a.replaced) for a in accepted}
+    return state | {"brought": brought} | derived_json(document)
 
 
-def derived(document: Document) -> dict[str, Any]:
-    """What a page shows of the document that follows from the rest of it, and that any operation
-    may change."""
-    own = {name: getattr(document, name) for name in ("revision", "next_id", "duration")}
-    more = {"music": music_of(document), "beats": beats(document), "tracks": tracks(document)}
-    return own | more | above(document)
+def derived_json(document: Document) -> dict[str, Any]:
+    """Return, as JSON for a page, the values that any operation may change in addition to its own
+    fields."""
+    return {
+        "revision": document.revision,
+        "next_id": document.next_id,
+        "duration": document.duration,
+        "music": music_of(document),
+        "beats": beats(document),
+        "tracks": tracks_json(document),
+        **markers_json(document),
+    }
 
 
 def music_of(document: Document) -> str:
-    """What kind of music it is, so that a model suits it: "chorale" where its tracks are called as
-    the four voices, else "beats" where it keeps to those of its marks, as commands decide it, also
-    of a few drawn notes or of chords alone, or "free"."""
+    """Return the kind of music, by which a model is chosen: "chorale" if the tracks have the names
+    of the four voices; "beats" if the notes keep to the beats of the document, by the rule of all
+    commands, or if it has only chords or a few notes that are exactly on the grid; else "free"."""
     if not document.notes and is_chart(score_of(document)):
         return "beats"
-    used = {values[4] for values in document.notes.values()}
+    used = document.tracks_of(document.notes)
     if sorted(t.name.lower() for t in document.tracks if t.id in used) == VOICES:
         return "chorale"
     notes = np.zeros(len(document.notes), NOTE)
@@ -156,22 +165,26 @@ def music_of(document: Document) -> str:
     notes["velocity"] = 1
     score = Score(notes=notes, tempos=document.tempos)  # type: ignore[arg-type]
     if 0 < len(score) < FEWEST:
-        exact = exactness(_clock(document).quarters(notes["start"])) == 1
+        exact = exact_share(_clock(document).quarters(notes["start"])) == 1
         return "beats" if exact else "free"
     return "beats" if grid_of(score).kind == "grid" else "free"
 
 
-def lines_of(document: Document) -> str:
-    """The grid, as ``quantise`` calls it, that its notes keep to: sixteenths, or triplets."""
-    clock = _clock(document)
-    at = clock.quarters(np.array([values[0] for values in document.notes.values()]))
-    near = {g: (np.abs(at * n - np.round(at * n)) < 0.1).mean() for g, n in (("16", 4), ("8t", 3))}
-    return "8t" if near["8t"] > near["16"] else "16"
+def closest_grid(document: Document) -> str:
+    """Return the value of the option ``quantise`` to whose grid more notes are close: "16"
+    (sixteenths) or "8t" (triplets)."""
+    onsets = _clock(document).quarters(np.array([values[0] for values in document.notes.values()]))
+
+    def share_on_grid(lines_per_quarter: int) -> float:
+        lines = onsets * lines_per_quarter
+        return float((np.abs(lines - np.round(lines)) < 0.1).mean())
+
+    return "8t" if share_on_grid(3) > share_on_grid(4) else "16"
 
 
-def above(document: Document) -> dict[str, Any]:
-    """The markers as a page shows them: ``chords`` as (seconds, text of the marker, symbol that
-    musicians write), and ``sections`` as (seconds, text)."""
+def markers_json(document: Document) -> dict[str, Any]:
+    """Return the markers as JSON for a page: ``chords`` as (seconds, text of the marker, chord
+    symbol), and ``sections`` as (seconds, text)."""
     chords = marked(score_of(document, ()))
     symbols = {text: symbol_of(name_of(text.strip()) or "N") for text in chords}
     return {
@@ -183,7 +196,8 @@ def above(document: Document) -> dict[str, Any]:
 
 
 def chord_named(text: str) -> dict[str, str]:
-    """The ``name`` that markers have for a typed chord; :class:`Refused` for other text."""
+    """Return the ``name`` that markers use for a typed chord; raise :class:`Refused` if ``text`` is
+    no chord."""
     text = text.strip()
     name = name_of(text[:1].upper() + text[1:])
     if name is None:
@@ -192,8 +206,8 @@ def chord_named(text: str) -> dict[str, str]:
 
 
 def chords_of(document: Document, symbols: bool = False) -> list[tuple[Any, ...]]:
-    """The chords that its notes imply: seconds and name of each change, with ``symbols`` also as
-    musicians write it; none where the component that finds them is missing."""
+    """Return the chords that the notes imply: seconds and name of each change, and with ``symbols``
+    the chord symbol, such as Am7. Empty if the component that finds chords is not installed."""
     if not registry.is_present("musictx.songs"):
         return []
     from musictx.songs.chord_estimation import recognised
@@ -204,11 +218,11 @@ def chords_of(document: Document, symbols: bool = False) -> list[tuple[Any, ...]
 
 
 def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:
-    """The document, or those of its notes that have these ``numbers``, as a Score."""
-    by_id = {track.id: track for track in document.tracks}
+    """Return the document as a Score, with all notes or with the notes of these ``numbers``."""
+    tracks = {track.id: track for track in document.tracks}
     notes = [
-        (start, end, pitch, velocity, by_id[of].program, by_id[of].drum, of)
-        for _, start, end, pitch, velocity, of in document.rows(numbers)
+        (start, end, pitch, velocity, tracks[track].program, tracks[track].drum, track)
+        for _, start, end, pitch, velocity, track in document.rows(numbers)
     ]
     return Score(
         notes=np.array(notes, NOTE),
@@ -226,38 +240,40 @@ def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:
 
 
 def part_of(score: Score, begin: float, end: float) -> Score:
-    """What sounds from ``begin`` to ``end`` seconds, counted from ``begin``: notes are cut at both,
-    and the tempo, meter, key and pedals that hold at ``begin`` open it."""
+    """Return the part of ``score`` from ``begin`` to ``end`` seconds, with times from ``begin`` on.
+    Notes are cut at both ends; the tempo, meter, key and pedals in force at ``begin`` are kept."""
     notes = score.notes
     inside = (notes["start"] < end) & (notes["end"] > begin)
     inside |= (notes["start"] == notes["end"]) & (notes["start"] == begin)
-    chosen = notes[inside].copy()
-    chosen["start"] = np.maximum(chosen["start"], begin)
-    chosen["end"] = np.minimum(chosen["end"], end)
+    cut = notes[inside].copy()
+    cut["start"] = np.maximum(cut["start"], begin)
+    cut["end"] = np.minimum(cut["end"], end)
     marks: dict[str, Any] = {}
     for name in TEXTS:
         marks[name] = tuple(row for row in getattr(score, name) if begin <= row[0] < end)
     for name in ("tempos", "meters", "keys"):
-        marks[name] = _held(getattr(score, name), begin, end)
+        marks[name] = _in_force(getattr(score, name), begin, end)
     pedals = score.pedals
-    of_tracks = [_held(pedals[pedals["track"] == t], begin, end) for t in {*pedals["track"]}]
+    by_track = [_in_force(pedals[pedals["track"] == t], begin, end) for t in {*pedals["track"]}]
     fermatas = tuple(time for time in score.fermatas if begin <= time < end)
-    pedals = np.concatenate([pedals[:0], *of_tracks])
-    part = dataclasses.replace(score, notes=chosen, pedals=pedals, fermatas=fermatas, **marks)
+    pedals = np.concatenate([pedals[:0], *by_track])
+    part = dataclasses.replace(score, notes=cut, pedals=pedals, fermatas=fermatas, **marks)
     return part.shifted(-begin)
 
 
-def _held(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
-    """The last of ``marks`` until ``begin``, and those from there to ``end``."""
+def _in_force(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
+    """Return the mark in force at ``begin``, and all marks from there to ``end``."""
     before = int(np.searchsorted(marks["time"], begin, side="right"))
     return marks[max(before - 1, 0) : np.searchsorted(marks["time"], end)]
 
 
 def beats(document: Document) -> list[tuple[float, int, int]]:
-    """(seconds, bar, beat) of every beat to 32 bars after the end; beats from 1, bars from 1 as
-    well, but for a pick-up, which is bar 0."""
+    """Return (seconds, bar, beat) of every beat up to :data:`BARS_AFTER` bars after the end. Beats
+    and bars count from 1; a pick-up is bar 0."""
     clock = _clock(document)
-    end = max([document.duration, *(time for time, _ in document.markers)])  # of a chart, too
+    end = max(
+        [document.duration, *(time for time, _ in document.markers)]
+    )  # a chart has only markers
     last = clock.bar(float(clock.quarters(end)))[0] + BARS_AFTER
     rows: list[tuple[float, int, int]] = []
     bar = 1 - clock.pickup
@@ -266,12 +282,12 @@ def beats(document: Document) -> list[tuple[float, int, int]]:
     for begin, stop, count, length in zip(clock.meter_at.tolist(), stops, *meters):
         line = begin
         while line < stop - 1e-6 and bar <= last and len(rows) < MOST_BEATS:
-            places = [line + n * length / count for n in range(count)]
-            rows += [(at, bar, n) for n, at in enumerate(places, 1) if at < stop - 1e-6]
+            quarters = [line + n * length / count for n in range(count)]
+            rows += [(q, bar, beat) for beat, q in enumerate(quarters, 1) if q < stop - 1e-6]
             bar += 1
             line = begin + round((line - begin) / length + 1) * length
-    seconds = clock.seconds(np.array([at for at, *_ in rows])).tolist()
-    return [(time, *place) for time, (_, *place) in zip(seconds, rows)]
+    seconds = clock.seconds(np.array([row[0] for row in rows])).tolist()
+    return [(time, bar, beat) for time, (_, bar, beat) in zip(seconds, rows)]
 
 
 def _clock(document: Document) -> Beats:

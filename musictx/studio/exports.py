@@ -1,4 +1,4 @@
-"""Exports a piece or a part of it, also with a proposal, as MIDI, MusicXML, sound or a picture."""
+"""Exports a piece, or a part of it, as MIDI, MusicXML, sound or a picture."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ from musictx.studio import exchange, original
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from musictx.studio.original import Written
+from musictx.studio.original import WrittenFile
 
-#: Ending -> its media type.
+#: Ending -> media type.
 TYPES = {
     "mid": "audio/midi",
     "musicxml": "application/vnd.recordare.musicxml+xml",
     "wav": "audio/wav",
     "png": "image/png",
 }
-#: The number of files in the cache. An audio player requests parts of a file, which is then not
-#: rendered again for each of them.
-KEPT = 6
+#: The number of files in the cache. An audio player requests a file in several parts; the cache
+#: avoids that the file is rendered for each part.
+CACHED = 6
 
 
 @dataclass(frozen=True)
 class Export:
     """A file that is made of a document, or of the part from ``begin`` to ``end`` seconds.
 
-    of        the key of the music in the cache: equal keys give equal files
-    title     the name of the file, which a picture also shows
-    start     the MIDI file that the document was made from; empty if there is none
+    music_key   the key of the music in the cache: equal keys give equal files
+    kind        one of :data:`TYPES`
+    title       the name of the file, which a picture also shows
+    opened      the MIDI file that the document was read from; empty if there is none
     """
 
-    of: tuple[Any, ...]
+    music_key: tuple[Any, ...]
     kind: str
     document: Document
     title: str = "music"
     begin: float | None = None
     end: float | None = None
-    start: bytes = b""
+    opened: bytes = b""
 
-    def part(self) -> Score:
-        """The music of the file: the tracks of the document in their order; of a sound file only
-        those that are audible. A chord chart becomes notes as in ``musictx
-        render``."""
+    def score(self) -> Score:
+        """Return the music of the file, with the tracks in the order of the document; for a sound
+        file only audible tracks. A chord chart becomes notes, as in ``musictx render``."""
         ordered = exchange.in_order(self.document)
         numbers = exchange.audible(ordered) if self.kind == "wav" else None
         score = exchange.score_of(ordered, numbers)
@@ -73,18 +73,18 @@ class Export:
             raise Refused("there are no notes to export")
         return score
 
-    def midi(self) -> Written:
-        """The MIDI file. A whole piece is written into the file that the document was made from."""
+    def midi(self) -> WrittenFile:
+        """Return the MIDI file. A whole piece is written into the file that was opened for it."""
         if (self.begin, self.end) == (None, None):
-            return original.written(self.document, self.start)
-        data = original.anew(exchange.in_order(self.document), self.part())
-        lost = losses_of(self.start, "it is a part of the piece") if self.start else ""
-        return Written(data, [], [lost] * bool(lost))
+            return original.write(self.document, self.opened)
+        data = original.new_file(exchange.in_order(self.document), self.score())
+        losses = losses_of(self.opened, "it is a part of the piece") if self.opened else ""
+        return WrittenFile(data, losses=[losses] if losses else [])
 
 
 class Exports:
-    """A cache of exported files: the last :data:`KEPT` are in ``folder``, which is deleted when
-    the studio ends."""
+    """A cache of exported files. The last :data:`CACHED` files are in ``folder``, which is deleted
+    when the studio ends."""
 
     def __init__(self, folder: Path, limits: StudioLimits) -> None:
         self._limits = limits
@@ -94,23 +94,23 @@ class Exports:
         self._count = itertools.count()
         self.close()  # a studio that was killed could not remove its files
 
-    def file(self, export: Export, gone: Callable[[], bool]) -> Path:
-        """The file of ``export``, written unless it is in the cache.
+    def file(self, export: Export, is_gone: Callable[[], bool]) -> Path:
+        """Return the file of ``export``, and write it unless it is in the cache.
 
-        ``gone`` says whether the page has stopped waiting; then nothing is written. Raises
-        :class:`UserError` for music that this kind of file cannot hold.
+        Nothing is written once ``is_gone()`` says that the page has stopped waiting. Raise
+        :class:`UserError` if this kind of file cannot hold the music.
         """
-        key = (export.of, export.kind, export.title, export.begin, export.end)
+        key = (export.music_key, export.kind, export.title, export.begin, export.end)
         with self._lock:
             if key in self._files:
                 self._files.move_to_end(key)
                 return self._files[key]
 
-        def check_gone() -> None:
-            if gone():
+        def check_waiting() -> None:
+            if is_gone():
                 raise Refused("the page has stopped waiting for this file", 499)
 
-        check_gone()
+        check_waiting()
         name = re.sub(r'[\x00-\x1f/\\:*?"<>|]', "_", export.title)[:60].strip(". ") or "music"
         path = self._folder / str(next(self._count)) / f"{name}.{export.kind}"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,10 +118,15 @@ class Exports:
             if export.kind == "mid":
                 write_bytes(path, export.midi().data)
             elif export.kind == "wav":
-                more = {"limits": self._limits, "mix": exchange.gains(export.document)}
-                formats.writer(path)(export.part(), path, on_block=check_gone, **more)
+                formats.writer(path)(
+                    export.score(),
+                    path,
+                    on_block=check_waiting,
+                    limits=self._limits,
+                    mix=exchange.gains(export.document),
+                )
             else:
-                formats.write(export.part(), path)
+                formats.write(export.score(), path)
         except UserError as error:
             if export.kind == "musicxml" and "grid" in str(error):
                 sentence = "this music is on no grid of beats, so it has no notation; quantise it"
@@ -129,7 +134,7 @@ class Exports:
             raise
         with self._lock:
             self._files[key] = path
-            while len(self._files) > KEPT:
+            while len(self._files) > CACHED:
                 shutil.rmtree(self._files.popitem(last=False)[1].parent, ignore_errors=True)
         return path
 

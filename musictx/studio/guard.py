@@ -1,8 +1,9 @@
-"""Checks where requests come from, and adds the headers of security to every answer.
+"""Checks where requests come from, and adds security headers to every answer.
 
-The studio has no passwords: it listens on this machine and answers only its page. Any page of
-the web can make a browser send requests to this machine; these are recognised by the Host header
-(names that were made to point here), by Origin and by Sec-Fetch-Site, and refused.
+The studio has no passwords: it listens on this machine and answers only its own page. Any page of
+the web can make a browser send requests to this machine. Such requests are recognised by their
+headers Host (for a name of the attacker that points to this machine, DNS rebinding), Origin and
+Sec-Fetch-Site, and refused.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from aiohttp import web
 
 from musictx.errors import UserError, WriteError
 from musictx.studio.config import EVERYWHERE
-from musictx.studio.errors import Refused, without_paths
+from musictx.studio.errors import Refused, remove_paths
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-#: The header by which programs other than browsers identify themselves, instead of Origin, and its
-#: value, the version of the interface (docs/http.md).
+#: The header that programs other than browsers send instead of Origin. Its value is the version of
+#: the interface (docs/http.md).
 OWN_HEADER, VERSION = "X-Musictx", "1"
 HEADERS = {
     OWN_HEADER: VERSION,
@@ -41,8 +42,8 @@ HEADERS = {
 
 
 class Guard:
-    """Middleware of aiohttp. ``host`` is the one that the studio listens on, ``hidden``
-    are folders whose names no answer may hold."""
+    """Middleware of aiohttp. ``host`` is the address that the studio listens on; no answer may
+    contain the paths of the ``hidden`` folders."""
 
     def __init__(self, host: str, hidden: tuple[Path, ...] = ()) -> None:
         self._host = host
@@ -50,8 +51,8 @@ class Guard:
         self._hidden = sorted(paths, key=lambda path: len(path.parts), reverse=True)
 
     @web.middleware
-    async def guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """The answer to ``request``, or the sentence why there is none."""
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Return the answer to ``request``, or an error as JSON."""
         try:
             self.check(request)
             return await handler(request)
@@ -70,47 +71,47 @@ class Guard:
             kind = type(fault).__name__
             return self._error(f"a fault of the studio ({kind}); what was saved is safe", 500)
 
-    async def sign(self, request: web.Request, response: web.StreamResponse) -> None:
-        """The headers of every answer; a signal of aiohttp, ``on_response_prepare``."""
+    async def add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Add :data:`HEADERS` to an answer; a callback for aiohttp's ``on_response_prepare``."""
         response.headers.update(HEADERS)
         response.headers.setdefault("Cache-Control", "no-cache")
 
     def check(self, request: web.Request) -> None:
-        """:class:`Refused` for a request that does not come from the studio's page."""
+        """Raise :class:`Refused` if a request does not come from the studio's page."""
         host = request.headers.get("Host", "")
-        if not self.knows(host, _port(request)):
+        if not self.is_own_host(host, _port(request)):
             raise Refused("this address is not the studio's; open the one that it printed", 421)
         if (request.headers.get(OWN_HEADER) or VERSION) != VERSION:
             raise Refused(f"{OWN_HEADER}: this studio speaks version {VERSION} (docs/http.md)", 400)
         origin = request.headers.get("Origin")
         site = request.headers.get("Sec-Fetch-Site")
-        foreign = origin not in (None, f"http://{host}", f"https://{host}")
+        is_foreign = origin not in (None, f"http://{host}", f"https://{host}")
         if request.method in ("GET", "HEAD"):
-            foreign |= site in ("cross-site", "same-site")
-            if foreign and request.path.startswith("/api/"):
+            is_foreign |= site in ("cross-site", "same-site")
+            if is_foreign and request.path.startswith("/api/"):
                 raise Refused("only the studio's own page may ask for this", 403)
             return
-        foreign |= site not in (None, "same-origin")
-        if foreign or not (origin or site or request.headers.get(OWN_HEADER)):
+        is_foreign |= site not in (None, "same-origin")
+        if is_foreign or not (origin or site or request.headers.get(OWN_HEADER)):
             raise Refused(
                 "only the studio's own page may ask for this; other programs say so by the header "
                 f"{OWN_HEADER}: {VERSION}",
                 403,
             )
 
-    def knows(self, header: str, port: int) -> bool:
-        """Whether a Host header names this studio, listening on ``port``."""
+    def is_own_host(self, header: str, port: int) -> bool:
+        """Return whether a Host header names this studio, which listens on ``port``."""
         match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/@]+)(?::(\d{1,5}))?", header)
         if match is None or int(match[2] or 80) != port:
             return False
         name = match[1].lower().strip("[]")
         if name in ("localhost", "127.0.0.1", "::1", self._host.lower().strip("[]")):
             return bool(name)
-        # Names can be made to point here, addresses cannot.
+        # A foreign name can be made to point to this machine, an address cannot.
         return self._host in EVERYWHERE and _is_address(name)
 
     def _error(self, sentence: str, status: int, more: Mapping[str, Any] | None = None) -> Any:
-        sentence = without_paths(sentence, self._hidden)
+        sentence = remove_paths(sentence, self._hidden)
         return web.json_response({"error": sentence, **(more or {})}, status=status)
 
 

@@ -1,8 +1,8 @@
-"""A request and a document -> the file that a take is computed from; its results -> proposals.
+"""The input of a take, from a request and a document: a MIDI file, and options of a command.
 
-The file is what a person would pass to the command to get the same take: nothing else of the
-document matters. Notes inside a gap that stay, since they are locked or kept in a variation, are on
-separate tracks named "locked".
+A person who passes the file to the command gets the same take; nothing else of the document
+matters. Notes inside a gap that stay, since they are locked or kept in a variation, are on separate
+tracks named "locked".
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from musictx import midi
+from musictx.beats import Beats
 from musictx.chords import is_chart
 from musictx.notes import DRUMS, PEDAL, Score, skyline
 from musictx.studio.change import NamedNote, Note
-from musictx.studio.document import Document, within
+from musictx.studio.document import Document, starts_inside
 from musictx.studio.errors import Refused
-from musictx.studio.exchange import lines_of, music_of, score_of
+from musictx.studio.exchange import closest_grid, music_of, score_of
 from musictx.studio.models import Model
 from musictx.studio.request import LONGEST, Request, bars, moment
 from musictx.tokens.controls import measured
@@ -34,27 +35,27 @@ if TYPE_CHECKING:
 LONGEST_BAR = 2
 #: The largest number of notes in a melody.
 LONGEST_MELODY = 5000
-#: (start, end, pitch, velocity, track of a result)
+#: What identifies a note of a result: (start, end, pitch, velocity, track).
 Key = tuple[float, float, int, int, int]
 
 
 @dataclass(frozen=True)
 class Input:
-    """What a take is computed from.
+    """The input of a take.
 
-    document  the piece, with the notes of the file
-    data      the MIDI file; None for a new piece
-    score     the music of the file, as it is read back
-    kept      the notes of the file that stay in every result; None if none does
-    task      the gap or accompaniment to compose; None for other requests
-    config    the options of the command, without the name of the file
-    clock     for a new piece, the clock that gives its times in the document
-    tracks    track of the file -> id of the track in the document
-    numbers   note of the file -> numbers of the equal notes in the document
-    replaced  numbers of the notes that every result removes from the document
-    shortened  notes that every result adds: those that sound into the gap, ending where it begins
+    document   the piece, with the notes of the file
+    config     the options of the command, without the name of the file
+    data       the MIDI file; None for a new piece
+    score      the music that is read back from the file
+    kept       the notes of the file that stay in every result; None if no note stays
+    task       the gap or accompaniment to compose; None for other requests
+    clock      for a new piece, the clock that converts its times to times of the document
+    tracks     track of the file -> id of the track in the document
+    numbers    note of the file -> numbers of the equal notes in the document
+    replaced   numbers of the notes that every result removes from the document
+    shortened  notes that every result adds: notes that sound into the gap, cut at its beginning
     following  for a continuation, (start, number) of the notes after its beginning; a result
-              removes those that begin before its own end
+               removes the notes that begin before the end of the result
     """
 
     document: Document
@@ -72,42 +73,41 @@ class Input:
     shortened: tuple[Note, ...] = ()
     following: tuple[tuple[float, int], ...] = ()
 
-    def placed(self, seconds: float) -> float:
-        """The time in the document, in seconds, of a time in a result."""
+    def document_time(self, seconds: float) -> float:
+        """Convert a time of a result to a time of the document, both in seconds."""
         return seconds if self.clock is None else float(self.clock.seconds(seconds))
 
 
 def prepare(document: Document, request: Request, model: Model) -> Input:
-    """What the take of ``request`` is computed from. Raises :class:`Refused` if the document has no
-    notes for it, or the model cannot do it."""
-    for track in request.tracks or ():
-        if track not in {one.id for one in document.tracks}:
-            raise Refused(f"tracks: there is no track {track}")
+    """Return the input for the take of ``request``. Raise :class:`Refused` if the document has no
+    suitable notes, or the model does not support the request."""
+    for number in request.tracks or ():
+        if number not in {track.id for track in document.tracks}:
+            raise Refused(f"tracks: there is no track {number}")
     if request.task == "new":
-        return _new(document, request, model)
-    with_notes = {note[4] for note in document.notes.values()}
-    empty = bool(request.tracks) and not with_notes.intersection(request.tracks or ())
-    if empty and request.task in ("replace", "vary", "accompany"):
+        return _new_piece(document, request, model)
+    tracks = {*(request.tracks or ())}
+    are_empty = bool(tracks) and not tracks & document.tracks_of(document.notes)
+    if are_empty and request.task in ("replace", "vary", "accompany"):
         return _parts(document, request, model)
     if request.task == "accompany" and is_chart(score_of(document)):
         return _chart(document, request, model)
     if not document.notes:
         raise Refused("there are no notes yet; draw some, load a file, or begin with a new piece")
     if request.quantise is None and model.bpm is None and music_of(document) != "free":
-        request = replace(request, quantise=lines_of(document))
-    make = {"continue": _continued, "replace": _gap, "vary": _gap}.get(request.task, _melody)
-    return make(document, request, model)
+        request = replace(request, quantise=closest_grid(document))
+    prepare_task = {"continue": _continuation, "replace": _gap, "vary": _gap}
+    return prepare_task.get(request.task, _melody)(document, request, model)
 
 
-def _new(document: Document, request: Request, model: Model) -> Input:
+def _new_piece(document: Document, request: Request, model: Model) -> Input:
+    """Return the input of a new piece, which begins at the first bar line after the last note."""
     beats, begin = score_of(document, ()).beats, 0.0
     if document.notes:
         begin = float(beats.seconds(beats.bar_line(float(beats.quarters(document.duration)))))
     seconds = request.seconds
-    if request.bars is not None:  # bars of the document: a model may count in seconds
-        line = beats.bar_line(float(beats.quarters(begin)), request.bars)
-        seconds = float(beats.seconds(line)) - begin
-        _not_too_long(seconds, request.bars)
+    if request.bars is not None:  # bars of the document, since the model may count in seconds
+        seconds = _seconds_of_bars(beats, begin, request.bars)
     if model.bpm is not None and seconds is not None:
         length = beats.quarters(begin + seconds) - beats.quarters(begin)
         seconds = float(length) * 60.0 / model.bpm
@@ -116,8 +116,8 @@ def _new(document: Document, request: Request, model: Model) -> Input:
     meter = instruments = None
     if model.bpm is not None and not model.four_voices:
         instruments = ",".join(_part_tracks(document, request)) or None
-        place = float(beats.quarters(begin)) + 1e-6
-        mark = beats.meters[int(np.searchsorted(beats.meter_at, place, side="right")) - 1]
+        onset = float(beats.quarters(begin)) + 1e-6
+        mark = beats.meters[int(np.searchsorted(beats.meter_at, onset, side="right")) - 1]
         if mark["numerator"] <= LONGEST_BAR * mark["denominator"]:
             meter = f"{mark['numerator']}/{mark['denominator']}"
     config = request.config(model, seconds=seconds, meter=meter, instruments=instruments)
@@ -125,9 +125,9 @@ def _new(document: Document, request: Request, model: Model) -> Input:
 
 
 def _part_tracks(document: Document, request: Request) -> dict[str, int]:
-    """The parts of the selected tracks, by their names in commands, such as "bass", each with the
-    id of its track. A part follows from the name of the track, or else from its instrument."""
-    from musictx.apps.parts import NAMES, family  # these import torch
+    """Return the parts to compose on the selected tracks: the name of a part in commands, such as
+    "bass" -> id of the track. A part follows from the name of the track, else from its program."""
+    from musictx.apps.parts import NAMES, family  # this imports torch
 
     names = {program: name for name, program in reversed(NAMES.items())}
     parts: dict[str, int] = {}
@@ -144,9 +144,8 @@ def _part_tracks(document: Document, request: Request) -> dict[str, int]:
 
 
 def _parts(document: Document, request: Request, model: Model) -> Input:
-    """The input for composing parts on selected tracks that have no notes, to the notes of all
-    other tracks in the selected time, or to chords without notes, as ``musictx accompany add=``
-    does."""
+    """Return the input for parts on selected tracks without notes, which accompany the notes of all
+    other tracks in the selected time, or chords, as ``musictx accompany add=`` does."""
     if request.task == "vary":
         raise Refused("there are no notes to vary on these tracks; replace composes some there")
     score = score_of(document)
@@ -164,15 +163,16 @@ def _parts(document: Document, request: Request, model: Model) -> Input:
             "instruments apart, such as song"
         )
     request = replace(request, task="accompany")
-    source = _written(document, request, model, score, {"add": names})
-    # The command puts its new parts on the tracks after those of the file, in their order.
+    source = _with_file(document, request, model, score, {"add": names})
+    # The command writes the new parts, in their order, on tracks after those of the file.
     new = enumerate(parts.values(), max(source.tracks, default=-1) + 1)
     return replace(source, tracks={**source.tracks, **dict(new)})
 
 
-def _continued(document: Document, request: Request, model: Model) -> Input:
-    seam, chosen = request.end, _chosen(document, request)
-    kept = [row[0] for row in document.rows() if row[5] in chosen and row[1] < seam - 1e-6]
+def _continuation(document: Document, request: Request, model: Model) -> Input:
+    """Return the input for continuing the notes before the end of the selection."""
+    seam, selected_tracks = request.end, _selected_tracks(document, request)
+    kept = [row[0] for row in document.rows() if row[5] in selected_tracks and row[1] < seam - 1e-6]
     if not kept:
         raise Refused(f"there are no notes before {seam:.1f} s that could be continued")
     score = score_of(document, kept)
@@ -181,101 +181,111 @@ def _continued(document: Document, request: Request, model: Model) -> Input:
             f"this is one voice, and the model {model.name} continues four; harmonise it first"
         )
     if request.bars is not None:
-        clock = score.beats
-        line = clock.bar_line(float(clock.quarters(seam)), request.bars)
-        _not_too_long(float(clock.seconds(line)) - seam, request.bars)
+        _seconds_of_bars(score.beats, seam, request.bars)  # refuses too many bars
     notes = score.notes.copy()
     notes["end"] = np.minimum(notes["end"], seam)
     pedals = score.pedals[score.pedals["time"] < seam]
     last = max(notes["end"].max(), notes["start"].max())
-    lifted = np.array([(last, 0, track) for track in np.unique(pedals["track"])], PEDAL)
-    score = replace(score, notes=notes, pedals=np.concatenate([pedals, lifted]))
+    releases = np.array([(last, 0, track) for track in np.unique(pedals["track"])], PEDAL)
+    score = replace(score, notes=notes, pedals=np.concatenate([pedals, releases]))
     following = tuple(
         (row[1], row[0])
         for row in document.rows()
-        if row[5] in chosen and row[1] >= seam - 1e-6 and row[0] not in document.locked
+        if row[5] in selected_tracks and row[1] >= seam - 1e-6 and row[0] not in document.locked
     )
-    length = {"seconds": request.seconds, "bars": request.bars}
-    return _written(document, request, model, score, length, following=following)
+    options = {"seconds": request.seconds, "bars": request.bars}
+    return _with_file(document, request, model, score, options, following=following)
 
 
-def _not_too_long(seconds: float, bars: int) -> None:
+def _seconds_of_bars(beats: Beats, begin: float, count: int) -> float:
+    """Return how long ``count`` bars from ``begin`` on last, in seconds. Raise :class:`Refused` if
+    this is too long to be composed."""
+    line = beats.bar_line(float(beats.quarters(begin)), count)
+    seconds = float(beats.seconds(line)) - begin
     if seconds > 2 * LONGEST:
-        raise Refused(f"bars={bars}: at this tempo they last {seconds:.0f} s; ask for fewer")
+        raise Refused(f"bars={count}: at this tempo they last {seconds:.0f} s; ask for fewer")
+    return seconds
 
 
 def _gap(document: Document, request: Request, model: Model) -> Input:
-    begin, end = (round(at, 4) for at in (request.begin, request.end))
+    """Return the input for composing the selected bars anew."""
+    begin, end = round(request.begin, 4), round(request.end, 4)
     if end <= begin:
         raise Refused("select some bars, or notes, to compose anew")
-    chosen = _chosen(document, request)
+    selected_tracks = _selected_tracks(document, request)
     drums = {track.id for track in document.tracks if track.drum}
     if request.tracks is None:
-        chosen -= drums
-    elif chosen & drums and not model.programs:
+        selected_tracks -= drums
+    elif selected_tracks & drums and not model.programs:
         raise Refused(f"the model {model.name} writes no drums; leave their track out")
-    inside = {n: note[4] for n, note in document.notes.items() if within(note, begin, end)}
-    stays, locked_tracks = _staying(document, request, inside, chosen)
-    chosen -= locked_tracks
-    file_notes, shortened = dict(document.notes), dict[int, Note]()
+    inside = {n: note[4] for n, note in document.notes.items() if starts_inside(note, begin, end)}
+    stays, locked_tracks = _staying(document, request, inside, selected_tracks)
+    selected_tracks -= locked_tracks
+    moved, shortened = dict[int, Note](), dict[int, Note]()
     for number, note in document.notes.items():
-        if number in inside and number not in stays:
-            # The command finds the notes of the gap by their starts.
-            file_notes[number] = (max(note[0], begin), *note[1:])
-        elif number not in inside and begin <= note[0] < end and note[4] in chosen:
+        start, stop, *_, track = note
+        if number in inside:
+            if number not in stays:  # the command finds the notes of the gap by their starts
+                moved[number] = (max(start, begin), *note[1:])
+        elif track in selected_tracks and begin <= start < end:
             stays.add(number)  # an early note of the bar after the gap
-        elif (
-            request.task == "replace"
-            and note[0] < begin < note[1]
-            and note[4] in chosen
-            and number not in document.locked
-        ):
-            file_notes[number] = shortened[number] = (note[0], begin, *note[2:])
-    document = replace(document, notes=file_notes)
-    if begin >= document.duration - 0.002:  # the tolerance for times rounded to ticks
+        elif track in selected_tracks and start < begin < stop and number not in document.locked:
+            shortened[number] = (start, begin, *note[2:])
+    if request.task == "vary":
+        shortened = {}
+    document = replace(document, notes=document.notes | moved | shortened)
+    if begin >= document.duration - 0.002:  # times are rounded to ticks
         raise Refused("the selection begins after the last note; continue goes on from there")
-    rows = document.rows()
-    used = {row[5] for row in rows if row[0] not in stays}
-    if not chosen & used:
+    used_tracks = document.tracks_of(document.notes.keys() - stays)
+    if not selected_tracks & used_tracks:
         raise Refused("there are no notes on these tracks: there is nothing to compose anew")
-    score = score_of(document)
     if model.four_voices:
         if stays:
             raise Refused(f"the model {model.name} keeps no locked notes there; unlock them first")
-        if (count := len(used - drums)) != 4:
+        if (count := len(used_tracks - drums)) != 4:
             raise Refused(
                 f"the model {model.name} writes in four voices, a track each; with notes there "
                 f"{'is' if count == 1 else 'are'} {count} track{'s' * (count != 1)}"
             )
-    notes, names = score.notes.copy(), dict(score.names)
+    staying = np.array([row[0] in stays for row in document.rows()], bool)
     first_free = max(track.id for track in document.tracks) + 1
-    staying = np.array([row[0] in stays for row in rows], bool)
-    for number, track in enumerate(np.unique(notes["track"][staying]).tolist()):
-        names[first_free + number] = "locked" if not number else f"locked {number + 1}"
-        notes["track"][staying & (score.notes["track"] == track)] = first_free + number
-    order = np.unique(notes["track"]).tolist()
-    places = [place for place, track in enumerate(order, 1) if track in chosen]
+    score = _move_to_locked_tracks(score_of(document), staying, first_free)
+    order = np.unique(score.notes["track"]).tolist()
+    places = [place for place, track in enumerate(order, 1) if track in selected_tracks]
     options = {"begin": moment(begin), "end": moment(end)}
     if len(places) < len(order):
         options["tracks"] = ",".join(map(str, places))
-    score = replace(score, notes=notes, names=names)
     if request.task == "vary":
-        around = [note for note in score.notes.tolist() if begin <= note[0] < end]
-        levels = measured(score.with_notes(around).shifted(-begin).notes, end - begin)
-        # A model of notes in bars keeps to the register and polyphony of a track by itself.
-        held = levels if model.bpm is None else {"density": levels["density"]} if levels else {}
-        request = replace(request, controls={**held, **request.controls})
-    more = {"replaced": tuple(shortened), "shortened": tuple(shortened.values())}
-    return _written(document, request, model, score, options, **more)
+        varied = [note for note in score.notes.tolist() if begin <= note[0] < end]
+        levels = measured(score.with_notes(varied).shifted(-begin).notes, end - begin)
+        if model.bpm is not None and levels:
+            # A model of notes in bars keeps the register and polyphony of a track by itself.
+            levels = {"density": levels["density"]}
+        request = replace(request, controls={**levels, **request.controls})
+    cut = {"replaced": tuple(shortened), "shortened": tuple(shortened.values())}
+    return _with_file(document, request, model, score, options, **cut)
+
+
+def _move_to_locked_tracks(score: Score, staying: np.ndarray, first_free: int) -> Score:
+    """Return ``score`` with the notes of the mask ``staying`` on new tracks named "locked", one for
+    each of their tracks, numbered from ``first_free`` on."""
+    notes, names = score.notes.copy(), dict(score.names)
+    for n, track in enumerate(np.unique(notes["track"][staying]).tolist()):
+        names[first_free + n] = "locked" if n == 0 else f"locked {n + 1}"
+        notes["track"][staying & (score.notes["track"] == track)] = first_free + n
+    return replace(score, notes=notes, names=names)
 
 
 def _staying(
-    document: Document, request: Request, inside: Mapping[int, int], chosen: set[int]
+    document: Document, request: Request, inside: Mapping[int, int], selected_tracks: set[int]
 ) -> tuple[set[int], set[int]]:
-    """The numbers of the notes inside the gap that stay, and the tracks on which all notes inside
-    it are locked, so that nothing is composed on them. Raises :class:`Refused` if every note would
-    stay."""
-    inside = {number: track for number, track in inside.items() if track in chosen}
+    """Return the numbers of the notes that stay inside the gap, and the tracks whose notes inside
+    it are all locked, so that nothing is composed on them. Raise :class:`Refused` if every note
+    would stay.
+
+    inside  number -> track of the notes inside the gap
+    """
+    inside = {number: track for number, track in inside.items() if track in selected_tracks}
     free = [number for number in inside if number not in document.locked]
     where = f"in {bars(request, score_of(document, ()).beats)}"
     if inside and not free:
@@ -286,9 +296,9 @@ def _staying(
         random = np.random.default_rng((request.seed, 1))
         count = round(request.keep * len(free))
         if 0 < len(free) == count:
-            all_of = f"all {count} notes that are" if count > 1 else "the one note that is"
+            notes = f"all {count} notes that are" if count > 1 else "the one note that is"
             raise Refused(
-                f"keep={request.keep:g}: {all_of} not locked {where} would stay; keep fewer, or "
+                f"keep={request.keep:g}: {notes} not locked {where} would stay; keep fewer, or "
                 "select more"
             )
         stays |= {free[i] for i in random.permutation(len(free))[:count].tolist()}
@@ -296,11 +306,13 @@ def _staying(
 
 
 def _melody(document: Document, request: Request, model: Model) -> Input:
-    chosen = _chosen(document, request) - {track.id for track in document.tracks if track.drum}
+    """Return the input for accompanying or harmonising the selected pitched notes."""
+    drums = {track.id for track in document.tracks if track.drum}
+    selected_tracks = _selected_tracks(document, request) - drums
     kept = [
         row[0]
         for row in document.rows()
-        if row[5] in chosen and request.begin - 1e-3 <= row[1] < request.end - 1e-6
+        if row[5] in selected_tracks and request.begin - 1e-3 <= row[1] < request.end - 1e-6
     ]
     if not kept:
         raise Refused("there are no pitched notes in the selection; select a melody")
@@ -310,72 +322,76 @@ def _melody(document: Document, request: Request, model: Model) -> Input:
     if request.task == "harmonise":
         score = score.with_notes(score.notes[skyline(score)])
         ends = {"phrase_ends": _phrase_ends(score)}
-        return _written(document, request, model, score, ends, replaced=tuple(kept))
-    return _written(document, request, model, score)
+        return _with_file(document, request, model, score, ends, replaced=tuple(kept))
+    return _with_file(document, request, model, score)
 
 
 def _chart(document: Document, request: Request, model: Model) -> Input:
-    """Chords without notes: the piece from its beginning to the bar of the last one is composed."""
-    source = _written(document, request, model, score_of(document))
+    """Return the input for accompanying chords, from the beginning to the bar of the last chord."""
+    source = _with_file(document, request, model, score_of(document))
     assert source.task is not None
     return replace(source, request=replace(request, begin=0.0, end=source.task.end))
 
 
 def _phrase_ends(score: Score) -> list[int]:
-    """The bars of the notes under fermatas, which a MIDI file cannot say."""
+    """Return the bars of the notes under fermatas, which a MIDI file cannot contain."""
     clock, notes = score.beats, score.notes
     under = [t for t in score.fermatas if ((notes["start"] <= t) & (t < notes["end"])).any()]
     return sorted({clock.bar(float(clock.quarters(t)))[0] for t in under})
 
 
-def _chosen(document: Document, request: Request) -> set[int]:
-    every = {track.id for track in document.tracks}
-    return every if request.tracks is None else set(request.tracks)
+def _selected_tracks(document: Document, request: Request) -> set[int]:
+    """Return the ids of the selected tracks, by default of all tracks."""
+    if request.tracks is not None:
+        return {*request.tracks}
+    return {track.id for track in document.tracks}
 
 
-def _written(
+def _with_file(
     document: Document,
     request: Request,
     model: Model,
     score: Score,
     options: Mapping[str, Any] = MappingProxyType({}),
-    **more: Any,
+    **fields: Any,
 ) -> Input:
-    """The input of a request with the file of ``score``, read back, so that the take is computed
-    from what is in it: nothing of tracks without notes. ``more`` are other fields of the input."""
+    """Return the input with the MIDI file of ``score`` and other ``fields``. The file is read back,
+    so that the take is composed from what the file contains: it has no tracks without notes."""
     config, data = request.config(model, **options), midi.to_bytes(score)
-    back = midi.read(data)
-    places = np.unique(back.notes["track"]).tolist()
-    more["tracks"] = dict(zip(places, np.unique(score.notes["track"]).tolist()))
+    file_score = midi.read(data)
+    file_tracks = np.unique(file_score.notes["track"]).tolist()
+    tracks = dict(zip(file_tracks, np.unique(score.notes["track"]).tolist()))
     if request.task != "harmonise":
-        more["kept"] = back
+        fields["kept"] = file_score
     if request.task in ("replace", "vary", "accompany"):
         from musictx.apps import tasks  # torch is loaded by then
 
-        task = more["task"] = tasks.task_of(config, back)
+        task = fields["task"] = tasks.task_of(config, file_score)
         if task.is_gap:
-            more["kept"] = task.given
-            more["numbers"] = _numbered(document.rows(), score, back, more["tracks"])
-    return Input(document, request, model, config, data, back, **more)
+            fields["kept"] = task.given
+            fields["numbers"] = _note_numbers(document.rows(), score, file_score, tracks)
+    return Input(document, request, model, config, data, file_score, tracks=tracks, **fields)
 
 
-def _numbered(
-    rows: Iterable[NamedNote], score: Score, back: Score, tracks: Mapping[int, int]
+def _note_numbers(
+    rows: Iterable[NamedNote], score: Score, file_score: Score, tracks: Mapping[int, int]
 ) -> dict[Key, list[int]]:
-    """For each note of the file, the numbers of the notes of the document that it was written from.
-    Notes of one track and pitch are matched in their order, since the file rounds times to
-    ticks."""
+    """Return for each note of the file the numbers of its notes in the document. Notes of one track
+    and pitch are matched in their order, since the file rounds times to ticks."""
     groups: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-    for row, note in zip(rows, score.notes.tolist()):  # both by start
+    for row, note in zip(rows, score.notes.tolist()):  # both are sorted by start
         groups[note[6], note[2]].append(row[0])
     numbers: defaultdict[Key, list[int]] = defaultdict(list)
-    for note in sorted(keys(back.notes)):
-        waiting = groups[tracks[note[4]], note[2]]
-        if waiting:
-            numbers[note].append(waiting.pop(0))
+    for key in sorted(keys(file_score.notes)):
+        group = groups[tracks[key[4]], key[2]]
+        if group:
+            numbers[key].append(group.pop(0))
     return dict(numbers)
 
 
 def keys(notes: np.ndarray) -> list[Key]:
-    """What identifies each note."""
-    return [(s, e, p, v, t) for s, e, p, v, _, _, t in notes.tolist()]
+    """Return the key of each note."""
+    return [
+        (start, end, pitch, velocity, track)
+        for start, end, pitch, velocity, _, _, track in notes.tolist()
+    ]

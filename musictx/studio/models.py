@@ -1,4 +1,4 @@
-"""The models that the studio composes with: what each can do, in words, without loading it."""
+"""The models of the studio: which tasks and controls each model supports, without loading it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from musictx.studio.errors import Refused
 from musictx.tokens.build import build
 from musictx.tokens.controls import CONTROLS
 
-#: Kinds of music: performances and new pieces, on the beats of its file, in four voices.
+#: Kinds of music: without beats (performances and new pieces), on the beats of its file, and
+#: four-part chorales.
 MUSIC = ("free", "beats", "chorale")
-#: The tokenizer of models of chorales.
+#: The tokenizer of chorale models.
 FOUR_VOICES = "chorale"
-#: What can be asked for; the first two by every model.
+#: The tasks of a request. Every model supports the first two.
 Task = Literal["new", "continue", "replace", "vary", "accompany", "harmonise"]
 TASKS: tuple[Task, ...] = get_args(Task)
-#: Of each control: its label and a sentence.
+#: Control -> its label and description on the page.
 SLIDERS = {
     "density": ("Density", "How many notes begin in a second."),
     "loudness": ("Loudness", "How hard the keys are struck."),
@@ -35,29 +36,30 @@ SLIDERS = {
     "polyphony": ("Fullness", "How many notes sound at once."),
 }
 
-#: A control that a model was measured to follow less than this is not offered: rank correlation of
-#: what was requested and what was measured (``scripts/reproduce/steering.py``).
+#: The least rank correlation of requested and measured values (``scripts/reproduce/steering.py``)
+#: with which a model is said to follow a control; other controls are not offered.
 FOLLOWED = 0.5
-#: In commands, in place of a path that a page must not see.
-SOMEWHERE = "PATH/TO/"
+#: What a command contains instead of a path that a page must not see.
+HIDDEN_PATH = "PATH/TO/"
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model folder, called ``name``; ``word`` is what the command line calls it, in the folder of
-    the takes of a session.
+    """A model folder.
 
-    four_voices  it writes chorales;  controls  it can be steered, fill gaps and accompany
-    programs     it keeps instruments, and drums, apart
-    bpm          quarter notes a minute by which it counts beats; None: it counts seconds
-    steering     control -> how well it follows it, as its card says, where that was measured
-    chords       it follows those that markers name
-    suits        the kinds of music (:func:`~musictx.studio.exchange.music_of`) that it is the usual
-                 model for
+    option       the value of the option ``model`` in a command in the folder of a session's takes
+    four_voices  whether it writes chorales
+    controls     whether it has controls, fills gaps and accompanies
+    programs     whether it keeps programs, and drums, apart
+    bpm          quarter notes a minute of the beats that it counts; None: it counts seconds
+    chords       whether it follows chords in markers
+    suits        the kinds of music (:func:`~musictx.studio.exchange.music_of`) for which it is the
+                 default model
+    steering     control -> how well the model follows it, if its card says so
     """
 
     name: str
-    word: str
+    option: str
     folder: Path
     title: str
     sentence: str
@@ -70,8 +72,8 @@ class Model:
     steering: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, name: str, word: str, folder: Path) -> Model:
-        """What the files of the model folder say; :class:`UserError` where they are damaged."""
+    def load(cls, name: str, option: str, folder: Path) -> Model:
+        """Read the files of a model folder. Raise :class:`UserError` if they are damaged."""
         path = folder / "tokenizer.json"
         try:
             options = dict(json.loads(path.read_text(encoding="utf-8"))["config"])
@@ -82,7 +84,7 @@ class Model:
         title, sentence, steering = _card(folder / "CARD.md")
         return cls(
             name,
-            word,
+            option,
             folder,
             title or name,
             sentence or "A model of your own.",
@@ -96,33 +98,33 @@ class Model:
 
     @property
     def music(self) -> str:
-        """The kind of music that its tokens are for, of :data:`MUSIC`."""
+        """The kind of music that its tokens represent, of :data:`MUSIC`."""
         if self.four_voices:
             return "chorale"
         return "free" if self.bpm is None else "beats"
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Those of :data:`TASKS` that it can do."""
+        """The tasks that it supports."""
         if self.four_voices:
             return ("new", "continue", "replace", "harmonise")
         return TASKS[:5] if self.controls else TASKS[:2]
 
     @property
     def steers(self) -> tuple[str, ...]:
-        """The controls that it follows; a density can be asked of any but a model of chorales."""
+        """The controls that it follows. Any model but a chorale model has a density."""
         if self.four_voices:
             return ()
         names = CONTROLS if self.controls else ("density",)
-        return tuple(one for one in names if one not in self.ignores)
+        return tuple(name for name in names if name not in self.ignores)
 
     @property
     def ignores(self) -> tuple[str, ...]:
-        """The controls that it has and was measured not to follow."""
-        return tuple(one for one in CONTROLS if self.steering.get(one, 1.0) < FOLLOWED)
+        """The controls that, by measurement, it does not follow."""
+        return tuple(name for name in CONTROLS if self.steering.get(name, 1.0) < FOLLOWED)
 
     def json(self) -> dict[str, Any]:
-        """The model as a page gets it."""
+        """Return the model as JSON for a page."""
         return {
             "name": self.name,
             "title": self.title,
@@ -145,8 +147,8 @@ def _slider(name: str) -> dict[str, Any]:
 
 
 def _card(path: Path) -> tuple[str, str, dict[str, float]]:
-    """The heading of a model's card for people and its first sentence, "" where there is none; and
-    how well it was measured to follow its controls."""
+    """Return the heading of a model's card and its first sentence, "" if there is none, and the
+    rank correlation of each control that was measured."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError):
@@ -158,67 +160,75 @@ def _card(path: Path) -> tuple[str, str, dict[str, float]]:
     if heading is None:
         return "", "", steering
     first = re.split(r"(?<=[.!?])\s", " ".join(heading[2].split()))[0]
-    if first.startswith("Made with"):  # a card that nobody has written a word for
+    if first.startswith("Made with"):  # a card that is generated by training
         return "", "", steering
     return clean_name(heading[1]), first[:300], steering
 
 
 class Models:
-    """Those that come with musictx, and the one that the studio was started with, which comes first
-    and suits all music; or else the newest under runs/, as everywhere, which suits the kind of
-    music that its tokens say. Each other kind has its default model of the command line, and
-    chorales the model of chorales."""
+    """The models of a studio: the included models, and before them the default.
+
+    The default is the model that the studio was started with, and suits all music; or else the
+    newest under runs/, and suits the kind of music of its tokens. Each other kind of music has the
+    model that is the default on the command line.
+    """
 
     def __init__(self, config: StudioConfig) -> None:
         included = shipped.models()
         default = shipped.chosen(config.model.path).resolve()
-        named = {folder: name for name, folder in included.items()}
-        name = named.get(default) or re.sub(r"[^\w.-]", "-", shipped.name_of(default))
-        if default not in named and name in included:
+        names = {folder: name for name, folder in included.items()}
+        name = names.get(default) or re.sub(r"[^\w.-]", "-", shipped.name_of(default))
+        if default not in names and name in included:
             name = f"my-{name}"
         self._takes = Path(config.folder) / "session" / "takes"
-        self._all = {name: Model.of(name, named.get(default) or self._word(default), default)}
-        self._all |= {one: Model.of(one, one, at) for one, at in included.items() if one != name}
-        by = [shipped.default(), shipped.default(on_beats=True), shipped.default(FOUR_VOICES)]
+        self._all: dict[str, Model] = {}
+        option = names.get(default) or self._option(default)
+        self._all[name] = Model.load(name, option, default)
+        for other, folder in included.items():
+            if other != name:
+                self._all[other] = Model.load(other, other, folder)
+        usual = [shipped.default(), shipped.default(on_beats=True), shipped.default(FOUR_VOICES)]
         if config.model.path is not None:
-            by = [default] * len(MUSIC)
-        elif default not in named:
-            by[MUSIC.index(self._all[name].music)] = default
-        for one, model in self._all.items():
-            kinds = tuple(kind for kind, at in zip(MUSIC, by) if at == model.folder)
-            self._all[one] = replace(model, suits=kinds)
+            usual = [default] * len(MUSIC)
+        elif default not in names:
+            usual[MUSIC.index(self._all[name].music)] = default
+        for model in [*self._all.values()]:
+            suits = tuple(kind for kind, path in zip(MUSIC, usual) if path == model.folder)
+            self._all[model.name] = replace(model, suits=suits)
         self.default = name
 
     def add(self, name: str, folder: Path) -> None:
-        """One more, for whoever chooses it; :class:`UserError` where its files are damaged."""
-        self._all[name] = Model.of(name, self._word(folder), folder)
+        """Add a model, which is used only if it is chosen. Raise :class:`UserError` if its files
+        are damaged."""
+        self._all[name] = Model.load(name, self._option(folder), folder)
 
-    def _word(self, folder: Path) -> str:
-        """How a command in the folder of the takes names a model folder: by the way there, if both
-        are below the folder that the studio was started in. Other ways would tell too much of a
-        machine: whoever types the command must replace :data:`SOMEWHERE` by it."""
-        here = Path.cwd().resolve()
+    def _option(self, folder: Path) -> str:
+        """Return the path of a model folder from the folder of a session's takes, if both are below
+        the folder that the studio was started in. Other paths would tell too much of a machine:
+        they begin with :data:`HIDDEN_PATH`, which the user must replace in a command."""
+        start = Path.cwd().resolve()
         folder, takes = folder.resolve(), self._takes.expanduser().resolve()
-        if not (folder.is_relative_to(here) and takes.is_relative_to(here)):
-            return SOMEWHERE + shipped.name_of(folder)
+        if not (folder.is_relative_to(start) and takes.is_relative_to(start)):
+            return HIDDEN_PATH + shipped.name_of(folder)
         return Path(os.path.relpath(folder, takes)).as_posix()
 
     def json(self) -> list[dict[str, Any]]:
-        """All of them as a page gets them, the default one first."""
+        """Return all models as JSON for a page, the default first."""
         return [model.json() for model in self._all.values()]
 
-    def chosen(self, name: str | None, task: str, music: str = MUSIC[0]) -> Model:
-        """The model of that name, or that for such ``music`` (chorales keep to beats, too), or else
-        the first that can do ``task``; :class:`Refused` where it cannot."""
+    def choose(self, name: str | None, task: str, music: str = MUSIC[0]) -> Model:
+        """Return the model ``name``, or if that is None, the model for this kind of ``music``, or
+        else the first that supports ``task``. Raise :class:`Refused` if the model does not support
+        the task. Chorales suit a model for music on beats, too."""
         able = [model for model in self._all.values() if task in model.tasks]
         if name is None and able:
             kinds = ("chorale", "beats") if music == "chorale" else (music,)
-            fit = (model for kind in kinds for model in able if kind in model.suits)
-            return next(fit, able[0])
+            suitable = (model for kind in kinds for model in able if kind in model.suits)
+            return next(suitable, able[0])
         if not isinstance(name, str) or name not in self._all:
             raise Refused(f"model={str(name)[:40]}: expected one of {', '.join(self._all)}")
         model = self._all[name]
         if task not in model.tasks:
-            names = " or ".join(one.name for one in able) or "none that is here"
+            names = " or ".join(other.name for other in able) or "none that is here"
             raise Refused(f"model={name}: this model cannot {task}; {names} can")
         return model

@@ -1,4 +1,4 @@
-"""The document written into the MIDI file that was opened: what is not edited stays as it is."""
+"""Writes a document into the MIDI file that was opened: what was not edited stays byte for byte."""
 
 from __future__ import annotations
 
@@ -18,49 +18,51 @@ from musictx.midi.parts import free_channel, with_parts
 from musictx.midi.scan import DRUM_CHANNEL
 from musictx.notes import PEDAL, Score
 from musictx.studio.change import MIXER, TEXTS, Track, clean_name
-from musictx.studio.controllers import beginning, controllers
+from musictx.studio.controllers import controllers, with_initial_values
 from musictx.studio.document import Document
 from musictx.studio.exchange import document_of, in_order, score_of
 
 
-class Written(NamedTuple):
-    """A MIDI file of a document."""
+class WrittenFile(NamedTuple):
+    """A MIDI file of a document.
+
+    tracks  for each part of the file, the tracks of the document in it
+    losses  a sentence for each thing of the opened file, or of the document, that is lost
+    """
 
     data: bytes
-    tracks: Sequence[Sequence[Track]]
-    """For each part of the file the tracks of the document in it."""
-    losses: Sequence[str]
-    """A sentence for each thing of the opened file, or of the document, that is not in it."""
+    tracks: Sequence[Sequence[Track]] = ()
+    losses: Sequence[str] = ()
 
 
 class _Group(NamedTuple):
-    """The tracks of the document that are one part of a MIDI file: one for each of its programs."""
+    """The tracks of the document that are one part of a MIDI file, one track for each program.
+    ``part`` is the number of the part in the opened file, None for a new part."""
 
     part: int | None
-    """The number of the part in the opened file; None for a new one."""
     tracks: list[Track]
 
 
-def written(document: Document, data: bytes) -> Written:
-    """The MIDI file of ``document``; ``data`` is the file that was opened for it, b"" for none."""
+def write(document: Document, data: bytes) -> WrittenFile:
+    """Return the MIDI file of ``document``. ``data`` is the file that was opened for it, or b""."""
     opened = midi.read(data, limits=ANY) if data else Score()
     first = document_of(opened)
     if not opened.file:
         if data and _music(document) == _music(first):
-            return Written(data, [], [])
-        return _written_anew(document, data, "the one that the piece began with is damaged")
+            return WrittenFile(data)
+        return _write_new(document, data, "the one that the piece began with is damaged")
     groups, losses = _groups(document, first, opened)
     score = _score(document, first, opened, groups)
     try:
         result = edited(score)
-    except Unwritable as why:
-        return _written_anew(document, data, str(why))
-    # In the result the parts of the opened file come first, in their order, then the new ones.
+    except Unwritable as error:
+        return _write_new(document, data, str(error))
+    # In the result, the parts of the opened file come first, in their order, then new parts.
     before, places = MidiDocument(score.file), MidiDocument(result).places
     old_places = iter(before.places)
     new_places = iter(place for place in places if place // 16 >= len(before.chunks))
-    with_notes = {values[4] for values in document.notes.values()}
-    tracks_at: dict[int, list[Track]] = {}
+    with_notes = document.tracks_of(document.notes)
+    tracks_at: dict[int, list[Track]] = {}  # by place: MIDI track * 16 + channel
     for group in groups:
         if group.part is not None:
             tracks_at[next(old_places)] = group.tracks
@@ -71,22 +73,22 @@ def written(document: Document, data: bytes) -> Written:
         places = [place for place in tracks_at if place in places]
         result = with_parts(result, places)
     tracks = [tracks_at[place] for place in places]
-    return Written(_mixed(result, tracks, first), tracks, losses)
+    return WrittenFile(_with_mixer(result, tracks, first), tracks, losses)
 
 
-def anew(document: Document, score: Score) -> bytes:
-    """The MIDI file of ``score``, all or a part of ``document``, whose mixer it has."""
+def new_file(document: Document, score: Score) -> bytes:
+    """Return a new MIDI file of ``score``, which is a part of ``document``, with the mixer settings
+    of the document."""
     by_id = {track.id: track for track in document.tracks}
-    tracks = [[by_id[of]] for of in np.unique(score.notes["track"]).tolist()]
-    return _mixed(midi.to_bytes(score), tracks, Document(tracks=()))
+    tracks = [[by_id[number]] for number in np.unique(score.notes["track"]).tolist()]
+    return _with_mixer(midi.to_bytes(score), tracks, Document(tracks=()))
 
 
 def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list]]:
-    """The controllers, but the sustain pedal, of the MIDI file of ``document``, for which the file
-    ``data`` was opened: track, number of the controller, (seconds, value) of each movement."""
-    if not data:
-        return []
-    file = written(document, data)
+    """Return the controllers in the MIDI file of ``document``, for which the file ``data`` was
+    opened: track, number of the controller, and its (seconds, value) rows. The sustain pedal is
+    left out, since the document has it."""
+    file = write(document, data) if data else WrittenFile(b"")
     return [
         (track.id, number, rows)
         for (part, number), rows in (controllers(file.data) if file.tracks else {}).items()
@@ -95,24 +97,25 @@ def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list
     ]
 
 
-def _written_anew(document: Document, data: bytes, why: str) -> Written:
+def _write_new(document: Document, data: bytes, reason: str) -> WrittenFile:
+    """Return a new MIDI file, since ``reason`` prevents writing into the opened file ``data``."""
     ordered = in_order(document)
-    used = {values[4] for values in document.notes.values()}
+    used = document.tracks_of(document.notes)
     tracks = [[track] for track in document.tracks if track.id in used]
-    lost = losses_of(data, why) if data else ""
-    return Written(anew(ordered, score_of(ordered)), tracks, [lost] * bool(lost))
+    losses = losses_of(data, reason) if data else ""
+    return WrittenFile(new_file(ordered, score_of(ordered)), tracks, [losses] if losses else [])
 
 
 def _music(document: Document) -> tuple[Any, ...]:
-    """What of a document is in a MIDI file."""
+    """Return the parts of a document that a MIDI file can hold."""
     tracks = [track._replace(mute=False, solo=False) for track in document.tracks]
     marks = [getattr(document, name) for name in ("pedals", "tempos", "meters", "keys", *TEXTS)]
     return document.notes, tracks, marks
 
 
 def _groups(document: Document, first: Document, opened: Score) -> tuple[list[_Group], list[str]]:
-    """The parts of the file that is written, in their order, and sentences about what is lost where
-    several tracks are one part."""
+    """Return the groups of tracks, one for each part of the new file in its order, and a sentence
+    for each loss in a group of several tracks."""
     part_of = [row[0] for row in np.unique(opened.notes[["track", "drum", "program"]]).tolist()]
     groups: list[_Group] = []
     losses: list[str] = []
@@ -124,64 +127,64 @@ def _groups(document: Document, first: Document, opened: Score) -> tuple[list[_G
         if group is None:
             groups.append(_Group(part, [track]))
             continue
-        together = groups[-1] is group and track.id > group.tracks[-1].id
+        follows = groups[-1] is group and track.id > group.tracks[-1].id
         group.tracks.append(track)
-        if not together:
-            losses.append(_one(group, "place in the order of tracks"))
+        if not follows:
+            losses.append(_loss(group, "place in the order of tracks"))
     for group in groups:
         for name in ("name", *MIXER):
             if len({getattr(track, name) for track in group.tracks}) > 1:
-                losses.append(_one(group, name))
+                losses.append(_loss(group, name))
     return groups, losses
 
 
-def _one(group: _Group, what: str) -> str:
-    """The sentence for tracks that share one ``what``."""
+def _loss(group: _Group, setting: str) -> str:
+    """Return the sentence that the tracks of a group can have only one value of a ``setting``."""
     names = ", ".join(f'"{track.name}"' if track.name else "one" for track in group.tracks)
-    return f"The tracks {names} are one track of the MIDI file, which has one {what}"
+    return f"The tracks {names} are one track of the MIDI file, which has one {setting}"
 
 
 def _score(document: Document, first: Document, opened: Score, groups: list[_Group]) -> Score:
-    """The document as a Score whose file has the parts of the ``groups`` in their order. What was
-    not edited has the names and texts that the opened file has."""
-    midi = MidiDocument(opened.file)
-    places, drums = midi.places, midi.file.drums
+    """Return the document as a Score whose file has the parts of the ``groups`` in their order.
+    Names and texts that were not edited are those of the opened file, not the document's cleaned
+    names."""
+    midi_document = MidiDocument(opened.file)
+    places, drums = midi_document.places, midi_document.file.drums
     old = [group for group in groups if group.part is not None]
-    number = {
-        track.id: n
-        for n, group in enumerate([*old, *(group for group in groups if group.part is None)])
-        for track in group.tracks
-    }
+    new = [group for group in groups if group.part is None]
+    number = {track.id: n for n, group in enumerate([*old, *new]) for track in group.tracks}
     names: dict[int, str] = {}
     renamed: list[int] = []
     channels: dict[int, int] = {}
     for group in groups:
         track = group.tracks[0]
-        names_now = {one.name for one in group.tracks}
-        before = opened.names.get(group.part, "") if group.part is not None else ""
-        name = before if len(names_now) > 1 or names_now == {clean_name(before)} else track.name
+        group_names = {member.name for member in group.tracks}
+        old_name = opened.names.get(group.part, "") if group.part is not None else ""
+        is_kept = len(group_names) > 1 or group_names == {clean_name(old_name)}
+        name = old_name if is_kept else track.name
         if name:
             names[number[track.id]] = name
         if group.part is None:
             continue
         place = places[group.part]
-        if name != before:
+        if name != old_name:
             renamed.append(place)
         if track.drum != (place % 16 in drums):
             channels[place] = DRUM_CHANNEL if track.drum else free_channel(places, drums)
     pedals: Counter[tuple[float, int, int]] = Counter()
-    for track in document.tracks:
-        rows_of_track = (
-            (time, value, number[of]) for time, value, of in document.pedals if of == track.id
+    for track in document.tracks:  # tracks of one part share its pedals
+        pedals |= Counter(
+            (time, value, number[track.id])
+            for time, value, pedal_track in document.pedals
+            if pedal_track == track.id
         )
-        pedals |= Counter(rows_of_track)
     texts: dict[str, Any] = {
-        name: _as_in_file(getattr(document, name), getattr(first, name), getattr(opened, name))
+        name: _original_texts(getattr(document, name), getattr(first, name), getattr(opened, name))
         for name in TEXTS
     }
     score = score_of(document)
     notes = score.notes.copy()
-    notes["track"] = [number[of] for of in notes["track"].tolist()]
+    notes["track"] = [number[track] for track in notes["track"].tolist()]
     data = with_parts(
         opened.file, [places[g.part or 0] for g in old], channels=channels, alone=renamed
     )
@@ -189,29 +192,29 @@ def _score(document: Document, first: Document, opened: Score, groups: list[_Gro
     return replace(score, notes=notes, pedals=rows, names=names, file=data, **texts)
 
 
-def _as_in_file(
+def _original_texts(
     rows: Iterable[tuple[float, str]],
-    shown: Iterable[tuple[float, str]],
+    cleaned: Iterable[tuple[float, str]],
     in_file: Iterable[tuple[float, str]],
 ) -> tuple[tuple[float, str], ...]:
-    """The ``rows`` of texts; those that are as they were ``shown`` at first have the text of the
-    file, from which names were made plain."""
-    words: defaultdict[tuple[float, str], list[str]] = defaultdict(list)
-    for row, (_, text) in zip(shown, in_file):
-        words[row].append(text)
-    return tuple((row[0], words[row].pop(0) if words[row] else row[1]) for row in rows)
+    """Return the ``rows`` of texts; a row that equals one of the ``cleaned`` rows, as the file was
+    first read, has its text ``in_file``."""
+    originals: defaultdict[tuple[float, str], list[str]] = defaultdict(list)
+    for row, (_, text) in zip(cleaned, in_file):
+        originals[row].append(text)
+    return tuple((row[0], originals[row].pop(0) if originals[row] else row[1]) for row in rows)
 
 
-def _mixed(data: bytes, tracks: Sequence[Sequence[Track]], first: Document) -> bytes:
-    """The MIDI file ``data`` of ``tracks``, by part, with the settings of the mixer that differ
-    from those of the ``first`` document, or from the usual ones in new tracks."""
+def _with_mixer(data: bytes, tracks: Sequence[Sequence[Track]], first: Document) -> bytes:
+    """Return the MIDI file ``data``, whose parts are the ``tracks``, with the mixer settings that
+    differ from the ``first`` document, and in new tracks from the defaults."""
     before = {track.id: track for track in first.tracks}
     settings: dict[int, dict[int, int]] = {}
     for part, (track, *others) in enumerate(tracks):
         for name, number in MIXER.items():
-            values = {getattr(one, name) for one in (track, *others)}
-            usual = Track._field_defaults[name]
-            old = usual if track.added else getattr(before.get(track.id), name, usual)
+            values = {getattr(member, name) for member in (track, *others)}
+            default = Track._field_defaults[name]
+            old = default if track.added else getattr(before.get(track.id), name, default)
             if len(values) == 1 and values != {old}:
                 settings.setdefault(part, {})[number] = values.pop()
-    return beginning(data, settings) if settings else data
+    return with_initial_values(data, settings) if settings else data

@@ -18,15 +18,15 @@ from musictx.files import check_writable
 from musictx.studio.config import EVERYWHERE, StudioConfig
 from musictx.training.run_folder import one_process
 
-#: Seconds that requests under way are waited for at the end.
+#: Seconds in which running requests may finish when the studio ends.
 LEAVE_SECONDS = 3.0
 
 
 def run(config: StudioConfig) -> None:
     """Serve the page until Ctrl-C or SIGTERM.
 
-    Raises :class:`UserError` where a package is missing, the port is taken, another studio has the
-    folder, or the model is none.
+    Raise :class:`UserError` if a package is missing, the port is taken, another studio uses the
+    folder, or there is no such model.
     """
     try:
         import aiohttp  # noqa: F401
@@ -39,7 +39,7 @@ def run(config: StudioConfig) -> None:
     with one_process(folder / ".lock", "folder", "is a studio with"):
         asyncio.run(_serve(config))
     if any(thread.name == "composer" for thread in threading.enumerate()):
-        # It has not come out of torch in time, which aborts where Python ends around it. All that
+        # The thread is still inside torch, which aborts if Python ends meanwhile. Everything that
         # was acknowledged is on the disk.
         sys.stdout.flush()
         os._exit(0)
@@ -53,20 +53,20 @@ async def _serve(config: StudioConfig) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def leave() -> None:
+    def end() -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)  # the second one ends at once
+            loop.remove_signal_handler(number)  # a second signal ends the process at once
         stop.set()
 
     with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C raises KeyboardInterrupt
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, leave)
+            loop.add_signal_handler(number, end)
     app = await application(config)
     runner = web.AppRunner(
         app,
         access_log=None,
-        logger=_quiet(),
-        auto_decompress=False,  # no upload unfolds on the way in
+        logger=_quiet_logger(),
+        auto_decompress=False,  # a compressed upload could fill the memory
         shutdown_timeout=LEAVE_SECONDS,
     )
     await runner.setup()
@@ -75,9 +75,9 @@ async def _serve(config: StudioConfig) -> None:
         try:
             await site.start()
         except OSError as error:
-            raise UserError(_refused(config, error)) from None
-        app[STUDIO].begin()
-        address = f"http://{_name(config.host)}:{runner.addresses[0][1]}/"
+            raise UserError(_listen_error(config, error)) from None
+        app[STUDIO].start_composer()
+        address = f"http://{_browser_host(config.host)}:{runner.addresses[0][1]}/"
         print(f"the studio is at {address} (Ctrl-C ends)", flush=True)
         if config.host in EVERYWHERE:
             print("anybody in this network can open it and change what is there", flush=True)
@@ -88,15 +88,16 @@ async def _serve(config: StudioConfig) -> None:
         await runner.cleanup()
 
 
-def _quiet() -> logging.Logger:
-    """A logger that prints nothing: broken HTTP requests would fill the terminal, and the guard
-    prints the errors of the studio."""
-    quiet = logging.getLogger("musictx.studio")
-    quiet.setLevel(logging.CRITICAL + 1)
-    return quiet
+def _quiet_logger() -> logging.Logger:
+    """Return a logger that prints nothing. Broken HTTP requests would fill the terminal; the guard
+    prints errors of the studio."""
+    logger = logging.getLogger("musictx.studio")
+    logger.setLevel(logging.CRITICAL + 1)
+    return logger
 
 
-def _refused(config: StudioConfig, error: OSError) -> str:
+def _listen_error(config: StudioConfig, error: OSError) -> str:
+    """Return the sentence for an ``error`` of the system when the studio starts to listen."""
     if error.errno == errno.EADDRINUSE:
         return (
             f"port={config.port}: another program listens there, maybe a studio; give another, "
@@ -108,22 +109,22 @@ def _refused(config: StudioConfig, error: OSError) -> str:
 
 
 def _open(address: str) -> None:
-    """Show the page, in a browser with windows; one of the terminal would take that over."""
+    """Show the page in a browser with windows; a text browser would take over the terminal."""
     with contextlib.suppress(webbrowser.Error):
         browser = webbrowser.get()
         if type(browser) is not webbrowser.GenericBrowser:
             browser.open(address)
 
 
-def _name(host: str) -> str:
-    """How a browser on this machine reaches ``host``."""
+def _browser_host(host: str) -> str:
+    """Return the name by which a browser on this machine reaches ``host``."""
     if host in EVERYWHERE:
         return "localhost"
     return f"[{host}]" if ":" in host else host
 
 
 def check() -> str:
-    """The browser that ``musictx studio`` opens, or why none (``musictx doctor``)."""
+    """Return, for ``musictx doctor``, the browser that ``musictx studio`` opens, or why none."""
     try:
         browser = webbrowser.get()
     except webbrowser.Error:

@@ -1,4 +1,4 @@
-"""The request of a page, checked; and the command line that does the same."""
+"""The request of a page for a take, checked; and the command line that composes the same."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from musictx.commands import COMMANDS
 from musictx.config import SamplingConfig, TokenSampling
 from musictx.config.checks import LARGEST_SEED
 from musictx.studio.change import Seconds, TrackId
-from musictx.studio.errors import Refused, checked
+from musictx.studio.errors import Refused, validate
 from musictx.studio.models import MUSIC, Model, Models, Task
 
-#: Versions of a take.
+#: The largest number of proposals of a take.
 MOST_SAMPLES = 8
-#: Seconds, and bars, of new music that are composed at once.
+#: The largest length of new music, in seconds and in bars.
 LONGEST, MOST_BARS = 300.0, 128
-#: Seconds of new music where no length is given.
-USUAL = 8.0
-#: Options of sampling that harmonising does not have; the key is the melody's.
+#: The length of new music if none is given, in seconds.
+DEFAULT_SECONDS = 8.0
+#: Options of sampling that harmonising does not have.
 NOT_FOR_MELODIES = {f.name for f in dataclasses.fields(SamplingConfig)} - {
     f.name for f in dataclasses.fields(TokenSampling)
 }
@@ -39,12 +39,14 @@ def _fresh_seed() -> int:
 
 @dataclass(frozen=True)
 class Request:
-    """One request of a page. Times are in seconds of the document, tracks its ids (None: all).
+    """One request of a page.
 
-    begin, end   the selection;  seconds, bars  how much new music, where that is free
-    controls, sampling, guidance, quantise  options of the commands, which check them; of a grid
-                 that is left open (None) that of the music, where the model counts in seconds
-    keep         share of the selected notes that stay in a variation
+    begin, end     the selection, in seconds of the document
+    tracks         ids of the selected tracks; None for all
+    seconds, bars  the length of new music; only for the tasks "new" and "continue"
+    keep           share of the selected notes that stay in a variation
+    controls, sampling, guidance, quantise   options of the commands, which check them. If
+                   ``quantise`` is None and the model counts seconds, the grid is that of the music
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -64,43 +66,40 @@ class Request:
     model: str | None = None
     seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] = field(default_factory=_fresh_seed)
 
-    def config(self, model: Model, **more: Any) -> Any:
-        """The options of the command that does it, without its file (:meth:`name_file`); ``more``
-        are those that the input decides.
-
-        Raises :class:`UserError` for what cannot be asked for.
-        """
-        given: dict[str, Any] = {"seed": self.seed, "samples": self.samples, **more}
+    def config(self, model: Model, **input_options: Any) -> Any:
+        """Return the options of the command, with the ``input_options`` but without its file
+        (:meth:`name_file`). Raise :class:`UserError` if an option is invalid."""
+        values: dict[str, Any] = {"seed": self.seed, "samples": self.samples, **input_options}
         if self.task == "harmonise":
-            drawn = {k: v for k, v in self.sampling.items() if k not in NOT_FOR_MELODIES}
-            given |= {"sampling": drawn}
+            sampling = {k: v for k, v in self.sampling.items() if k not in NOT_FOR_MELODIES}
+            values |= {"sampling": sampling}
         else:
-            given |= {"guidance": self.guidance, "quantise": self.quantise or "none"}
-            given = {"sampling": self.sampling, **self.controls, **given}
-        config = options.request(command_of(self.task), given)
-        config.model.path = model.word  # which is one for the folder of the takes
+            values |= {"guidance": self.guidance, "quantise": self.quantise or "none"}
+            values = {"sampling": self.sampling, **self.controls, **values}
+        config = options.request(command_of(self.task), values)
+        config.model.path = model.option
         return config
 
     def name_file(self, config: Any, file: str) -> None:
-        """Put the name of its file into the options of a command."""
+        """Set the option of a command that names its file."""
         setattr(config, COMMANDS[command_of(self.task)].positional, file)
 
 
 _REQUEST = TypeAdapter(Request)
 
 
-def parse(
+def parse_request(
     data: Mapping[str, Any], models: Models, duration: float, music: str = MUSIC[0]
 ) -> tuple[Request, Model]:
-    """The request of a page for a piece of such ``music``, and the model for it.
+    """Return the request of a page, and the model for it and this kind of ``music``.
 
-    Raises :class:`Refused`, or another :class:`UserError`, in one sentence that names the part that
-    cannot be. Options of the command are checked by :meth:`Request.config`.
+    Raise :class:`Refused`, or another :class:`UserError`, in one sentence that names the invalid
+    field. :meth:`Request.config` checks the options of the command.
     """
     given = {name: value for name, value in data.items() if value is not None}
     given.pop("revision", None)
-    request: Request = checked(_REQUEST, {"end": duration, **given})
-    model = models.chosen(request.model, request.task, music)
+    request: Request = validate(_REQUEST, {"end": duration, **given})
+    model = models.choose(request.model, request.task, music)
     if "end" not in given:
         request = replace(request, end=max(request.end, request.begin))
     if request.end < request.begin:
@@ -108,7 +107,7 @@ def parse(
     for name in request.controls:
         if name not in model.steers:
             raise Refused(f"{name[:20]}: the model {model.name} does not follow it")
-    seconds = request.seconds or USUAL
+    seconds = request.seconds or DEFAULT_SECONDS
     if request.task not in ("new", "continue"):
         request = replace(request, seconds=None, bars=None)
     else:
@@ -117,7 +116,7 @@ def parse(
 
 
 def label(request: Request, clock: Beats) -> str:
-    """The request in a few words."""
+    """Return a short description of the request."""
     length = f"{request.seconds or 0:g} s"
     if request.bars is not None:
         length = "1 bar" if request.bars == 1 else f"{request.bars} bars"
@@ -131,25 +130,25 @@ def label(request: Request, clock: Beats) -> str:
 
 
 def bars(request: Request, clock: Beats) -> str:
-    """The bars that are selected, in words; a pick-up is bar 0."""
+    """Return the selected bars, such as "bars 2 to 3"; a pick-up is bar 0."""
     first = clock.bar(float(clock.quarters(request.begin)))[0] - clock.pickup
     last = max(clock.bar(float(clock.quarters(request.end)) - 1e-3)[0] - clock.pickup, first)
     return f"bar {first}" if first == last else f"bars {first} to {last}"
 
 
 def command_line(request: Request, config: Any) -> str:
-    """The line that a person types to get the same notes, in the folder of the takes."""
+    """Return the command that composes the same notes, to be typed in the folder of the takes."""
     command = command_of(request.task)
     verb = "continue" if request.task == "continue" else command
     return shlex.join(["musictx", verb, *options.words(command, config)])
 
 
 def command_of(task: str) -> str:
-    """The command that does a task."""
+    """Return the name of the command for a task."""
     commands = {"new": "generate", "continue": "generate", "replace": "infill", "vary": "infill"}
     return commands.get(task, task)
 
 
 def moment(seconds: float) -> str:
-    """Seconds in the form of the command line, such as 2.5s."""
+    """Return seconds in the form of the command line, such as 2.5s."""
     return f"{seconds:.4f}".rstrip("0").rstrip(".") + "s"

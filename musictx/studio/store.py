@@ -1,8 +1,9 @@
-"""The database of a session: its document and its history, in one file of SQLite.
+"""The database of a session: its document and its history, in one SQLite file.
 
-An operation is one transaction, on the disk before it is acknowledged. A rollback journal rather
-than a write-ahead log: between two operations the piece is one file, which anybody may copy or
-move. ``synchronous=EXTRA`` is FULL, and brings the removal of that journal to the disk too.
+An operation is one transaction, on the disk before it is acknowledged. SQLite keeps a rollback
+journal, not a write-ahead log, so that between two operations the piece is one file, which anybody
+may copy or move. ``synchronous=EXTRA`` writes to the disk what FULL writes, and that the journal
+was removed.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ SELECT (SELECT value FROM fields WHERE name = 'name'),
 
 
 class History(NamedTuple):
-    """Operations 1 to ``length``, of which the first ``done`` stand and the others are undone."""
+    """Operations 1 to ``length``: the first ``done`` are applied, the others are undone."""
 
     done: int = 0
     length: int = 0
 
 
 def create(path: Path, document: Document) -> None:
-    """A new database at ``path`` of ``document``, without a history."""
+    """Create a database at ``path`` with ``document`` and an empty history."""
     with _writing(path, "rwc") as database:
         for statement in _TABLES.split(";"):
             database.execute(statement)
@@ -53,20 +54,20 @@ def create(path: Path, document: Document) -> None:
 
 
 def load(path: Path) -> tuple[Document, History]:
-    """The document and its history; :class:`Refused` (404) for what is damaged."""
+    """Return the document and its history; raise :class:`Refused` (404) if they are damaged."""
     with _reading(path) as database:
         fields = {n: json.loads(v) for n, v in database.execute("SELECT name, value FROM fields")}
         notes = database.execute("SELECT id, start, stop, pitch, velocity, track FROM notes")
-        document = Document.restored(fields | {"notes": notes.fetchall()})
+        document = Document.from_state(fields | {"notes": notes.fetchall()})
         (length,) = database.execute("SELECT count(*) FROM operations").fetchone()
         history = History(int(fields["done"]), length)
         if not 0 <= history.done <= length:
-            raise ValueError("a place beyond the history")
+            raise ValueError("done is beyond the history")
         return document, history
 
 
 def summary(path: Path) -> dict[str, Any]:
-    """The entry of one session in the list; :class:`Refused` (404) for what is damaged."""
+    """Return the entry of a session in the list; raise :class:`Refused` (404) if it is damaged."""
     with _reading(path) as database:
         name, changed, notes, duration = database.execute(_SUMMARY).fetchone()
         name, changed = str(json.loads(name)), str(json.loads(changed))
@@ -74,22 +75,22 @@ def summary(path: Path) -> dict[str, Any]:
 
 
 def operation(path: Path, number: int) -> tuple[Any, Any]:
-    """The JSON of an operation and of its inverse."""
+    """Return an operation and its inverse, as JSON."""
     with _reading(path) as database:
         query = "SELECT change, back FROM operations WHERE number = ?"
-        change, back = database.execute(query, (number,)).fetchone()
-        return json.loads(change), json.loads(back)
+        change, inverse = database.execute(query, (number,)).fetchone()
+        return json.loads(change), json.loads(inverse)
 
 
 def write(
-    path: Path, document: Document, change: Change, back: Change, done: int, new: bool
+    path: Path, document: Document, change: Change, inverse: Change, done: int, is_new: bool
 ) -> None:
-    """Write down that ``change``, whose inverse is ``back``, was just applied to ``document``, and
-    that the first ``done`` operations stand now. A ``new`` one is the last of them, and what was
-    undone before it is gone. :class:`WriteError` where the machine cannot write; then the database
-    is as it was."""
+    """Write to the database that ``change`` was just applied to ``document``, and that the first
+    ``done`` operations are applied now. If the change ``is_new``, it becomes the last operation of
+    the history, and operations that were undone are deleted. Raise :class:`WriteError` if the
+    machine cannot write; the database is unchanged then."""
     names = {"revision", "next_id"} | {n for n in WHOLE if getattr(change, n) is not None}
-    if change.lock or change.unlock or back.lock:
+    if change.lock or change.unlock or inverse.lock:
         names.add("locked")
     if change.accept or change.reject:
         names.add("accepted")
@@ -101,10 +102,10 @@ def write(
         _set(database, {n: document.field(n) for n in names} | {"done": done, "changed": _now()})
         database.executemany("DELETE FROM notes WHERE id = ?", ((n,) for n in change.remove))
         database.executemany("REPLACE INTO notes VALUES (?, ?, ?, ?, ?, ?)", rows)
-        if new:
+        if is_new:
             database.execute("DELETE FROM operations WHERE number >= ?", (done,))
-            both = _text(change.json()), _text(back.json())
-            database.execute("INSERT INTO operations VALUES (?, ?, ?)", (done, *both))
+            row = done, _text(change.json()), _text(inverse.json())
+            database.execute("INSERT INTO operations VALUES (?, ?, ?)", row)
 
 
 def _set(database: sqlite3.Connection, fields: dict[str, Any]) -> None:
@@ -122,20 +123,23 @@ def _now() -> str:
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    if path.exists() and not path.is_file():  # a pipe would never answer
+    if path.exists() and not path.is_file():  # reading a pipe would block forever
         raise Refused("this session is damaged: its database is no regular file", 404)
     try:
-        with contextlib.closing(_connect(path, "rw")) as database:  # "ro" could repair nothing
+        with contextlib.closing(
+            _connect(path, "rw")
+        ) as database:  # "ro" could not roll back a journal
             yield database
     except Refused:
-        raise Refused("this session is damaged: its database says what cannot be", 404) from None
+        raise Refused("this session is damaged: its database is inconsistent", 404) from None
     except (sqlite3.Error, ValueError, TypeError, LookupError, RecursionError, OverflowError):
         raise Refused("this session is damaged: its database cannot be read", 404) from None
 
 
 @contextlib.contextmanager
 def _writing(path: Path, mode: str = "rw") -> Iterator[sqlite3.Connection]:
-    """A transaction: all of it is on the disk when the block ends, or nothing if it raises."""
+    """Run the block as one transaction, which is on the disk as a whole when the block ends, or not
+    at all if the block raises."""
     try:
         with contextlib.closing(_connect(path, mode)) as database, database:
             database.execute("BEGIN IMMEDIATE")
@@ -145,7 +149,7 @@ def _writing(path: Path, mode: str = "rw") -> Iterator[sqlite3.Connection]:
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    """A connection for one block: a file that stays open could not be moved."""
+    """Return a connection for one block; a file that stays open could not be moved on Windows."""
     database = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)
     database.execute("PRAGMA synchronous = EXTRA")
     return database

@@ -1,9 +1,9 @@
-"""Takes: a request, its progress and its results; on disk before it is published.
+"""Takes: a request, its progress and its results. A take is on disk before it is published.
 
-In the folder ``takes/`` of a session:
-    0007.mid               what take 7 was computed from; a new piece has none
-    0007-1.mid, 0007-2.mid its proposals, as its command writes them
-    0007.json              all of it; what is composed when the process ends is stopped
+Files in the folder ``takes/`` of a session:
+    0007.mid                 the input of take 7; a new piece has none
+    0007-1.mid, 0007-2.mid   its proposals, as the command writes them
+    0007.json                the state of the take
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from musictx.files import read_bytes, tidy, write_bytes, write_text
 from musictx.notes import Score
 from musictx.studio.change import Note, Number, Seconds, Track, TrackId
 
-#: The largest file of a take that is read, MB: a damaged one could fill the memory.
+#: The largest file of a take that is read, MB; a larger, damaged file could fill the memory.
 MOST_MB = 64
-#: States of a take or proposal that is not over.
+#: States of a take or proposal that is not finished.
 RUNNING = ("waiting", "composing")
 State = Literal["waiting", "composing", "done", "failed", "stopped"]
 
@@ -39,8 +39,8 @@ TrackRow = Annotated[
 
 @dataclass
 class Proposal:
-    """One version of a take; see :class:`~musictx.studio.performing.Outcome`. While it is composed
-    it has no notes yet but their beginnings and ends so far, the ``events``."""
+    """One version of a take; see :class:`~musictx.studio.performing.Outcome`. While it is being
+    composed it has no notes yet, only ``events``: the starts and ends of notes so far."""
 
     number: Number
     state: State = "waiting"
@@ -53,7 +53,12 @@ class Proposal:
 
 @dataclass
 class Take:
-    """One request and its results, as pages see them."""
+    """One request and its results, as pages see them.
+
+    place    the position in the queue, from 1; 0 for a take that does not wait
+    at_end   notes are published when a proposal is finished, not before
+    aside    a page does not show the take
+    """
 
     id: Annotated[int, Field(ge=1, le=10**9)]
     task: str
@@ -70,7 +75,6 @@ class Take:
     place: int = 0
     progress: FiniteFloat = 0.0
     at_end: bool = False
-    """Its notes are published when a proposal is finished, not before."""
     aside: bool = False
     error: str | None = None
     made: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
@@ -81,24 +85,25 @@ class Take:
         return self.state in RUNNING
 
     def json(self, notes: bool = True) -> dict[str, Any]:
-        """For a page, with the notes of its proposals or without."""
+        """Return the take as JSON for a page, with or without the notes of its proposals."""
         left_out = () if notes else ("notes", "events")
         proposals = [
-            {name: value for name, value in vars(one).items() if name not in left_out}
-            for one in self.proposals
+            {name: value for name, value in vars(proposal).items() if name not in left_out}
+            for proposal in self.proposals
         ]
         return vars(self) | {"proposals": proposals}
 
     def finish(self, state: State, error: str | None = None) -> None:
-        """Set the final state of the take; its unfinished proposals count as failed."""
+        """Set the final state of the take; unfinished proposals become failed."""
         self.state, self.place, self.error = state, 0, error
-        for one in self.proposals:
-            if one.state in RUNNING:
-                one.state, one.events = "failed", ()
+        for proposal in self.proposals:
+            if proposal.state in RUNNING:
+                proposal.state, proposal.events = "failed", ()
 
 
 class Takes:
-    """The takes of one session, in their order, from its folder."""
+    """The takes of one session, read from its folder and sorted by number. Damaged takes are left
+    out, but their numbers are not used again."""
 
     def __init__(self, session_folder: Path) -> None:
         self.all: list[Take] = []
@@ -111,11 +116,20 @@ class Takes:
                     self.all.append(take)
         self.all.sort(key=lambda take: take.id)
         names = [re.match(r"[0-9]{4,9}\b", path.name) for path in folder.glob("*")]
-        used = [take.id for take in self.all] + [int(name[0]) for name in names if name]
-        self.following = max(used, default=0) + 1
+        self._last_number = max((int(name[0]) for name in names if name), default=0)
+
+    def new_number(self) -> int:
+        """Return a number that no take has had."""
+        self._last_number += 1
+        return self._last_number
+
+    def add(self, take: Take) -> None:
+        """Add a take. Of two new takes, the later one may be added first."""
+        self.all.append(take)
+        self.all.sort(key=lambda take: take.id)
 
     def find(self, number: int) -> Take | None:
-        """The take of that number."""
+        """Return the take of this number."""
         return next((take for take in self.all if take.id == number), None)
 
 
@@ -123,20 +137,21 @@ _TAKE = TypeAdapter(Take)
 
 
 def _restored(data: bytes) -> Take:
-    """A take from its file. Raises ``ValueError`` and other exceptions for a damaged file."""
+    """Return the take from its JSON file. Raise ``ValueError`` or another exception if the file is
+    damaged. A take that was being composed when the process ended is stopped."""
     state = json.loads(data)
-    for one in state["proposals"]:
-        if one["state"] in RUNNING:  # earlier versions wrote notes without an end
-            one["notes"] = ()
+    for proposal in state["proposals"]:
+        if proposal["state"] in RUNNING:  # earlier versions wrote notes without an end
+            proposal["notes"] = ()
     json.dumps(state, allow_nan=False)
     take: Take = _TAKE.validate_python(state)
-    if take.running:  # the process ended in the middle of it
+    if take.running:
         take.finish("stopped")
     return take
 
 
 def stem(number: int) -> str:
-    """The name of a take's files, without ending."""
+    """Return the name of a take's files, without ending."""
     return f"{number:04d}"
 
 
@@ -147,7 +162,7 @@ def save(folder: Path, take: Take) -> None:
 
 
 def save_input(folder: Path, number: int, data: bytes) -> None:
-    """Write the file that a take is computed from."""
+    """Write the input file of a take."""
     write_bytes(folder / "takes" / f"{stem(number)}.mid", data)
 
 

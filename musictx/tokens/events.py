@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from musictx.notes import order
+from musictx.notes import sort_order
 from musictx.pairing import match_note_offs
 from musictx.tokens.stream import DRUM_PART, OPEN, UNKNOWN, NoteStream
 from musictx.tokens.vocab import Vocabulary
@@ -64,7 +64,7 @@ def of(stream: NoteStream) -> np.ndarray:
     events = np.concatenate([strikes, releases, older])
     # Without programs this is the order (step, note index, is-release) of note-seq: a release can
     # only share its step with strikes of later notes, since every note lasts at least one step.
-    return events[order(*(events[key] for key in ("step", "what", "program", "order")))]
+    return events[sort_order(*(events[key] for key in ("step", "what", "program", "order")))]
 
 
 def write(

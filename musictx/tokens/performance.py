@@ -1,21 +1,21 @@
-"""The Music Transformer's own vocabulary: note-on, note-off, time-shift and velocity events.
+"""The vocabulary of the Music Transformer: note-on, note-off, time-shift and velocity events.
 
-Oore et al. 2018 ("This Time with Feeling", section 3) and Huang et al. 2018 (section 4.2), by
-note-seq's rules. The sustain pedal is folded into note ends first. Onsets and ends are rounded to
-the grid as absolute times, half a step upwards, so that nothing drifts; a note that rounds to
-nothing lasts one step. Within one step releases come first, then strikes in the order of the
-score. A velocity token stands only where the bin changes, and so does a program token.
+Oore et al. 2018 ("This Time with Feeling", section 3) and Huang et al. 2018 (section 4.2), by the
+rules of note-seq. First the sustain pedal is folded into the ends of notes. Onsets and ends are
+rounded to the nearest step as absolute times (half a step upwards), so that errors do not add up;
+a note lasts at least one step. Within one step releases come first, then strikes in the order of
+the score. A velocity or program token is written only where it changes.
 
-Choices that the papers leave open, all of which ``quantise`` shows:
+The papers leave these choices open; :meth:`~.Spelling.quantise` shows their effect:
 
 - Silence before the first note is dropped: a piece begins with its first note.
-- Notes of one pitch that overlap (in one program) end first in, first out.
+- Of overlapping notes of the same program and pitch, the one that began first ends first.
 - ``tracks="piano"`` merges all pitched instruments and leaves drums out. A pitch struck by two
   instruments at once is two notes.
-- ``tracks="programs"`` writes ``program`` tokens (General MIDI 0..127), and within one step sorts
-  by program so that few are needed. A drum stroke is a token of its own, ``drum``: it has no
-  release and needs no program, so a window cut anywhere knows what is a drum and what is a pitch.
-  Decoded it lasts 0.1 s. ``low`` and ``high`` bound pitches, not drums.
+- ``tracks="programs"`` writes ``program`` tokens (General MIDI 0 to 127), and sorts the notes of a
+  step by program, so that few such tokens are needed. A drum stroke is one ``drum`` token, without
+  release and program, so that every window shows which notes are drums. Decoded it lasts 0.1 s.
+  ``low`` and ``high`` do not limit drums.
 - Velocities are written in bins (:class:`~musictx.tokens.stream.Velocities`).
 """
 
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from musictx.config import TokenizerConfig
-from musictx.notes import Score, arranged, order
+from musictx.notes import Score, sort_order, sorted_by
 from musictx.tokens import events as ev
 from musictx.tokens.grammar import PerformanceState
 from musictx.tokens.spelling import Spelling
@@ -45,14 +45,15 @@ DEFAULT_PROGRAM = 0
 class PerformanceTokenizer(Spelling):
     """Score <-> event ids; options as in :class:`musictx.config.TokenizerConfig`.
 
-    step_ms  time grid, milliseconds;  max_shift_ms  longest single shift
+    step_ms       length of a step, in milliseconds
+    max_shift_ms  longest single time shift
 
-    Raises :class:`musictx.errors.ConfigError` for an option that cannot be.
+    Raises :class:`musictx.errors.ConfigError` for an invalid option.
     """
 
     name = "performance"
-    #: The tail of a performance holds the ends of long notes (scripts/LOG.md): all of it is drawn
-    #: from, and pitches alone are made surer.
+    #: All ids may be drawn, since the unlikely ones include the ends of long notes
+    #: (scripts/LOG.md). Only pitches have a lower temperature.
     top_p = 1.0
     options = ("tracks", "low", "high", "step_ms", "max_shift_ms", "velocity_bins", "sustain")
 
@@ -84,7 +85,7 @@ class PerformanceTokenizer(Spelling):
 
     @property
     def step_seconds(self) -> float:
-        """How long a step of the grid is."""
+        """The length of a step."""
         return self.step_ms / 1000
 
     @cached_property
@@ -104,7 +105,7 @@ class PerformanceTokenizer(Spelling):
         return Clock(score.beats, first * self.step_ms / 1000)
 
     def _steps(self, seconds: Any) -> Any:
-        """Times as whole steps, half a step upwards."""
+        """Round times to whole steps, half a step upwards."""
         return np.floor(seconds * (1000.0 / self.step_ms) + 0.5)
 
     def seconds(self, steps: Any) -> Any:
@@ -119,31 +120,32 @@ class PerformanceTokenizer(Spelling):
         end = np.maximum(self._steps(notes["end"]).astype(np.int64), start + 1)
         grid["start"] = start - start.min()
         grid["length"] = np.where(notes["drum"], 0, end - start)
-        grid = arranged(grid, grid["start"] * 256 + grid["part"])
+        grid = sorted_by(grid, grid["start"] * 256 + grid["part"])
         # First in, first out: the k-th strike of a program and pitch has the k-th end.
         key, end = grid["part"] * 128 + grid["pitch"], grid["start"] + grid["length"]
-        end[order(key)] = end[order(key, end)]
+        end[sort_order(key)] = end[sort_order(key, end)]
         grid["length"] = end - grid["start"]
         return NoteStream(notes=grid, stop=int(end.max())), left_out
 
     def write(self, stream: NoteStream, after: NoteStream | None = None) -> np.ndarray:
-        """(n,) uint16 ids of a stream, up to its ``stop``; those of what comes ``after`` another,
-        whose last program and velocity need not be written again."""
+        """(n,) uint16 ids of a stream, up to its ``stop``. If the stream comes ``after`` another
+        one, the last program and velocity of that one are not written again."""
         past = None if after is None else ev.of(after)
         return ev.write(ev.of(stream), self.vocabulary, stream.stop, past)
 
     def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
-        """Any ids of the vocabulary -> Score, with a track for each program, drums the last.
+        """Decode any ids of the vocabulary to a Score with a track for each program; drums are on
+        the last track.
 
-        Special ids are skipped, releases of what does not sound ignored, notes left open end with
-        the piece (but last a step at least). Before the first velocity token notes get the bin of
+        Special ids are skipped, and releases of notes that do not sound. Notes without a release
+        end with the piece, but last at least one step. Before the first velocity token notes have
         velocity 64, before the first program token program 0.
         """
         return self.score(self.read(ids, DEFAULT_PROGRAM))
 
     def read(self, ids: np.ndarray | Sequence[int], program: int = UNKNOWN) -> NoteStream:
-        """Any ids of the vocabulary -> their notes. ``program`` is that of the events before the
-        first token that says one; a release of what does not sound is the end of an older note."""
+        """The notes of any ids of the vocabulary. ``program`` is the program of the events before
+        the first program token. A release of a note that does not sound is among the ``ends``."""
         events, stop = ev.read(ev.as_ids(ids, self.vocabulary), self.vocabulary)
         events["program"][events["program"] == UNKNOWN] = program
         partner, astray = ev.pair(events)
@@ -176,13 +178,12 @@ class PerformanceTokenizer(Spelling):
     def augment(
         self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
     ) -> np.ndarray | None:
-        """A window of a piece, transposed and stretched; ``None`` if a pitch leaves.
+        """Transpose and stretch a window of a piece; ``None`` if a pitch leaves the range.
 
-        Absolute steps from the start of the window are multiplied by ``stretch`` and rounded half
-        upwards, then written anew, so whole pieces come out as their stretched scores would encode
-        and nothing drifts; a note lasts a step at least. Drums are not transposed. Special ids at
-        either end stay. A stretch drops a velocity or program token at the very end of a window
-        that no note follows.
+        Steps from the start of the window are multiplied by ``stretch`` and rounded, half a step
+        upwards, so that a whole piece has the ids of its stretched score; a note lasts at least one
+        step. Drums are not transposed. Special ids at either end stay. A stretch drops a velocity
+        or program token at the end of a window that no note follows.
         """
         if semitones == 0 and stretch == 1.0:
             return ids
@@ -202,22 +203,22 @@ class PerformanceTokenizer(Spelling):
     def _stretched(self, window: NoteStream, stretch: float) -> NoteStream:
         notes, ends = window.notes.copy(), window.ends.copy()
         before = notes["start"], window.note_ends, ends["stop"]
-        start, stop, older = (np.floor(at * stretch + 0.5).astype(np.int64) for at in before)
+        start, stop, older = (np.floor(steps * stretch + 0.5).astype(np.int64) for steps in before)
         stop = np.maximum(stop, start + 1)
-        of_none, held = notes["part"] == UNKNOWN, notes["length"] == OPEN
-        strikes = of_none | (notes["velocity_bin"] == UNKNOWN)
-        unknown = strikes, of_none & ~held, ends["part"] == UNKNOWN
+        no_part, is_open = notes["part"] == UNKNOWN, notes["length"] == OPEN
+        strikes = no_part | (notes["velocity_bin"] == UNKNOWN)
+        unknown = strikes, no_part & ~is_open, ends["part"] == UNKNOWN
         if self.tracks == "programs" and any(map(np.any, unknown)):
-            # Squeezed into one step with what follows, these could come after it (steps are
-            # sorted by program) and be taken for its program or velocity: keep them apart.
+            # In one step with later events, events of an unknown program or velocity could be
+            # sorted behind them and get theirs: later events stay at least one step later.
             after = start, stop, older
-            last = max(at[some].max(initial=0) for at, some in zip(before, unknown))
-            least = 1 + max(at[some].max(initial=0) for at, some in zip(after, unknown))
+            last = max(steps[which].max(initial=0) for steps, which in zip(before, unknown))
+            least = 1 + max(steps[which].max(initial=0) for steps, which in zip(after, unknown))
             start, stop, older = (
                 np.where(old > last, np.maximum(new, least), new) for old, new in zip(before, after)
             )
             stop = np.maximum(stop, start + 1)
-        sounds = ~held & (notes["part"] != DRUM_PART)
-        notes["length"][sounds] = (stop - start)[sounds]
+        has_length = ~is_open & (notes["part"] != DRUM_PART)
+        notes["length"][has_length] = (stop - start)[has_length]
         notes["start"], ends["stop"] = start, older
         return NoteStream(notes=notes, ends=ends, stop=int(np.floor(window.stop * stretch + 0.5)))

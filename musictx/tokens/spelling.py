@@ -1,5 +1,4 @@
-"""The base class of tokenizers by notes: the options that say which notes are kept, and the way
-from a Score to a stream of notes and back."""
+"""The base class of the tokenizers that encode a stream of notes."""
 
 from __future__ import annotations
 
@@ -20,18 +19,18 @@ from musictx.tokens.vocab import Vocabulary
 
 
 class Spelling(Tokenizer):
-    """Notes by part, pitch and velocity bin <-> ids.
+    """Converts a Score to a stream of notes, which subclasses write as ids, and back.
 
-    tracks      "piano" (pitched instruments merged, drums left out) or "programs" (all kept)
-    low, high   lowest and highest MIDI pitch kept, except for drums; notes outside are left out and
-                counted
-    velocity_bins  number of loudness levels
+    tracks      "piano": pitched instruments are merged, drums are left out; "programs": all are
+                kept
+    low, high   lowest and highest MIDI pitch; notes outside are left out and counted, except drums
+    velocity_bins  greatest number of velocity bins
     sustain     whether the sustain pedal is folded into the ends of notes
-    controls    whether there are also control tokens, and marks before given notes. They are the
-                last ids, so the others, and prepared corpora, stay the same without them
+    controls    whether the vocabulary has control tokens and marks. They are the last ids, so that
+                all other ids, and prepared corpora, do not depend on this option
     """
 
-    #: The options but for ``controls``, as :meth:`to_config` has them.
+    #: The names of all options but ``controls``, for :meth:`to_config`.
     options: ClassVar[tuple[str, ...]]
 
     def __init__(
@@ -42,7 +41,7 @@ class Spelling(Tokenizer):
         self.velocities = Velocities(velocity_bins)
 
     def _table(self, fields: Sequence[tuple[str, int, int]]) -> Vocabulary:
-        """The vocabulary of these kinds, and of controls where they are asked for."""
+        """The vocabulary of ``fields`` and, if there are any, of the controls."""
         return Vocabulary.of(*fields, *(FIELDS if self.controls else ()))
 
     def __repr__(self) -> str:
@@ -54,21 +53,20 @@ class Spelling(Tokenizer):
 
     @property
     def events(self) -> Self:
-        """The same tokenizer without control tokens, by which prepared corpora are written."""
+        """The same tokenizer without control tokens, which encodes corpora."""
         options = {name: getattr(self, name) for name in self.options}
         return type(self)(**options) if self.controls else self
 
     def stream(self, score: Score) -> tuple[NoteStream, Counter[str]]:
-        """``score`` on the grid, in the order of writing, and what was left out: reason -> number
-        of notes."""
+        """The notes of ``score`` on the grid, and how many were left out for each reason."""
         raise NotImplementedError
 
     def write(self, stream: NoteStream) -> np.ndarray:
-        """(n,) uint16 ids of a stream in order."""
+        """(n,) uint16 ids of a stream."""
         raise NotImplementedError
 
     def read(self, ids: np.ndarray | Sequence[int]) -> NoteStream:
-        """Any ids of the vocabulary -> its notes. Raises ``ValueError`` for other ids."""
+        """The notes of any ids. Raises ``ValueError`` for an id outside the vocabulary."""
         raise NotImplementedError
 
     def score(self, stream: NoteStream) -> Score:
@@ -76,7 +74,6 @@ class Spelling(Tokenizer):
         raise NotImplementedError
 
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
-        """As ``encode``, and what was left out: reason -> number of notes."""
         stream, left_out = self.stream(score)
         return self.write(stream), left_out
 
@@ -84,12 +81,12 @@ class Spelling(Tokenizer):
         return self.score(self.read(ids))
 
     def quantise(self, score: Score) -> Score:
-        """What survives writing and reading back: ``decode(encode(score)) == quantise(score)``."""
+        """``decode(encode(score))``, computed without ids."""
         return self.score(self.stream(score)[0])
 
     def merged(self, score: Score) -> int:
-        """By how many the tracks of ``score`` become fewer when its pitched tracks are merged into
-        one (``tracks="piano"``), or those of each program into one (``tracks="programs"``)."""
+        """By how many the number of tracks of ``score`` falls if all pitched tracks are merged
+        (``tracks="piano"``), or all tracks of the same program (``tracks="programs"``)."""
         notes = score.notes
         if not len(notes) or notes["track"].min() == notes["track"].max():
             return 0
@@ -99,11 +96,11 @@ class Spelling(Tokenizer):
         return len(np.unique(notes["track"] * np.int64(256) + key)) - len(np.unique(key))
 
     def folded(self, score: Score) -> Score:
-        """``score`` with its sustain pedal folded into the ends of its notes, if ``sustain``."""
+        """``score`` with the sustain pedal folded into the ends of notes, if ``sustain``."""
         return pedal.fold_sustain(score) if self.sustain and len(score.pedals) else score
 
     def writable(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
-        """The notes of ``score`` that can be written, and how many are left out for each reason."""
+        """The notes of ``score`` that ids can encode, and how many are left out for each reason."""
         notes, left_out = score.notes, Counter[str]()
         if self.tracks == "piano" and notes["drum"].any():
             left_out["drum notes left out"] = int(notes["drum"].sum())
@@ -116,7 +113,7 @@ class Spelling(Tokenizer):
         return notes, left_out
 
     def table(self, notes: np.ndarray) -> np.ndarray:
-        """``notes`` of a score as those of a stream, but for their times."""
+        """``notes`` of a score as notes of a stream, except for their times."""
         table = np.zeros(len(notes), NOTE)
         if self.tracks == "programs":
             table["part"] = program_key(notes)
@@ -126,28 +123,28 @@ class Spelling(Tokenizer):
 
     @cached_property
     def _moving(self) -> tuple[np.ndarray, np.ndarray]:
-        """(size,) bool: the ids of pitches, and those of roots, which transposing changes."""
+        """(size,) bool: the ids of pitches, and the ids of roots, which transposing changes."""
         kinds = np.array(self.kinds)[self.kind_of]
         pitched = np.isin(kinds, ["note_on", "note_off", "pitch"])
         # The last root, 12, means "no chord".
         return pitched, (kinds == "root") & (self.vocabulary.value_of < 12)
 
     def transposed(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
-        """``ids`` with other pitches and roots of chords; None if a pitch leaves the range."""
-        pitched, root = (some[ids] for some in self._moving)
+        """``ids`` with transposed pitches and roots; ``None`` if a pitch leaves the range."""
+        is_pitch, is_root = (moves[ids] for moves in self._moving)
         value = self.vocabulary.value_of[ids]
-        pitch = value[pitched] + semitones
+        pitch = value[is_pitch] + semitones
         if len(pitch) and not self.low <= pitch.min() <= pitch.max() <= self.high:
             return None
-        turned = (value + semitones) % 12 - value
-        return ids + np.where(pitched, semitones, np.where(root, turned, 0))
+        of_root = (value + semitones) % 12 - value
+        return ids + np.where(is_pitch, semitones, np.where(is_root, of_root, 0))
 
     def seconds(self, steps: Any) -> Any:
-        """The length of ``steps`` of a stream in seconds of its ids."""
+        """Convert steps of a stream to seconds of its ids."""
         raise NotImplementedError
 
     def sounding(self, notes: np.ndarray) -> np.ndarray:
-        """Notes of a stream as those of a score, on a track for each part."""
+        """Notes of a stream as notes of a score, with a track for each part."""
         rows = np.zeros(len(notes), SCORE_NOTE)
         rows["start"] = self.seconds(notes["start"])
         rows["end"] = self.seconds(notes["start"] + notes["length"])

@@ -1,4 +1,4 @@
-"""Notes on whole steps: the intermediate form between a Score and its ids, for all tokenizers.
+"""Streams of notes: the intermediate form between a Score and its ids. All times are whole steps.
 
 A step is 10 ms for events in seconds (:mod:`.performance`), a 24th of a quarter note for notes in
 bars (:mod:`musictx.songs.bar_tokens`).
@@ -12,19 +12,19 @@ import numpy as np
 
 from musictx.notes import DRUMS
 
-#: Steps in a quarter note where time is counted in bars.
+#: Steps in a quarter note of music in bars.
 STEPS = 24
 #: Parts other than the programs 0 to 127: chords, which come first at a step, and drums, which come
 #: last.
 CHORD, DRUM_PART = -1, DRUMS
 
-#: UNKNOWN: the part or velocity bin of notes before the first token of a window that states it.
-#: OPEN: length of a note that ends after its stream does.
+#: UNKNOWN: the part or velocity bin of notes that precede the first program or velocity token of
+#: their window. OPEN: the length of a note that ends after the end of its stream.
 UNKNOWN, OPEN = -2, -1
 
-#: What begins at the step ``start``: a note of a ``part``, or a chord, whose ``pitch`` is its root
-#: and ``length`` its quality. Drum strokes have no length. ``velocity_bin`` is 0 for chords, and
-#: for what continues a note that is longer than can be written.
+#: A note of a ``part`` that begins at the step ``start``; or a chord, whose ``pitch`` is its root
+#: and whose ``length`` is its quality. The length of drum strokes is 0. ``velocity_bin`` is 0 for
+#: chords and for the further pieces of a note that is longer than a token can write.
 NOTE = np.dtype(
     [
         ("start", "i8"),
@@ -34,16 +34,20 @@ NOTE = np.dtype(
         ("velocity_bin", "i8"),
     ]
 )
-#: The end, at the step ``stop``, of a note that began before its stream does.
+#: The end, at the step ``stop``, of a note that began before its stream.
 END = np.dtype([("stop", "i8"), ("part", "i8"), ("pitch", "i8")])
-#: A bar of ``numerator`` / 2 ** ``exponent``, and the step at which it ends early (0: it does not).
+#: A bar of ``numerator`` / 2 ** ``exponent``. ``cut`` is the step at which it ends early, or 0.
 BAR = np.dtype([("numerator", "i8"), ("exponent", "i8"), ("cut", "i8")])
 
 
 class NoteStream(NamedTuple):
-    """``notes`` (:data:`NOTE`) in the order of writing. Where time is counted in bars, ``bars``
-    (:data:`BAR`) of which the first begins at step 0; elsewhere the ``ends`` (:data:`END`) of notes
-    that began before, and the step up to which time is written, ``stop``."""
+    """The notes of a piece, or of a window of one.
+
+    bars   (:data:`BAR`), the first of which begins at step 0; none for events in seconds
+    notes  (:data:`NOTE`), in the order in which they are written
+    ends   of events: the ends (:data:`END`) of notes that began before
+    stop   of events: the step up to which time is written
+    """
 
     bars: np.ndarray = np.empty(0, BAR)
     notes: np.ndarray = np.empty(0, NOTE)
@@ -54,14 +58,14 @@ class NoteStream(NamedTuple):
 
     @property
     def lines(self) -> np.ndarray:
-        """(B + 1,) int64: the steps of the bar lines, and where the last bar ends."""
+        """(B + 1,) int64: the steps at which the bars begin, and at which the last bar ends."""
         full = self.bars["numerator"] * 4 * STEPS // 2 ** self.bars["exponent"]
         cut = self.bars["cut"]
         return np.append(0, np.cumsum(np.where(cut > 0, np.minimum(cut, full), full)))
 
     @property
     def bar(self) -> np.ndarray:
-        """(n,) the number of the bar in which each note begins."""
+        """(n,) the number, from 0, of the bar in which each note begins."""
         number: np.ndarray = np.searchsorted(self.lines, self.notes["start"], side="right") - 1
         return number
 
@@ -82,9 +86,9 @@ class NoteStream(NamedTuple):
         return np.where(length == OPEN, self.stop, self.notes["start"] + length)
 
     def in_steps(self, first: int, stop: int | None = None) -> NoteStream:
-        """The stretch from the step ``first`` to before ``stop``, with steps counted from
-        ``first``. Of a note that began before it only the end is left (``ends``); one that ends
-        after it has the length :data:`OPEN`."""
+        """The notes that begin from the step ``first`` to before ``stop``, with steps counted from
+        ``first``. A note that ends later has the length :data:`OPEN`; of a note that began earlier
+        only its end remains, in ``ends``."""
         stop = np.iinfo(np.int64).max if stop is None else stop
         start, end = self.notes["start"], self.notes["start"] + self.notes["length"]
         closed = (self.notes["length"] != OPEN) & (self.notes["part"] != DRUM_PART)
@@ -103,12 +107,12 @@ class NoteStream(NamedTuple):
 
 
 class Velocities:
-    """At most ``count`` bins of equal width over the velocities 1..127.
+    """At most ``count`` bins of equal width for the MIDI velocities 1 to 127, as in note-seq.
 
-    Velocity v falls into bin (v - 1) // width + 1 with width = ceil(127 / count), as in note-seq,
-    and comes back as the middle of its bin (note-seq: the lowest), never 0.
+    Velocity v is in bin (v - 1) // width + 1, where width = ceil(127 / count). A bin is decoded as
+    its middle; note-seq decodes it as its lowest velocity.
 
-    bins    how many bins a velocity can reach
+    bins    number of bins
     of_bin  (bins + 1,) int64: the MIDI velocity of each bin; index 0 is unused
     """
 
@@ -120,5 +124,5 @@ class Velocities:
         self.of_bin = np.concatenate([[0], middle]).astype(np.int64)
 
     def bin(self, velocity: Any) -> Any:
-        """The bin, 1 and up, of MIDI velocities 1..127 (a number or an array)."""
+        """The bin, from 1, of a MIDI velocity or of an array of them."""
         return (velocity - 1) // self._width + 1

@@ -1,6 +1,6 @@
-"""What happens in a run besides learning: averages, checkpoints, the model folder, samples.
+"""Lightning callbacks of a run: averaged weights, checkpoints, the model folder, samples.
 
-All are Lightning callbacks. What they call is set by ``apps/train.py`` (:class:`Hooks`).
+``apps/train.py`` sets the functions that they call (:class:`Hooks`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from musictx.training.signals import StopSignal
 
 @dataclass
 class Hooks:
-    """What the callbacks of a run call.
+    """The functions that the callbacks of a run call.
 
-    save_model  writes the model folder, of the weights as they are
-    sample      composes a piece of so many seconds by the network as it is
-    say         prints a line;  stop  set by Ctrl-C
+    save_model  writes the model folder with the current weights
+    sample      composes a piece of so many seconds with the current weights
+    say         prints a line
+    stop        receives Ctrl-C
     """
 
     save_model: Callable[[pl.Trainer], object] = lambda trainer: None
@@ -46,9 +47,10 @@ class HookedCallback:
 class Ema(WeightAveraging):
     """Averages the weights after each step: ``d * mean + (1 - d) * weight``.
 
-    For the n-th average d is ``min(decay, (1 + n) / (10 + n))``: short at first, so that the random
-    weights of the beginning are soon forgotten. Validation, samples, ``state_dict`` of checkpoints
-    and the model folder have the averages; a checkpoint's ``current_model_state`` has the weights.
+    For the n-th average d is ``min(decay, (1 + n) / (10 + n))``: small at first, so that the random
+    initial weights soon lose their influence. Validation, samples, the ``state_dict`` of
+    checkpoints and the model folder use the averages; ``current_model_state`` of a checkpoint has
+    the weights.
     """
 
     def __init__(self, decay: float) -> None:
@@ -59,8 +61,8 @@ class Ema(WeightAveraging):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any
     ) -> None:
-        """As Lightning's, but all weights at once, and n is the trainer's: to read the average's
-        count would wait for the GPU. Buffers never change here."""
+        """As in Lightning, but for all weights in one call, and n is that of the trainer, since
+        reading the counter of the average would wait for the GPU. Buffers never change."""
         if trainer.global_step > self._latest_update_step:
             assert self._average_model is not None
             n = trainer.global_step - 1
@@ -73,7 +75,7 @@ class Ema(WeightAveraging):
 
 @contextmanager
 def averaged(trainer: pl.Trainer) -> Iterator[None]:
-    """Within it the trained module has its averaged weights, if the run averages them."""
+    """In this context the module has its averaged weights, if the run averages them."""
     callbacks = trainer.callbacks  # type: ignore[attr-defined]
     ema = next((c for c in callbacks if isinstance(c, Ema) and c._average_model is not None), None)
     if ema is not None:
@@ -115,10 +117,10 @@ class BestCheckpoint(HookedCallback, Checkpoint):
 
 
 class LastCheckpoint(HookedCallback, Checkpoint):
-    """``last.ckpt``, from which the same command resumes, bit for bit.
+    """``last.ckpt``, from which the same command resumes bit for bit.
 
-    Written after each validation, after ``minutes`` without one, when training is to stop and after
-    the last step; always between two optimizer steps, and after all other callbacks.
+    It is written after each validation, ``minutes`` after it was written last, when training stops
+    and after the last step; always between two optimizer steps, and after all other callbacks.
     """
 
     def __init__(self, minutes: float = 5.0) -> None:
@@ -135,11 +137,11 @@ class LastCheckpoint(HookedCallback, Checkpoint):
             return
         batches: Any = trainer.fit_loop.total_batch_idx + 1
         if is_over(trainer) or batches % trainer.val_check_interval == 0:
-            if not trainer.enable_validation:  # else it is written after the validation
+            if not trainer.enable_validation:  # otherwise on_validation_end saves
                 self._save(trainer)
             return
-        late = time.monotonic() - self._saved_at >= 60 * self.minutes
-        if trainer.strategy.broadcast(late) or self.hooks.stop.agreed:
+        is_due = time.monotonic() - self._saved_at >= 60 * self.minutes
+        if trainer.strategy.broadcast(is_due) or self.hooks.stop.agreed:
             self._save(trainer)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -148,16 +150,16 @@ class LastCheckpoint(HookedCallback, Checkpoint):
 
     def _save(self, trainer: pl.Trainer) -> None:
         for logger in trainer.loggers:
-            logger.save()  # the log on disk is not behind the checkpoint
+            logger.save()  # the log on disk must include the steps of the checkpoint
         trainer.save_checkpoint(Path(trainer.default_root_dir, "last.ckpt"))
         self._saved_at = time.monotonic()
 
 
 class Samples(HookedCallback, pl.Callback):
-    """At each validation a short piece by the model as it is: ``samples/step-000200.mid``, and .png
-    where an optional package draws them.
+    """Compose a short piece with the current weights after each validation:
+    ``samples/step-000200.mid``, and .png if an optional component draws piano rolls.
 
-    If a sample fails, that is printed and training continues.
+    If composing fails, a line is printed and training continues.
     """
 
     def __init__(self, seconds: float = 10.0) -> None:
@@ -180,13 +182,13 @@ class Samples(HookedCallback, pl.Callback):
             if ".png" in registry.WRITERS:
                 formats.write(score, path.with_suffix(".png"))
             hooks.say(f"  sample with {len(score):,} notes: {path}")
-        except Exception as error:  # the sample is a convenience; hours of training are not
+        except Exception as error:  # a failed sample must not end a training
             hooks.say(f"  no sample at step {step:,}: {type(error).__name__}: {error}")
         finally:
             pl_module.train(training)
 
 
 def _trains(trainer: Any) -> bool:
-    """Not a validation before training, and no trial that writes nothing."""
+    """Whether ``trainer`` trains: no validation before training, and no ``fast_dev_run``."""
     in_fit = trainer.state.fn == "fit" and not trainer.sanity_checking
     return bool(in_fit and not trainer.fast_dev_run)

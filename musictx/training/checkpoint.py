@@ -1,4 +1,4 @@
-"""Checkpoints that are written whole or not at all, and read without running anything."""
+"""Write checkpoints atomically, and read them without executing code."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from musictx.errors import UserError, WriteError, reason
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
-    """Lightning's, but the temporary file is in the folder of the checkpoint. Lightning's is in the
-    system's folder for such files; if that is another file system it is copied, byte by byte, and a
-    process killed meanwhile leaves half a checkpoint."""
+    """Lightning's class, but with the temporary file in the folder of the checkpoint. Lightning
+    uses the system's temporary folder; if that is on another file system, the file is copied, and a
+    process that is killed meanwhile leaves half a checkpoint."""
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
     ) -> None:
-        """``WriteError`` where there is no space."""
+        """Raises ``WriteError`` if there is no space."""
         try:
             with files.atomic(path) as part, part.open("wb") as file:
                 torch.save(checkpoint, file)
-        except RuntimeError as error:  # what torch makes of a full disk
+        except RuntimeError as error:  # torch raises it for a full disk
             cause = error.__context__
             why = cause.strerror if isinstance(cause, OSError) else reason(error)
             raise WriteError(f"{path}: cannot be written: {why}") from error
@@ -37,9 +37,9 @@ class AtomicCheckpoints(TorchCheckpointIO):
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """A checkpoint of a training, on the CPU; nothing in the file can run (``weights_only``).
+    """Read a checkpoint of a training to the CPU, without executing code in it (``weights_only``).
 
-    Raises ``UserError`` for a file that is missing, damaged or something else.
+    Raises ``UserError`` if the file is missing, damaged or not such a checkpoint.
     """
     why = "it holds something else"
     try:
@@ -48,7 +48,7 @@ def read(path: str | Path) -> dict[str, Any]:
             return dict(checkpoint)
     except pickle.UnpicklingError:
         why = "it holds objects other than tensors and plain values"
-    except Exception as error:  # a damaged pickle makes torch's reader raise all kinds of them
+    except Exception as error:  # torch raises many kinds of exceptions for a damaged pickle
         why = reason(error)
     raise UserError(
         f"{path}: not a checkpoint of musictx train ({why}); delete it, or give another out="

@@ -1,11 +1,12 @@
 """The LightningModule around the network: loss, optimizer, learning rate, log.
 
-The network does not depend on Lightning, and this module not on files. What it adds to Lightning:
+The network does not depend on Lightning, and this module does not depend on files. It adds to
+Lightning:
 
-- The loss of a step is the mean over all its real targets, exactly: batches with much padding weigh
-  less, however many are accumulated and on however many devices.
+- The loss of a step is exactly the mean over all its targets, with any number of accumulated
+  batches and devices: batches with much padding have less weight.
 - Before each batch torch's generators are seeded from (seed, rank, number of the batch), so a run
-  that resumes from a checkpoint draws the same dropout without saved generator states.
+  that resumes from a checkpoint draws the same dropout without saved states of generators.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from musictx.training.optimizer import build_optimizer
 from musictx.training.progress import is_over, time_used
 from musictx.training.schedule import multiplier, multiplier_by_time
 
-#: A batch's loss is its nats times this, so that float16 gradients do not overflow. A power of two:
-#: it changes no bit of the result.
+#: The loss of a batch is multiplied by this, so that float16 gradients do not overflow. It is a
+#: power of two, which causes no rounding.
 SCALE = 2.0**-10
 
 
@@ -36,17 +37,17 @@ class LitMusicTransformer(pl.LightningModule):
     """Trains a Music Transformer to predict each next token.
 
     network    arguments of ``MusicTransformer`` (``config.plain()``)
-    optim      the options of ``config.OptimConfig``, ``lr`` given
-    tokenizer  the tokenizer's config, kept with the weights
-    seed       of dropout
-    model      an existing network; without it, one is made from ``network``
+    optim      the options of ``config.OptimConfig``, in which ``lr`` is not None
+    tokenizer  the configuration of the tokenizer, for the checkpoint
+    seed       seed of dropout
+    model      an existing network; by default it is made from ``network``
 
-    All but the last two are hyperparameters of the checkpoint, so
-    ``LitMusicTransformer.load_from_checkpoint(path)`` needs no arguments. ``model(ids)`` gives
-    logits; ``self(ids)`` is the same.
+    All arguments but ``model`` are hyperparameters in the checkpoint, so
+    ``LitMusicTransformer.load_from_checkpoint(path)`` needs no arguments. ``model(ids)`` and
+    ``self(ids)`` return logits.
 
     Logs ``train/loss`` and ``val/loss`` (nats per token), ``train/grad_norm`` (before clipping),
-    ``train/tokens`` (targets that the network was trained on so far) and ``lr``.
+    ``train/tokens`` (number of targets in all steps so far) and ``lr``.
     """
 
     def __init__(
@@ -63,15 +64,15 @@ class LitMusicTransformer(pl.LightningModule):
         self.model = MusicTransformer(**network) if model is None else model
         self.optim = dict(optim)
         self.seed = seed
-        self._tokens: Tensor | float = 0.0  # targets trained on so far; kept on the device
+        self._tokens: Tensor | float = 0.0  # number of targets so far; a tensor on the device
         self._sums: Tensor | None = None  # nats and targets of this device since the last step
         self._evaluated = torch.zeros(2)  # nats and targets of this validation
-        #: The share of trainer.seconds that has passed, equal on all devices; None without it.
+        #: The elapsed share of trainer.seconds, equal on all devices; None without a time limit.
         self._time_used: float | None = None
 
     @property
     def tokens(self) -> int:
-        """Targets that the network was trained on so far, on all devices together."""
+        """The number of targets in all steps so far, on all devices together."""
         return int(self._tokens)
 
     def forward(self, ids: Tensor, **kwargs: Any) -> Tensor:
@@ -85,7 +86,7 @@ class LitMusicTransformer(pl.LightningModule):
         return str(self.trainer.precision).startswith("16-mixed")
 
     def configure_optimizers(self) -> Any:
-        # AdamW's fused kernel unscales gradients itself, after they were clipped, and not for Muon.
+        # The fused AdamW unscales gradients itself, after clipping and not for Muon.
         fused = self.device.type == "cuda" and not self._scaled
         optimizer = build_optimizer(self.model, self.optim, fused=fused)
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self._rate)
@@ -95,17 +96,17 @@ class LitMusicTransformer(pl.LightningModule):
         }
 
     def _rate(self, step: int) -> float:
-        """The learning rate of the step after ``step`` steps, as a share of the highest one."""
+        """The learning rate of step ``step``, from 0, as a share of the highest one."""
         kind, warmup = self.optim["schedule"], self.optim["warmup"]
         if self._time_used is not None:
             return multiplier_by_time(step, self._time_used, warmup=warmup, kind=kind)
         total = self.trainer.max_steps
-        if total < 1:  # without end
+        if total < 1:  # endless
             kind, total = ("constant" if kind == "cosine" else kind), 1
         return multiplier(step, total=total, warmup=warmup, kind=kind)
 
     def on_train_start(self) -> None:
-        """Recompute the learning rate: a checkpoint may have that of another length of the run."""
+        """Recompute the learning rate: the checkpoint may be of a run with another length."""
         self._sums = None
         self._time_used = self.trainer.strategy.broadcast(time_used(self.trainer))
         scheduler: Any = self.lr_schedulers()
@@ -116,7 +117,7 @@ class LitMusicTransformer(pl.LightningModule):
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         trainer = self.trainer
-        # Lightning sets this back by one at some resumes; the steps that are logged depend on it.
+        # Sometimes Lightning restores a number that is too small by one, which shifts logged steps.
         trainer.fit_loop.epoch_loop._batches_that_stepped = trainer.global_step
         accumulate = trainer.accumulate_grad_batches
         number = trainer.global_step * accumulate + batch_idx % accumulate
@@ -138,8 +139,8 @@ class LitMusicTransformer(pl.LightningModule):
             sums = trainer.strategy.reduce(sums, reduce_op="sum")
             used = None if used is None else float(sums[2])
         self._time_used = used
-        # Lightning has divided the gradient by the number of batches and devices; we want its sum
-        # over both, divided by the number of targets.
+        # Lightning has divided the gradient by the number of batches and devices. Multiply by
+        # these, and divide by the number of targets.
         factor = trainer.accumulate_grad_batches * trainer.world_size / SCALE
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         torch._foreach_mul_(gradients, factor / sums[1].clamp(min=1))
@@ -157,12 +158,12 @@ class LitMusicTransformer(pl.LightningModule):
         by_value = gradient_clip_algorithm == "value"
         largest = math.inf if by_value else gradient_clip_val or math.inf
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), largest)
-        # Reading the norm waits for the device; so on a GPU only at the steps that are logged.
+        # Reading the norm waits for the GPU, so there it is checked only in steps that are logged.
         trainer: Any = self.trainer
         step, every = trainer.global_step + 1, trainer.log_every_n_steps
-        look = self.device.type == "cpu" or (every and step % every == 0)
-        if look and not self._scaled and not bool(norm.isfinite()):  # a scaler skips such steps
-            raise self._diverged()  # before the weights are touched
+        check = self.device.type == "cpu" or (every and step % every == 0)
+        if check and not self._scaled and not bool(norm.isfinite()):  # a scaler skips such steps
+            raise self._diverged()  # before the weights change
         if by_value and gradient_clip_val:  # Lightning's own clipping refuses fused AdamW
             nn.utils.clip_grad_value_(self.model.parameters(), gradient_clip_val)
         self.log("train/grad_norm", norm)
@@ -170,7 +171,7 @@ class LitMusicTransformer(pl.LightningModule):
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
         trainer: Any = self.trainer
         if is_over(trainer) and not trainer.fast_dev_run:
-            trainer.should_stop = True  # Lightning then validates once more before it ends
+            trainer.should_stop = True  # Lightning validates once more, then stops
 
     def _diverged(self) -> UserError:
         return UserError(
@@ -183,7 +184,7 @@ class LitMusicTransformer(pl.LightningModule):
         checkpoint["tokens"] = self.tokens
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        # Through int: infinity, of a damaged file, is refused here and not when it is saved again.
+        # int() refuses infinity, in a damaged file, here instead of when it is saved again.
         self._tokens = float(int(checkpoint.get("tokens", 0)))
 
     # ------------------------------------------------------------------------------ evaluation
@@ -206,7 +207,7 @@ class LitMusicTransformer(pl.LightningModule):
         self.log("val/loss", nats / targets, prog_bar=True)
 
     def _score(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """(sum of nats, number of targets) of a batch; positions with target -100 do not count."""
+        """(sum of nats, number of targets) of a batch, without targets of -100."""
         logits = self.model(batch.ids, piece_ids=batch.piece_ids)
         nats = F.cross_entropy(
             logits.flatten(0, 1).float(),
@@ -223,5 +224,5 @@ def batch_seed(seed: int, rank: int, number: int) -> int:
 
 
 def _exact(device: torch.device) -> torch.dtype:
-    """The most exact numbers that ``device`` has."""
+    """The most precise dtype of ``device``."""
     return torch.float32 if device.type == "mps" else torch.float64

@@ -1,4 +1,4 @@
-"""``metrics.csv``: Lightning's CSV logger, but a resumed run continues its table."""
+"""``metrics.csv``: Lightning's CSV logger, with a table that a resumed run continues."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from musictx import files
 
 
 class MetricsTable(CSVLogger):
-    """``metrics.csv`` in ``save_dir``: a row for each step at which something was logged.
+    """``metrics.csv`` in ``save_dir``: a row for each step with logged values.
 
-    ``step`` counts optimizer steps done. Rows of steps that were lost when a run was killed
-    are replaced when these steps are trained again.
+    ``step`` is the number of finished optimizer steps. If a run is killed, the rows after its last
+    checkpoint are replaced when these steps are trained again.
     """
 
     def __init__(self, save_dir: str | Path, flush_logs_every_n_steps: int = 100) -> None:
@@ -29,12 +29,13 @@ class MetricsTable(CSVLogger):
 
     @property
     def experiment(self) -> Any:
-        """Not Lightning's writer, which deletes what an earlier session has logged."""
+        """This object instead of Lightning's writer, which deletes the table of earlier
+        sessions."""
         return self
 
     @rank_zero_only
     def log_hyperparams(self, *args: Any, **options: Any) -> None:
-        """Nothing: ``run.yaml`` and the checkpoints hold them."""
+        """Do nothing: ``run.yaml`` and the checkpoints have the hyperparameters."""
 
     @rank_zero_only
     def log_metrics(  # type: ignore[override]
@@ -61,7 +62,7 @@ class MetricsTable(CSVLogger):
 
 
 def _read(path: Path) -> dict[int, dict[str, Any]]:
-    """The rows of a table by step; none where it is missing."""
+    """The rows of a table by step; empty if it does not exist."""
     if not path.is_file():
         return {}
     with path.open(newline="", encoding="utf-8", errors="replace") as file:

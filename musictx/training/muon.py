@@ -1,15 +1,15 @@
-"""Muon: momentum whose matrices are made orthogonal before they are taken as a step.
+"""Muon: an optimizer whose steps are momentum matrices, made orthogonal.
 
 K. Jordan et al., "Muon: An optimizer for hidden layers in neural networks" (2024), with the scale
 of Liu et al., "Muon is scalable for LLM training" (arXiv 2502.16982, section 2.2): an orthogonal
 matrix times 0.2 sqrt(max(rows, columns)) has the root mean square of a usual AdamW step, so
-learning rate and weight decay are AdamW's. Embeddings, norms, biases, tables of positions and the
-output matrix are no maps between hidden layers: AdamW trains them.
+learning rate and weight decay are those of AdamW. Embeddings, norms, biases, tables of positions
+and the output matrix are not maps between hidden layers: AdamW trains them.
 
-Why not ``torch.optim.Muon``: it makes each parameter orthogonal as one matrix, and here queries,
-keys and values are three maps in one parameter, each to be made orthogonal by itself. It also takes
-one matrix after the other, where this one stacks equal shapes, and it is a second optimizer next to
-AdamW, where Lightning's automatic optimization wants one.
+``torch.optim.Muon`` makes each parameter orthogonal as one matrix, but here queries, keys and
+values are three maps in one parameter, which are made orthogonal separately. It also handles one
+matrix after the other, while this class stacks equal shapes, and it would be a second optimizer
+besides AdamW, while Lightning's automatic optimization supports one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-#: Coefficients of x -> a x + b x^3 + c x^5: steepest at 0 while it keeps singular values near 1.
+#: Coefficients of x -> a x + b x^3 + c x^5, as steep as possible at 0 with singular values near 1.
 A, B, C = 3.4445, -4.7750, 2.0315
 STEPS = 5
 #: Root mean square of an AdamW step, in learning rates.
@@ -28,12 +28,12 @@ RMS = 0.2
 
 
 class Muon(torch.optim.AdamW):
-    """AdamW, but groups with ``muon=True`` (2-D parameters only) are stepped by Muon.
+    """AdamW, but with Muon for groups with ``muon=True`` (2-D parameters only).
 
     momentum  decay of the running sum of gradients (Nesterov's)
 
-    A group's ``split`` says of how many maps its matrices are made, one on top of the other: each
-    is made orthogonal by itself (queries, keys and values in one matrix: 3).
+    The ``split`` of a group is the number of maps that are stacked in each of its matrices and are
+    made orthogonal separately (queries, keys and values in one matrix: 3).
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Muon(torch.optim.AdamW):
         return loss
 
     def _step_matrices(self, group: dict[str, Any]) -> None:
-        """Equal shapes together: few large products instead of many small ones."""
+        """Step matrices of equal shapes together: few large products instead of many small ones."""
         by_shape: dict[tuple[int, ...], list[Tensor]] = {}
         for p in group["params"]:
             if p.grad is not None:
@@ -71,16 +71,17 @@ class Muon(torch.optim.AdamW):
             steps = orthogonal(steps.view(-1, rows // parts, columns)).to(matrices[0].dtype)
             scale = RMS * max(rows // parts, columns) ** 0.5
             torch._foreach_mul_(matrices, 1.0 - group["lr"] * group["weight_decay"])
-            parted = list(steps.view(-1, rows, columns))
-            torch._foreach_add_(matrices, parted, alpha=-group["lr"] * scale)
+            torch._foreach_add_(
+                matrices, list(steps.view(-1, rows, columns)), alpha=-group["lr"] * scale
+            )
 
     def _momentum(self, matrices: list[Tensor]) -> tuple[Tensor, ...]:
-        """What is made orthogonal, of matrices with gradients."""
+        """The Nesterov momentum of matrices with gradients."""
         gradients, totals = [p.grad for p in matrices], []
         for p in matrices:
             state = self.state[p]
             if not state:
-                state["step"] = torch.zeros(())  # AdamW's loading of states wants one everywhere
+                state["step"] = torch.zeros(())  # required by AdamW when it loads a state
                 state["momentum"] = torch.zeros_like(p)
             totals.append(state["momentum"])
         torch._foreach_mul_(totals, self.momentum)
@@ -89,11 +90,11 @@ class Muon(torch.optim.AdamW):
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """(N, rows, columns) -> the same with singular values near 1 (0.7 to 1.2), vectors kept.
+    """Move the singular values of matrices (N, rows, columns) near 1 (0.7 to 1.2), with the same
+    singular vectors.
 
-    Newton-Schulz iterations of fifth degree on the smaller side; float32 in bfloat16 (its error
-    does not matter here) where the device multiplies that faster, other dtypes as they are. A zero
-    matrix stays zero.
+    Newton-Schulz iterations of fifth degree on the smaller side. float32 is computed in bfloat16 on
+    devices that are faster with it; the error does not matter here. A zero matrix stays zero.
     """
     shorter = matrices.dtype == torch.float32 and multiplies_bfloat16(matrices.device)
     x = matrices.bfloat16() if shorter else matrices
@@ -107,8 +108,8 @@ def orthogonal(matrices: Tensor) -> Tensor:
 
 
 def multiplies_bfloat16(device: torch.device) -> bool:
-    """Whether ``device`` has instructions for products in bfloat16, which torch may use there."""
-    if device.type == "cpu":  # where ATEN_CPU_CAPABILITY does not hold torch to less
+    """Whether ``device`` has instructions for products in bfloat16, and torch uses them."""
+    if device.type == "cpu":  # ATEN_CPU_CAPABILITY may restrict torch
         has = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()  # no public name as of 2.13
         return bool(has) and torch.backends.cpu.get_cpu_capability().startswith("AVX512")
     return device.type == "cuda"

@@ -1,9 +1,8 @@
-"""The network to train: a new one, or one that ``init=`` names, for fine-tuning.
+"""Make the network to train: a new one, or that of ``init=``, for fine-tuning.
 
-``init=`` takes over a model's weights, tokenizer and shape. What the configuration asks for in
-addition is added: control tokens or programs to its vocabulary, features, its dropout. Until it
-learns better the larger model computes what the smaller one did, but for the little that new ids
-take from the probability of the old ones.
+``init=`` uses the weights, tokenizer and shape of a model. The configuration may add control tokens
+or programs to its vocabulary, features, and dropout. Before training, the extended model computes
+the same as the original, except for the small probability of new ids.
 """
 
 from __future__ import annotations
@@ -29,10 +28,9 @@ SWITCHES = ("gates", "first_values")
 
 
 def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
-    """A new model for the tokens of ``tokenizer``, its weights drawn from ``config.seed``.
+    """Make a model for ``tokenizer`` with weights drawn by ``config.seed``.
 
-    Raises ``ConfigError`` where the tokens do not have what the position scheme or a feature of the
-    model measures.
+    Raises ``ConfigError`` if the tokens lack what the position scheme or a feature requires.
     """
     shape = {f.name: getattr(config.model, f.name) for f in fields(config.model)}
     shape["features"] = with_tokens(config.model.features, tokenizer)
@@ -46,15 +44,15 @@ def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
 def model_from_init(
     loaded: Bundle, config: TrainConfig
 ) -> tuple[Tokenizer, MusicTransformer, list[str]]:
-    """The tokenizer and the model to train, and what was added to those of ``loaded``, in words.
+    """The tokenizer and the model to train, and a list of what was added to those of ``loaded``.
 
-    Raises ``ConfigError`` for tokens that this model's tokenizer does not have.
+    Raises ``ConfigError`` for control tokens that this kind of tokenizer cannot have.
     """
     tokenizer = extended(loaded.tokenizer, config.tokenizer)
     old = loaded.model.config
     features = with_tokens(config.model.features, tokenizer)
     further = [feature for feature in features if old.feature(feature["name"]) is None]
-    kept = [one | kind_of(one["name"]).of_tokens(tokenizer) for one in old.features]
+    kept = [options | kind_of(options["name"]).of_tokens(tokenizer) for options in old.features]
     position = dict(old.position)
     if "coordinates" in position:
         position["coordinates"] = token_coordinates(tokenizer)
@@ -93,13 +91,13 @@ def freeze(model: MusicTransformer, layers: int) -> None:
     for block in model.blocks[:layers]:
         block.requires_grad_(False)
     if not model.config.position.get("shared"):  # a table for each layer, or for the first
-        for one in model.position.modules():
-            for parameter in [*one][:layers] if isinstance(one, nn.ParameterList) else ():
+        for module in model.position.modules():
+            for parameter in [*module][:layers] if isinstance(module, nn.ParameterList) else ():
                 parameter.requires_grad_(False)
 
 
 def extended(tokenizer: Tokenizer, options: TokenizerConfig) -> Tokenizer:
-    """``tokenizer`` with the control tokens and programs of ``options`` in addition."""
+    """Add the control tokens and programs of ``options`` to ``tokenizer``."""
     config = tokenizer.to_config()
     if options.controls and tokenizer.name not in ("performance", "notes"):
         raise ConfigError(
@@ -125,17 +123,19 @@ def rows(old: Tokenizer, new: Tokenizer) -> np.ndarray:
 def widened(
     model: MusicTransformer, smaller: MusicTransformer, ids: np.ndarray
 ) -> dict[str, torch.Tensor]:
-    """The state of ``model`` with all that ``smaller`` has learnt; ``ids`` as :func:`rows` gives
-    them. Parameters that have grown have a row for each id; rows of new ids stay as a new model's
-    begin. New parameters begin at zero, but for one factor of each product of two of them, which
-    could not learn otherwise."""
+    """The state of ``model``, an extension of ``smaller``, with the weights of ``smaller``.
+
+    ``ids`` is the result of :func:`rows`. Parameters whose shape differs have a row for each id;
+    the rows of new ids keep their initial values. New parameters are set to zero, except one factor
+    of each product of two, which could not learn otherwise.
+    """
     products = {f"{feature.name}.{p}" for feature in model.features for p in feature.products}
-    learnt, state = smaller.state_dict(), model.state_dict()
+    old_state, state = smaller.state_dict(), model.state_dict()
     for name, tensor in state.items():
-        if name in learnt and tensor.shape != learnt[name].shape:
-            tensor[torch.from_numpy(ids)] = learnt[name]
-        elif name in learnt:
-            tensor.copy_(learnt[name])
+        if name in old_state and tensor.shape != old_state[name].shape:
+            tensor[torch.from_numpy(ids)] = old_state[name]
+        elif name in old_state:
+            tensor.copy_(old_state[name])
         elif name not in products:
             tensor.zero_()
     return state

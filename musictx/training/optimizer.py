@@ -1,4 +1,4 @@
-"""The options of ``config.OptimConfig`` -> an optimizer, and its groups of parameters."""
+"""Make an optimizer and its parameter groups from ``config.OptimConfig``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def optimizer_options(
 def build_optimizer(
     model: nn.Module, optim: Mapping[str, Any], *, fused: bool
 ) -> torch.optim.Optimizer:
-    """AdamW, Muon for the hidden matrices and AdamW for all else (``name=muon``), or the
+    """Make AdamW; or Muon for the hidden matrices and AdamW for the rest (``name=muon``); or the
     user's class (``name=module:Class``) with ``optim["params"]``.
 
     optim  ``config.OptimConfig`` as a dict, in which ``lr`` is not None
@@ -117,8 +117,8 @@ def parameter_groups(model: nn.Module, optim: Mapping[str, Any]) -> list[dict[st
 
 
 def _tables(model: nn.Module) -> set[int]:
-    """The ids of those parameters of the position scheme and the sparse features of ``model`` that
-    are not of linear layers or embeddings."""
+    """The ids of the parameters of the position scheme and the sparse features of ``model``,
+    without linear layers and embeddings."""
     owners = [getattr(model, "position", None)]
     owners += [feature for feature in getattr(model, "features", []) if feature.sparse]
     modules = [m for owner in owners if isinstance(owner, nn.Module) for m in owner.modules()]

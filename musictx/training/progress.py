@@ -1,4 +1,4 @@
-"""How much of a run is done, over all its sessions, and the line that shows it."""
+"""The progress of a run over all its sessions, and the progress bar."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tqdm import tqdm
 
 
 class Clock(Timer):
-    """Lightning's timer, over all sessions of a run; it ends training between two steps only."""
+    """Lightning's timer, which measures all sessions of a run, but ends training only between two
+    optimizer steps, so that no accumulated batch is lost."""
 
     def __init__(self, seconds: float | None = None) -> None:
         super().__init__(None if seconds is None else timedelta(seconds=seconds), verbose=False)
@@ -24,19 +25,19 @@ class Clock(Timer):
 
 
 def clock(trainer: pl.Trainer) -> Clock:
-    """The clock of a trainer, which is the first of its callbacks."""
+    """The :class:`Clock` among the callbacks of a trainer."""
     callbacks = trainer.callbacks  # type: ignore[attr-defined]
     return next((c for c in callbacks if isinstance(c, Clock)), Clock())
 
 
 def time_used(trainer: pl.Trainer) -> float | None:
-    """The share of its time that a run has used up, 0..1; None where it does not end by time."""
+    """The elapsed share of the time of a run, 0..1; None without a time limit."""
     left, used = clock(trainer).time_remaining(), clock(trainer).time_elapsed()
     return None if left is None else min(1.0, used / max(used + left, 1e-9))
 
 
 def share(trainer: pl.Trainer) -> float:
-    """How much of the run is done, 0..1; 0 for a run without end."""
+    """The finished share of a run, 0..1; 0 for an endless run."""
     used = time_used(trainer)
     if used is not None:
         return used
@@ -68,10 +69,10 @@ def compact(number: float) -> str:
 
 
 class Progress(ProgressBar):
-    """Step, what is logged with ``prog_bar=True``, tokens a second, time left.
+    """Show the step, values logged with ``prog_bar=True``, tokens per second, and the time left.
 
-    A bar over the whole run on a terminal, else a line every ``every`` seconds. The time left is
-    estimated from the time so far, validations and samples included.
+    On a terminal this is a bar over the whole run, otherwise a line every ``every`` seconds. The
+    time left is estimated from the time so far, including validations and samples.
     """
 
     def __init__(self, *, every: float = 10.0, file: TextIO | None = None) -> None:
@@ -81,10 +82,10 @@ class Progress(ProgressBar):
         self.bar: Any = None
         self.enabled = True
         self._start = (0.0, 0.0)  # time and share of the run
-        self._shown = (0.0, 0.0)  # time and targets when the line was last shown
+        self._shown = (0.0, 0.0)  # time and number of targets at the last line
 
     def disable(self) -> None:
-        """Called by Lightning in all processes but the first."""
+        """Lightning calls this in all processes but the first."""
         self.enabled = False
 
     def print(self, *parts: Any, **options: Any) -> None:

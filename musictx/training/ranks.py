@@ -1,8 +1,8 @@
-"""Processes that train together: how many a launcher has started, and which of them speaks.
+"""Processes that train together: how many a launcher has started, and which of them is the first.
 
-Lightning starts the further processes itself (``trainer.devices=2 trainer.strategy=ddp``), or a
-launcher does: torchrun, or srun under SLURM. Processes of a launcher that trained alone, all into
-one folder, would be a mess, so their number is taken from the environment.
+Either Lightning starts the other processes (``trainer.devices=2 trainer.strategy=ddp``), or a
+launcher does: torchrun, or srun under SLURM. The number of processes of a launcher is read from the
+environment, so that they do not train separately in the same folder.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from musictx.errors import ConfigError
 def from_environment(
     options: TrainerConfig, environment: Mapping[str, str] = os.environ
 ) -> TrainerConfig:
-    """``options`` with the devices and nodes of the launcher, where one has started this process.
+    """Set the devices and nodes of the launcher, if one has started this process.
 
-    Raises ``ConfigError`` if ``options`` ask for others, or for more processes than the CPU has
-    cores; other devices are counted by Lightning.
+    Raises ``ConfigError`` if ``options`` have other numbers, or more processes on the CPU than it
+    has cores; Lightning checks other devices.
     """
     world = _world(environment)
     if world is None:
@@ -54,32 +54,33 @@ def from_environment(
 
 
 def is_first(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether this is the process that writes and prints; ``NODE_RANK`` numbers machines that were
-    started by hand, which Lightning does not take into account before there is a Trainer."""
+    """Whether this is the process that writes and prints. ``NODE_RANK`` is the number of a machine
+    that was started by hand, which Lightning ignores before there is a Trainer."""
     return not getattr(rank_zero_only, "rank", 0) and environment.get("NODE_RANK", "0") == "0"
 
 
 def destroy_process_group() -> None:
-    """As Lightning does for NCCL alone: gloo's threads sometimes abort the interpreter at exit."""
+    """Destroy the process group of gloo, whose threads sometimes abort the interpreter at exit.
+    Lightning does so only for NCCL."""
     if dist.is_available() and dist.is_initialized() and dist.get_backend() == "gloo":
         dist.destroy_process_group()
 
 
 def _world(environment: Mapping[str, str]) -> tuple[int, int] | None:
-    """(processes on each node, nodes) of a launcher; None if there is none or just one process."""
+    """(processes on each node, nodes) of a launcher; None without a launcher or for one process."""
 
     def number(name: str) -> int:
         text = environment.get(name, "")
         return int(text) if text.isdecimal() else 0
 
-    if "LOCAL_WORLD_SIZE" in environment:  # torchrun and its like
+    if "LOCAL_WORLD_SIZE" in environment:  # torchrun and similar launchers
         processes, local = number("WORLD_SIZE"), number("LOCAL_WORLD_SIZE")
     elif "SLURM_PROCID" in environment and environment.get("SLURM_JOB_NAME") not in (
         "bash",
         "interactive",
-    ):  # srun; in an interactive shell it has started nothing
+    ):  # srun, but not an interactive shell, which starts one process
         processes = number("SLURM_NTASKS")
         local = processes // max(number("SLURM_NNODES"), 1)
     else:
-        return None  # one process, or one that Lightning has started by the same options
+        return None  # one process, or a process that Lightning has started
     return (local, processes // local) if local and processes > 1 else None

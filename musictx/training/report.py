@@ -1,5 +1,4 @@
-"""A run in words: the lines that ``musictx train`` prints before and after training, and the card
-of the trained model."""
+"""The lines that ``musictx train`` prints before and after training, and the card of the model."""
 
 from __future__ import annotations
 
@@ -23,14 +22,14 @@ from musictx.training.progress import clock, compact, duration, share
 from musictx.training.run_folder import RunFolder
 from musictx.training.trainer import describe_device
 
-#: More parameters than this for each token to train on: the model will overfit.
+#: With more parameters than this for each training token the model will overfit.
 MOST_PARAMETERS_PER_TOKEN = 20
 
 
 def header(
     config: TrainConfig, shards: Shards, lit: LitMusicTransformer, trainer: pl.Trainer
 ) -> str:
-    """Corpus, model, length and folder of a run, and warnings."""
+    """The lines before training: corpus, model, length and folder of the run, and warnings."""
     train, held_out = shards.totals("train"), shards.totals("validation")
     parameters = sum(p.numel() for p in lit.model.parameters())
     shape = lit.hparams["network"]
@@ -68,7 +67,8 @@ def summary(
     trainer: pl.Trainer,
     before: float | None,
 ) -> str:
-    """The result of a run, and the next commands; ``before``: validation before the first step."""
+    """The lines after training: results and the next commands. ``before`` is the validation loss
+    before the first step, if it was measured."""
     lines = [
         f"trained {trainer.global_step:,} steps on {compact(lit.tokens)} tokens "
         f"in {duration(clock(trainer).time_elapsed())}"
@@ -98,7 +98,7 @@ def summary(
 
 
 def finished(folder: RunFolder) -> str:
-    """Where the model of a finished run is, and what to type for more."""
+    """The lines for a run that was finished before: its model, and how to train longer."""
     status = folder.status()
     return (
         f"already trained: {folder.path} has {status['step']:,} steps "
@@ -108,7 +108,7 @@ def finished(folder: RunFolder) -> str:
 
 
 def stopped(folder: RunFolder, trainer: pl.Trainer) -> str:
-    """Where the state of a run is that a signal has stopped, and its model."""
+    """The lines after a signal: the checkpoint and the model folder."""
     if not folder.last.is_file():
         lines = [f"stopped at step {trainer.global_step:,}, before the first checkpoint"]
     else:
@@ -125,14 +125,14 @@ def stopped(folder: RunFolder, trainer: pl.Trainer) -> str:
 def card(
     config: TrainConfig, shards: Shards, trained: LitMusicTransformer, trainer: pl.Trainer
 ) -> dict[str, Any]:
-    """The card of the best weights of ``trained`` so far, as ``bundle.save`` takes it.
+    """The card of the best weights so far, for ``bundle.save``.
 
-    ``evaluate/app.py`` reads ``corpus`` (name, path, shards, held out) to measure on it again.
+    ``evaluate/app.py`` reads its ``corpus`` (name, path, shards, held out) to find the corpus.
     """
     train, held_out = shards.totals("train"), shards.totals("validation")
     path = config.corpus.path
     given = path if isinstance(path, list) else [path] if path else []
-    paths = [str(Path(one).expanduser().resolve()) for one in given]
+    paths = [str(Path(folder).expanduser().resolve()) for folder in given]
     corpus = {
         "name": config.corpus.name,
         "label": shards.corpus["name"],
@@ -192,18 +192,18 @@ def best(trainer: pl.Trainer) -> tuple[float | None, int]:
 
 
 def rows_per_step(config: TrainConfig, trainer: pl.Trainer) -> int:
-    """Windows of one optimizer step, on all devices together."""
+    """The number of windows in an optimizer step, on all devices together."""
     return config.data.batch_size * config.trainer.accumulate_grad_batches * trainer.world_size
 
 
 def protocol(shards: Shards, context: int, windows: int) -> str:
-    """The windows that validation measures: ``windows`` of them, 0 = all."""
+    """A text about the windows of validation: ``windows`` of them, 0 = all."""
     total = len(EvaluationWindows(shards, "validation", context))
     return f"{min(windows or total, total)} of {total} windows of {context} tokens"
 
 
 def command_line() -> str:
-    """The command line, or a remark where training was called from Python."""
+    """The command line, or a remark if training was called from Python."""
     if Path(sys.argv[0]).name in ("musictx", "__main__.py"):
         return shlex.join(["musictx", *sys.argv[1:]])
     return "musictx.apps.train.run (called from Python)"

@@ -1,12 +1,13 @@
-"""The folder of a training run: where it is, which settings it belongs to, how far it came.
+"""The folder of a training run: its path, its settings, its progress.
 
 ::
 
-    run.yaml      the settings, and what they were applied to (corpus, vocabulary)
+    run.yaml      the settings, and fingerprints of the corpus and the vocabulary
     status.json   steps, seconds and best validation of a finished run
-    last.ckpt     the state to resume from;  best.ckpt  the state at the best validation
-    metrics.csv   the numbers;  tensorboard/  the same
-    samples/      a piece by the model at each validation
+    last.ckpt     the state to resume from
+    best.ckpt     the state at the best validation
+    metrics.csv   the logged numbers; also in tensorboard/
+    samples/      a piece by the model after each validation
     model/        the model folder: for generate, evaluate, and init=
 """
 
@@ -34,18 +35,18 @@ from musictx.errors import UserError
 from musictx.tokens.tokenizer import Tokenizer
 
 SETTINGS, STATUS, LOCK = "run.yaml", "status.json", ".lock"
-#: Options that say how long a run lasts. They may change from one session in a folder to the next,
-#: as may ``callbacks``, which can end a run.
+#: Options for the length of a run. They may change from one session in a folder to the next, and so
+#: may ``callbacks``, which can end a run.
 LENGTH = {
     "trainer.max_steps",
     "trainer.flags.min_steps",
     "trainer.max_time",
     "trainer.flags.max_epochs",
 }
-#: Options that do not change what a run computes: where it takes place, what is reported of it.
+#: Options that do not affect the weights: places and reports.
 FREE = {
     "out",
-    "corpus.path",  # the notes in it are compared instead
+    "corpus.path",  # its notes are compared instead
     "corpus.shards",
     "corpus.workers",
     "data.num_workers",
@@ -58,9 +59,9 @@ FREE = {
     "trainer.flags.enable_model_summary",
 }
 FREE_GROUPS = ("sampling.", "logger.")
-#: With ``init=FOLDER`` these options are taken from the folder, except ``model.dropout`` if set.
+#: Options that ``init=FOLDER`` replaces, except ``model.dropout`` if it is set.
 FROM_INIT = ("model.", "position.", "tokenizer.")
-#: What a damaged file of settings or status may raise.
+#: The exceptions of reading a damaged file of settings or status.
 DAMAGED = (
     *(OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError),
     yaml.YAMLError,
@@ -70,7 +71,7 @@ MOST_NAMED = 3
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested options as dotted names: {"trainer": {"max_steps": 5}} -> {"trainer.max_steps": 5}."""
+    """Nested to dotted names: {"trainer": {"max_steps": 5}} -> {"trainer.max_steps": 5}."""
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping) and name != "params":
@@ -81,27 +82,29 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def identity(config: TrainConfig) -> dict[str, Any]:
-    """The options that decide the weights of a run, by dotted name."""
+    """The options that affect the weights of a run, by dotted name."""
     flat = flatten(dataclasses.asdict(config))
     drop = FREE_GROUPS + (FROM_INIT if config.init is not None else ())
     kept = {k: v for k, v in flat.items() if k not in FREE and not k.startswith(drop)}
-    given = config.init is not None and config.model.dropout is not None
-    return kept | ({"model.dropout": config.model.dropout} if given else {})
+    has_dropout = config.init is not None and config.model.dropout is not None
+    return kept | ({"model.dropout": config.model.dropout} if has_dropout else {})
 
 
-def _lasting(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of an :func:`identity` that decide how long a run lasts."""
+def _length_options(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of an :func:`identity` that affect the length of the run."""
     return {k: v for k, v in flat.items() if k in LENGTH or k.startswith("callbacks.")}
 
 
 def key(config: TrainConfig, applied_to: Mapping[str, str]) -> str:
-    """8 hexadecimal digits: equal for the same settings, however the run is reported."""
+    """8 hexadecimal digits that are equal for runs with the same :func:`identity` and
+    :func:`fingerprints`."""
     text = json.dumps([identity(config), dict(applied_to)], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def fingerprints(config: TrainConfig, shards: Shards, tokenizer: Tokenizer) -> dict[str, str]:
-    """What a run is made of apart from its settings: it must be the same to resume."""
+    """Hashes of the corpus, the vocabulary and the initial weights, which must be the same to
+    resume."""
     pieces = [(p.name, p.hash, p.split, p.tokens) for p in shards.pieces()]
     hashes = {
         "corpus": hashlib.sha256(repr(pieces).encode()).hexdigest()[:16],
@@ -114,8 +117,9 @@ def fingerprints(config: TrainConfig, shards: Shards, tokenizer: Tokenizer) -> d
 
 
 def choose(config: TrainConfig, corpus: str, applied_to: Mapping[str, str]) -> Path:
-    """``config.out``, or ``runs/CORPUS-MODEL-seedSEED-KEY`` under the current folder, where MODEL
-    is the position scheme, layers and width, or with ``init=`` its folder; then lr if it is set."""
+    """The path of the run folder: ``config.out``, or ``runs/CORPUS-MODEL-seedSEED-KEY`` in the
+    current folder. MODEL is the position scheme, layers and width, or the name of the folder
+    ``init=``, then the learning rate if it is set."""
     if config.out is not None:
         return Path(config.out).expanduser()
     if config.init is not None:
@@ -130,7 +134,7 @@ def choose(config: TrainConfig, corpus: str, applied_to: Mapping[str, str]) -> P
 
 
 class RunFolder:
-    """One run folder, opened to start or to resume. Only the first process writes in it."""
+    """A run folder, to start or to resume a run. Only the first process writes in it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -139,11 +143,11 @@ class RunFolder:
 
     @property
     def is_new(self) -> bool:
-        """Whether no run has begun here."""
+        """Whether the folder has no run."""
         return not (self.path / SETTINGS).is_file()
 
     def status(self) -> dict[str, Any]:
-        """What :meth:`write_status` wrote; empty if there is nothing that can be read."""
+        """Read the status of :meth:`write_status`; empty if it is missing or damaged."""
         try:
             status = json.loads((self.path / STATUS).read_text(encoding="utf-8"))
             loss = status.get("validation_loss")
@@ -160,18 +164,17 @@ class RunFolder:
         files.write_text(self.path / STATUS, json.dumps(status, indent=1) + "\n")
 
     def finished(self, config: TrainConfig) -> dict[str, Any] | None:
-        """The status of a run that has ended as ``config`` asks, with a model; else None.
-
-        Expects a folder that :meth:`check` accepts.
-        """
+        """The status of a run that has a model and is finished by the options ``config``; else
+        None. The folder must have passed :meth:`check`."""
         status = self.status()
         if not status.get("finished") or not (self.model / "model.safetensors").is_file():
             return None
-        return status if _lasting(self._settings()[0]) == _lasting(identity(config)) else None
+        settings, _ = self._settings()
+        return status if _length_options(settings) == _length_options(identity(config)) else None
 
     def check(self, config: TrainConfig, applied_to: Mapping[str, str]) -> None:
-        """``UserError`` if the folder holds a run with other settings, corpus or vocabulary (naming
-        them), or something that is no run."""
+        """Raise ``UserError`` if the folder has a run with other settings, corpus or vocabulary, or
+        has other files."""
         if self.is_new:
             if self.path.is_dir() and any(
                 p.name != LOCK and not p.name.startswith(files.PART) for p in self.path.iterdir()
@@ -186,7 +189,7 @@ class RunFolder:
         differences = [
             f"{name} was {before[name]}, now {value}"
             for name, value in now.items()
-            if name not in _lasting(now)
+            if name not in _length_options(now)
             and before.get(name, value) != value  # an older version may not have had the option
         ]
         differences += [
@@ -203,8 +206,8 @@ class RunFolder:
             )
 
     def begin(self, config: TrainConfig, applied_to: Mapping[str, str]) -> None:
-        """Create the folder, or prepare that of an earlier session, which :meth:`check` accepts;
-        the run counts as unfinished."""
+        """Write the settings into a new folder, or that of an earlier session that has passed
+        :meth:`check`, and mark the run as unfinished."""
         files.tidy(self.path)
         (self.path / STATUS).unlink(missing_ok=True)
         described = {
@@ -217,7 +220,7 @@ class RunFolder:
         files.write_text(self.path / SETTINGS, text)
 
     def _settings(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """The options of ``run.yaml`` by dotted name, and what they were applied to."""
+        """Read the options of ``run.yaml``, by dotted name, and the fingerprints."""
         path = self.path / SETTINGS
         try:
             described = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -232,12 +235,12 @@ class RunFolder:
 def one_process(
     path: Path, option: str = "out", activity: str = "is training in"
 ) -> Iterator[None]:
-    """Only one process at a time is within; ``UserError`` for a second one, naming the first.
+    """Lock ``path`` for the block. Raises ``UserError`` if another process has the lock.
 
-    path    the lock file, in the folder that is named by ``option``; its folders are made, and
-            removed afterwards if they are empty
+    path    the lock file, in the folder that is the value of ``option``; missing folders are made,
+            and removed afterwards if they are empty
 
-    Where a file system has no locks, nothing is locked.
+    On a file system without locks nothing is locked.
     """
     named, created = f"{option}={path.parent}", [p for p in path.parents if not p.exists()]
     lock = FileLock(path, timeout=0)
@@ -246,7 +249,7 @@ def one_process(
         lock.acquire()
     except Timeout:
         holder = "another process"
-        with suppress(OSError):  # Windows lets nobody read it
+        with suppress(OSError):  # on Windows a locked file cannot be read
             holder = path.read_text(encoding="utf-8").strip() or holder
         raise UserError(
             f"{named}: {holder} {activity} this folder; wait for it, or give another folder"
@@ -259,9 +262,9 @@ def one_process(
             path.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
         yield
     finally:
-        with suppress(OSError):  # Windows removes it when it is released
+        with suppress(OSError):  # on Windows release() removes the file
             path.unlink()
         lock.release()
         for folder in created:
-            with suppress(OSError):  # a folder that is not empty stays
+            with suppress(OSError):  # the folder is not empty
                 folder.rmdir()

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM during training: the step is finished and the state saved."""
+"""Ctrl-C and SIGTERM during training: finish the step and save the state."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Stopped(Exception):
 
 
 class StopSignal(pl.Callback):
-    """Within ``with StopSignal() as stop:`` the first SIGINT or SIGTERM asks training to stop:
+    """In ``with StopSignal() as stop:`` the first SIGINT or SIGTERM stops training:
     :class:`Stopped` is raised before the next step. A second signal has its usual effect, such as
     KeyboardInterrupt.
 
-    Outside the main thread Python cannot catch signals, so there this callback does nothing.
-    ``report``: print to stderr that training will stop.
+    Outside of the main thread this callback does nothing, since Python cannot catch signals there.
+    With ``report`` it prints to stderr that training will stop.
     """
 
     def __init__(self, *, report: bool = True) -> None:
@@ -54,12 +54,12 @@ class StopSignal(pl.Callback):
     def _receive(self, number: int, frame: FrameType | None) -> None:
         self.received = number
         self._restore()
-        if self.report:  # by os.write: print may not be entered again from a signal handler
+        if self.report:  # os.write, since print is not reentrant in a signal handler
             with suppress(OSError):
                 os.write(2, b"\nstopping after this step ... (Ctrl-C again: at once)\n")
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Reinstalls our handlers: Lightning has replaced that of SIGTERM."""
+        """Install our handlers again: Lightning has replaced that of SIGTERM."""
         if not self.received:
             self._install()
 
@@ -72,13 +72,13 @@ class StopSignal(pl.Callback):
         self._agree(trainer)
 
     def on_train_batch_start(self, trainer: pl.Trainer, *args: Any) -> None:
-        """Stops here since the last step's checkpoint and row of the log are written by now."""
+        """Stop here, where the checkpoint and the log of the last step are written."""
         if self.agreed:
             raise Stopped
 
     def _agree(self, trainer: pl.Trainer) -> None:
-        """Makes all processes stop after the same step, for the same signal; otherwise they would
-        wait for each other for ever."""
+        """Make all processes stop after the same step, for the same signal. Otherwise they would
+        wait for each other forever."""
         self.agreed = self.received
         if trainer.world_size > 1:
             number = torch.tensor(float(self.agreed), device=trainer.strategy.root_device)

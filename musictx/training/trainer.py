@@ -1,4 +1,5 @@
-"""``config.TrainerConfig`` -> Lightning's Trainer, and its ``fit`` with errors in one sentence."""
+"""Make Lightning's Trainer from ``config.TrainerConfig``, and call its ``fit`` with errors in one
+sentence."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from musictx.training.muon import multiplies_bfloat16
 from musictx.training.progress import Clock
 from musictx.training.signals import Stopped, StopSignal
 
-#: Stands for the run folder in the options of callbacks and loggers.
+#: A placeholder for the run folder in the options of callbacks and loggers.
 RUN_FOLDER = "{run_folder}"
 
 
@@ -38,11 +39,11 @@ def build_trainer(
     callbacks: Sequence[pl.Callback] = (),
     loggers: Sequence[Any] | bool = (),
 ) -> pl.Trainer:
-    """Lightning's Trainer for a run in ``folder``. An epoch has no end: steps or the time limit end
-    the run.
+    """Make a Trainer for a run in ``folder``. There is one endless epoch, so the number of steps or
+    the time limit ends the run.
 
-    Raises ``UserError`` for a device or a strategy that this machine does not have, and for flags
-    that Lightning refuses.
+    Raises ``UserError`` for a device or a strategy that is not available, and for flags that
+    Lightning refuses.
     """
     flags = dataclasses.asdict(options)
     seconds, devices = options.seconds, flags.pop("devices")
@@ -53,14 +54,14 @@ def build_trainer(
         "devices": int(devices) if devices.isdecimal() else devices,
         "precision": precision(options.precision, options.accelerator),
         "max_steps": options.max_steps if seconds is None else -1,
-        "min_epochs": 0,  # else Lightning waits for an epoch's end where min_steps are given
+        "min_epochs": 0,  # otherwise Lightning waits for the end of an epoch with min_steps
         "check_val_every_n_epoch": None,  # val_check_interval counts batches across epochs
         "default_root_dir": None if folder is None else str(folder),
         "callbacks": [Clock(seconds), *callbacks],
         "logger": loggers if isinstance(loggers, bool) else list(loggers) or False,
         "enable_checkpointing": any(isinstance(c, pl.callbacks.Checkpoint) for c in callbacks),
-        "use_distributed_sampler": False,  # the data module shares the rows
-        "inference_mode": False,  # tensors made in validation may be used in training
+        "use_distributed_sampler": False,  # the data module distributes the rows
+        "inference_mode": False,  # tensors of validation may be used in training
     }
     try:
         return pl.Trainer(**flags, plugins=[AtomicCheckpoints()])
@@ -80,10 +81,10 @@ def fit(
     stop: StopSignal,
     checkpoint: Path | None,
 ) -> None:
-    """``trainer.fit``, from ``checkpoint`` if there is one.
+    """Call ``trainer.fit``, from ``checkpoint`` if it is not None.
 
-    Raises :class:`Stopped` after Ctrl-C or SIGTERM, ``WriteError`` where the disk is full, and
-    ``UserError`` for what Lightning refuses and for a checkpoint that does not fit.
+    Raises :class:`Stopped` after Ctrl-C or SIGTERM, ``WriteError`` for a full disk, and
+    ``UserError`` for options that Lightning refuses and for a checkpoint of another model.
     """
     try:
         trainer.fit(lit, data, ckpt_path=checkpoint, weights_only=True)
@@ -98,7 +99,7 @@ def fit(
     except (OSError, SafetensorError) as error:
         place = getattr(error, "filename", None) or trainer.default_root_dir
         raise WriteError(f"{place}: cannot be written: {error}") from error
-    except Exception as error:  # Lightning and torch check little of what a checkpoint holds
+    except Exception as error:  # Lightning and torch hardly check the contents of a checkpoint
         if checkpoint is None or stop.steps:
             raise
         raise wrong_checkpoint(checkpoint, error) from error
@@ -112,7 +113,7 @@ def wrong_checkpoint(checkpoint: Path, error: Exception) -> UserError:
 
 
 def _check_types(flags: Mapping[str, Any]) -> None:
-    """``ConfigError`` for a value of none of the types in Lightning's signature."""
+    """Raise ``ConfigError`` for a flag whose type is not in Lightning's signature."""
     hints = typing.get_type_hints(pl.Trainer.__init__)
     for name, value in flags.items():
         kinds = typing.get_args(hints[name]) or (hints[name],)
@@ -124,11 +125,11 @@ def _check_types(flags: Mapping[str, Any]) -> None:
 
 
 def instantiate(group: str, nodes: Mapping[str, Any], folder: Path) -> list[Any]:
-    """The callbacks or loggers of a configuration group, each made from its ``_target_``.
+    """Make the callbacks or loggers of a configuration group from their ``_target_``.
 
-    ``{run_folder}`` in their options is the run folder; an entry that is null is left out. Modules
-    in the current folder can be imported.
-    Raises ``ConfigError`` with the entry's name where that cannot be.
+    ``{run_folder}`` in their options is replaced by the run folder; entries that are null are left
+    out. Modules in the current folder can be imported. Raises ``ConfigError`` about an entry that
+    cannot be made.
     """
     from hydra.utils import instantiate as make
 
@@ -141,7 +142,7 @@ def instantiate(group: str, nodes: Mapping[str, Any], folder: Path) -> list[Any]
             raise ConfigError(f"{group}.{name}={node}: expected options with a _target_, or null")
         try:
             made.append(make(_placed(node, str(folder)), _convert_="all"))
-        except Exception as error:  # whatever a class of the user's raises
+        except Exception as error:  # the user's class may raise anything
             why = reason(error.__cause__ or error)
             raise ConfigError(
                 f"{group}.{name}._target_={node['_target_']}: cannot be made ({why})"
@@ -158,7 +159,7 @@ def _placed(node: Any, folder: str) -> Any:
 
 
 def precision(name: str, accelerator: str) -> Any:
-    """``trainer.precision``, where auto and fast are replaced by a precision for this machine."""
+    """The value of ``trainer.precision``, with auto and fast replaced for this machine."""
     if name not in ("auto", "fast"):
         return name
     on_gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
@@ -170,8 +171,8 @@ def precision(name: str, accelerator: str) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Within this context Lightning prints no tips, and no warnings about what musictx does on
-    purpose; the output of ``trainer.profiler`` and ``trainer.enable_model_summary`` is printed."""
+    """In this context Lightning prints no tips, and no warnings about intended behaviour. The
+    output of ``trainer.profiler`` and ``trainer.enable_model_summary`` is still printed."""
     levels = {"pytorch_lightning": logging.ERROR, "lightning_fabric": logging.ERROR}
     levels["pytorch_lightning.profilers.profiler"] = logging.INFO
     levels["pytorch_lightning.callbacks.model_summary"] = logging.INFO
@@ -180,7 +181,7 @@ def quiet() -> Iterator[None]:
         for name, level in levels.items():
             logging.getLogger(name).setLevel(level)
         with warnings.catch_warnings():
-            # At a resume Lightning calls the scheduler once by itself, of which torch warns.
+            # When it resumes, Lightning calls the scheduler once, and torch warns about it.
             warnings.filterwarnings("ignore", module=r"(pytorch_lightning|lightning_fabric)\b")
             warnings.filterwarnings("ignore", r"Detected call of `lr_scheduler.step\(\)` before")
             yield
@@ -190,7 +191,7 @@ def quiet() -> Iterator[None]:
 
 
 def describe_device(trainer: pl.Trainer) -> str:
-    """Such as "cpu" or "2 x NVIDIA H100 (bf16-mixed)"."""
+    """A text such as "cpu" or "2 x NVIDIA H100 (bf16-mixed)"."""
     device = trainer.strategy.root_device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
     count = f"{trainer.world_size} x " if trainer.world_size > 1 else ""

@@ -1,4 +1,4 @@
-"""Time and memory of causal relative attention, side by side in one run.
+"""Compare time and memory of implementations of causal relative attention.
 
     python -m scripts.bench.attention lengths=512,1024,2048 repeats=9
     python -m scripts.bench.attention device=cuda dtype=bfloat16 tokens=32768 \
@@ -14,15 +14,17 @@ Candidates (``only=`` chooses):
     cuda       speed/fused with speed/cuda, in CUDA C++, on CUDA
     sdpa       torch's attention WITHOUT the relative term: the limit to compare with
 
-``distances`` are rows of the table of distances, 0 for as many as tokens. Before anything is timed,
+``distances`` is the number of rows in the table of distances; 0: as many as tokens. First the
 output and gradients of each candidate are compared with the specification in float64, also with
-several pieces in a row. An error may be 1.5 times that of dense attention in the same dtype. Then
-candidates take turns: so a load of the machine meets all of them. Printed are medians, quartiles,
-the ratio of medians to sdpa and, on the CPU, peak memory beyond inputs and gradients, measured in
-a separate process. On CUDA the time is that of the GPU, by events, behind a pause in which the CPU
-gets ahead. Dense candidates are left out where their logits alone would pass ``dense_limit`` MB;
-what raises is reported and left out. Status 1 if something was not correct. For Nsight Compute:
-``only=cuda repeats=0``.
+several pieces in a row; the error may be 1.5 times that of dense attention in the same dtype. If it
+is larger, the exit status is 1. Then the candidates are timed in turns, so that other work on the
+machine affects all of them. On CUDA, events measure the time of the GPU; each measurement begins
+with a pause, so that the CPU launches all kernels before it ends.
+
+Prints medians, quartiles, the ratio of medians to sdpa and, on the CPU, the peak memory beyond
+inputs and gradients, measured in a separate process. Dense candidates are left out if their logits
+alone exceed ``dense_limit`` MB; candidates that raise an exception are reported and left out. For
+Nsight Compute: ``only=cuda repeats=0``.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ Candidate = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Shape:
-    """What is computed; ``rows`` of the table of distances."""
+    """The sizes of an attention; ``rows`` are those of the table of distances."""
 
     device: str
     dtype: str
@@ -90,7 +92,7 @@ def plain(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
 
 
 def ours(name: str, pieces: Tensor | None = None) -> Candidate:
-    """An implementation of musictx by its name; ``triton`` and ``cuda`` are both ``fused``."""
+    """An implementation of musictx; the names ``triton`` and ``cuda`` are kernels of ``fused``."""
     fused = name in ("triton", "cuda")
 
     def attention(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
@@ -119,8 +121,8 @@ def candidates(shape: Shape, only: Sequence[str], dense_limit: float) -> dict[st
     every["sdpa"] = plain
     fits = 4e-6 * shape.batch * shape.heads * shape.length**2 <= dense_limit
     return {
-        name: one
-        for name, one in every.items()
+        name: candidate
+        for name, candidate in every.items()
         if (fits or name not in DENSE) and (not only or name in only)
     }
 
@@ -134,8 +136,12 @@ def step(attention: Candidate, tensors: list[Tensor], upstream: Tensor) -> list[
 
 
 def wrong(shape: Shape, runs: dict[str, Candidate]) -> list[str]:
-    """Candidates whose output or gradients miss the specification, at 512 tokens at most, as one
-    piece and, of ours, as several in a row. What raises is taken out of ``runs``."""
+    """Compare outputs and gradients with the specification, with at most 512 tokens; return the
+    errors that are too large.
+
+    Implementations of musictx are compared with several pieces in a row, too. Candidates that raise
+    an exception are removed from ``runs``.
+    """
     length = min(shape.length, 512)
     shape = replace(shape, batch=2, length=length, rows=min(shape.rows, length))
     tensors, upstream = shape.inputs()
@@ -151,9 +157,9 @@ def wrong(shape: Shape, runs: dict[str, Candidate]) -> list[str]:
         for name in [*runs]:
             if name == "sdpa" or (pieces is not None and name == "textbook"):
                 continue
-            one = textbook if name == "textbook" else ours(name, pieces)
+            candidate = textbook if name == "textbook" else ours(name, pieces)
             try:
-                got = step(one, tensors, upstream)
+                got = step(candidate, tensors, upstream)
             except Exception as error:
                 print(f"without {name}: {short(error)}")
                 del runs[name]
@@ -171,8 +177,8 @@ def far(x: Tensor, exact: Tensor) -> float:
 def in_turns(
     functions: dict[str, Callable[[], object]], repeats: int, device: torch.device
 ) -> dict[str, list[float]]:
-    """Sorted milliseconds of each, ``repeats`` times in turns; a first turn warms up. What raises
-    is left out."""
+    """The sorted milliseconds of each function, called ``repeats`` times in turns after a warm-up.
+    Functions that raise an exception are left out."""
     times_of: dict[str, list[float]] = {name: [] for name in functions}
     for turn in range(repeats + 1):
         for name in list(times_of):
@@ -200,11 +206,11 @@ def milliseconds_of(function: Callable[[], object], device: torch.device) -> flo
 
 
 def extra_megabytes(name: str, shape: Shape) -> float:
-    """Peak memory of one step beyond what this process (on Linux) holds before it."""
+    """The peak memory of one step beyond the memory of this process before it (Linux)."""
     tensors, upstream = shape.inputs()
     attention = candidates(shape, [name], float("inf"))[name]
-    step(attention, *replace(shape, length=16).inputs())  # libraries are loaded
-    Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
+    step(attention, *replace(shape, length=16).inputs())  # loads libraries
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = peak_memory()
     step(attention, tensors, upstream)
     return peak_memory() - before
@@ -251,11 +257,13 @@ def main(  # noqa: PLR0913 - the words of the script
         tensors, upstream = shape.inputs()
         for which in PASSES:
             if which == "forward":
-                acts = {name: partial(one, *tensors) for name, one in runs.items()}
+                functions = {name: partial(run, *tensors) for name, run in runs.items()}
             else:
-                acts = {name: partial(step, one, tensors, upstream) for name, one in runs.items()}
+                functions = {
+                    name: partial(step, run, tensors, upstream) for name, run in runs.items()
+                }
             with torch.set_grad_enabled(which != "forward"):
-                times = in_turns(acts, repeats, torch.device(device))
+                times = in_turns(functions, repeats, torch.device(device))
             for name, each in times.items():
                 low, middle, high = spread(each)
                 ratio = f"{middle / spread(times['sdpa'])[1]:6.2f}" if "sdpa" in times else " -"

@@ -1,4 +1,4 @@
-"""What the benchmarks share: a clock, and rows of results.csv."""
+"""Shared by the benchmarks: measuring time, and rows of results.csv."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def short(error: BaseException) -> str:
 
 
 def wait(device: torch.device) -> None:
-    """Until the device has done all its work."""
+    """Wait until the device has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -45,18 +45,18 @@ def spread(times: list[float]) -> tuple[float, float, float]:
 
 
 def commit() -> str:
-    """The commit of the code, with + where files differ from it."""
+    """The commit of the code, with + if files differ from it."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     return answer.stdout.strip() or "unknown"
 
 
 def record(path: Path | None, device: torch.device, times: list[float], **row: Any) -> None:
-    """Append a row of :data:`COLUMNS` to the CSV file ``path``, if there is to be one."""
+    """Append a row of :data:`COLUMNS` to the CSV file ``path``, unless it is ``None``."""
     if path is None:
         return
     low, middle, high = spread(times)
-    everywhere = {
+    common = {
         "date": datetime.date.today().isoformat(),
         "machine": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name(),
         "threads": torch.get_num_threads(),
@@ -71,4 +71,4 @@ def record(path: Path | None, device: torch.device, times: list[float], **row: A
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         if new:
             writer.writeheader()
-        writer.writerow(everywhere | row)
+        writer.writerow(common | row)

@@ -1,15 +1,14 @@
-"""Tokens a second of generation: in C++, over a growing cache, without any cache.
+"""Measure the speed of generation: in C++, with a growing cache, and without a cache.
 
     python -m scripts.bench.decode [model=paper] [prompt=1024] [tokens=64] [rows=1,16] [device=cpu]
     python -m scripts.bench.decode model=piano prompt=500 rows=1,16
     python -m scripts.bench.decode device=cuda dtype=bfloat16 rows=1,64,256 results=results.csv
 
-All draw by the same seeds from the same model, by ``sampling.engine``: a file of conf/model,
-untrained, or a model that comes with musictx, whose context the prompt and the tokens must fit.
-The prompt is the model's music, and rows continue it with a seed each, as the samples of
-``musictx generate`` do. Before anything is printed the ids are compared with those drawn without a
-cache; where the step rounds keys and values, of models in bytes, and draws other ids, its logits
-along them are. Printed are medians of single steps, drawing included.
+``model`` is an untrained model of conf/model or an included model; prompt and tokens must fit its
+context. The prompt is drawn from the model, and each row continues it with its own seed, as the
+samples of ``musictx generate`` do. First the ids are compared with those of generation without a
+cache. The step in C++ rounds keys and values of models with weights in bytes; if it draws other
+ids, the logits are compared instead. Prints medians of single steps, including sampling.
 """
 
 from __future__ import annotations
@@ -32,22 +31,22 @@ from musictx.training import network
 from scripts.bench.common import record, spread, wait
 from scripts.harness import run
 
-#: The step in C++ rounds keys and values of models in bytes: so far may its logits be from those of
-#: a pass, relative to their norm, where the ids that are drawn differ.
-ROUNDED = 0.03
-#: Tokens that are drawn without a cache: each costs about the same.
-FEW = 8
+#: The largest error of the logits of a step with rounded keys and values, relative to their norm.
+MAX_ERROR = 0.03
+#: Tokens that are drawn without a cache: each takes about the same time.
+UNCACHED_TOKENS = 8
 
 
 def never_end(ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-    """Keeps ``eos`` out, so that every row has the full length."""
+    """A processor that forbids ``eos``, so that every row has the full length."""
     return logits.index_fill(-1, torch.tensor(engine.EOS), -torch.inf)
 
 
 def recomputed(
     model: MusicTransformer, ids: torch.Tensor, count: int
 ) -> tuple[torch.Tensor, list[float]]:
-    """Continuation by a full forward pass for each token; ids, and milliseconds of each."""
+    """Continue by a full forward pass for each token; return the ids, and the milliseconds of
+    each."""
     times, generators = [], [np.random.default_rng(seed) for seed in range(len(ids))]
     ended = torch.zeros(len(ids), dtype=torch.bool)
     with torch.inference_mode():
@@ -64,7 +63,7 @@ def recomputed(
 def cached(
     model: MusicTransformer, ids: torch.Tensor, count: int, cache: str, rows: int
 ) -> tuple[torch.Tensor, list[float]]:
-    """The same by the engine; ``ids`` is one row for all."""
+    """Continue by the engine; ``ids`` is the prompt of all rows."""
     options = {"processors": [never_end], "seeds": range(rows), "cache": cache}
     steps = engine.generate(model, ids.cpu(), max_tokens=count, **options)
     drawn, times = [next(steps)], []
@@ -82,19 +81,19 @@ def rounds(model: MusicTransformer) -> bool:
 
 
 def error_along(model: MusicTransformer, ids: torch.Tensor, cache: str) -> float:
-    """How far logits along ``ids`` (rows, n), id after id, are from those of one pass, relative to
-    their norm."""
+    """The error of the logits of single steps along ``ids`` (rows, n), relative to the norm of the
+    logits of one forward pass."""
     rows, length = ids.shape
-    music = engine.Decoder(
+    decoder = engine.Decoder(
         model, ids[:, :1].cpu(), rows=rows, capacity=length, longest=length, cache=cache
     )
-    logits = [music.logits]
-    for each in ids.cpu().T[1:]:
-        music.append(each)
-        music.step()
-        logits.append(music.logits)
-    want = model(ids).cpu().double()
-    return float((torch.stack(logits, 1) - want).norm() / want.norm())
+    logits = [decoder.logits]
+    for column in ids.cpu().T[1:]:
+        decoder.append(column)
+        decoder.step()
+        logits.append(decoder.logits)
+    expected = model(ids).cpu().double()
+    return float((torch.stack(logits, 1) - expected).norm() / expected.norm())
 
 
 def build_model(name: str, position: str) -> MusicTransformer:
@@ -102,7 +101,7 @@ def build_model(name: str, position: str) -> MusicTransformer:
         return bundle.load(name).model
     words = [f"model={name}", f"position={position}", "trainer=laptop"]
     model = network.build_model(compose(words), build("performance")).eval()
-    with torch.no_grad():  # opinions strong enough that rounding decides no choice
+    with torch.no_grad():  # large logits, so that rounding does not change the ids
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 parameter.mul_(2)
@@ -132,14 +131,14 @@ def main(
     opening, _ = cached(net, begin, prompt - 1, "auto", 1)
     given = torch.cat([begin, opening.to(place)], dim=1)
     for count in rows:
-        wanted, slow = recomputed(net, given.expand(count, -1), min(tokens, FEW))
+        expected, slow = recomputed(net, given.expand(count, -1), min(tokens, UNCACHED_TOKENS))
         times = {"recomputed": slow}
         for cache in caches or dict.fromkeys(("growing", engine.chosen("auto", net))):
             drawn, times[cache] = cached(net, given, tokens, cache, count)
-            same = torch.equal(drawn[:, : wanted.shape[1]], wanted)
+            same = torch.equal(drawn[:, : expected.shape[1]], expected)
             if not same and cache == "native" and rounds(net):
                 whole = torch.cat([given.expand(count, -1), drawn.to(place)], 1)
-                same = error_along(net, whole, cache) < ROUNDED
+                same = error_along(net, whole, cache) < MAX_ERROR
             if not same:
                 print(f"WRONG rows={count} cache={cache}: other ids than recomputed")
                 return 1

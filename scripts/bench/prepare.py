@@ -1,11 +1,11 @@
-"""How fast files of MIDI become tokens, and MidiTok on the same files and core.
+"""Compare the speed of tokenizing MIDI files with musictx and with MidiTok.
 
     python -m scripts.bench.prepare FOLDER [files=30] [repeats=3] [seed=0]
 
-Reads and encodes ``files`` of FOLDER (drawn by ``seed``) with musictx as ``musictx prepare`` does -
-notes, pedals, content hash, ids - and with MidiTok's REMI, in turn, ``repeats`` times, in this one
-process; times are processor time, so that a busy machine does not matter much. First it checks that
-both have read the same notes: those of symusic, MidiTok's reader, where the file leaves none open.
+Draws ``files`` of FOLDER by ``seed``. Reads and encodes them in turns, ``repeats`` times, with
+musictx as ``musictx prepare`` does (notes, pedals, content hash, ids) and with MidiTok's REMI, in
+one process. Times are processor time, so that other work on the machine matters little. First it
+checks that musictx reads the same notes as symusic, MidiTok's reader, except in damaged files.
 Needs MidiTok.
 """
 
@@ -40,7 +40,7 @@ def main(*folder: str, files: int = 30, repeats: int = 3, seed: int = 0) -> None
     items = items[:files]
     compared = sum(same_notes(item.source) for item in items)
     print(f"{len(items)} files, {sum(i.size for i in items) / 1e6:.1f} MB; the notes of ", end="")
-    print(f"{compared} are those that symusic reads, the others were damaged and put right")
+    print(f"{compared} are those that symusic reads, the others were damaged and repaired")
 
     tokenizer, remi = build(name="performance"), miditok.REMI()
     encode = partial(
@@ -59,7 +59,8 @@ def main(*folder: str, files: int = 30, repeats: int = 3, seed: int = 0) -> None
     for _ in range(repeats + 1):
         for name, work in ways.items():
             rates[name].append(len(items) / seconds(work))
-    median = {name: statistics.median(some[1:]) for name, some in rates.items()}  # 1: warm-up
+    # The first time is a warm-up.
+    median = {name: statistics.median(values[1:]) for name, values in rates.items()}
     for name, rate in median.items():
         print(f"{name:<22} {rate:8.1f} files/s")
     print(f"musictx / MidiTok REMI  {median['musictx'] / median['MidiTok REMI']:7.1f}")
@@ -73,8 +74,8 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def same_notes(path: str) -> bool:
-    """Whether symusic reads the same notes: start and end (float32 there) to two milliseconds,
-    pitch and velocity. Raises ``AssertionError`` if not, but for a file that was put right."""
+    """Whether symusic reads the same notes: start and end (float32 in symusic) within 2 ms, pitch
+    and velocity. Raises ``AssertionError`` if not, unless the file was repaired."""
     repairs: Counter[str] = Counter()
     ours = formats.read(path, repairs=repairs).notes
     theirs = [

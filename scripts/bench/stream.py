@@ -1,11 +1,10 @@
-"""Music without end: memory, density and hanging notes by the hour, for docs/reliability.md.
+"""Measure endless music, for docs/reliability.md: memory, density and hanging notes by the hour.
 
     python -m scripts.bench.stream [model=piano] [hours=6] [every=0.5] [seed=0]
 
-Reads a stream of events (``musictx.stream``) for so many hours of music and prints after every
-``every`` hours: tokens drawn, notes a second, the longest note, and the memory that the process
-holds. Ends with status 1 if a note ended that never began, began twice, or never ended, or if time
-ran backwards.
+Reads a stream of events (``musictx.stream``) for ``hours`` of music and prints every ``every``
+hours: tokens drawn, notes a second, the longest note, and the memory of the process. Ends with
+status 1 if a note ended that never began, began twice, or never ended, or if time decreased.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def main(model: str = "piano", hours: float = 6, every: float = 0.5, seed: int =
             while reported <= (until if event is None else event.seconds):
                 print(
                     f"{reported / 3600:g} h: {stream.drawn:,} tokens, {notes / every:.2f} notes/s, "
-                    f"longest note {longest:.1f} s, {len(sounding)} sounding, {held():.1f} MB, "
+                    f"longest note {longest:.1f} s, {len(sounding)} sounding, {memory():.1f} MB, "
                     f"{time.monotonic() - began:.0f} s",
                     flush=True,
                 )
@@ -46,12 +45,12 @@ def main(model: str = "piano", hours: float = 6, every: float = 0.5, seed: int =
                 sounding[key], notes = now, notes + 1
             else:
                 longest = max(longest, now - sounding.pop(key, now))
-    print(f"end at {now:.1f} s: {len(sounding)} sounding, {faults} faults, {held():.1f} MB")
+    print(f"end at {now:.1f} s: {len(sounding)} sounding, {faults} faults, {memory():.1f} MB")
     return int(bool(faults or sounding))
 
 
-def held() -> float:
-    """Megabytes of memory that this process holds now (Linux)."""
+def memory() -> float:
+    """The memory of this process in megabytes (Linux)."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 

@@ -58,8 +58,8 @@ def build(name: str, **more: Any) -> positions.PositionScheme:
 
 
 def measured(name: str, past: bool = True, **more: Any) -> tuple[Any, Setting, torch.Tensor]:
-    """The terms of a scheme, where they are asked, and the row of their one table by (query,
-    key)."""
+    """The terms of a scheme, the setting of the queries and keys, and the row of the table for each
+    (query, key)."""
     terms = build(name, causal=past, **more).terms(reach=LENGTH - 1)
     places = (Span(0, LENGTH),) * 2  # in the order of all tokens, and in the piece
     where = Setting(places, places, past)
@@ -73,7 +73,7 @@ def hidden(matrix: torch.Tensor, terms: Any, where: Setting) -> torch.Tensor:
 
 
 def rows_of_table(name: str, past: bool = True, **more: Any) -> torch.Tensor:
-    """Which row of the table each (query, key) takes; NaN where the key is hidden."""
+    """The row of the table for each (query, key); NaN where the key is masked."""
     terms, where, rows = measured(name, past, **more)
     return hidden(rows.float(), terms, where)
 
@@ -115,7 +115,7 @@ def two_axes() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def family() -> None:
-    """What each scheme knows about (query, key): rows of tables, or numbers added."""
+    """Draw for each scheme what it computes for (query, key): rows of tables, or added numbers."""
     ones, at = torch.ones(1, 1, LENGTH, SIZE), Span(0, LENGTH)
     waves = sinusoids(torch.arange(LENGTH), 64)
     table = build("learned", max_distance=LENGTH).table.detach()
@@ -156,16 +156,16 @@ def family() -> None:
 
 
 def trained(folder: str, midi: str, tokens: int, out: Path) -> None:
-    """Into the folder ``out``: a picture of the weights of every layer and head, one of their means
-    by distance, and all of them as numbers, ``weights`` (layers, heads, tokens, tokens) of
-    ``ids``."""
+    """Write into the folder ``out``: a picture of the weights of every layer and head, a picture of
+    their means by distance, and the weights themselves, ``weights`` (layers, heads, tokens, tokens)
+    of ``ids``."""
     loaded = bundle.load(folder)
     model = loaded.model
     if midi:
         ids = [BOS, *loaded.tokenizer.encode(read(midi)).tolist()][:tokens]
     else:
         drawn = generate(model, torch.tensor([BOS]), max_tokens=tokens - 1, seeds=[0])
-        ids = [BOS, *(int(one[0]) for one in drawn)]
+        ids = [BOS, *(int(row_ids[0]) for row_ids in drawn)]
     layers = [attention_weights(model, torch.tensor([ids]), n)[0] for n in range(len(model.blocks))]
     out.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(out / "trained_weights.npz", ids=ids, weights=torch.stack(layers).numpy())
@@ -173,7 +173,7 @@ def trained(folder: str, midi: str, tokens: int, out: Path) -> None:
     map_ = plt.get_cmap("magma").with_extremes(bad=NOTHING)
     figure, axes = plt.subplots(len(layers), heads, figsize=size, squeeze=False)
     for (layer, head), ax in np.ndenumerate(axes):
-        seen = layers[layer][head].pow(0.4)  # small weights are the many: make them visible
+        seen = layers[layer][head].pow(0.4)  # make the many small weights visible
         seen[torch.ones_like(seen).triu(1).bool()] = float("nan")
         ax.imshow(seen.numpy(), cmap=map_, interpolation="nearest")
         ax.set_xticks([])
@@ -186,7 +186,7 @@ def trained(folder: str, midi: str, tokens: int, out: Path) -> None:
     save(figure, "trained_weights", dpi=80, folder=out)
 
     figure, axes = plt.subplots(1, len(layers), figsize=(3.1 * len(layers), 2.6), squeeze=False)
-    half = len(ids) // 2  # of late queries only, which have all these distances behind them
+    half = len(ids) // 2  # only queries of the second half have keys at all these distances
     for layer, (ax, weights) in enumerate(zip(axes[0], layers), 1):
         for head in weights:
             late = head[half:]

@@ -1,7 +1,7 @@
-"""Docstrings as Markdown, for the site: an extension of griffe, which ``mkdocs.yml`` names.
+"""Convert docstrings to Markdown for the site: an extension of griffe, named in ``mkdocs.yml``.
 
-Docstrings here list arguments as a column of names and a column of text. Markdown would run these
-lines together, so each becomes an item of a list; roles (``:func:`name```) become code."""
+Docstrings of musictx list arguments as a column of names and a column of text. Markdown would join
+these lines, so each becomes an item of a list; roles (``:func:`name```) become code."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ ROLE = re.compile(r":\w+:`(~?)([^`]+)`")
 
 
 class Docstrings(Extension):
-    """Rewrites the docstring of every object when it is read. The public functions of the stub
-    ``__init__.pyi`` get the docstrings that they have at run time."""
+    """Convert the docstring of every object. The public functions of the stub ``__init__.pyi`` get
+    their docstrings at run time."""
 
     def on_object(self, *, obj: Any, **others: Any) -> None:
         package, _, name = obj.path.rpartition(".")
@@ -37,7 +37,7 @@ class Docstrings(Extension):
 
 
 def markdown(docstring: str) -> str:
-    """The same text as Markdown. A block of code follows a line that ends with ``::``."""
+    """Convert a docstring to Markdown. A block of code follows a line that ends with ``::``."""
     lines: list[str] = []
     in_item = in_code = False
     for line in ROLE.sub(_code, docstring).splitlines():

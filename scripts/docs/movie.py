@@ -1,4 +1,4 @@
-"""Music as something one can click: MP4, the piano roll with a playhead, and sound.
+"""Make an MP4 movie of MIDI files: the piano roll with a playhead, and sound.
 
     python -m scripts.docs.movie FILE.mid ... [out=FOLDER]
 
@@ -44,7 +44,7 @@ def movie(score: Score, path: Path) -> Path:
 
 
 def _playhead(layout: pianoroll.Layout) -> str:
-    """ffmpeg's filter: a thin bar that goes through each line of the roll while it sounds."""
+    """The filter of ffmpeg: a thin bar moves through each line of the roll while it sounds."""
     height = layout.system_height - pianoroll.AXIS - pianoroll.GAP
     scene, filters = "0:v", [f"color=c=0x202020:s=2x{height}:r={FRAMES}[bar]"]
     filters.append(

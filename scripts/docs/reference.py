@@ -1,5 +1,5 @@
-"""The reference of the site: commands, options and the YAML files of ``conf/``, written from their
-dataclasses and from these files."""
+"""The reference of the site: commands and options, from their dataclasses, and the YAML files of
+``conf/``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from musictx.commands import COMMANDS, choices, groups
 from musictx.config import SCHEMES, Limits, checks
 from musictx.config.trainer import NOT_OFFERED, PASSED_ON
 
-#: An option that this many commands have, with the same default and text, stands at the end.
+#: An option of at least this many commands, with the same default and text, is listed once.
 SHARED = 3
 
 Row = tuple[str, str, str]  # name, default, meaning
@@ -21,7 +21,7 @@ Row = tuple[str, str, str]  # name, default, meaning
 def commands() -> str:
     """Every command with its options; those of several commands once."""
     rows = {name: _options(name) for name in COMMANDS}
-    count = Counter(row for one in rows.values() for row in one)
+    count = Counter(row for options in rows.values() for row in options)
     shared = [row for row, commands in count.items() if commands >= SHARED]
     lines = ["# Commands and options", "", "`musictx COMMAND NAME=VALUE ...`", ""]
     lines += ["`null` is a default that the text names, or none. `musictx COMMAND --help` shows"]

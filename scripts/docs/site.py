@@ -1,8 +1,8 @@
-"""Pages of the site (mkdocs.yml) that are not in docs/: the start page, which is the README, the
-changelog, and the reference (:mod:`scripts.docs.reference`).
+"""Pages of the site (mkdocs.yml) that are not in docs/: the start page (the README), the changelog,
+and the reference (:mod:`scripts.docs.reference`).
 
-``mkdocs build --strict`` calls the functions below; links that lead out of docs/ become names of
-files, or links into the repository whose address is in the environment variable ``REPOSITORY``.
+``mkdocs build --strict`` calls the functions below. Links to files outside of docs/ become names of
+files, or links into the repository if the environment variable ``REPOSITORY`` has its address.
 Formulas become MathML, which browsers show without a script.
 """
 
@@ -53,7 +53,7 @@ PYTHON = {
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds the pages that are no files of docs/."""
+    """Add the pages that are not files of docs/."""
     pages = {"index.md": "---\nhide: [navigation]\n---\n\n" + at_root("README.md")}
     pages["changelog.md"] = at_root("CHANGELOG.md")
     pages["reference/commands.md"] = reference.commands()
@@ -65,12 +65,12 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def at_root(name: str) -> str:
-    """A page of the repository's root as one of docs/."""
+    """A page of the repository's root with links as in docs/."""
     return (ROOT / name).read_text("utf-8").replace("](docs/", "](")
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Links to files outside of docs/ name the file, or lead to it in the repository."""
+    """Replace links to files outside of docs/ by their names, or by links into the repository."""
     folder = Path(config["docs_dir"], page.file.src_uri).parent
     if page.file.src_uri in AT_ROOT:
         folder = ROOT / "docs"
@@ -93,7 +93,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
-    """Formulas in LaTeX become MathML."""
+    """Convert formulas from LaTeX to MathML."""
 
     def converted(match: re.Match[str]) -> str:
         display = "block" if match[1] == "div" else "inline"
@@ -103,7 +103,7 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
 
 
 def python() -> str:
-    """The public names; mkdocstrings puts signature and docstring in the place of each."""
+    """The public names; mkdocstrings replaces each by its signature and docstring."""
     lines = ["# Python", ""]
     for heading, names in PYTHON.items():
         lines += [f"## {heading}", "", *(f"::: {name}\n" for name in names)]

@@ -18,7 +18,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from scripts.harness import run
-from tests.browser.conftest import QUIET, chromium_path
+from tests.browser.conftest import OPTIONS, chromium_path
 from tests.browser.desk import Desk
 from tests.browser.served import Served
 
@@ -31,7 +31,7 @@ def main(out: Path = Path(), seed: int = 3) -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         served = Served(Path(folder) / "pieces").start()
         try:
-            browser = driver.chromium.launch(executable_path=chromium_path(), args=QUIET)
+            browser = driver.chromium.launch(executable_path=chromium_path(), args=OPTIONS)
             proposals(_desk(browser, served, "light"), seed, out / "studio-proposals.png")
             notation(_desk(browser, served, "dark"), seed, out / "studio-notation.png")
             small = {"width": 400, "height": 800}
@@ -94,7 +94,7 @@ def phone(desk: Desk, seed: int, path: Path) -> None:
 
 
 def sequencer(desk: Desk, seed: int, out: Path) -> None:
-    """A tune is accompanied, bars of the accompaniment are replaced; and the way out to others."""
+    """A tune is accompanied and bars of the accompaniment are replaced; the menu of exports."""
     desk.open_example("Ode to joy")
     desk.task("Accompany")
     desk.seed(seed)
@@ -115,8 +115,8 @@ def sequencer(desk: Desk, seed: int, out: Path) -> None:
 
 
 def picture(page: Page, path: Path) -> None:
-    """A small file of what is seen now."""
-    page.wait_for_timeout(6000)  # messages that go by themselves have gone
+    """Save a screenshot as a small file."""
+    page.wait_for_timeout(6000)  # until messages have disappeared
     seen = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     few = seen.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     few.save(path, optimize=True)

@@ -1,4 +1,4 @@
-"""Small and wild changes to bytes, text, XML and trees of plain values, drawn by hypothesis."""
+"""Random changes to bytes, text, XML and trees of plain values, drawn by hypothesis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 T = TypeVar("T")
 Draw = Callable[[st.SearchStrategy[T]], T]
 
-#: No damaged file is longer, so that a slow case is slow by what it says, not by its size.
+#: The longest damaged file: a slow case must not be slow because of its size.
 MOST_BYTES = 300_000
 NUMBERS = (-1, 0, 1, 127, 128, 255, 32767, 32768, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1)
 TEXTS = (
@@ -24,7 +24,7 @@ TEXTS = (
     *("1/0", "0x10", "", "null", "true", "\0", "\ufeff", "[" * 3000, "{" * 3000, '"', "'"),
     *("&x;", "<!--", "]]>", "*a", "&a [1]", "- " * 500),
 )
-#: What hypothesis would hardly draw by itself: the very large, and names of code.
+#: Values that hypothesis hardly ever draws: very large ones, and names of code.
 LARGE: tuple[Any, ...] = (2**63, 10**30, 10**400, 1e308, "a" * 5000, "os:system")
 LARGE += ([1e400], list(range(300)), [[1, 2, 3, 4]] * 50, {"name": "os:system"})
 LEAVES = st.none() | st.booleans() | st.sampled_from(NUMBERS) | st.floats() | st.text(max_size=9)
@@ -47,7 +47,7 @@ def put(path: Path, data: bytes) -> Path:
 
 
 def damaged_bytes(draw: Draw[Any], data: bytes, other: bytes = b"") -> bytes:
-    """One to eight spans of ``data`` gone, repeated or replaced, some by a span of ``other``."""
+    """Remove, repeat or replace one to eight spans of ``data``, some by a span of ``other``."""
     for _ in range(pick(draw, REPEATS)):
         at = draw(st.integers(0, len(data)))
         span = data[at : at + pick(draw, (0, 1, 2, 4, 8, 32, 200))]
@@ -67,19 +67,19 @@ def damaged_bytes(draw: Draw[Any], data: bytes, other: bytes = b"") -> bytes:
 
 
 def damaged_text(draw: Draw[Any], document: str) -> str:
-    """One to eight changes to numbers, words, lines and tags of a document."""
+    """Change one to eight numbers, words, lines or tags of a document."""
     for _ in range(pick(draw, REPEATS)):
         matches = list(re.finditer(pick(draw, PATTERNS), document))
         if matches:
-            one, another = pick(draw, matches), pick(draw, matches)
-            some = (pick(draw, TEXTS), str(pick(draw, NUMBERS)), another[0], "")
-            new = pick(draw, (*some, one[0] * pick(draw, (2, 10, 500))))
-            document = (document[: one.start()] + new + document[one.end() :])[:MOST_BYTES]
+            match, other = pick(draw, matches), pick(draw, matches)
+            texts = (pick(draw, TEXTS), str(pick(draw, NUMBERS)), other[0], "")
+            new = pick(draw, (*texts, match[0] * pick(draw, (2, 10, 500))))
+            document = (document[: match.start()] + new + document[match.end() :])[:MOST_BYTES]
     return document
 
 
 def damaged_tree(draw: Draw[Any], value: Any) -> Any:
-    """``value`` (nested lists and dicts) with one to four of its nodes changed, added or gone."""
+    """Change, add or remove one to four nodes of ``value``, which is nested lists and dicts."""
     for _ in range(pick(draw, (1, 1, 1, 2, 4))):
         value = _changed(draw, value)
     return value
@@ -105,7 +105,8 @@ def _changed(draw: Draw[Any], value: Any) -> Any:
 
 
 def damaged_elements(draw: Draw[Any], document: str) -> str:
-    """XML that stays well-formed: one to six elements gone, repeated, moved, or with other text."""
+    """Remove, repeat or move one to six elements of XML, or change their text; the result is
+    well-formed."""
     root = ET.fromstring(document)
     for _ in range(pick(draw, (1, 1, 2, 3, 6))):
         parents = [element for element in root.iter() if len(element)]
@@ -125,8 +126,8 @@ def damaged_elements(draw: Draw[Any], document: str) -> str:
 
 
 def damage(draw: Draw[Any], path: Path, part: Callable[[Any], Any] = lambda tree: tree) -> None:
-    """A file as bytes, as text or, where it is JSON, lines of JSON or YAML, as a tree. ``part``
-    chooses the node of a tree that is changed: a dict or list, changed in place of its items."""
+    """Damage a file as bytes, as text, or (JSON, lines of JSON, YAML) as a tree. ``part`` chooses
+    the dict or list in the tree that is changed."""
     data, way = path.read_bytes(), pick(draw, range(100))
     plain = path.suffix in (".json", ".jsonl", ".yaml")
     if not plain or way < 15 or not data:
@@ -146,5 +147,5 @@ def damage(draw: Draw[Any], path: Path, part: Callable[[Any], Any] = lambda tree
             node.clear()
             node.update(new)
             new = tree
-        changed = json.dumps(new).encode()  # which is YAML too
+        changed = json.dumps(new).encode()  # JSON is also YAML
     path.write_bytes(changed)

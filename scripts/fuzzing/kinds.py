@@ -1,4 +1,4 @@
-"""What is damaged, and how musictx is made to use it: one :class:`Kind` for each sort of file."""
+"""The kinds of files that are damaged, and how musictx uses each of them."""
 
 from __future__ import annotations
 
@@ -37,8 +37,12 @@ from tests.untrained import saved
 
 
 class Kind(NamedTuple):
-    """``prepare(folder)`` writes the valid examples once; ``make(draw, folder)`` damages a copy of
-    that folder, or adds to it, and returns the path; ``use(path)`` does what a command would."""
+    """A kind of file.
+
+    prepare  write valid examples into a folder, once
+    make     damage a copy of that folder, or add a file, and return the path of the damaged file
+    use      use the file at the path as a command does
+    """
 
     prepare: Callable[[Path], object]
     make: Callable[[Draw[Any], Path], Path]
@@ -169,16 +173,16 @@ def _ask_sessions(path: Path) -> object:
 
 
 def _work(session: Session) -> object:
-    """What a page does with a session: it shows it, accepts, adds, goes back and forth, exports. A
-    refusal of one thing keeps no other from being tried."""
+    """Use a session as the page does: show it, accept proposals, add notes, undo, redo, export. All
+    steps are tried, even if some are refused."""
     takes = [take.json() for take in Takes(session.folder).all]
     answers: list[Any] = [takes]
     note = (session.document.next_id, 9.0, 9.5, 70, 80, session.document.tracks[0].id)
     steps: list[Callable[[int], Any]] = [
         *(
-            partial(session.accept, take["id"], one, take["label"])
+            partial(session.accept, take["id"], proposal, take["label"])
             for take in takes
-            for one in take["proposals"]
+            for proposal in take["proposals"]
         ),
         partial(session.do, Change(add=(note,))),
         *[session.undo] * 9,

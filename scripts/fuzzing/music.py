@@ -1,4 +1,4 @@
-"""Files of music and sound fonts: examples, damaged and hostile ones, and what reads them."""
+"""Files of music and sound fonts: valid, damaged and hostile examples, and how they are used."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _track(events: bytes) -> bytes:
 
 
 def _random_midi(draw: Draw[Any]) -> bytes:
-    """Well-formed chunks of wild events."""
+    """Well-formed chunks of random events."""
     tracks = []
     times = (b"\0", b"\1", b"\x60", b"\xff\x7f", b"\xff\xff\xff\x7f")
     for _ in range(pick(draw, (0, 1, 2, 40))):
@@ -75,9 +75,10 @@ def _random_midi(draw: Draw[Any]) -> bytes:
 
 def make_midi(draw: Draw[Any], folder: Path) -> Path:
     names = ["tune.mid", "made.mid"]
-    one, other = ((folder / n).read_bytes() for n in draw(st.permutations(names)))
-    wild = chance(draw, 0.3)
-    return put(folder / "x.mid", _random_midi(draw) if wild else damaged_bytes(draw, one, other))
+    data, other = ((folder / n).read_bytes() for n in draw(st.permutations(names)))
+    is_random = chance(draw, 0.3)
+    data = _random_midi(draw) if is_random else damaged_bytes(draw, data, other)
+    return put(folder / "x.mid", data)
 
 
 def make_marks(draw: Draw[Any], folder: Path) -> Path:
@@ -119,7 +120,7 @@ def read_and_encode(path: Path) -> object:
 
 
 def read_and_write(path: Path) -> object:
-    """Read, written into its file with every second note, and written anew."""
+    """Read a file, write every second note into it, and write all notes into a new file."""
     score = formats.read(path)
     edited = midi.to_bytes(score.with_notes(score.notes[::2]))
     if len(midi.read(edited)) != (len(score) + 1) // 2:

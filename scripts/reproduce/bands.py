@@ -1,8 +1,8 @@
-"""Songs as a band plays them: a drummer laid under by bars, and the lowest line given to a bass.
+"""Turn songs into bands: add a drummer of Groove, and give the lowest line to a bass.
 
-Groove's drummers play alone, and few bands are free, so a model would hardly learn drums and a bass
-with other parts. None of a song's notes is moved, and which songs get what follows from
-their names.
+Groove's drummers play alone, and few recordings of bands are free, so a model would hardly learn
+drums and a bass together with other parts. No note of a song is moved. The name of a song decides
+whether it gets drums and a bass.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import numpy as np
 from musictx.grid import LINES, SPAN
 from musictx.notes import Score
 
-#: The program of a bass; its notes lie below this pitch (E3).
+#: The program of a bass, and the pitch below which its notes are (E3).
 BASS, BELOW = 33, 52
-#: Bars of a performance at least; it is played over and over in whole phrases of so many bars.
+#: The fewest bars of a performance; whole phrases of so many bars are repeated.
 FEWEST_BARS, PHRASE = 16, 4
-#: A drummer's tempo is that of the song within this share of it, where one of them has such a one.
+#: The tempo of a drummer differs from that of the song by at most this share, if possible.
 NEAR_TEMPO = 0.15
-#: Vector strength at sixteenths of strokes that are laid under a song.
+#: The lowest vector strength, at sixteenths, of strokes that are added to a song.
 STEADY = 0.55
 #: Styles of Groove whose drummers play along with pop songs.
 STYLES = "rock|pop|funk|hiphop|soul|dance|country|punk|gospel|blues|reggae"
@@ -33,7 +33,8 @@ DRUMS = {22: 42, 26: 46, 40: 38, 52: 57, 55: 49, 58: 43}
 
 
 class Performance(NamedTuple):
-    """A drummer alone in 4/4: strokes, the quarter note of each from the first bar line, bars."""
+    """A drummer alone in 4/4: strokes, their times in quarter notes from the first bar line, and
+    the number of bars."""
 
     bpm: float
     strokes: np.ndarray
@@ -42,11 +43,12 @@ class Performance(NamedTuple):
 
 
 def snapped(score: Score) -> tuple[Score, float]:
-    """Strokes as a sequencer writes them, and their vector strength at sixteenths before.
+    """Quantise strokes; return them, and their vector strength at sixteenths before.
 
-    All of them are moved by the same time, so that most lie on lines, then each to its nearest
-    sixteenth, or triplet eighth in spans of two bars that agree with these better; on drums of
-    General MIDI. Of strokes that come together the loudest stays."""
+    All strokes are shifted by the same time, so that most are on grid lines. Then each moves to its
+    nearest sixteenth, or to its nearest triplet eighth in spans of two bars that fit triplets
+    better. Drums become those of General MIDI. The loudest of equal strokes is kept.
+    """
     clock, notes = score.beats, score.notes.copy()
     quarters = clock.quarters(notes["start"])
     turns = np.array([np.exp(2j * np.pi * lines * quarters) for lines in LINES])
@@ -69,8 +71,8 @@ def snapped(score: Score) -> tuple[Score, float]:
 
 
 def performance(name: str, score: Score) -> Performance | None:
-    """What the file ``name`` of Groove holds, :func:`snapped`, or None: a fill, of another style,
-    too short, not in 4/4, or too free."""
+    """The quantised performance in the file ``name`` of Groove, or ``None`` if it is a fill, of
+    another style, too short, not in 4/4, or too free."""
     if not re.search(rf"_({STYLES})[-_].*beat_4-4$", name) or not len(score):
         return None
     score, steady = snapped(score)
@@ -82,8 +84,8 @@ def performance(name: str, score: Score) -> Performance | None:
 
 
 def drummed(name: str, song: Score, performances: Sequence[Performance]) -> Score:
-    """``song`` in 4/4 with one of the ``performances`` from its first bar line to its last bar;
-    other songs as they are."""
+    """Add one of the ``performances`` to a song in 4/4, from its first bar line to its last bar;
+    return other songs unchanged."""
     meters = song.meters
     if not performances or not (len(meters) and (meters["numerator"] == 4).all()
                                 and (meters["denominator"] == 4).all()):  # fmt: skip
@@ -93,8 +95,8 @@ def drummed(name: str, song: Score, performances: Sequence[Performance]) -> Scor
     last = clock.bar_line(float(clock.quarters(song.notes["start"].max())) + 1e-3)
     whole = float(clock.quarters(song.duration))
     bpm = 60.0 * whole / max(song.duration, 1e-6)
-    away = np.array([abs(np.log(one.bpm / bpm)) for one in performances])
-    near = np.flatnonzero(away <= max(np.log(1 + NEAR_TEMPO), away.min()))
+    ratios = np.array([abs(np.log(performance.bpm / bpm)) for performance in performances])
+    near = np.flatnonzero(ratios <= max(np.log(1 + NEAR_TEMPO), ratios.min()))
     chosen = performances[near[int(share(name, "which") * len(near))]]
     inside = chosen.quarters < 4 * chosen.bars - 1e-6
     strokes, quarters = chosen.strokes[inside], chosen.quarters[inside]
@@ -108,9 +110,9 @@ def drummed(name: str, song: Score, performances: Sequence[Performance]) -> Scor
 
 
 def with_bass(song: Score, program: int) -> Score:
-    """``song`` with the lowest notes of ``program`` given to :data:`BASS`: at each moment in which
-    one begins below :data:`BELOW` and none of that program sounds lower. Each ends where the next
-    one begins at the latest."""
+    """Give the lowest line of ``program`` to :data:`BASS`: each note that begins below
+    :data:`BELOW` while no lower note of the program sounds. Notes end at the latest where the next
+    one begins."""
     notes = song.notes.copy()
     piano = np.flatnonzero((notes["program"] == program) & ~notes["drum"])
     line: list[int] = []
@@ -128,5 +130,5 @@ def with_bass(song: Score, program: int) -> Score:
 
 
 def share(*words: str) -> float:
-    """A number from 0 to 1 that follows from ``words``, the same on every machine."""
+    """A number from 0 to 1, computed from ``words``, the same on every machine."""
     return int(hashlib.sha256(" ".join(words).encode()).hexdigest(), 16) / 2**256

@@ -1,14 +1,13 @@
-"""Calibrate chorale models on training pieces that a sibling of theirs has not seen.
+"""Calibrate chorale models on training pieces that another network was not trained on.
 
     python -m scripts.reproduce.calibrate path=Jsb16thSeparated.json models=runs/a/model,runs/b
         [runs=runs/jsb] [experiment=jsb/best] [held=23] [seed=0] [trainer.max_steps=...]
 
-Of the training split ``held`` pieces, drawn by ``seed``, are set aside; by the recipe of
-``experiment`` a sibling is trained on the others, once (``RUNS/sibling-SEED``). On the pieces set
-aside a temperature and a pull to hold are fitted to it for each voice and sixteenth of the beat
-(:func:`fit`), and written into each of ``models`` as FOLDER-calibrated. So these pieces are new to
-the network that is measured, and no piece of the validation or test split has a part in it. Words
-with a dot go to the training.
+Holds out ``held`` pieces of the training split, drawn by ``seed``, and trains a sibling network of
+``experiment`` on the others, once (``RUNS/sibling-SEED``). Fits a temperature and a bias for held
+notes on the held-out pieces, for each voice and sixteenth of a beat (:func:`fit`), and writes them
+into a copy of each of ``models``, FOLDER-calibrated. So the calibration uses pieces that are new to
+the sibling, and none of the validation or test split. Words with a dot are options of the training.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from musictx.model.transformer import MusicTransformer
 from musictx.options import parse, request
 from scripts.harness import musictx, run
 
-#: What it costs, in nats of the whole fit, that a scale is 1 away from their mean, or a pull to
-#: hold or to end 1 away from 0: tokens that hardly ever move say little. Chosen by cross-fitting.
+#: Nats of the loss for the squared distance of a scale from the mean of all scales, or of a bias
+#: from 0: some kinds of tokens are rare. Chosen by cross-fitting.
 PRIOR = 0.25
 #: Sixteenths of a beat.
 PHASES = 4
@@ -45,7 +44,7 @@ WINDOW = 2560
 
 
 def set_aside(path: Path, held: int, seed: int, out: Path) -> Path:
-    """The chorales of ``path`` as a file whose "valid" pieces are ``held`` of the training ones."""
+    """Write a file whose "valid" pieces are ``held`` of the training pieces of ``path``."""
     pieces = json.loads(path.read_text(encoding="utf-8"))["train"]
     if not 0 < held < len(pieces):
         raise UserError(f"held={held}: expected 1 to {len(pieces) - 1}")
@@ -90,8 +89,8 @@ def main(
 
 
 def calibrated(model: MusicTransformer, fitted: dict[str, Tensor]) -> MusicTransformer:
-    """``model`` with a calibration (in the place of the one that it has, if any) of the values that
-    :func:`fit` found; weights are shared."""
+    """``model`` with the calibration that :func:`fit` returned, instead of its own if it has one;
+    weights are shared."""
     calibration = {"name": Calibration.name, "voices": _voices(model), "phases": PHASES}
     values = {f"{Calibration.name}.{name}": value for name, value in fitted.items()}
     return _with(model, [calibration], values)
@@ -101,7 +100,7 @@ def _with(
     model: MusicTransformer, calibration: list[dict[str, Any]], values: dict[str, Tensor]
 ) -> MusicTransformer:
     """A copy of ``model`` with this calibration, or none."""
-    others = [one for one in model.config.features if one["name"] != Calibration.name]
+    others = [f for f in model.config.features if f["name"] != Calibration.name]
     config = replace(model.config, features=(*others, *calibration))
     new = MusicTransformer(**config.plain())
     state = model.state_dict()
@@ -113,8 +112,8 @@ def _with(
 def fit(
     model: MusicTransformer, shards: Shards, split: str = "validation", *, window: int | None = None
 ) -> dict[str, Tensor]:
-    """The parameters of a :class:`Calibration`, float32, with which ``model`` finds the
-    pieces of ``split`` likeliest, in windows of ``window`` tokens, ends of pieces included.
+    """The parameters of a :class:`Calibration`, float32, that maximise the likelihood of ``split``
+    under ``model``, in windows of ``window`` tokens, including the ends of pieces.
 
     Raises ``UserError`` for a model whose tokens are not voices in turn, and for an empty split.
     """
@@ -139,7 +138,8 @@ def fit(
 def _read(
     model: MusicTransformer, shards: Shards, split: str, window: int | None
 ) -> tuple[Tensor, Next, Tensor]:
-    """Of all scored tokens: uncalibrated logits (1, N, vocab), what is read, targets (N,)."""
+    """For all scored tokens: uncalibrated logits (1, N, vocab), the input of the calibration, and
+    targets (N,)."""
     check_split(shards, split)
     context = model.config.context if window is None else window
     rows = EvaluationWindows(shards, split, context, score_eos=True)

@@ -1,10 +1,10 @@
-"""Counts how chords follow each other, and which tones of melodies lie over them.
+"""Count successions of chords, and the pitch classes of melodies over them.
 
     python -m scripts.reproduce.chord_table path=SONGS [without=HELD_OUT] [out=FILE.json]
 
-SONGS is a folder of songs with their chords as markers and their melody on program 73, as
-``scripts.reproduce.songs`` makes it; files that HELD_OUT has, too, are left out. Writes
-``musictx/songs/chord_table.json``, which ``chord_estimation.py`` reads.
+SONGS is a folder of ``scripts.reproduce.songs``: songs with chords as markers and their melody on
+program 73. Files that are also in HELD_OUT are left out. Writes ``musictx/songs/chord_table.json``,
+which ``chord_estimation.py`` reads.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ ROOT = Path(__file__).resolve().parents[2]
 MELODY = 73
 #: Songs with fewer notes or chords are left out.
 FEWEST_NOTES, FEWEST_CHORDS = 20, 8
-#: What is added to each count: of a succession, an end, and quarter notes of a tone.
+#: Pseudocounts of a succession, of a first or last chord, and of quarter notes of a tone.
 SUCCESSION, END, TONE = 0.05, 0.1, 0.5
 
 
 def triad(chord: Chord) -> int:
-    """The state that counts for a chord: the minor triad where its third is minor."""
+    """The state of a chord in the table: a minor triad if its third is minor, else major."""
     return chord.root % 12 + 12 * int(3 in QUALITIES[NAMES[chord.quality]])
 
 
 def key_of(states: np.ndarray) -> int:
-    """The major scale that holds most of these triads, as the pitch class of its tonic."""
+    """The tonic, as a pitch class, of the major scale with most of these triads."""
     scale = [0, 2 + 12, 4 + 12, 5, 7, 9 + 12]
     relative = [(states - key) % 12 + 12 * (states // 12) for key in range(12)]
-    return int(np.argmax([np.isin(one, scale).sum() for one in relative]))
+    return int(np.argmax([np.isin(triads, scale).sum() for triads in relative]))
 
 
 def main(path: Path, without: Path | None = None, out: Path | None = None) -> Path:
@@ -58,12 +58,12 @@ def main(path: Path, without: Path | None = None, out: Path | None = None) -> Pa
                 continue
             songs += 1
             lines, sounds, at_bar = observed(score, melody)
-            begins = score.beats.quarters(np.array([at for at, _ in chords]))
+            begins = score.beats.quarters(np.array([seconds for seconds, _ in chords]))
             middles = lines + np.diff(lines, append=2 * lines[-1] - lines[-2]) / 2
-            at = np.searchsorted(begins, middles, side="right") - 1
-            force = [chords[n][1] if n >= 0 else None for n in at]
-            named = np.array([one is not None and one.quality > 0 for one in force])
-            states = np.array([triad(one) if one else 0 for one in force])
+            index = np.searchsorted(begins, middles, side="right") - 1
+            current = [chords[n][1] if n >= 0 else None for n in index]
+            named = np.array([chord is not None and chord.quality > 0 for chord in current])
+            states = np.array([triad(chord) if chord else 0 for chord in current])
             key = key_of(states[named])
             relative = (states - key) % 12 + 12 * (states // 12)
             for n in np.flatnonzero(named):

@@ -1,13 +1,13 @@
-"""Groove's drummers by style and their fills, as the card of ``song`` holds them.
+"""Print the grooves and fills of Groove's drummers for the card of ``song``.
 
     python -m scripts.reproduce.drummers groove=FOLDER
 
-Performances of the training split in 4/4 are measured bar by bar. A drummer's groove is the mean of
-the :data:`GROOVE_BARS` bars that are most like all of a performance, without crashes, which begin
-sections. Those who have a kick or a snare on each beat on which most drummers of their style have
-one count, the nearest to all of them first; one performance of each drummer, style and tempo. The
-usual ones are those of the styles that play along with songs, without triplets. A fill is the most
-typical one of a drummer in a style, of those that leave the hats for snare and toms.
+Uses performances of the training split in 4/4. The groove of a performance is the mean of its
+:data:`GROOVE_BARS` most typical bars, without crashes, which mark sections. A groove is used if it
+has a kick or a snare on each beat on which most grooves of its style have one. Grooves nearest to
+the mean of their style come first, one for each drummer, style and tempo. The usual grooves are
+those of styles that fit songs, without triplets. A fill is the most typical fill of a drummer in a
+style, among fills that leave the hats for snare and toms.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from musictx.tokens.stream import STEPS
 from scripts.harness import run
 from scripts.reproduce.bands import DRUMS, STYLES, snapped
 
-#: Drummers of a style and fills in the card; performances, of any split, that a style has at least.
+#: Grooves of a style and fills in the card; the fewest performances, of any split, of a style.
 DRUMMERS, FILLS, FEWEST = 6, 8, 10
-#: Bars of a groove, and of a performance that counts.
-GROOVE_BARS, LONG = 4, 8
-#: The share of triplets that the usual drummers have at most: most songs are straight.
+#: Bars of a groove, and the fewest bars of a performance.
+GROOVE_BARS, FEWEST_BARS = 4, 8
+#: The largest share of triplets in usual grooves: most songs have none.
 TRIPLETS = 0.02
 AT = np.array([q * STEPS + at for q in range(QUARTERS) for at in PLACES])
 TRIPLET = np.isin(AT % STEPS % 6, (2, 4))
@@ -38,7 +38,7 @@ THIRD, FOURTH = (np.arange(len(AT)) >= beat * len(PLACES) for beat in (2, 3))
 
 
 def strokes(quarters: np.ndarray, drums: np.ndarray) -> np.ndarray:
-    """(bars, 6, 24) bool: whether a stroke of each kind comes at each place."""
+    """(bars, 6, 24) bool: whether there is a stroke of each kind at each place of a bar."""
     within = quarters % QUARTERS * STEPS
     near = np.abs(np.append(AT, QUARTERS * STEPS) - within[:, None]).argmin(1)
     bar = (quarters // QUARTERS).astype(int) + near // len(AT)
@@ -49,13 +49,13 @@ def strokes(quarters: np.ndarray, drums: np.ndarray) -> np.ndarray:
 
 
 def alike(bars: np.ndarray) -> np.ndarray:
-    """(n, n) the share of strokes that two bars have in common."""
+    """(n, n) the share of strokes that are in both of two bars."""
     both = (bars[:, None] & bars[None]).sum((-2, -1))
     return both / np.maximum((bars[:, None] | bars[None]).sum((-2, -1)), 1)
 
 
 def groove(bars: np.ndarray) -> np.ndarray:
-    """(6, 24) rates of the bars that are most like all ``bars``."""
+    """(6, 24) rates of strokes in the most typical ``bars``."""
     likeness = alike(bars)
     typical = likeness[likeness.mean(0).argmax()]
     rates = bars[np.argsort(-typical, kind="stable")[:GROOVE_BARS]].mean(0)
@@ -64,27 +64,27 @@ def groove(bars: np.ndarray) -> np.ndarray:
 
 
 def chosen(performances: list[tuple[str, np.ndarray]]) -> list[np.ndarray]:
-    """The grooves of a style for the card; ``performances`` have the name of drummer, style and
-    tempo, which counts once."""
+    """The grooves of a style for the card, from performances (name, bars); only one of those with
+    the same name (drummer, style and tempo) is used."""
     names, grooves = [name for name, _ in performances], [groove(bars) for _, bars in performances]
-    shares = np.mean([one >= 0.5 for one in grooves], 0)
+    shares = np.mean([rates >= 0.5 for rates in grooves], 0)
     common = shares > 0.5
     common[SNARE + 1 :], common[:, AT % STEPS != 0] = False, False
 
     def nearness(number: int) -> float:
-        one = grooves[number]
-        return float(np.minimum(one, shares).sum() / np.maximum(one, shares).sum())
+        rates = grooves[number]
+        return float(np.minimum(rates, shares).sum() / np.maximum(rates, shares).sum())
 
     best = {}
     for number in sorted(range(len(grooves)), key=nearness, reverse=True):
-        one = grooves[number]
-        if (one[common] >= 0.5).all() and one[: SNARE + 1].sum() >= 2:
-            best.setdefault(names[number], one)
+        rates = grooves[number]
+        if (rates[common] >= 0.5).all() and rates[: SNARE + 1].sum() >= 2:
+            best.setdefault(names[number], rates)
     return list(best.values())[:DRUMMERS]
 
 
 def is_fill(bar: np.ndarray) -> bool:
-    """Whether a bar leaves the hats for snare and toms in its second half, without triplets."""
+    """Whether a bar has snare and toms instead of hats in its second half, and no triplets."""
     keeps_time, fills = bar[[HAT, RIDE]], bar[[SNARE, TOM]]
     runs = fills[:, THIRD & ~FOURTH].any() and fills[:, FOURTH].any()
     return bool(runs and keeps_time[:, THIRD].sum() <= 1 and not bar[:, TRIPLET].any())
@@ -93,7 +93,7 @@ def is_fill(bar: np.ndarray) -> bool:
 def main(groove: Path) -> None:
     styles, fills, sizes = defaultdict(list), defaultdict(list), Counter[str]()
     with (groove / "info.csv").open(newline="", encoding="utf-8") as file:
-        rows = [one for one in csv.DictReader(file) if one["time_signature"] == "4-4"]
+        rows = [row for row in csv.DictReader(file) if row["time_signature"] == "4-4"]
     for row in rows:
         path, style = groove / row["midi_filename"], row["style"].split("/")[0]
         sizes[style] += row["beat_type"] == "beat"
@@ -108,7 +108,7 @@ def main(groove: Path) -> None:
             continue
         score, _ = snapped(score)
         bars = strokes(score.beats.quarters(score.notes["start"]) + 1e-4, score.notes["pitch"])
-        if len(bars) >= LONG:
+        if len(bars) >= FEWEST_BARS:
             styles[style].append((f"{row['drummer']} {row['style']} {row['bpm']}", bars))
     usual = [
         (name, bars)
@@ -119,12 +119,12 @@ def main(groove: Path) -> None:
     largest = sorted(fills.values(), key=len, reverse=True)[:FILLS]
     tables = {
         "usual": chosen(usual),
-        "fills": [one[alike(np.array(one)).mean(0).argmax()] for one in largest],
+        "fills": [bars[alike(np.array(bars)).mean(0).argmax()] for bars in largest],
         **{style: chosen(styles[style]) for style in sorted(styles) if sizes[style] >= FEWEST},
     }
     print("drummers:")
     for name, grooves in tables.items():
-        print(f"  {name}:", *(f'    - "{to_text(one)}"' for one in grooves), sep="\n")
+        print(f"  {name}:", *(f'    - "{to_text(rates)}"' for rates in grooves), sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Free music on its beats as one folder for ``musictx train experiment=song``.
+"""Collect free music on its beats in a folder for ``musictx train experiment=song``.
 
     python -m scripts.reproduce.songs out=DIR pop909=DIR lieder=DIR quartets=DIR freedoom=DIR
         leadsheets=DIR groove=DIR mutopia=DIR
@@ -6,13 +6,13 @@
 Each folder is optional: POP909 on its beats (tracks MELODY, BRIDGE, PIANO), OpenScore Lieder and
 String Quartets, Freedoom's bands, OpenEWLD's lead sheets, Groove's drummers, the classical scores
 of Mutopia (folders by licence, then by kind; by-sa is left out); MIDI or MusicXML.
-Writes MIDI files with one program for each part, by the rules below, tempo marks, meters and
-chords as they were, and split.csv: POP909 780 and later, and a few of each of the others by the
-hash of their names, are held out. Some of POP909's songs become bands (bands.py): in 40 of 100 one
-of Groove's drummers of the same split plays along, in 35 of 100 the piano's lowest line is a bass.
-Groove's strokes, played freely, are put on sixteenths and triplets. Of Mutopia, single parts of
-works that are there whole are left out, and so are works that another folder has, so that nothing
-held out is trained on in another edition.
+Writes split.csv and MIDI files with a program for each part, and with the tempo marks, meters and
+chords of the source. POP909 780 and later, and a few pieces of the other sources by the hash of
+their names, are held out. 40 of 100 songs of POP909 get one of Groove's drummers of the same split,
+and in 35 of 100 the lowest line of the piano becomes a bass (bands.py). Groove's strokes are
+quantised to sixteenths and triplets. Single parts of Mutopia's works are left out if the whole work
+is there; works that are also in another folder are left out, so that no held-out piece is trained
+on in another edition.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from scripts.harness import run
 from scripts.reproduce import bands
 
 SOURCES = ("pop909", "lieder", "quartets", "freedoom", "leadsheets", "groove", "mutopia")
-#: The program that stands for a melody: voices, tunes of lead sheets.
+#: The program of a melody (singers, tunes of lead sheets), and those of accompaniments.
 MELODY, STRINGS, PIANO, ORGAN, GUITAR = 73, 48, 0, 16, 24
 #: The strings of a quartet, which keep their programs.
 QUARTET = (40, 41, 42)
 #: Pieces with fewer notes are left out.
 FEWEST_NOTES = 16
-#: The share of pieces held out, in percent.
+#: The percentage of pieces that are held out.
 HELD_OUT = {"lieder": 4, "quartets": 8, "freedoom": 8, "leadsheets": 8, "groove": 4}
 HELD_OUT["mutopia"] = 4
-#: Kinds of Mutopia's scores that one instrument plays.
+#: Kinds of Mutopia's scores for one instrument.
 SOLO = {"keyboard": PIANO, "keyboard-4-hands": PIANO, "organ": ORGAN, "guitar": GUITAR}
-#: Pieces are the same music if a tenth of their runs of so many intervals are.
+#: Two pieces are the same music if they share a tenth of their runs of so many intervals.
 RUN, SAME = 16, 0.1
 #: The shares of POP909's songs with a drummer, and with a bass.
 WITH_DRUMS, WITH_BASS = 0.4, 0.35
@@ -52,7 +52,7 @@ Drummers = dict[str, list[bands.Performance]]
 
 
 def programs(source: str, score: Score, kind: str) -> np.ndarray:
-    """(n,) the program of each note by its part; ``kind``: the folder of a score of Mutopia."""
+    """(n,) the program of each note by its part; ``kind`` is the folder of a score of Mutopia."""
     notes = score.notes
     if source == "mutopia":
         return classical(notes, kind)
@@ -68,9 +68,9 @@ def programs(source: str, score: Score, kind: str) -> np.ndarray:
 
 
 def classical(notes: np.ndarray, kind: str) -> np.ndarray:
-    """(n,) programs of a score of Mutopia: one instrument by its kind; in music for voices all
-    keyboards are a piano, the highest voice is the melody and the others strings; strings of a
-    quartet stay, and other instruments stand for their family."""
+    """(n,) programs of a score of Mutopia. Scores for one instrument have its program. In music for
+    singers, keyboards become a piano, the highest voice the melody and other voices strings. Other
+    instruments become the main instrument of their family, except the strings of a quartet."""
     if kind in SOLO:
         return np.full(len(notes), SOLO[kind])
     instruments = notes["program"].astype(int)
@@ -107,7 +107,7 @@ def runs(score: Score) -> set[bytes]:
 
 
 def split(source: str, name: str) -> str:
-    """ "validation" for what is held out, else "train"; editions of a work of Mutopia together."""
+    """ "validation" for held-out pieces, else "train"; editions of a work are in the same split."""
     if source == "pop909":
         return "validation" if int(name[:3]) >= 780 else "train"
     if source == "mutopia":
@@ -117,7 +117,7 @@ def split(source: str, name: str) -> str:
 
 
 def arranged(source: str, name: str, score: Score, drummers: Drummers) -> Score:
-    """Some songs of POP909 as bands, strokes of Groove on lines, all else as it is."""
+    """Turn some songs of POP909 into bands, quantise Groove, return other music unchanged."""
     if source == "groove":
         return bands.snapped(score)[0]
     if source != "pop909":
@@ -130,19 +130,19 @@ def arranged(source: str, name: str, score: Score, drummers: Drummers) -> Score:
 
 
 def drummers_of(folder: str) -> Drummers:
-    """Split -> the performances of Groove that can be laid under songs."""
+    """Split -> the performances of Groove that can be added to songs."""
     drummers: Drummers = {}
     for path in sorted(Path(folder).rglob("*.mid")) if folder else ():
-        one = bands.performance(path.stem, musictx.read(path))
-        if one is not None:
-            drummers.setdefault(split("groove", path.stem), []).append(one)
+        performance = bands.performance(path.stem, musictx.read(path))
+        if performance is not None:
+            drummers.setdefault(split("groove", path.stem), []).append(performance)
     return drummers
 
 
 def prepared(
     source: str, score: Score, name: str = "", drummers: Drummers | None = None, kind: str = ""
 ) -> Score:
-    """``score``, the file ``name``, with a track and a program for each part."""
+    """Give each part of the file ``name`` a track and a program."""
     notes = score.notes.copy()
     notes["program"] = np.where(notes["drum"], 0, programs(source, score, kind))
     score = arranged(source, name, score.with_notes(notes), drummers or {})
@@ -154,7 +154,7 @@ def prepared(
 
 
 def files_of(source: str, folder: str) -> list[Path]:
-    """The files of a source; of Mutopia those of free licences, without single parts of scores."""
+    """The files of a source; of Mutopia only free licences, and no single parts of whole scores."""
     endings = (".mid", ".midi", ".musicxml", ".mxl")
     files = [path for path in sorted(Path(folder).rglob("*")) if path.suffix.lower() in endings]
     if source != "mutopia":
@@ -193,9 +193,9 @@ def main(
             if len(score) < FEWEST_NOTES:
                 continue
             if source == "mutopia":
-                these = runs(score)
-                if these and len(these & music) > SAME * len(these):
-                    print(f"left out, another folder has it: {path.name}", flush=True)
+                piece_runs = runs(score)
+                if piece_runs and len(piece_runs & music) > SAME * len(piece_runs):
+                    print(f"left out, it is also in another folder: {path.name}", flush=True)
                     continue
             elif source in ("lieder", "quartets", "leadsheets"):
                 music |= runs(score)

@@ -3,10 +3,10 @@
     python -m scripts.reproduce.steering [model=piano] [samples=64] [seconds=20] [guidance=1]
         [seed=0] [controls=density,loudness,register,polyphony]
 
-For each control, ``samples`` free pieces are requested at eight values, spread over its levels; the
-value of what comes out is measured as it was in training (``musictx.tokens.controls.measured``).
-Prints, by control, the mean measured at each value, and Spearman's rank correlation over all
-pieces.
+For each control, generates ``samples`` free pieces at eight requested values, spread over its
+levels, and measures the value of each piece as in training (``musictx.tokens.controls.measured``).
+Prints for each control the mean measured value at each requested value, and Spearman's rank
+correlation over all pieces.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VALUES = 8
 
 
 def values(name: str) -> list[float]:
-    """Eight values from the second-lowest level of a control to the highest but one."""
+    """Eight values from the second-lowest to the second-highest level of a control."""
     edges = CONTROLS[name].edges
     middles = [(a * b) ** 0.5 for a, b in pairwise(edges)]
     chosen = np.linspace(0, len(middles) - 1, VALUES)

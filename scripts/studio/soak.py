@@ -1,14 +1,14 @@
-"""Many clients of one studio for some minutes: no take is lost, the queue is fair, memory is flat.
+"""Load test of the studio: many clients for some minutes must lose nothing.
 
     python -m scripts.studio.soak [clients=20] [minutes=5] [seed=0] [models=piano,song,chorale]
 
-Each client has a session: it asks for a take of any task by any of the models, waits for its end,
-accepts one proposal of three and undoes that, or sets it aside, exports now and then, and draws a
-note. Then the server gets SIGKILL and starts again.
+Each client has a session. It requests a take of any task by any of the models and waits for it,
+then accepts a proposal (one time in three) and undoes that, or discards the take. It also draws
+notes and exports files. At the end the server gets SIGKILL and starts again.
 
-Lost: a take that was acknowledged and has no end or no notes, or anything of a session that is not
-as before after the restart. Fair: no client has 1.5 times as many takes as another. Flat: in the
-second half memory grows by less than a tenth. Exit status 1 if something failed. Needs ps.
+The exit status is 1 if an acknowledged take has no end or no notes, if a session differs after the
+restart, if a client has 1.5 times as many takes as another, or if memory grows by a tenth in the
+second half. Needs ps.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from scripts.harness import finish, run
 from tests.browser.served import Served
 
 MODELS = ("piano", "song", "chorale")
-#: What is asked, and by which models.
+#: Requests, and the models for each.
 TASKS: tuple[tuple[dict[str, Any], set[str]], ...] = (
     ({"task": "continue", "seconds": 2}, {"piano", "song"}),
     ({"task": "replace", "begin": 1, "end": 3}, {"piano", "song"}),
@@ -36,16 +36,16 @@ TASKS: tuple[tuple[dict[str, Any], set[str]], ...] = (
     ({"task": "new", "seconds": 3}, {"piano", "song", "chorale"}),
 )
 EXPORTS = ("wav", "png", "mid")
-#: Seconds after which a take that has not ended counts as lost.
-PATIENCE = 300.0
-#: Memory is looked at so often.
+#: A take that has not ended after so many seconds is lost.
+TIMEOUT = 300.0
+#: How often memory is measured.
 PARTS = 10
-#: What a session must have after the restart as before.
+#: Parts of a session that must be the same after the restart.
 KEPT = ("revision", "notes", "tracks", "can_undo", "next_id", "takes")
 
 
 class Client(threading.Thread):
-    """One page, in a hurry, until the clock says ``until``."""
+    """A client that sends requests without a pause until the time ``until``."""
 
     def __init__(self, url: str, rng: Random, models: set[str], until: float) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Client(threading.Thread):
         request = urllib.request.Request(
             f"{self.url}{self.session}{path}", data, {"X-Musictx": "1"}, method=method
         )
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
             content = answer.read()
         return json.loads(content) if content[:1] in (b"{", b"[") else None
 
@@ -85,20 +85,20 @@ class Client(threading.Thread):
         self.document = self.ask("GET", "")
 
     def take(self) -> None:
-        task, models = self.rng.choice([one for one in TASKS if one[1] & self.models])
+        task, models = self.rng.choice([pair for pair in TASKS if pair[1] & self.models])
         more = {"samples": self.rng.randint(1, 3), "seed": self.rng.randrange(10**6)}
         more |= {"model": self.rng.choice(sorted(models & self.models)), "revision": self.revision}
         number = self.ask("POST", "/takes", **task, **more)["id"]
         self.takes += 1
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         state: dict[str, Any] = {}
         while state.get("state") not in ("done", "failed", "stopped"):
             time.sleep(0.2)
-            state = next(one for one in self.ask("GET", "")["takes"] if one["id"] == number)
+            state = next(take for take in self.ask("GET", "")["takes"] if take["id"] == number)
             if time.monotonic() > end:
                 break
-        whole = all(one["notes"] or one["remark"] for one in state["proposals"])
-        if state["state"] != "done" or not whole:
+        is_complete = all(p["notes"] or p["remark"] for p in state["proposals"])
+        if state["state"] != "done" or not is_complete:
             self.faults.append(f"{self.session}: take {number}, {task}: {state['error']}")
         elif self.rng.random() < 1 / 3:
             self.change(f"/takes/{number}/accept", proposal=1)
@@ -109,10 +109,10 @@ class Client(threading.Thread):
             self.ask("GET", f"/export/a.{self.rng.choice(EXPORTS)}")
 
     def lost(self) -> list[str]:
-        """What a restarted server does not have as before."""
-        again = self.ask("GET", "")
+        """The parts of the session that differ after a restart of the server."""
+        restarted = self.ask("GET", "")
         return [f"{self.session}: {name} are not as before" for name in KEPT
-                if self.document[name] != again[name]]  # fmt: skip
+                if self.document[name] != restarted[name]]  # fmt: skip
 
 
 def main(
@@ -126,22 +126,22 @@ def main(
             threads = [
                 Client(served.url, Random(f"{seed} {n}"), {*models}, until) for n in range(clients)
             ]
-            for one in threads:
-                one.start()
+            for client in threads:
+                client.start()
             for part in range(1, PARTS + 1):
                 time.sleep(max(0.0, began + (until - began) * part / PARTS - time.monotonic()))
                 memory.append(served.megabytes())
-            for one in threads:
-                one.join()
+            for client in threads:
+                client.join()
             served.kill()
             served.start()
-            faults = [fault for one in threads for fault in one.faults]
-            for one in threads:
-                one.url = served.url
-                faults += one.lost()
+            faults = [fault for client in threads for fault in client.faults]
+            for client in threads:
+                client.url = served.url
+                faults += client.lost()
         finally:
             served.stop()
-    takes = [one.takes for one in threads]
+    takes = [client.takes for client in threads]
     print(f"{sum(takes)} takes, {min(takes)} to {max(takes)} a client; memory ", end="")
     print(f"{min(memory):.0f} to {max(memory):.0f} MB")
     if max(takes) > 1.5 * min(takes) + 1:

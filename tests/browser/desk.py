@@ -1,4 +1,4 @@
-"""What a person does at the page: by names that screen readers hear, by mouse, by keys."""
+"""What a user does on the page: by accessible names, mouse and keys."""
 
 from __future__ import annotations
 
@@ -21,31 +21,32 @@ from musictx.studio.document import EARLY
 from tests.browser.conftest import COMPOSED, SOON
 from tests.browser.served import wait_for
 
-#: (id, start, end, pitch, velocity, track), as the server has it.
+#: (id, start, end, pitch, velocity, track)
 Note = list[Any]
-#: What finds barriers, from npm: it is no part of the repository. And what it looks for.
+#: The accessibility checker, a package of npm, and its rules.
 AXE = "axe-core@4.10.3"
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
 @cache
 def axe() -> str | None:
-    """The program, as npm has it; ``AXE=FILE`` is one that is there already."""
-    if given := os.environ.get("AXE"):
-        return Path(given).read_text(encoding="utf-8")
+    """Return the source of axe-core, downloaded by npm or from the file that the environment
+    variable AXE names; None if npm cannot download it."""
+    if file := os.environ.get("AXE"):
+        return Path(file).read_text(encoding="utf-8")
     npm = shutil.which("npm")
     with tempfile.TemporaryDirectory() as folder:
-        asked = [str(npm), "pack", AXE, "--silent", "--pack-destination", folder]
-        if npm is None or subprocess.run(asked, capture_output=True, timeout=300).returncode:
+        command = [str(npm), "pack", AXE, "--silent", "--pack-destination", folder]
+        if npm is None or subprocess.run(command, capture_output=True, timeout=300).returncode:
             return None
         with tarfile.open(next(Path(folder).glob("*.tgz"))) as archive:
-            file = archive.extractfile("package/axe.min.js")
-            assert file is not None
-            return file.read().decode()
+            source = archive.extractfile("package/axe.min.js")
+            assert source is not None
+            return source.read().decode()
 
 
 class Desk:
-    """A page with a piece; ``url`` is the studio's address."""
+    """A page of the studio at ``url``."""
 
     def __init__(self, page: Page, url: str) -> None:
         self.page, self.url = page, url
@@ -55,78 +56,75 @@ class Desk:
 
     def open_example(self, title: str) -> None:
         self.button(title, exact=True).click()
-        self._opened()
+        self.until("window.musictx?.piece")
 
     def open_empty(self) -> None:
         self.button("Start from nothing").click()
-        self._opened()
+        self.until("window.musictx?.piece")
 
     def open_file(self, path: Path) -> None:
-        """By the dialog of the system."""
+        """Open a file by the system's dialog."""
         with self.page.expect_file_chooser() as chosen:
             self.button("Open a file").click()
         chosen.value.set_files(path)
-
-    def _opened(self) -> None:
-        self.until("window.musictx?.piece")
 
     @property
     def id(self) -> str:
         return str(self.page.evaluate("musictx.piece.id"))
 
     def settle(self) -> None:
-        """Wait until the server has confirmed all."""
+        """Wait until the server has confirmed all changes."""
         self.page.evaluate("musictx.mirror.settled()")
 
     def server(self) -> dict[str, Any]:
-        """The document as the server has it."""
+        """Return the document of the server."""
         self.settle()
         with urllib.request.urlopen(f"{self.url}/api/sessions/{self.id}", timeout=30) as answer:
             return dict(json.load(answer))
 
     def notes(self) -> list[Note]:
-        """The notes of the server, which are those of the page."""
-        theirs = sorted(self.server()["notes"])
-        ours = self.page.evaluate(
+        """Return the notes of the server, after a check that the page has the same."""
+        notes = sorted(self.server()["notes"])
+        page_notes = self.page.evaluate(
             "[...musictx.piece.notes.values()].map(n =>"
             " [n.id, n.start, n.end, n.pitch, n.velocity, n.track])"
         )
-        assert sorted(ours) == theirs
-        return theirs
+        assert sorted(page_notes) == notes
+        return notes
 
     def beats(self) -> list[list[float]]:
         return list(self.server()["beats"])
 
     def bar(self, number: int) -> float:
-        """Where a bar begins."""
+        """Return the start of a bar, in seconds."""
         return next(time for time, bar, beat in self.beats() if (bar, beat) == (number, 1))
 
-    def _x(self, seconds: float) -> float:
+    def x(self, seconds: float) -> float:
         return float(self.page.evaluate("s => musictx.roll.view.x(s)", seconds))
 
     def spot(self, seconds: float, pitch: int) -> tuple[float, float]:
-        """A place in the roll on the screen."""
+        """Return the position on the screen of a time and pitch in the piano roll."""
         box = self.page.locator("#roll").bounding_box()
         assert box is not None
         y = float(
             self.page.evaluate("p => musictx.roll.view.y(p) + musictx.roll.view.row/2", pitch)
         )
-        return box["x"] + self._x(seconds), box["y"] + y
+        return box["x"] + self.x(seconds), box["y"] + y
 
     def select_bars(self, first: int, last: int) -> None:
-        """Drag along the numbers above the roll."""
+        """Drag along the ruler above the roll."""
         box = self.page.locator("canvas.ruler").bounding_box()
         assert box is not None
         y = box["y"] + box["height"] / 2
-        inside = (self.bar(first) + 0.1, self.bar(last + 1) - 0.1)
-        self.drag(*((box["x"] + self._x(time), y) for time in inside))
+        ends = (self.bar(first) + 0.1, self.bar(last + 1) - 0.1)
+        self.drag(*((box["x"] + self.x(time), y) for time in ends))
 
-    def drag(self, begin: tuple[float, float], *others: tuple[float, float]) -> None:
-        """The mouse down at a place of the screen, over others, and up."""
-        self.page.mouse.move(*begin)
+    def drag(self, start: tuple[float, float], *points: tuple[float, float]) -> None:
+        """Press the mouse at ``start``, move it over the ``points``, and release it."""
+        self.page.mouse.move(*start)
         self.page.mouse.down()
-        for place in others:
-            self.page.mouse.move(*place, steps=5)
+        for point in points:
+            self.page.mouse.move(*point, steps=5)
         self.page.mouse.up()
 
     def select_all(self) -> None:
@@ -139,7 +137,7 @@ class Desk:
         self.page.get_by_role("radio", name=name).click()
 
     def model(self) -> Locator:
-        """The field in which a model is chosen."""
+        """Return the field for the model."""
         label = self.page.locator("label.row").filter(has_text=re.compile("^Model"))
         return label.locator("select")
 
@@ -151,26 +149,26 @@ class Desk:
         )
 
     def proposals(self, count: int) -> None:
-        """How many are asked for."""
+        """Set the number of proposals to compose."""
         more, fewer = self.button("More proposals"), self.button("Fewer proposals")
         number = self.page.get_by_label("Number of proposals")
         for _ in range(8):
-            now = int(number.inner_text().split()[0])
-            if now == count:
+            current = int(number.inner_text().split()[0])
+            if current == count:
                 return
-            (more if now < count else fewer).click()
-        raise AssertionError(f"{count} proposals cannot be asked for")
+            (more if current < count else fewer).click()
+        raise AssertionError(f"the number of proposals cannot be set to {count}")
 
     def seed(self, seed: int) -> None:
-        more = self.page.locator("details.more")
-        if not more.evaluate("e => e.open"):
-            more.locator("summary").click()
+        details = self.page.locator("details.more")
+        if not details.evaluate("e => e.open"):
+            details.locator("summary").click()
         field = self.page.get_by_label("Seed")
         field.fill(str(seed))
         field.press("Tab")
 
     def compose(self) -> int:
-        """Ask; the number of the take."""
+        """Press the button to compose, and return the number of the new take."""
         before = self.page.evaluate("musictx.takes.list.map(t => t.id)")
         self.page.locator("button.go").click()
         self.until("musictx.takes.list.some(t => !x.includes(t.id))", before)
@@ -181,15 +179,15 @@ class Desk:
         )
 
     def composed(self, take: int) -> dict[str, Any]:
-        """Wait for all proposals of a take; the take as the server has it."""
-        ended = "['done', 'failed', 'stopped'].includes(musictx.takes.get(x).state)"
-        self.until(ended, take, COMPOSED / 1000)
-        found = self.take(take)
-        assert found["state"] == "done", found["error"]
-        return found
+        """Wait until a take is finished, and return it."""
+        is_over = "['done', 'failed', 'stopped'].includes(musictx.takes.get(x).state)"
+        self.until(is_over, take, COMPOSED / 1000)
+        result = self.take(take)
+        assert result["state"] == "done", result["error"]
+        return result
 
     def continued(self, bars: int, proposals: int = 1) -> dict[str, Any]:
-        """A take of so many bars, composed."""
+        """Continue the piece by some bars, and return the finished take."""
         self.task("Continue")
         self.set_slider("Length", bars)
         self.proposals(proposals)
@@ -204,7 +202,7 @@ class Desk:
         self.settle()
 
     def export(self, label: str) -> tuple[str, bytes]:
-        """The name and the bytes of a file out of the menu Export."""
+        """Export a file by the menu, and return its name and contents."""
         self.page.locator("summary[aria-label=Export]").click()
         with self.page.expect_download(timeout=COMPOSED) as download:
             self.page.locator(".menu[open] a").filter(has_text=label).first.click()
@@ -212,35 +210,35 @@ class Desk:
         return download.value.suggested_filename, path.read_bytes()
 
     def accessible(self) -> None:
-        """No barrier that axe-core knows, in the light and in the dark."""
+        """Check that axe-core finds no barrier, in the light and the dark theme."""
         source = axe()
         if source is None:  # test_axe_is_there is skipped then
             return
-        self.page.evaluate(source)  # the inspector's way: the page's own rules let no script in
+        self.page.evaluate(source)  # the security policy of the page allows no script element
         for theme in ("dark", "light"):
             self.page.emulate_media(color_scheme=theme)
             self.page.wait_for_timeout(300)  # colours fade
             result = self.page.evaluate("tags => axe.run(document, {runOnly: tags})", TAGS)
             assert result["passes"]
-            faults = [
-                (theme, one["id"], node["target"], node["failureSummary"])
-                for one in result["violations"]
-                for node in one["nodes"]
+            violations = [
+                (theme, violation["id"], node["target"], node["failureSummary"])
+                for violation in result["violations"]
+                for node in violation["nodes"]
             ]
-            assert not faults
+            assert not violations
 
     def until(self, condition: str, argument: Any = None, seconds: float = SOON / 1000) -> None:
-        """Wait for a condition in the page's language, which may call ``argument`` x."""
-        # Not wait_for_function: it evaluates text in the page, which the page's own rules forbid.
+        """Wait for a condition in JavaScript, in which ``argument`` is called x."""
+        # wait_for_function uses eval, which the security policy of the page forbids.
         wait_for(
             lambda: self.page.evaluate(f"x => Boolean({condition})", argument), seconds, condition
         )
 
 
-def same_but(before: Iterable[Note], after: Iterable[Note], left: float, right: float) -> bool:
-    """Whether the notes that begin outside of ``left`` to ``right`` seconds are the same, whatever
-    their numbers, up to there: those held over ``left`` end there, and such as are played just
-    before it belong to what follows."""
+def same_outside(before: Iterable[Note], after: Iterable[Note], left: float, right: float) -> bool:
+    """Return whether the notes that begin before ``left`` or after ``right`` seconds are the same,
+    except for their numbers. Notes that sound over ``left`` may be cut there, and notes just before
+    ``left`` belong to the bar after it."""
 
     def outside(notes: Iterable[Note]) -> list[Note]:
         return sorted(

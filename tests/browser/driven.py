@@ -1,6 +1,6 @@
-"""Firefox and WebKit without playwright, by the few commands of WebDriver that the tests need:
-https://www.w3.org/TR/webdriver2/ . Firefox takes them over a socket of its own (Marionette), WebKit
-by HTTP through ``WebKitWebDriver`` (Debian's ``webkit2gtk-driver``; its screen is ``xvfb``'s).
+"""Firefox and WebKit without playwright, by commands of WebDriver
+(https://www.w3.org/TR/webdriver2/). Firefox receives them over a socket (Marionette), WebKit over
+HTTP by ``WebKitWebDriver`` (Debian's ``webkit2gtk-driver``), with ``xvfb`` as screen.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import pytest
 
 from tests.browser.served import wait_for
 
-#: Seconds until a program must listen, and an answer must be there.
+#: Timeouts for the start of a program, and for an answer, in seconds.
 START, ANSWER = 120.0, 300.0
-#: Keys by the names that playwright has for them.
+#: Key names of playwright -> key codes of WebDriver.
 KEYS = {"Control": "\ue009", "Alt": "\ue00a", "ArrowUp": "\ue013"}
-#: What keeps a fresh profile of Firefox quiet: nothing is asked for in the web.
+#: Settings for a profile of Firefox that sends no requests to the web.
 PROFILE = """
 user_pref("app.update.enabled", false);
 user_pref("browser.shell.checkDefaultBrowser", false);
@@ -44,12 +44,12 @@ MARIONETTE = {
     "execute/async": "ExecuteAsyncScript",
     "actions": "PerformActions",
 }
-#: Listens for errors in a page that has just been opened.
+#: Records errors of a new page in window.faults.
 LISTEN = """window.faults = [];
 addEventListener("error", (event) => faults.push(event.message));
 addEventListener("unhandledrejection", (event) => faults.push(String(event.reason)));
 arguments[0]();"""
-#: The value of an expression, or of its promise, as JSON; or why there is none.
+#: Returns [JSON of the value of an expression or of its promise], or an error as text.
 EVALUATE = """const done = arguments[0];
 try {
   Promise.resolve(%s).then((x) => done([JSON.stringify(x ?? null)]), (e) => done(String(e)));
@@ -63,8 +63,8 @@ def free_port() -> int:
 
 
 class Driven:
-    """A browser with one page, and what it needs; ``sounds``: has it a sound server, a PulseAudio
-    that plays into nothing, so that its clock of music goes?"""
+    """A browser with one page. With ``sounds``, and if PulseAudio is installed, the browser has a
+    sound server without loudspeakers; without one the audio clock stands still."""
 
     def __init__(self, folder: Path, sounds: bool) -> None:
         self.programs = self._find()
@@ -74,27 +74,28 @@ class Driven:
         pulse = shutil.which("pulseaudio") if sounds else None
         self.sounds = pulse is not None
         if pulse is not None:
-            words = [pulse, "-n", "--daemonize=no", "--exit-idle-time=-1", "--use-pid-file=no"]
-            words += ["--load=module-null-sink"]
-            words += [f"--load=module-native-protocol-unix socket={folder}/socket"]
-            self._start(words, HOME=str(folder), XDG_RUNTIME_DIR=str(folder))
+            command = [pulse, "-n", "--daemonize=no", "--exit-idle-time=-1", "--use-pid-file=no"]
+            command += ["--load=module-null-sink"]
+            command += [f"--load=module-native-protocol-unix socket={folder}/socket"]
+            self._start(command, HOME=str(folder), XDG_RUNTIME_DIR=str(folder))
             wait_for((folder / "socket").exists, START, "PulseAudio listens")
         self._open()
-        self._ask("timeouts", script=int(1000 * ANSWER))
+        self._send("timeouts", script=int(1000 * ANSWER))
 
-    def _start(self, words: list[str], **more: str) -> None:
+    def _start(self, command: list[str], **variables: str) -> None:
         quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self._processes.append(subprocess.Popen(words, env=self.environment | more, **quiet))
+        environment = self.environment | variables
+        self._processes.append(subprocess.Popen(command, env=environment, **quiet))
 
     def _find(self) -> list[str]:
-        """The programs that it is, or the test is skipped."""
+        """Return the paths of the programs, or skip the test."""
         raise NotImplementedError
 
     def _open(self) -> None:
         raise NotImplementedError
 
-    def _ask(self, command: str, **params: Any) -> Any:
-        """The value that a command of WebDriver gives."""
+    def _send(self, command: str, **params: Any) -> Any:
+        """Send a command of WebDriver, and return its value."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -103,12 +104,12 @@ class Driven:
             process.wait(30)
 
     def goto(self, url: str) -> None:
-        self._ask("url", url=url)
-        self._ask("execute/async", script=LISTEN, args=[])
+        self._send("url", url=url)
+        self._send("execute/async", script=LISTEN, args=[])
 
     def evaluate(self, expression: str) -> Any:
-        """The value of an expression in the page, or of its promise, by way of JSON."""
-        value = self._ask("execute/async", script=EVALUATE % expression, args=[])
+        """Return the value of a JavaScript expression, or of its promise."""
+        value = self._send("execute/async", script=EVALUATE % expression, args=[])
         assert isinstance(value, list), (expression, value)
         return json.loads(value[0])
 
@@ -116,16 +117,17 @@ class Driven:
         wait_for(lambda: self.evaluate(f"Boolean({condition})"), seconds, condition)
 
     def drag(self, *points: tuple[float, float]) -> None:
-        """The mouse down at the first point, over the others, and up; at one point, a click."""
+        """Press the mouse at the first point, move it over the others, and release it. With one
+        point, this is a click."""
         moves: list[dict[str, Any]] = [
             {"type": "pointerMove", "x": round(x), "y": round(y), "duration": 20} for x, y in points
         ]
         moves.insert(1, {"type": "pointerDown", "button": 0})
         moves.append({"type": "pointerUp", "button": 0})
-        self._ask("actions", actions=[{"type": "pointer", "id": "mouse", "actions": moves}])
+        self._send("actions", actions=[{"type": "pointer", "id": "mouse", "actions": moves}])
 
     def click(self, element: str) -> None:
-        """A click on the middle of what an expression finds."""
+        """Click on the middle of the element that an expression finds."""
         self.until(f"{element}?.getClientRects().length", 30)
         box = (
             f"(e => (e.scrollIntoView({{block: 'nearest'}}), e.getBoundingClientRect()))({element})"
@@ -134,15 +136,15 @@ class Driven:
         self.drag((x, y))
 
     def press(self, chord: str) -> None:
-        """Keys together, such as Control+z."""
+        """Press keys together, such as Control+z."""
         keys = [KEYS.get(name, name) for name in chord.split("+")]
-        acts = [{"type": "keyDown", "value": key} for key in keys]
-        acts += [{"type": "keyUp", "value": key} for key in reversed(keys)]
-        self._ask("actions", actions=[{"type": "key", "id": "keys", "actions": acts}])
+        actions = [{"type": "keyDown", "value": key} for key in keys]
+        actions += [{"type": "keyUp", "value": key} for key in reversed(keys)]
+        self._send("actions", actions=[{"type": "key", "id": "keys", "actions": actions}])
 
 
 class Firefox(Driven):
-    """Headless."""
+    """A headless Firefox."""
 
     def _find(self) -> list[str]:
         program = shutil.which("firefox-esr") or shutil.which("firefox")
@@ -151,28 +153,28 @@ class Firefox(Driven):
     def _open(self) -> None:
         port = free_port()
         (self.folder / "user.js").write_text(PROFILE % port)
-        words = ["--headless", "--no-remote", "--marionette", "--width=1360", "--height=950"]
-        words = [*self.programs, *words, "--profile", str(self.folder)]
-        self._start(words, MOZ_DISABLE_CONTENT_SANDBOX="1")
+        options = ["--headless", "--no-remote", "--marionette", "--width=1360", "--height=950"]
+        command = [*self.programs, *options, "--profile", str(self.folder)]
+        self._start(command, MOZ_DISABLE_CONTENT_SANDBOX="1")
 
-        def listens() -> socket.socket | None:
+        def connect() -> socket.socket | None:
             with contextlib.suppress(OSError):
                 return socket.create_connection(("127.0.0.1", port), ANSWER)
             return None
 
-        self._socket = wait_for(listens, START, "Firefox listens")
+        self._socket = wait_for(connect, START, "Firefox listens")
         self._answers = self._socket.makefile("rb")
-        self._read()  # its greeting
-        self._ask("session")
+        self._read()  # the greeting
+        self._send("session")
 
     def _read(self) -> Any:
-        """A message: the number of its bytes, a colon, JSON."""
-        count = b""
+        """Read a message: its length in bytes, a colon, JSON."""
+        length = b""
         while (byte := self._answers.read(1)) != b":":
-            count += byte
-        return json.loads(self._answers.read(int(count)))
+            length += byte
+        return json.loads(self._answers.read(int(length)))
 
-    def _ask(self, command: str, **params: Any) -> Any:
+    def _send(self, command: str, **params: Any) -> Any:
         data = json.dumps([0, 0, f"WebDriver:{MARIONETTE[command]}", params]).encode()
         self._socket.sendall(b"%d:%s" % (len(data), data))
         _, _, error, result = self._read()
@@ -186,7 +188,7 @@ class Firefox(Driven):
 
 
 class WebKit(Driven):
-    """MiniBrowser."""
+    """WebKit's MiniBrowser."""
 
     def _find(self) -> list[str]:
         driver, screen = shutil.which("WebKitWebDriver"), shutil.which("Xvfb")
@@ -200,23 +202,24 @@ class WebKit(Driven):
         port, display = free_port(), f":{os.getpid()}"
         self._start([screen, display, "-screen", "0", "1400x1000x24"])
         wait_for(Path(f"/tmp/.X11-unix/X{os.getpid()}").exists, START, "a screen")
-        more = {"HOME": str(self.folder), "XDG_RUNTIME_DIR": str(self.folder), "DISPLAY": display}
-        more |= {"NO_AT_BRIDGE": "1"}
-        more |= {"LIBGL_ALWAYS_SOFTWARE": "1", "WEBKIT_DISABLE_DMABUF_RENDERER": "1"}
-        self._start([driver, f"--port={port}"], **more)
+        variables = {"HOME": str(self.folder), "XDG_RUNTIME_DIR": str(self.folder)}
+        variables |= {"DISPLAY": display, "NO_AT_BRIDGE": "1"}
+        variables |= {"LIBGL_ALWAYS_SOFTWARE": "1", "WEBKIT_DISABLE_DMABUF_RENDERER": "1"}
+        self._start([driver, f"--port={port}"], **variables)
         self._url = f"http://127.0.0.1:{port}/session"
         options = {"binary": browser, "args": ["--automation"]}
-        wanted = {"alwaysMatch": {"webkitgtk:browserOptions": options}}
+        capabilities = {"alwaysMatch": {"webkitgtk:browserOptions": options}}
 
-        def listens() -> Any:
+        def new_session() -> Any:
             with contextlib.suppress(urllib.error.URLError):
-                return self._ask("", capabilities=wanted)
+                return self._send("", capabilities=capabilities)
             return None
 
-        self._url += f"/{wait_for(listens, START, 'WebKitWebDriver listens')['sessionId']}/"
-        self._ask("window/rect", width=1360, height=950)
+        session = wait_for(new_session, START, "WebKitWebDriver listens")
+        self._url += f"/{session['sessionId']}/"
+        self._send("window/rect", width=1360, height=950)
 
-    def _ask(self, command: str, **params: Any) -> Any:
+    def _send(self, command: str, **params: Any) -> Any:
         data = json.dumps(params).encode()
         try:
             with urllib.request.urlopen(self._url + command, data, timeout=ANSWER) as answer:

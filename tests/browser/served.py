@@ -1,4 +1,4 @@
-"""A real studio in a process of its own: started, asked, killed, started again."""
+"""A real studio in a separate process, which can be killed and started again."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Seconds until the address must be printed, and a stopped one must be gone.
+#: Timeouts for the start and the end of the process, in seconds.
 START, LEAVE = 120.0, 30.0
 
 
 class Served:
-    """``musictx studio`` on a free port; ``url`` is its address, without a slash at the end."""
+    """``musictx studio`` on a free port.
+
+    url    its address, without a slash at the end
+    lines  the lines that it printed
+    """
 
     def __init__(
         self, folder: Path, *options: str, program: Sequence[str] = ("-m", "musictx", "studio")
@@ -30,46 +34,46 @@ class Served:
         self.lines: list[str] = []
 
     def start(self) -> Served:
-        """Start it, on the port that it had before if it ran before."""
+        """Start the process, on its previous port if there is one."""
         port = self.url.rpartition(":")[2] or "0"
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        words = [f"folder={self.folder}", f"port={port}", "browser=false", *self._options]
+        options = [f"folder={self.folder}", f"port={port}", "browser=false", *self._options]
         self._process = subprocess.Popen(
-            [sys.executable, *self._program, *words],
+            [sys.executable, *self._program, *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             env=environment,
         )
         self.url = ""
-        threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
+        threading.Thread(target=self._read_output, args=(self._process,), daemon=True).start()
         wait_for(lambda: self.url or self._process.poll() is not None, START, "its address")
         assert self.url, f"the studio did not start: {self.lines}"
         return self
 
-    def _listen(self, process: subprocess.Popen[str]) -> None:
-        """Read what it prints, or it would stop when the pipe is full."""
+    def _read_output(self, process: subprocess.Popen[str]) -> None:
+        """Read the output, so that the pipe never becomes full, and find the address in it."""
         assert process.stdout is not None
-        with process.stdout as said:
-            for line in said:
+        with process.stdout as output:
+            for line in output:
                 self.lines.append(line.rstrip())
-                if found := re.search(r"http://\S+", line):
-                    self.url = found[0].rstrip("/")
+                if address := re.search(r"http://\S+", line):
+                    self.url = address[0].rstrip("/")
 
     def megabytes(self) -> float:
-        """Resident memory of the process."""
+        """Return the resident memory of the process, in MB."""
         assert self._process is not None
-        words = ["ps", "-o", "rss=", "-p", str(self._process.pid)]
-        return int(subprocess.check_output(words)) / 1024
+        command = ["ps", "-o", "rss=", "-p", str(self._process.pid)]
+        return int(subprocess.check_output(command)) / 1024
 
     def kill(self) -> None:
-        """SIGKILL, as a power cut would."""
+        """Send SIGKILL, which is similar to a power cut."""
         assert self._process is not None
         self._process.kill()
         self._process.wait(LEAVE)
 
     def stop(self) -> int:
-        """SIGTERM; its exit status."""
+        """Send SIGTERM, and return the exit status."""
         assert self._process is not None
         if self._process.poll() is None:
             self._process.terminate()
@@ -81,9 +85,9 @@ class Served:
 
 
 def wait_for(check: Callable[[], Any], seconds: float = 60.0, what: str = "") -> Any:
-    """What ``check`` gives as soon as that is true."""
+    """Wait until ``check()`` is true, and return its value."""
     end = time.monotonic() + seconds
-    while not (found := check()):
+    while not (value := check()):
         assert time.monotonic() < end, f"not within {seconds:.0f} s: {what}"
         time.sleep(0.05)
-    return found
+    return value

@@ -1,4 +1,4 @@
-"""What the page does apart from the journeys: keys alone, wrong files, two pages, sizes."""
+"""The page beside the journeys: keyboard, damaged files, two pages, window sizes."""
 
 from __future__ import annotations
 
@@ -18,33 +18,31 @@ def test_axe_is_there():
         )
 
 
-def test_by_keys_alone_from_an_empty_page_to_an_exported_file(desk):
-    """No mouse: every step is Tab, Enter, arrows and the keys of the list."""
+def test_a_piece_is_drawn_composed_and_exported_by_keys_alone(desk):
     page = desk.page
     press = page.keyboard.press
 
-    def tab_to(name: str, most: int = 60) -> None:
-        says = "e.getAttribute('aria-label') || e.labels?.[0]?.innerText || e.innerText || ''"
-        for _ in range(most):
-            if name in page.evaluate(
-                f"(e => e === document.body ? '' : {says})(document.activeElement)"
-            ):
+    def tab_to(name: str) -> None:
+        label = "e.getAttribute('aria-label') || e.labels?.[0]?.innerText || e.innerText || ''"
+        focused = f"(e => e === document.body ? '' : {label})(document.activeElement)"
+        for _ in range(60):
+            if name in page.evaluate(focused):
                 return
             press("Tab")
-        raise AssertionError(f"Tab never comes to {name}")
+        raise AssertionError(f"Tab does not reach {name}")
 
     desk.accessible()
     tab_to("Start from nothing")
     press("Enter")
     desk.until("window.musictx?.piece && document.activeElement.id === 'roll'")
-    for step in (2, 2, 1, -5):  # a motif: draw, go on, up or down
+    for step in (2, 2, 1, -5):  # semitones to the next note of a motif
         press("Enter")
         for _ in range(4):
             press("ArrowRight")
         for _ in range(abs(step)):
             press("ArrowUp" if step > 0 else "ArrowDown")
     assert len(desk.notes()) == 4
-    assert page.locator("#announcer").inner_text()  # where one is, for those who do not see it
+    assert page.locator("#announcer").inner_text()  # read by screen readers
     press("n")
     page.locator("dialog tbody tr").first.wait_for()
     desk.accessible()
@@ -58,7 +56,7 @@ def test_by_keys_alone_from_an_empty_page_to_an_exported_file(desk):
     press("Home")
     press("b")
     tab_to("New")
-    press("ArrowRight")  # along the tasks, and round to the first: Continue
+    press("ArrowRight")  # from the last task to the first, Continue
     tab_to("Length")
     press("Home")
     press("Control+Enter")
@@ -82,7 +80,7 @@ def test_by_keys_alone_from_an_empty_page_to_an_exported_file(desk):
     assert download.value.path().read_bytes()[:4] == b"MThd"
 
 
-def test_a_wrong_file_gets_a_sentence_in_the_page(desk, tmp_path):
+def test_a_damaged_or_too_large_file_gets_a_sentence_in_the_page(desk, tmp_path):
     desk.page.context.watched.expected += [r"status of (400|413|408)", "ERR_CONNECTION"]
     for content, sentence in ((ODE[:40], "truncated"), (bytes(100 * 2**20), "16 MB")):
         (tmp_path / "song.mid").write_bytes(content)
@@ -98,11 +96,11 @@ HIDE = """hidden => {
 
 
 def test_two_pages_show_the_same_piece_until_one_deletes_it(desk, context):
-    """Also one that was hidden, and let its connection go."""
+    """A hidden page closes its connection, and is updated when it is shown again."""
     desk.open_example("Ode to joy")
-    page, gone = desk.page, desk.id
-    # Its chords may be asked for just before the page hears of the deletion.
-    context.watched.expected += [rf"status of 404.*{gone}/chords"]
+    page, piece = desk.page, desk.id
+    # The page may request the chords just before it receives the event of the deletion.
+    context.watched.expected += [rf"status of 404.*{piece}/chords"]
     other = Desk(context.new_page(), desk.url)
     other.page.goto(page.url)
     other.until("window.musictx?.piece?.notes.size > 0")
@@ -127,11 +125,11 @@ def test_two_pages_show_the_same_piece_until_one_deletes_it(desk, context):
     assert page.evaluate("musictx.piece") is None
     desk.button("Start from nothing").wait_for()
     other.button("Undo").click()
-    other.page.locator(f"a[href='#{gone}']").click()
+    other.page.locator(f"a[href='#{piece}']").click()
     other.until("musictx.piece?.name === 'Meanwhile'")
 
 
-def test_a_take_stops_at_once_and_another_is_found_by_a_page_that_was_closed(desk):
+def test_a_take_is_stopped_and_another_continues_while_the_page_is_reloaded(desk):
     desk.open_example("Mozart K545")
     desk.task("Continue")
     desk.set_slider("Length", 32)
@@ -144,17 +142,17 @@ def test_a_take_stops_at_once_and_another_is_found_by_a_page_that_was_closed(des
     desk.until(f"musictx.takes.get({take}).state === 'composing'", seconds=60)
     desk.page.reload()
     desk.until("window.musictx?.takes?.list.length === 2")
-    made = desk.composed(take)
-    assert all(proposal["notes"] for proposal in made["proposals"])
+    proposals = desk.composed(take)["proposals"]
+    assert all(proposal["notes"] for proposal in proposals)
     desk.page.get_by_role("tab", name="History").click()
     desk.button("Show 3 proposals").first.click()
     desk.accept(3)
-    assert len(desk.notes()) == 50 + len(made["proposals"][2]["notes"])
+    assert len(desk.notes()) == 50 + len(proposals[2]["notes"])
 
 
-#: Names of the buttons and fields of the bars whose edges are cut off or lie below something else;
-#: of a bar that scrolls, but for what is scrolled away.
-CUT = """() => {
+#: Returns the names of buttons and fields in bars whose edges are cut off or covered by another
+#: element. What is scrolled away in a scrollable bar is not counted.
+HIDDEN_EDGES = """() => {
   const seen = (e, x, y) => {
     for (let up = e.parentElement; up; up = up.parentElement) {
       const { left, right, top, bottom } = up.getBoundingClientRect();
@@ -175,7 +173,8 @@ CUT = """() => {
   });
   return cut.map((e) => e.getAttribute("aria-label") ?? e.textContent);
 }"""
-SIZES = [(1440, 850), (1100, 700), (1024, 768), (640, 400), (390, 667)]  # one at 200 %, a phone
+#: Window sizes; the last two are a zoom of 200 % and a phone.
+SIZES = [(1440, 850), (1100, 700), (1024, 768), (640, 400), (390, 667)]
 
 
 def test_no_button_is_cut_off_or_covered_at_any_size(desk):
@@ -183,30 +182,30 @@ def test_no_button_is_cut_off_or_covered_at_any_size(desk):
     desk.open_example("Ode to joy")
     desk.select_all()
     desk.continued(1, 2)
-    for _ in range(2):  # two were looked at, which can be mixed
+    for _ in range(2):  # look at both proposals, which can be mixed then
         page.keyboard.press("Alt+n")
     for width, height in SIZES:
         page.set_viewport_size({"width": width, "height": height})
         page.wait_for_timeout(100)
-        desk.until("document.getAnimations().length === 0")  # panels have glided away
-        assert page.evaluate(CUT) == [], (width, height)
+        desk.until("document.getAnimations().length === 0")  # panels have moved
+        assert page.evaluate(HIDDEN_EDGES) == [], (width, height)
         assert page.locator("#transport .where").is_visible(), width
         if width >= 1024:
             for name in ("Zoom out", "Zoom in", "Zoom to fit", "Lock (L)", "Delete ("):
                 assert page.locator("#tools").get_by_role("button", name=name).is_visible()
 
 
-def test_a_click_draws_a_note_as_long_as_the_last_one_and_the_playhead_is_where_to_paste(desk):
+def test_a_click_draws_a_note_of_the_last_length_and_notes_are_pasted_at_the_playhead(desk):
     page = desk.page
     desk.open_empty()
     page.locator("#roll").focus()
     page.keyboard.press("d")
-    for time, pitch, to, length in (
-        (0.01, 72, None, 0.125),  # a line of the grid: a sixteenth at 120
-        (0.51, 70, 1.26, 0.75),
-        (1.51, 67, None, 0.75),
+    for times, pitch, length in (
+        ([0.01], 72, 0.125),  # a sixteenth at 120 bpm
+        ([0.51, 1.26], 70, 0.75),
+        ([1.51], 67, 0.75),
     ):
-        desk.drag(*(desk.spot(at, pitch) for at in (time, to) if at is not None))
+        desk.drag(*(desk.spot(time, pitch) for time in times))
         newest = max(desk.notes())
         assert round(newest[2] - newest[1], 4) == length
     page.keyboard.press("d")
@@ -214,7 +213,7 @@ def test_a_click_draws_a_note_as_long_as_the_last_one_and_the_playhead_is_where_
     page.locator("#roll").focus()
     page.keyboard.press("Control+c")
     box = page.locator("canvas.ruler").bounding_box()
-    page.mouse.click(box["x"] + desk._x(desk.bar(3)) + 1, box["y"] + 10)
+    page.mouse.click(box["x"] + desk.x(desk.bar(3)) + 1, box["y"] + 10)
     page.keyboard.press("Control+v")
     new = desk.notes()[3:]
     assert len(new) == 3

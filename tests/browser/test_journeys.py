@@ -1,7 +1,7 @@
-"""The twelve journeys of docs/studio.md, each from an empty page or a file to notes that are there.
+"""The journeys of docs/studio.md, each from an empty page or a file to finished music.
 
-What is composed is checked for what must be so, not for what is beautiful: which notes stay, where
-new ones are, that the server has what the page shows, and that the same can be made again.
+The tests check facts, not beauty: which notes stay, where new notes are, that the server has what
+the page shows, and that a take can be composed again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from PIL import Image
 import musictx
 from musictx import shipped
 from tests.browser.conftest import COMPOSED
-from tests.browser.desk import Desk, Note, same_but
+from tests.browser.desk import Desk, Note, same_outside
 from tests.browser.served import ROOT, Served, wait_for
 
 PAGE = (ROOT / "docs" / "studio.md").read_text(encoding="utf-8")
@@ -30,14 +30,14 @@ JOURNEYS = re.findall(r"^(\d+)\. \*\*(.+?)\*\*", PAGE, flags=re.MULTILINE)
 MOZART = shipped.examples()["mozart_k545"].read_bytes()
 
 
-def new(before: list[Note], after: list[Note]) -> list[Note]:
-    known = {note[0] for note in before}
-    return [note for note in after if note[0] not in known]
+def new_notes(before: list[Note], after: list[Note]) -> list[Note]:
+    numbers = {note[0] for note in before}
+    return [note for note in after if note[0] not in numbers]
 
 
-def test_the_page_of_docs_has_these():
-    here = sorted(int(name[5:7]) for name in globals() if re.match(r"test_\d\d_", name))
-    assert [int(number) for number, _ in JOURNEYS] == list(range(1, len(JOURNEYS) + 1)) == here
+def test_every_documented_journey_has_a_test():
+    tests = sorted(int(name[5:7]) for name in globals() if re.match(r"test_\d\d_", name))
+    assert [int(number) for number, _ in JOURNEYS] == list(range(1, len(JOURNEYS) + 1)) == tests
 
 
 def test_01_open_a_file_and_continue_it(desk, tmp_path):
@@ -51,15 +51,15 @@ def test_01_open_a_file_and_continue_it(desk, tmp_path):
     desk.continued(2)
     desk.accept()
     after = desk.notes()
-    assert same_but(before, after, score.duration - 0.01, 1e9)
-    fresh = new(before, after)
+    assert same_outside(before, after, score.duration - 0.01, 1e9)
+    fresh = new_notes(before, after)
     assert fresh
     assert min(note[1] for note in fresh) >= score.duration - 0.5
     name, content = desk.export("MIDI")
     assert name == "Sonata first bars.mid"
-    made = musictx.read(content)
-    assert len(made) == len(after)
-    assert made.tempos.tolist() == score.tempos.tolist()
+    exported = musictx.read(content)
+    assert len(exported) == len(after)
+    assert exported.tempos.tolist() == score.tempos.tolist()
 
 
 def test_02_draw_a_melody_and_accompany_it(desk):
@@ -71,7 +71,7 @@ def test_02_draw_a_melody_and_accompany_it(desk):
         start = 0.5 * step
         desk.drag(desk.spot(start + 0.02, pitch), desk.spot(start + 0.45, pitch))
     melody = desk.notes()
-    assert roll.evaluate("e => e.toDataURL()") != empty  # they are seen
+    assert roll.evaluate("e => e.toDataURL()") != empty  # the notes are drawn
     assert [note[3] for note in melody] == [60, 62, 64, 65, 67, 65, 64, 62]
     assert [note[1] for note in melody] == pytest.approx([0.5 * step for step in range(8)])
     desk.task("Accompany")
@@ -80,7 +80,7 @@ def test_02_draw_a_melody_and_accompany_it(desk):
     desk.accept()
     after = desk.notes()
     assert [note for note in after if note[5] == melody[0][5]] == melody
-    fresh = new(melody, after)
+    fresh = new_notes(melody, after)
     assert fresh
     assert {note[5] for note in fresh}.isdisjoint({melody[0][5]})
     assert len(desk.server()["tracks"]) > 1
@@ -97,24 +97,26 @@ def test_03_select_bars_and_replace_them(desk):
     desk.composed(desk.compose())
     desk.accept()
     after = desk.notes()
-    assert same_but(before, after, begin, end)
-    fresh = [note for note in new(before, after) if note[2] > begin + 0.01]  # else held until there
+    assert same_outside(before, after, begin, end)
+    fresh = [
+        note for note in new_notes(before, after) if note[2] > begin + 0.01
+    ]  # without shortened notes
     assert all(begin - 0.01 <= note[1] < end for note in fresh)
-    gone = {note[0] for note in before} - {note[0] for note in after}
-    assert gone >= {note[0] for note in before if begin <= note[1] < end - 0.1}
-    assert gone <= {note[0] for note in before if begin < note[2] and note[1] < end}
+    removed = {note[0] for note in before} - {note[0] for note in after}
+    assert removed >= {note[0] for note in before if begin <= note[1] < end - 0.1}
+    assert removed <= {note[0] for note in before if begin < note[2] and note[1] < end}
 
 
 def test_04_vary_with_locked_notes(desk):
     desk.open_example("Mozart K545")
     before = desk.notes()
-    held = before[3]
-    desk.page.mouse.click(*desk.spot((held[1] + held[2]) / 2, held[3]))
+    locked = before[3]
+    desk.page.mouse.click(*desk.spot((locked[1] + locked[2]) / 2, locked[3]))
     desk.button("Lock (L)").click()
-    assert desk.server()["locked"] == [held[0]]
+    assert desk.server()["locked"] == [locked[0]]
     desk.select_bars(1, 2)
     desk.task("Vary")
-    desk.page.keyboard.press("l")  # all of it
+    desk.page.keyboard.press("l")  # lock all notes of the selection
     desk.page.get_by_text("All notes of bars 1 to 2 are locked. Unlock some of them").wait_for()
     assert desk.page.locator("button.go").is_disabled()
     desk.page.keyboard.press("Control+z")
@@ -123,12 +125,12 @@ def test_04_vary_with_locked_notes(desk):
     take = desk.composed(desk.compose())
     chosen = [note for note in before if note[1] < desk.bar(3)]
     for proposal in take["proposals"]:
-        assert held[0] not in proposal["removes"]
+        assert locked[0] not in proposal["removes"]
         assert len(proposal["removes"]) == pytest.approx(len(chosen) / 2, abs=len(chosen) / 4)
     desk.accept(2)
     after = desk.notes()
-    assert held in after
-    assert same_but(before, after, 0.0, desk.bar(3))
+    assert locked in after
+    assert same_outside(before, after, 0.0, desk.bar(3))
     kept = [note for note in chosen if note in after]
     assert 0 < len(kept) < len(chosen)
 
@@ -158,22 +160,22 @@ def test_06_compare_three_proposals_and_accept_one(desk):
     desk.set_slider("Length", 2)
     desk.proposals(3)
     number = desk.compose()
-    # Notes are there before the first proposal is whole.
+    # The page shows notes before the first proposal is finished.
     growing = "proposals.some(p => p.state === 'composing' && p.notes.length)"
     desk.until(f"musictx.takes.get({number}).{growing}", seconds=60)
     take = desk.composed(number)
-    pieces = [[tuple(note) for note in one["notes"]] for one in take["proposals"]]
-    assert len({tuple(piece) for piece in pieces}) == 3
-    for proposal in (1, 2, 3):
-        desk.button(f"Listen to proposal {proposal}").click()
+    proposals = [sorted(proposal["notes"]) for proposal in take["proposals"]]
+    assert len({str(notes) for notes in proposals}) == 3
+    for n in (1, 2, 3):
+        desk.button(f"Listen to proposal {n}").click()
         desk.until("musictx.player.playing")
-        assert desk.page.evaluate("musictx.shown.proposal") == proposal
+        assert desk.page.evaluate("musictx.shown.proposal") == n
     desk.page.keyboard.press("Space")
     desk.until("!musictx.player.playing")
     assert desk.notes() == before
     desk.accept(2)
-    fresh = new(before, desk.notes())
-    assert sorted(note[1:] for note in fresh) == sorted(list(note) for note in pieces[1])
+    fresh = new_notes(before, desk.notes())
+    assert sorted(note[1:] for note in fresh) == proposals[1]
     assert list(desk.page.evaluate("musictx.piece.brought")) == [f"{number}/2"]
 
 
@@ -198,7 +200,7 @@ def test_07_undo_redo_and_history(desk):
     first = desk.continued(1)
     desk.accessible()
     desk.button("Set aside").click()
-    assert desk.page.locator("li.take").count() == 0  # made when it is seen
+    assert desk.page.locator("li.take").count() == 0  # the list is created when it is shown
     desk.page.get_by_role("tab", name="History").click()
     desk.accessible()
     desk.button("As asked").first.click()
@@ -232,7 +234,7 @@ def test_08_record_by_computer_keys(desk):
     assert desk.notes() == []
     desk.button("Record").click()
     desk.until("musictx.player.playing")
-    desk.button("All pieces").click()  # a piece that is left is no longer recorded
+    desk.button("All pieces").click()  # leaving a piece ends its recording
     desk.open_example("Ode to joy")
     assert desk.button("Record").get_attribute("aria-pressed") == "false"
 
@@ -245,13 +247,13 @@ def test_09_loop_with_a_metronome(desk):
     desk.page.keyboard.press("Space")
     desk.until("musictx.player.playing")
     begin, end = desk.bar(2), desk.bar(3)
-    desk.until("musictx.player.position > x", begin)  # the synthesiser has been loaded
-    seen = []
+    desk.until("musictx.player.position > x", begin)  # the synthesiser is loaded
+    positions = []
     for _ in range(60):
-        seen.append(desk.page.evaluate("musictx.player.position"))
+        positions.append(desk.page.evaluate("musictx.player.position"))
         desk.page.wait_for_timeout(100)
-    assert all(begin - 0.1 <= moment <= end + 0.1 for moment in seen), seen
-    assert np.sum(np.diff(seen) < -0.5) >= 2, seen
+    assert all(begin - 0.1 <= position <= end + 0.1 for position in positions), positions
+    assert np.sum(np.diff(positions) < -0.5) >= 2, positions
 
 
 def test_10_take_again_from_the_command_line(desk, studio, tmp_path):
@@ -270,17 +272,12 @@ def test_10_take_again_from_the_command_line(desk, studio, tmp_path):
     assert words[0] == "musictx"
     assert "seed=77" in words
     takes = studio.folder / desk.id / "takes"
-    subprocess.run(
-        [sys.executable, "-m", *words, f"out={tmp_path}/again.mid"],
-        cwd=takes,
-        check=True,
-        capture_output=True,
-    )
-    for proposal in take["proposals"]:
-        number = proposal["number"]
-        again = tmp_path / ("again.mid" if number == 1 else f"again-{number}.mid")
-        ours = takes / f"{take['id']:04d}-{number}.mid"
-        assert musictx.read(again).notes.tolist() == musictx.read(ours).notes.tolist()
+    command = [sys.executable, "-m", *words, f"out={tmp_path}/again.mid"]
+    subprocess.run(command, cwd=takes, check=True, capture_output=True)
+    for number, name in ((1, "again.mid"), (2, "again-2.mid")):
+        again = musictx.read(tmp_path / name)
+        original = musictx.read(takes / f"{take['id']:04d}-{number}.mid")
+        assert again.notes.tolist() == original.notes.tolist()
 
 
 def test_11_export_in_four_formats(desk):
@@ -303,15 +300,15 @@ def test_11_export_in_four_formats(desk):
     assert 0 < len(musictx.read(content)) < count
     desk.page.locator("summary[aria-label=Export]").click()
     link = desk.page.locator(".menu[open] a").filter(has_text="MIDI").first
-    dragged = link.evaluate(
+    url = link.evaluate(
         "e => {const data = new DataTransfer();"
         " e.dispatchEvent(new DragEvent('dragstart', {dataTransfer: data, bubbles: true}));"
         " return data.getData('DownloadURL')}"
     )
-    assert re.match(r"audio/midi:[^:]+\.mid:http://", dragged)
+    assert re.match(r"audio/midi:[^:]+\.mid:http://", url)
 
 
-def test_12_recover_after_a_killed_server(chromium, tmp_path, context, studio):
+def test_12_recover_after_a_killed_server(tmp_path, context):
     served = Served(tmp_path / "pieces").start()
     try:
         page = context.new_page()
@@ -334,7 +331,7 @@ def test_12_recover_after_a_killed_server(chromium, tmp_path, context, studio):
         page.get_by_text("The studio does not answer").wait_for()
         page.locator("#roll").focus()
         page.keyboard.press("Control+a")
-        page.keyboard.press("Alt+ArrowDown")  # is sent when the server is back
+        page.keyboard.press("Alt+ArrowDown")  # sent when the server is back
         served.start()
         page.get_by_text("The studio is back").wait_for(timeout=30_000)
         wait_for(lambda: desk.server()["revision"] > 0)
@@ -375,10 +372,10 @@ def test_13_train_a_model_on_a_folder(desk, studio, tmp_path):
     train.click()
     dialog.get_by_text(re.compile(r"Step \d+\. Validation")).wait_for(timeout=5 * COMPOSED)
     assert dialog.locator(".losses polyline.val").get_attribute("points")
-    heard = dialog.locator("audio").first
-    heard.wait_for(timeout=5 * COMPOSED)  # a sample after the first 25 steps
-    heard.evaluate("e => { e.muted = true; return e.play(); }")
-    wait_for(lambda: heard.evaluate("e => e.currentTime > 0.2"), COMPOSED / 1000)
+    sample = dialog.locator("audio").first
+    sample.wait_for(timeout=5 * COMPOSED)  # the first sample comes after 25 steps
+    sample.evaluate("e => { e.muted = true; return e.play(); }")
+    wait_for(lambda: sample.evaluate("e => e.currentTime > 0.2"), COMPOSED / 1000)
     dialog.get_by_role("button", name="Stop").click()
     dialog.get_by_text("It can go on from there.").wait_for(timeout=COMPOSED)
     run = Path(command[3].removeprefix("out=")).name

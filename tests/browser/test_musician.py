@@ -1,5 +1,5 @@
-"""What a musician expects of a roll, in a browser: that each gesture reaches the document, and the
-document the screen and the files. What it does to notes is tested in tests/studio/page."""
+"""Editing in a browser: each gesture changes the document, the screen and exported files. The
+effect of gestures on notes is tested in tests/studio/page."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.browser.served import wait_for
 from tests.pieces import score
 
 
-def at_the_start(desk, key):
-    """A key at the first note of the roll."""
+def press_at_start(desk, key):
+    """Press a key with the cursor at the start of the roll."""
     desk.until("!document.querySelector('dialog[open]')")
     desk.page.locator("#roll").focus()
     desk.page.keyboard.press("Home")
@@ -25,29 +25,29 @@ def at_the_start(desk, key):
 
 
 def write(desk, name, text):
-    """Text into the field of that name, and Enter."""
+    """Write text into the field of this name, and press Enter."""
     desk.page.get_by_role("textbox", name=name).fill(text)
     desk.page.keyboard.press("Enter")
 
 
-def undone(desk):
+def undo(desk):
     desk.page.locator("#roll").focus()
     desk.page.keyboard.press("Control+z")
     desk.settle()
 
 
-def test_chords_are_found_typed_and_followed(desk, studio):
+def test_chords_are_estimated_typed_and_followed(desk, studio):
     desk.open_example("Ode to joy")
     desk.until("musictx.roll.above.implied.length > 3")
     desk.task("Accompany")
     desk.page.get_by_role("button", name="Follow the chords found").click()
     desk.page.get_by_text("It follows the chords above the bars").wait_for()
-    at_the_start(desk, "c")
+    press_at_start(desk, "c")
     desk.page.context.watched.expected.append("status of 400")
     write(desk, "Chord", "Hm7")
     desk.page.get_by_text("Hm7 is no chord").wait_for()
     write(desk, "Chord", "Em7")
-    at_the_start(desk, "m")
+    press_at_start(desk, "m")
     write(desk, "Section", "A")
     markers = desk.server()["markers"]
     assert {text for time, text in markers if time == 0} == {"A", "E:min7"}
@@ -61,9 +61,9 @@ def test_chords_are_found_typed_and_followed(desk, studio):
     assert {*midi.read(content).markers[:2]} == {*map(tuple, markers[:2])}
 
 
-def test_words_are_written_seen_exported_and_taken_away(desk):
+def test_lyrics_are_written_shown_exported_and_deleted(desk):
     desk.open_example("Ode to joy")
-    at_the_start(desk, "w")
+    press_at_start(desk, "w")
     desk.accessible()
     write(desk, "Words", "Freu-de schö-ner")
     desk.page.keyboard.press("v")
@@ -90,18 +90,15 @@ def test_velocities_are_drawn_in_the_lane(desk):
         desk.button("The lane of velocities").click()
     before = desk.notes()
     box = lane.bounding_box()
-    left, right = (box["x"] + desk._x(before[i][1]) for i in (0, 7))
+    left, right = (box["x"] + desk.x(before[i][1]) for i in (0, 7))
 
-    def stroke(first, last):
-        desk.drag((left + 1, box["y"] + first), (right, box["y"] + last))
-        return desk.notes()
-
-    after = stroke(70, 12)
+    desk.drag((left + 1, box["y"] + 70), (right, box["y"] + 12))
+    after = desk.notes()
     drawn = [note[4] for note in after[:8]]
     assert drawn == sorted(drawn)
     assert drawn[0] < 30 < 110 < drawn[-1]
     assert after[8:] == before[8:]
-    undone(desk)
+    undo(desk)
     assert desk.notes() == before
 
 
@@ -130,11 +127,11 @@ def test_tempo_and_meter_change_in_the_middle_and_a_pick_up_is_bar_0(desk):
     assert timing.inner_text().endswith("4/4")
 
 
-def test_a_mixer_is_kept_with_the_piece_and_exported(desk):
+def test_the_mixer_is_saved_with_the_piece_and_exported(desk):
     desk.open_example("Ode to joy")
     name, page = desk.server()["tracks"][0]["name"], desk.page
-    for part, value in (("volume", 60), ("pan", 20)):
-        page.get_by_label(f"{part} of {name}", exact=True).evaluate(
+    for setting, value in (("volume", 60), ("pan", 20)):
+        page.get_by_label(f"{setting} of {name}", exact=True).evaluate(
             "(e, v) => {e.value = String(v); e.dispatchEvent(new Event('input'));"
             " e.dispatchEvent(new Event('change'))}",
             value,
@@ -158,7 +155,7 @@ def test_a_mixer_is_kept_with_the_piece_and_exported(desk):
     assert page.locator("input.fader.volume").last.input_value() == "60"
 
 
-def test_controllers_are_seen_a_track_is_named_and_an_export_says_what_it_loses(desk, tmp_path):
+def test_controllers_are_shown_a_track_is_named_and_an_export_lists_its_losses(desk, tmp_path):
     track = mido.MidiTrack([mido.MetaMessage("key_signature", key="D")])
     for number, value in ((64, 127), (1, 90), (67, 127)):
         track.append(mido.Message("control_change", control=number, value=value))
@@ -178,31 +175,31 @@ def test_controllers_are_seen_a_track_is_named_and_an_export_says_what_it_loses(
     assert page.locator(".menu[open] .losses").all_inner_texts().count("") == 1
     page.keyboard.press("Escape")
 
-    def drawn(canvas):
+    def image(canvas):
         page.wait_for_timeout(300)
         return page.locator(canvas).evaluate("e => e.toDataURL()")
 
     shows = page.get_by_label("What the lane shows")
     lanes = ["Vel.", "Modulation", "Pedal", "Soft pedal"]
     wait_for(lambda: shows.locator("option").all_inner_texts() == lanes)
-    velocities = drawn("canvas.lane")
+    velocities = image("canvas.lane")
     for number in ("1", "64", "67"):
         shows.select_option(number)
-        assert drawn("canvas.lane") != velocities
-    in_the_key = drawn("canvas.back")
+        assert image("canvas.lane") != velocities
+    with_key = image("canvas.back")
     page.locator("#roll").focus()
     page.keyboard.press("k")  # black keys instead of the scale
-    assert drawn("canvas.back") != in_the_key
+    assert image("canvas.back") != with_key
     page.locator("button[aria-label^='Name and instrument of']").click()
-    page.keyboard.press("Control+a")  # its name has the focus
+    page.keyboard.press("Control+a")  # the name has the focus
     page.keyboard.type("Left hand")
     page.keyboard.press("Tab")
     page.get_by_role("combobox", name="Instrument").select_option("42")
     (stored,) = desk.server()["tracks"]
     assert (stored["name"], stored["program"]) == ("Left hand", 42)
     _, content = desk.export("MIDI")
-    moved = {number: moves for (_, number), moves in controllers(content).items()}
-    assert (moved[1], moved[67]) == ([(0.0, 90)], [(0.0, 127)])
+    values = {number: rows for (_, number), rows in controllers(content).items()}
+    assert (values[1], values[67]) == ([(0.0, 90)], [(0.0, 127)])
     assert midi.read(content).names[0] == "Left hand"
 
 
@@ -241,7 +238,7 @@ PRINT = """() => {
 
 
 def test_two_proposals_are_compared_starred_mixed_and_printed(desk, tmp_path):
-    """A hymn of seventy bars: its title, its fermata and all notes stand on several pages."""
+    """A hymn of seventy bars is printed on several pages, with title, fermata and all notes."""
     rows = [(2.0 * i, 2.0 * i + 2, 60 + i % 12, 80, 0, False, 0) for i in range(70)]
     more = {"title": "Evening Hymn", "composer": "A. Teacher", "fermatas": (6.0,)}
     (tmp_path / "hymn.musicxml").write_bytes(musicxml.to_bytes(score(rows, **more)))
@@ -277,15 +274,15 @@ def test_two_proposals_are_compared_starred_mixed_and_printed(desk, tmp_path):
     assert printed["fermatas"] == 1
     bars = page.evaluate("musictx.beats.bar(musictx.piece.duration - 0.1).number")
     assert printed["bars"] >= bars > 70
-    assert printed["heads"] >= len(desk.notes())  # those of the mix, too
+    assert printed["heads"] >= len(desk.notes())  # including the mix
     pages = len(re.findall(rb"/Type\s*/Page\b", content))
-    height = sum(printed["lines"]) / (1123 - 2 * 60)  # of A4 in pixels, within its margins
-    assert 1 < height <= pages <= 1.25 * height + 1  # all lines, and room that whole lines leave
-    undone(desk)
+    height = sum(printed["lines"]) / (1123 - 2 * 60)  # in pages of A4
+    assert 1 < height <= pages <= 1.25 * height + 1  # lines are not split
+    undo(desk)
     assert desk.notes() == before
 
 
-def test_a_chart_is_seen_as_a_whole_and_opens_to_be_accompanied(desk, tmp_path):
+def test_a_chord_chart_is_shown_completely_with_the_task_accompany(desk, tmp_path):
     (tmp_path / "chart.txt").write_text("C  Am  F  G\n" * 10)
     desk.open_file(tmp_path / "chart.txt")
     desk.until("window.musictx?.piece?.chords.length > 39")

@@ -1,4 +1,4 @@
-"""Sound and notation in a real Chromium: what is heard is measured, not believed."""
+"""Sound and notation in a real Chromium. The output of the synthesiser is measured."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.browser.served import wait_for
 
 pytest.importorskip("playwright.sync_api")
 
-#: Puts a meter before the loudspeakers, and a MIDI keyboard that the test plays.
+#: Measures the loudness of the output, and adds a MIDI keyboard that the test plays.
 METER = """
 const connect = AudioNode.prototype.connect;
 AudioNode.prototype.connect = function (to, ...more) {
@@ -32,7 +32,7 @@ navigator.requestMIDIAccess = async () => {
   return {inputs: new Map([["1", keyboard]]), onstatechange: null};
 };
 """
-#: A note of an instrument from 0.5 to 1 s, rendered by the page's synthesiser: two seconds.
+#: Renders two seconds by the page's synthesiser, with a note from 0.5 to 1 s.
 RENDER = """async ([program, drum, key]) => {
   const {createSynth} = await import("/page/js/sound/synth.js");
   const context = new OfflineAudioContext(2, 88200, 44100);
@@ -43,7 +43,7 @@ RENDER = """async ([program, drum, key]) => {
   await new Promise((resolve) => setTimeout(resolve, 200)); // messages have arrived
   return [...(await context.startRendering()).getChannelData(0)];
 }"""
-#: A take that is being composed after the end of the piece.
+#: Shows a take that is being composed after the end of the piece.
 TAKE = """() => {
   const begin = musictx.piece.duration;
   const proposal = {number: 1, state: "composing", notes: [], tracks: [], removes: []};
@@ -54,6 +54,7 @@ TAKE = """() => {
   window.compose = (...events) => musictx.takes.composed({take: 1, proposal: 1, events});
   return begin;
 }"""
+#: The least loudness of sound, and the largest of silence.
 LOUD, SILENT = 3e-3, 1e-3
 
 
@@ -67,16 +68,16 @@ def desk(meter, page, studio):
     return Desk(page, studio.url)
 
 
-def loud(desk) -> None:
+def wait_for_sound(desk) -> None:
     wait_for(lambda: desk.page.evaluate("loudness()") > LOUD, 15, "sound")
 
 
-def silent(desk) -> None:
+def wait_for_silence(desk) -> None:
     wait_for(lambda: desk.page.evaluate("loudness()") < SILENT, 15, "silence")
 
 
-def test_instruments_sound_in_tune_and_at_their_moment_and_drums_are_drums(desk):
-    """Programs with recordings of their own, and the cello, which is played by the strings."""
+def test_instruments_sound_in_tune_and_on_time_and_drums_differ(desk):
+    """The last program, the cello, has no recording and sounds as strings."""
     hertz = np.fft.rfftfreq(1 << 18, 1 / 44100)
     for program, key in ((0, 69), (52, 69), (48, 57), (32, 45), (73, 81), (24, 57), (42, 57)):
         sound = np.array(desk.page.evaluate(RENDER, [program, False, key]))
@@ -99,42 +100,42 @@ def test_instruments_sound_in_tune_and_at_their_moment_and_drums_are_drums(desk)
 def test_mute_solo_and_volume(desk):
     desk.open_example("Ode to joy")
     desk.button("Play (Space)").click()
-    loud(desk)
+    wait_for_sound(desk)
     desk.page.locator("#tracks .flag.mute").click()
-    silent(desk)
+    wait_for_silence(desk)
     desk.page.locator("#tracks .flag.mute").click()
-    loud(desk)
+    wait_for_sound(desk)
     desk.page.get_by_role("slider", name="Volume", exact=True).fill("0")
-    silent(desk)
+    wait_for_silence(desk)
     desk.page.get_by_role("slider", name="Volume", exact=True).fill("80")
-    loud(desk)
+    wait_for_sound(desk)
     desk.button("Stop (Space)").click()
-    silent(desk)
+    wait_for_silence(desk)
     assert desk.page.evaluate("!musictx.player.playing")
 
 
-def test_new_music_is_heard_while_it_is_composed(desk):
+def test_new_music_is_played_while_it_is_composed(desk):
     desk.page.evaluate("() => { musictx.stream.on('takes', () => { window.streaming = true; }); }")
-    for piece in range(2):  # takes are numbered from 1 in both
+    for piece in range(2):  # in both, the take has the number 1
         desk.open_example("Ode to joy")
-        desk.until("window.streaming")  # what the server says first would take the test's take away
-        desk.page.locator("#roll").click()  # a gesture, without which no browser sounds
+        desk.until("window.streaming")  # the first event of the server replaces all takes
+        desk.page.locator("#roll").click()  # browsers play no sound before a user gesture
         begin = desk.page.evaluate(TAKE)
         desk.page.evaluate(
             "b => compose(['on', b, 60, 90, 0], ['on', b + 1, 64, 90, 0], ['off', b + 1, 60, 0])",
             begin,
         )
-        loud(desk)
+        wait_for_sound(desk)
         if not piece:
             desk.page.evaluate("() => { window.streaming = false; musictx.player.stop(); }")
-            silent(desk)
+            wait_for_silence(desk)
             desk.button("All pieces").click()
-    # It waits where the notes end that are known, and goes on with the next.
+    # The player waits at the end of the composed notes, and continues with the next.
     desk.until("document.querySelector('#transport').dataset.state === 'waiting'")
     assert desk.page.evaluate("musictx.player.position") == pytest.approx(begin + 1, abs=0.1)
-    silent(desk)
+    wait_for_silence(desk)
     desk.page.evaluate("b => compose(['off', b + 2, 64, 0], ['on', b + 3, 67, 90, 0])", begin)
-    loud(desk)
+    wait_for_sound(desk)
     desk.until("musictx.player.position > x", begin + 1.5)
 
 
@@ -143,9 +144,9 @@ def test_a_midi_keyboard_plays_and_is_recorded(desk):
     desk.button("MIDI", exact=True).click()
     desk.page.get_by_title("Listening to Test keys").wait_for()
     desk.page.evaluate("press(0x90, 60, 100)")
-    loud(desk)
+    wait_for_sound(desk)
     desk.page.evaluate("press(0x80, 60, 0)")
-    silent(desk)
+    wait_for_silence(desk)
     desk.page.keyboard.press("r")
     desk.until("musictx.player.position > 0.2")
     desk.page.evaluate("press(0xb0, 64, 127); press(0x90, 72, 77); press(0x80, 72, 0)")
@@ -155,10 +156,10 @@ def test_a_midi_keyboard_plays_and_is_recorded(desk):
     desk.until("musictx.piece.notes.size === 1")
     (note,) = desk.notes()
     assert note[3:5] == [72, 77]
-    assert 0.3 < note[2] - note[1] < 3  # held by the pedal
+    assert 0.3 < note[2] - note[1] < 3  # sustained by the pedal
 
 
-def test_without_a_synthesiser_the_servers_sound_plays(desk, context):
+def test_without_a_synthesiser_the_page_plays_the_sound_of_the_server(desk, context):
     context.watched.expected.append("no synthesiser")
     desk.page.evaluate("() => { window.AudioWorkletNode = null; }")
     desk.open_example("Ode to joy")
@@ -169,7 +170,7 @@ def test_without_a_synthesiser_the_servers_sound_plays(desk, context):
     desk.until("!musictx.player.playing")
 
 
-def test_notation_follows_and_selects(desk):
+def test_notation_selects_notes_and_follows_the_music(desk):
     desk.open_example("Ode to joy")
     desk.page.locator("#roll").focus()
     desk.page.keyboard.press("v")
@@ -183,7 +184,7 @@ def test_notation_follows_and_selects(desk):
     desk.until("musictx.selection.notes.size === 1")
     assert desk.page.locator("#notation .picked").count() == 1
     desk.page.keyboard.press("Space")
-    loud(desk)
+    wait_for_sound(desk)
     desk.page.locator("#notation .sounding").first.wait_for()
     desk.page.keyboard.press("Space")
     desk.page.keyboard.press("v")

@@ -27,7 +27,7 @@ def grids(draw, ties=True):
         moves = random.random(4)
         fresh = np.where(moves < 0.9, random.integers(40, 85, 4), four.SILENCE)
         pitches[t] = np.where(moves < 0.6, pitches[t - 1], fresh)
-    joined = Grid.joined(pitches)
+    joined = Grid.from_pitches(pitches)
     if not ties:
         return joined
     return Grid(pitches, joined.tied & (random.random(pitches.shape) < 0.8))

@@ -11,7 +11,7 @@ import torch
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import Grid
 from musictx.chorale.harmonise import harmonise
-from musictx.chorale.particles import filtered
+from musictx.chorale.particles import run_filter
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import melody_of
 from musictx.config import SamplingConfig
@@ -28,22 +28,24 @@ def faults_of(grid):
 
 def melody(pitches):
     column = np.array(pitches)
-    return melody_of(Grid.joined(np.stack([column, *[np.full_like(column, -1)] * 3], axis=1)))[0]
+    return melody_of(
+        Grid.from_pitches(np.stack([column, *[np.full_like(column, -1)] * 3], axis=1))
+    )[0]
 
 
-def log_likelihood(model, pieces, changed=lambda likely: likely):
+def log_likelihood(model, pieces, changed=lambda log_p: log_p):
     """(n,) ln p of whole pieces, with ``eos``; ``changed`` is done to the log-probabilities."""
     rows = torch.tensor([[BOS, *piece, EOS] for piece in pieces])
     with torch.no_grad():
-        likely = changed(model(rows[:, :-1]).double().log_softmax(-1))
-    return likely.gather(-1, rows[:, 1:, None]).sum((1, 2)).numpy()
+        log_p = changed(model(rows[:, :-1]).double().log_softmax(-1))
+    return log_p.gather(-1, rows[:, 1:, None]).sum((1, 2)).numpy()
 
 
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("voices", [(0,), (3,), (0, 3)])
 def test_the_given_voices_stay(ties, voices):
     tokenizer = ChoraleTokenizer(low=55, high=70, ties=ties)
-    joined = Grid.joined(np.random.default_rng(1).integers(60, 62, (8, 4)))
+    joined = Grid.from_pitches(np.random.default_rng(1).integers(60, 62, (8, 4)))
     struck = np.arange(8)[:, None] == 3  # a note repeated, which tokens without ties cannot say
     given = Grid(joined.pitches, joined.tied & ~struck)
     found = harmonise(
@@ -72,7 +74,7 @@ def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, held)
     tokenizer = ChoraleTokenizer(low=60, high=64)
     model = small_model(tokenizer, seed=5)
     upper = [64, 64] if held else [62, 64]
-    given = Grid.joined(np.array([[64, upper[0], -1, -1], [64, upper[1], -1, -1]]))
+    given = Grid.from_pitches(np.array([[64, upper[0], -1, -1], [64, upper[1], -1, -1]]))
     first = tokenizer.vocabulary.id("silence")
     forced = tokenizer.encode_grid(given).reshape(2, 4)[:, :2].astype(int)
     pieces = np.array(
@@ -82,12 +84,12 @@ def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, held)
         ]
     )
 
-    def drawn_alone(likely):
+    def drawn_alone(log_p):
         """Of free notes, silence and pitches only are drawn; an end does not weigh."""
         free = torch.arange(9)[:, None] % 4 >= 2
-        likely = likely - likely[..., first:].logsumexp(-1, keepdim=True) * free
-        likely[:, -1] = 0.0
-        return likely
+        log_p = log_p - log_p[..., first:].logsumexp(-1, keepdim=True) * free
+        log_p[:, -1] = 0.0
+        return log_p
 
     joint = log_likelihood(model, pieces.tolist(), drawn_alone)
     grids = [tokenizer.decode_grid(piece) for piece in pieces]
@@ -100,7 +102,7 @@ def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, held)
     sampling = SamplingConfig(top_p=1.0, rules=strength)
     for seed in range(4):
         asked = {"fixed": voice_of(given, 0, 1), "particles": 600, "sampling": sampling}
-        drawn = filtered(model, tokenizer, given, seed=seed, **asked)
+        drawn = run_filter(model, tokenizer, given, seed=seed, **asked)
         shares = np.exp(drawn.weights - drawn.weights.max())
         for piece, share in zip(drawn.ids.tolist(), shares / shares.sum() / 4):
             found[place[tuple(piece)]] += share
@@ -121,17 +123,17 @@ def test_what_is_fixed_stays_and_the_rest_is_read_once():
     at once, the same notes."""
     tokenizer = ChoraleTokenizer(low=55, high=70)
     model = small_model(tokenizer)
-    given = Grid.joined(np.random.default_rng(2).integers(58, 66, (12, 4)))
+    given = Grid.from_pitches(np.random.default_rng(2).integers(58, 66, (12, 4)))
     fixed = np.ones((12, 4), bool)
     fixed[4:8, 1:3] = False
     asked = {"fixed": fixed, "particles": 5, "sampling": SamplingConfig(top_p=1.0), "seed": 3}
-    slow, quick = (filtered(model, tokenizer, given, begin=b, **asked) for b in (0, 4))
+    slow, quick = (run_filter(model, tokenizer, given, begin=b, **asked) for b in (0, 4))
     assert np.array_equal(slow.ids, quick.ids)
     assert np.array_equal(
         slow.ids.reshape(5, 12, 4)[:, fixed],
         np.tile(tokenizer.encode_grid(given), (5, 1)).reshape(5, 12, 4)[:, fixed],
     )
-    np.testing.assert_allclose(np.ptp(slow.likely - quick.likely), 0, atol=1e-4)
+    np.testing.assert_allclose(np.ptp(slow.log_probability - quick.log_probability), 0, atol=1e-4)
 
 
 def test_faults_are_tried_again(monkeypatch):

@@ -45,7 +45,7 @@ def test_bars_and_beats_are_those_of_the_file(numerator, denominator, rest):
         quarters = begins + step / 4
         number, since = divmod(quarters, bar)
         beat = 1 + since * denominator / 4
-        assert it.where(step) == f"bar {int(number) + 1} beat {beat:g}"
+        assert it.position_name(step) == f"bar {int(number) + 1} beat {beat:g}"
 
 
 @pytest.mark.parametrize("octaves", [-3, -2, -1, 0, 1])
@@ -123,7 +123,7 @@ def by_loops(form, it, table):
     for voice in (1, 2, 3):
         above = (table[opening, voice] - tonic) % 12
         total += table[opening, voice] >= 0 and above not in (bass if voice == 3 else chord)
-    if form.ends_home:
+    if form.ends_on_tonic:
         total += 3 * (table[-1, 3] % 12 != tonic)
     for _, stop in form.phrases:
         total += not voice_leading.closes(table[:stop])

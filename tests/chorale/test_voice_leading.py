@@ -174,14 +174,16 @@ def grids(draw):
     """A few steps, near enough to each other that every rule is broken now and then."""
     steps = draw(st.integers(1, 8))
     row = st.tuples(*[st.integers(m - 9, m + 9) | st.just(-1) for m in (70, 64, 57, 48)])
-    joined = Grid.joined(np.array(draw(st.lists(row, min_size=steps, max_size=steps))))
+    joined = Grid.from_pitches(np.array(draw(st.lists(row, min_size=steps, max_size=steps))))
     again = draw(st.lists(st.booleans(), min_size=4 * steps, max_size=4 * steps))
     return Grid(joined.pitches, joined.tied & np.reshape(again, (-1, 4)))
 
 
 def faults_of(tokenizer, ids, **options):
     """(V,) faults that each id completes after ``ids``."""
-    return fault_costs(tokenizer.written(np.asarray(ids)[None].astype(np.int64)), **options)[0]
+    return fault_costs(tokenizer.partial_pieces(np.asarray(ids)[None].astype(np.int64)), **options)[
+        0
+    ]
 
 
 @settings(max_examples=60, deadline=None)
@@ -190,7 +192,7 @@ def test_faults_id_by_id_are_those_of_the_whole_piece(grid, ties):
     """Each at its step, with its lowest voice."""
     tokenizer = ChoraleTokenizer(ties=ties)
     if not ties:
-        grid = Grid.joined(grid.pitches)
+        grid = Grid.from_pitches(grid.pitches)
     ids = tokenizer.encode_grid(grid)
     costs = [faults_of(tokenizer, ids[:n])[ids[n]] for n in range(len(ids))]
     expected = np.zeros(grid.pitches.shape)
@@ -208,7 +210,7 @@ def test_faults_id_by_id_are_those_of_the_whole_piece(grid, ties):
 
 def test_as_a_soft_constraint_each_fault_costs_the_strength():
     tokenizer = ChoraleTokenizer()
-    past = tokenizer.encode_grid(Grid.joined(chords("C5 G4 E4 C3, D5 A4 F4 D3", 1)))[:7]
+    past = tokenizer.encode_grid(Grid.from_pitches(chords("C5 G4 E4 C3, D5 A4 F4 D3", 1)))[:7]
     faults = faults_of(tokenizer, past)
     assert faults.max() >= 2  # D3: fifths and octaves
     for first, strength in ((BOS, 2.5), (CUT, 2.5), (BOS, 0.0)):

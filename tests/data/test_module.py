@@ -246,7 +246,7 @@ def test_windows_of_chorales_begin_with_a_soprano_at_multiples_of_what_is_asked(
     for number, steps in enumerate((7, 19, 20)):
         step = np.arange(steps)
         voices = [60 + step, 55 + number + 0 * step, 50 + 0 * step, 40 + step]
-        pieces.append(chorales.encode_grid(Grid.joined(np.stack(voices, 1))))
+        pieces.append(chorales.encode_grid(Grid.from_pitches(np.stack(voices, 1))))
     shards = Shards(write_shards(tmp_path / "s", pieces, tokenizer=chorales))
 
     def windows_of(context=32, align=1, **augment):

@@ -204,7 +204,7 @@ def test_chorales_are_measured_by_voice_leading(task, singer, published, tmp_pat
 
 
 def test_a_copied_chorale_is_found(published, tmp_path):
-    copy = Grid.joined(chorale(1) + 2)
+    copy = Grid.from_pitches(chorale(1) + 2)
     (tmp_path / "s").mkdir()
     midi.write(four.write(copy), tmp_path / "s" / "copy.mid")
     corpus = CorpusConfig(name="jsb", path=str(published), shards=str(tmp_path / "shards"))

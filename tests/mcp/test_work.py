@@ -1,5 +1,4 @@
-"""A call of a tool is a command line whose results are described; nothing is written outside of one
-folder."""
+"""The calls of tools: options, files and answers. Nothing is written outside of one folder."""
 
 import base64
 import json
@@ -14,11 +13,11 @@ from musictx.data.workers import run_isolated
 from musictx.errors import UserError
 from musictx.mcp import work
 from musictx.mcp.places import Places
-from musictx.mcp.tools import KINDS, schema
+from musictx.mcp.tools import TOOLS, schema
 from musictx.render.soundfont import OURS, SoundFont
 from tests.untrained import saved
 
-BYTES = shipped.examples()["ode_to_joy"].read_bytes()
+ODE = shipped.examples()["ode_to_joy"].read_bytes()
 
 
 @pytest.fixture
@@ -27,22 +26,22 @@ def places(tmp_path):
     return Places(tmp_path / "out")
 
 
-@pytest.mark.parametrize("tool", KINDS)
-def test_schemas_are_schemas_of_options_without_those_of_the_machine(tool):
+@pytest.mark.parametrize("tool", TOOLS)
+def test_the_schema_of_a_tool_is_valid_and_has_no_options_of_the_machine(tool):
     content = schema(tool)
     jsonschema.Draft202012Validator.check_schema(content)
     json.dumps(content)
     assert set(content["required"]) <= set(content["properties"])
     assert not {"device", "limits", "begin", "weights", "hydra"} & set(content["properties"])
-    for name, one in content["properties"].items():
-        assert one["description"], name
-        if "default" in one:
-            jsonschema.validate(one["default"], {k: one[k] for k in one if k != "description"})
-        assert one.get("items", one)["type"], name
+    for name, option in content["properties"].items():
+        assert option["description"], name
+        if "default" in option:
+            jsonschema.validate(option["default"], option)
+        assert option.get("items", option)["type"], name
 
 
 @pytest.mark.parametrize(
-    ("tool", "given", "sentence"),
+    ("tool", "arguments", "sentence"),
     [
         ("infill", {"file": "ode_to_joy", "to": "3"}, "from: missing"),
         ("generate", {"tempratur": 1}, "tempratur: no such option.*temperature"),
@@ -62,22 +61,22 @@ def test_schemas_are_schemas_of_options_without_those_of_the_machine(tool):
         ("render", {"files": ["ode_to_joy"], "soundfont": "x.txt"}, "soundfont=x.txt: expected"),
     ],
 )
-def test_what_cannot_be_is_said_in_a_sentence(tool, given, sentence, places, tmp_path):
+def test_an_invalid_call_gets_a_sentence(tool, arguments, sentence, places, tmp_path):
     (places.out / "away").symlink_to(tmp_path)
     with pytest.raises(UserError, match=sentence):
-        work.config_of(tool, given, places)
+        work.config_of(tool, arguments, places)
     assert not (places.out / "given").exists()
 
 
-def test_reading_can_be_bounded_to_a_folder(tmp_path):
-    for folder in ("out", "mine", "other"):
+def test_only_files_in_the_read_folder_and_in_out_are_read(tmp_path):
+    for folder in ("out", "music", "other"):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "x.mid").write_bytes(BYTES)
-    places = Places(tmp_path / "out", tmp_path / "mine")
-    assert places.source("primer", str(tmp_path / "mine" / "x.mid"))
+        (tmp_path / folder / "x.mid").write_bytes(ODE)
+    places = Places(tmp_path / "out", tmp_path / "music")
+    assert places.source("primer", str(tmp_path / "music" / "x.mid"))
     assert places.source("primer", "x.mid") == str(tmp_path / "out" / "x.mid")
-    (tmp_path / "mine" / "link.mid").symlink_to(tmp_path / "other" / "x.mid")
-    for name in ("other/x.mid", "mine/../other/x.mid", "mine/link.mid"):
+    (tmp_path / "music" / "link.mid").symlink_to(tmp_path / "other" / "x.mid")
+    for name in ("other/x.mid", "music/../other/x.mid", "music/link.mid"):
         with pytest.raises(UserError, match="expected a file below"):
             places.source("primer", str(tmp_path / name))
     sheet = tmp_path / "other" / "sheet"
@@ -88,20 +87,20 @@ def test_reading_can_be_bounded_to_a_folder(tmp_path):
     assert work.config_of("accompany", {"chords": chords}, places).chords == chords
 
 
-def test_music_in_base64_is_kept_once_and_named_by_what_it_is(places):
-    text = base64.encodebytes(BYTES).decode()  # in lines
+def test_music_in_base64_is_written_once_and_named_by_its_contents(places):
+    text = base64.encodebytes(ODE).decode()
     first = work.config_of("continue", {"primer_base64": text, "seed": 1}, places).primer
     assert first == work.config_of("continue", {"primer_base64": text, "seed": 2}, places).primer
     assert first.startswith(str(places.out / "given"))
     assert first.endswith(".mid")
     assert len(list((places.out / "given").iterdir())) == 1
-    xml = base64.b64encode(formats.to_bytes(midi.read(BYTES), ".musicxml")).decode()
+    xml = base64.b64encode(formats.to_bytes(midi.read(ODE), ".musicxml")).decode()
     assert places.music("primer_base64", xml).endswith(".musicxml")
 
 
 def call(tool, folder, **arguments):
     config = work.config_of(tool, arguments, Places(folder), "cpu")
-    return work.perform(KINDS[tool].command, config, lambda *_: None)
+    return work.perform(TOOLS[tool].command, config, lambda *_: None)
 
 
 @pytest.fixture(scope="module")
@@ -114,24 +113,25 @@ def models(tmp_path_factory):
     }
 
 
-def test_each_tool_answers_with_what_it_has_written_and_prints_nothing(
-    models, tmp_path, capsys, monkeypatch
-):
-    monkeypatch.setattr(work, "run_isolated", lambda function, *given, limits: function(*given))
+def test_each_tool_describes_its_results_and_prints_nothing(models, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(
+        work, "run_isolated", lambda function, *arguments, limits: function(*arguments)
+    )
     tune = str(shipped.examples()["ode_to_joy"])
-    piano, asked = models["piano"], {"seed": 3, "model": models["piano"]}
-    made = call("generate", tmp_path, seconds=1.0, samples=2, **asked)
-    assert "notices" not in made
-    alone = musictx.generate(piano, seconds=1.0, samples=2, seed=3)
-    assert [piece["notes"] for piece in made["pieces"]] == [len(one.score) for one in alone]
-    further = call("continue", tmp_path, primer=tune, seconds=1.0, **asked)
-    assert any("quantise=16" in notice for notice in further["notices"])
-    (piece,) = further["pieces"]
+    common = {"seed": 3, "model": models["piano"]}
+    generated = call("generate", tmp_path, seconds=1.0, samples=2, **common)
+    assert "notices" not in generated
+    samples = musictx.generate(models["piano"], seconds=1.0, samples=2, seed=3)
+    counts = [len(sample.score) for sample in samples]
+    assert [piece["notes"] for piece in generated["pieces"]] == counts
+    continued = call("continue", tmp_path, primer=tune, seconds=1.0, **common)
+    assert any("quantise=16" in notice for notice in continued["notices"])
+    (piece,) = continued["pieces"]
     new = piece["notes"] - len(musictx.read(tune))
     assert piece["remark"].startswith(f"{new} new notes, 1.0")
-    gap = call("infill", tmp_path, file=tune, **{"from": "2", "to": "2"}, **asked)
-    assert gap["pieces"][0]["new_from_seconds"] > 0
-    call("accompany", tmp_path, melody=tune, **asked)
+    infilled = call("infill", tmp_path, file=tune, **{"from": "2", "to": "2"}, **common)
+    assert infilled["pieces"][0]["new_from_seconds"] > 0
+    call("accompany", tmp_path, melody=tune, **common)
     four = call("harmonise", tmp_path, melody=tune, particles=2, seed=3, model=models["chorale"])
     assert "new notes" in four["pieces"][0]["remark"]
     (picture,) = call("render", tmp_path, files=[tune], wav=False)["files"]
@@ -139,22 +139,22 @@ def test_each_tool_answers_with_what_it_has_written_and_prints_nothing(
     assert capsys.readouterr().out == ""
 
 
-def test_files_are_read_once_and_in_a_process_of_their_own(models, tmp_path, monkeypatch):
+def test_files_are_read_once_and_in_a_separate_process(models, tmp_path, monkeypatch):
     calls = []
 
-    def recorded(function, *arguments, limits):
+    def record(function, *arguments, limits):
         calls.append((function.__name__, limits.read_seconds))
         return run_isolated(function, *arguments, limits=limits)
 
-    def read_here(*arguments):
-        raise AssertionError("read in the process that serves")
+    def fail(*arguments):
+        raise AssertionError("a file is read in the server process")
 
-    monkeypatch.setattr(work, "run_isolated", recorded)
-    monkeypatch.setattr(midi, "read", read_here)
-    monkeypatch.setattr(SoundFont, "__init__", read_here)
+    monkeypatch.setattr(work, "run_isolated", record)
+    monkeypatch.setattr(midi, "read", fail)
+    monkeypatch.setattr(SoundFont, "__init__", fail)
     tune = str(shipped.examples()["ode_to_joy"])
     call("continue", tmp_path, primer=tune, seconds=1.0, seed=3, model=models["piano"])
     assert calls == [("_read_file", 10)]
-    made = call("render", tmp_path, files=[tune], png=False, soundfont=str(OURS))
-    assert [Path(path).suffix for path in made["files"]] == [".wav"]
-    assert calls[1:] == [("_listed", 900)]
+    rendered = call("render", tmp_path, files=[tune], png=False, soundfont=str(OURS))
+    assert [Path(path).suffix for path in rendered["files"]] == [".wav"]
+    assert calls[1:] == [("_list", 900)]

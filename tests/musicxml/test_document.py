@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from musictx import musicxml
 from musictx.config import Limits
 from musictx.errors import MusicXmlError, UserError
-from musictx.musicxml.document import tree_of
+from musictx.musicxml.document import parse_tree
 from tests.musicxml.pages import HEAD, C, D, document, note
 
 
@@ -154,7 +154,7 @@ def test_the_tree_is_that_of_the_standard_library():
     data = GOOD.replace(b"<step>", "<!-- x -->&#65;<?y z?>\n<![CDATA[<]]>é<step>".encode())
     for encoding in ("utf-8", "utf-16"):
         text = data.decode().replace("UTF-8", encoding).encode(encoding)
-        assert ET.tostring(tree_of(text)) == ET.tostring(ET.fromstring(text))
+        assert ET.tostring(parse_tree(text)) == ET.tostring(ET.fromstring(text))
 
 
 def test_damaged_documents_raise_nothing_but_user_errors():

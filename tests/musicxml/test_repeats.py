@@ -13,7 +13,7 @@ import musictx
 from musictx import musicxml
 from musictx.config import Limits
 from musictx.errors import UserError
-from musictx.musicxml.repeats import Jump, Marks, NoOrder, order
+from musictx.musicxml.repeats import Jump, Marks, RepeatError, playing_order
 from tests.musicxml.pages import (
     ENDINGS,
     REST,
@@ -242,7 +242,7 @@ def test_trees_of_repeats_are_played_as_loops(tree):
     numbers, count = loops(tree)
     marks = marked(tree)
     assert len(marks) == count
-    assert order(marks) == numbers
+    assert playing_order(marks) == numbers
     bars = []
     for mark in marks:
         number = ", ".join(map(str, mark.ending))
@@ -268,8 +268,8 @@ any_marks = st.builds(
 @given(st.lists(any_marks, max_size=12))
 def test_any_marks_have_an_order_or_a_reason(marks):
     try:
-        numbers = order(marks, most=2000)
-    except NoOrder:
+        numbers = playing_order(marks, most=2000)
+    except RepeatError:
         return
     assert set(numbers) <= set(range(len(marks)))
     assert len(numbers) <= 2000
@@ -290,5 +290,5 @@ def test_any_marks_have_an_order_or_a_reason(marks):
     ids=["nested", "jumps", "endings", "codas", "times"],
 )
 def test_hostile_marks_are_refused(marks):
-    with pytest.raises(NoOrder):
-        order(marks)
+    with pytest.raises(RepeatError):
+        playing_order(marks)

@@ -52,6 +52,7 @@ class Only(Constraint):
     """A constraint that allows the given ids."""
 
     def __init__(self, rows, ids):
+        super().__init__([])
         self.mask = torch.zeros(rows, V, dtype=torch.bool)
         self.mask[:, list(ids)] = True
 

@@ -10,7 +10,7 @@ import torch
 
 from musictx.errors import NotNumbers
 from musictx.sampling import engine
-from musictx.sampling.constraints import GrammarConstraint
+from musictx.sampling.constraints import Constraint, GrammarConstraint, GrammarRow
 from musictx.sampling.processors import Temperature
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 from tests import compiler
@@ -187,7 +187,7 @@ def test_an_ended_row_allows_pad_only_and_is_left_alone():
 
 @pytest.mark.parametrize(("until", "steps"), [(2.0, 2), (1.5, 2), (0.0, 0), (None, 9)])
 def test_a_row_is_done_when_its_time_reaches_the_limit(until, steps):
-    constraint = GrammarConstraint([State()], until=[lambda: until])
+    constraint = Constraint([GrammarRow(State(), until=lambda: until)])
     for _ in range(steps):
         assert constraint.done().tolist() == [False]
         advance(constraint, [SECOND])

@@ -68,7 +68,7 @@ def test_silence_ends_in_time_but_a_note_may_be_held(held):
     past = ids(PIANO, ("velocity", 1), ("note_on", 60), ("time_shift", 100))
     past += [] if held else ids(PIANO, ("note_off", 60))
     for silent in range(6):
-        costs = nats(Silence(PIANO.note_events, 4.0), PIANO.grammar(past), PIANO.size, [BOS, *past])
+        costs = nats(Silence(PIANO.note_events), PIANO.grammar(past), PIANO.size, [BOS, *past])
         may = np.ones(100, bool) if held else np.arange(1, 101) <= 100 * (4 - silent)
         assert ((costs[waits] == 0) == may).all()
         assert not np.delete(costs, waits).any()

@@ -35,7 +35,7 @@ def test_a_killed_preparation_ends_as_an_undisturbed_one(tmp_path, monkeypatch, 
     draws = iter(range(99))
     monkeypatch.setattr(kill, "contents", lambda folder: {"a": str(next(draws)).encode()})
     assert kill.main(tmp_path / "trials", times=1, what=["prepare"]) == 1
-    assert "prepare 0: not what an undisturbed run gives" in capsys.readouterr().out
+    assert "prepare 0: differs from an undisturbed run" in capsys.readouterr().out
 
 
 def test_the_lowest_versions_are_those_of_the_project():

@@ -71,7 +71,7 @@ def test_bytes_and_divided_logits(ship, model, tmp_path):
     assert (after - before).norm() > 0.1 * before.norm()
     with pytest.raises(UserError, match=r"temperature=nan: expected a number above 0"):
         ship(temperature=float("nan"))
-    with pytest.raises(UserError, match=r"temperature=1\.1: not possible"):
+    with pytest.raises(UserError, match=r"temperature=1\.1: the logits"):
         shipping.divide_logits(bundle.load("song").model, 1.1)
 
 
@@ -92,6 +92,6 @@ def test_several_models_are_averaged_and_must_be_of_one_shape(model, tmp_path):
 
 @pytest.mark.parametrize("name", ["piano", "song", "chorale"])
 def test_cards_of_included_models_say_what_their_files_say(name):
-    text, card = shipping.described(name), bundle.load(name).card
+    text, card = shipping.read_description(name), bundle.load(name).card
     stated = {key: text[key] for key in text if key not in ("measure", "dtype")}
     assert {key: card[key] for key in stated} == stated

@@ -13,7 +13,7 @@ from musictx.config import SamplingConfig
 from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import composer
-from musictx.sampling.infill import GivenNotes
+from musictx.sampling.constraints import Constraint
 from musictx.sampling.strengths import MOST_ALIKE
 from musictx.songs import infill_biases
 from musictx.songs.bar_infill import BarInfill
@@ -166,7 +166,7 @@ def test_ids_that_are_sure_are_read_at_once(count, monkeypatch):
     _, part = gap(song(), 3.0, 6.0)
     seeds = [(0, n) for n in range(count)]
     at_once = [one.new.tolist() for one in versions(part, seeds)]
-    monkeypatch.setattr(GivenNotes, "due", lambda self: None)
+    monkeypatch.setattr(Constraint, "due", lambda self: None)
     assert at_once == [one.new.tolist() for one in versions(part, seeds)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from musictx.beats import Beats
 from musictx.card import Habit
 from musictx.notes import Score
+from musictx.songs import part_limits
 from musictx.songs.bar_codec import FIELDS_PER_NOTE
 from musictx.songs.bars import Bars
 from musictx.tokens.build import build
@@ -109,6 +110,7 @@ def grid_places(steps):
     return [step for step in range(steps) if step % 3 == 0 or step % 4 == 0]
 
 
+@patch.object(part_limits, "WINDOW", WINDOW)
 @settings(max_examples=40, deadline=None)
 @given(
     st.dictionaries(st.sampled_from([0, 5, DRUM_PART]), TONES, min_size=1),
@@ -126,7 +128,7 @@ def test_a_walk_keeps_what_it_is_held_to_and_may_go_wherever_a_note_is_left(
         for part in {*voices, *struck}
     }
     tones = {part: is_among(some) for part, some in sets.items()}
-    state.hold(SimpleNamespace(parts=sets, tones=tones.get, habits=habits), WINDOW)
+    state.hold(tones, part_limits.PartLimits(habits))
     line, steps, group, last = 0, 48, [], (0, -2, -1)
     notes: list[tuple[int, int, int, int]] = []  # part, tone, begin, end
     begun: list[tuple[int, int]] = []  # part, begin

@@ -1,4 +1,4 @@
-"""What new notes and strokes cost around given ones: plain loops, and composing goes by it."""
+"""The biases of new notes around given ones: against plain loops, and in composed music."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -12,7 +12,6 @@ from musictx.bundle import read_config
 from musictx.card import Habit
 from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
-from musictx.notes import Score
 from musictx.shipped import models
 from musictx.songs import drummers, infill_biases
 from musictx.songs.bar_infill import BarInfill
@@ -20,6 +19,7 @@ from musictx.songs.drummers import IN_KIT, Drummer
 from musictx.songs.infill_biases import HarmonicFit
 from musictx.songs.strengths import CLASH, OVERHANG, RAREST, SUREST
 from musictx.tokens.stream import CHORD, DRUM_PART, NOTE
+from tests.pieces import score
 from tests.songs.test_bar_infill import BAR, NETWORK, TOKENS, gap, versions
 from tests.songs.test_bar_infill import song as waltz
 
@@ -34,39 +34,50 @@ notes = st.tuples(st.integers(0, 100), st.integers(1, 60), st.integers(30, 90))
     st.booleans(),
     st.booleans(),
 )
-def test_outlasting_a_chord_costs_and_so_does_sounding_on_into_a_clash(
-    known, gaps, step, pitch, composed, bass
+def test_a_note_that_outlasts_its_chord_or_lasts_into_a_clash_costs(
+    given_notes, gaps, step, pitch, composed, bass
 ):
-    """The latter where chords are composed. A bass may outlast a chord only into its root."""
+    """Clashes cost where chords are composed, too. A bass may outlast a chord only into its
+    root."""
     steps, lengths = np.cumsum([gap for gap, _ in gaps]), np.arange(1, 100)
-    chords = [(int(at), chord) for at, (_, chord) in zip(steps, gaps)]
-    rows = [(begin, begin % 3, tone, length, 1) for begin, length, tone in known]
-    rows += [(at, CHORD, chord.root, chord.quality, 0) for at, chord in chords]
-    fit = HarmonicFit(np.array(rows, NOTE))
-    found = fit.lengths(pitch, step, lengths, composed, bass)
-    for length, nats in zip(lengths.tolist(), found.tolist()):
-        off = any(
-            step < at < step + length
+    chords = [(int(start), chord) for start, (_, chord) in zip(steps, gaps)]
+    rows = [(start, start % 3, tone, length, 1) for start, length, tone in given_notes]
+    rows += [(start, CHORD, chord.root, chord.quality, 0) for start, chord in chords]
+    costs = HarmonicFit(np.array(rows, NOTE)).lengths(pitch, step, lengths, composed, bass)
+    for length, nats in zip(lengths.tolist(), costs.tolist()):
+        leaves_chord = any(
+            step < start < step + length
             and chord != NONE
             and pitch % 12 not in ([chord.root] if bass else chord.classes)
-            for at, chord in chords
+            for start, chord in chords
         )
-        meets = composed and any(
-            step < begin < step + length and (pitch - tone) % 12 in (1, 11)
-            for begin, _, tone in known
+        clashes = composed and any(
+            step < start < step + length and (pitch - tone) % 12 in (1, 11)
+            for start, _, tone in given_notes
         )
-        assert nats == (OVERHANG if off or meets else 0.0)
+        assert nats == (OVERHANG if leaves_chord or clashes else 0.0)
+
+
+def whole_notes(pitches, chords):
+    """Four bars in which each of ``pitches`` lasts for the whole bar: the first as a tune, a second
+    one on a bass."""
+    notes = [
+        (BAR * bar, BAR * (bar + 1), pitch, 64, program, False, program)
+        for pitch, program in zip(pitches, (73, 33))
+        for bar in range(4)
+    ]
+    return score(notes, meter=(3, 4), markers=tuple(chords))
+
+
+def major_chords(roots):
+    return [(BAR * bar, f"{'CxxxxFxGxA'[root]}:maj") for bar, root in enumerate(roots)]
 
 
 def test_a_bass_begins_with_each_chord_on_its_root():
     """Strengths that hardly a logit outweighs, of chords that share their tones."""
     names = ("C:maj", "A:min7", "F:maj7", "A:min")
-    tune = Score(
-        notes=[(BAR * n, BAR * (n + 1), 76, 64, 0, False, 0) for n in range(4)],
-        tempos=[(0.0, 120.0)],
-        meters=[(0.0, 3, 4)],
-        markers=tuple((BAR * n + BAR / 3 * (n % 2), name) for n, name in enumerate(names)),
-    )
+    starts = [BAR * bar + BAR / 3 * (bar % 2) for bar in range(4)]
+    tune = whole_notes([76], zip(starts, names))
     habits = {33: Habit(1, 30, 60, 1.0)}
     part = BarInfill(NETWORK, TOKENS, tune, 0.0, 4 * BAR, is_gap=False, parts=(33,), habits=habits)
     on_root = []
@@ -75,9 +86,9 @@ def test_a_bass_begins_with_each_chord_on_its_root():
             patch.setattr(infill_biases, name, 60.0)
         for made in versions(part, [(0,), (1,)], SamplingConfig()):
             notes = made.new[made.new["program"] == 33]
-            for (at, _), root in zip(tune.markers, (0, 9, 5, 9)):
-                there = notes[np.abs(notes["start"] - at) < 1e-3]
-                on_root.append(len(there) == 1 and there["pitch"][0] % 12 == root)
+            for start, root in zip(starts, (0, 9, 5, 9)):
+                pitches = notes["pitch"][np.abs(notes["start"] - start) < 1e-3]
+                on_root.append(len(pitches) == 1 and pitches[0] % 12 == root)
     assert all(on_root)
 
 
@@ -97,22 +108,15 @@ def row_at(part, place, program):
 def test_an_accompaniment_without_a_bass_has_low_roots(has_bass, monkeypatch):
     """From the lowest usual pitch of a bass to the highest."""
     monkeypatch.setattr(infill_biases, "ON_ROOT", 60.0)
-    rows = [(BAR * n, BAR * (n + 1), 71, 64, 0, False, 73) for n in range(4)]
-    rows += [(BAR * n, BAR * (n + 1), 50, 64, 0, False, 33) for n in range(4 * has_bass)]
     roots = (0, 9, 5, 7)
-    music = Score(
-        notes=[(*row[:4], row[6], False, row[6]) for row in rows],
-        tempos=[(0.0, 120.0)],
-        meters=[(0.0, 3, 4)],
-        markers=tuple((BAR * n, f"{'CxxxxFxGxA'[root]}:maj") for n, root in enumerate(roots)),
-    )
+    music = whole_notes([71, 50] if has_bass else [71], major_chords(roots))
     options = {"parts": (0,), "habits": {0: Habit(4, 36, 87, 4.0)}, "bass": (48, 59)}
     part = BarInfill(NETWORK, TOKENS, music, 0.0, 4 * BAR, is_gap=False, **options)
     low = []
     for made in versions(part, [(0,), (1,), (2,)], SamplingConfig()):
         for bar, root in enumerate(roots):
-            there = made.new["pitch"][np.abs(made.new["start"] - BAR * bar) < 1e-3]
-            low += [there.min() == 48 + root] if len(there) else []
+            pitches = made.new["pitch"][np.abs(made.new["start"] - BAR * bar) < 1e-3]
+            low += [pitches.min() == 48 + root] if len(pitches) else []
     assert low
     assert all(low) != has_bass
 
@@ -122,11 +126,8 @@ def test_accompaniments_keep_the_rhythm_of_the_bar_before(habits, monkeypatch):
     """A gain that no logit outweighs; the rhythm of the tune is no part of it."""
     monkeypatch.setattr(infill_biases, "REPEAT_GAIN", 60.0)
     starts = [BAR * n + BAR / 3 * (n % 3) for n in range(5)]
-    tune = Score(
-        notes=[(at, at + 0.2, 70 + n, 64, 73, False, 73) for n, at in enumerate(starts)],
-        tempos=[(0.0, 120.0)],
-        meters=[(0.0, 3, 4)],
-    )
+    notes = [(start, start + 0.2, 70 + n, 64, 73, False, 73) for n, start in enumerate(starts)]
+    tune = score(notes, meter=(3, 4))
     options = {"parts": (0,), "habits": {0: Habit(52, 36, 87, 8.0, longest=0.1)}}
     part = BarInfill(NETWORK, TOKENS, tune, 0.0, 5 * BAR, is_gap=False, **options)
     kept = []
@@ -145,39 +146,30 @@ def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
     monkeypatch.setattr(infill_biases, "CLASH", 60.0)
     monkeypatch.setattr(infill_biases, "OVERHANG", 60.0)
     roots = [0, 5, 7, 0]
-    tune = Score(
-        notes=[(BAR * n, BAR * (n + 1), 60, 64, 0, False, 0) for n in range(4)],
-        tempos=[(0.0, 120.0)],
-        meters=[(0.0, 3, 4)],
-        markers=tuple((BAR * n, f"{'CxxxxFxG'[root]}:maj") for n, root in enumerate(roots)),
-    )
+    tune = whole_notes([60], major_chords(roots))
     part = BarInfill(NETWORK, TOKENS, tune, 0.0, 4 * BAR, is_gap=False, parts=(33,))
     clashing = held = 0
     for made in versions(part, [(0,), (1,), (2,)], SamplingConfig(habits=habits)):
         notes = TOKENS.decode(made.piece).notes
-        for one in notes[notes["program"] == 33]:
-            tone = (int(one["pitch"]) - roots[int(one["start"] / BAR + 1e-6)]) % 12
-            clashing += int(one["pitch"]) % 12 in (1, 11) and tone not in (0, 4, 7)
-            for bar in range(int(one["start"] / BAR + 1e-6) + 1, 4):
-                tone = (int(one["pitch"]) - roots[bar]) % 12
-                held += one["end"] > BAR * bar + 1e-6 and tone not in (0, 4, 7)
+        for start, end, pitch, *_ in notes[notes["program"] == 33].tolist():
+            first = int(start / BAR + 1e-6)
+            clashing += pitch % 12 in (1, 11) and (pitch - roots[first]) % 12 not in (0, 4, 7)
+            for bar in range(first + 1, 4):
+                held += end > BAR * bar + 1e-6 and (pitch - roots[bar]) % 12 not in (0, 4, 7)
     assert (clashing == 0 and held == 0) if habits else (clashing > 0 and held > 0)
 
 
-def test_notes_off_a_known_chord_cost():
-    tune = Score(
-        notes=[(0.0, BAR, 60, 64, 0, False, 0)],
-        tempos=[(0.0, 120.0)],
-        meters=[(0.0, 3, 4)],
-        markers=((0.0, "C:maj"),),
-    )
+def test_new_notes_off_a_given_chord_cost_and_given_notes_do_not():
+    rows = [(0.0, BAR, 60, 64, 0, False, 0), (0.0, BAR, 61, 64, 33, False, 1)]
+    tune = score(rows, meter=(3, 4), markers=((0.0, "C:maj"),))
     part = BarInfill(NETWORK, TOKENS, tune, 0.0, BAR, is_gap=False, parts=(33,))
     row = row_at(part, 0, 33)
-    ((ids, nats),) = infill_biases.in_harmony(row, HarmonicFit(part.given))
-    for token, pitch in enumerate(row.new.values("pitch").tolist(), ids.start):
-        clash = CLASH * (pitch % 12 in (1, 11))
-        wanted = 0.0 if pitch % 12 in (0, 4, 7) else CLASH + clash
-        assert nats[token - ids.start] == -wanted, pitch
+    both = [penalty([row.state], [[]]) for penalty in part.biases([part], [row])]
+    (nats,) = sum(part for part in both if part is not None)
+    for token, pitch in enumerate(row.new.values("pitch").tolist(), row.new.ids["pitch"].start):
+        clash = CLASH * (pitch % 12 in (0, 1, 2, 11))
+        off_chord = 0.0 if pitch % 12 in (0, 4, 7) else CLASH + clash
+        assert nats[token] == (0.0 if pitch == 61 else off_chord), pitch
 
 
 #: One drum of each kind, in order.
@@ -193,31 +185,31 @@ def normalised(nats):
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([1.0, 2.0]))
-def test_stroke_by_stroke_they_say_what_a_bar_of_theirs_says(seed, weight):
-    """Oracle: strokes of each kind at each step come or not, whatever the others do."""
+def test_the_probabilities_of_strokes_multiply_to_that_of_the_bar(seed, weight):
+    """Oracle: whether a kind is struck at a step does not depend on other strokes."""
     random = np.random.default_rng(seed)
     rates = random.uniform(0.05, 0.9, (6, 6))
     played, drummer = random.random((6, 6)) < rates, Drummer(rates, weight, SIX)
-    said, step, struck = 0.0, 0, []
-    for at, kind in sorted((at, kind) for kind, at in np.argwhere(played).tolist()):
+    total, step, struck = 0.0, 0, []
+    for onset, kind in sorted((onset, kind) for kind, onset in np.argwhere(played).tolist()):
         nats = drummer.log_prob_onset(step, struck)
         nats[step:-1] += [
             drummer.log_prob_hit(n, struck if n == step else []) for n in range(step, 6)
         ]
-        said += nats[at]
-        if weight == 1:  # the ways to go on are all there are
-            ways = nats[step + (SIX[-1] in struck) :]
-            assert np.exp(ways).sum() == pytest.approx(1.0)
-        struck = struck if at == step else []
-        may = np.where(max(struck, default=-1) < SIX, drummer.log_prob_drum(at, struck), -np.inf)
-        said += may[kind] - drummer.log_prob_hit(at, struck)
+        total += nats[onset]
+        if weight == 1:
+            next_onset = nats[step + (SIX[-1] in struck) :]
+            assert np.exp(next_onset).sum() == pytest.approx(1.0)
+        struck = struck if onset == step else []
+        may = np.where(max(struck, default=-1) < SIX, drummer.log_prob_drum(onset, struck), -np.inf)
+        total += may[kind] - drummer.log_prob_hit(onset, struck)
         if weight == 1:
             assert normalised(may)[kind] == pytest.approx(
-                may[kind] - drummer.log_prob_hit(at, struck)
+                may[kind] - drummer.log_prob_hit(onset, struck)
             )
-        step, struck = at, [*struck, int(SIX[kind])]
-    said += drummer.log_prob_onset(step, struck)[-1]
-    assert said == pytest.approx(weight * np.log(np.where(played, rates, 1 - rates)).sum())
+        step, struck = onset, [*struck, int(SIX[kind])]
+    total += drummer.log_prob_onset(step, struck)[-1]
+    assert total == pytest.approx(weight * np.log(np.where(played, rates, 1 - rates)).sum())
 
 
 def test_of_each_kind_one_drum_is_struck_at_a_time():
@@ -232,18 +224,16 @@ def test_of_each_kind_one_drum_is_struck_at_a_time():
 
 
 @pytest.mark.parametrize("is_common", [True, False])
-def test_drummers_strike_no_drum_outside_of_the_kit(is_common):
-    """In any meter, and whatever the model would do."""
+def test_playersstrike_no_drum_outside_of_the_kit(is_common):
+    """In any meter, although the model strikes others."""
     score = waltz(bars=8)
     score = TOKENS.quantise(common(score) if is_common else score)
-    some = [Drummer(np.full((6, 96), 0.3), 1.0, TONES)]
+    drummer = Drummer(np.full((6, 96), 0.3), 1.0, TONES)
     options = {"is_gap": False, "parts": (DRUM_PART,)}
-    (made,) = versions(BarInfill(NETWORK, TOKENS, score, 0.0, 8.0, drummers=some, **options))
-    (free,) = versions(BarInfill(NETWORK, TOKENS, score, 0.0, 8.0, **options))
-    kits = [
-        set(one.new["pitch"].tolist()) <= set(IN_KIT.nonzero()[0].tolist()) for one in (made, free)
-    ]
-    assert kits == [True, False]
+    for players in ([drummer], []):
+        part = BarInfill(NETWORK, TOKENS, score, 0.0, 8.0, drummers=players, **options)
+        (made,) = versions(part)
+        assert IN_KIT[made.new["pitch"]].all() == bool(players)
 
 
 def common(score):
@@ -304,7 +294,7 @@ def test_sections_are_counted_from_the_bar_line_nearest_to_the_first_note(begin,
     assert part.sections == {section}
 
 
-def test_the_drummers_of_song_keep_a_beat():
+def test_the_playersof_song_keep_a_beat():
     """Each begins its bar with a kick and has hats or a ride; in styles of songs a backbeat. None
     strikes crashes, which begin sections."""
     card = read_config(models()["song"])["card"]["drummers"]

@@ -1,4 +1,4 @@
-"""A studio of tiny models, for the tests that compose."""
+"""Fixtures: a studio of tiny models, and a client of a studio that does not compose."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 
 from musictx import shipped
 from tests.studio.composers import composing, models
-from tests.studio.studios import opened
+from tests.studio.studios import studio_client
 
 torch.set_num_threads(1)
 
@@ -35,6 +35,6 @@ def anyio_backend():
 
 @pytest.fixture
 async def client(tmp_path, request):
-    """Of a studio that composes nothing, with the options of an indirect parameter."""
-    async with opened(tmp_path, **getattr(request, "param", {})) as client:
+    """A client of a studio; an indirect parameter gives the options of the studio."""
+    async with studio_client(tmp_path, **getattr(request, "param", {})) as client:
         yield client

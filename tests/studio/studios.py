@@ -1,4 +1,4 @@
-"""A studio for tests: its routes over a real socket, with a composer that composes nothing."""
+"""A studio for tests: the routes over a real socket, with a composer that does not compose."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from musictx.studio.app import STUDIO, application
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 
-TestClient.__test__ = TestServer.__test__ = False  # pytest is not to collect these
+TestClient.__test__ = TestServer.__test__ = False  # for pytest: these are no tests
 
 
-class Scripted:
-    """A composer whose takes are set by the test."""
+class FakeComposer:
+    """A composer without models. A test sets its takes, ``all``, by session id."""
 
     def __init__(self, sessions, publish, config) -> None:
         self.publish = publish
@@ -25,8 +25,8 @@ class Scripted:
     def models(self):
         return [{"name": "piano", "tasks": ["new"], "default": True}]
 
-    def learn(self, name, folder):
-        self.learnt = {**getattr(self, "learnt", {}), name: folder}
+    def add_model(self, name, folder):
+        pass
 
     def submit(self, session, request):
         if request.get("samples", 1) > 8:
@@ -46,37 +46,33 @@ class Scripted:
 
 
 def take(number: int, notes, *, removes=(), tracks=(), state="done") -> dict:
-    """A take with one finished proposal."""
+    """Return a take with one finished proposal."""
     proposal = {"number": 1, "state": "done", "notes": notes, "removes": list(removes)}
     proposal |= {"tracks": list(tracks), "remark": None, "accepted": False}
     return {"id": number, "label": "replace", "state": state, "proposals": [proposal]}
 
 
 @contextlib.asynccontextmanager
-async def opened(folder, **options):
-    """A client of a studio in ``folder``; ``client.composer`` is its :class:`Scripted`."""
-    composers = []
-
-    def composer(*arguments):
-        composers.append(Scripted(*arguments))
-        return composers[0]
-
-    app = await application(StudioConfig(folder=str(folder), browser=False, **options), composer)
+async def studio_client(folder, **options):
+    """Yield a client of a studio in ``folder``; ``client.composer`` is the
+    :class:`FakeComposer`."""
+    config = StudioConfig(folder=str(folder), browser=False, **options)
+    app = await application(config, FakeComposer)
     async with TestClient(TestServer(app), headers={"X-Musictx": "1"}) as client:
-        app[STUDIO].begin()
-        client.composer = composers[0]
+        app[STUDIO].start_composer()
+        client.composer = app[STUDIO].composer
         yield client
 
 
-async def made(client, data=b"", **query) -> dict:
-    """A new session."""
+async def new_piece(client, data=b"", **query) -> dict:
+    """Create a session, and return its JSON."""
     async with client.post("/api/sessions", params=query, data=data) as answer:
         assert answer.status == 201, await answer.text()
         return await answer.json()
 
 
-async def asked(client, method, path, status=200, json=None, **options):
-    """The JSON of the answer, which must have this status."""
+async def send(client, method, path, status=200, json=None, **options):
+    """Send a request, and return the JSON of the answer, which must have this status."""
     async with client.request(method, path, json=json, **options) as answer:
         assert answer.status == status, await answer.text()
         return None if status == 204 else await answer.json()

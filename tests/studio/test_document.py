@@ -1,4 +1,4 @@
-"""Operations on a document: what they do, what undoes them, what is refused."""
+"""Operations on a document: their effect, their inverse, and invalid operations."""
 
 import copy
 import json
@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.studio.change import WHOLE, Accepted, Change, Track, parse, recorded
+from musictx.studio.acceptance import acceptance
+from musictx.studio.change import WHOLE, Accepted, Change, Track, change_from_json, parse_change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
@@ -22,13 +23,12 @@ def two_notes() -> Document:
 
 @settings(max_examples=60)
 @given(st.data())
-def test_a_change_does_what_its_parts_say_and_undo_and_redo_take_it_back_and_do_it_again(data):
-    """Beside the parts done one after the other in plain loops; changes and documents through
-    JSON, as in a journal."""
+def test_a_change_equals_plain_loops_over_its_fields_and_can_be_undone_and_redone(data):
+    """Changes and documents pass through JSON, as in the database."""
     document = two_notes()
     for _ in range(data.draw(st.integers(1, 4))):
         change = document.check(data.draw(changes(document)), LIMITS)
-        assert parse(json.loads(json.dumps(change.json()))) == change
+        assert parse_change(json.loads(json.dumps(change.json()))) == change
         notes, locked = dict(document.notes), set(document.locked)
         for number in change.remove:
             notes.pop(number)
@@ -41,17 +41,17 @@ def test_a_change_does_what_its_parts_say_and_undo_and_redo_take_it_back_and_do_
             new = getattr(change, name)
             expected[name] = getattr(document, name) if new is None else new
         before = copy.deepcopy(document)
-        back = document.apply(recorded(json.loads(json.dumps(change.json()))))
+        inverse = document.apply(change_from_json(json.loads(json.dumps(change.json()))))
         assert {name: getattr(document, name) for name in expected} == expected
-        assert Document.restored(json.loads(json.dumps(document.state()))) == document
-        tracks = {track.id for track in document.tracks}
-        assert {note[4] for note in notes.values()} | {row[2] for row in document.pedals} <= tracks
+        assert Document.from_state(json.loads(json.dumps(document.state()))) == document
+        track_ids = {track.id for track in document.tracks}
+        assert document.tracks_of(notes) | {row[2] for row in document.pedals} <= track_ids
         after = copy.deepcopy(document)
         assert after.revision == before.revision + 1
-        forth = document.apply(back)
+        redo = document.apply(inverse)
         assert music(document) == music(before)
-        assert document.next_id == before.next_id + len(change.add)  # a number is given once
-        document.apply(forth)
+        assert document.next_id == before.next_id + len(change.add)  # a number is used once
+        document.apply(redo)
         assert music(document) == music(after)
 
 
@@ -85,76 +85,76 @@ TRACK = {"id": 0, "name": "", "program": 0, "drum": False}
         ({"name": "\n\t"}, "name: expected at least a letter"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_sentence_that_names_it(data, sentence):
+def test_an_invalid_change_is_refused_with_a_sentence_that_names_the_field(data, sentence):
     document = two_notes()
     with pytest.raises(Refused) as refused:
-        document.check(parse(data), LIMITS)
+        document.check(parse_change(data), LIMITS)
     assert sentence in str(refused.value)
     assert document == two_notes()
 
 
 def test_the_number_of_notes_is_bounded_but_a_full_piece_can_still_be_changed():
-    document, few = two_notes(), StudioLimits(notes=2)
+    document, limits = two_notes(), StudioLimits(notes=2)
     with pytest.raises(Refused, match="3 notes are more than the studio takes, 2"):
-        document.check(parse({"add": [NOTE]}), few)
-    document.check(parse({"add": [NOTE], "remove": [0]}), few)
-    document.check(parse({"change": [[0, *NOTE[1:]]]}), few)
+        document.check(parse_change({"add": [NOTE]}), limits)
+    document.check(parse_change({"add": [NOTE], "remove": [0]}), limits)
+    document.check(parse_change({"change": [[0, *NOTE[1:]]]}), limits)
 
 
-def test_a_proposal_spares_locked_notes_and_brings_its_track_under_a_free_number():
+def test_accepting_keeps_locked_notes_and_adds_a_new_track_with_a_free_id():
     document = two_notes()
     document.locked = {1}
-    document.tracks += (Track(7, "mine", 0, False),)
+    document.tracks += (Track(7, "piano", 0, False),)
     before = copy.deepcopy(document)
-    brought = {"id": 7, "name": "bass", "program": 33, "drum": False}
+    bass = {"id": 7, "name": "bass", "program": 33, "drum": False}
     notes = [[0.5, 1.5, 65, 70, 0], [0.5, 1.0, 40, 70, 7]]
-    proposal = {"number": 3, "notes": notes, "removes": [0, 1, 99], "tracks": [brought]}
-    back = document.apply(document.check(document.accepting(4, proposal, "x"), LIMITS))
+    proposal = {"number": 3, "notes": notes, "removes": [0, 1, 99], "tracks": [bass]}
+    inverse = document.apply(document.check(acceptance(document, 4, proposal, "x"), LIMITS))
     new = {2: (0.5, 1.5, 65, 70, 0), 3: (0.5, 1.0, 40, 70, 8)}
-    assert document.notes == {1: (1.0, 2.0, 62, 80, 0)} | new  # 99 is gone already
+    assert document.notes == {1: (1.0, 2.0, 62, 80, 0)} | new  # there is no note 99
     assert document.tracks[2:] == (Track(8, "bass", 33, False, added=True),)
-    assert document.accepted == {Accepted(4, 3, 2, 2, notes=((0, 0.0, 1.0, 60, 80, 0),))}
-    document.apply(back)
+    assert document.accepted == {Accepted(4, 3, 2, 2, replaced=((0, 0.0, 1.0, 60, 80, 0),))}
+    document.apply(inverse)
     assert music(document) == music(before)
     with pytest.raises(Refused, match="a track that is no longer there"):
-        document.accepting(4, proposal | {"notes": [[0, 1, 60, 80, 5]]}, "x")
+        acceptance(document, 4, proposal | {"notes": [[0, 1, 60, 80, 5]]}, "x")
 
 
-def test_a_proposal_without_notes_that_is_accepted_twice_stays_accepted():
+def test_an_empty_proposal_that_is_accepted_twice_stays_accepted():
     document = two_notes()
-    silent = {"number": 1, "notes": [], "removes": [], "tracks": []}
+    empty = {"number": 1, "notes": [], "removes": [], "tracks": []}
     for _ in range(2):
-        document.apply(document.check(document.accepting(4, silent, "x"), LIMITS))
+        document.apply(document.check(acceptance(document, 4, empty, "x"), LIMITS))
         assert {row[:2] for row in document.accepted} == {(4, 1)}
 
 
-def test_a_track_that_new_ones_leave_empty_goes_and_comes_back():
+def test_a_track_that_a_proposal_empties_is_removed_and_restored_by_undo():
     document = two_notes()
-    brought = {"id": 1, "name": "bass", "program": 33, "drum": False}
-    new = {"notes": [[0, 1, 60, 80, 1]], "removes": [0, 1], "tracks": [brought], "number": 1}
-    back = document.apply(document.accepting(4, new, "x"))
+    bass = {"id": 1, "name": "bass", "program": 33, "drum": False}
+    new = {"notes": [[0, 1, 60, 80, 1]], "removes": [0, 1], "tracks": [bass], "number": 1}
+    inverse = document.apply(acceptance(document, 4, new, "x"))
     assert [track.id for track in document.tracks] == [1]
-    document.apply(back)
+    document.apply(inverse)
     assert [track.id for track in document.tracks] == [0]
 
 
 def sounding(document: Document) -> list[tuple]:
-    """The notes without their numbers, and with their tracks in place of the tracks' numbers."""
+    """Return the notes without numbers, with the properties of their tracks instead of ids."""
     by_id = {track.id: track[1:] for track in document.tracks}
     return sorted((*values[:4], by_id[values[4]]) for values in document.notes.values())
 
 
-def accept(document: Document, *which) -> Change:
-    """Through JSON, as in a journal; what undoes it."""
-    change = document.check(document.accepting(*which, "x"), LIMITS)
-    return document.apply(recorded(json.loads(json.dumps(change.json()))))
+def accept(document: Document, take: int, proposal: dict) -> Change:
+    """Accept a proposal, by a change that passes through JSON, and return the inverse change."""
+    change = document.check(acceptance(document, take, proposal, "x"), LIMITS)
+    return document.apply(change_from_json(json.loads(json.dumps(change.json()))))
 
 
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(st.data())
-def test_to_switch_to_another_proposal_is_to_have_accepted_that_one(data):
-    """Whatever each of them replaces, also where one ended earlier, and where a take that followed
-    replaced some of what the first one brought."""
+def test_accepting_a_second_proposal_equals_accepting_only_this_one(data):
+    """The proposals may replace different notes, and a later take may replace notes of the first
+    proposal."""
     document = two_notes()
     document.apply(data.draw(changes(document)))
     document.accepted = set()
@@ -165,37 +165,34 @@ def test_to_switch_to_another_proposal_is_to_have_accepted_that_one(data):
     first, second = (
         {
             "number": number,
-            "notes": [(*note, of) for note, of in data.draw(rows)],
+            "notes": [(*note, track) for note, track in data.draw(rows)],
             "removes": data.draw(some),
         }
         for number in (1, 2)
     )
-    for one in (first, second):  # a track is brought where it is needed
-        one["tracks"] = [horn] * any(row[4] == horn["id"] for row in one["notes"])
-    straight, before = copy.deepcopy(document), copy.deepcopy(document)
-    accept(straight, 4, second)
+    for proposal in (first, second):
+        has_horn = any(row[4] == horn["id"] for row in proposal["notes"])
+        proposal["tracks"] = [horn] if has_horn else []
+    only_second, before = copy.deepcopy(document), copy.deepcopy(document)
+    accept(only_second, 4, second)
     undo_first = accept(document, 4, first)
     between = copy.deepcopy(document)
     undo_second = accept(document, 4, second)
-    assert sounding(document) == sounding(straight)
-    assert Document.restored(json.loads(json.dumps(document.state()))) == document
+    assert sounding(document) == sounding(only_second)
+    assert Document.from_state(json.loads(json.dumps(document.state()))) == document
     document.apply(undo_second)
     assert music(document) == music(between)
     undone = copy.deepcopy(document)
     undone.apply(undo_first)
     assert music(undone) == music(before)
-    ((_, _, begin, count, *_),) = document.accepted
-    removes = data.draw(some)
-    later = {"number": 1, "notes": [], "removes": removes}
-    accept(
-        document,
-        9,
-        later | {"removes": [*removes, *range(begin, begin + count)][: len(removes) + 1]},
-    )
+    (accepted,) = document.accepted  # the first proposal
+    added = [*range(accepted.first, accepted.first + accepted.amount)]
+    later = {"number": 1, "notes": [], "removes": data.draw(some)}
+    accept(document, 9, later | {"removes": later["removes"] + added[:1]})
     accept(document, 4, second)
-    accept(straight, 9, later)
-    assert sounding(document) == sounding(straight)
-    for take, other in ((9, later | {"removes": []}), (4, second | {"removes": []})):
-        accept(document, take, other)
-        accept(straight, take, other)
-        assert sounding(document) == sounding(straight)
+    accept(only_second, 9, later)
+    assert sounding(document) == sounding(only_second)
+    for take, proposal in ((9, later), (4, second)):
+        accept(document, take, proposal | {"removes": []})
+        accept(only_second, take, proposal | {"removes": []})
+        assert sounding(document) == sounding(only_second)

@@ -1,4 +1,4 @@
-"""What open pages receive while things happen."""
+"""The events that open pages receive."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ import pytest
 
 from musictx import shipped
 from musictx.studio import app as routes
-from tests.studio.studios import asked, made, take
+from tests.studio.studios import new_piece, send, take
 
 ODE = shipped.examples()["ode_to_joy"].read_bytes()
 
@@ -15,6 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def events(stream, count: int) -> list[tuple[str, object]]:
+    """Read ``count`` events, as (kind, data)."""
     received, kind = [], ""
     async with asyncio.timeout(10):
         while len(received) < count:
@@ -26,8 +27,8 @@ async def events(stream, count: int) -> list[tuple[str, object]]:
     return received
 
 
-async def test_pages_are_told_what_happens_from_any_thread(client):
-    session = (await made(client, ODE))["id"]
+async def test_all_pages_of_a_session_receive_its_events_from_any_thread(client):
+    session = (await new_piece(client, ODE))["id"]
     path = f"/api/sessions/{session}"
     client.composer.all[session] = [take(1, [])]
     async with client.get(f"{path}/events") as one, client.get(f"{path}/events") as two:
@@ -35,7 +36,7 @@ async def test_pages_are_told_what_happens_from_any_thread(client):
         for page in (one, two):
             ((kind, takes),) = await events(page, 1)
             assert (kind, takes[0]["id"]) == ("takes", 1)
-        await asked(client, "POST", f"{path}/ops", json={"revision": 0, "remove": [0]})
+        await send(client, "POST", f"{path}/ops", json={"revision": 0, "remove": [0]})
         publish = client.composer.publish
         await asyncio.to_thread(publish, session, "note", {"take": 1, "text": "a\nb"})
         await asyncio.to_thread(publish, "another", "note", {})
@@ -48,22 +49,22 @@ async def test_pages_are_told_what_happens_from_any_thread(client):
             ]
 
 
-async def test_a_page_that_reads_nothing_is_let_go_and_others_are_served(client, monkeypatch):
+async def test_a_page_that_reads_nothing_is_disconnected_and_may_connect_again(client, monkeypatch):
     monkeypatch.setattr("musictx.studio.events.MOST_WAITING", 5)
-    session = (await made(client, ODE))["id"]
-    deaf = await client.get(f"/api/sessions/{session}/events")
-    await events(deaf, 1)
-    for _ in range(6):  # in one turn of the loop: nothing is sent meanwhile
+    session = (await new_piece(client, ODE))["id"]
+    stream = await client.get(f"/api/sessions/{session}/events")
+    await events(stream, 1)
+    for _ in range(6):  # within one turn of the event loop, so that nothing is sent meanwhile
         client.composer.publish(session, "take", {"id": 1})
     async with asyncio.timeout(5):
-        await deaf.content.read()  # the stream ends; the page connects again
+        await stream.content.read()  # until the stream ends
     async with client.get(f"/api/sessions/{session}/events") as again:
         assert (await events(again, 1))[0][0] == "takes"
 
 
-async def test_streams_show_life_and_end_with_the_studio(client, monkeypatch):
-    monkeypatch.setattr(routes, "ALIVE_SECONDS", 0.05)
-    session = (await made(client, ODE))["id"]
+async def test_streams_are_kept_alive_and_end_with_the_studio(client, monkeypatch):
+    monkeypatch.setattr(routes, "KEEP_ALIVE_SECONDS", 0.05)
+    session = (await new_piece(client, ODE))["id"]
     stream = await client.get(f"/api/sessions/{session}/events")
     await events(stream, 1)
     async with asyncio.timeout(10):

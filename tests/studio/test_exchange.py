@@ -1,4 +1,4 @@
-"""Scores become documents and come back; parts of them; lines of beats."""
+"""Conversion Score <-> document, parts of scores, beats, chords, mixers and controllers."""
 
 import json
 from dataclasses import replace
@@ -16,17 +16,17 @@ from musictx.notes import Score
 from musictx.studio import exchange, original
 from musictx.studio.change import Change, Track
 from musictx.studio.config import StudioLimits
-from musictx.studio.controllers import beginning, controllers
+from musictx.studio.controllers import controllers, with_initial_values
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import (
     beats,
+    document_json,
     document_of,
     part_of,
     score_of,
     shown_names,
     stored_names,
-    view,
 )
 from musictx.studio.request import Request, bars
 from musictx.studio.uploads import document_of as document_of_bytes
@@ -34,53 +34,50 @@ from tests.midi.midi_bytes import saved
 from tests.strategies import scores
 
 
-def through_state(document: Document) -> Score:
-    return score_of(Document.restored(json.loads(json.dumps(document.state()))))
-
-
-def through_json(score: Score) -> Score:
-    return through_state(document_of(score))
+def saved_score(document: Document) -> Score:
+    """Return the Score of the document after it was saved and restored."""
+    return score_of(Document.from_state(json.loads(json.dumps(document.state()))))
 
 
 @settings(max_examples=60)
 @given(scores())
-def test_a_score_comes_back_as_it_was(score):
-    assert through_json(score) == score
+def test_the_score_of_a_saved_document_is_the_original_score(score):
+    assert saved_score(document_of(score)) == score
 
 
-def test_what_stands_above_the_notes_of_notation_is_kept():
+def test_the_title_and_composer_of_notation_are_kept():
     notes = [(i / 2, i / 2 + 0.5, 60 + i, 80, 0, False, 0) for i in range(8)]
     score = Score(notes=notes, tempos=[(0, 120)], title="Old name", composer="A. Person")
     data = musicxml.to_bytes(score)
     document, _ = document_of_bytes(data, "hymn7", StudioLimits())
     assert (document.name, document.composer) == ("Old name", "A. Person")
     document.apply(Change(name="Harbour Waltz"))
-    again = musicxml.read(musicxml.to_bytes(through_state(document)))
+    again = musicxml.read(musicxml.to_bytes(saved_score(document)))
     assert (again.title, again.composer) == ("Harbour Waltz", "A. Person")
     document.apply(Change(name="Untitled"))
-    assert b"work-title" not in musicxml.to_bytes(through_state(document))
+    assert b"work-title" not in musicxml.to_bytes(saved_score(document))
     old = document.state()
-    del old["composer"], old["markers"]  # a session that was begun before
-    assert Document.restored(old).composer == ""
+    del old["composer"], old["markers"]  # as saved by an earlier version
+    assert Document.from_state(old).composer == ""
 
 
 def test_a_name_that_is_only_shown_is_not_written_into_files():
-    """Models read the names of tracks, so none may be made up."""
+    """Models read the names of tracks."""
     document = document_of(Score(notes=[(0, 1, 60, 80, t, False, t) for t in (0, 1, 33)]))
     assert shown_names(document.tracks) == {0: "piano 1", 1: "piano 2", 2: "bass"}
-    sent = [Track(**{**row, "program": 40}) for row in view(document)["tracks"]]
-    sent[2] = sent[2]._replace(name="mine")
+    sent = [Track(**{**row, "program": 40}) for row in document_json(document)["tracks"]]
+    sent[2] = sent[2]._replace(name="Left hand")
     document.apply(stored_names(Change(tracks=tuple(sent)), document))
-    assert [track.name for track in document.tracks] == ["", "", "mine"]
-    assert score_of(document).names == {2: "mine"}
+    assert [track.name for track in document.tracks] == ["", "", "Left hand"]
+    assert score_of(document).names == {2: "Left hand"}
 
 
 @settings(max_examples=60)
 @given(scores(grid=0.125), st.integers(1, 60), st.integers(1, 40))
-def test_a_part_is_what_sounds_in_it(score, begin, length):
+def test_a_part_has_the_notes_that_sound_in_it_and_the_marks_in_force(score, begin, length):
     begin, end = begin / 8, (begin + length) / 8
     score = replace(score, lyrics=((begin - 0.125, "a"), (begin, "b"), (end, "c")))
-    assert through_json(score).lyrics == score.lyrics
+    assert saved_score(document_of(score)).lyrics == score.lyrics
     part = part_of(score, begin, end)
     assert part.lyrics == ((0.0, "b"),)
     expected = [
@@ -92,12 +89,13 @@ def test_a_part_is_what_sounds_in_it(score, begin, length):
     for moment in np.arange(begin, end, 0.125).tolist():
         for column in ("tempos", "meters", "pedals"):
             for track in range(3):
-                held = _holding(score, column, track, moment)
-                assert _holding(part, column, track, moment - begin) == held, (column, moment)
+                expected_mark = _mark_at(score, column, track, moment)
+                mark = _mark_at(part, column, track, moment - begin)
+                assert mark == expected_mark, (column, moment)
 
 
-def _holding(score, column, track, moment):
-    """The last mark of a column until ``moment``, without its time."""
+def _mark_at(score, column, track, moment):
+    """Return the mark of a column in force at ``moment``, without its time."""
     rows = [row for row in getattr(score, column).tolist() if row[0] <= moment]
     if column == "pedals":
         rows = [row for row in rows if row[2] == track]
@@ -105,33 +103,39 @@ def _holding(score, column, track, moment):
 
 
 @given(st.integers(2, 5), st.integers(1, 9), st.sampled_from([2, 4, 8]), st.sampled_from([40, 90]))
-def test_beats_are_those_of_the_bars_and_none_is_left_out(bars, above, below, tempo):
-    """Beside the clock of all commands: bars of 4/4 and then of another meter and tempo."""
+def test_beats_agree_with_the_clock_of_all_commands(bars, numerator, denominator, tempo):
+    """The piece begins in 4/4; then meter and tempo change."""
     document = Document(notes={0: (0.0, 8.0, 60, 80, 0)}, next_id=1)
     document.tempos = ((0.0, 120.0), (bars * 1.5, float(tempo)))
     clock = Beats(score_of(document))
     line = float(clock.seconds(np.array([bars * 4.0]))[0])
-    document.meters = ((0.0, 4, 4), (line, above, below))
+    document.meters = ((0.0, 4, 4), (line, numerator, denominator))
     clock = Beats(score_of(document))
     rows = beats(document)
-    at = clock.quarters(np.array([time for time, *_ in rows]))
+    onsets = clock.quarters(np.array([time for time, *_ in rows]))
     expected = [(bar + 1, beat + 1) for bar in range(bars) for beat in range(4)]
     after = len(rows) - len(expected)
-    expected += [(bars + 1 + n // above, 1 + n % above) for n in range(after)]
+    expected += [(bars + 1 + n // numerator, 1 + n % numerator) for n in range(after)]
     assert [row[1:] for row in rows] == expected
-    step = np.where(np.arange(len(rows) - 1) < 4 * bars, 1, 4 / below)
-    np.testing.assert_allclose(np.diff(at), step, atol=1e-6)
+    step = np.where(np.arange(len(rows) - 1) < 4 * bars, 1, 4 / denominator)
+    np.testing.assert_allclose(np.diff(onsets), step, atol=1e-6)
     assert rows[-1][1] >= clock.bar(float(clock.quarters(8.0)))[0] + 32
 
 
 @pytest.mark.parametrize(
     ("meters", "positions"),
     [
-        ([(0.0, 1, 4), (0.5, 3, 4)], [(0, 1), (1, 1), (1, 2), (1, 3), (2, 1)]),  # of sequencers
-        ([(0.0, 3, 4), (0.5, 3, 4)], [(0, 1), (1, 1), (1, 2), (1, 3), (2, 1)]),  # of notation
+        (
+            [(0.0, 1, 4), (0.5, 3, 4)],
+            [(0, 1), (1, 1), (1, 2), (1, 3), (2, 1)],
+        ),  # as sequencers write it
+        (
+            [(0.0, 3, 4), (0.5, 3, 4)],
+            [(0, 1), (1, 1), (1, 2), (1, 3), (2, 1)],
+        ),  # as notation writes it
         ([(0.0, 3, 4), (1.5, 4, 4)], [(0, 1), (0, 2), (0, 3), (1, 1)]),
         ([(0.0, 3, 4), (3.0, 4, 4)], [(1, 1), (1, 2), (1, 3), (2, 1)]),  # two bars are no pick-up
-        ([(0.0, 3, 4), (1.5, 2, 4)], [(1, 1), (1, 2), (1, 3), (2, 1)]),  # nor is a longer one
+        ([(0.0, 3, 4), (1.5, 2, 4)], [(1, 1), (1, 2), (1, 3), (2, 1)]),  # nor is a longer bar
     ],
 )
 def test_a_pick_up_is_bar_0(meters, positions):
@@ -142,7 +146,7 @@ def test_a_pick_up_is_bar_0(meters, positions):
     assert bars(request, Beats(score_of(document))) == label
 
 
-def test_damaged_marks_give_no_millions_of_beats():
+def test_the_number_of_beats_is_bounded_with_damaged_tempos_and_meters():
     document = Document(notes={0: (0.0, 8.0, 60, 80, 0)}, next_id=1)
     chart = Document(markers=((0.0, "C:maj"), (200.0, "N")))
     assert beats(chart)[-1][0] >= 200 + 31 * 2
@@ -151,15 +155,15 @@ def test_damaged_marks_give_no_millions_of_beats():
     assert 40_000 < len(beats(document)) <= 50_300
 
 
-def test_chords_are_found_in_the_notes_and_told_apart_from_sections():
-    chords = {0: (48, 52, 55, 60), 2: (43, 55, 59, 62)}
-    notes = [(at, at + 2, p, 80, 0, False, 0) for at, pitches in chords.items() for p in pitches]
-    document = document_of(Score(notes))
+def test_chords_are_estimated_from_notes_and_markers_are_chords_or_sections():
+    c_major = [(0, 2, pitch, 80, 0, False, 0) for pitch in (48, 52, 55, 60)]
+    g_major = [(2, 4, pitch, 80, 0, False, 0) for pitch in (43, 55, 59, 62)]
+    document = document_of(Score(c_major + g_major))
     assert exchange.chords_of(document) == [(0.0, "C:maj"), (2.0, "G:maj")]
     assert exchange.chords_of(document, symbols=True)[1] == (2.0, "G:maj", "G")
     document.markers = ((0.0, "Verse"), (0.0, "Am7"), (1.0, "F"), (2.0, "C:hdim7/b3"), (3.0, "N"))
     shown = [(0.0, "Am7", "Am7"), (1.0, "F", "F"), (2.0, "C:hdim7/b3", "Cm7b5/Eb")]
-    assert exchange.above(document) == {
+    assert exchange.markers_json(document) == {
         "chords": [*shown, (3.0, "N", "N.C.")],
         "sections": [(0.0, "Verse")],
     }
@@ -173,34 +177,33 @@ def test_a_mixer_is_read_from_a_file_and_written_into_it():
     rows = [(i, i + 1, 60, 80, 0, False, i % 2) for i in range(4)]
     data = midi.to_bytes(Score(notes=rows, ticks_per_quarter=480))
     document = document_of(midi.read(data))
-    assert original.written(document, data).data == data  # as usual: nothing is written
+    assert original.write(document, data).data == data  # the mixer has its defaults
     first, second = document.tracks
     document.tracks = (second._replace(pan=0, reverb=90), first._replace(volume=20, mute=True))
     assert set(exchange.audible(document)) == {1, 3}
     assert exchange.gains(document) == {1: (1.0, -1.0, 2.25), 0: (pytest.approx(0.04), 0.0, 1.0)}
     ordered = exchange.in_order(document)
     assert [track.id for track in ordered.tracks] == [0, 1]
-    made = original.written(document, data).data
-    again = document_of(midi.read(made))
+    written = original.write(document, data).data
+    again = document_of(midi.read(written))
     assert [(t.volume, t.pan, t.reverb) for t in again.tracks] == [(100, 0, 90), (20, 64, 40)]
-    assert again.notes[0][4] == 1  # the first note is on what is now the second track
-    assert {7, 10, 91} == {number for _, number in controllers(made)}
+    assert again.notes[0][4] == 1  # the track of the first note is the second one now
+    assert {7, 10, 91} == {number for _, number in controllers(written)}
     state = json.loads(json.dumps(document.state()))
-    assert Document.restored(state).tracks == document.tracks
+    assert Document.from_state(state).tracks == document.tracks
 
 
-def test_controllers_are_those_of_the_parts_that_they_move_and_the_first_can_be_set():
-    """Volume of the second part stands in a track without notes; seconds at 120 quarters a
-    minute."""
+def test_controllers_are_read_by_part_and_initial_values_can_be_set():
+    """The volume of the second part is in a track without notes. The tempo is 120."""
     change, note = partial(mido.Message, "control_change"), {"note": 60, "channel": 0}
     volumes = [(n, change(channel=1, control=7, value=v)) for n, v in ((0, 90), (960, 50))]
     first = [(10, change(control=7, value=70)), (480, mido.Message("note_on", **note))]
     first += [(960, mido.Message("note_off", **note)), (960, change(control=7, value=99))]
-    second = [(at, message.copy(channel=1)) for at, message in first[1:3]]
+    second = [(tick, message.copy(channel=1)) for tick, message in first[1:3]]
     data = saved(volumes, first, second)
     expected = {(0, 7): [(pytest.approx(10 / 960), 70), (1.0, 99)], (1, 7): [(0.0, 90), (1.0, 50)]}
     assert controllers(data) == expected
-    again = beginning(data, {0: {7: 33, 91: 60}})
-    set_anew = {(0, 7): [(0.0, 33), (1.0, 99)], (0, 91): [(0.0, 60)]}
-    assert controllers(again) == expected | set_anew  # what comes later stays
+    again = with_initial_values(data, {0: {7: 33, 91: 60}})
+    changed = {(0, 7): [(0.0, 33), (1.0, 99)], (0, 91): [(0.0, 60)]}
+    assert controllers(again) == expected | changed
     assert midi.read(again) == midi.read(data)

@@ -1,4 +1,4 @@
-"""Who may ask the studio, by a table of headers over a real socket; what every answer carries."""
+"""Which requests the studio answers, by their headers, and the headers of every answer."""
 
 from pathlib import Path
 
@@ -7,9 +7,9 @@ from yarl import URL
 
 from musictx.errors import UserError, WriteError
 from musictx.studio.guard import HEADERS, Guard
-from tests.studio.studios import asked, made
+from tests.studio.studios import new_piece, send
 
-#: Host header, {} for the port -> whether it is the studio, that listens on 192.168.7.7.
+#: Host header ({}: the port) -> whether it names a studio that listens on 192.168.7.7.
 HOSTS = {
     "127.0.0.1:{}": True,
     "localhost:{}": True,
@@ -25,7 +25,7 @@ HOSTS = {
     "": False,
 }
 EVIL = "https://evil.example"
-#: Headers of a POST, {} for the studio's host host -> whether it may.
+#: Headers of a POST ({}: the host of the studio), and whether it is allowed.
 SENDERS = [
     ({"X-Musictx": "1"}, True),
     ({"Origin": "http://{}"}, True),
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def with_headers(client, method, path, headers) -> int:
-    """The status of a request with exactly these headers."""
+    """Return the status of a request with exactly these headers."""
     client.session.headers.clear()
     async with client.request(method, path, headers=headers, data=b"") as answer:
         for name, value in HEADERS.items():
@@ -56,19 +56,19 @@ async def with_headers(client, method, path, headers) -> int:
 
 
 @pytest.mark.parametrize("client", [{"host": "192.168.7.7"}], indirect=True)
-async def test_only_requests_to_its_own_names_are_answered(client):
-    for host, good in HOSTS.items():
+async def test_only_requests_to_the_names_of_the_studio_are_answered(client):
+    for host, allowed in HOSTS.items():
         headers = {"Host": host.format(*[client.port] * 2)}
         for path in ("/", "/page/index.html", "/api/sessions"):
             status = await with_headers(client, "GET", path, headers)
-            assert (status == 200) == good, (host, path)
-            assert good or status in (400, 421), host
+            assert (status == 200) == allowed, (host, path)
+            assert allowed or status in (400, 421), host
 
 
-async def test_only_its_own_page_may_change_anything(client):
-    session = (await made(client))["id"]
+async def test_only_the_page_of_the_studio_may_change_anything(client):
+    session = (await new_piece(client))["id"]
     host = f"127.0.0.1:{client.port}"
-    for headers, good in SENDERS:
+    for headers, allowed in SENDERS:
         headers = {name: value.format(host) for name, value in headers.items()}
         for method, path in (
             ("POST", "/api/sessions"),
@@ -78,36 +78,36 @@ async def test_only_its_own_page_may_change_anything(client):
             ("OPTIONS", "/api/sessions"),
         ):
             status = await with_headers(client, method, path, headers)
-            assert (status != 403) == good, (headers, method)
-        for site, path, wanted in (
+            assert (status != 403) == allowed, (headers, method)
+        for site, path, expected in (
             ("cross-site", "/", 200),  # a link to the page
             ("cross-site", "/api/sessions", 403),
             ("same-site", f"/api/sessions/{session}/export/x.mid", 403),
             ("none", "/api/sessions", 200),  # typed into the browser
         ):
-            assert await with_headers(client, "GET", path, {"Sec-Fetch-Site": site}) == wanted
-        for origin, wanted in ((f"http://{host}", 200), ("http://evil.example", 403)):
-            # Of browsers that send no Sec-Fetch-Site.
-            sent = {"Origin": origin}
-            assert await with_headers(client, "GET", "/api/sessions", sent) == wanted
+            assert await with_headers(client, "GET", path, {"Sec-Fetch-Site": site}) == expected
+        for origin, expected in ((f"http://{host}", 200), ("http://evil.example", 403)):
+            # Some browsers send no Sec-Fetch-Site.
+            origin_only = {"Origin": origin}
+            assert await with_headers(client, "GET", "/api/sessions", origin_only) == expected
 
 
-def test_listening_everywhere_takes_addresses_but_no_names():
+def test_a_studio_on_all_addresses_answers_to_addresses_but_not_to_names():
     guard = Guard("0.0.0.0")
-    assert guard.knows("192.168.1.5:7870", 7870)
-    assert guard.knows("[fe80::1]:7870", 7870)
-    assert not guard.knows("studio.example:7870", 7870)
-    assert Guard("localhost").knows("localhost", 80)
+    assert guard.is_own_host("192.168.1.5:7870", 7870)
+    assert guard.is_own_host("[fe80::1]:7870", 7870)
+    assert not guard.is_own_host("studio.example:7870", 7870)
+    assert Guard("localhost").is_own_host("localhost", 80)
 
 
-NOWHERE = """/page/../app.py /page/%2e%2e/app.py /page/..%2f..%2fbundle.py /page//etc/passwd /page/
-/etc/passwd /api/sessions/..%2f..%2fetc /api/sessions/deleted /api/sessions/.lock
+MISSING_PATHS = """/page/%2e%2e/app.py /page/..%2f..%2fbundle.py /page//etc/passwd /page/
+/page/../app.py /etc/passwd /api/sessions/..%2f..%2fetc /api/sessions/deleted /api/sessions/.lock
 /api/sessions/x/export/x.py /api/none"""
 
 
-async def test_nothing_else_of_the_machine_is_served(client, tmp_path):
+async def test_no_other_file_of_the_machine_is_served(client, tmp_path):
     (tmp_path / "deleted").mkdir()
-    for path in NOWHERE.split():
+    for path in MISSING_PATHS.split():
         url = URL(f"http://127.0.0.1:{client.port}{path}", encoded=True)
         async with client.session.get(url) as answer:
             assert answer.status in (403, 404), path
@@ -116,23 +116,22 @@ async def test_nothing_else_of_the_machine_is_served(client, tmp_path):
 
 async def test_no_answer_names_a_folder_of_the_machine(client, tmp_path, monkeypatch, capsys):
     home = str(Path.home())
-    faults = {
+    errors = {
         WriteError(f"{tmp_path}/20261122-x/piece.sqlite: No space left on device"): 507,
-        UserError(f"{home}/models/mine: 4/4 of {tmp_path} missing, a model/folder"): 400,
+        UserError(f"{home}/models/x: 4/4 of {tmp_path} missing, a model/folder"): 400,
         OSError(13, "Permission denied", f"{home}/secret"): 500,
     }
-    studio = client.composer
-    for fault, status in faults.items():
+    for error, status in errors.items():
 
-        def fail(fault=fault):
-            raise fault
+        def fail(error=error):
+            raise error
 
-        monkeypatch.setattr(studio, "models", fail)
-        sentence = (await asked(client, "GET", "/api/models", status))["error"]
+        monkeypatch.setattr(client.composer, "models", fail)
+        sentence = (await send(client, "GET", "/api/models", status))["error"]
         assert str(tmp_path) not in sentence
         assert home not in sentence
         if status == 400:
-            assert sentence == "mine: 4/4 of the folder missing, a model/folder"
+            assert sentence == "x: 4/4 of the folder missing, a model/folder"
         if status == 507:
             assert sentence == "20261122-x/piece.sqlite: No space left on device"
-    assert "Permission denied" in capsys.readouterr().err  # whoever runs it sees it all
+    assert "Permission denied" in capsys.readouterr().err  # the terminal shows the whole error

@@ -1,4 +1,4 @@
-"""The studio's page: its pure modules, tested by node."""
+"""The JavaScript modules of the page: unit tests by node, syntax and imports."""
 
 from __future__ import annotations
 
@@ -17,28 +17,26 @@ NODE = shutil.which("node")
 @pytest.mark.skipif(NODE is None, reason="node is not installed")
 def test_modules_of_the_page() -> None:
     files = sorted(str(path) for path in HERE.glob("*.test.mjs"))
-    done = subprocess.run(
-        [str(NODE), "--test", *files], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    command = [str(NODE), "--test", *files]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 0, result.stdout[-8000:] + result.stderr[-2000:]
 
 
 @pytest.mark.skipif(NODE is None, reason="node is not installed")
 @pytest.mark.parametrize(
-    "room", sorted(p.name for p in (PAGE / "js").iterdir() if p.suffix != ".json")
+    "folder", sorted(p.name for p in (PAGE / "js").iterdir() if p.suffix != ".json")
 )
-def test_every_module_is_javascript(room: str) -> None:
-    """Those that need a browser are not run here; a slip in their grammar would blank the page."""
-    place = PAGE / "js" / room
-    for module in sorted(place.rglob("*.js")) if place.is_dir() else [place]:
-        with module.open() as text:
-            asked = [str(NODE), "--check", "--input-type=module"]
-            done = subprocess.run(asked, stdin=text, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{module.name}: {done.stderr[-2000:]}"
+def test_every_module_has_valid_syntax(folder: str) -> None:
+    """Modules that need a browser are not run here; a syntax error would leave the page empty."""
+    path = PAGE / "js" / folder
+    command = [str(NODE), "--check", "--input-type=module"]
+    for module in sorted(path.rglob("*.js")) if path.is_dir() else [path]:
+        source = module.read_text()
+        result = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, f"{module.name}: {result.stderr[-2000:]}"
 
 
-def test_every_import_and_every_style_is_there() -> None:
-    """What a module names exists, and nothing comes from outside."""
+def test_all_imported_modules_and_styles_exist_in_the_page() -> None:
     for module in PAGE.glob("js/**/*.js"):
         text = module.read_text()
         for name in re.findall(r"""^(?:import|export)[^;]*?from "([^"]+)";""", text, re.M):

@@ -11,9 +11,10 @@ import pytest
 from yarl import URL
 
 from musictx import midi, musicxml, shipped
-from musictx.notes import Score
 from musictx.studio.config import StudioLimits
-from tests.studio.studios import asked, made, opened, take
+from tests import pieces
+from tests.midi.midi_bytes import messages, saved
+from tests.studio.studios import new_piece, send, studio_client, take
 
 ODE = shipped.examples()["ode_to_joy"].read_bytes()
 
@@ -21,89 +22,84 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_piece_is_imported_changed_undone_listed_and_deleted(tmp_path):
-    async with opened(tmp_path) as client:
-        first = await made(client, ODE, name="C:\\songs\\Ode to Joy.MID")
+    async with studio_client(tmp_path) as client:
+        first = await new_piece(client, ODE, name="C:\\songs\\Ode to Joy.MID")
         assert (first["name"], first["revision"], len(first["notes"])) == ("Ode to Joy", 0, 62)
         assert first["id"].split("-", 1)[1].startswith("ode-to-joy-")
         assert first["takes"] == []
         path = f"/api/sessions/{first['id']}"
         move = {"revision": 0, "label": "x", "remove": [0], "add": [[62, 40, 45, 60, 80, 0]]}
-        done = await asked(client, "POST", f"{path}/ops", json=move)
-        changed = await asked(client, "GET", path)
-        assert {name: changed[name] for name in done} == done  # what else may have changed
-        assert (done["revision"], done["next_id"], done["duration"]) == (1, 63, 45)
+        answer = await send(client, "POST", f"{path}/ops", json=move)
+        changed = await send(client, "GET", path)
+        assert {name: changed[name] for name in answer} == answer
+        assert (answer["revision"], answer["next_id"], answer["duration"]) == (1, 63, 45)
         assert [0.0, 0.6, 71, 80, 0] not in [note[1:] for note in changed["notes"]]
-        stale = await asked(client, "POST", f"{path}/ops", 409, json=move)
-        assert stale["revision"] == 1
-        await asked(client, "POST", f"{path}/undo", 409, json={"revision": 0})
-        undone = await asked(client, "POST", f"{path}/undo", json={"revision": 1})
+        conflict = await send(client, "POST", f"{path}/ops", 409, json=move)
+        assert conflict["revision"] == 1
+        await send(client, "POST", f"{path}/undo", 409, json={"revision": 0})
+        undone = await send(client, "POST", f"{path}/undo", json={"revision": 1})
         assert undone["notes"] == first["notes"]
         assert "takes" not in undone
-        redone = await asked(client, "POST", f"{path}/redo", json={"revision": 2})
+        redone = await send(client, "POST", f"{path}/redo", json={"revision": 2})
         assert redone["notes"] == changed["notes"]
-        await asked(client, "POST", f"{path}/redo", 409, json={"revision": 3})  # the end of it
-        await asked(client, "POST", f"{path}/ops", json={"revision": 3, "name": "Ode, again"})
+        await send(client, "POST", f"{path}/redo", 409, json={"revision": 3})  # nothing to redo
+        await send(client, "POST", f"{path}/ops", json={"revision": 3, "name": "Ode, again"})
 
-        second = await made(client)
+        second = await new_piece(client)
         assert (second["name"], second["notes"]) == ("untitled", [])
-        third = await made(client, example="mozart_k545")
+        third = await new_piece(client, example="mozart_k545")
         assert third["name"] == "mozart_k545"
-        lines = await asked(client, "GET", "/api/sessions")
-        assert [line["id"] for line in lines] == [third["id"], second["id"], first["id"]]
-        assert lines[2]["name"] == "Ode, again"
-        assert (lines[2]["notes"], lines[2]["duration"]) == (62, 45)
+        entries = await send(client, "GET", "/api/sessions")
+        assert [entry["id"] for entry in entries] == [third["id"], second["id"], first["id"]]
+        assert entries[2]["name"] == "Ode, again"
+        assert (entries[2]["notes"], entries[2]["duration"]) == (62, 45)
 
         client.composer.all[second["id"]] = [take(1, [], state="composing")]
-        await asked(client, "DELETE", f"/api/sessions/{second['id']}", 204)
+        await send(client, "DELETE", f"/api/sessions/{second['id']}", 204)
         assert client.composer.cancelled == [(second["id"], 1)]
-        await asked(client, "GET", f"/api/sessions/{second['id']}", 404)
+        await send(client, "GET", f"/api/sessions/{second['id']}", 404)
         assert (tmp_path / "deleted" / second["id"] / "piece.sqlite").is_file()
-        assert len(await asked(client, "GET", "/api/sessions")) == 2
-        await asked(client, "POST", f"/api/sessions/{second['id']}/restore", 204)
-        await asked(client, "POST", f"/api/sessions/{second['id']}/restore", 404)
-        await asked(client, "GET", f"/api/sessions/{second['id']}")
-        assert await asked(client, "GET", "/api/examples") == list(shipped.examples())
-        assert (await asked(client, "GET", "/api/models"))[0]["name"] == "piano"
-    async with opened(tmp_path) as client:
-        again = await asked(client, "GET", path)
-        now = (again["revision"], again["notes"], again["can_undo"])
-        assert now == (4, redone["notes"], True)
+        assert len(await send(client, "GET", "/api/sessions")) == 2
+        await send(client, "POST", f"/api/sessions/{second['id']}/restore", 204)
+        await send(client, "POST", f"/api/sessions/{second['id']}/restore", 404)
+        await send(client, "GET", f"/api/sessions/{second['id']}")
+        assert await send(client, "GET", "/api/examples") == list(shipped.examples())
+        assert (await send(client, "GET", "/api/models"))[0]["name"] == "piano"
+    async with studio_client(tmp_path) as client:
+        piece = await send(client, "GET", path)
+        assert (piece["revision"], piece["notes"]) == (4, redone["notes"])
+        assert piece["can_undo"]
 
 
-def silence(seconds: float) -> bytes:
-    return midi.to_bytes(Score(notes=[(seconds - 1, seconds, 60, 80, 0, False, 0)]))
-
-
-def crowd(count: int) -> bytes:
-    return midi.to_bytes(Score(notes=[(n / 9, n / 9 + 1, 60, 80, 0, 0, 0) for n in range(count)]))
-
-
-BOMB = (
+#: A document with nested entities ("billion laughs").
+XML_BOMB = (
     b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "bbbbbbbbbb"><!ENTITY c "&b;&b;&b;">]>'
     b"<score-partwise>&c;</score-partwise>"
 )
 
-
+LONG = midi.to_bytes(pieces.of((7299, 7300)))
+MANY_NOTES = midi.to_bytes(pieces.line(*[60] * 1001, every=0.1))
+#: Bytes of an upload -> status and sentence of the answer.
 REFUSED = [
     (b"hello", 400, "neither a MIDI file nor MusicXML"),
     (ODE[:20], 400, "damaged"),
     (b"MThd\0\0\0\6\0\1\xff\xff\1\xe0", 400, ""),
     (b"PK\3\4 no archive", 400, ""),
-    (BOMB, 400, ""),
-    (silence(7_300), 400, "it lasts 2.0 hours"),
+    (XML_BOMB, 400, ""),
+    (LONG, 400, "it lasts 2.0 hours"),
     (b"M" * 16_000_001, 413, "larger than 16 MB"),
-    (crowd(1001), 400, "1001 notes, more than 1000; .*limits.notes="),
+    (MANY_NOTES, 400, "1001 notes, more than 1000; .*limits.notes="),
 ]
 
 
 @pytest.mark.parametrize("client", [{"limits": StudioLimits(notes=1000)}], indirect=True)
-async def test_a_file_that_is_no_music_or_too_much_gets_a_sentence(client, tmp_path):
-    async def pieces(data):
+async def test_a_file_that_is_no_music_or_too_large_gets_a_sentence(client, tmp_path):
+    async def chunks(data):
         for i in range(0, len(data), 1 << 20):
             yield data[i : i + (1 << 20)]
 
     for data, status, sentence in REFUSED:
-        for body in (io.BytesIO(data), pieces(data)):  # with its length, or without
+        for body in (io.BytesIO(data), chunks(data)):  # with and without a Content-Length
             query = {"name": "x.mid"}
             async with client.post("/api/sessions", params=query, data=body) as answer:
                 assert answer.status == status
@@ -112,32 +108,32 @@ async def test_a_file_that_is_no_music_or_too_much_gets_a_sentence(client, tmp_p
             assert status == 413 or error.startswith('"x": ')
             assert str(tmp_path) not in error
             assert "\n" not in error
-    assert await asked(client, "GET", "/api/sessions") == []
+    assert await send(client, "GET", "/api/sessions") == []
     assert [path.name for path in tmp_path.iterdir()] == []
-    assert len((await made(client, pieces(ODE)))["notes"]) == 62
+    assert len((await new_piece(client, chunks(ODE)))["notes"]) == 62
 
 
-async def test_a_file_that_is_damaged_in_part_is_opened_and_said_to_be(client):
+async def test_a_partly_damaged_file_is_opened_with_a_remark(client):
     for data, remark in ((ODE, None), (ODE[:-60], "The file is damaged (truncated track)")):
-        piece = await made(client, data)
+        piece = await new_piece(client, data)
         assert piece["notes"]
         assert (piece["remark"] and piece["remark"].split(".")[0]) == remark
 
 
-async def test_a_body_that_does_not_arrive_is_not_waited_for(client, monkeypatch):
+async def test_a_body_must_arrive_in_time(client, monkeypatch):
     monkeypatch.setattr("musictx.studio.app.BODY_SECONDS", 0.1)
 
-    async def slow():
+    async def slow_body():
         yield b"MThd"
         await asyncio.sleep(0.4)
         yield b""
 
-    async with client.post("/api/sessions", data=slow()) as answer:
+    async with client.post("/api/sessions", data=slow_body()) as answer:
         assert answer.status == 408
         assert "within 0.1 seconds" in (await answer.json())["error"]
 
 
-HOSTILE = [
+HOSTILE_NAMES = [
     "../../etc/passwd",
     "..\\..\\x.mid",
     "a\0b\r\nSet-Cookie: x=1",
@@ -149,9 +145,9 @@ HOSTILE = [
 ]
 
 
-async def test_hostile_names_become_neither_paths_nor_headers(client, tmp_path):
-    for name in HOSTILE:
-        session = await made(client, ODE, name=name)
+async def test_hostile_names_change_neither_paths_nor_headers(client, tmp_path):
+    for name in HOSTILE_NAMES:
+        session = await new_piece(client, ODE, name=name)
         assert session["name"].isprintable()
         assert 0 < len(session["name"]) <= 80
         assert "/" not in session["name"] or "script" in name
@@ -165,17 +161,17 @@ async def test_hostile_names_become_neither_paths_nor_headers(client, tmp_path):
             assert disposition.count('"') == 2
             assert midi.read(await answer.read()).notes["pitch"].tolist()
     folders = [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")]
-    assert len(folders) == len(HOSTILE)
+    assert len(folders) == len(HOSTILE_NAMES)
     assert all(name.isascii() and len(name) < 50 for name in folders)
 
 
-async def test_exports_are_the_music_a_part_of_it_and_a_proposal_in_it(client, tmp_path):
-    session = await made(client, ODE)
+async def test_exports_contain_the_piece_a_part_of_it_or_a_proposal(client, tmp_path):
+    session = await new_piece(client, ODE)
     path = f"/api/sessions/{session['id']}"
 
     async def file(name, status=200, headers=None, **query):
-        where = f"{path}/export/{name}"
-        async with client.get(where, params=query, headers=headers) as answer:
+        url = f"{path}/export/{name}"
+        async with client.get(url, params=query, headers=headers) as answer:
             assert answer.status == status, await answer.text()
             return await answer.read(), answer.headers
 
@@ -190,19 +186,19 @@ async def test_exports_are_the_music_a_part_of_it_and_a_proposal_in_it(client, t
     assert notes["pitch"].tolist() == midi.read(ODE).notes["pitch"].tolist()
     picture, _ = await file("x.png", end="2.4")
     assert picture.startswith(b"\x89PNG")
-    drawn = list((tmp_path / ".exports").glob("*/*.png"))
-    assert [path.stem for path in drawn] == [session["name"]]  # the heading of the picture
+    pictures = list((tmp_path / ".exports").glob("*/*.png"))
+    assert [path.stem for path in pictures] == [session["name"]]  # the heading of the picture
     sound, headers = await file("x.wav", end="0.6")
     assert sound.startswith(b"RIFF")
-    piece, ranged = await file("x.wav", 206, {"Range": "bytes=4-11"}, end="0.6")
-    assert piece == sound[4:12]
-    assert ranged["ETag"] == headers["ETag"]  # the same file, made once
+    part, part_headers = await file("x.wav", 206, {"Range": "bytes=4-11"}, end="0.6")
+    assert part == sound[4:12]
+    assert part_headers["ETag"] == headers["ETag"]  # the cached file
 
     client.composer.all[session["id"]] = [take(5, [[0, 1, 30, 80, 0]], removes=range(60))]
     with_take, _ = await file("x.mid", take="5", proposal="1")
     assert midi.read(with_take).notes["pitch"].tolist()[:1] == [30]
     assert len(midi.read(with_take)) == 3
-    assert midi.read((await file("x.mid"))[0]) == midi.read(ODE)  # not accepted
+    assert midi.read((await file("x.mid"))[0]) == midi.read(ODE)
 
     for query, sentence in (
         ({"begin": "5", "end": "4"}, "begin=5 end=4: expected an end after the begin"),
@@ -213,13 +209,14 @@ async def test_exports_are_the_music_a_part_of_it_and_a_proposal_in_it(client, t
         error, _ = await file("x.mid", 400, **query)
         assert sentence in json.loads(error)["error"]
     await file("x.mid", 404, take="6")
-    notes = [(i * 0.317 + i * i * 0.0091, 12.0, 60, 80, 0, False, 0) for i in range(20)]
-    slow = Score(notes=notes, tempos=[(0, 30)], ticks_per_quarter=480)
-    free = await made(client, midi.to_bytes(slow))
+    off_grid = pieces.score(
+        [(i * 0.317 + i * i * 0.0091, 12.0, 60, 80, 0, False, 0) for i in range(20)], bpm=30
+    )
+    free = await new_piece(client, midi.to_bytes(off_grid))
     path = f"/api/sessions/{free['id']}"
     error = json.loads((await file("x.musicxml", 400))[0])["error"]
     assert error.endswith("has no notation; quantise it, or export it as MIDI")
-    chart = await made(client, b"C  Am  F  G", name="my blues.cho")
+    chart = await new_piece(client, b"C  Am  F  G", name="my blues.cho")
     path = f"/api/sessions/{chart['id']}"
     sheet = musicxml.read((await file("x.musicxml"))[0])
     names = [text for _, text in sheet.markers][:4]
@@ -228,122 +225,119 @@ async def test_exports_are_the_music_a_part_of_it_and_a_proposal_in_it(client, t
     await file("x.png")
 
 
-def of_two_programs() -> bytes:
-    """A MIDI track with a controller, a bend, and notes of two programs, released fast."""
-    track = mido.MidiTrack()
-    for program in (48, 45):
-        track.append(mido.Message("program_change", program=program))
-        track.append(mido.Message("control_change", control=1, value=70))
-        track.append(mido.Message("pitchwheel", pitch=500, time=12))
-        for pitch in (60, 64):
-            track.append(mido.Message("note_on", note=pitch))
-            track.append(mido.Message("note_off", note=pitch, velocity=99, time=480))
-    out = io.BytesIO()
-    mido.MidiFile(tracks=[track]).save(file=out)
-    return out.getvalue()
+def two_programs() -> bytes:
+    """Return a MIDI track with controllers, bends, release velocities and notes of two programs."""
+    rows = []
+    for tick, program in ((0, 48), (972, 45)):
+        rows.append((tick, mido.Message("program_change", program=program)))
+        rows.append((tick, mido.Message("control_change", control=1, value=70)))
+        rows.append((tick + 12, mido.Message("pitchwheel", pitch=500)))
+        for start, pitch in ((tick + 12, 60), (tick + 492, 64)):
+            rows.append((start, mido.Message("note_on", note=pitch)))
+            rows.append((start + 480, mido.Message("note_off", note=pitch, velocity=99)))
+    return saved(rows)
 
 
-async def test_a_file_comes_back_byte_for_byte_and_what_an_export_loses_is_said(client):
-    data = of_two_programs()
+async def test_an_unchanged_file_is_exported_byte_for_byte_and_losses_are_listed(client):
+    data = two_programs()
 
-    async def file(path):
+    async def export(path):
         async with client.get(f"{path}/export/x.mid") as answer:
             return await answer.read()
 
-    path = f"/api/sessions/{(await made(client, data))['id']}"
-    assert await asked(client, "GET", f"{path}/losses") == {"losses": []}
-    assert await file(path) == data
-    chord = await asked(client, "GET", f"{path}/chord?text=Am7")
+    path = f"/api/sessions/{(await new_piece(client, data))['id']}"
+    assert await send(client, "GET", f"{path}/losses") == {"losses": []}
+    assert await export(path) == data
+    chord = await send(client, "GET", f"{path}/chord?text=Am7")
     assert chord == {"name": "A:min7"}
     lyric = {"revision": 0, "lyrics": [[0.5, "la"]]}
-    await asked(client, "POST", f"{path}/ops", json=lyric)
-    sung = await file(path)
-    kinds = [message.type for message in mido.MidiFile(file=io.BytesIO(sung)).tracks[0]]
-    assert kinds.count("lyrics") == 1
-    kinds.remove("lyrics")
-    assert kinds == [message.type for message in mido.MidiFile(file=io.BytesIO(data)).tracks[0]]
-    part = await asked(client, "GET", f"{path}/losses?begin=0&end=1")
+    await send(client, "POST", f"{path}/ops", json=lyric)
+    (before,), (after,) = messages(data), messages(await export(path))
+    assert [row for row in after if row[1].type != "lyrics"] == before
+    assert len(after) == len(before) + 1
+    part = await send(client, "GET", f"{path}/losses?begin=0&end=1")
     (sentence,) = part["losses"]
     assert sentence.endswith("without its controllers, bends, release velocities")
-    await asked(client, "GET", f"{path}/losses?bar=1", 400)
+    await send(client, "GET", f"{path}/losses?bar=1", 400)
 
-    path = f"/api/sessions/{(await made(client, data[:-12]))['id']}"  # damaged
-    assert await asked(client, "GET", f"{path}/losses") == {"losses": []}
-    assert await file(path) == data[:-12]
-    await asked(client, "POST", f"{path}/ops", json=lyric)
-    (sentence,) = (await asked(client, "GET", f"{path}/losses"))["losses"]
+    path = f"/api/sessions/{(await new_piece(client, data[:-12]))['id']}"  # damaged
+    assert await send(client, "GET", f"{path}/losses") == {"losses": []}
+    assert await export(path) == data[:-12]
+    await send(client, "POST", f"{path}/ops", json=lyric)
+    (sentence,) = (await send(client, "GET", f"{path}/losses"))["losses"]
     assert "damaged" in sentence
 
 
-async def test_an_export_ends_when_nobody_waits_for_it(client, monkeypatch):
-    """A long sound may not hold up the next one, nor the end of the studio."""
-    begun = []
+async def test_an_export_ends_when_no_page_waits_for_it(client, monkeypatch):
+    """Otherwise a long sound would delay the next one, and the end of the studio."""
+    started = asyncio.Event()
 
     def endless(score, path, *, limits, on_block, mix):
-        begun.append("begun")
+        loop.call_soon_threadsafe(started.set)
         while True:
             on_block()
 
+    loop = asyncio.get_running_loop()
     monkeypatch.setattr("musictx.render.audio.write", endless)
-    path = f"/api/sessions/{(await made(client, ODE))['id']}/export/x"
+    path = f"/api/sessions/{(await new_piece(client, ODE))['id']}/export/x"
     waiting = asyncio.ensure_future(client.get(f"{path}.wav"))
-    while not begun:
-        await asyncio.sleep(0.01)
+    await started.wait()
     waiting.cancel()
     async with asyncio.timeout(5), client.get(f"{path}.mid") as answer:
         assert answer.status == 200
 
 
-async def test_a_proposal_is_accepted_undone_and_known(client):
-    session = await made(client, ODE)
+async def test_a_proposal_is_accepted_and_undone(client):
+    session = await new_piece(client, ODE)
     path = f"/api/sessions/{session['id']}"
-    asks = {"task": "replace", "begin": 0, "end": 1, "revision": 0}
-    waiting = await asked(client, "POST", f"{path}/takes", 202, json=asks)
+    request = {"task": "replace", "begin": 0, "end": 1, "revision": 0}
+    waiting = await send(client, "POST", f"{path}/takes", 202, json=request)
     assert waiting["state"] == "waiting"
-    await asked(client, "POST", f"{path}/takes", 400, json=asks | {"samples": 9})
-    await asked(client, "DELETE", f"{path}/takes/1", 204)
+    await send(client, "POST", f"{path}/takes", 400, json=request | {"samples": 9})
+    await send(client, "DELETE", f"{path}/takes/1", 204)
     client.composer.all[session["id"]] = [take(1, [[0.0, 0.5, 50, 80, 0]], removes=[0, 1])]
-    asks = {"proposal": 1, "revision": 0}
+    choice = {"proposal": 1, "revision": 0}
     accept = f"{path}/takes/1/accept"
     for wrong, status in (({"proposal": 2}, 404), ({"proposal": {}}, 404), ({"revision": 7}, 409)):
-        await asked(client, "POST", accept, status, json=asks | wrong)
-    done = await asked(client, "POST", accept, json=asks)
-    assert [n[0] for n in done["notes"]][:2] == [62, 2]
-    for accepted, word in ((True, "undo"), (False, "redo")):
-        now = await asked(client, "GET", path)
-        assert ("1/1" in now["brought"]) == accepted
-        await asked(client, "POST", f"{path}/{word}", json={"revision": now["revision"]})
+        await send(client, "POST", accept, status, json=choice | wrong)
+    piece = await send(client, "POST", accept, json=choice)
+    assert [note[0] for note in piece["notes"]][:2] == [62, 2]
+    for is_accepted, word in ((True, "undo"), (False, "redo")):
+        piece = await send(client, "GET", path)
+        assert ("1/1" in piece["brought"]) == is_accepted
+        await send(client, "POST", f"{path}/{word}", json={"revision": piece["revision"]})
 
 
-async def test_a_body_that_is_no_operation_gets_a_sentence(client):
-    path = f"/api/sessions/{(await made(client, ODE))['id']}"
+async def test_an_invalid_body_gets_a_sentence(client):
+    path = f"/api/sessions/{(await new_piece(client, ODE))['id']}"
     for body in (b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"remove": 1}'):
         for word in ("ops", "undo", "redo", "takes/1/accept"):
             async with client.post(f"{path}/{word}", data=body) as answer:
                 assert 400 <= answer.status < 500
                 assert (await answer.json())["error"]
-    assert (await asked(client, "GET", path))["revision"] == 0
+    assert (await send(client, "GET", path))["revision"] == 0
 
 
 async def test_twenty_clients_at_once_lose_nothing(client):
-    """Each adds notes to its own piece and to one that all share, and tries again on a conflict."""
-    shared = (await made(client, ODE))["id"]
+    """Each adds notes to its own piece and to a shared piece, and tries again on a conflict."""
+    shared = (await new_piece(client, ODE))["id"]
 
-    async def one(number):
-        alone = (await made(client, name=str(number)))["id"]
-        for name in (alone, shared):
-            path = f"/api/sessions/{name}"
-            for _ in range(2):
-                while True:
-                    now = await asked(client, "GET", path)
-                    note = [now["next_id"], 0, 1, number, 80, now["tracks"][0]["id"]]
-                    asks = {"revision": now["revision"], "add": [note]}
-                    async with client.post(f"{path}/ops", json=asks) as answer:
-                        if answer.status == 200:
-                            break
-                        assert answer.status == 409
-        return len((await asked(client, "GET", f"/api/sessions/{alone}"))["notes"])
+    async def add_note(name, pitch):
+        path, status = f"/api/sessions/{name}", 409
+        while status == 409:
+            piece = await send(client, "GET", path)
+            note = [piece["next_id"], 0, 1, pitch, 80, piece["tracks"][0]["id"]]
+            change = {"revision": piece["revision"], "add": [note]}
+            async with client.post(f"{path}/ops", json=change) as answer:
+                status = answer.status
+        assert status == 200
 
-    assert await asyncio.gather(*map(one, range(20))) == [2] * 20
-    notes = (await asked(client, "GET", f"/api/sessions/{shared}"))["notes"]
-    assert sorted(n[3] for n in notes if n[0] >= 62) == sorted([*range(20)] * 2)
+    async def run_client(pitch):
+        own = (await new_piece(client, name=str(pitch)))["id"]
+        for name in (own, own, shared, shared):
+            await add_note(name, pitch)
+        return len((await send(client, "GET", f"/api/sessions/{own}"))["notes"])
+
+    assert await asyncio.gather(*map(run_client, range(20))) == [2] * 20
+    notes = (await send(client, "GET", f"/api/sessions/{shared}"))["notes"]
+    assert sorted(note[3] for note in notes if note[0] >= 62) == sorted([*range(20)] * 2)

@@ -1,4 +1,4 @@
-"""What a take is computed from, and that its command gives the same notes."""
+"""Takes: the command of a take composes the same notes; random requests."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ import musictx
 from musictx import cli, options, shipped
 from musictx.config import ModelFolder
 from musictx.errors import UserError
+from musictx.studio.acceptance import acceptance
 from musictx.studio.change import Change
 from musictx.studio.config import StudioConfig
 from musictx.studio.models import TASKS, Models
-from musictx.studio.request import Request, command_line, parse
-from tests.studio.composers import finished, rounded
+from musictx.studio.request import Request, command_line, parse_request
+from tests.studio.composers import compose, rounded
 
 pytestmark = pytest.mark.usefixtures("only_tiny")
 
@@ -43,46 +44,47 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda r: r["task"])
-def test_a_command_gives_the_same_notes_and_the_document_then_sounds_like_its_file(
+def test_the_command_of_a_take_composes_the_same_notes_which_the_document_then_has(
     request_, studio, monkeypatch, capsys
 ):
     composer, new_session, published = studio
     session = new_session()
     session.do(Change(lock=(20, 21)), 0)
     before = session.document
-    written = []
+    takes = session.folder / "takes"
+    files_exist = []
 
-    def look(_, kind, data):
+    def check_files(_, kind, data):  # files are written before a proposal is published
         if kind == "proposal":
-            name = f"{data['take']:04d}-{data['proposal']['number']}.mid"
-            kept = json.loads((session.folder / "takes" / f"{data['take']:04d}.json").read_text())
-            assert kept["proposals"][data["proposal"]["number"] - 1]["state"] == "done"
-            written.append((session.folder / "takes" / name).exists())
+            stem, number = f"{data['take']:04d}", data["proposal"]["number"]
+            saved = json.loads((takes / f"{stem}.json").read_text())
+            assert saved["proposals"][number - 1]["state"] == "done"
+            files_exist.append((takes / f"{stem}-{number}.mid").exists())
 
-    published.look = look
-    take = finished(studio, session, seed=5, revision=1, **request_)
+    published.on_message = check_files
+    take = compose(studio, session, seed=5, revision=1, **request_)
     count = request_.get("samples", 1)
-    assert written == [True] * count
+    assert files_exist == [True] * count
     assert take["seed"] == 5
-    verb, *words = shlex.split(take["command"])[1:]
-
-    monkeypatch.chdir(session.folder / "takes")
-    assert cli.main([verb, *words, "out=again"]) == 0, capsys.readouterr()
-    results = sorted((session.folder / "takes" / "again").glob("*.mid"))
+    monkeypatch.chdir(takes)
+    words = shlex.split(take["command"])[1:]
+    assert cli.main([*words, "out=again"]) == 0, capsys.readouterr()
+    results = sorted((takes / "again").glob("*.mid"))
     assert len(results) == count
     for result, proposal in zip(results, take["proposals"]):
         again = musictx.read(result)
-        ours = musictx.read(session.folder / "takes" / f"0001-{proposal['number']}.mid")
-        assert again == ours
+        assert again == musictx.read(takes / f"0001-{proposal['number']}.mid")
         assert proposal["notes"]
-        # What the page has after accepting: what the file has, and what it was not made from.
         document = session.document.copy()
-        document.apply(document.check(document.accepting(1, proposal, ""), composer._config.limits))
+        document.apply(
+            document.check(acceptance(document, 1, proposal, ""), composer._config.limits)
+        )
         if request_["task"] in ("replace", "vary"):
             assert rounded(row[1:] for row in document.rows()) == rounded(again.notes.tolist())
         elif request_["task"] == "continue":
-            took = {n for n in before.notes if n not in document.notes}
-            assert all(before.notes[n][0] >= request_.get("end", before.duration) for n in took)
+            removed = before.notes.keys() - document.notes.keys()
+            end = request_.get("end", before.duration)
+            assert all(before.notes[n][0] >= end for n in removed)
             assert rounded(proposal["notes"]) <= rounded(again.notes.tolist())
         elif request_["task"] == "accompany":
             assert not proposal["removes"]
@@ -91,29 +93,29 @@ def test_a_command_gives_the_same_notes_and_the_document_then_sounds_like_its_fi
         elif request_["task"] == "harmonise":
             assert rounded(proposal["notes"]) == rounded(again.notes.tolist())
             assert [t["name"] for t in proposal["tracks"]] == ["Soprano", "Alto", "Tenor", "Bass"]
-        else:  # after the end, from a bar line on
+        else:  # a new piece begins at a bar line after the end
             begin = min(row[0] for row in proposal["notes"])
             assert begin >= before.duration
             assert len(proposal["notes"]) == len(again)
         locked = {before.notes[n] for n in (20, 21)} & set(document.notes.values())
         assert len(locked) == 2 or request_["task"] == "harmonise"
-    notes = [d for d in published.of(session, "note") if d["proposal"] == 1]
+    notes = [data for data in published.data(session, "note") if data["proposal"] == 1]
     assert take["at_end"] == (not notes)
     if request_["task"] != "harmonise":
         events = [event for data in notes for event in data["events"]]
         ons = Counter((round(e[1], 2), e[2], e[4]) for e in events if e[0] == "on")
-        # Beside the new ones, what is left of notes that were held into the selection.
+        # Without the notes that sounded into the selection and are shortened.
         rows = [r for r in take["proposals"][0]["notes"] if r[1] > take["begin"] + 1e-3]
         assert ons == Counter((round(r[0], 2), r[2], r[4]) for r in rows)
 
 
-def test_locked_notes_and_a_share_of_the_others_stay(studio):
+def test_locked_notes_and_a_share_of_the_others_stay_in_a_variation(studio):
     _, new_session, _ = studio
     session = new_session()
     inside = [r[0] for r in session.document.rows() if 3.7 <= r[1] < 11.2 and r[5] != 2]
     session.do(Change(lock=tuple(inside[:4])), 0)
-    wish = {"task": "vary", "begin": 3.75, "end": 11.25, "keep": 0.5}
-    takes = [finished(studio, session, **wish, seed=seed) for seed in (1, 2)]
+    request = {"task": "vary", "begin": 3.75, "end": 11.25, "keep": 0.5}
+    takes = [compose(studio, session, **request, seed=seed) for seed in (1, 2)]
     first, second = (set(take["proposals"][0]["removes"]) for take in takes)
     assert not (first | second) & set(inside[:4])
     free = len(inside) - 4
@@ -122,9 +124,9 @@ def test_locked_notes_and_a_share_of_the_others_stay(studio):
     assert "locked" in musictx.read(session.folder / takes[0]["input"]).names.values()
 
 
-PARTS = [f.name for f in dataclasses.fields(Request)] + ["seed", "model", "x"]
-WISHES = st.dictionaries(
-    st.sampled_from(PARTS),
+FIELDS = [field.name for field in dataclasses.fields(Request)] + ["seed", "model", "x"]
+DATA = st.dictionaries(
+    st.sampled_from(FIELDS),
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
         | st.sampled_from(["density", "key", "any", "piano", "16"]),
@@ -136,42 +138,40 @@ WISHES = st.dictionaries(
 )  # fmt: skip
 
 
-def test_whatever_a_page_sends_is_a_request_or_a_sentence(tiny):
-    there, outcomes = Models(StudioConfig()), Counter()
+def test_random_data_of_a_page_is_a_request_or_gets_a_sentence(tiny):
+    models, outcomes = Models(StudioConfig()), Counter()
 
-    @given(WISHES, st.sampled_from(TASKS))
-    def sends(data, task):
+    @given(DATA, st.sampled_from(TASKS))
+    def send(data, task):
         try:
-            wish, model = parse(data | {"task": task}, there, 10.0)
-            config = wish.config(model)
+            request, model = parse_request(data | {"task": task}, models, 10.0)
+            config = request.config(model)
         except UserError:
             outcomes["refused"] += 1
             return
-        line = command_line(wish, config)
-        assert shlex.split(line)[0] == "musictx"
-        json.dumps(dataclasses.asdict(wish), allow_nan=False)
-        outcomes["taken"] += 1
+        assert shlex.split(command_line(request, config))[0] == "musictx"
+        json.dumps(dataclasses.asdict(request), allow_nan=False)
+        outcomes["valid"] += 1
 
-    sends()
-    assert min(outcomes["taken"], outcomes["refused"]) > 5, outcomes
+    send()
+    assert min(outcomes["valid"], outcomes["refused"]) > 5, outcomes
 
 
-def test_the_command_of_a_model_of_ones_own_finds_it(tiny, tmp_path, monkeypatch):
+def test_the_command_of_a_take_finds_a_users_own_model(tiny, tmp_path, monkeypatch):
     def command(config):
-        there = Models(config)
-        wish, model = parse({"task": "new", "seconds": 1}, there, 0.0)
-        return command_line(wish, wish.config(model, seconds=1.0))
+        request, model = parse_request({"task": "new", "seconds": 1}, Models(config), 0.0)
+        return command_line(request, request.config(model, seconds=1.0))
 
-    def path_in(line):
+    def model_path(line):
         return options.parse("generate", shlex.split(line)[2:])["model"]
 
-    mine = shutil.copytree(tiny["plain"], tmp_path / "runs" / "mine" / "model")
+    folder = shutil.copytree(tiny["plain"], tmp_path / "runs" / "mine" / "model")
     (tmp_path / "studio" / "x" / "takes").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     line = command(StudioConfig())
     monkeypatch.chdir(tmp_path / "studio" / "x" / "takes")
-    assert path_in(line) == "../../../runs/mine/model"
+    assert model_path(line) == "../../../runs/mine/model"
     line = command(StudioConfig(model=ModelFolder(str(tmp_path / "runs" / "mine"))))
     assert "model=PATH/TO/mine " in line
     assert str(tmp_path) not in line
-    assert shipped.locate(path_in(line.replace("PATH/TO", str(tmp_path / "runs")))) == mine
+    assert shipped.locate(model_path(line.replace("PATH/TO", str(tmp_path / "runs")))) == folder

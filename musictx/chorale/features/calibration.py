@@ -1,9 +1,9 @@
-"""Calibration of the logits: a temperature and a bias to held notes, fitted on held-out pieces.
+"""Calibration of the logits: a temperature and a bias for held notes, fitted on held-out pieces.
 
-A network that was trained for fifteen epochs on a few hundred pieces is overconfident and moves its
-voices a little too often. Temperature scaling (Guo et al. 2017) corrects that without changing
-other weights; on a grid there is one temperature for each voice and step of a beat, since voices
-behave differently on the beat and between beats. The fitted numbers are part of the model.
+A network that was trained for fifteen epochs on a few hundred pieces is overconfident, and its
+voices move slightly too often. Temperature scaling (Guo et al. 2017) corrects that without a change
+of other weights. There is a temperature for each voice and each step of a beat, since voices behave
+differently on the beat and between beats. The fitted numbers are part of the model.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from musictx.tokens.vocab import EOS
 
 
 class Next(NamedTuple):
-    """The kind of each next token, 0 to voices x phases - 1, and the last id of its voice, -1 where
+    """The kind of each next token, 0 to voices x phases - 1, and the last id of its voice, -1 if
     there is none; (B, T) int64 each."""
 
     kind: Tensor
@@ -34,16 +34,19 @@ class Next(NamedTuple):
 class CalibrationOptions(Options):
     prefix = "model.features.calibration"
 
-    phases: int = option(4, "steps of a beat, each with numbers of its own", low=1, high=64)
+    phases: int = option(4, "steps of a beat, each with its own numbers", low=1, high=64)
 
 
 class Calibration(Feature):
-    """For each voice at each of ``phases`` steps of a beat: logits times ``scale``, and ``hold``
-    added to the id that the voice has now; ``end`` (1,) is added to the end of the piece, which
-    scaling alone would bring nearer. Comes last, when all others have scored.
+    """Calibrated logits, for each voice at each of ``phases`` steps of a beat.
 
-    ``voices`` are written in turn; place 0 of a piece opens it, place i is a note of voice
-    (i - 1) mod voices. Without effect until it is fitted (``scripts/reproduce/calibrate.py``).
+    The logits are multiplied by ``scale``; ``hold`` is added to the logit of the last id of the
+    voice, and ``end`` (1,) to that of the end of the piece, which scaling alone would make more
+    likely. This feature must be the last. It has no effect until it is fitted
+    (``scripts/reproduce/calibrate.py``).
+
+    ``voices`` are written in turn: place 0 of a piece is its beginning, place i a note of voice
+    (i - 1) mod voices.
     """
 
     name = "calibration"
@@ -62,8 +65,8 @@ class Calibration(Feature):
         return {"voices": grid_of(tokenizer, cls.name)["voices"]}
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Next:
-        every, place = joined(ids, earlier, places)
-        (last,) = lagged(every.masked_fill(place < 1, -1), places, [self.voices - 1])
+        all_ids, all_places = joined(ids, earlier, places)
+        (last,) = lagged(all_ids.masked_fill(all_places < 1, -1), places, [self.voices - 1])
         return Next(places % len(self.scale), last)
 
     def score(self, logits: Tensor, x: Tensor, seen: Next) -> Tensor:

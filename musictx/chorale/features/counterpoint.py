@@ -1,11 +1,11 @@
-"""What each voice sings, and how two voices move at once: from which interval to which.
+"""Learned scores of successions of intervals between two voices, and of pitches in each voice.
 
-That is how counterpoint is taught: a fifth may follow a sixth but not another fifth. The interval
-embeddings score each interval of a candidate by itself; what makes a parallel fifth is two
-intervals and two motions together, which a small network does not find in a few hundred pieces.
-Here each such succession has a learned score, and so has each note in each voice: a network that
-goes by intervals otherwise forgets where a soprano ends. No rule is built in: which successions and
-notes are rare is read off the music.
+Counterpoint is taught by such successions: a fifth may follow a sixth but not another fifth. The
+feature ``intervals`` scores each interval by itself, but a parallel fifth consists of two intervals
+and two motions, and a small network does not learn this combination from a few hundred pieces. Here
+each succession has a learned score. Each pitch has a learned score in each voice, too, since a
+network that sees intervals does not know the range of a soprano. No rule is built in: the scores
+are learned from the music.
 """
 
 from __future__ import annotations
@@ -18,19 +18,23 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
-from musictx.chorale.features import grid_of, lagged, of_each
+from musictx.chorale.features import grid_of, lagged, look_up
 from musictx.model.features.base import Feature, NativeForm, joined
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Intervals count modulo the octave.
+#: Intervals are taken modulo the octave.
 OCTAVE = 12
-#: Successions: contrary or similar motion, the interval before, the interval now.
+#: Successions: contrary or similar motion, the first interval, the second interval.
 SUCCESSIONS = 2 * OCTAVE * OCTAVE
 
 
 class Motion(NamedTuple):
-    """voice (B, T): the next one. Pitches, -1 where there is none: last (B, T), its last note;
-    others (voices - 1, B, T, 2), of the voice n + 1 above it the last note and that of this step.
+    """The pitches before the next note; -1 for none.
+
+    voice   (B, T): the voice of the next note
+    last    (B, T): its last pitch
+    others  (voices - 1, B, T, 2): the pitches in the previous and in this step of the voice that is
+            n + 1 above the next one
     """
 
     voice: Tensor
@@ -39,16 +43,16 @@ class Motion(NamedTuple):
 
 
 class Counterpoint(Feature):
-    """Scores of each candidate for the next note: in its voice, and of the successions of intervals
-    that it would make.
+    """Add to the logit of each candidate its score in its voice, and the scores of the successions
+    of intervals that it would make.
 
-    pitches   the pitch of each id, as ranges [first, stop, value]; others have none
-    voices    written in turn, one token a step each; place i of a piece is voice (i - 1) mod voices
+    pitches   the pitch of each id, as ranges [first, stop, value]; other ids have none
+    voices    written in turn, a token a step each; place i of a piece is voice (i - 1) mod voices
 
-    A candidate that moves is compared with each voice that has moved in this step already: the
-    number of the succession is added to its logit. ``scores`` (voices, voices - 1, SUCCESSIONS) has
-    those of each voice and each distance to a voice above it, ``notes`` (voices, vocab) those of
-    the candidates alone; both begin at zero. Numbers, not vectors that the state weighs: those
+    A candidate that moves is compared with each voice that has already moved in this step, and the
+    score of the succession is added to its logit. ``scores`` (voices, voices - 1, SUCCESSIONS) are
+    by voice and distance to the voice above; ``notes`` (voices, vocab) are the scores of single
+    candidates. Both begin at zero. Scores are numbers, since vectors multiplied with the state
     overfit (``scripts/LOG.md``).
     """
 
@@ -68,10 +72,10 @@ class Counterpoint(Feature):
         return grid_of(tokenizer, cls.name)
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Motion:
-        pitch = of_each(self.pitches, joined(ids, earlier, places)[0])
+        pitch = look_up(self.pitches, joined(ids, earlier, places)[0])
         voices, voice = self.voices, places % self.voices
         back = lagged(pitch, places, range(2 * voices - 1))
-        # Of the next voice only those above it are written in this step.
+        # In this step only the voices above the next one are written.
         others = torch.stack([back[voices:], back[: voices - 1]], -1)
         above = torch.arange(1, voices, device=ids.device)[:, None, None]
         return Motion(voice, back[voices - 1], others.masked_fill((voice < above)[..., None], -1))
@@ -79,13 +83,13 @@ class Counterpoint(Feature):
     def score(self, logits: Tensor, x: Tensor, seen: Motion) -> Tensor:
         logits = logits + F.embedding(seen.voice, self.notes)
         last, now = seen.last[..., None], self.pitches
-        way = (now - last).masked_fill((now < 0) | (last < 0), 0)
+        leap = (now - last).masked_fill((now < 0) | (last < 0), 0)
         for table, others in zip(self.scores.unbind(1), seen.others):
             before, after = others[..., :1], others[..., 1:]
-            motion = way * (after - before).masked_fill((before < 0) | (after < 0), 0)
-            then, interval = (before - last).abs() % OCTAVE, (after - now).abs() % OCTAVE
+            motion = leap * (after - before).masked_fill((before < 0) | (after < 0), 0)
+            first, second = (before - last).abs() % OCTAVE, (after - now).abs() % OCTAVE
             similar = seen.voice[..., None] * 2 + (motion > 0)
-            row = (similar * OCTAVE + then) * OCTAVE + interval
+            row = (similar * OCTAVE + first) * OCTAVE + second
             logits = logits + table.flatten()[row] * (motion != 0)
         return logits
 

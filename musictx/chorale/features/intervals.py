@@ -1,12 +1,11 @@
 """Intervals between notes, for models of voices on a grid.
 
-Where voices are written in turn, the tokens before the next note are notes at fixed places: four
-back is the last note of the same voice, one back the voice above it. A melody goes on by steps
-whatever the key; so each note comes with its intervals to the notes before it, and each candidate
-for the next note is judged also by the interval that it would make with them. Both are what
-relative attention is to the order of tokens (Shaw et al. 2018): a learned vector for a difference,
-not for a place. A model that has embeddings of pitches alone must learn each interval again in
-every key.
+If voices are written in turn, the tokens before the next note are notes at fixed lags: lag 4 is the
+last note of the same voice, lag 1 the voice above. A melody moves by steps in any key. So each note
+has embeddings of its intervals to earlier notes, and each candidate for the next note has scores of
+its intervals to earlier notes. Relative attention does the same for the order of tokens (Shaw et
+al. 2018): it learns a vector for a difference, not for a place. A model with embeddings of pitches
+alone must learn each interval again in every key.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges, token_coordinates
-from musictx.chorale.features import interval_rows, lagged, of_each, span_of
+from musictx.chorale.features import interval_rows, lagged, look_up, span_of
 from musictx.config.checks import option, require
 from musictx.model.features.base import Feature, NativeForm, Options
 from musictx.tokens.tokenizer import Tokenizer
@@ -57,19 +56,19 @@ class IntervalOptions(Options):
 
 
 class Intervals(Feature):
-    """Learned vectors of intervals, by ``lag``: how many tokens lie between two notes.
+    """Learned vectors of intervals, by lag (the distance of two notes in tokens).
 
-    inputs    lags at which an embedding of the interval is added to each note
-    outputs   lags at which the interval to it is scored for each candidate for the next note
-    pitches   the pitch of each id, as ranges [first, stop, value]; others have none
-    dropout   in training a note comes without each of its intervals with this probability
+    inputs    lags of the intervals whose embeddings are added to each note
+    outputs   lags of the intervals that are scored for each candidate for the next note
+    pitches   the pitch of each id, as ranges [first, stop, value]; other ids have none
+    dropout   the probability in training that an interval of a note is left out
 
-    Both hold a table for each lag, (2 span + 2, width), with the rows of :func:`interval_rows`,
-    where span is the largest difference of pitches. Those of ``outputs`` begin at zero: no
-    candidate is preferred.
+    Inputs and outputs have a table for each lag, (2 span + 2, width), with the rows of
+    :func:`interval_rows`, where span is the largest difference of pitches. The tables of
+    ``outputs`` begin at zero.
 
-    Transposed copies of a piece have the same intervals, so input intervals overfit within a few
-    passes over few pieces. ``dropout`` is to intervals what transposition is to names of pitches.
+    Transposed copies of a piece have the same intervals, so transposition does not keep the input
+    embeddings from overfitting within a few epochs; ``dropout`` does.
     """
 
     name = "intervals"
@@ -105,18 +104,17 @@ class Intervals(Feature):
         return {"pitches": coordinates["pitches"]}
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
-        """The pitches that the next notes are compared with: (1 + longest lag, B, T), -1 for none.
+        """(1 + longest lag, B, T): the pitch of the token n before each of ``ids``; -1 for none.
 
-        Entry n holds, for each of ``ids`` (B, T), the pitch of the token n before it. ``earlier``
-        (B, N) are the ids before the first of them, as many as are held, -1 for a missing one;
-        ``places`` (B, T) are places in pieces: ids before a piece are not read.
+        ``earlier`` (B, N) are the cached ids before ``ids`` (B, T), -1 for a missing id; ``places``
+        (B, T) are places in pieces: pitches before the beginning of a piece are -1.
         """
-        pitch = of_each(self.pitches, torch.cat([earlier, ids], 1))
+        pitch = look_up(self.pitches, torch.cat([earlier, ids], 1))
         return lagged(pitch, places, range(self.longest + 1))
 
     def embed(self, x: Tensor, before: Tensor) -> Tensor:
-        """Embeddings ``x`` (B, T, width) and the input embeddings of the intervals between each
-        note and those before it, from ``before`` (1 + longest lag, B, T)."""
+        """Add to ``x`` (B, T, width) the embeddings of the intervals between each note and earlier
+        notes, whose pitches are ``before`` (1 + longest lag, B, T)."""
         for lag, table in zip(self.input_lags, self.inputs):
             vectors = F.embedding(interval_rows(before[0], before[lag], self.span), table)
             if self.training and self.dropout:  # whole vectors, not channels
@@ -125,8 +123,8 @@ class Intervals(Feature):
         return x
 
     def score(self, logits: Tensor, x: Tensor, before: Tensor) -> Tensor:
-        """``logits`` (B, T, vocab) and <x, vector of the interval from the note ``lag`` before each
-        candidate>, summed over the lags; nothing where there is no interval."""
+        """Add to ``logits`` (B, T, vocab), for each lag, <x, vector of the interval between the
+        candidate and the note ``lag`` before it>; nothing if there is no such interval."""
         candidates = self.pitches.expand(*x.shape[:2], -1)
         total = logits
         for lag, table in zip(self.output_lags, self.outputs):

@@ -1,7 +1,7 @@
-"""Token noise: in training some notes are read one or two semitones off, and others are hidden.
+"""Token noise: in training some notes are changed by one or two semitones, and others are hidden.
 
-So the network never reads the same bar twice, and learns not to rely on a single note, which helps
-with wrong notes that it has sampled itself. The targets have no noise.
+So the network never reads the same bar twice and learns not to rely on a single note, which helps
+after a wrong note of its own. The targets have no noise.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class NoiseOptions(Options):
 
 
 class TokenNoise(Feature):
-    """In training moves each note by 1 or 2 semitones, up or down, with probability ``share``, and
-    hides it with a probability that each row draws from 0 to ``hidden``: it is read as ``pad``.
+    """In training, move each note by 1 or 2 semitones, up or down, with probability ``share``, and
+    replace it by ``pad`` with a probability that is drawn for each row from 0 to ``hidden``.
 
-    ``pitches``: the pitches of ids, as ranges [first, stop, value]; other ids have none. Ids of
-    neighbouring pitches are neighbours. A note stays where the moved id would not be a note.
+    ``pitches`` are the pitches of ids, as ranges [first, stop, value]; other ids have none.
+    Neighbouring pitches have neighbouring ids. A note does not move if the new id is not a note.
     """
 
     name = "token_noise"

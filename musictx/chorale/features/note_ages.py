@@ -1,8 +1,8 @@
-"""A feature of chorales: for how many steps each voice has held its note.
+"""The age of each voice's note: for how many steps the voice has held it.
 
-When voices are written in turn, with one token a step each, a held note is the same id again. Its
-age is a sum over the past that attention would have to compute at each step. This feature adds the
-ages of all voices, at the input and before the output (repetition counts as in TonicNet, Peracha
+If voices are written in turn, a token a step each, a held note is the same id again. Its age is a
+sum over the past that attention would have to compute at each step. This feature adds embeddings of
+the ages of all voices at the input and before the output (repetition counts as in TonicNet, Peracha
 2020, section 3).
 """
 
@@ -26,8 +26,8 @@ AGES = 16
 class NoteAges(Feature):
     """Embeddings of the ages of the last notes of all voices.
 
-    ``voices`` are written in turn; place 0 of a piece opens it, place i is a note of voice
-    (i - 1) mod voices. Both tables have a row for each next voice, each voice back and each age.
+    ``voices`` are written in turn: place 0 of a piece is its beginning, place i a note of voice
+    (i - 1) mod voices. Both tables have a row for each next voice, each lag and each age.
     """
 
     name = "ages"
@@ -67,8 +67,8 @@ class NoteAges(Feature):
 
 
 def ages(ids: Tensor, places: Tensor, voices: int) -> Tensor:
-    """(B, N) the age of the note of each id: the number of steps for which its voice has held it, 1
-    to AGES; 0 for the first id of a piece and for missing ids (-1)."""
+    """(B, N) the number of steps, 1 to AGES, for which its voice has held the note of each id; 0
+    for the first id of a piece and for missing ids (-1)."""
     same = torch.zeros_like(ids, dtype=torch.bool)
     same[:, voices:] = (ids[:, voices:] == ids[:, :-voices]) & (ids[:, voices:] >= 0)
     same &= places > voices
@@ -77,8 +77,8 @@ def ages(ids: Tensor, places: Tensor, voices: int) -> Tensor:
 
 
 def runs(true: Tensor, stride: int) -> Tensor:
-    """(..., N) int64: the length of the run of true values that ends at each place n, among the
-    places n, n - stride, n - 2 stride, ..., times ``stride``; 0 where ``true`` is false at n."""
+    """(..., N) int64: ``stride`` times the length of the run of true values at the places n,
+    n - stride, n - 2 stride, ...; 0 where ``true`` is false at n."""
     total = true.shape[-1]
     lanes = F.pad(true, (0, -total % stride)).unflatten(-1, (-1, stride)).transpose(-1, -2)
     index = torch.arange(1, lanes.shape[-1] + 1, device=true.device, dtype=torch.int32)

@@ -1,10 +1,10 @@
-"""The continuation of repeated passages of a piece on a grid.
+"""Predict the next note from a repeated passage of the piece.
 
-Music repeats itself, and a model that was trained on little music trusts a repeat less than it
-should: in chorales a passage that occurred before continues as before in 98.7 % of steps. This
-feature gives each token the continuation of the longest passage that ends with it and occurred
-earlier in the piece, once for all voices and once for the voice that is next; a learned score
-favours that note.
+Music repeats itself, and a model that was trained on little music gives repetitions too little
+probability: in chorales a passage that occurred before continues as before in 98.7 % of steps. For
+each token, this feature finds the longest passage that ends with it and occurred earlier in the
+piece, once in all voices and once in the next voice alone; a learned score is added to the logit of
+the note that followed then.
 
 Related: the neural cache (Grave et al. 2017), the short-term model of Pearce and Wiggins (2004).
 """
@@ -20,17 +20,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
-from musictx.chorale.features import grid_of, interval_rows, lagged, of_each, span_of
+from musictx.chorale.features import grid_of, interval_rows, lagged, look_up, span_of
 from musictx.chorale.features.note_ages import runs
 from musictx.config.checks import option
 from musictx.model.features.base import NativeForm, Options, joined
 from musictx.model.features.predicted import Predicted
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Passages longer than so many steps are all alike.
+#: Longer passages than this count as this long.
 MOST_STEPS = 64
-#: A passage of all voices counts from 4 steps on, one of a single voice from 8, if so many notes
-#: moved in it: held notes alone do not predict the continuation.
+#: A passage has at least so many steps, and at least so many changes of notes, in all voices or in
+#: a single voice: held notes alone do not predict the continuation.
 SHORTEST = {"all": 4, "voice": 8}
 CHANGES = {"all": 4, "voice": 3}
 #: Classes of length: 0 for no passage, then 1, 2-3, 4-7, ..., 64 and more steps.
@@ -38,10 +38,10 @@ CLASSES = 8
 
 
 class Match(NamedTuple):
-    """For each token how the longest passage that ends with it went on before; (B, T) int64 each.
+    """The repeated passage that ends with each token; (B, T) int64 each.
 
-    ids    the id that followed, 0 where there is none
-    steps  the length of the passage, 0 where there is none
+    ids    the id that followed the passage when it occurred first, 0 if there is no passage
+    steps  the length of the passage, 0 if there is no passage
     """
 
     ids: Tensor
@@ -49,10 +49,11 @@ class Match(NamedTuple):
 
 
 class RepeatState(NamedTuple):
-    """The matches of all voices and of the next voice after each of (B, T) ids.
+    """The predictions, of all voices and of the next voice alone, after each of (B, T) ids.
 
-    ids    (B, T, 2): what would follow, 0 where there is no match
-    trust  (B, T, 2): class of the passage's length;  field  (B, T): 0
+    ids    (B, T, 2): the predicted ids, 0 for none
+    trust  (B, T, 2): class of the passage's length
+    field  (B, T): 0
     last   (B, T): the last note of the next voice
     """
 
@@ -72,15 +73,16 @@ class RepeatOptions(Options):
 
 
 class Repeats(Predicted):
-    """Embeddings and scores of what the matches predict.
+    """Embeddings and scores of the predicted notes.
 
-    pitches   the pitch of each id, as ranges [first, stop, value]; others have none
-    voices    written in turn, one token a step each; place i of a piece is voice (i - 1) mod voices
-    dropout   in training a match is left out with this probability
+    pitches   the pitch of each id, as ranges [first, stop, value]; other ids have none
+    voices    written in turn, a token a step each; place i of a piece is voice (i - 1) mod voices
+    dropout   the probability in training that a match is left out
 
-    For both kinds of match: ``lengths`` (2, classes, width) and ``intervals`` (2, 2 span + 2,
-    width), from the last note of the next voice to the predicted one, are added at the input;
-    <x, ``scores``> of the length's class is added to the logit of the predicted id.
+    For both kinds of match, these are added at the input: ``lengths`` (2, classes, width) by the
+    length of the passage, and ``intervals`` (2, 2 span + 2, width) by the interval from the last
+    note of the next voice to the predicted note. <x, ``scores``> of the class of the length is
+    added to the logit of the predicted id.
     """
 
     name = "repeats"
@@ -111,22 +113,22 @@ class Repeats(Predicted):
         return grid_of(tokenizer, cls.name)
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> RepeatState:
-        every, place = joined(ids, earlier, places)
+        all_ids, all_places = joined(ids, earlier, places)
         count = ids.shape[1]
         matches = []
         for one_voice in (False, True):
-            match = longest_match(every, place, self.voices, count, one_voice=one_voice)
+            match = longest_match(all_ids, all_places, self.voices, count, one_voice=one_voice)
             if self.training and self.dropout:
                 kept = torch.rand(ids.shape, device=ids.device) >= self.dropout
                 match = Match(match.ids * kept, match.steps * kept)
             matches.append(match)
-        (last,) = lagged(every.masked_fill(place < 1, -1), places, [self.voices - 1])
+        (last,) = lagged(all_ids.masked_fill(all_places < 1, -1), places, [self.voices - 1])
         trust = torch.stack([length_class(match.steps) for match in matches], 2)
-        then = torch.stack([match.ids for match in matches], 2)
-        return RepeatState(then, trust, torch.zeros_like(ids), last)
+        predicted = torch.stack([match.ids for match in matches], 2)
+        return RepeatState(predicted, trust, torch.zeros_like(ids), last)
 
     def embed(self, x: Tensor, seen: RepeatState) -> Tensor:
-        old = of_each(self.pitches, seen.last)
+        old = look_up(self.pitches, seen.last)
         row = interval_rows(self.pitches[seen.ids], old[..., None], self.span)
         for kind, table in enumerate(self.intervals):
             trust = seen.trust[..., kind]
@@ -156,7 +158,7 @@ class Repeats(Predicted):
 
 
 def length_class(steps: Tensor) -> Tensor:
-    """0 for 0 steps, then 1 + floor(log2(steps)), the last class for all that are longer."""
+    """0 for 0 steps, else 1 + floor(log2(steps)), at most the last class."""
     edges = torch.tensor([2**n for n in range(CLASSES - 1)], device=steps.device)
     return torch.bucketize(steps, edges, right=True)
 
@@ -164,23 +166,23 @@ def length_class(steps: Tensor) -> Tensor:
 def longest_match(
     ids: Tensor, places: Tensor, voices: int, count: int, *, one_voice: bool
 ) -> Match:
-    """The longest match of what ends with each of the last ``count`` of ``ids`` (B, N).
+    """The longest repeated passage that ends with each of the last ``count`` of ``ids`` (B, N).
 
-    Compared are the ids up to a place with those whole steps earlier in the same piece
-    (``places`` as in :meth:`Feature.read`, negative where unknown); of two equally long matches the
-    later one counts. ``one_voice``: only ids of the voice that is next.
+    The ids up to a place are compared with the ids a whole number of steps earlier in the same
+    piece (``places`` as in :meth:`Feature.read`, negative if unknown); the later of two equally
+    long matches is used. With ``one_voice`` only ids of the next voice are compared.
     """
     total, kind = ids.shape[1], "voice" if one_voice else "all"
     stride, shift = (voices, voices - 1) if one_voice else (1, 0)
     begin = max(total - count - shift - MOST_STEPS * voices, 0)
-    here = torch.arange(begin, total, device=ids.device)
     lags = torch.arange(1, max(total // voices, 1) + 1, device=ids.device) * voices
-    back = here - lags[:, None]  # (lags, n): where the earlier id stands
-    equal = ids[:, back.clamp(min=0)] == ids[:, None, begin:]
-    equal &= (places[:, None, begin:] > lags[:, None]) & (back >= 0)
+    # (lags, n): the index of the earlier id
+    earlier = torch.arange(begin, total, device=ids.device) - lags[:, None]
+    equal = ids[:, earlier.clamp(min=0)] == ids[:, None, begin:]
+    equal &= (places[:, None, begin:] > lags[:, None]) & (earlier >= 0)
     now = torch.arange(total - count, total, device=ids.device)
-    ends = now - shift  # where a passage must end
-    if count == 1:  # while decoding: one look back instead of runs at every place
+    ends = now - shift  # the last place of a passage
+    if count == 1:  # while decoding: one run instead of the runs at every place
         run = _run_at(equal, total - 1 - shift - begin, stride)[..., None]
     else:
         run = runs(equal, stride)[..., (ends - begin).clamp(min=0)]
@@ -192,14 +194,14 @@ def longest_match(
     moved[:, voices:] = ids[:, voices:] != ids[:, :-voices]
     sums = F.pad(_sums(moved, stride), (stride, 0))  # entry n + stride: up to place n
     last = (ends + stride).clamp(min=0)
-    inside = sums[:, last] - sums.gather(1, (last - length).clamp(min=0))
-    good = (length >= SHORTEST[kind] * voices) & (inside >= CHANGES[kind])
+    changes = sums[:, last] - sums.gather(1, (last - length).clamp(min=0))
+    is_match = (length >= SHORTEST[kind] * voices) & (changes >= CHANGES[kind])
     source = (now + 1 - lags[which]).clamp(min=0)
-    return Match(ids.gather(1, source).clamp(min=0) * good, length // voices * good)
+    return Match(ids.gather(1, source).clamp(min=0) * is_match, length // voices * is_match)
 
 
 def _run_at(true: Tensor, end: int, stride: int) -> Tensor:
-    """As :func:`runs`, at the place ``end`` alone: int64 (...)."""
+    """(...) int64: :func:`runs` at the place ``end`` alone."""
     back = true[..., : max(end, 0) + 1].flip(-1)[..., ::stride]
     broken = (~back).to(torch.uint8)
     length = torch.where(back.all(-1), back.shape[-1], broken.argmax(-1))
@@ -207,7 +209,7 @@ def _run_at(true: Tensor, end: int, stride: int) -> Tensor:
 
 
 def _sums(numbers: Tensor, stride: int) -> Tensor:
-    """Running sums along ``numbers`` (B, N), each over every ``stride``-th place only."""
+    """Cumulative sums along ``numbers`` (B, N), each over every ``stride``-th place only."""
     total = numbers.shape[-1]
     lanes = F.pad(numbers, (0, -total % stride)).unflatten(-1, (-1, stride))
     return lanes.cumsum(-2).flatten(-2)[..., :total]
