@@ -89,7 +89,7 @@ def phone(desk: Desk, seed: int, path: Path) -> None:
     desk.seed(seed)
     desk.composed(desk.compose())
     desk.page.evaluate("musictx.player.stop()")
-    desk.page.evaluate("musictx.roll.lookAt(musictx.place(musictx.proposal.take))")
+    desk.page.evaluate("musictx.roll.lookAt(musictx.stretchOf(musictx.proposal.take))")
     picture(desk.page, path)
 
 

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Emitter } from "../../../musictx/studio/page/js/core/emitter.js";
-import { asking } from "../../../musictx/studio/page/js/document/asked.js";
+import { fetchOnChange } from "../../../musictx/studio/page/js/document/fetch_on_change.js";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
-import { chordLabel, setText, textAt, write } from "../../../musictx/studio/page/js/document/harmony.js";
-import { barsOf, mixed } from "../../../musictx/studio/page/js/document/mix.js";
-import { duplicated, isLocked, locked, reordered, tracked } from "../../../musictx/studio/page/js/document/mixer.js";
+import { chordLabel, setText, textAt, writeChords } from "../../../musictx/studio/page/js/document/harmony.js";
+import { barsIn, mixProposals } from "../../../musictx/studio/page/js/document/mix.js";
+import { duplicateTrack, isLocked, toggleTrackLock, moveTrack, changeTrack } from "../../../musictx/studio/page/js/document/mixer.js";
 import { apply, toWire } from "../../../musictx/studio/page/js/document/operation.js";
 import { proposalFromWire } from "../../../musictx/studio/page/js/document/takes.js";
 import { beatsOf, pieceOf, rows } from "./music.mjs";
@@ -25,7 +25,7 @@ test("a chord is written, replaced and taken away; sections beside it stay", () 
   assert.deepEqual(after("chord", 0, ""), [[0, "Verse"], [2, "G:maj"]]);
   assert.equal(setText(piece, "chord", 1, ""), null);
   assert.deepEqual(textAt(piece.chords, 2.01), [2, "G:maj", "G"]);
-  const found = write(piece, [[0, "A:min", "Am"], [2, "N", "N.C."]]);
+  const found = writeChords(piece, [[0, "A:min", "Am"], [2, "N", "N.C."]]);
   assert.deepEqual(found.markers, [[0, "Verse"], [0, "A:min"], [2, "N"]], "what was named before gives way");
   assert.equal(chordLabel("Cm7b5/Eb"), "Cm7♭5/E♭");
 });
@@ -33,17 +33,17 @@ test("a chord is written, replaced and taken away; sections beside it stay", () 
 const piece = pieceOf([[0, 0, 1, 60, 80, 0], [1, 1, 2, 40, 70, 1]], { pedals: [[0, 127, 0], [1, 0, 0]] });
 
 test("a track is duplicated with its notes and pedals, moved, and locked as a whole", () => {
-  const twice = apply(piece, duplicated(piece, 0));
+  const twice = apply(piece, duplicateTrack(piece, 0));
   assert.deepEqual(twice.tracks.map((track) => [track.id, track.name]), [[0, "Piano"], [2, "Piano copy"], [1, "Bass"]]);
   assert.deepEqual(rows(twice).at(-1), [2, 0, 1, 60, 80, 2]);
   assert.deepEqual(twice.pedals.filter(([, , of]) => of === 2), [[0, 127, 2], [1, 0, 2]]);
-  assert.deepEqual(apply(piece, reordered(piece, 1, -1)).tracks.map((track) => track.id), [1, 0]);
-  assert.equal(reordered(piece, 1, 1), null);
-  const held = apply(piece, locked(piece, 1));
+  assert.deepEqual(apply(piece, moveTrack(piece, 1, -1)).tracks.map((track) => track.id), [1, 0]);
+  assert.equal(moveTrack(piece, 1, 1), null);
+  const held = apply(piece, toggleTrackLock(piece, 1));
   assert.deepEqual([[...held.locked], isLocked(held, 1), isLocked(held, 0)], [[1], true, false]);
-  assert.deepEqual([...apply(held, locked(held, 1)).locked], []);
-  assert.equal(tracked(piece, 0, { name: "Piano" }), null);
-  assert.equal(apply(piece, tracked(piece, 0, { volume: 3 })).tracks[0].volume, 3);
+  assert.deepEqual([...apply(held, toggleTrackLock(held, 1)).locked], []);
+  assert.equal(changeTrack(piece, 0, { name: "Piano" }), null);
+  assert.equal(apply(piece, changeTrack(piece, 0, { volume: 3 })).tracks[0].volume, 3);
 });
 
 const beats = new Beats(beatsOf(20)); // bars of two seconds
@@ -58,7 +58,7 @@ test("the server is asked about each state of a piece once, when all is saved, a
   globalThis.fetch = /** @type {any} */ (async (path) => paths.push(path) && { ok: true, status: 200, json: async () => paths.length });
   const turn = () => new Promise((resolve) => setTimeout(resolve, 5));
   try {
-    asking(app, "chords", (piece) => piece.revision < 9, (answer) => answers.push(answer), 0);
+    fetchOnChange(app, "chords", (piece) => piece.revision < 9, (answer) => answers.push(answer), 0);
     for (const change of [{}, { mirror: { pending: false } }, {}, { piece: { id: "a", revision: 1 } }, { piece: { id: "a", revision: 9 } }]) {
       Object.assign(app, change).emit("piece", app.piece);
       await turn();
@@ -81,9 +81,9 @@ test("a mix has each bar of one of the two, and only what that one replaces goes
   const take = { id: 1 };
   const one = proposal(1, [[0, 2.5, 70, 80, 0], [2, 3, 71, 80, 0], [4, 5, 72, 80, 0]], [0, 1, 2]);
   const two = proposal(2, [[0, 1, 40, 80, 7], [2.1, 4.2, 41, 80, 7], [4, 5, 42, 80, 0]], [1, 2], [brought]);
-  const bars = barsOf({ begin: 0, end: 6 }, beats);
+  const bars = barsIn({ begin: 0, end: 6 }, beats);
   assert.deepEqual(bars.map((bar) => [bar.number, bar.begin, bar.end]), [[1, 0, 2], [2, 2, 4], [3, 4, 6]]);
-  const after = apply(piece, mixed(piece, take, [one, two], bars, [0, 1, 0]));
+  const after = apply(piece, mixProposals(piece, take, [one, two], bars, [0, 1, 0]));
   assert.deepEqual(rows(after), [
     [2, 4, 5, 62, 80, 0], [3, 6, 7, 63, 80, 0], // locked, and after it
     [4, 0, 2, 70, 80, 0], [5, 4, 5, 72, 80, 0], // the first one's, cut where the other goes on
@@ -91,6 +91,6 @@ test("a mix has each bar of one of the two, and only what that one replaces goes
   ]);
   assert.deepEqual(after.tracks.map((track) => track.id), [0, 1, 7]);
   const both = [1, 2].map((number) => proposal(number, [[0, 1, 40 + number, 80, 7], [2, 3, 50 + number, 80, 7]], [], [brought]));
-  const shared = apply(piece, mixed(piece, take, both, bars, [0, 1, 0]));
+  const shared = apply(piece, mixProposals(piece, take, both, bars, [0, 1, 0]));
   assert.deepEqual(rows(shared).slice(-2).map((row) => [row[3], row[5]]), [[41, 7], [52, 7]], "what both bring shares a track");
 });

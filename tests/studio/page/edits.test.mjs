@@ -3,7 +3,7 @@ import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
 import * as edits from "../../../musictx/studio/page/js/document/edits.js";
 import { apply } from "../../../musictx/studio/page/js/document/operation.js";
-import { changes, opening, retimed, unchanged } from "../../../musictx/studio/page/js/document/timing.js";
+import { changes, timingAt, changeTiming, removeTiming } from "../../../musictx/studio/page/js/document/timing.js";
 import { notesIn, Selection } from "../../../musictx/studio/page/js/selection.js";
 import { beatsOf, pieceOf, randomly, randomNotes, rows, whole } from "./music.mjs";
 
@@ -105,21 +105,21 @@ test("in another tempo, of all or from a place on, every note and mark keeps its
     pedals: [[3, 127, 0], [11, 0, 0]], markers: [[25, "C:maj"]], lyrics: [[1, "la"]], fermatas: [4.8, 11],
   });
   const starts = (one) => [...one.notes.values()].map((note) => note.start.toFixed(9));
-  const after = apply(piece, retimed(piece, { ...opening(piece), tempo: 150 }, true));
+  const after = apply(piece, changeTiming(piece, { ...timingAt(piece), tempo: 150 }, true));
   sameBeats(after, piece);
   assert.deepEqual(after.tempos.map(([, tempo]) => Math.round(tempo)), [150, 90, 135]);
-  assert.deepEqual(starts(apply(after, retimed(after, opening(piece), true))), starts(piece), "and back");
+  assert.deepEqual(starts(apply(after, changeTiming(after, timingAt(piece), true))), starts(piece), "and back");
   const from = 4.8;
   assert.deepEqual(changes(piece), [9.6, 10, 12, 20]);
-  const later = apply(piece, retimed(piece, { ...opening(piece, from), tempo: 140 }, true, from));
+  const later = apply(piece, changeTiming(piece, { ...timingAt(piece, from), tempo: 140 }, true, from));
   sameBeats(later, piece);
   assert.deepEqual(later.tempos.map(([, tempo]) => tempo), [100, 140, 60, 90]);
   for (const note of piece.notes.values()) if (note.end <= from) assert.deepEqual(later.notes.get(note.id), note);
-  const back = apply(later, unchanged(later, from));
+  const back = apply(later, removeTiming(later, from));
   assert.deepEqual(starts(back), starts(piece), "and back");
   assert.deepEqual(back.tempos.map(([, tempo]) => tempo), [100, 60, 90]);
   for (const place of [undefined, from]) {
-    const grid = apply(piece, retimed(piece, { ...opening(piece, place), tempo: 140 }, false, place));
+    const grid = apply(piece, changeTiming(piece, { ...timingAt(piece, place), tempo: 140 }, false, place));
     assert.deepEqual(rows(grid), rows(piece));
     assert.notDeepEqual(grid.tempos, piece.tempos);
   }
@@ -127,13 +127,13 @@ test("in another tempo, of all or from a place on, every note and mark keeps its
 
 test("meter and key are those of the beginning, later ones stay; nothing different is no operation", () => {
   const piece = pieceOf([], { meters: [[0, 4, 4], [8, 3, 4]], keys: [] });
-  const now = opening(piece);
+  const now = timingAt(piece);
   assert.deepEqual(now, { tempo: 120, beats: 4, unit: 4, key: null });
-  assert.equal(retimed(piece, now, true), null);
-  const operation = retimed(piece, { ...now, beats: 6, unit: 8, key: { sharps: -3, minor: true } }, true);
+  assert.equal(changeTiming(piece, now, true), null);
+  const operation = changeTiming(piece, { ...now, beats: 6, unit: 8, key: { sharps: -3, minor: true } }, true);
   assert.deepEqual(operation, { label: "6/8, C minor", meters: [[0, 6, 8], [8, 3, 4]], keys: [[0, -3, true]] });
   const marked = apply(piece, operation);
-  assert.deepEqual(retimed(marked, { ...opening(marked), key: null }, true).keys, []);
+  assert.deepEqual(changeTiming(marked, { ...timingAt(marked), key: null }, true).keys, []);
 });
 
 test("notes are quantised as far as asked, with swing, and their lengths too", () => {

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import test from "node:test";
 import { toAbc } from "../../../musictx/studio/page/js/notation/abc.js";
-import { barsOf, gridded, QUARTER } from "../../../musictx/studio/page/js/notation/grid.js";
-import { likelyKey, signature, spelled } from "../../../musictx/studio/page/js/notation/spelling.js";
+import { barsOf, quantiseNotes, QUARTER } from "../../../musictx/studio/page/js/notation/grid.js";
+import { likelyKey, signatureAccidental, spell } from "../../../musictx/studio/page/js/notation/spelling.js";
 import { pieceOf, randomly } from "./music.mjs";
 import { voicesOf } from "../../../musictx/studio/page/js/notation/voices.js";
 
@@ -22,7 +22,7 @@ function made(rows, { meters = [[0, 4, 4]], keys = [[0, 0, 0]], names = ["a"], q
   const notes = rows.map(([start, end, pitch, track = 0], i) => [i, start * quarter, end * quarter, pitch, 80, track]);
   return pieceOf(notes, { tracks: names.map((name, id) => ({ id, name, program: 0, drum: false })), beats, meters, keys });
 }
-const onGridOf = (piece) => gridded([...piece.notes.values()], piece);
+const onGridOf = (piece) => quantiseNotes([...piece.notes.values()], piece);
 
 /** What abcjs would play: [pitch, start, end] in ticks, ties joined. */
 function played(abc) {
@@ -89,7 +89,7 @@ test("what is written is what was there: pitches and starts, by abcjs itself", (
     const wanted = expected(document);
     played(abc).forEach(([, start, end], i) => assert.ok(Math.abs(end - start - (wanted[i][2] - wanted[i][1])) < 9, `seed ${seed}: ${end - start}, not ${wanted[i]}\n${abc}`));
     const bars = barsOf(document);
-    const total = bars.at(-1).at + bars.at(-1).ticks;
+    const total = bars.at(-1).tick + bars.at(-1).ticks;
     for (const [voice, ticks] of written(abc)) assert.ok(Math.abs(ticks - total) < 1e-6, `seed ${seed}, voice ${voice}: ${ticks}, not ${total}\n${abc}`);
   }
 });
@@ -154,14 +154,14 @@ test("names of pitches go with the key, and sound as they should", () => {
     for (const minor of [0, 1]) {
       const scale = [0, 2, 4, 5, 7, 9, 11].map((step) => (((sharps * 7 + step) % 12) + 12) % 12);
       for (let pitch = 21; pitch < 109; pitch++) {
-        const { letter, accidental, octave } = spelled(pitch, sharps, minor);
+        const { letter, accidental, octave } = spell(pitch, sharps, minor);
         assert.equal((octave + 1) * 12 + semitones[letter] + accidental, pitch);
-        if (scale.includes(pitch % 12)) assert.equal(accidental, signature(letter, sharps), `${pitch} in ${sharps}`);
+        if (scale.includes(pitch % 12)) assert.equal(accidental, signatureAccidental(letter, sharps), `${pitch} in ${sharps}`);
       }
     }
   }
-  assert.deepEqual(spelled(68, 0, 1), { letter: "G", accidental: 1, octave: 4 });
-  assert.deepEqual(spelled(63, 0), { letter: "E", accidental: -1, octave: 4 });
+  assert.deepEqual(spell(68, 0, 1), { letter: "G", accidental: 1, octave: 4 });
+  assert.deepEqual(spell(63, 0), { letter: "E", accidental: -1, octave: 4 });
   assert.equal(likelyKey([62, 64, 66, 67, 69, 71, 73, 74]), 2);
 });
 

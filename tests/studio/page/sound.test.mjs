@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import {
-  channelsOf, clickEvents, heldEvents, noteEvents, pedalEvents, prepared, standingPedals,
+  channelsOf, clickEvents, heldEvents, noteEvents, pedalEvents, prepareNotes, pedalStates,
 } from "../../../musictx/studio/page/js/sound/schedule.js";
-import { audibleNow, Transport } from "../../../musictx/studio/page/js/sound/transport.js";
+import { outputTime, Transport } from "../../../musictx/studio/page/js/sound/transport.js";
 
 const CHANNELS = new Map([[0, 1], [7, 2]]);
 const note = (start, end, pitch, track = 0, velocity = 80) => ({ start, end, pitch, velocity, track });
@@ -29,7 +29,7 @@ function sounding(events) {
 
 test("windows together give every note once", () => {
   const notes = Array.from({ length: 300 }, (_, i) => note((i * 37 % 100) / 10, (i * 37 % 100) / 10 + 0.3, 40 + (i % 40), i % 2 ? 7 : 0));
-  const sorted = prepared(notes);
+  const sorted = prepareNotes(notes);
   const all = [];
   for (let a = 0; a < 12; a += 0.17) all.push(...noteEvents(sorted, CHANNELS, a, a + 0.17));
   const spans = sounding(all);
@@ -39,9 +39,9 @@ test("windows together give every note once", () => {
 });
 
 test("notes that hold at the start sound from there, and pedals stand where they stood", () => {
-  const sorted = prepared([note(0, 2, 60), note(0, 0.5, 61), note(1, 2, 62)]);
+  const sorted = prepareNotes([note(0, 2, 60), note(0, 0.5, 61), note(1, 2, 62)]);
   assert.deepEqual(sounding(heldEvents(sorted, CHANNELS, 1)), [[1, 2, 1, 60]]);
-  const pedals = standingPedals([[0.1, 127, 0], [5, 0, 0]], CHANNELS, 1);
+  const pedals = pedalStates([[0.1, 127, 0], [5, 0, 0]], CHANNELS, 1);
   assert.deepEqual(pedals, [[1, 1, 0xb0, 64, 127], [1, 2, 0xb0, 64, 0]]);
   assert.deepEqual(pedalEvents([[0.1, 127, 0], [5, 0, 0], [5, 9, 3]], CHANNELS, 1, 6), [[5, 1, 0xb0, 64, 0]]);
 });
@@ -53,7 +53,7 @@ test("the metronome clicks on beats, another click on the first of a bar", () =>
 
 test("a note whose end is not known yet begins, and is remembered", () => {
   const open = [];
-  const events = noteEvents(prepared([note(0, null, 60), note(1, null, 60), note(0, 1, 64)]), CHANNELS, 0, 9, Infinity, open);
+  const events = noteEvents(prepareNotes([note(0, null, 60), note(1, null, 60), note(0, 1, 64)]), CHANNELS, 0, 9, Infinity, open);
   assert.deepEqual(events.filter((e) => e[2] === 0x80).map((e) => [e[0], e[3]]), [[1, 60], [1, 64]]);
   assert.deepEqual(open.map((each) => [each.start, each.channel, each.pitch]), [[1, 1, 60]]);
   assert.deepEqual([...channelsOf([{ id: 4 }, { id: 2 }])], [[4, 1], [2, 2]]);
@@ -93,10 +93,10 @@ test("nothing is taken beyond what is known, and the music waits there", () => {
 
 test("what is heard is what the sound card's stamp says, where that can be so", () => {
   const stamp = { contextTime: 5, performanceTime: 9000 };
-  assert.ok(Math.abs(audibleNow(stamp, 5.1, 0.02, 9050) - 5.05) < 1e-9);
-  assert.ok(Math.abs(audibleNow({ contextTime: 4.8, performanceTime: 9000 }, 5.1, 0, 9000) - 4.8) < 1e-9, "late, as by Bluetooth");
-  assert.equal(audibleNow({ contextTime: 5, performanceTime: 14475 }, 5, 0.25, 9040), 4.75, "a clock of its own");
-  assert.equal(audibleNow({ contextTime: 5, performanceTime: 2000 }, 5, 0, 9040), 5, "old");
-  assert.equal(audibleNow({ contextTime: 0, performanceTime: 0 }, 0.5, 0.25, 100), 0.25, "none yet");
-  assert.equal(audibleNow(undefined, 0.5, 0, 100), 0.5);
+  assert.ok(Math.abs(outputTime(stamp, 5.1, 0.02, 9050) - 5.05) < 1e-9);
+  assert.ok(Math.abs(outputTime({ contextTime: 4.8, performanceTime: 9000 }, 5.1, 0, 9000) - 4.8) < 1e-9, "late, as by Bluetooth");
+  assert.equal(outputTime({ contextTime: 5, performanceTime: 14475 }, 5, 0.25, 9040), 4.75, "a clock of its own");
+  assert.equal(outputTime({ contextTime: 5, performanceTime: 2000 }, 5, 0, 9040), 5, "old");
+  assert.equal(outputTime({ contextTime: 0, performanceTime: 0 }, 0.5, 0.25, 100), 0.25, "none yet");
+  assert.equal(outputTime(undefined, 0.5, 0, 100), 0.5);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
-import { exchanged, frontier, placeOf, play, Takes } from "../../../musictx/studio/page/js/document/takes.js";
+import { exchangedNotes, frontier, takeStretch, applyEvents, Takes } from "../../../musictx/studio/page/js/document/takes.js";
 import { describe, firstWish, modelFor, request, TASKS, wishOf } from "../../../musictx/studio/page/js/panels/tasks.js";
 import { sentence } from "../../../musictx/studio/page/js/document/words.js";
 import { beatsOf, pieceOf } from "./music.mjs";
@@ -14,9 +14,9 @@ const takeOf = (more = {}) => ({
 
 test("notes come and go as they are played; a repeated note ends the first one", () => {
   const notes = [];
-  play(notes, [["on", 1, 60, 80, 0], ["on", 1.5, 64, 70, 0], ["off", 2, 60, 0]]);
+  applyEvents(notes, [["on", 1, 60, 80, 0], ["on", 1.5, 64, 70, 0], ["off", 2, 60, 0]]);
   assert.deepEqual(notes.map((note) => note.end), [2, null]);
-  play(notes, [["on", 2, 60, 80, 0], ["on", 2.5, 60, 80, 0], ["off", 3, 60, 0], ["off", 9, 60, 1]]);
+  applyEvents(notes, [["on", 2, 60, 80, 0], ["on", 2.5, 60, 80, 0], ["off", 3, 60, 0], ["off", 9, 60, 1]]);
   assert.deepEqual(notes.map((note) => note.end), [2, null, 3, null]);
   assert.equal(frontier({ notes }, 0), 3);
   assert.equal(frontier({ notes: [] }, 4), 4);
@@ -48,20 +48,20 @@ test("a take grows by its stream, and what was written at the end counts", () =>
 test("a proposal takes the place of another one of its take, as the server accepts it", () => {
   const proposal = { number: 2, removes: [1, 2], notes: [] };
   const brought = { "7/1": [10, 3, []], "70/2": [20, 2, []] };
-  assert.deepEqual([...exchanged({ brought, locked: new Set([2, 11]) }, takeOf(), proposal).gone], [1, 10, 12]);
+  assert.deepEqual([...exchangedNotes({ brought, locked: new Set([2, 11]) }, takeOf(), proposal).removed], [1, 10, 12]);
 });
 
 test("what another proposal of its take replaced comes back, if this one does not replace it", () => {
   const notes = [[1, 8, 9, 60, 80, 0], [2, 12, 13, 62, 80, 0], [5, 0, 1, 60, 80, 0]];
   const brought = { "7/1": [10, 3, notes], "70/2": [20, 2, [[5, 0, 1, 60, 80, 0]]] };
   const early = { number: 2, state: "done", removes: [1], notes: [] };
-  const returning = (proposal) => exchanged({ brought, locked: [] }, takeOf(), proposal).back;
+  const returning = (proposal) => exchangedNotes({ brought, locked: [] }, takeOf(), proposal).restored;
   assert.deepEqual(returning(early), [{ id: 2, start: 12, end: 13, pitch: 62, velocity: 80, track: 0 }]);
   assert.deepEqual(returning({ ...early, state: "composing", removes: [] }), []);
 });
 
 test("the music of a take stands where it was asked, or after it", () => {
-  const place = (task, asked, begin = 4, end = 12, music = "free") => placeOf(takeOf({ task, begin, end, request: asked }), new Beats(beatsOf(20)), music);
+  const place = (task, asked, begin = 4, end = 12, music = "free") => takeStretch(takeOf({ task, begin, end, request: asked }), new Beats(beatsOf(20)), music);
   assert.deepEqual(place("replace", {}), { begin: 4, end: 12 });
   assert.deepEqual(place("continue", { bars: 4 }), { begin: 12, end: 20 });
   assert.deepEqual(place("continue", { seconds: 5 }), { begin: 12, end: 17 });

@@ -1,7 +1,7 @@
 /**
- * What the parts of the page share: the piece, the takes, what is selected, and how it is looked at.
+ * The state that all parts of the page share: the piece, the takes, the selection and the settings.
  *
- * Every part gets the one App, reads from it, and listens to it; no part knows another.
+ * Every part gets the App, reads its state and listens to its events. Parts do not import each other's state.
  */
 
 import { Emitter } from "./core/emitter.js";
@@ -11,17 +11,17 @@ import { STRAIGHT } from "./document/edits.js";
 import { audible } from "./document/mixer.js";
 import { Mirror } from "./document/mirror.js";
 import { Stream } from "./document/stream.js";
-import { placeOf, Takes } from "./document/takes.js";
+import { takeStretch, Takes } from "./document/takes.js";
 import { Selection } from "./selection.js";
-import { remembered } from "./core/storage.js";
+import { loadSetting } from "./core/storage.js";
 
 /**
- * piece: another state of the document. opened: another document (or none). selection: notes, bars
- * or tracks. takes: news of a take (null: of all). shown: another proposal is shown in the roll.
- * settings: tool, grid, theme. mix: a track sounds otherwise. cursor: the roll's cursor has moved. chords: the notes
- * imply other ones.
- * play: the player began, ended, or jumped. say: something for screen readers.
- * ask: the panel is to be set as a take was asked. message: a sentence for everybody. connection: is the server there?
+ * Events: `piece`, the document changed; `opened`, another document was opened, or closed (null); `selection`, of
+ * notes, bars or tracks; `takes`, a take changed (null: all did); `shown`, the roll shows another proposal; `settings`, the
+ * tool, grid or theme changed; `mix`, the volume, pan, reverb, mute or solo of a track changed; `cursor`, the roll's cursor
+ * moved; `chords`, the implied chords changed; `play`, the player started, stopped or jumped; `say`, a text for screen
+ * readers; `ask`, the panel takes over the settings of a take; `message`, a text for the user; `connection`, the server
+ * was lost or found again.
  * @extends {Emitter<{ask: Take, models: Model[], piece: Piece, opened: Piece | null, selection: Selection, takes: Take | null, shown: {take: Take, proposal: Proposal} | null, settings: App["settings"], mix: null, cursor: null, chords: null, play: Player, say: string, message: {text: string, kind: "error" | "done", back?: () => void}, connection: boolean}>}
  */
 export class App extends Emitter {
@@ -32,21 +32,21 @@ export class App extends Emitter {
   /** @type {Model[]} */
   models = [];
   beats = new Beats([]);
-  /** Set by js/sound/ before anything can be clicked. @type {Player} */
+  /** Set by main.js before the user can click. @type {Player} */
   player = null;
-  /** Set by js/roll/: the part of the piece that is seen. @type {Roll} */
+  /** Set by main.js. @type {Roll} */
   roll = null;
-  settings = { tool: "select", division: 4, scale: true, quantise: { ...STRAIGHT, ...remembered("quantise", {}) } };
-  /** The take and the proposal that are shown as ghost notes. */
+  settings = { tool: "select", division: 4, scale: true, quantise: { ...STRAIGHT, ...loadSetting("quantise", {}) } };
+  /** The take and the proposal that the roll shows as ghost notes. */
   shown = { take: /** @type {number | null} */ (null), proposal: 1 };
-  /** The cursor of the roll, for the keys. */
+  /** The roll's keyboard cursor. */
   cursor = { time: 0, pitch: 60 };
-  /** Seconds of the note that was drawn or stretched last; 0: none since the grid was chosen. */
-  drawn = 0;
-  /** How a track sounds while a slider of the mixer moves. @type {{id: number, change: object} | null} */
+  /** Length in seconds of the note drawn or resized last; 0 after the grid was changed. */
+  lastLength = 0;
+  /** The track whose mixer slider is being dragged, and its values meanwhile. @type {{id: number, change: object} | null} */
   mixing = null;
   online = true;
-  /** What keys and buttons of other parts can ask for; each part fills in what it does. */
+  /** Callbacks for keys and buttons; the part that does an action replaces its placeholder. */
   actions = { compose() {}, listen() {}, accept() {}, other() {}, setAside() {}, record() {}, notation() {}, print() {}, help() {} };
 
   constructor() {
@@ -83,12 +83,12 @@ export class App extends Emitter {
     return this.mirror.piece;
   }
 
-  /** Where the piece ends: its last note, or the last chord or section above it. */
+  /** The end of the piece in seconds: of its last note, or its last chord or section. */
   get end() {
     return Math.max(0, this.piece?.duration ?? 0, ...(this.piece?.markers ?? []).map(([time]) => time));
   }
 
-  /** Shows a document of the server's. */
+  /** Show a document that the server sent. */
   open(document) {
     this.selection.clear();
     this.shown = { take: null, proposal: 1 };
@@ -108,14 +108,14 @@ export class App extends Emitter {
     this.emit("opened", null);
   }
 
-  /** Does an edit of js/document/edits.js; null (nothing to do) is fine. */
+  /** Apply an operation, and send it; null does nothing. @param {Operation | null} operation */
   change(operation) {
     return operation ? this.mirror.change(operation) : Promise.resolve(false);
   }
 
-  /** @param {Partial<App["settings"]>} some */
-  set(some) {
-    Object.assign(this.settings, some);
+  /** @param {Partial<App["settings"]>} changes */
+  set(changes) {
+    Object.assign(this.settings, changes);
     this.emit("settings", this.settings);
   }
 
@@ -126,57 +126,57 @@ export class App extends Emitter {
     return take && proposal ? { take, proposal } : null;
   }
 
-  /** Shows a proposal as ghost notes. @param {number | null} take @param {number} [proposal] */
+  /** Show a proposal as ghost notes. @param {number | null} take @param {number} [proposal] */
   show(take, proposal = 1) {
     this.shown = { take, proposal };
     this.emit("shown", this.proposal);
   }
 
-  /** Are a proposal's notes in the piece? @param {Take} take @param {Proposal} proposal */
+  /** Does the piece contain a proposal? @param {Take} take @param {Proposal} proposal */
   accepted(take, proposal) {
     return `${take.id}/${proposal.number}` in (this.piece?.brought ?? {});
   }
 
-  /** The proposal that is shown and not yet in the piece. */
+  /** The proposal that is shown, unless the piece contains it already. */
   get ghost() {
     const shown = this.proposal;
     return shown && !this.accepted(shown.take, shown.proposal) ? shown : null;
   }
 
-  /** Where the music of a take stands. @param {Take} take */
-  place(take) {
-    return placeOf(take, this.beats, this.piece?.music ?? "free");
+  /** Return the stretch of time that a take composes. @param {Take} take */
+  stretchOf(take) {
+    return takeStretch(take, this.beats, this.piece?.music ?? "free");
   }
 
-  /** The track that new notes go to: the first that is selected, else the first of the piece. */
-  get pen() {
+  /** The track that gets new notes: the first selected track, else the first track. */
+  get inputTrack() {
     const tracks = this.piece?.tracks ?? [];
     return tracks.find((track) => this.selection.tracks.has(track.id)) ?? tracks[0];
   }
 
-  /** Does a track sound: is it not mute, nor another one solo? */
+  /** Does a track sound, by mute and solo? @param {number} track */
   audible(track) {
     return audible(this.piece?.tracks ?? [], track);
   }
 
-  /** The tracks as they sound now. @returns {Track[]} */
+  /** The tracks, with the values of a mixer slider that is being dragged. @returns {Track[]} */
   get mixed() {
     const tracks = this.piece?.tracks ?? [];
     return this.mixing ? tracks.map((track) => (track.id === this.mixing?.id ? { ...track, ...this.mixing.change } : track)) : tracks;
   }
 
-  /** Moves the cursor of the roll. */
+  /** Move the roll's cursor. */
   point(time, pitch = this.cursor.pitch) {
     this.cursor = { time: Math.max(0, time), pitch: Math.min(127, Math.max(0, pitch)) };
     this.emit("cursor", null);
   }
 
-  /** Says something to screen readers. */
+  /** Announce a text to screen readers. */
   say(text) {
     this.emit("say", text);
   }
 
-  /** Shows what went wrong, in the page. @param {unknown} error */
+  /** Show an error to the user. @param {unknown} error */
   fail(error) {
     if (error instanceof ServerError && error.lost) return this.#connected(false);
     const text = error instanceof ServerError ? error.message : `Something in the page failed: ${error}`;
@@ -184,7 +184,7 @@ export class App extends Emitter {
     this.emit("message", { text, kind: "error" });
   }
 
-  /** The answer to a request, undefined with a sentence where there is none. @template Answer @param {Promise<Answer>} request */
+  /** Return the answer to a request, or undefined after showing its error. @template Answer @param {Promise<Answer>} request */
   async reach(request) {
     try {
       const answer = await request;
@@ -195,7 +195,7 @@ export class App extends Emitter {
     }
   }
 
-  /** Asks what there is to compose with, until there is an answer. */
+  /** Fetch the list of models; try again every two seconds. */
   async loadModels() {
     const models = await this.reach(get("models"));
     if (!models) return void setTimeout(() => this.loadModels(), 2000);
@@ -203,7 +203,7 @@ export class App extends Emitter {
     this.emit("models", models);
   }
 
-  /** Says what was done, with a button that takes it `back`. @param {string} text @param {() => void} [back] */
+  /** Show a message that something was done, with a button "Undo" that calls `back`. @param {string} text @param {() => void} [back] */
   done(text, back) {
     this.emit("message", { text, kind: "done", back });
   }

@@ -1,13 +1,13 @@
 /**
- * Starts the page: makes the App, gives it to every part, and opens what the address names.
+ * Start the page: make the App, mount every part, and open the piece in the address.
  *
- *     app.js, selection.js   what the parts share: state and events
- *     document/              the piece and its takes, edits, bars and beats, words; no elements
+ *     app.js, selection.js   state and events that the parts share
+ *     document/              the piece, its takes and edits, bars and beats, words; no DOM
  *     roll/                  the piano roll: view, drawing, pointer, keys
  *     panels/                tracks, composing, proposals, history
  *     shell/                 header, menus, dialogs, start screen, keys, theme, messages
- *     sound/, input/, notation/   the player and its bar, what is played in, staves
- *     core/                  requests, elements, events
+ *     sound/, input/, notation/   playback, MIDI and computer keyboard, staves
+ *     core/                  HTTP requests, DOM helpers, events
  */
 
 import { App } from "./app.js";
@@ -28,11 +28,11 @@ import { Roll } from "./roll/roll.js";
 import { mountTools } from "./roll/tools.js";
 import { mountSound } from "./sound/index.js";
 
-const at = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
+const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 const app = new App();
 const showTitle = (piece) => { document.title = piece ? `${piece.name} · musictx studio` : "musictx studio"; };
 
-// Before all other listeners: these may give the focus to a part, which must be visible then.
+// Must be the first listener: others focus elements that it makes visible.
 app.on("opened", (piece) => {
   document.body.dataset.page = piece ? "piece" : "start";
   if (location.hash.slice(1) !== (piece?.id ?? "")) location.hash = piece?.id ?? "";
@@ -40,25 +40,25 @@ app.on("opened", (piece) => {
 });
 app.on("piece", showTitle);
 
-mountMessages(app, at("messages"));
-mountAnnouncer(app, at("announcer"));
-app.player = mountSound(app, at("transport"));
-app.roll = new Roll(app, at("roll-frame"));
-mountHeader(app, at("header"));
-mountTracks(app, at("tracks"));
-mountTools(app, at("tools"));
-mountNotation(app, at("roll-frame"), at("tools"));
-const [compose, history] = mountSidePanel(app, at("panel"), ["Compose", "History"]);
+mountMessages(app, byId("messages"));
+mountAnnouncer(app, byId("announcer"));
+app.player = mountSound(app, byId("transport"));
+app.roll = new Roll(app, byId("roll-frame"));
+mountHeader(app, byId("header"));
+mountTracks(app, byId("tracks"));
+mountTools(app, byId("tools"));
+mountNotation(app, byId("roll-frame"), byId("tools"));
+const [compose, history] = mountSidePanel(app, byId("panel"), ["Compose", "History"]);
 mountCompose(app, compose);
 mountHistory(app, history);
-mountProposals(app, at("proposals"));
-mountDock(app, at("dock"));
+mountProposals(app, byId("proposals"));
+mountDock(app, byId("dock"));
 mountDrop(app, document.body);
 mountKeys(app);
-mountStart(app, at("start"));
+mountStart(app, byId("start"));
 
-/** Opens the session that the address names after "#", or the start screen. */
-async function follow() {
+/** Open the session whose id follows "#" in the address, or the start screen. */
+async function openAddress() {
   const hash = location.hash;
   const id = hash.slice(1);
   if (id && id === app.piece?.id) return;
@@ -66,7 +66,7 @@ async function follow() {
   try {
     const document = await get(session(decodeURIComponent(id)));
     await app.mirror.settled();
-    if (location.hash === hash) app.open(document); // else another piece was chosen meanwhile
+    if (location.hash === hash) app.open(document); // unless the user has chosen another piece
   } catch (error) {
     if (location.hash !== hash) return;
     app.close();
@@ -74,11 +74,11 @@ async function follow() {
   }
 }
 
-// The browser asks whether to leave a page that has more than the server.
+// The browser asks before it leaves a page with unsaved operations.
 window.addEventListener("beforeunload", (event) => app.mirror.pending && event.preventDefault());
-app.stream.rest(document, () => !app.player.playing);
-window.addEventListener("hashchange", follow);
+app.stream.disconnectWhenHidden(document, () => !app.player.playing);
+window.addEventListener("hashchange", openAddress);
 app.loadModels();
-follow();
-// For those who look from outside: the browser's console, and the tests.
+openAddress();
+// For the browser's console and the tests.
 Object.assign(window, { musictx: app });

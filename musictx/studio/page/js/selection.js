@@ -1,9 +1,9 @@
-/** What is selected: notes, a stretch of time, tracks. */
+/** The selection: notes, a stretch of time (usually bars), tracks. */
 
 import { Emitter } from "./core/emitter.js";
 
-/** The stretch that notes take up; null of none. @param {Note[]} notes @returns {Stretch | null} */
-export function hull(notes) {
+/** Return the stretch from the first start to the last end of notes; null without notes. @param {Note[]} notes @returns {Stretch | null} */
+export function stretchOfNotes(notes) {
   if (!notes.length) return null;
   let begin = Infinity;
   let end = 0;
@@ -14,17 +14,17 @@ export function hull(notes) {
   return { begin, end };
 }
 
-const EARLY = 0.1; // seconds by which a note may begin before the bar line that it belongs to
+const EARLY = 0.1; // seconds that a note may start before the bar to which it belongs
 
-/** Does a note belong to what comes after a line: does it begin there, or just before it and mostly sound there? @param {Note} note @param {number} line */
-const after = ({ start, end }, line) =>
+/** Does a note belong to the music after a bar line? It starts there, or just before and sounds mostly there. @param {Note} note @param {number} line */
+const isAfter = ({ start, end }, line) =>
   start >= line - 1e-6 || (start >= line - EARLY && end - line > Math.max(line - start, (end - start) / 2));
 
-/** Notes of a stretch, in the tracks given (empty: all), as the server takes them (document.py: within). @param {Piece} piece @param {Stretch} stretch @param {Set<number>} [tracks] */
+/** Return the notes of a stretch in some tracks (an empty set means all), by the server's rule (`within` in document.py). @param {Piece} piece @param {Stretch} stretch @param {Set<number>} [tracks] */
 export function notesIn(piece, { begin, end }, tracks = new Set()) {
   const inside = [];
   for (const note of piece.notes.values()) {
-    if (after(note, begin) && !after(note, end) && (!tracks.size || tracks.has(note.track))) inside.push(note);
+    if (isAfter(note, begin) && !isAfter(note, end) && (!tracks.size || tracks.has(note.track))) inside.push(note);
   }
   return inside;
 }
@@ -33,12 +33,12 @@ export function notesIn(piece, { begin, end }, tracks = new Set()) {
 export class Selection extends Emitter {
   /** Ids of notes. @type {Set<number>} */
   notes = new Set();
-  /** Bars, or any stretch of time. @type {Stretch | null} */
+  /** The selected time. @type {Stretch | null} */
   range = null;
   /** Ids of tracks; empty means all. @type {Set<number>} */
   tracks = new Set();
 
-  /** Is anything but a track selected? */
+  /** True if neither notes nor time are selected; tracks may be. */
   get empty() {
     return !this.notes.size && !this.range;
   }
@@ -55,7 +55,7 @@ export class Selection extends Emitter {
     this.emit("change", this);
   }
 
-  /** Selects a stretch and the notes that begin in it. @param {Piece} piece @param {Stretch | null} range */
+  /** Select a stretch and its notes. @param {Piece} piece @param {Stretch | null} range */
   pickRange(piece, range) {
     this.range = range && range.end > range.begin ? range : null;
     this.notes = new Set(this.range ? notesIn(piece, this.range, this.tracks).map((note) => note.id) : []);
@@ -69,7 +69,7 @@ export class Selection extends Emitter {
     else this.emit("change", this);
   }
 
-  /** Selects nothing; tracks stay. */
+  /** Deselect notes and time; selected tracks stay. */
   drop() {
     this.notes = new Set();
     this.range = null;
@@ -81,7 +81,7 @@ export class Selection extends Emitter {
     this.drop();
   }
 
-  /** Forgets what is no longer in the piece. @param {Piece} piece */
+  /** Deselect what the piece no longer contains. @param {Piece} piece */
   prune(piece) {
     const notes = [...this.notes].filter((id) => piece.notes.has(id));
     const ids = new Set(piece.tracks.map((track) => track.id));
@@ -93,13 +93,13 @@ export class Selection extends Emitter {
   }
 
   /**
-   * What a task works on: the stretch (bars, else what the notes span; null: nothing is selected)
-   * and the tracks (those selected, else those of the notes when no bars are; null: all).
+   * Return what a task works on. The stretch is the selected time, else that of the selected notes; null if nothing is
+   * selected. The tracks are the selected tracks, else, without selected time, those of the notes; null means all.
    * @param {Piece} piece @returns {{stretch: Stretch | null, tracks: number[] | null}}
    */
   scope(piece) {
     const notes = [...this.notes].flatMap((id) => piece.notes.get(id) ?? []);
-    const stretch = this.range ?? hull(notes);
+    const stretch = this.range ?? stretchOfNotes(notes);
     const chosen = this.tracks.size ? this.tracks : new Set(this.range ? [] : notes.map((note) => note.track));
     const all = !chosen.size || chosen.size >= piece.tracks.length;
     return { stretch, tracks: all ? null : [...chosen].sort((a, b) => a - b) };

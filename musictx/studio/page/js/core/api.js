@@ -1,25 +1,26 @@
-/** Requests to the server. Every refusal becomes a ServerError with the sentence of the server. */
+/** HTTP requests to the studio's server. A failed request raises a ServerError with the server's message. */
 
 export class ServerError extends Error {
   /**
-   * @param {string} sentence  for the person at the page
-   * @param {number} status  of HTTP; 0: the server did not answer at all
+   * @param {string} message  for the user
+   * @param {number} status  the HTTP status; 0 if no complete answer came
    */
-  constructor(sentence, status) {
-    super(sentence);
+  constructor(message, status) {
+    super(message);
     this.status = status;
   }
 
-  /** Did the connection fail, so that trying again may help? */
+  /** Did the connection fail? Then a retry may help. */
   get lost() {
     return this.status === 0;
   }
 }
 
 /**
- * @param {string} path  from /api/ on
- * @param {{method?: string, body?: any, file?: boolean}} [options]  a body that is no Blob goes as JSON
- * @returns {Promise<any>}  the JSON of the answer, null where there is none; of a file its Blob
+ * Send a request and return the JSON of the response (null for status 204), or a Blob with `file`.
+ * @param {string} path  below /api/
+ * @param {{method?: string, body?: any, file?: boolean}} [options]  body: a Blob, else sent as JSON
+ * @returns {Promise<any>}
  */
 export async function request(path, { method = "GET", body, file = false } = {}) {
   const blob = body instanceof Blob;
@@ -38,13 +39,13 @@ export async function request(path, { method = "GET", body, file = false } = {})
   const content = await (file && answer.ok ? answer.blob() : answer.json()).catch(() => undefined);
   if (answer.ok && content === undefined) throw new ServerError("The studio's answer broke off.", 0);
   if (answer.ok) return content;
-  const sentence = content?.error ?? `The studio refused this (${answer.status}).`;
-  throw new ServerError(sentence, answer.status);
+  const message = content?.error ?? `The studio refused this (${answer.status}).`;
+  throw new ServerError(message, answer.status);
 }
 
 export const get = (path, options = {}) => request(path, options);
 export const post = (path, body) => request(path, { method: "POST", body });
 export const remove = (path) => request(path, { method: "DELETE" });
 
-/** Path of a session, or of something in it. */
+/** Return the path of a session, or of a resource below it. */
 export const session = (id, ...rest) => ["sessions", id, ...rest].map(encodeURIComponent).join("/");

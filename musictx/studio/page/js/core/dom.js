@@ -1,10 +1,10 @@
-/** Elements in one line, without a framework. */
+/** Helpers that make and update elements. */
 
 /**
- * An element: `h("button.primary#go", {onclick}, "Go")`.
+ * Make an element: `h("button.primary#go", {onclick}, "Go")`.
  *
- * Properties that begin with "on" are listeners, those with a dash or `role` are attributes,
- * `style` is a table of custom properties, all others are properties of the element.
+ * Properties that begin with "on" are event listeners. Properties with a dash, `role`, `for`, `list` and `alt` are
+ * attributes. `style` is an object of CSS properties. All others are properties of the element.
  * @param {string} spec  tag.class.class#id
  * @param {Record<string, any> | null} [properties]
  * @param {...(Node | string | null | false | undefined)} children
@@ -13,22 +13,22 @@
 export function h(spec, properties, ...children) {
   const [, tag, rest] = /^([a-z0-9-]*)(.*)$/.exec(spec);
   const element = document.createElement(tag || "div");
-  if (tag === "button") element.setAttribute("type", "button"); // one that submits a form says so
+  if (tag === "button") element.setAttribute("type", "button"); // a submit button sets its own type
   for (const part of rest.match(/[.#][^.#]+/g) ?? []) {
     if (part[0] === "#") element.id = part.slice(1);
     else element.classList.add(part.slice(1));
   }
   element.append(...present(children));
-  set(element, properties ?? {}); // after the text, which is the value of an option without one
+  set(element, properties ?? {}); // after the children: the text of an <option> is its default value
   return element;
 }
 
-/** Sets properties and attributes as `h` does. */
+/** Set properties and attributes as `h` does. */
 export function set(element, properties) {
   for (const [name, value] of Object.entries(properties)) {
     if (value === undefined) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name === "style") for (const [key, of] of Object.entries(value)) element.style.setProperty(key, of);
+    else if (name === "style") for (const [key, css] of Object.entries(value)) element.style.setProperty(key, css);
     else if (name.includes("-") || name === "role" || ["for", "list", "alt"].includes(name)) {
       if (value === null || value === false) element.removeAttribute(name);
       else element.setAttribute(name, value === true ? "true" : String(value));
@@ -36,66 +36,66 @@ export function set(element, properties) {
   }
 }
 
-/** Children that are there: no null and no false. @param {(Node | string | null | false | undefined)[]} children */
+/** Return the children that are nodes or texts. @param {(Node | string | null | false | undefined)[]} children */
 const present = (children) => /** @type {(Node | string)[]} */ (children.filter((child) => child !== null && child !== undefined && child !== false));
 
-/** Replaces what is in an element. @param {Element} element @param {...(Node | string | null | false | undefined)} children */
+/** Replace the children of an element. @param {Element} element @param {...(Node | string | null | false | undefined)} children */
 export function fill(element, ...children) {
   element.replaceChildren(...present(children));
 }
 
 /**
- * Keeps a list of elements true to a list of things: each thing keeps its element, so that the
- * focus stays and a click is never lost to news that come in between.
- * @template Thing
+ * Make, update, order and remove the children of `parent` so that there is one row for each item. An item keeps its
+ * row, so the focus stays, and an update never swallows a click.
+ * @template Item
  * @param {HTMLElement} parent
- * @param {Thing[]} things
- * @param {(thing: Thing) => string | number} key
- * @param {(thing: Thing) => {element: HTMLElement, update: (thing: Thing, place: number) => void}} make
+ * @param {Item[]} items
+ * @param {(item: Item) => string | number} key
+ * @param {(item: Item) => {element: HTMLElement, update: (item: Item, index: number) => void}} makeRow
  */
-export function keyed(parent, things, key, make) {
+export function syncRows(parent, items, key, makeRow) {
   const old = rowsOf.get(parent) ?? new Map();
-  const rows = new Map(things.map((thing) => [key(thing), old.get(key(thing)) ?? make(thing)]));
+  const rows = new Map(items.map((item) => [key(item), old.get(key(item)) ?? makeRow(item)]));
   rowsOf.set(parent, rows);
-  for (const [name, row] of old) if (rows.get(name) !== row) row.element.remove();
-  things.forEach((thing, place) => {
-    const row = rows.get(key(thing));
-    row.update(thing, place);
-    if (parent.children[place] !== row.element) parent.insertBefore(row.element, parent.children[place] ?? null);
+  for (const [id, row] of old) if (rows.get(id) !== row) row.element.remove();
+  items.forEach((item, index) => {
+    const row = rows.get(key(item));
+    row.update(item, index);
+    if (parent.children[index] !== row.element) parent.insertBefore(row.element, parent.children[index] ?? null);
   });
 }
 
 /** @type {WeakMap<HTMLElement, Map<any, any>>} */
 const rowsOf = new WeakMap();
 
-/** A button with a picture; the label is for screen readers and the tooltip. */
+/** Make a button with an icon; the label is its tooltip and what screen readers say. */
 export function iconButton(name, label, onclick, properties = {}) {
   return h("button.icon", { title: label, "aria-label": label, onclick, ...properties }, icon(name));
 }
 
-/** Says whether a button is pressed. @param {HTMLElement} button @param {boolean} on */
-export const press = (button, on) => button.setAttribute("aria-pressed", String(on));
+/** Set whether a toggle button is pressed. @param {HTMLElement} button @param {boolean} on */
+export const setPressed = (button, on) => button.setAttribute("aria-pressed", String(on));
 
-/** A list to choose from. @param {[value: string, label: string][]} options @param {string} value @param {(value: string) => void} [onchange] */
-export function choice(options, value, onchange, properties = {}) {
-  const rows = options.map(([of, label]) => h("option", { value: of, selected: of === value }, label));
-  const select = h("select", { onchange: () => onchange?.(select.value), ...properties }, ...rows);
+/** Make a <select>. @param {[value: string, label: string][]} options @param {string} value @param {(value: string) => void} [onchange] */
+export function selectBox(options, value, onchange, properties = {}) {
+  const elements = options.map(([option, label]) => h("option", { value: option, selected: option === value }, label));
+  const select = h("select", { onchange: () => onchange?.(select.value), ...properties }, ...elements);
   return select;
 }
 
-/** The arrow keys go from one button of a group to the next and choose it. @param {HTMLElement[]} buttons @param {(place: number) => void} choose */
-export function roving(buttons, choose) {
+/** Let the arrow keys focus and choose the next or previous button of a group. @param {HTMLElement[]} buttons @param {(index: number) => void} choose */
+export function arrowKeys(buttons, choose) {
   buttons.forEach((button, i) => button.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (!step) return;
     event.preventDefault();
-    const to = (i + step + buttons.length) % buttons.length;
-    choose(to);
-    buttons[to].focus();
+    const next = (i + step + buttons.length) % buttons.length;
+    choose(next);
+    buttons[next].focus();
   }));
 }
 
-/** Paths on a grid of 24 by 24, drawn as lines. */
+/** SVG paths of the icons, on a grid of 24 by 24. */
 const PATHS = {
   undo: "M9 7 4 12l5 5M4 12h10a6 6 0 0 1 0 12",
   redo: "M15 7l5 5-5 5M20 12H10a6 6 0 0 0 0 12",
@@ -135,7 +135,7 @@ const PATHS = {
   score: "M9 17.500V6.500l11-2.500v11M9 17.500a2.700 2.700 0 1 1-5.400 0 2.700 2.700 0 0 1 5.400 0zM20 15a2.700 2.700 0 1 1-5.400 0 2.700 2.700 0 0 1 5.400 0z",
 };
 
-/** An element of a picture, with its attributes. @param {string} tag @param {Record<string, string | number>} attributes @param {...Node} children */
+/** Make an SVG element. @param {string} tag @param {Record<string, string | number>} attributes @param {...Node} children */
 export function svg(tag, attributes, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
@@ -143,11 +143,11 @@ export function svg(tag, attributes, ...children) {
   return element;
 }
 
-/** @param {string} name  one of PATHS */
+/** Make an icon. @param {string} name  a key of PATHS */
 export const icon = (name) =>
   svg("svg", { viewBox: name === "undo" || name === "redo" ? "0 3 24 24" : "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: PATHS[name] }));
 
-/** Does the work with the next frame, once however often it is called until then. @param {() => void} work */
+/** Return a function that runs `work` at the next animation frame, once for any number of calls. @param {() => void} work */
 export function nextFrame(work) {
   let waiting = 0;
   return () => {

@@ -1,14 +1,14 @@
-/** Objects that others listen to. */
+/** Base class of objects that emit events. */
 
 /**
- * @template {Record<string, any>} Events  names of events -> what they carry
+ * @template {Record<string, any>} Events  event name -> type of its detail
  */
 export class Emitter {
   /** @type {Map<string, Set<Function>>} */
   #listeners = new Map();
 
   /**
-   * Calls `listener` at every event of that name.
+   * Call `listener` at every event of that name.
    * @template {keyof Events & string} Name
    * @param {Name} name
    * @param {(detail: Events[Name]) => void} listener

@@ -1,7 +1,7 @@
-/** Search in sorted lists. */
+/** Binary search. */
 
-/** The first index whose value is not below `least`; the length of the list where there is none. */
-export function firstFrom(/** @type {ArrayLike<any>} */ list, /** @type {number} */ least, value = (one) => one) {
+/** Return the first index of a sorted list whose value is at least `least`, or the list's length. @param {ArrayLike<any>} list @param {number} least */
+export function lowerBound(list, least, value = (item) => item) {
   let low = 0;
   let high = list.length;
   while (low < high) {

@@ -1,6 +1,6 @@
-/** Settings of this browser, where it lets a page keep any. */
+/** Settings kept by the browser, if it allows localStorage. */
 
-export function remembered(name, otherwise) {
+export function loadSetting(name, otherwise) {
   try {
     return JSON.parse(localStorage.getItem(`musictx.${name}`) ?? "null") ?? otherwise;
   } catch {
@@ -8,7 +8,7 @@ export function remembered(name, otherwise) {
   }
 }
 
-export function remember(name, value) {
+export function saveSetting(name, value) {
   try {
     localStorage.setItem(`musictx.${name}`, JSON.stringify(value));
   } catch { /* a private window keeps nothing */ }

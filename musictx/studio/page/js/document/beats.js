@@ -1,36 +1,36 @@
-/** Bars and beats: from the server's list of every beat to positions, bars and the grid. */
+/** Bars, beats and grid lines of a piece, computed from the server's list of beats. */
 
-import { firstFrom } from "../core/search.js";
+import { lowerBound } from "../core/search.js";
 
 const NEAR = 1e-4; // seconds that count as the same moment
 
 export class Beats {
-  /** @param {Beat[]} list  every beat in order, from the first bar on */
+  /** @param {Beat[]} list  every beat, in order of time */
   constructor(list) {
     this.list = list.length > 1 ? list : [[0, 1, 1], [0.5, 1, 2]];
     this.times = Float64Array.from(this.list, (beat) => beat[0]);
     const last = this.list.length - 1;
-    /** Length of a beat after the last one that is listed. */
+    /** Length of the beats after the list's end, in seconds. */
     this.tail = this.times[last] - this.times[last - 1];
     const lastBar = this.list[last][1];
-    /** Beats in a bar there: as many as the last whole bar had. */
+    /** Beats in each bar after the list's end: as many as in the last whole bar. */
     this.tailBeats = Math.max(1, ...this.list.filter((beat) => beat[1] >= lastBar - 1).map((beat) => beat[2]));
   }
 
-  /** Number of the beat that a moment is in: 0 is the first; goes on past the list. */
+  /** Return the index of the beat at a moment, from 0; the beats continue after the list's end. */
   index(seconds) {
     const last = this.times.length - 1;
     if (seconds >= this.times[last] - NEAR) return last + Math.max(0, Math.floor((seconds - this.times[last] + NEAR) / this.tail));
-    return Math.max(0, firstFrom(this.times, seconds + NEAR) - 1);
+    return Math.max(0, lowerBound(this.times, seconds + NEAR) - 1);
   }
 
-  /** When a beat begins. */
+  /** Return the start of a beat in seconds. */
   time(index) {
     const last = this.times.length - 1;
     return index <= last ? this.times[Math.max(0, index)] : this.times[last] + (index - last) * this.tail;
   }
 
-  /** [bar, beat] of the beat with that number. */
+  /** Return [bar, beat] of the beat with an index. */
   name(index) {
     const last = this.list.length - 1;
     if (index <= last) return this.list[Math.max(0, index)].slice(1);
@@ -39,22 +39,34 @@ export class Beats {
     return [bar + Math.floor(beats / this.tailBeats), 1 + (beats % this.tailBeats)];
   }
 
-  /** Where a moment is: {bar, beat, part}, part from 0 up to 1 through the beat. */
+  /** Return the time in beats: the index of the beat, and how much of that beat has passed. */
+  toBeats(seconds) {
+    const index = this.index(seconds);
+    const start = this.time(index);
+    return index + (seconds - start) / (this.time(index + 1) - start);
+  }
+
+  /** Return the seconds of a time in beats. */
+  toSeconds(beats) {
+    const index = Math.floor(beats);
+    const start = this.time(index);
+    return start + (beats - index) * (this.time(index + 1) - start);
+  }
+
+  /** Return {bar, beat, part} of a moment; part is how much of the beat has passed, from 0 up to 1. */
   at(seconds) {
     const index = this.index(Math.max(0, seconds));
     const [bar, beat] = this.name(index);
-    const begin = this.time(index);
-    const part = (seconds - begin) / (this.time(index + 1) - begin);
+    const part = this.toBeats(Math.max(0, seconds)) - index;
     return { bar, beat, part: part > 1 - NEAR || part < NEAR ? 0 : part };
   }
 
-  /** Beats from one moment to another, to hundredths. */
+  /** Return the beats between two moments, rounded to hundredths. */
   length(begin, end) {
-    const [from, to] = [begin, end].map((at) => this.index(at) + (at - this.time(this.index(at))) / (this.time(this.index(at) + 1) - this.time(this.index(at))));
-    return Math.round((to - from) * 100) / 100;
+    return Math.round((this.toBeats(end) - this.toBeats(begin)) * 100) / 100;
   }
 
-  /** The bar that a moment is in. @returns {Bar} */
+  /** Return the bar at a moment. @returns {Bar} */
   bar(seconds) {
     let first = this.index(Math.max(0, seconds));
     const [number] = this.name(first);
@@ -64,7 +76,7 @@ export class Beats {
     return { number, begin: this.time(first), end: this.time(after) };
   }
 
-  /** The stretch of whole bars that holds two moments, in either order. */
+  /** Return the whole bars that contain two moments, given in either order. */
   bars(a, b) {
     const [low, high] = a < b ? [a, b] : [b, a];
     const first = this.bar(low + NEAR);
@@ -72,7 +84,7 @@ export class Beats {
     return { begin: first.begin, end: last.end };
   }
 
-  /** Beats from one moment up to another: {time, bar, beat}, for drawing. */
+  /** Yield {time, bar, beat} of the beats from `begin` to `end`. */
   *between(begin, end) {
     for (let index = this.index(Math.max(0, begin)); ; index++) {
       const time = this.time(index);
@@ -82,35 +94,23 @@ export class Beats {
     }
   }
 
-  /** The nearest line of a grid of `division` lines a beat; 0: no grid. */
+  /** Return the nearest line of a grid that has `division` lines a beat; 0 means no grid. */
   snap(seconds, division) {
-    const at = Math.max(0, seconds);
-    if (!division) return at;
-    const index = this.index(at);
-    const begin = this.time(index);
-    const step = (this.time(index + 1) - begin) / division;
-    return begin + Math.round((at - begin) / step) * step;
+    const time = Math.max(0, seconds);
+    return division ? this.toSeconds(Math.round(this.toBeats(time) * division) / division) : time;
   }
 
-  /** The line of the grid at or before a moment. */
+  /** Return the last grid line at or before a moment. */
   floor(seconds, division) {
-    const at = Math.max(0, seconds);
-    if (!division) return at;
-    const index = this.index(at);
-    const begin = this.time(index);
-    const step = (this.time(index + 1) - begin) / division;
-    return begin + Math.floor((at - begin + NEAR) / step) * step;
+    const time = Math.max(0, seconds);
+    return division ? this.toSeconds(Math.floor(this.toBeats(time + NEAR) * division) / division) : time;
   }
 
-  /** `count` lines of the grid later, or earlier; without a grid the quarter of a beat counts. */
+  /** Return the moment `count` grid lines later (earlier if negative). Without a grid, a line is a quarter of a beat. */
   step(seconds, division, count) {
     const lines = division || 4;
-    const index = this.index(Math.max(0, seconds));
-    const begin = this.time(index);
-    const part = ((seconds - begin) / (this.time(index + 1) - begin)) * lines;
-    const line = index * lines + (count > 0 ? Math.floor(part + 1e-3) : Math.ceil(part - 1e-3)) + count;
-    const beat = Math.floor(Math.max(0, line) / lines);
-    const from = this.time(beat);
-    return from + ((Math.max(0, line) % lines) / lines) * (this.time(beat + 1) - from);
+    const from = this.toBeats(Math.max(0, seconds)) * lines;
+    const line = (count > 0 ? Math.floor(from + 1e-3) : Math.ceil(from - 1e-3)) + count;
+    return this.toSeconds(Math.max(0, line) / lines);
   }
 }

@@ -1,45 +1,46 @@
-/** Chords, sections and lyrics above the bars: edits of them as operations. Pure. */
+/** Edits of the chords, sections and lyrics of a piece, as operations. Pure functions. */
 
-/** A chord as it is shown: "F♯m7", "C7♭9/E". @param {string} symbol */
+/** Return a chord symbol with musical accidentals: "F♯m7", "C7♭9/E". @param {string} symbol */
 export const chordLabel = (symbol) => symbol.replaceAll("#", "♯").replaceAll("b", "♭");
 
-const NEAR = 0.03; // seconds that count as the same place
+const NEAR = 0.03; // seconds between texts that count as the same time
 
-/** The text that stands at a moment. @template {[number, ...string[]]} Text @param {Text[]} texts @returns {Text | undefined} */
-export const textAt = (texts, time) => texts.find(([at]) => Math.abs(at - time) < NEAR);
+/** Return the text at a time. @template {[number, ...string[]]} Text @param {Text[]} texts @returns {Text | undefined} */
+export const textAt = (texts, time) => texts.find(([start]) => Math.abs(start - time) < NEAR);
 
-/** Chords and sections instead of those that stand above the bars. @param {string} label @param {Chord[]} chords @param {TimedText[]} sections @returns {Operation} */
-function above(label, chords, sections) {
+/** Replace all chords and sections. @param {string} label @param {Chord[]} chords @param {TimedText[]} sections @returns {Operation} */
+function writeMarkers(label, chords, sections) {
   const markers = /** @type {TimedText[]} */ ([...sections, ...chords.map(([time, name]) => [time, name])]).sort((a, b) => a[0] - b[0]);
   return { label, markers, chords, sections };
 }
 
 /**
- * A section, or a chord by its name and its symbol, at a place, instead of what stood there; an empty text takes that away.
+ * Write a section or a chord at a time, in place of what is written there; an empty text deletes that. `symbol` is the
+ * chord as musicians write it.
  * @param {Piece} piece @param {"chord" | "section"} kind @param {number} time @param {string} text @param {string} [symbol] @returns {Operation | null}
  */
 export function setText(piece, kind, time, text, symbol = text) {
   const chord = kind === "chord";
   const all = /** @type {any[]} */ (chord ? piece.chords : piece.sections);
-  const others = all.filter(([at]) => Math.abs(at - time) > NEAR);
+  const others = all.filter(([start]) => Math.abs(start - time) > NEAR);
   if (!text && others.length === all.length) return null;
   const texts = [...others, ...(text ? [chord ? [time, text, symbol] : [time, text]] : [])].sort((a, b) => a[0] - b[0]);
-  return above(text ? `${kind} ${symbol}` : `${kind} taken away`, chord ? texts : piece.chords, chord ? piece.sections : texts);
+  return writeMarkers(text ? `${kind} ${symbol}` : `${kind} taken away`, chord ? texts : piece.chords, chord ? piece.sections : texts);
 }
 
-/** Chords that the notes imply, written above the bars. @param {Piece} piece @param {Chord[]} implied */
-export const write = (piece, implied) => above("chords written above the bars", implied, piece.sections);
+/** Replace the chords by those that the notes imply. @param {Piece} piece @param {Chord[]} implied */
+export const writeChords = (piece, implied) => writeMarkers("chords written above the bars", implied, piece.sections);
 
-/** Syllables in a line of words: "Freu-de _ schön" is Freu-, de, one note more for it, schön. @param {string} line */
+/** Return the syllables of a line: "Freu-de _ schön" has Freu-, de, _ and schön; _ extends a syllable over another note. @param {string} line */
 export const syllables = (line) => line.trim().split(/ +/).flatMap((word) => word.match(/[^-]+-?|-/g) ?? []);
 
-/** The line that is sung in a stretch. @param {TimedText[]} lyrics */
-export const lineOf = (lyrics) => lyrics.map(([, text]) => text.trim().replaceAll(" ", "\u00a0") + (text.trim().endsWith("-") ? "" : " ")).join("").trim();
+/** Join syllables to a line of words. @param {TimedText[]} lyrics */
+export const lyricLine = (lyrics) => lyrics.map(([, text]) => text.trim().replaceAll(" ", "\u00a0") + (text.trim().endsWith("-") ? "" : " ")).join("").trim();
 
 /**
- * A line of words under the notes from a moment on, a syllable for each beginning of them; what stood there
- * goes, and with `end` all up to there. An empty line takes words away. What is no operation is a sentence.
- * @param {Piece} piece @param {string} line @param {{begin: number, end?: number}} place @param {number[]} starts  of the notes that are sung, ascending
+ * Write a line of words from `begin` on, a syllable for each start of a note, in place of the words there and, if `end` is
+ * given, all words up to it. An empty line deletes words. Return the operation, or an error message if notes are missing.
+ * @param {Piece} piece @param {string} line @param {{begin: number, end?: number}} stretch @param {number[]} starts  of the sung notes, ascending
  * @returns {Operation | string | null}
  */
 export function setLyrics(piece, line, { begin, end = begin + 2 * NEAR }, starts) {

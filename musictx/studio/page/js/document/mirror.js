@@ -1,9 +1,9 @@
 /**
  * The page's copy of the server's document.
  *
- * What the user does is shown at once and sent in order, one request at a time. What is shown is
- * what the server has confirmed and the operations that it has not yet seen. When another page was
- * faster (409), the document is fetched anew and the unseen operations are dropped, with a sentence.
+ * Operations of the user are shown at once and sent in order, one request at a time. The piece shown is the document that
+ * the server confirmed last, with all unconfirmed operations applied. If another page has changed the document (status
+ * 409), it is fetched again, the unconfirmed operations are dropped and the user gets a message.
  */
 
 import { get, post, session, ServerError } from "../core/api.js";
@@ -12,13 +12,13 @@ import { apply, fromWire, renumber, toWire } from "./operation.js";
 
 /**
  * @typedef {object} Job
- * @property {Operation} [operation]  shown at once
- * @property {"can_undo" | "can_redo"} [needs]  what must be so when its turn has come, or it does nothing
+ * @property {Operation} [operation]  applied at once
+ * @property {"can_undo" | "can_redo"} [needs]  skip the job if this is false when its turn comes
  * @property {(revision: number) => Promise<any>} send
  * @property {(done: boolean) => void} settle
  */
 
-const PATIENCE = 1000; // milliseconds between tries while the server does not answer
+const RETRY_DELAY = 1000; // milliseconds, while the server does not answer
 
 /** @extends {Emitter<{change: Piece, state: "saved" | "saving" | "lost", refused: ServerError}>} */
 export class Mirror extends Emitter {
@@ -29,43 +29,43 @@ export class Mirror extends Emitter {
   /** @type {Job[]} */
   #jobs = [];
   #running = false;
-  #newest = 0; // revision that the server has published; Infinity: news may have been missed
+  #newest = 0; // revision that the server announced; Infinity: an announcement may have been missed
 
-  /** Requests can be replaced in a test. */
-  constructor(requests = { get, post }, patience = PATIENCE) {
+  /** Tests replace the requests and the delay. */
+  constructor(requests = { get, post }, retryDelay = RETRY_DELAY) {
     super();
     this.requests = requests;
-    this.patience = patience;
+    this.retryDelay = retryDelay;
   }
 
-  /** What to show; null before a piece is open. */
+  /** The piece to show; null if none is open. */
   get piece() {
     return this.#shown;
   }
 
-  /** Shows a document that has just come from the server. */
+  /** Show a document that the server sent. */
   show(document) {
-    this.#leave();
+    this.#dropJobs();
     this.#newest = 0;
     this.#confirm(fromWire(document));
   }
 
-  /** Leaves the piece. */
+  /** Show no piece. */
   close() {
-    this.#leave();
+    this.#dropJobs();
     this.#confirmed = this.#shown = null;
   }
 
-  /** Is there something that the server has not confirmed? */
+  /** Are there unconfirmed operations? */
   get pending() {
     return this.#jobs.length > 0;
   }
 
-  #leave() {
+  #dropJobs() {
     for (const job of this.#jobs.splice(0)) job.settle(false);
   }
 
-  /** Does an operation; true once the server has it. @param {Operation} operation */
+  /** Apply an operation; resolves to true once the server has confirmed it. @param {Operation} operation */
   change(operation) {
     const piece = this.#shown;
     if (!piece) return Promise.resolve(false);
@@ -83,23 +83,23 @@ export class Mirror extends Emitter {
     return this.#add({ needs: "can_redo", send: (revision) => this.#post("redo", { revision }) });
   }
 
-  /** Takes a proposal into the piece. */
+  /** Accept a proposal into the piece. */
   accept(take, proposal) {
     return this.#add({ send: (revision) => this.#post(`takes/${take}/accept`, { proposal, revision }) });
   }
 
-  /** The server has published a revision: another page may have changed the document. */
+  /** Note the newest revision that the server announced; another page may have made it. */
   published(revision) {
     this.#newest = Math.max(this.#newest, revision);
     this.#catchUp();
   }
 
-  /** News may have been missed, as after a lost connection: looks at the document again. */
+  /** Fetch the document again, because announcements may have been missed. */
   lookAgain() {
     this.published(Infinity);
   }
 
-  /** Resolves when everything is sent; the confirmed revision. */
+  /** Wait until everything is sent; resolves to the confirmed revision. */
   async settled() {
     while (this.#running) await new Promise((resolve) => setTimeout(resolve, 10));
     return this.#confirmed?.revision;
@@ -129,7 +129,7 @@ export class Mirror extends Emitter {
       }
       try {
         const answer = await job.send(this.#confirmed.revision);
-        if (this.#jobs[0] !== job) continue; // another piece was opened meanwhile
+        if (this.#jobs[0] !== job) continue; // the user has opened another piece
         this.#jobs.shift();
         this.#answered(job, answer);
         job.settle(true);
@@ -138,7 +138,7 @@ export class Mirror extends Emitter {
         if (this.#jobs[0] !== job) continue;
         if (error.lost) {
           this.emit("state", "lost");
-          await new Promise((resolve) => setTimeout(resolve, this.patience));
+          await new Promise((resolve) => setTimeout(resolve, this.retryDelay));
         } else await this.#refused(job, error);
       }
     }
@@ -176,14 +176,14 @@ export class Mirror extends Emitter {
     }
   }
 
-  /** What the server has, and on top of it what it has not seen. @param {Piece} piece */
+  /** Set the confirmed piece, and apply the unconfirmed operations to it. @param {Piece} piece */
   #confirm(piece) {
     this.#confirmed = piece;
     this.#shown = piece;
-    const names = new Map();
+    const newIds = new Map();
     for (const job of this.#jobs) {
       if (!job.operation) continue;
-      job.operation = renumber(job.operation, this.#shown.next_id, names);
+      job.operation = renumber(job.operation, this.#shown.next_id, newIds);
       this.#shown = apply(this.#shown, job.operation);
     }
     this.emit("change", this.#shown);

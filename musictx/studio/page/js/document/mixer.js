@@ -1,57 +1,57 @@
-/** How tracks sound together, and edits of the list of tracks as operations. Pure. */
+/** The mixer, and edits of the list of tracks as operations. Pure functions. */
 
 import { toggleLock } from "./edits.js";
 import { notesOf } from "./operation.js";
 import { trackName } from "./words.js";
 
-/** What a synthesiser has where nobody says otherwise, and the number of its controller. */
+/** The default value and the MIDI controller of each mixer setting. */
 export const MIXER = { volume: { usual: 100, controller: 7 }, pan: { usual: 64, controller: 10 }, reverb: { usual: 40, controller: 91 } };
 /** @typedef {keyof typeof MIXER} Part */
 
 /** @param {Partial<Track>} track @param {Part} part */
-export const level = (track, part) => track[part] ?? MIXER[part].usual;
+export const mixerValue = (track, part) => track[part] ?? MIXER[part].usual;
 
-/** Does a track sound: is it not mute, nor another one solo? @param {Partial<Track>[]} tracks @param {number} id */
+/** Does a track sound? If any track is solo, only solo tracks do; else all that are not mute. @param {Partial<Track>[]} tracks @param {number} id */
 export function audible(tracks, id) {
   const track = tracks.find((each) => each.id === id);
   return tracks.some((each) => each.solo) ? Boolean(track?.solo) : !track?.mute;
 }
 
-/** Controllers of the tracks as the synthesiser gets them: track -> number, value. @param {Partial<Track>[]} tracks @returns {Map<number, [number, number][]>} */
+/** Return [controller, value] pairs for the synthesiser by track id. @param {Partial<Track>[]} tracks @returns {Map<number, [number, number][]>} */
 export function controllers(tracks) {
-  const of = (track) => Object.keys(MIXER).map((part) => /** @type {[number, number]} */ ([MIXER[part].controller, part === "volume" && !audible(tracks, track.id) ? 0 : level(track, /** @type {Part} */ (part))]));
-  return new Map(tracks.map((track) => [/** @type {number} */ (track.id), of(track)]));
+  const pairs = (track) => Object.keys(MIXER).map((part) => /** @type {[number, number]} */ ([MIXER[part].controller, part === "volume" && !audible(tracks, track.id) ? 0 : mixerValue(track, /** @type {Part} */ (part))]));
+  return new Map(tracks.map((track) => [/** @type {number} */ (track.id), pairs(track)]));
 }
 
-/** "middle", "50 % left". */
+/** Describe a pan value: "middle", "50 % left". */
 export const panWords = (value) => (Math.abs(value - 64) < 1 ? "middle" : `${Math.round((Math.abs(value - 64) / (value < 64 ? 64 : 63)) * 100)} % ${value < 64 ? "left" : "right"}`);
 
-/** A track that is changed. @param {Piece} piece @param {number} id @param {Partial<Track>} change @param {string} [label] @returns {Operation | null} */
-export function tracked(piece, id, change, label) {
+/** Change fields of a track. @param {Piece} piece @param {number} id @param {Partial<Track>} change @param {string} [label] @returns {Operation | null} */
+export function changeTrack(piece, id, change, label) {
   const track = piece.tracks.find((each) => each.id === id);
   if (!track || Object.entries(change).every(([name, value]) => track[name] === value)) return null;
   return { label: label ?? `change track ${trackName(track)}`, tracks: piece.tracks.map((each) => (each.id === id ? { ...each, ...change } : each)) };
 }
 
-/** A track one place up or down. @param {Piece} piece @param {number} id @param {number} by @returns {Operation | null} */
-export function reordered(piece, id, by) {
+/** Move a track up (-1) or down (1) in the list. @param {Piece} piece @param {number} id @param {number} by @returns {Operation | null} */
+export function moveTrack(piece, id, by) {
   const tracks = [...piece.tracks];
-  const place = tracks.findIndex((each) => each.id === id);
-  const to = place + by;
-  if (place < 0 || to < 0 || to >= tracks.length) return null;
-  const [track] = tracks.splice(place, 1);
-  tracks.splice(to, 0, track);
+  const index = tracks.findIndex((track) => track.id === id);
+  const target = index + by;
+  if (index < 0 || target < 0 || target >= tracks.length) return null;
+  const [track] = tracks.splice(index, 1);
+  tracks.splice(target, 0, track);
   return { label: `move track ${trackName(track)}`, tracks };
 }
 
-/** A track once more, right after it, with its notes and pedals. @param {Piece} piece @param {number} id @returns {Operation | null} */
-export function duplicated(piece, id) {
+/** Duplicate a track, with its notes and pedals, right after it. @param {Piece} piece @param {number} id @returns {Operation | null} */
+export function duplicateTrack(piece, id) {
   const place = piece.tracks.findIndex((each) => each.id === id);
   if (place < 0) return null;
   const track = piece.tracks[place];
   const copy = { ...track, id: Math.max(...piece.tracks.map((each) => each.id)) + 1, name: `${trackName(track)} copy`, solo: false };
   const notes = notesOf(piece, id);
-  const pedals = piece.pedals.filter(([, , of]) => of === id).map(([time, value]) => /** @type {[number, number, number]} */ ([time, value, copy.id]));
+  const pedals = piece.pedals.filter(([, , trackId]) => trackId === id).map(([time, value]) => /** @type {[number, number, number]} */ ([time, value, copy.id]));
   return {
     label: `duplicate track ${trackName(track)}`,
     tracks: [...piece.tracks.slice(0, place + 1), copy, ...piece.tracks.slice(place + 1)],
@@ -60,10 +60,10 @@ export function duplicated(piece, id) {
   };
 }
 
-/** Locks every note of a track, or unlocks them. @param {Piece} piece @param {number} id */
-export const locked = (piece, id) => toggleLock(piece, notesOf(piece, id).map((note) => note.id));
+/** Lock all notes of a track, or unlock them if all are locked. @param {Piece} piece @param {number} id */
+export const toggleTrackLock = (piece, id) => toggleLock(piece, notesOf(piece, id).map((note) => note.id));
 
-/** Are there notes of a track, and all of them locked? @param {Piece} piece @param {number} id */
+/** Does a track have notes, all of them locked? @param {Piece} piece @param {number} id */
 export function isLocked(piece, id) {
   const notes = notesOf(piece, id);
   return notes.length > 0 && notes.every((note) => piece.locked.has(note.id));

@@ -1,4 +1,4 @@
-/** Operations on a piece: pure functions between the server's JSON and the page. */
+/** Pieces and operations: conversion from and to the server's JSON, and applying an operation. Pure functions. */
 
 /** @param {[number, number, number, number, number, number]} row @returns {Note} */
 export function noteFromWire([id, start, end, pitch, velocity, track]) {
@@ -10,7 +10,7 @@ export function noteToWire({ id, start, end, pitch, velocity, track }) {
   return [id, start, end, pitch, velocity, track];
 }
 
-/** The server's Document -> Piece. @returns {Piece} */
+/** Convert the JSON of a Document to a Piece. @returns {Piece} */
 export function fromWire(document) {
   return {
     ...document,
@@ -19,10 +19,10 @@ export function fromWire(document) {
   };
 }
 
-/** The notes of a track. @param {Piece} piece @param {number} track */
+/** Return the notes of a track. @param {Piece} piece @param {number} track */
 export const notesOf = (piece, track) => [...piece.notes.values()].filter((note) => note.track === track);
 
-/** The piece after an operation; the piece given stays as it is. @param {Piece} piece @param {Operation} operation @returns {Piece} */
+/** Return the piece after an operation, without changing `piece`. @param {Piece} piece @param {Operation} operation @returns {Piece} */
 export function apply(piece, operation) {
   const notes = new Map(piece.notes);
   const locked = new Set(piece.locked);
@@ -44,9 +44,9 @@ export function apply(piece, operation) {
   return { ...piece, ...defined(lists), notes, locked, next_id, duration };
 }
 
-/** What is sent for an operation. @param {Operation} operation @param {number} revision */
+/** Convert an operation to JSON. @param {Operation} operation @param {number} revision */
 export function toWire(operation, revision) {
-  const { add, change, chords, sections, ...rest } = operation; // the server reads the markers
+  const { add, change, chords, sections, ...rest } = operation; // the server derives chords and sections from the markers
   return {
     ...defined(rest),
     ...(add && { add: add.map(noteToWire) }),
@@ -56,18 +56,17 @@ export function toWire(operation, revision) {
 }
 
 /**
- * An operation as it must be sent: its new notes are numbered from `next` on without gaps, which they
- * were not if the server added or refused notes since. `names` has the ids that changed so far, old
- * to new, for this operation and those after it; it grows.
- * @param {Operation} operation @param {number} next @param {Map<number, number>} names @returns {Operation}
+ * Renumber the new notes of an operation from `next` on, as the server requires; it may have added or refused notes since
+ * the operation was made. `newIds` maps old to new ids for this operation and later ones, and grows.
+ * @param {Operation} operation @param {number} next @param {Map<number, number>} newIds @returns {Operation}
  */
-export function renumber(operation, next, names) {
-  operation.add?.forEach((note, i) => note.id !== next + i && names.set(note.id, next + i));
-  if (!names.size) return operation;
-  const renamed = (id) => names.get(id) ?? id;
-  const notes = (list) => list?.map((note) => ({ ...note, id: renamed(note.id) }));
+export function renumber(operation, next, newIds) {
+  operation.add?.forEach((note, i) => note.id !== next + i && newIds.set(note.id, next + i));
+  if (!newIds.size) return operation;
+  const newId = (id) => newIds.get(id) ?? id;
+  const notes = (list) => list?.map((note) => ({ ...note, id: newId(note.id) }));
   const { add, change, remove, lock, unlock } = operation;
-  const parts = { add: notes(add), change: notes(change), remove: remove?.map(renamed), lock: lock?.map(renamed), unlock: unlock?.map(renamed) };
+  const parts = { add: notes(add), change: notes(change), remove: remove?.map(newId), lock: lock?.map(newId), unlock: unlock?.map(newId) };
   return { ...operation, ...defined(parts) };
 }
 

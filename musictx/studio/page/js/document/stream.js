@@ -1,26 +1,26 @@
-/** Events of a session, from a connection that heals itself. */
+/** The server-sent events of a session; reconnects by itself. */
 
 import { get, session } from "../core/api.js";
 import { Emitter } from "../core/emitter.js";
 
 const KINDS = ["takes", "take", "note", "proposal", "document", "deleted"];
-const PATIENCE = 1500; // milliseconds before a closed connection is opened again
-const HIDDEN = 5000; // milliseconds after which a page that is not seen lets its connection go
+const RETRY_DELAY = 1500; // milliseconds
+const HIDDEN = 5000; // milliseconds between checks whether the page is hidden
 
 /**
- * The kinds of event are those of the server; "state" says whether it is connected, "resumed" that
- * news were missed while the page was hidden.
+ * Emits the server's events. "state" tells whether there is a connection, "resumed" that the page may have missed
+ * events while it was hidden.
  * @extends {Emitter<{state: boolean, resumed: null, takes: any, take: any, note: any, proposal: any, document: any, deleted: any}>}
  */
 export class Stream extends Emitter {
   /** @type {EventSource | null} */
   #source = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #again;
+  #retry;
   /** @type {string | null} */
   #id = null;
 
-  /** Listens to a session from now on. @param {string} id */
+  /** Connect to a session. @param {string} id */
   open(id) {
     this.close();
     this.#id = id;
@@ -35,28 +35,27 @@ export class Stream extends Emitter {
     source.addEventListener("open", () => this.emit("state", true));
     source.addEventListener("error", () => {
       this.emit("state", false);
-      // The browser tries again by itself, except after an answer that was no stream.
-      if (source.readyState === EventSource.CLOSED) this.#again = setTimeout(() => this.#look(id), PATIENCE);
+      // The browser reconnects by itself, except after an HTTP error.
+      if (source.readyState === EventSource.CLOSED) this.#retry = setTimeout(() => this.#reopen(id), RETRY_DELAY);
     });
   }
 
   close() {
-    clearTimeout(this.#again);
+    clearTimeout(this.#retry);
     this.#source?.close();
     this.#source = this.#id = null;
   }
 
   /**
-   * Lets the connection go while the page is hidden and `idle`: a browser has six to a host, and all
-   * its pages share them.
-   * @param {Pick<Document, "hidden" | "addEventListener">} page @param {() => boolean} idle
+   * Disconnect while the page is hidden and `isIdle`: all pages of a browser share six connections to a host.
+   * @param {Pick<Document, "hidden" | "addEventListener">} page @param {() => boolean} isIdle
    */
-  rest(page, idle, patience = HIDDEN) {
+  disconnectWhenHidden(page, isIdle) {
     setInterval(() => {
-      if (!page.hidden || !idle()) return;
+      if (!page.hidden || !isIdle()) return;
       this.#source?.close();
       this.#source = null;
-    }, patience);
+    }, HIDDEN);
     page.addEventListener("visibilitychange", () => {
       if (page.hidden || this.#source || this.#id === null) return;
       this.open(this.#id);
@@ -64,11 +63,11 @@ export class Stream extends Emitter {
     });
   }
 
-  /** Opens a session again if it is still there. @param {string} id */
-  async #look(id) {
-    const gone = await get(session(id)).then(() => false, (error) => error.status === 404);
-    if (this.#id !== id) return; // another session was opened meanwhile, or none
-    if (gone) this.emit("deleted", {});
+  /** Reconnect if the session still exists. @param {string} id */
+  async #reopen(id) {
+    const isDeleted = await get(session(id)).then(() => false, (error) => error.status === 404);
+    if (this.#id !== id) return; // the user has left the piece
+    if (isDeleted) this.emit("deleted", {});
     else this.open(id);
   }
 }

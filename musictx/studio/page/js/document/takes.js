@@ -1,34 +1,34 @@
-/** The takes of a session: what was asked, what is composed right now, what came of it. */
+/** The takes of a session. A take is one request to compose, with the proposals that answer it. */
 
 import { Emitter } from "../core/emitter.js";
 import { noteFromWire } from "./operation.js";
 import { sentence } from "./words.js";
 
-/** A proposal of the server's, its notes as ghosts: those that are written, or those so far. @returns {Proposal} */
+/** Convert the server's JSON of a proposal, whose notes are listed or, while it is composed, given by events. @returns {Proposal} */
 export function proposalFromWire({ notes = [], events = [], ...proposal }) {
   const ghosts = notes.map(([start, end, pitch, velocity, track]) => ({ start, end, pitch, velocity, track }));
-  play(ghosts, events);
+  applyEvents(ghosts, events);
   return { ...proposal, notes: ghosts };
 }
 
 /**
- * A take with news from the server. News that come without notes leave those that are there.
+ * Convert the server's JSON of a take. Proposals without notes in the JSON keep the notes of `old`.
  * @param {Take | undefined} old @returns {Take}
  */
 export function takeFromWire(take, old) {
-  const proposals = take.proposals.map((news) => {
-    const before = old?.proposals.find((each) => each.number === news.number);
-    return news.notes || !before ? proposalFromWire(news) : { ...before, ...news };
+  const proposals = take.proposals.map((update) => {
+    const before = old?.proposals.find((proposal) => proposal.number === update.number);
+    return update.notes || !before ? proposalFromWire(update) : { ...before, ...update };
   });
   return { ...take, proposals };
 }
 
 /**
- * Notes with events as they are composed: "on" begins one, "off" ends the earliest open one of
- * that pitch and track. The list given is changed, as it grows many times a second.
+ * Apply the events of composing to a list of notes, in place: "on" starts a note, "off" ends the earliest open note of
+ * its pitch and track.
  * @param {Ghost[]} notes
  */
-export function play(notes, events) {
+export function applyEvents(notes, events) {
   for (const [kind, seconds, pitch, ...rest] of events) {
     if (kind === "on") {
       const [velocity, track] = rest;
@@ -42,57 +42,58 @@ export function play(notes, events) {
 }
 
 /**
- * What else a proposal changes in the piece, as the server accepts it: the ids of the notes that leave it, and
- * the notes that come back. Those that it replaces and those of another proposal of its take leave, but for
- * locked ones; what that one replaced comes back, where neither it nor another take replaces it.
- * @param {Piece} piece @param {Take} take @param {Proposal} proposal @returns {{gone: Set<number>, back: Note[]}}
+ * Return which notes the server removes and restores when it accepts a proposal. It removes, unless locked, the notes
+ * that the proposal replaces and those of an accepted proposal of the same take. It restores the notes which that accepted
+ * proposal replaced, unless this proposal or another take replaces them.
+ * @param {Piece} piece @param {Take} take @param {Proposal} proposal @returns {{removed: Set<number>, restored: Note[]}}
  */
-export function exchanged(piece, take, proposal) {
-  const gone = new Set(proposal.removes);
-  const away = new Set(proposal.removes);
+export function exchangedNotes(piece, take, proposal) {
+  const removed = new Set(proposal.removes);
+  const replacedElsewhere = new Set(proposal.removes);
   const replaced = [];
   for (const [name, [first, count, notes]] of Object.entries(piece.brought)) {
     if (name.startsWith(`${take.id}/`)) {
-      for (let i = 0; i < count; i++) gone.add(first + i);
+      for (let i = 0; i < count; i++) removed.add(first + i);
       replaced.push(...notes);
-    } else for (const [id] of notes) away.add(id);
+    } else for (const [id] of notes) replacedElsewhere.add(id);
   }
-  for (const id of piece.locked) gone.delete(id);
-  const done = proposal.state === "done"; // what it replaces, the server says at its end
-  return { gone, back: done ? replaced.filter(([id]) => !away.has(id)).map(noteFromWire) : [] };
+  for (const id of piece.locked) removed.delete(id);
+  // Only a finished proposal lists all notes that it replaces.
+  const restored = proposal.state === "done" ? replaced.filter(([id]) => !replacedElsewhere.has(id)).map(noteFromWire) : [];
+  return { removed, restored };
 }
 
-/** Until where a proposal has got: seconds. @param {Proposal} proposal @param {number} begin */
+/** Return the second up to which a proposal has been composed. @param {Proposal} proposal @param {number} begin */
 export function frontier(proposal, begin) {
   let last = begin;
   for (const note of proposal.notes) last = Math.max(last, note.start, note.end ?? 0);
   return last;
 }
 
-const LAPS = 0.06; // seconds by which the last note may reach over the line
+const OVERLAP = 0.06; // seconds that the last note may sound after the bar line
 
-/** Where bars begin that are composed after a moment: at the next bar line, where music has any. @param {number} at @param {string} music @param {Beats} beats */
-export function seam(at, music, beats) {
-  if (music === "free" || !at) return at;
-  const { begin, end } = beats.bar(Math.max(0, at - LAPS));
-  return at - LAPS <= begin + 1e-3 ? begin : end;
+/** Return the first bar line after music that ends at a time; free music has none and continues at once. @param {number} time @param {string} music @param {Beats} beats */
+export function barLineAfter(time, music, beats) {
+  if (music === "free" || !time) return time;
+  const { begin, end } = beats.bar(Math.max(0, time - OVERLAP));
+  return time - OVERLAP <= begin + 1e-3 ? begin : end;
 }
 
 /**
- * Where the music of a take stands: what was selected, or so many bars (or seconds) after it.
+ * Return the stretch that a take composes: the selected one, or the requested bars or seconds after it.
  * @param {Take} take @param {Beats} beats @param {string} music  of the piece @returns {{begin: number, end: number}}
  */
-export function placeOf(take, beats, music) {
+export function takeStretch(take, beats, music) {
   const { begin, end, task, request } = take;
   if (task !== "continue" && task !== "new") return { begin, end };
   if (!request.bars) return { begin: end, end: end + (request.seconds ?? 8) };
-  const first = seam(end, music, beats);
-  let line = first;
-  for (let bar = 0; bar < request.bars; bar++) line = beats.bar(line + 1e-3).end;
-  return { begin: first, end: line };
+  const start = barLineAfter(end, music, beats);
+  let stop = start;
+  for (let bar = 0; bar < request.bars; bar++) stop = beats.bar(stop + 1e-3).end;
+  return { begin: start, end: stop };
 }
 
-/** What a take says of itself in a few words. @param {Take} take */
+/** Return the state of a take in a few words. @param {Take} take */
 export function stateWords(take) {
   if (take.aside && take.state === "done") return "set aside";
   if (take.state === "waiting") return take.place > 1 ? `waiting, ${take.place - 1} before it` : "next in the queue";
@@ -101,7 +102,7 @@ export function stateWords(take) {
   return take.state;
 }
 
-/** How a take stands and how it was asked, in a line; a sentence is the last. @param {Take} take */
+/** Return the state, seed and model of a take in one line; an error, which is a sentence, comes last. @param {Take} take */
 export function stateLine(take) {
   const facts = [stateWords(take), `seed ${take.seed}`, take.model];
   return (take.error ? [...facts.slice(1), facts[0]] : facts).join(" · ");
@@ -115,7 +116,7 @@ export class Takes extends Emitter {
   /** @type {Map<number, Take>} */
   #takes = new Map();
 
-  /** Newest first. */
+  /** All takes, newest first. */
   get list() {
     return [...this.#takes.values()].sort((a, b) => b.id - a.id);
   }
@@ -125,7 +126,7 @@ export class Takes extends Emitter {
     return this.#takes.get(id ?? -1);
   }
 
-  /** The whole list, when a session is opened and after each new connection. */
+  /** Replace all takes: a session was opened, or the connection is new. */
   reset(list) {
     const old = this.#takes;
     this.#takes = new Map(list.map((take) => [take.id, takeFromWire(take, old.get(take.id))]));
@@ -137,29 +138,29 @@ export class Takes extends Emitter {
     this.emit("change", null);
   }
 
-  /** News of one take. */
-  update(news) {
-    const take = takeFromWire(news, this.#takes.get(news.id));
+  /** Replace one take by its newer JSON, and return it. */
+  update(json) {
+    const take = takeFromWire(json, this.#takes.get(json.id));
     this.#takes.set(take.id, take);
     this.emit("change", take);
     return take;
   }
 
-  /** Notes while they are composed. */
+  /** Add notes that are being composed. */
   composed({ take: id, proposal: number, events }) {
     const take = this.#takes.get(id);
     if (!take) return;
     const proposal = take.proposals.find((each) => each.number === number);
-    play(proposal.notes, events);
+    applyEvents(proposal.notes, events);
     proposal.version = (proposal.version ?? 0) + 1;
     this.emit("notes", { take, proposal, events });
   }
 
-  /** A proposal is finished: its notes as they were written count, not those that were streamed. */
-  finish({ take: id, proposal: news }) {
+  /** Replace the streamed notes of a proposal by the final ones. */
+  finish({ take: id, proposal: json }) {
     const take = this.#takes.get(id);
     if (!take) return;
-    const proposal = proposalFromWire(news);
+    const proposal = proposalFromWire(json);
     take.proposals = take.proposals.map((each) => (each.number === proposal.number ? proposal : each));
     this.emit("finished", { take, proposal });
     this.emit("change", take);

@@ -1,10 +1,10 @@
 /**
- * What the page and the server speak of; see also musictx/studio/document.py. Times are seconds. This is no
- * module: these names are those of all files.
+ * Types of the data that the page and the server exchange; see also musictx/studio/document.py. Times are seconds.
+ * This file is not a module, so its types are global.
  *
  * @typedef {{id: number, start: number, end: number, pitch: number, velocity: number, track: number}} Note
  * @typedef {{id: number, name: string, program: number, drum: boolean, volume?: number, pan?: number, reverb?: number, mute?: boolean, solo?: boolean}} Track
- *   what it lacks is as usual, see document/mixer.js
+ *   a missing field has its default, see document/mixer.js
  * @typedef {[time: number, bar: number, beat: number]} Beat
  *
  * @typedef {object} Piece  the server's Document, its notes by id
@@ -14,12 +14,12 @@
  * @property {boolean} can_undo
  * @property {boolean} can_redo
  * @property {number} duration
- * @property {"free" | "beats" | "chorale"} music  what kind it is, as the server finds it
+ * @property {"free" | "beats" | "chorale"} music  the kind of music, determined by the server
  * @property {Track[]} tracks
  * @property {Map<number, Note>} notes
  * @property {Set<number>} locked
  * @property {Record<string, [first: number, count: number, left: [number, number, number, number, number, number][]]>} brought
- *   of each proposal in the piece, "take/proposal": the number of its first note, how many, and the notes that left for it
+ *   by accepted proposal, "take/proposal": the id of its first note, the number of its notes, and the notes that it replaced
  * @property {number} next_id
  * @property {Beat[]} beats  a pick-up is bar 0
  * @property {[number, number][]} tempos  [time, beats a minute]
@@ -47,7 +47,7 @@
  * @property {[number, number, boolean][]} [keys]
  * @property {[number, number, number][]} [pedals]
  * @property {number[]} [fermatas]
- * @property {[number, string][]} [markers]  with these, for the page alone:
+ * @property {[number, string][]} [markers]  and, not sent to the server:
  * @property {[number, string, string][]} [chords]
  * @property {[number, string][]} [sections]
  * @property {[number, string][]} [lyrics]
@@ -66,7 +66,7 @@
  * @property {string | null} remark
  * @property {number} [version]  grows while notes come in
  *
- * @typedef {object} Take  one request to compose, and what came of it
+ * @typedef {object} Take  one request to compose, with its proposals
  * @property {number} id
  * @property {string} task
  * @property {string} label
@@ -75,7 +75,7 @@
  * @property {number} progress  0 to 1
  * @property {number} seed
  * @property {string} model
- * @property {number} begin  of what was selected; see placeOf for where the new music stands
+ * @property {number} begin  of the selection; takeStretch tells where the new music is
  * @property {number} end
  * @property {number[] | null} tracks
  * @property {Record<string, any>} request  as it was asked
@@ -86,7 +86,7 @@
  * @property {string} made  ISO time
  * @property {Proposal[]} proposals
  *
- * @typedef {object} Control  something a model can be asked for
+ * @typedef {object} Control  a property of the music that a model follows
  * @property {string} name
  * @property {string} label
  * @property {string} sentence

@@ -1,32 +1,32 @@
-/** Playing in: the computer's keys, a MIDI keyboard, and recording them into the piece. */
+/** Input from the computer's keys and MIDI keyboards, and its recording into the piece. */
 
-import { h, icon, iconButton, press } from "../core/dom.js";
+import { h, icon, iconButton, setPressed } from "../core/dom.js";
 import { pitchLabel } from "../document/words.js";
 import { drawGhosts } from "../roll/overlay.js";
 import { createKeys } from "./keys.js";
 import { connectMidi } from "./midi.js";
-import { countIn, recorded, Recording } from "./take.js";
+import { countIn, addRecording, Recording } from "./take.js";
 
 /** @param {App} app @param {ReturnType<typeof import("../sound/player.js").createPlayer>} player */
 export function mountInput(app, player) {
   /** @type {Recording | null} */
   let recording = null;
-  let begins = 0; // milliseconds of performance.now() at which the count-in is over
-  let beat = 1; // seconds from click to click of it
+  let startTime = 0; // time of performance.now() at which the count-in ends
+  let beat = 1; // seconds between two clicks of the count-in
   let connection = null;
   let names = /** @type {string[]} */ ([]); // of the MIDI keyboards
 
   const callbacks = {
     onNote(pitch, velocity, time) {
-      if (!app.pen) return;
-      player.key(app.pen.id, pitch, velocity);
+      if (!app.inputTrack) return;
+      player.key(app.inputTrack.id, pitch, velocity);
       if (!recording) return;
       if (velocity) recording.on(player.at(time), pitch, velocity);
       else recording.off(player.at(time), pitch);
     },
     onSustain(down, time) {
-      if (!app.pen) return;
-      player.pedal(app.pen.id, down);
+      if (!app.inputTrack) return;
+      player.pedal(app.inputTrack.id, down);
       recording?.sustain(player.at(time), down);
     },
   };
@@ -56,19 +56,19 @@ export function mountInput(app, player) {
   }
 
   async function start() {
-    if (!app.piece || !app.pen) return;
+    if (!app.piece || !app.inputTrack) return;
     const from = player.position;
-    recording = new Recording(app.pen.id, from);
+    recording = new Recording(app.inputTrack.id, from);
     app.roll.painters.add(paint);
     show();
     const clicks = countIn(app.beats, from);
     app.say("counting in");
     await player.play(from, { end: Infinity, countIn: clicks });
-    begins = performance.now() + clicks[0] * 1000;
+    startTime = performance.now() + clicks[0] * 1000;
     beat = clicks[clicks.length - 1];
   }
 
-  /** Puts what was played into the piece. */
+  /** Stop, and add the recorded notes to the piece. */
   function finish() {
     if (!recording) return;
     const played = recording.end(player.position);
@@ -77,7 +77,7 @@ export function mountInput(app, player) {
     player.stop();
     show();
     if (!app.piece) return;
-    const operation = recorded(app.piece, played);
+    const operation = addRecording(app.piece, played);
     if (!operation) return app.say("nothing was played");
     app.change(operation);
     app.selection.pickNotes(operation.add.map((note) => note.id));
@@ -86,27 +86,27 @@ export function mountInput(app, player) {
   }
 
   function paint(ctx, pixels, view, colours) {
-    drawGhosts(ctx, pixels, view, recording.sofar, player.position, performance.now() > begins, colours);
+    drawGhosts(ctx, pixels, view, recording.notesSoFar, player.position, performance.now() > startTime, colours);
   }
 
   function show() {
-    press(record, recording !== null);
-    press(piano, keys.enabled);
+    setPressed(record, recording !== null);
+    setPressed(piano, keys.enabled);
     octave.hidden = !keys.enabled;
     octave.textContent = `A = ${pitchLabel(keys.piano.base)}`;
-    press(midi, connection !== null);
+    setPressed(midi, connection !== null);
     midi.title = !connection ? "Listen to MIDI keyboards" : names.length ? `Listening to ${names.join(", ")}` : "No MIDI keyboard is connected yet";
   }
 
   app.on("play", () => {
     if (recording && player.state === "stopped") finish();
   });
-  app.on("opened", () => { // what was played into another piece, or into one that was left, is dropped
+  app.on("opened", () => { // drop the recording of the previous piece
     recording = null;
     app.roll.painters.delete(paint);
     show();
   });
   return { record, controls: [piano, octave, midi], get recording() { return recording !== null; },
-    /** Beats of the count-in that are left. */
-    get countIn() { return recording ? Math.max(0, Math.ceil((begins - performance.now()) / 1000 / beat)) : 0; } };
+    /** The number of clicks left in the count-in. */
+    get countIn() { return recording ? Math.max(0, Math.ceil((startTime - performance.now()) / 1000 / beat)) : 0; } };
 }

@@ -1,6 +1,6 @@
-// The computer's keys as a piano. Keys are named by their place, so that every layout works.
+/** The computer's keys as a piano, by their position on the keyboard (`code`), so that it works with every layout. */
 
-/** Semitones above the octave's C, two rows as on a piano: A is C, W is C sharp, up to the F above. */
+/** Semitones above C by key: two rows as on a piano, from A (C) to ' (F). */
 export const PIANO = new Map(Object.entries({
   KeyA: 0, KeyW: 1, KeyS: 2, KeyE: 3, KeyD: 4, KeyF: 5, KeyT: 6, KeyG: 7, KeyY: 8, KeyH: 9, KeyU: 10, KeyJ: 11,
   KeyK: 12, KeyO: 13, KeyL: 14, KeyP: 15, Semicolon: 16, Quote: 17,
@@ -8,19 +8,19 @@ export const PIANO = new Map(Object.entries({
 const OCTAVES = { KeyZ: -12, KeyX: 12 };
 const VELOCITY = 80;
 
-/** The keys that are held, and the octave. */
+/** The pressed keys and the octave of the piano. */
 export class KeyPiano {
   base = 60;
-  /** Key -> the pitch that it holds. @type {Map<string, number>} */
+  /** Pressed key -> its pitch. @type {Map<string, number>} */
   held = new Map();
 
-  /** @param {(pitch: number, velocity: number, time: number) => void} onNote  velocity 0: the key is let go @param {() => void} onChange  another octave */
+  /** @param {(pitch: number, velocity: number, time: number) => void} onNote  velocity 0: the key is released @param {() => void} onChange  the octave has changed */
   constructor(onNote, onChange) {
     this.onNote = onNote;
     this.onChange = onChange;
   }
 
-  /** Is it a key of the piano? @param {{code: string, repeat?: boolean, timeStamp: number}} event */
+  /** Press a key; return whether it belongs to the piano. @param {{code: string, repeat?: boolean, timeStamp: number}} event */
   down({ code, repeat, timeStamp }) {
     if (!repeat && code in OCTAVES) {
       this.base = Math.min(Math.max(this.base + OCTAVES[code], 12), 96);
@@ -32,32 +32,32 @@ export class KeyPiano {
     return code in OCTAVES || PIANO.has(code);
   }
 
-  /** Lets a key go that is held: the pitch that it began, whatever octave it is now. */
+  /** Release a key; return whether it was pressed. It ends the pitch that it started, even if the octave has changed. */
   up({ code, timeStamp }) {
     if (!this.held.has(code)) return false;
     this.onNote(this.held.get(code), 0, timeStamp);
     return this.held.delete(code);
   }
 
-  /** Lets all keys go: the window may have lost the focus. */
-  letGo() {
+  /** Release all keys, as when the window loses the focus. */
+  releaseAll() {
     for (const code of [...this.held.keys()]) this.up({ code, timeStamp: performance.now() });
   }
 }
 
-/** Keys of the page as a piano, while it is `enabled`. @param {ConstructorParameters<typeof KeyPiano>} callbacks */
+/** Let the page's key events play a KeyPiano while it is `enabled`. @param {ConstructorParameters<typeof KeyPiano>} callbacks */
 export function createKeys(...callbacks) {
   const piano = new KeyPiano(...callbacks);
   let enabled = false;
-  const typing = (event) => event.ctrlKey || event.metaKey || event.altKey
+  const isTyping = (event) => event.ctrlKey || event.metaKey || event.altKey
     || event.target?.closest?.("input, textarea, select, [contenteditable]");
-  const taken = (event) => {
+  const consume = (event) => {
     event.preventDefault();
     event.stopPropagation();
   };
-  const down = (event) => !typing(event) && piano.down(event) && taken(event);
-  const up = (event) => piano.up(event) && taken(event);
-  const letGo = () => piano.letGo();
+  const down = (event) => !isTyping(event) && piano.down(event) && consume(event);
+  const up = (event) => piano.up(event) && consume(event);
+  const releaseAll = () => piano.releaseAll();
 
   return {
     piano,
@@ -68,8 +68,8 @@ export function createKeys(...callbacks) {
       const change = on ? addEventListener : removeEventListener;
       change("keydown", down, true); // before the shortcuts of the page
       change("keyup", up, true);
-      change("blur", letGo);
-      if (!on) letGo();
+      change("blur", releaseAll);
+      if (!on) releaseAll();
     },
   };
 }

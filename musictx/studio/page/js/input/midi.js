@@ -1,22 +1,22 @@
-// A MIDI keyboard, by Web MIDI: the browser asks the user, so it is begun by a click.
+/** MIDI keyboards, by Web MIDI. The browser asks the user for permission. */
 
 /**
- * What a message means, or null: {pitch, velocity} (velocity 0 for a key let go), {sustain}.
+ * Return {pitch, velocity} of a note message (velocity 0: note-off), {sustain} of a pedal message, else null.
  * @param {Uint8Array | number[]} data
  */
-export function understand([status, one, two = 0]) {
+export function parseMidi([status, data1, data2 = 0]) {
   const kind = status & 0xf0;
-  if (kind === 0x90) return { pitch: one, velocity: two };
-  if (kind === 0x80) return { pitch: one, velocity: 0 };
-  if (kind === 0xb0 && one === 64) return { sustain: two >= 64 };
+  if (kind === 0x90) return { pitch: data1, velocity: data2 };
+  if (kind === 0x80) return { pitch: data1, velocity: 0 };
+  if (kind === 0xb0 && data1 === 64) return { sustain: data2 >= 64 };
   return null;
 }
 
 /**
- * Listen to every MIDI input, also those that are plugged in later.
+ * Listen to all MIDI inputs, including those connected later.
  * @param {{onNote: (pitch: number, velocity: number, time: number) => void, onSustain: (down: boolean, time: number) => void,
  *     onInputs: (names: string[]) => void}} callbacks
- * @returns {Promise<{close: () => void}>} rejects with a sentence for the person
+ * @returns {Promise<{close: () => void}>} rejects with a message for the user
  */
 export async function connectMidi({ onNote, onSustain, onInputs }) {
   if (!navigator.requestMIDIAccess) {
@@ -28,14 +28,14 @@ export async function connectMidi({ onNote, onSustain, onInputs }) {
   } catch {
     throw new Error("The browser did not allow MIDI; allow it in the settings of this page and try again.");
   }
-  const hear = (event) => {
-    const message = understand(event.data);
+  const onMessage = (event) => {
+    const message = parseMidi(event.data);
     if (message?.pitch !== undefined) onNote(message.pitch, message.velocity, event.timeStamp);
     else if (message) onSustain(message.sustain, event.timeStamp);
   };
   const listen = () => {
     const inputs = [...access.inputs.values()].filter((input) => input.state === "connected");
-    for (const input of inputs) input.onmidimessage = hear;
+    for (const input of inputs) input.onmidimessage = onMessage;
     onInputs(inputs.map((input) => input.name));
   };
   access.onstatechange = listen;

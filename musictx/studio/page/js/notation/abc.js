@@ -1,84 +1,107 @@
-// A document as text in ABC notation, with the place of every note in it. Pure.
-import { barsOf, gridded, QUARTER, quartersOf } from "./grid.js";
-import { keyName, likelyKey, signature, spelled } from "./spelling.js";
+/** A piece as text in ABC notation, with the position of every note in the text. Pure functions. */
+
+import { barsOf, quantiseNotes, QUARTER, quartersOf } from "./grid.js";
+import { keyName, likelyKey, signatureAccidental, spell } from "./spelling.js";
 import { partsOf } from "./voices.js";
 
 const UNIT = QUARTER / 4; // ticks of L:1/16
-const WRITTEN = [192, 144, 96, 72, 48, 36, 24, 18, 12, 9, 6, 3]; // lengths that one note head can have
+const WRITTEN = [192, 144, 96, 72, 48, 36, 24, 18, 12, 9, 6, 3]; // ticks that a single note head can have
 const ACCIDENTALS = { "-2": "__", "-1": "_", 0: "=", 1: "^", 2: "^^" };
 
-/** @typedef {{from: number, to: number, ids: number[], start: number, end: number}} Mark place in the text, notes, ticks */
+/** @typedef {{from: number, to: number, ids: number[], start: number, end: number}} Mark  first and last character, notes, ticks */
 
 /**
+ * Return a piece in ABC. `onGrid` is the share of notes that start on the grid, `bars` the number of bars of the piece.
  * @param {Piece} piece
- * @param {{barsPerLine?: number, most?: number}} [options] most: bars that are written
- * @returns {{abc: string, marks: Mark[], onGrid: number, bars: number}} onGrid: see gridded; bars: all there are
+ * @param {{barsPerLine?: number, most?: number}} [options]  most: write only so many bars
+ * @returns {{abc: string, marks: Mark[], onGrid: number, bars: number}}
  */
 export function toAbc(piece, { barsPerLine = 4, most = Infinity } = {}) {
-  const all = barsOf(piece);
-  const bars = all.slice(0, most);
-  const end = all[most]?.time ?? Infinity;
-  const near = [...piece.notes.values()].filter((note) => note.start < end + 1);
-  const { notes, onGrid } = gridded(near, piece);
+  const allBars = barsOf(piece);
+  const end = allBars[most]?.time ?? Infinity;
+  const { notes, onGrid } = quantiseNotes([...piece.notes.values()].filter((note) => note.start < end + 1), piece);
   const parts = partsOf(notes, piece.tracks);
-  const melodic = parts.flatMap((part) => part.staves.flatMap((staff) => staff.voices.flat().flatMap((chord) => chord.notes)));
-  const guessed = [likelyKey(melodic.map((note) => note.pitch)), 0];
-  if (!bars.length || !parts.length) return { abc: "", marks: [], onGrid, bars: all.length };
+  const pitches = parts.flatMap((part) => part.staves.flatMap((staff) => staff.voices.flat(2))).flatMap((chord) => chord.notes.map((note) => note.pitch));
+  const bars = allBars.slice(0, most).map((bar) => ({ ...bar, key: bar.key ?? [likelyKey(pitches), 0] }));
+  if (!bars.length || !parts.length) return { abc: "", marks: [], onGrid, bars: allBars.length };
 
-  const keyOf = (bar) => bar.key ?? guessed;
-  const [opening] = bars;
-  let abc = `X:1\n%%barnumbers 0\n%%setbarnb ${opening.number}\nM:${opening.meter.join("/")}\nL:1/16\n%%score ${score(parts)}\nK:${keyName(keyOf(opening))}\n`;
-  const rows = [];
-  let number = 0;
-  for (const part of parts) {
-    part.staves.forEach((staff, s) => staff.voices.forEach((chords, v) => {
-      const name = plain(part.name);
-      const label = s === 0 && v === 0 && name && parts.length > 1 ? ` name="${name}"` : "";
-      const stem = staff.voices.length > 1 ? ` stem=${v % 2 ? "down" : "up"}` : "";
-      abc += `V:${++number} clef=${staff.clef}${stem}${label}\n`;
-      rows.push({ number, chords, quiet: v > 0 });
-    }));
-  }
-  const quarters = quartersOf(piece);
-  const placed = (texts, word) => texts.map(([time, text]) => ({ at: Math.round(quarters(time) * QUARTER), text: word(text) }));
-  const chords = piece.chords.map(([time, , symbol]) => [time, symbol]);
-  const above = [...placed(piece.sections, (text) => `"^${quoted(text)}"`), ...placed(chords, (text) => `"${text === "N.C." ? "^" : ""}${quoted(text)}"`)];
-  const sung = placed(piece.lyrics, syllable);
-  const fermatas = piece.fermatas.map((time) => Math.round(quarters(time) * QUARTER));
+  const { abc: head, voices } = header(parts, bars[0]);
+  let abc = head;
+  const texts = textsOf(piece);
   /** @type {Mark[]} */
   const marks = [];
-  for (let a = 0; a < bars.length; a += barsPerLine) {
-    for (const row of rows) {
-      abc += `V:${row.number}\n`;
-      const words = [];
-      for (let i = a; i < Math.min(a + barsPerLine, bars.length); i++) {
-        const bar = bars[i], before = bars[i - 1];
-        if (before && String(before.meter) !== String(bar.meter)) abc += `[M:${bar.meter.join("/")}]`;
-        if (before && String(keyOf(before)) !== String(keyOf(bar))) abc += `[K:${keyName(keyOf(bar))}]`;
-        const tokens = barText(row, bar, keyOf(bar));
-        const places = tokens.flatMap(({ start }) => (start === undefined ? [] : [start]));
-        for (const { text, chord, start, end } of tokens) {
-          if (row.number === 1 && start !== undefined) {
-            // A text at a place stands over the first sign from there on, or the last of the bar.
-            const next = places[places.indexOf(start) + 1] ?? bar.at + bar.ticks;
-            const before = start === places[0] ? bar.at : start;
-            for (const { at, text: sign } of above) if (at >= before && at < next && at < bar.at + bar.ticks) abc += sign;
-            if (chord) words.push(chord.start < start ? "_" : sung.find(({ at }) => Math.abs(at - start) < 3)?.text ?? "*");
-          }
-          if (chord && !row.quiet && fermatas.some((at) => at > start - 3 && at < end - 3)) abc += "!fermata!";
-          if (chord) marks.push({ from: abc.length, to: abc.length + text.length, ids: chord.notes.map((n) => n.id), start, end });
+  for (let first = 0; first < bars.length; first += barsPerLine) {
+    for (const voice of voices) {
+      abc += `V:${voice.number}\n`;
+      const syllables = [];
+      for (let i = first; i < Math.min(first + barsPerLine, bars.length); i++) {
+        const [bar, previous] = [bars[i], bars[i - 1]];
+        if (previous && String(previous.meter) !== String(bar.meter)) abc += `[M:${bar.meter.join("/")}]`;
+        if (previous && String(previous.key) !== String(bar.key)) abc += `[K:${keyName(bar.key)}]`;
+        const tokens = barTokens(voice, bar);
+        if (voice.number === 1) addTexts(tokens, bar, texts, syllables);
+        for (const { text, chord, start, end, above = "" } of tokens) {
+          abc += above;
+          if (chord && !voice.lower && texts.fermatas.some((time) => time > start - 3 && time < end - 3)) abc += "!fermata!";
+          if (chord) marks.push({ from: abc.length, to: abc.length + text.length, ids: chord.notes.map((note) => note.id), start, end });
           abc += text;
         }
         abc += i === bars.length - 1 ? "|]" : "|";
       }
       abc += "\n";
-      if (words.some((word) => word !== "*" && word !== "_")) abc += `w:${words.join(" ")}\n`;
+      if (syllables.some((syllable) => syllable !== "*" && syllable !== "_")) abc += `w:${syllables.join(" ")}\n`;
     }
   }
-  return { abc, marks, onGrid, bars: all.length };
+  return { abc, marks, onGrid, bars: allBars.length };
 }
 
-/** Which voices share a staff, which staves belong together. */
+/** Return the lines before the music, and the voices in order; all but the first voice of a staff are `lower`. */
+function header(parts, bar) {
+  let abc = `X:1\n%%barnumbers 0\n%%setbarnb ${bar.number}\nM:${bar.meter.join("/")}\nL:1/16\n%%score ${score(parts)}\nK:${keyName(bar.key)}\n`;
+  const voices = [];
+  for (const part of parts) {
+    part.staves.forEach((staff, s) => staff.voices.forEach((chords, v) => {
+      const name = plain(part.name);
+      const label = s === 0 && v === 0 && name && parts.length > 1 ? ` name="${name}"` : "";
+      const stem = staff.voices.length > 1 ? ` stem=${v % 2 ? "down" : "up"}` : "";
+      const number = voices.length + 1;
+      abc += `V:${number} clef=${staff.clef}${stem}${label}\n`;
+      voices.push({ number, chords, lower: v > 0 });
+    }));
+  }
+  return { abc, voices };
+}
+
+/** Return the texts and fermatas of a piece, each at its tick. @param {Piece} piece */
+function textsOf(piece) {
+  const quarters = quartersOf(piece);
+  const ticks = (seconds) => Math.round(quarters(seconds) * QUARTER);
+  const chordText = (symbol) => `"${symbol === "N.C." ? "^" : ""}${quoted(symbol)}"`;
+  return {
+    above: [
+      ...piece.sections.map(([time, text]) => ({ tick: ticks(time), text: `"^${quoted(text)}"` })),
+      ...piece.chords.map(([time, , symbol]) => ({ tick: ticks(time), text: chordText(symbol) })),
+    ],
+    lyrics: piece.lyrics.map(([time, text]) => ({ tick: ticks(time), text: syllable(text) })),
+    fermatas: piece.fermatas.map(ticks),
+  };
+}
+
+/** Set the texts `above` the tokens of a bar, and append the syllable of each chord to `syllables`. */
+function addTexts(tokens, bar, { above, lyrics }, syllables) {
+  const timed = tokens.filter(({ start }) => start !== undefined);
+  timed.forEach((token, i) => {
+    // A text stands over the last note or rest that starts before the next one does.
+    const from = i ? token.start : bar.tick;
+    const to = timed[i + 1]?.start ?? bar.tick + bar.ticks;
+    token.above = above.filter(({ tick }) => tick >= from && tick < to).map(({ text }) => text).join("");
+    if (!token.chord) return;
+    const isTied = token.chord.start < token.start;
+    syllables.push(isTied ? "_" : lyrics.find(({ tick }) => Math.abs(tick - token.start) < 3)?.text ?? "*");
+  });
+}
+
+/** Return which voices share a staff and which staves share a bracket, as `%%score` states it. */
 function score(parts) {
   let number = 0;
   return parts.map(({ staves, choir }) => {
@@ -91,47 +114,47 @@ function score(parts) {
   }).join(" ");
 }
 
-/** The tokens of one voice in one bar. */
-function barText({ chords, quiet }, bar, key) {
-  const end = bar.at + bar.ticks;
+/** Return the tokens of one voice in one bar: notes and rests with their ticks, beam breaks and triplet signs without. */
+function barTokens({ chords, lower }, bar) {
+  const end = bar.tick + bar.ticks;
   const beat = beatOf(bar);
-  const inside = chords.filter((chord) => chord.start < end && chord.end > bar.at);
-  if (!inside.length) return [{ text: quiet ? `x${length(bar.ticks)}` : `z${length(bar.ticks)}`, start: bar.at }];
+  const inside = chords.filter((chord) => chord.start < end && chord.end > bar.tick);
+  if (!inside.length) return [{ text: `${lower ? "x" : "z"}${length(bar.ticks)}`, start: bar.tick }];
   /** @type {{start: number, end: number, chord: any}[]} */
   const spans = [];
-  let at = bar.at;
+  let filled = bar.tick;
   for (const chord of inside) {
-    const [a, b] = [Math.max(chord.start, bar.at), Math.min(chord.end, end)];
-    if (a > at) spans.push({ start: at, end: a, chord: null });
-    spans.push({ start: a, end: b, chord });
-    at = b;
+    const [start, stop] = [Math.max(chord.start, bar.tick), Math.min(chord.end, end)];
+    if (start > filled) spans.push({ start: filled, end: start, chord: null });
+    spans.push({ start, end: stop, chord });
+    filled = stop;
   }
-  if (at < end) spans.push({ start: at, end, chord: null });
+  if (filled < end) spans.push({ start: filled, end, chord: null });
 
-  // Quarters in which something begins or ends on a third of them are triplets; nothing reaches over their edges.
+  // A quarter is a triplet if a span starts or ends on a third of it. No note crosses the edge of a triplet.
   const triplets = new Set(spans.flatMap((span) => [span.start, span.end])
-    .filter((place) => (place - bar.at) % 8 === 0 && (place - bar.at) % QUARTER !== 0)
-    .map((place) => Math.floor((place - bar.at) / QUARTER)));
+    .map((tick) => tick - bar.tick).filter((offset) => offset % 8 === 0 && offset % QUARTER !== 0)
+    .map((offset) => Math.floor(offset / QUARTER)));
   const pieces = spans.flatMap((span) => cut(span, bar, beat, triplets));
 
-  const state = new Map();
+  const accidentals = new Map(); // letter and octave -> accidental so far in this bar
   const tokens = [];
   pieces.forEach((piece, i) => {
-    const offset = piece.start - bar.at;
+    const offset = piece.start - bar.tick;
     const triplet = triplets.has(Math.floor(offset / QUARTER));
     if (i && (triplet ? offset % QUARTER === 0 : offset % beat === 0)) tokens.push({ text: " " });
     if (triplet && offset % QUARTER === 0) {
-      const count = pieces.filter((other) => Math.floor((other.start - bar.at) / QUARTER) === offset / QUARTER).length;
+      const count = pieces.filter((other) => Math.floor((other.start - bar.tick) / QUARTER) === offset / QUARTER).length;
       tokens.push({ text: `(3:2:${count}` });
     }
     const ticks = (piece.end - piece.start) * (triplet ? 1.5 : 1);
     if (!piece.chord) {
-      // The bracket of a triplet hangs on its first and last sign, so those are never invisible.
-      tokens.push({ text: `${quiet && !triplet ? "x" : "z"}${length(ticks)}`, start: piece.start });
+      // The bracket of a triplet needs a visible first and last sign.
+      tokens.push({ text: `${lower && !triplet ? "x" : "z"}${length(ticks)}`, start: piece.start });
       return;
     }
-    const tied = piece.chord.start < bar.at;
-    const names = piece.chord.notes.map((note) => letters(note.pitch, key, state, tied));
+    const isTied = piece.chord.start < bar.tick;
+    const names = piece.chord.notes.map((note) => abcPitch(note.pitch, bar.key, accidentals, isTied));
     const body = names.length > 1 ? `[${names.join("")}]` : names[0];
     const tie = piece.end < piece.chord.end ? "-" : "";
     tokens.push({ text: `${body}${length(ticks)}${tie}`, chord: piece.chord, start: piece.start, end: piece.end });
@@ -139,67 +162,69 @@ function barText({ chords, quiet }, bar, key) {
   return tokens;
 }
 
-/** Ticks of what is beamed together and counted. */
+/** Return the ticks of a beat, whose notes share a beam: a dotted quarter in 6/8, a quarter at least in other meters. */
 function beatOf({ meter: [count, unit] }) {
-  const one = (QUARTER * 4) / unit;
-  return unit >= 8 && count % 3 === 0 && count > 3 ? 3 * one : Math.max(one, unit >= 8 ? QUARTER : one);
+  const ticks = (QUARTER * 4) / unit;
+  return unit >= 8 && count % 3 === 0 && count > 3 ? 3 * ticks : Math.max(ticks, QUARTER);
 }
 
-/** A span as pieces that note heads can show, tied where there are several. */
+/** Split a span into lengths that note heads can have; the pieces are tied. */
 function cut(span, bar, beat, triplets) {
   const pieces = [];
-  let at = span.start;
-  while (at < span.end) {
-    const offset = at - bar.at;
+  let start = span.start;
+  while (start < span.end) {
+    const offset = start - bar.tick;
     const quarter = Math.floor(offset / QUARTER);
-    let to = span.end;
-    for (let q = quarter + 1; bar.at + q * QUARTER < to; q++) {
-      if (triplets.has(q) || triplets.has(q - 1)) to = bar.at + q * QUARTER;
+    let end = span.end;
+    for (let q = quarter + 1; bar.tick + q * QUARTER < end; q++) {
+      if (triplets.has(q) || triplets.has(q - 1)) end = bar.tick + q * QUARTER;
     }
-    if (!triplets.has(quarter)) to = at + longest(offset, to - at, beat, bar.ticks);
-    pieces.push({ ...span, start: at, end: to });
-    at = to;
+    if (!triplets.has(quarter)) end = start + longest(offset, end - start, beat, bar.ticks);
+    pieces.push({ ...span, start, end });
+    start = end;
   }
   return pieces;
 }
 
-/** The longest note that may stand at `offset` of a bar for `rest` ticks. */
-function longest(offset, rest, beat, whole) {
+/** Return the length of the longest note that may start `offset` ticks after the bar line, at most `rest`. */
+function longest(offset, rest, beat, barTicks) {
   const into = offset % beat;
   const fits = (ticks) => {
     if (ticks > rest) return false;
     if (into === 0) return ticks === rest || ticks % beat === 0;
     const left = beat - into;
-    // Off the beat a note ends with it at the latest, but for the usual syncopation.
-    return ticks <= left || (ticks === rest && 2 * into === beat && ticks <= beat && 2 * (offset + left) !== whole);
+    // A note that starts within a beat ends with that beat, except for a syncopation of a whole beat.
+    return ticks <= left || (ticks === rest && 2 * into === beat && ticks <= beat && 2 * (offset + left) !== barTicks);
   };
   return WRITTEN.find(fits) ?? Math.min(rest, 3);
 }
 
 /**
- * A pitch in ABC; accidentals only where the bar does not know them yet. That of a note tied over the bar
- * line holds for this note alone.
+ * Return a pitch in ABC, with an accidental only where the key and the bar so far do not give it. The accidental of a
+ * note that is tied over the bar line does not count for later notes.
  */
-function letters(pitch, [sharps, minor], state, tied) {
-  const { letter, accidental, octave } = spelled(pitch, sharps, minor);
+function abcPitch(pitch, [sharps, minor], accidentals, isTied) {
+  const { letter, accidental, octave } = spell(pitch, sharps, minor);
   const key = letter + octave;
-  const current = state.has(key) ? state.get(key) : signature(letter, sharps);
-  state.set(key, tied && accidental !== signature(letter, sharps) ? null : accidental);
+  const signature = signatureAccidental(letter, sharps);
+  const current = accidentals.has(key) ? accidentals.get(key) : signature;
+  accidentals.set(key, isTied && accidental !== signature ? null : accidental);
   const sign = current === accidental ? "" : ACCIDENTALS[accidental];
   const name = octave >= 5 ? letter.toLowerCase() + "'".repeat(octave - 5) : letter + ",".repeat(4 - octave);
   return sign + name;
 }
 
+/** Return a length in ABC, as a fraction of L:1/16: "" for one, "3", "3/2". */
 function length(ticks) {
-  const [over, under] = [ticks * 2, UNIT * 2];
-  const divisor = gcd(over, under);
-  const [a, b] = [over / divisor, under / divisor];
-  return b === 1 ? (a === 1 ? "" : String(a)) : `${a}/${b}`;
+  const divisor = gcd(ticks * 2, UNIT * 2);
+  const [numerator, denominator] = [(ticks * 2) / divisor, (UNIT * 2) / divisor];
+  if (denominator > 1) return `${numerator}/${denominator}`;
+  return numerator === 1 ? "" : String(numerator);
 }
 
-/** A text between quotes. */
+/** Remove what would end a text in quotes. */
 const quoted = (text) => text.replace(/["\\%\n]/g, "");
-/** A syllable under a note: what ABC reads as signs is taken out. */
+/** Return a syllable for a `w:` line, without the characters that have a meaning there. */
 const syllable = (text) => text.replace(/["\\%\n|*_]/g, "").replace(/-+$/, "").replaceAll("-", "\\-").trim().replace(/\s+/g, "~") || "*";
 
 const gcd = (a, b) => (b ? gcd(b, a % b) : a);

@@ -1,103 +1,99 @@
-// Time as notation sees it: bars, and notes on a grid of ticks. Pure.
-import { firstFrom } from "../core/search.js";
+/** Bars, and notes quantised for notation. Times are ticks, of which a quarter note has 24. Pure functions. */
 
-/** Ticks of a quarter: a 32nd is 3, an eighth of a triplet 8. */
-export const QUARTER = 24;
-const NEAR = 0.06; // quarters by which a note may miss the grid and still be on it
+import { lowerBound } from "../core/search.js";
 
-/** @typedef {{at: number, ticks: number, time: number, number: number, meter: [number, number], key: [number, any]}} Bar */
-/** @typedef {{id: number, start: number, end: number, pitch: number, track: number}} GridNote ticks */
+export const QUARTER = 24; // ticks: a 32nd note has 3, an eighth of a triplet 8
+const TOLERANCE = 0.06; // quarters by which a note that is on the grid may miss it
 
-/** The bars of a piece up to its last note, in ticks from the first bar's start. @param {Piece} piece @returns {Bar[]} */
-export function barsOf({ beats, meters, keys, duration: last }) {
-  const holds = (/** @type {any[][]} */ list, time, /** @type {any} */ otherwise) =>
-    list.findLast((one) => one[0] <= time + 1e-6)?.slice(1) ?? otherwise;
+/** @typedef {{tick: number, ticks: number, time: number, number: number, meter: [number, number], key: [number, any] | null}} Bar  tick: its start; time: its start in seconds */
+/** @typedef {{id: number, start: number, end: number, pitch: number, track: number}} GridNote */
+
+/** Return the bars of a piece up to its last note. @param {Piece} piece @returns {Bar[]} */
+export function barsOf({ beats, meters, keys, duration }) {
+  const valueAt = (/** @type {any[][]} */ marks, time, /** @type {any} */ otherwise) =>
+    marks.findLast(([start]) => start <= time + 1e-6)?.slice(1) ?? otherwise;
   const bars = [];
-  let at = 0;
+  let tick = 0;
   for (let i = 0; i < beats.length;) {
     const [time, number] = beats[i];
-    if (time > last - 1e-3 && bars.length) break;
+    if (time > duration - 1e-3 && bars.length) break;
     let next = i;
     while (next < beats.length && beats[next][1] === number) next++;
-    const meter = holds(meters, time, [4, 4]);
+    const meter = valueAt(meters, time, [4, 4]);
     const ticks = Math.round(((next - i) * QUARTER * 4) / meter[1]);
-    bars.push({ at, ticks, time, number, meter, key: holds(keys, time, null) });
-    at += ticks;
+    bars.push({ tick, ticks, time, number, meter, key: valueAt(keys, time, null) });
+    tick += ticks;
     i = next;
   }
   return bars;
 }
 
-/** Seconds -> quarters from the first beat, along the beats. */
-export function quartersOf(/** @type {Pick<Piece, "beats" | "meters">} */ { beats, meters }) {
-  const lengths = beats.map(([time]) => 4 / (meters.findLast((m) => m[0] <= time + 1e-6)?.[2] ?? 4));
-  const at = [0];
-  for (const length of lengths) at.push(at.at(-1) + length);
+/** Return a function from seconds to quarter notes after the first beat. @param {Pick<Piece, "beats" | "meters">} piece */
+export function quartersOf({ beats, meters }) {
+  const lengths = beats.map(([time]) => 4 / (meters.findLast(([start]) => start <= time + 1e-6)?.[2] ?? 4));
+  const starts = [0];
+  for (const length of lengths) starts.push(starts.at(-1) + length);
   return (/** @type {number} */ time) => {
-    const last = firstFrom(beats, time + 1e-9, (beat) => beat[0]) - 1; // of the beats that have begun
+    const last = lowerBound(beats, time + 1e-9, (beat) => beat[0]) - 1; // the last beat that has begun
     const beat = Math.min(Math.max(last, 0), beats.length - 2);
-    const share = (time - beats[beat][0]) / (beats[beat + 1][0] - beats[beat][0]);
-    return at[beat] + share * lengths[beat];
+    const part = (time - beats[beat][0]) / (beats[beat + 1][0] - beats[beat][0]);
+    return starts[beat] + part * lengths[beat];
   };
 }
+
+/** Return how many quarters a time misses the nearest of `steps` equal parts of a quarter. */
+const distance = (quarters, steps) => Math.abs(quarters * steps - Math.round(quarters * steps)) / steps;
 
 /**
- * Notes on the grid. Each quarter is cut into 16ths (32nds where the music needs them) or into a
- * triplet, whichever its notes are nearer to.
- * @returns {{notes: GridNote[], onGrid: number}} onGrid: the share of starts that were on the grid already
+ * Quantise notes. Each quarter is divided into 16ths (32nds if the music needs them) or a triplet, whichever is nearer
+ * to its notes. `onGrid` is the share of notes that started on the grid before.
+ * @param {Note[]} notes @param {Pick<Piece, "beats" | "meters">} piece @returns {{notes: GridNote[], onGrid: number}}
  */
-export function gridded(/** @type {Note[]} */ played, /** @type {Pick<Piece, "beats" | "meters">} */ piece) {
+export function quantiseNotes(notes, piece) {
   const quarters = quartersOf(piece);
-  const raw = played.map(({ id, start, end, pitch, track }) => ({ id, pitch, track, start: quarters(start), end: quarters(end) }));
-  const misses = (steps) => raw.filter((n) => missed(n.start, steps) > NEAR / 2 && missed(n.start, 3) > NEAR).length;
-  const steps = misses(4) > 0 && misses(8) === 0 ? 8 : 4;
-  /** @type {Map<number, number>} quarter -> into how many parts it is cut */
-  const parts = new Map();
+  const played = notes.map(({ id, start, end, pitch, track }) => ({ id, pitch, track, start: quarters(start), end: quarters(end) }));
+  const countOff = (steps) => played.filter(({ start }) => distance(start, steps) > TOLERANCE / 2 && distance(start, 3) > TOLERANCE).length;
+  const steps = countOff(4) > 0 && countOff(8) === 0 ? 8 : 4;
+  /** @type {Map<number, number[]>} quarter -> where in it notes start or end */
   const within = new Map();
-  for (const note of raw) {
-    for (const place of [note.start, note.end]) {
-      const quarter = Math.floor(place + NEAR);
-      listed(within, quarter).push(place - quarter);
-    }
+  for (const time of played.flatMap(({ start, end }) => [start, end])) {
+    const quarter = Math.floor(time + TOLERANCE);
+    append(within, quarter, time - quarter);
   }
+  /** @type {Map<number, number>} quarter -> number of parts */
+  const parts = new Map();
   for (const [quarter, places] of within) {
-    const error = (n) => places.reduce((sum, place) => sum + missed(place, n), 0);
-    const third = places.some((place) => [1, 2].includes(Math.round(place * 3)) && missed(place, 3) < NEAR);
-    parts.set(quarter, third && error(3) < 0.6 * error(steps) ? 3 : steps);
+    const error = (n) => places.reduce((sum, place) => sum + distance(place, n), 0);
+    const hasThird = places.some((place) => [1, 2].includes(Math.round(place * 3)) && distance(place, 3) < TOLERANCE);
+    parts.set(quarter, hasThird && error(3) < 0.6 * error(steps) ? 3 : steps);
   }
-  const snap = (place) => {
-    const quarter = Math.floor(place + NEAR);
+  const snap = (time) => {
+    const quarter = Math.floor(time + TOLERANCE);
     const n = parts.get(quarter) ?? steps;
-    return (quarter + Math.round((place - quarter) * n) / n) * QUARTER;
+    return Math.round((quarter + Math.round((time - quarter) * n) / n) * QUARTER);
   };
-  const notes = raw.map((note) => {
-    const start = Math.round(snap(note.start));
+  const quantised = played.map((note) => {
+    const start = snap(note.start);
     const n = parts.get(Math.floor(start / QUARTER)) ?? steps;
-    return { ...note, start, end: Math.max(Math.round(snap(note.end)), start + QUARTER / n), loose: missed(note.end, n) > NEAR };
+    return { ...note, start, end: Math.max(snap(note.end), start + QUARTER / n), isLoose: distance(note.end, n) > TOLERANCE };
   });
-  const loose = raw.filter((n) => missed(n.start, steps) > 0.7 * NEAR && missed(n.start, 3) > 0.7 * NEAR).length;
-  const onGrid = raw.length ? 1 - loose / raw.length : 1;
-  return { notes: joined(notes), onGrid };
+  const off = played.filter(({ start }) => distance(start, steps) > 0.7 * TOLERANCE && distance(start, 3) > 0.7 * TOLERANCE).length;
+  return { notes: closeGaps(quantised), onGrid: played.length ? 1 - off / played.length : 1 };
 }
 
-function listed(map, key) {
-  if (!map.has(key)) map.set(key, []);
-  return map.get(key);
-}
-
-function missed(place, steps) {
-  return Math.abs(place * steps - Math.round(place * steps)) / steps;
-}
-
-/** Notes that were let go a little early reach to the next one of their track: no rests of a breath. */
-function joined(notes) {
+/** Extend notes that were released a little early to the next note of their track, so that no short rests are written. */
+function closeGaps(notes) {
   const starts = new Map();
-  for (const note of notes) listed(starts, note.track).push(note.start);
-  for (const list of starts.values()) list.sort((a, b) => a - b);
-  return notes.map(({ loose, ...note }) => {
-    if (!loose) return note;
-    const places = starts.get(note.track);
-    const next = places[firstFrom(places, note.end)];
-    return next !== undefined && next - note.end <= QUARTER / 4 ? { ...note, end: next } : note;
+  for (const { track, start } of notes) append(starts, track, start);
+  for (const times of starts.values()) times.sort((a, b) => a - b);
+  return notes.map(({ isLoose, ...note }) => {
+    const times = starts.get(note.track);
+    const next = isLoose ? times[lowerBound(times, note.end)] : Infinity;
+    return next - note.end <= QUARTER / 4 ? { ...note, end: next } : note;
   });
+}
+
+function append(lists, key, value) {
+  if (!lists.has(key)) lists.set(key, []);
+  lists.get(key).push(value);
 }

@@ -1,14 +1,14 @@
-/** The piece as notation, in the place of the roll: abcjs draws what abc.js writes. */
+/** The notation view, which replaces the roll: abcjs draws the text of abc.js. */
 
-import { h, iconButton, press } from "../core/dom.js";
+import { h, iconButton, setPressed } from "../core/dom.js";
 import { toAbc } from "./abc.js";
 import { mountPrint } from "./print.js";
 
 const ABCJS = new URL("../../vendor/abcjs/abcjs.min.js", import.meta.url);
-const BAR_WIDTH = 230; // pixels that a bar takes, about
-const MOST_BARS = 400; // more are drawn no sooner than somebody waits for them
+const BAR_WIDTH = 230; // approximate pixels
+const MOST_BARS = 400; // more would take too long to draw
 
-/** abcjs is a script of the older kind: it makes a global. */
+/** Load abcjs, a classic script that sets a global. */
 let loading = null;
 export const abcjs = () => (loading ??= new Promise((resolve, reject) => {
   document.head.append(h("script", {
@@ -17,8 +17,8 @@ export const abcjs = () => (loading ??= new Promise((resolve, reject) => {
 }));
 
 /**
- * abcjs puts a style sheet into its picture, for dragging, which this page does not do; the content
- * security policy would refuse it, with a complaint in the console.
+ * Run `draw` so that abcjs adds no <style> to its SVG: the content security policy would refuse it with a console error,
+ * and only dragging of notes needs it.
  */
 export function withoutStyles(draw) {
   const make = document.createElementNS;
@@ -30,7 +30,7 @@ export function withoutStyles(draw) {
   }
 }
 
-/** What the staves of a piece do not show. @param {Piece} piece @param {number} onGrid  share of its notes */
+/** Return what the notation of a piece does not show. @param {Piece} piece @param {number} onGrid  share of the notes on the grid */
 export const remarksOf = (piece, onGrid) => [
   onGrid < 0.85 && "This was not played to the beat of its bars, so the notation is only near to it.",
   piece.tracks.some((track) => track.drum) && "Drums are not written.",
@@ -48,7 +48,7 @@ export function mountNotation(app, frame, tools) {
   let stale = true;
   /** @type {{from: number, to: number, ids: number[]}[]} */
   let marks = [];
-  /** note -> its heads, as many as it is tied over. @type {Map<number, Element[]>} */
+  /** Note id -> its note heads, several if the note is tied. @type {Map<number, Element[]>} */
   let heads = new Map();
   let sounding = new Set();
   let frameRequest = 0;
@@ -56,7 +56,7 @@ export function mountNotation(app, frame, tools) {
   function toggle() {
     view.hidden = !view.hidden;
     frame.hidden = !view.hidden;
-    press(button, !view.hidden);
+    setPressed(button, !view.hidden);
     if (!view.hidden) {
       refresh();
       view.focus();
@@ -69,7 +69,7 @@ export function mountNotation(app, frame, tools) {
     stale = true;
     if (view.hidden || !app.piece) return;
     const library = await abcjs();
-    await new Promise(requestAnimationFrame); // news that come together are drawn once
+    await new Promise(requestAnimationFrame); // several events draw once
     if (!stale || view.hidden || !app.piece) return;
     stale = false;
     draw(library);
@@ -87,33 +87,29 @@ export function mountNotation(app, frame, tools) {
       selectTypes: ["note"], clickListener: (/** @type {any} */ element) => choose(element),
     }));
     heads = new Map();
-    const at = new Map(marks.map((mark) => [mark.from, mark]));
+    const markByStart = new Map(marks.map((mark) => [mark.from, mark]));
     for (const { absEl, svgEl } of tune?.engraver?.selectables ?? []) {
-      const mark = at.get(absEl.abcelem?.startChar);
+      const mark = markByStart.get(absEl.abcelem?.startChar);
       for (const id of mark?.ids ?? []) heads.set(id, [...(heads.get(id) ?? []), svgEl]);
     }
     showSelection();
   }
 
-  /** A note head was clicked: its notes are selected, as in the roll. */
+  /** Select and play the notes of a clicked note head. */
   function choose(element) {
     const mark = marks.find(({ from, to }) => element.startChar >= from && element.startChar < to);
     if (!mark) return;
     app.selection.pickNotes(mark.ids);
-    const note = app.piece?.notes.get(mark.ids[0]);
-    if (!note) return;
-    app.point(note.start, note.pitch);
-    for (const id of mark.ids) {
-      const one = app.piece.notes.get(id);
-      if (one) app.player.audition(one.pitch, one.velocity, one.track);
-    }
+    const notes = mark.ids.flatMap((id) => app.piece?.notes.get(id) ?? []);
+    if (notes.length) app.point(notes[0].start, notes[0].pitch);
+    for (const { pitch, velocity, track } of notes) app.player.audition(pitch, velocity, track);
   }
 
   function showSelection() {
     for (const [id, elements] of heads) for (const element of elements) element.classList.toggle("picked", app.selection.notes.has(id));
   }
 
-  /** Heads that sound are in the colour of the playhead; the page turns with them. */
+  /** Highlight the note heads that sound, and scroll to them. */
   function follow() {
     frameRequest = 0;
     if (view.hidden || !app.piece) return;

@@ -1,17 +1,17 @@
-/** The music on paper: title, tempo, every staff, numbered bars; the browser makes a PDF of it. */
+/** The printed page: title, tempo, key and notation. */
 
 import { fill, h } from "../core/dom.js";
-import { keyWords, opening } from "../document/timing.js";
+import { keyWords, timingAt } from "../document/timing.js";
 import { title } from "../document/words.js";
 import { toAbc } from "./abc.js";
 import { abcjs, remarksOf, withoutStyles } from "./index.js";
 
-const WIDTH = 690; // pixels between the margins of A4, which Letter has too
-const BARS = 4; // in a line at most; fewer where there is much in them
-const CROWDED = 14; // beginnings of notes in a bar, of which a line holds twice as many
+const WIDTH = 690; // pixels between the margins of A4 and Letter
+const BARS = 4; // at most in a line
+const CROWDED = 14; // note starts in a bar of which a line has only two
 
-/** Makes a picture of each line of staves: a page may end between two of them. @param {HTMLElement} sheet */
-function inLines(sheet) {
+/** Split the SVG into one for each line of staves, so that a page can break between them. @param {HTMLElement} sheet */
+function splitLines(sheet) {
   const whole = sheet.querySelector("svg");
   const lines = [...(whole?.querySelectorAll(".abcjs-staff-wrapper") ?? [])];
   if (!whole || !lines.length) return;
@@ -37,20 +37,20 @@ export function mountPrint(app) {
   document.body.append(h("section#print", { "aria-hidden": "true" }, heading, under, sheet, remark));
   let library = null;
 
-  /** Writes what is to be printed. */
+  /** Fill the printed page. */
   function draw() {
     const { piece } = app;
     if (!library || !piece) return;
-    const { tempo, key } = opening(piece);
+    const { tempo, key } = timingAt(piece);
     heading.textContent = title(piece.name);
     under.textContent = [piece.composer, `♩ = ${Math.round(tempo)}`, key && keyWords(key.sharps, key.minor)].filter(Boolean).join("  ·  ");
     const bars = Math.max(1, app.beats.bar(piece.duration).number);
-    const beginnings = new Set([...piece.notes.values()].map((note) => Math.round(note.start * 50))).size / bars;
-    const { abc, onGrid } = toAbc(piece, { barsPerLine: Math.max(1, Math.min(BARS, Math.round((2 * CROWDED) / Math.max(1, beginnings)))) });
+    const startsPerBar = new Set([...piece.notes.values()].map((note) => Math.round(note.start * 50))).size / bars;
+    const { abc, onGrid } = toAbc(piece, { barsPerLine: Math.max(1, Math.min(BARS, Math.round((2 * CROWDED) / Math.max(1, startsPerBar)))) });
     remark.textContent = remarksOf(piece, onGrid);
     fill(sheet);
     withoutStyles(() => library.renderAbc(sheet, abc || "X:1\nK:C\n", { staffwidth: WIDTH, add_classes: true, paddingleft: 0, paddingright: 0, paddingtop: 6, paddingbottom: 6 }));
-    inLines(sheet);
+    splitLines(sheet);
   }
 
   app.actions.print = async () => {
@@ -58,7 +58,7 @@ export function mountPrint(app) {
     library = await abcjs();
     window.print();
   };
-  // Also by the menu of the browser, once notation was seen or printed.
+  // Also runs for the browser's own print command, once abcjs is loaded.
   window.addEventListener("beforeprint", draw);
   window.addEventListener("afterprint", () => fill(sheet));
 }

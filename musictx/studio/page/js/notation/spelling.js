@@ -1,17 +1,17 @@
-// Names of pitches: which letter and accidental a key asks for. Pure.
+/** Letters and accidentals of pitches in a key. Pure functions. */
+
 import { keyWords } from "../document/timing.js";
 
-// Places on the line of fifths, from F double flat on; 0 is C.
-const LETTERS = ["C", "G", "D", "A", "E", "B", "F"]; // C is place 0, G 1, ..., F -1 (that is 6, flattened)
+const LETTERS = ["C", "G", "D", "A", "E", "B", "F"]; // by position on the circle of fifths: C is 0, G 1, F -1
 
-/** Name of a key as ABC writes it, such as "F#m"; a key is [sharps, minor]. */
-export function keyName(/** @type {[number, any]} */ [sharps, minor]) {
+/** Return a key in ABC, such as "F#m". @param {[sharps: number, minor: any]} key */
+export function keyName([sharps, minor]) {
   const [tonic] = keyWords(Math.min(Math.max(sharps, -7), 7), minor).replace("♭", "b").replace("♯", "#").split(" ");
   return tonic + (minor ? "m" : "");
 }
 
-/** Sharps (flats negative) of the key whose scale holds most of the notes; the simplest of equals. */
-export function likelyKey(/** @type {Iterable<number>} */ pitches) {
+/** Return the sharps (negative: flats) of the major scale that contains most pitches; of equal ones the one with fewest accidentals. @param {Iterable<number>} pitches */
+export function likelyKey(pitches) {
   const counts = new Array(12).fill(0);
   for (const pitch of pitches) counts[pitch % 12]++;
   let best = 0, most = -1;
@@ -24,11 +24,11 @@ export function likelyKey(/** @type {Iterable<number>} */ pitches) {
 }
 
 /**
- * A pitch in a key: {letter, octave (4 from middle C), accidental (-2 to 2)}. Notes outside of the scale
- * are those nearest to it on the line of fifths: from a major key's flat third to its sharp fifth (C: E flat
- * to G sharp), from a minor key's flat second to its sharp fourth (A: B flat to D sharp).
+ * Return {letter, octave, accidental} of a pitch in a key: middle C has octave 4, an accidental is -2 to 2. Notes outside
+ * the scale get the spelling nearest to it on the circle of fifths: C major has E flat to G sharp, A minor B flat to D sharp.
+ * @param {number} pitch @param {number} sharps @param {any} [minor]
  */
-export function spelled(/** @type {number} */ pitch, /** @type {number} */ sharps, /** @type {any} */ minor = false) {
+export function spell(pitch, sharps, minor = false) {
   const lowest = sharps - (minor ? 2 : 3);
   let place = (((pitch * 7) % 12) + 12) % 12;
   while (place > lowest + 11) place -= 12;
@@ -38,16 +38,15 @@ export function spelled(/** @type {number} */ pitch, /** @type {number} */ sharp
   return { letter, accidental, octave: Math.floor((pitch - accidental) / 12) - 1 };
 }
 
-/** "G♯4", "A♭4" as a key writes it; a key is [sharps, minor]. */
-export function pitchIn(/** @type {number} */ pitch, /** @type {[number, any]} */ [sharps, minor]) {
-  const { letter, accidental, octave } = spelled(pitch, sharps, minor);
+/** Return a pitch as a key spells it: "G♯4", "A♭4". @param {number} pitch @param {[sharps: number, minor: any]} key */
+export function pitchName(pitch, [sharps, minor]) {
+  const { letter, accidental, octave } = spell(pitch, sharps, minor);
   return letter + (accidental < 0 ? "♭" : "♯").repeat(Math.abs(accidental)) + octave;
 }
 
-/** The accidental that a letter has by the key signature. */
-export function signature(/** @type {string} */ letter, /** @type {number} */ sharps) {
-  const order = "FCGDAEB";
-  const at = order.indexOf(letter);
-  if (sharps > at) return 1;
-  return -sharps > 6 - at ? -1 : 0;
+/** Return the accidental of a letter in a key signature. @param {string} letter @param {number} sharps */
+export function signatureAccidental(letter, sharps) {
+  const order = "FCGDAEB".indexOf(letter); // in which sharps are added; flats are added in reverse
+  if (sharps > order) return 1;
+  return -sharps > 6 - order ? -1 : 0;
 }

@@ -1,63 +1,58 @@
-// Notes -> staves with voices, each a row of chords that never overlap. Pure.
+/** Notes distributed over staves and voices. A voice is a list of chords that never overlap. Pure functions. */
 
-const MIDDLE = 60;
+/** @typedef {import("./grid.js").GridNote} GridNote */
+/** @typedef {{start: number, end: number, notes: GridNote[]}} VoiceChord */
+/** @typedef {{clef: "treble" | "bass", voices: VoiceChord[][]}} Staff */
 
-/** @typedef {{start: number, end: number, notes: import("./grid.js").GridNote[]}} Chord */
-/** @typedef {{clef: "treble" | "bass", voices: Chord[][]}} Staff */
+const MIDDLE_C = 60;
 
 /**
- * @param {import("./grid.js").GridNote[]} notes
- * @param {{id: number, name: string, drum: boolean}[]} tracks
- * @returns {{name: string, staves: Staff[], choir: boolean}[]} parts, one a track; four single voices
- *     from high to low are one choir on two staves
+ * Return a part with its staves for each track that has notes, except drums. Four tracks of single notes, ordered
+ * from high to low, become one choir on two staves.
+ * @param {GridNote[]} notes @param {Track[]} tracks @returns {{name: string, staves: Staff[], choir: boolean}[]}
  */
 export function partsOf(notes, tracks) {
-  const parts = tracks.filter((track) => !track.drum)
-    .map((track) => ({ track, notes: notes.filter((note) => note.track === track.id) }))
-    .filter((part) => part.notes.length);
-  const lines = parts.map((part) => voicesOf(part.notes));
-  const single = lines.every((voices) => voices.length === 1 && voices[0].every((chord) => chord.notes.length === 1));
-  const heights = parts.map((part) => mean(part.notes));
-  if (parts.length === 4 && single && heights.every((height, i) => i === 0 || height < heights[i - 1])) {
-    const staves = [
-      { clef: /** @type {const} */ ("treble"), voices: [lines[0][0], lines[1][0]] },
-      { clef: /** @type {const} */ ("bass"), voices: [lines[2][0], lines[3][0]] },
-    ];
-    return [{ name: "", staves, choir: true }];
+  const parts = tracks.filter((track) => !track.drum).map(({ id, name }) => {
+    const own = notes.filter((note) => note.track === id);
+    const voices = voicesOf(own);
+    const isMelody = voices.length === 1 && voices[0].every((chord) => chord.notes.length === 1);
+    return { name, notes: own, voices, isMelody, meanPitch: own.reduce((sum, note) => sum + note.pitch, 0) / own.length };
+  }).filter((part) => part.notes.length);
+  if (parts.length === 4 && parts.every((part, i) => part.isMelody && (i === 0 || part.meanPitch < parts[i - 1].meanPitch))) {
+    const [soprano, alto, tenor, bass] = parts.map((part) => part.voices[0]);
+    return [{ name: "", staves: [{ clef: "treble", voices: [soprano, alto] }, { clef: "bass", voices: [tenor, bass] }], choir: true }];
   }
-  return parts.map(({ track, notes: notesOfPart }, i) => {
-    const low = Math.min(...notesOfPart.map((n) => n.pitch)), high = Math.max(...notesOfPart.map((n) => n.pitch));
-    const one = lines[i].length === 1 && lines[i][0].every((chord) => chord.notes.length === 1);
-    if (one || low >= MIDDLE - 5 || high <= MIDDLE + 4) {
-      const staff = /** @type {Staff} */ ({ clef: heights[i] >= MIDDLE - 3 ? "treble" : "bass", voices: lines[i] });
-      return { name: track.name, staves: [staff], choir: false };
-    }
-    const hands = [notesOfPart.filter((n) => n.pitch >= MIDDLE), notesOfPart.filter((n) => n.pitch < MIDDLE)];
-    const staves = hands.map((hand, k) => /** @type {Staff} */ ({ clef: k ? "bass" : "treble", voices: voicesOf(hand) }));
-    return { name: track.name, staves, choir: false };
-  });
+  return parts.map((part) => ({ name: part.name, staves: stavesOf(part), choir: false }));
 }
 
-/** As few rows of chords as hold all notes; notes of the same time are one chord. @returns {Chord[][]} */
-export function voicesOf(/** @type {import("./grid.js").GridNote[]} */ notes) {
-  /** @type {Map<string, Chord>} */
+/** Return one staff if it is enough, else a staff for each hand. @returns {Staff[]} */
+function stavesOf({ notes, voices, isMelody, meanPitch }) {
+  const pitches = notes.map((note) => note.pitch);
+  if (isMelody || Math.min(...pitches) >= MIDDLE_C - 5 || Math.max(...pitches) <= MIDDLE_C + 4) {
+    return [{ clef: meanPitch >= MIDDLE_C - 3 ? "treble" : "bass", voices }];
+  }
+  return [
+    { clef: "treble", voices: voicesOf(notes.filter((note) => note.pitch >= MIDDLE_C)) },
+    { clef: "bass", voices: voicesOf(notes.filter((note) => note.pitch < MIDDLE_C)) },
+  ];
+}
+
+/** Distribute notes over as few voices as possible; notes with the same start and end form a chord. @param {GridNote[]} notes @returns {VoiceChord[][]} */
+export function voicesOf(notes) {
+  /** @type {Map<string, VoiceChord>} */
   const chords = new Map();
   for (const note of notes) {
     const key = `${note.start} ${note.end}`;
-    if (!chords.has(key)) chords.set(key, { start: note.start, end: note.end, notes: [] });
-    const chord = chords.get(key);
+    const chord = chords.get(key) ?? { start: note.start, end: note.end, notes: [] };
+    chords.set(key, chord);
     if (!chord.notes.some((other) => other.pitch === note.pitch)) chord.notes.push(note);
   }
-  const voices = /** @type {Chord[][]} */ ([]);
-  const order = [...chords.values()].sort((a, b) => a.start - b.start || top(b) - top(a));
-  for (const chord of order) {
-    chord.notes.sort((a, b) => a.pitch - b.pitch);
+  for (const chord of chords.values()) chord.notes.sort((a, b) => a.pitch - b.pitch);
+  const voices = /** @type {VoiceChord[][]} */ ([]);
+  for (const chord of [...chords.values()].sort((a, b) => a.start - b.start || b.notes.at(-1).pitch - a.notes.at(-1).pitch)) {
     const free = voices.find((voice) => voice.at(-1).end <= chord.start);
     if (free) free.push(chord);
     else voices.push([chord]);
   }
   return voices.length ? voices : [[]];
 }
-
-const top = (chord) => Math.max(...chord.notes.map((note) => note.pitch));
-const mean = (notes) => notes.reduce((sum, note) => sum + note.pitch, 0) / notes.length;

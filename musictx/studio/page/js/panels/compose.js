@@ -1,12 +1,12 @@
-/** The panel "Compose": choose a task, say how, ask. */
+/** The panel "Compose": the task, its settings, and the button that starts it. */
 
 import { post, session } from "../core/api.js";
-import { choice, fill, h, icon, iconButton, roving, svg } from "../core/dom.js";
+import { selectBox, fill, h, icon, iconButton, arrowKeys, svg } from "../core/dom.js";
 import { count } from "../document/words.js";
 import { slider } from "./slider.js";
-import { remember, remembered } from "../core/storage.js";
-import { write } from "../document/harmony.js";
-import { describe, firstWish, gridded, list, modelFor, request, TASKS, whyModel, wishOf } from "./tasks.js";
+import { saveSetting, loadSetting } from "../core/storage.js";
+import { writeChords } from "../document/harmony.js";
+import { describe, firstWish, hasGrid, list, modelFor, request, TASKS, whyModel, wishOf } from "./tasks.js";
 
 const KEYS = ["C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"];
 const GRIDS = [["", "As the file"], ["16", "Sixteenths"], ["8", "Eighths"], ["8t", "Triplets"], ["none", "Free"]];
@@ -17,7 +17,7 @@ export function mountCompose(app, panel) {
   const tasks = TASKS.map((task) => h("button.task", {
     role: "radio", onclick: () => choose(task.name),
   }, taskPicture(task.name), h("span", null, task.label)));
-  roving(tasks, (place) => choose(TASKS[place].name));
+  arrowKeys(tasks, (place) => choose(TASKS[place].name));
   const sentence = h("p.sentence#task-sentence");
   const who = h("div.settings");
   const shape = h("div.settings");
@@ -26,20 +26,20 @@ export function mountCompose(app, panel) {
   const moreBody = more.lastElementChild;
   const number = h("output.number", { "aria-label": "Number of proposals" });
   const fewer = iconButton("minus", "Fewer proposals", () => samples(-1));
-  const plenty = iconButton("plus", "More proposals", () => samples(1));
+  const moreProposals = iconButton("plus", "More proposals", () => samples(1));
   const go = h("button.gold.go", { "aria-describedby": "task-sentence", title: "Compose (Ctrl+Enter)", onclick: compose },
     icon("spark"), h("span", null, "Compose"));
   fill(panel,
     h("div.tasks", { role: "radiogroup", "aria-label": "Task" }, ...tasks),
     sentence, who, shape, character, more,
-    h("div.ask", null, h("div.samples", { role: "group", "aria-label": "Proposals" }, fewer, number, plenty), go));
+    h("div.ask", null, h("div.samples", { role: "group", "aria-label": "Proposals" }, fewer, number, moreProposals), go));
 
   const why = h("p.hint");
   const scope = () => {
-    // One note, such as the one drawn last, is no melody to accompany: the piece is.
+    // A single selected note, such as one just drawn, is not a melody: accompany the whole piece.
     const { selection } = app;
-    const melody = wish.task === "accompany" || wish.task === "harmonise";
-    if (!melody || selection.range || selection.notes.size > 1) return selection.scope(app.piece);
+    const needsMelody = wish.task === "accompany" || wish.task === "harmonise";
+    if (!needsMelody || selection.range || selection.notes.size > 1) return selection.scope(app.piece);
     return { stretch: null, tracks: selection.tracks.size ? selection.scope(app.piece).tracks : null };
   };
   const model = () => modelFor(app.models, wish, app.piece);
@@ -54,7 +54,7 @@ export function mountCompose(app, panel) {
     refresh();
   }
 
-  /** Makes the settings of the task and its model anew. */
+  /** Rebuild the settings for the task and its model. */
   function build() {
     const task = TASKS.find((each) => each.name === wish.task);
     const able = model();
@@ -78,12 +78,12 @@ export function mountCompose(app, panel) {
       words: (value) => String(value), onchange: (value) => { wish.guidance = value; },
     });
     guidance.hidden = !Object.keys(wish.controls).length;
-    fill(who, modelSelect(able), gridded(wish) && gridSelect(), chordsLine(able));
+    fill(who, modelSelect(able), hasGrid(wish) && gridSelect(), chordsLine(able));
     fill(moreBody, guidance, temperature(), keySelect(), seedField());
     refresh();
   }
 
-  /** What cannot be asked of the model although others can be asked for it. */
+  /** Make a line that lists the controls which the model ignores. */
   function notFollowed(able) {
     const names = able?.ignores ?? [];
     return names.length > 0 && h("p.hint.ignores", null, `${able.title}: ${list(names)} cannot be asked for; measured, this model does not follow ${names.length > 1 ? "them" : "it"}.`);
@@ -96,25 +96,25 @@ export function mountCompose(app, panel) {
 
   function keySelect() {
     const keys = [...KEYS.map((key) => [key, `${key} major`]), ...KEYS.map((key) => [`${key}m`, `${key} minor`])];
-    return h("label.row", null, "Key", choice([["", "Any"], ["auto", "As the music is"], ...keys], wish.key, (key) => { wish.key = key; }));
+    return h("label.row", null, "Key", selectBox([["", "Any"], ["auto", "As the music is"], ...keys], wish.key, (key) => { wish.key = key; }));
   }
 
   function modelSelect(able) {
     const all = app.models.filter((each) => each.tasks.includes(wish.task));
     if (!all.length) return null;
-    const select = choice(all.map((each) => [each.name, each.title]), able.name, (name) => { wish.model = name; build(); }, { disabled: all.length < 2 });
+    const select = selectBox(all.map((each) => [each.name, each.title]), able.name, (name) => { wish.model = name; build(); }, { disabled: all.length < 2 });
     why.textContent = app.piece && able ? `${whyModel(able, wish, app.piece)} ${able.sentence}` : able?.sentence ?? "";
     return h("div", null, h("label.row.model", null, "Model", select), why);
   }
 
-  const gridSelect = () => h("label.row", null, "Grid of new notes", choice(GRIDS, wish.quantise, (grid) => { wish.quantise = grid; }));
+  const gridSelect = () => h("label.row", null, "Grid of new notes", selectBox(GRIDS, wish.quantise, (grid) => { wish.quantise = grid; }));
 
-  /** Which chords the model follows: those above the bars. */
+  /** Make a line that tells which chords the model follows, if it follows any. */
   function chordsLine(able) {
     if (!app.piece || !able?.chords || !["replace", "vary", "accompany"].includes(wish.task)) return null;
     const { named, implied } = app.roll.above;
     if (named) return h("p.hint", null, "It follows the chords above the bars.");
-    const take = h("button.small", { onclick: () => app.change(write(app.piece, implied)) }, "Follow the chords found");
+    const take = h("button.small", { onclick: () => app.change(writeChords(app.piece, implied)) }, "Follow the chords found");
     return h("div", null, h("p.hint", null, "It chooses chords of its own. Write some above the bars (C in the roll), and it follows them."), implied.length > 0 && take);
   }
 
@@ -145,31 +145,31 @@ export function mountCompose(app, panel) {
     });
     number.textContent = count(wish.samples, "proposal");
     fewer.disabled = wish.samples === 1;
-    plenty.disabled = wish.samples === 8;
+    moreProposals.disabled = wish.samples === 8;
     if (!app.piece) return;
     const now = describe(wish, app.piece, app.beats, scope(), model());
     sentence.textContent = now.sentence;
-    go.disabled = !now.ready || asking;
+    go.disabled = !now.ready || isAsking;
   }
 
-  let asking = false;
+  let isAsking = false;
   async function compose() {
     const { piece } = app;
     const able = model();
-    if (!piece || !able || asking) return;
+    if (!piece || !able || isAsking) return;
     const now = describe(wish, piece, app.beats, scope(), able);
     if (!now.ready) return app.emit("message", { text: now.sentence, kind: "error" });
-    asking = true;
+    isAsking = true;
     refresh();
     const revision = await app.mirror.settled();
-    const here = () => app.piece?.id === piece.id; // else another piece was opened meanwhile, or none
-    const asked = here() && await app.reach(post(`${session(piece.id)}/takes`, { ...request(wish, app.piece, scope(), able), revision }));
-    if (asked && here()) {
-      const take = app.takes.update(asked);
+    const isOpen = () => app.piece?.id === piece.id; // the user may have left the piece
+    const answer = isOpen() && await app.reach(post(`${session(piece.id)}/takes`, { ...request(wish, app.piece, scope(), able), revision }));
+    if (answer && isOpen()) {
+      const take = app.takes.update(answer);
       app.show(take.id, 1);
       app.say(`${take.label}: asked for ${count(wish.samples, "proposal")}`);
     }
-    asking = false;
+    isAsking = false;
     refresh();
   }
 
@@ -183,24 +183,24 @@ export function mountCompose(app, panel) {
   app.on("models", build);
   app.on("opened", (piece) => {
     if (!piece) return;
-    // Each piece has its settings, also after a reload.
-    Object.assign(wish, firstWish(), { task: piece.notes.size ? "continue" : piece.chords.length ? "accompany" : "new" }, remembered(`wish.${piece.id}`, {}));
+    // The browser keeps the settings of each piece.
+    Object.assign(wish, firstWish(), { task: piece.notes.size ? "continue" : piece.chords.length ? "accompany" : "new" }, loadSetting(`wish.${piece.id}`, {}));
     build();
   });
-  for (const event of ["change", "click"]) panel.addEventListener(event, () => app.piece && remember(`wish.${app.piece.id}`, wish));
+  for (const event of ["change", "click"]) panel.addEventListener(event, () => app.piece && saveSetting(`wish.${app.piece.id}`, wish));
   let previous = "";
-  const fresh = () => { // another kind of music has another model; chords may be followed
+  const rebuild = () => { // the model depends on the kind of music, the chords line on the chords
     const { id, music } = app.piece;
     const { named, implied } = app.roll.above;
     if (previous !== (previous = `${id} ${music} ${named} ${implied.length > 0}`)) build();
   };
-  app.on("piece", fresh);
-  app.on("chords", fresh);
+  app.on("piece", rebuild);
+  app.on("chords", rebuild);
   for (const event of ["piece", "selection"]) app.on(event, refresh);
   build();
 }
 
-/** Little piano rolls of what a task does: ink is what there is, gold is what comes. Notes as [x, y, width, kind] on a field of 48 by 26; kind: i ink, g gold, d dashed (it goes), k kept. */
+/** Pictures of the tasks: notes as [x, y, width, kind] on a field of 48 by 26; kind is i (ink: given) or g (gold: composed). */
 const PICTURES = {
   continue: [[2, 16, 8, "i"], [9, 10, 7, "i"], [16, 14, 6, "i"], [25, 8, 8, "g"], [32, 12, 6, "g"], [38, 5, 8, "g"]],
   replace: [[2, 14, 8, "i"], [10, 8, 5, "i"], [17, 5, 7, "g"], [24, 12, 7, "g"], [34, 9, 6, "i"], [40, 15, 6, "i"]],

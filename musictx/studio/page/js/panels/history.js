@@ -1,7 +1,7 @@
-/** The history: every take with its seed and the command that makes it again; it may be hundreds, so nothing is made of them until it is seen. */
+/** The panel "History": every take, with its seed and command. It builds its rows only while it is visible. */
 
 import { remove, session } from "../core/api.js";
-import { fill, h, icon, keyed, nextFrame } from "../core/dom.js";
+import { fill, h, icon, syncRows, nextFrame } from "../core/dom.js";
 import { isRunning, stateLine } from "../document/takes.js";
 import { count, when } from "../document/words.js";
 
@@ -11,7 +11,7 @@ export function mountHistory(app, panel) {
   const none = h("p.hint.empty", null, "What you ask for is listed here, with its seed and the command that makes the same notes on the command line.");
   fill(panel, none, list);
 
-  /** @param {Take} of */
+  /** Make the row of a take. @param {Take} take */
   function entry({ id, label, made, command }) {
     const remarks = h("small");
     const kept = h("small.accepted");
@@ -29,7 +29,7 @@ export function mountHistory(app, panel) {
     /** @param {Take} take */
     function update(take) {
       const numbers = accepted(take);
-      const stars = (app.piece?.favourites ?? []).filter(([of]) => of === id).map(([, number]) => number);
+      const stars = (app.piece?.favourites ?? []).filter(([takeId]) => takeId === id).map(([, number]) => number);
       remarks.textContent = stateLine(take) + (stars.length ? ` · favourite ${stars.join(", ")}` : "");
       fill(kept, icon("check"), `proposal ${numbers.join(", ")} accepted`);
       kept.hidden = !numbers.length;
@@ -42,14 +42,14 @@ export function mountHistory(app, panel) {
     return { element, update };
   }
 
-  /** Numbers of the proposals that are in the piece. @param {Take} take */
+  /** Return the numbers of the accepted proposals. @param {Take} take */
   const accepted = (take) => take.proposals.filter((proposal) => app.accepted(take, proposal)).map((proposal) => proposal.number);
 
   function refresh() {
     if (!panel.clientWidth) return;
     const takes = app.takes.list;
     none.hidden = takes.length > 0;
-    keyed(list, takes, (take) => `${app.piece?.id} ${take.id}`, entry);
+    syncRows(list, takes, (take) => `${app.piece?.id} ${take.id}`, entry);
   }
 
   const soon = nextFrame(refresh);

@@ -1,27 +1,27 @@
-/** The tray below the roll: the proposals of a take side by side, to listen to, accept or set aside. */
+/** The tray below the roll: the proposals of a take, to listen to, accept or set aside. */
 
 import { remove, session } from "../core/api.js";
-import { fill, h, icon, iconButton, keyed, nextFrame, press, set } from "../core/dom.js";
-import { exchanged, frontier, isRunning, stateLine } from "../document/takes.js";
+import { fill, h, icon, iconButton, syncRows, nextFrame, setPressed, set } from "../core/dom.js";
+import { exchangedNotes, frontier, isRunning, stateLine } from "../document/takes.js";
 import { count, sentence } from "../document/words.js";
 import { withProposal } from "../sound/along.js";
 import { exportLink } from "../shell/export.js";
-import { barsOf, favoured, isFavourite, mixed } from "../document/mix.js";
+import { barsIn, toggleFavourite, isFavourite, mixProposals } from "../document/mix.js";
 import { ramp } from "../roll/colours.js";
-import { begin, sizeCanvas } from "../roll/roll.js";
+import { scaleContext, sizeCanvas } from "../roll/roll.js";
 import { openForm } from "../shell/dialog.js";
 
-const HEAD = 26; // pixels at the top that the number and the words take
+const HEAD = 26; // pixels at the top for number and state
 
 /** @param {App} app @param {HTMLElement} tray */
 export function mountProposals(app, tray) {
   const title = h("h2");
   const state = h("span.state", { role: "status" });
   const progress = h("div.progress", { role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100 });
-  const aside = h("button.small", { onclick: (event) => event.detail < 2 && setAside() }); // not with the second click on "Stop"
-  const mix = h("button.small", { onclick: () => { const pair = both(); if (pair) openMixing(app, pair.take, pair.proposals); } });
+  const aside = h("button.small", { onclick: (event) => event.detail < 2 && setAside() }); // ignore the second click of a double click on "Stop"
+  const mix = h("button.small", { onclick: () => { const pair = lastPair(); if (pair) openMixing(app, pair.take, pair.proposals); } });
   const cards = h("ul.cards");
-  /** The two that were looked at last: A and B. @type {{take: number, numbers: number[]}} */
+  /** The two proposals shown last. @type {{take: number, numbers: number[]}} */
   let last = { take: 0, numbers: [] };
   const canvases = /** @type {Map<number, HTMLCanvasElement>} */ (new Map());
   fill(tray, progress,
@@ -42,24 +42,24 @@ export function mountProposals(app, tray) {
     aside.textContent = isRunning(take) ? "Stop" : "Set aside";
     aside.title = "Alt+X";
     aside.hidden = take.aside && !isRunning(take);
-    const pair = both();
+    const pair = lastPair();
     mix.hidden = !pair;
     if (pair) mix.textContent = `Mix ${pair.proposals.map((each) => each.number).join(" and ")} …`;
     mix.title = "One proposal in some bars, the other in the others. Alt+B goes from one to the other";
-    keyed(cards, take.proposals, (proposal) => `${app.piece.id}/${take.id}/${proposal.number}`, card);
+    syncRows(cards, take.proposals, (proposal) => `${app.piece.id}/${take.id}/${proposal.number}`, card);
     paint();
   }
 
-  /** A and B, where both are finished. */
-  function both() {
+  /** Return the two proposals shown last, if both are finished and none of the take is accepted. */
+  function lastPair() {
     const take = shownTake();
     if (!take || last.take !== take.id || take.proposals.some((each) => app.accepted(take, each))) return null;
     const proposals = last.numbers.map((number) => take.proposals.find((each) => each.number === number)).filter((each) => each?.state === "done").sort((a, b) => a.number - b.number);
     return proposals.length === 2 ? { take, proposals } : null;
   }
 
-  /** From A to B and back; what plays goes on where it is. */
-  function other() {
+  /** Switch between the two proposals shown last; playback continues at its position. */
+  function switchProposal() {
     const take = shownTake();
     if (!take) return;
     const number = last.numbers.find((each) => each !== app.shown.proposal) ?? take.proposals.find((each) => each.number !== app.shown.proposal)?.number;
@@ -70,45 +70,45 @@ export function mountProposals(app, tray) {
     app.say(`proposal ${number}`);
   }
 
-  /** @param {Proposal} of */
+  /** Make the card of a proposal. @param {Proposal} proposal */
   function card({ number }) {
     const id = app.shown.take;
-    const now = () => ({ take: app.takes.get(id), proposal: app.takes.get(id).proposals.find((each) => each.number === number) });
+    const latest = () => ({ take: app.takes.get(id), proposal: app.takes.get(id).proposals.find((each) => each.number === number) });
     const canvas = h("canvas", { "aria-hidden": "true" });
     const state = h("span.words");
     const show = h("button.show", { onclick: () => app.show(id, number) }, canvas, h("span.number", null, String(number)), state);
-    const listen = h("button.small.quiet.listen", { title: "Listen (Alt+P)", "aria-label": `Listen to proposal ${number}`, onclick: () => hear(now().take, now().proposal) }, icon("play"), "Listen");
-    const accept = h("button.small", { title: "Accept (Alt+A)", "aria-label": `Accept proposal ${number}`, onclick: () => keep(now().take, now().proposal) }, icon("check"), "Accept");
+    const listen = h("button.small.quiet.listen", { title: "Listen (Alt+P)", "aria-label": `Listen to proposal ${number}`, onclick: () => listenTo(latest().take, latest().proposal) }, icon("play"), "Listen");
+    const acceptButton = h("button.small", { title: "Accept (Alt+A)", "aria-label": `Accept proposal ${number}`, onclick: () => accept(latest().take, latest().proposal) }, icon("check"), "Accept");
     const file = exportLink(app, "mid", { take: id, proposal: number }, icon("export"));
     set(file, { title: "The piece with this proposal as MIDI: click, or drag it into another program", "aria-label": `Save the piece with proposal ${number} as MIDI` });
-    const star = iconButton("star", `Proposal ${number}: a favourite`, () => app.change(favoured(app.piece, id, number)), { "aria-pressed": false });
+    const star = iconButton("star", `Proposal ${number}: a favourite`, () => app.change(toggleFavourite(app.piece, id, number)), { "aria-pressed": false });
     star.classList.add("small", "star");
     const remark = h("p.hint.remark");
-    const element = h("li.card", null, show, remark, h("div.buttons", null, listen, star, file, accept));
+    const element = h("li.card", null, show, remark, h("div.buttons", null, listen, star, file, acceptButton));
 
     /** @param {Proposal} proposal */
     function update(proposal) {
       const on = number === app.shown.proposal;
-      const accepted = app.accepted(now().take, proposal);
+      const accepted = app.accepted(latest().take, proposal);
       const ready = proposal.state === "done" && !accepted;
-      const words = accepted ? "accepted" : { waiting: "waiting", composing: "composing …", failed: now().take.state === "stopped" ? "stopped" : "failed" }[proposal.state] ?? count(proposal.notes.length, "note");
+      const words = accepted ? "accepted" : { waiting: "waiting", composing: "composing …", failed: latest().take.state === "stopped" ? "stopped" : "failed" }[proposal.state] ?? count(proposal.notes.length, "note");
       canvases.set(number, canvas);
       state.textContent = words;
       set(show, { "aria-pressed": String(on), "aria-label": `Proposal ${number}: ${words}. Show it in the roll` });
       const text = proposal.remark ? sentence(proposal.remark) : "";
       set(remark, { textContent: text, title: text, hidden: !text });
       listen.disabled = !proposal.notes.length;
-      accept.disabled = !ready;
-      accept.classList.toggle("gold", on && ready);
+      acceptButton.disabled = !ready;
+      acceptButton.classList.toggle("gold", on && ready);
       file.hidden = proposal.state !== "done";
-      press(star, isFavourite(app.piece, id, number));
+      setPressed(star, isFavourite(app.piece, id, number));
       star.hidden = proposal.state !== "done";
       element.classList.toggle("on", on);
     }
     return { element, update };
   }
 
-  /** Draws the small rolls. */
+  /** Draw the pictures of the cards. */
   const paint = nextFrame(() => {
     const take = shownTake();
     for (const proposal of take?.proposals ?? []) {
@@ -117,26 +117,26 @@ export function mountProposals(app, tray) {
     }
   });
 
-  /** Plays a proposal with all that it leaves as it is, from the bar before it; it may still be composed. */
-  function hear(take, { number }) {
+  /** Play the piece with a proposal, from the bar before it; it may still be composing. */
+  function listenTo(take, { number }) {
     app.show(take.id, number);
-    const { begin: first } = app.place(take);
+    const { begin: first } = app.stretchOf(take);
     const begin = first > 0 ? app.beats.bar(first - 1e-3).begin : 0;
     app.player.play(begin, withProposal(app, take, number));
   }
 
-  let keeping = false; // a second click before the answer is the same wish
+  let isAccepting = false; // ignores a second click before the answer
 
-  async function keep(take, proposal) {
-    if (keeping) return;
-    keeping = true;
-    const kept = await app.mirror.accept(take.id, proposal.number);
-    keeping = false;
-    if (!kept) return;
+  async function accept(take, proposal) {
+    if (isAccepting) return;
+    isAccepting = true;
+    const accepted = await app.mirror.accept(take.id, proposal.number);
+    isAccepting = false;
+    if (!accepted) return;
     app.done(`Proposal ${proposal.number} is in the piece. Undo takes it out.`);
     if (take.task !== "replace" && take.task !== "vary") app.selection.drop();
     app.show(null);
-    app.roll.lookAt(app.place(take));
+    app.roll.lookAt(app.stretchOf(take));
     app.roll.focus();
   }
 
@@ -152,10 +152,10 @@ export function mountProposals(app, tray) {
 
   const withShown = (act) => () => app.proposal && act(app.proposal.take, app.proposal.proposal);
   Object.assign(app.actions, {
-    listen: withShown(hear),
-    accept: withShown((take, proposal) => proposal.state === "done" && !app.accepted(take, proposal) && keep(take, proposal)),
+    listen: withShown(listenTo),
+    accept: withShown((take, proposal) => proposal.state === "done" && !app.accepted(take, proposal) && accept(take, proposal)),
     setAside,
-    other,
+    other: switchProposal,
   });
   app.on("shown", (shown) => {
     if (!shown) return;
@@ -165,7 +165,7 @@ export function mountProposals(app, tray) {
   });
   app.takes.on("notes", ({ take }) => {
     if (take.id !== app.shown.take) return;
-    // The first note of a proposal: from now on one can listen.
+    // With its first note a proposal can be played, so its button is enabled.
     if (take.proposals.some((each) => each.notes.length === 1)) refresh();
     else paint();
   });
@@ -178,7 +178,7 @@ export function mountProposals(app, tray) {
 }
 
 /**
- * A proposal as a picture: its notes in gold, those around it in the colours of their tracks.
+ * Draw a proposal in gold, and the notes around it in the colours of their tracks.
  * @param {HTMLCanvasElement} canvas @param {App} app @param {Take} take @param {Proposal} proposal
  */
 function drawSmall(canvas, app, take, proposal) {
@@ -188,19 +188,19 @@ function drawSmall(canvas, app, take, proposal) {
   if (canvas.width !== Math.round(width * ratio)) sizeCanvas(canvas, width, height);
   canvas.style.width = "";
   canvas.style.height = "";
-  const place = app.place(take);
+  const place = app.stretchOf(take);
   const till = frontier(proposal, place.begin);
   const end = Math.max(place.end, till, place.begin + 1);
   const from = place.begin - Math.min(place.begin, (end - place.begin) * 0.2);
   const accepted = app.accepted(take, proposal);
-  const { gone, back } = accepted ? { gone: new Set(), back: [] } : exchanged(app.piece, take, proposal);
-  const around = [...index.between(from, end).filter((note) => !gone.has(note.id)), ...back.filter((note) => note.start < end && note.end > from)];
+  const { removed, restored } = accepted ? { removed: new Set(), restored: [] } : exchangedNotes(app.piece, take, proposal);
+  const around = [...index.between(from, end).filter((note) => !removed.has(note.id)), ...restored.filter((note) => note.start < end && note.end > from)];
   const all = [...around, ...proposal.notes];
   const low = Math.min(60, ...all.map((note) => note.pitch)) - 2;
   const high = Math.max(67, ...all.map((note) => note.pitch)) + 2;
   const step = (height - HEAD) / (high - low + 1);
   const scale = width / (end - from);
-  const ctx = begin(/** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d")));
+  const ctx = scaleContext(/** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d")));
   ctx.fillStyle = colours["row-white"];
   ctx.fillRect(0, 0, width, height);
   ctx.fillStyle = colours.beat;
@@ -224,24 +224,23 @@ function drawSmall(canvas, app, take, proposal) {
   }
 }
 
-/** The dialog that makes one take out of two proposals, bar by bar. @param {App} app @param {Take} take @param {Proposal[]} pair */
+/** Open the dialog that mixes two proposals bar by bar. @param {App} app @param {Take} take @param {Proposal[]} pair */
 function openMixing(app, take, pair) {
-  const bars = barsOf(app.place(take), app.beats);
+  const bars = barsIn(app.stretchOf(take), app.beats);
   const choice = bars.map(() => 0);
   const cells = bars.map((bar, i) => {
-    const of = (place) => h("button.small", {
-      "aria-pressed": place === 0, "aria-label": `Bar ${bar.number}: proposal ${pair[place].number}`, onclick: () => choose(i, place),
-    }, String(pair[place].number));
-    const buttons = [of(0), of(1)];
+    const buttons = pair.map(({ number }, index) => h("button.small", {
+      "aria-pressed": index === 0, "aria-label": `Bar ${bar.number}: proposal ${number}`, onclick: () => choose(i, index),
+    }, String(number)));
     return { buttons, element: h("li", null, h("small", null, `Bar ${bar.number}`), ...buttons) };
   });
-  function choose(i, place) {
-    choice[i] = place;
-    cells[i].buttons.forEach((button, at) => press(button, at === place));
+  function choose(bar, index) {
+    choice[bar] = index;
+    cells[bar].buttons.forEach((button, i) => setPressed(button, i === index));
   }
   const both = `${pair[0].number} and ${pair[1].number}`;
   openForm(app, `Mix proposals ${both}`, "mixing", () => {
-    app.change(mixed(app.piece, take, pair, bars, choice));
+    app.change(mixProposals(app.piece, take, pair, bars, choice));
     app.show(null);
     app.done(`Proposals ${both} are in the piece, bar by bar. Undo takes them out.`);
   },

@@ -1,20 +1,20 @@
-/** The panel at the right: tabs. */
+/** The tabs of the panel at the right. */
 
-import { fill, h, roving } from "../core/dom.js";
+import { fill, h, arrowKeys } from "../core/dom.js";
 
-/** One body for each label, the first of them shown, also when it is set as a take was asked. @param {App} app @param {HTMLElement} panel @param {string[]} labels @returns {HTMLElement[]} */
+/** Make a tab for each label, and return their bodies. The event `ask` shows the first tab. @param {App} app @param {HTMLElement} panel @param {string[]} labels @returns {HTMLElement[]} */
 export function mountSidePanel(app, panel, labels) {
   const bodies = labels.map((label, i) => h("div.tab-body", { id: `tab-${i}`, role: "tabpanel", "aria-label": label, hidden: i > 0 }));
   const tabs = labels.map((label, i) => h("button.tab", {
     role: "tab", "aria-selected": i === 0, "aria-controls": `tab-${i}`, tabIndex: i ? -1 : 0,
     onclick: () => choose(i),
   }, label));
-  roving(tabs, choose);
-  function choose(place) {
+  arrowKeys(tabs, choose);
+  function choose(index) {
     tabs.forEach((tab, i) => {
-      tab.setAttribute("aria-selected", String(i === place));
-      tab.tabIndex = i === place ? 0 : -1;
-      bodies[i].hidden = i !== place;
+      tab.setAttribute("aria-selected", String(i === index));
+      tab.tabIndex = i === index ? 0 : -1;
+      bodies[i].hidden = i !== index;
     });
   }
   app.on("ask", () => choose(0));

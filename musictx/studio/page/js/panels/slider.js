@@ -1,4 +1,4 @@
-/** A slider with its name, its value in words, and a sentence. */
+/** A slider with a label, its value in words, and an explanation. */
 
 import { fill, h, iconButton } from "../core/dom.js";
 
@@ -9,9 +9,9 @@ import { fill, h, iconButton } from "../core/dom.js";
  * @property {number} low
  * @property {number} high
  * @property {number} step
- * @property {number | null} value  null: left free, which only `free` sliders can be
+ * @property {number | null} value  null: the model chooses, which only sliders with `free` allow
  * @property {(value: number) => string} words
- * @property {string} [free]  what to say while it is left free; with it a slider can be freed again
+ * @property {string} [free]  text while the value is null; with it the slider has a button that sets null
  * @property {Record<string, number>} [marks]  words for some values, as buttons
  * @property {(value: number | null) => void} onchange
  */
@@ -34,7 +34,7 @@ export function slider({ label, sentence, low, high, step, value, words, free, m
   reset?.classList.add("small");
   const buttons = Object.entries(marks).map(([word, at]) =>
     h(`button.mark${/^[pmf]+$/.test(word) ? ".dynamic" : ""}`, {
-      tabIndex: -1, "aria-label": `${label}: ${word}`, // by keys the slider itself goes there
+      tabIndex: -1, "aria-label": `${label}: ${word}`, // keyboard users move the slider instead
       style: { "--at": String((at - low) / (high - low)) }, onclick: () => change(at),
     }, word));
   const element = h("div.slider", null,

@@ -1,18 +1,18 @@
-/** The tasks: what each needs, what it will do in words, and the request that is sent. Pure. */
+/** The tasks: whether each can start, its description, and its request. Pure functions. */
 
-import { seam } from "../document/takes.js";
+import { barLineAfter } from "../document/takes.js";
 import { count, stretchWords, trackName } from "../document/words.js";
 import { notesIn } from "../selection.js";
 
 /**
- * @typedef {object} Wish  what the panel is set to
+ * @typedef {object} Wish  the settings of the panel
  * @property {string} task
  * @property {number} bars  length of new music
  * @property {number} keep  percent that "vary" keeps
  * @property {number} samples
  * @property {number | null} seed
- * @property {string | null} model  null: the one that suits the task
- * @property {Record<string, number>} controls  only those that were set
+ * @property {string | null} model  null: the model that suits the piece
+ * @property {Record<string, number>} controls  only those that the user has set
  * @property {number} temperature
  * @property {string} key  "": any
  * @property {number} guidance
@@ -35,10 +35,10 @@ export const firstWish = () => ({
   task: "continue", bars: 4, keep: 50, samples: 3, seed: null, model: null, controls: {}, temperature: 1, key: "", guidance: 1, quantise: "",
 });
 
-/** The kinds of music that a piece is, the closest first: chorales keep to beats, too. @param {Piece | null} piece */
+/** Return the kinds of music of a piece, the most specific first: a chorale also keeps to beats. @param {Piece | null} piece */
 const kindsOf = (piece) => (piece?.music === "chorale" ? ["chorale", "beats"] : [piece?.music ?? "free"]);
 
-/** The model for a task: the one that was chosen if it can, else the one that suits the piece, as the server chooses it. @param {Model[]} models @param {Wish} wish @param {Piece | null} piece */
+/** Return the model for a task: the chosen one if it can do the task, else the one that suits the piece, as the server chooses. @param {Model[]} models @param {Wish} wish @param {Piece | null} piece */
 export function modelFor(models, wish, piece) {
   const able = models.filter((model) => model.tasks.includes(wish.task));
   const suits = kindsOf(piece).map((kind) => able.find((model) => model.suits.includes(kind))).find(Boolean);
@@ -46,18 +46,18 @@ export function modelFor(models, wish, piece) {
 }
 
 const KINDS = { free: "this piece is played freely, or empty", beats: "this piece keeps to its beats", chorale: "this piece has four voices" };
-/** Why a model is the one that composes. @param {Model} model @param {Wish} wish @param {Piece} piece */
+/** Explain why a model was chosen. @param {Model} model @param {Wish} wish @param {Piece} piece */
 export function whyModel(model, wish, piece) {
   if (model.name === wish.model) return "You chose it for this piece.";
   const kind = kindsOf(piece).find((each) => model.suits.includes(each));
   return kind ? `Proposed since ${KINDS[kind]}.` : "Proposed since it can do this.";
 }
 
-/** Where new music would begin: after the selection, else after the piece. @param {Piece} piece @param {Scope} scope @param {Beats} beats */
-const after = (piece, scope, beats) => seam(scope.stretch?.end ?? piece.duration, piece.music, beats);
+/** Return where new music would begin: after the selection, else after the piece. @param {Piece} piece @param {Scope} scope @param {Beats} beats */
+const startOfNew = (piece, scope, beats) => barLineAfter(scope.stretch?.end ?? piece.duration, piece.music, beats);
 
 /**
- * What the task would do now, and whether it can.
+ * Describe what the task would do now, and whether it can start.
  * @param {Wish} wish @param {Piece} piece @param {Beats} beats @param {Scope} scope @param {Model | null} model
  * @returns {{ready: boolean, sentence: string}}
  */
@@ -88,9 +88,9 @@ export function describe(wish, piece, beats, scope, model) {
     }
     case "continue": {
       if (!piece.notes.size) return empty;
-      const at = after(piece, scope, beats);
-      const last = beats.bar(at - 1e-3).number;
-      return { ...has, sentence: `Goes on for ${bars} after bar ${last}${at < piece.duration - 1e-3 ? ". What stands there is replaced" : ", where the piece ends"}.` };
+      const start = startOfNew(piece, scope, beats);
+      const last = beats.bar(start - 1e-3).number;
+      return { ...has, sentence: `Goes on for ${bars} after bar ${last}${start < piece.duration - 1e-3 ? ". What stands there is replaced" : ", where the piece ends"}.` };
     }
     case "replace":
       if (!piece.notes.size) return empty;
@@ -109,10 +109,10 @@ export function describe(wish, piece, beats, scope, model) {
 /** "a, b and c" */
 export const list = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
 
-/** Whether a grid can be asked for. @param {Wish} wish */
-export const gridded = (wish) => wish.task !== "harmonise" && wish.task !== "new";
+/** Does the task have a grid for new notes? @param {Wish} wish */
+export const hasGrid = (wish) => wish.task !== "harmonise" && wish.task !== "new";
 
-/** What is sent. @param {Wish} wish @param {Piece} piece @param {Scope} scope @param {Model} model */
+/** Return the request of a take. @param {Wish} wish @param {Piece} piece @param {Scope} scope @param {Model} model */
 export function request(wish, piece, scope, model) {
   const task = TASKS.find((each) => each.name === wish.task);
   const { begin, end } = scope.stretch ?? { begin: 0, end: piece.duration };
@@ -124,7 +124,7 @@ export function request(wish, piece, scope, model) {
   return {
     task: wish.task, model: model.name, begin, end, tracks: scope.tracks, samples: wish.samples, seed: wish.seed,
     ...(task.sized && { bars: wish.bars }),
-    ...(wish.quantise && gridded(wish) && { quantise: wish.quantise }),
+    ...(wish.quantise && hasGrid(wish) && { quantise: wish.quantise }),
     ...(wish.task === "vary" && { keep: wish.keep / 100 }),
     ...(Object.keys(controls).length && { controls }),
     ...(Object.keys(controls).length && wish.guidance !== 1 && { guidance: wish.guidance }),
@@ -133,7 +133,7 @@ export function request(wish, piece, scope, model) {
   };
 }
 
-/** The panel as a take was asked, with its seed. @param {Take} take @returns {Partial<Wish>} */
+/** Return the settings with which a take was requested, and its seed. @param {Take} take @returns {Partial<Wish>} */
 export function wishOf(take) {
   const { bars, keep, samples, controls, sampling, guidance, quantise, model, task } = take.request;
   return {

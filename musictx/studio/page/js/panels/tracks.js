@@ -1,8 +1,8 @@
-/** The list of tracks: colours, names, mute and solo, which ones are meant. */
+/** The list of tracks: names, colours, mixer, selection, and an editor for each track. */
 
-import { choice, fill, h, iconButton, keyed, set } from "../core/dom.js";
+import { selectBox, fill, h, iconButton, syncRows, set } from "../core/dom.js";
 import { freeNotes, toTrack } from "../document/edits.js";
-import { duplicated, isLocked, level, locked, MIXER, panWords, reordered, tracked } from "../document/mixer.js";
+import { duplicateTrack, isLocked, mixerValue, toggleTrackLock, MIXER, panWords, moveTrack, changeTrack } from "../document/mixer.js";
 import { notesOf } from "../document/operation.js";
 import { count, instrument, PROGRAMS, trackName } from "../document/words.js";
 import { trackColour } from "../roll/colours.js";
@@ -20,14 +20,14 @@ export function mountTracks(app, panel) {
   function refresh() {
     const { piece } = app;
     if (!piece) return;
-    keyed(list, piece.tracks, (track) => track.id, row);
+    syncRows(list, piece.tracks, (track) => track.id, row);
     const names = piece.tracks.filter((track) => app.selection.tracks.has(track.id)).map(trackName);
     hint.textContent = names.length
       ? `Selecting and composing keep to ${names.join(" and ")}.`
       : piece.tracks.length > 1 ? "Click a track to select and compose in that one alone; Shift adds another." : "";
   }
 
-  /** @param {Track} of */
+  /** Make the row of a track. @param {Track} track */
   function row({ id }) {
     const name = h("span");
     const sound = h("span.instrument");
@@ -39,7 +39,7 @@ export function mountTracks(app, panel) {
       button: h(`button.flag.${word}`, {
         onclick() {
           const track = app.piece.tracks.find((each) => each.id === id);
-          app.change(tracked(app.piece, id, { [word]: !track?.[word] }, `${word} ${trackName(track)}`));
+          app.change(changeTrack(app.piece, id, { [word]: !track?.[word] }, `${word} ${trackName(track)}`));
         },
       }, letter),
     });
@@ -47,7 +47,7 @@ export function mountTracks(app, panel) {
     const volume = fader(id, "volume");
     const pan = fader(id, "pan");
     const more = iconButton("more", "", () => edit(id));
-    let form = /** @type {ReturnType<typeof editor> | null} */ (null); // made when it is first opened
+    let form = /** @type {ReturnType<typeof editor> | null} */ (null); // made when it is opened first
     const element = h("li.track", null, button, h("span", null, ...flags.map((flag) => flag.button)), more, h("div.faders", null, volume.input, pan.input));
 
     /** @param {Track} track */
@@ -72,20 +72,20 @@ export function mountTracks(app, panel) {
     return { element, update };
   }
 
-  /** A slider of the mixer: the sound follows while it moves. @param {number} id @param {import("../document/mixer.js").Part} part */
+  /** Make a mixer slider; the sound follows while it is dragged. @param {number} id @param {import("../document/mixer.js").Part} part */
   function fader(id, part) {
     const words = part === "pan" ? panWords : (value) => `${Math.round((value / 127) * 100)} %`;
     const input = h(`input.fader.${part}`, {
       type: "range", min: 0, max: 127, step: 1,
       oninput() {
-        say(Number(input.value));
+        showValue(Number(input.value));
         app.mixing = { id, change: { [part]: Number(input.value) } };
         app.emit("mix", null);
       },
       onchange() {
         app.mixing = null;
         const track = app.piece.tracks.find((each) => each.id === id);
-        app.change(tracked(app.piece, id, { [part]: Number(input.value) }, `${part} of ${trackName(track)} ${words(Number(input.value))}`));
+        app.change(changeTrack(app.piece, id, { [part]: Number(input.value) }, `${part} of ${trackName(track)} ${words(Number(input.value))}`));
       },
       ondblclick() {
         input.value = String(MIXER[part].usual);
@@ -93,7 +93,7 @@ export function mountTracks(app, panel) {
       },
     });
     let name = "";
-    const say = (value) => {
+    const showValue = (value) => {
       input.style.setProperty("--part", `${(value / 127) * 100}%`);
       set(input, { title: `${part[0].toUpperCase()}${part.slice(1)}: ${words(value)}. Double click: as usual`, "aria-label": `${part} of ${name}`, "aria-valuetext": words(value) });
     };
@@ -102,25 +102,25 @@ export function mountTracks(app, panel) {
       /** @param {Track} track */
       update(track, label) {
         name = label;
-        const value = level(track, part);
+        const value = mixerValue(track, part);
         if (!(app.mixing?.id === id && part in app.mixing.change)) input.value = String(value);
-        say(Number(input.value));
+        showValue(Number(input.value));
       },
     };
   }
 
-  /** The form below a track's row. */
+  /** Make the form below a track's row. */
   function editor(id) {
-    const now = () => app.piece.tracks.find((track) => track.id === id);
-    const name = h("input", { type: "text", maxLength: 60, onchange: () => save(now(), { name: name.value.trim() }) });
-    const sound = choice([...PROGRAMS.map((label, i) => [String(i), label]), ["drums", "Drums"]], "",
-      (value) => save(now(), value === "drums" ? { drum: true } : { drum: false, program: Number(value) }));
+    const current = () => app.piece.tracks.find((track) => track.id === id);
+    const name = h("input", { type: "text", maxLength: 60, onchange: () => save(current(), { name: name.value.trim() }) });
+    const sound = selectBox([...PROGRAMS.map((label, i) => [String(i), label]), ["drums", "Drums"]], "",
+      (value) => save(current(), value === "drums" ? { drum: true } : { drum: false, program: Number(value) }));
     const take = h("button.small", { onclick: () => app.change(toTrack(freeNotes(app.piece, app.selection.notes), id)) });
-    const away = h("button.small", { onclick: () => drop(now()) }, "Delete this track");
-    const lock = h("button.small", { onclick: () => app.change(locked(app.piece, id)) });
-    const copy = h("button.small", { onclick: () => app.change(duplicated(app.piece, id)) }, "Duplicate");
-    const up = h("button.small", { onclick: () => app.change(reordered(app.piece, id, -1)) }, "Up");
-    const down = h("button.small", { onclick: () => app.change(reordered(app.piece, id, 1)) }, "Down");
+    const away = h("button.small", { onclick: () => drop(current()) }, "Delete this track");
+    const lock = h("button.small", { onclick: () => app.change(toggleTrackLock(app.piece, id)) });
+    const copy = h("button.small", { onclick: () => app.change(duplicateTrack(app.piece, id)) }, "Duplicate");
+    const up = h("button.small", { onclick: () => app.change(moveTrack(app.piece, id, -1)) }, "Up");
+    const down = h("button.small", { onclick: () => app.change(moveTrack(app.piece, id, 1)) }, "Down");
     const reverb = fader(id, "reverb");
     const element = h("div.edit", { onkeydown: (event) => event.key === "Escape" && edit(id) },
       h("label", null, "Name", name), h("label", null, "Instrument", sound), h("label", null, "Reverb", reverb.input),
@@ -160,7 +160,7 @@ export function mountTracks(app, panel) {
 
   /** @param {Track} track @param {Partial<Track>} change */
   function save(track, change) {
-    app.change(tracked(app.piece, track.id, change));
+    app.change(changeTrack(app.piece, track.id, change));
   }
 
   async function add() {

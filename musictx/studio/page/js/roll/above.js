@@ -1,21 +1,21 @@
-/** The strip above the ruler: sections, chords and lyrics; a double click writes one. */
+/** The strip above the ruler with sections, chords and lyrics; a double click edits them. */
 
 import { h } from "../core/dom.js";
 import { get, session } from "../core/api.js";
-import { asking } from "../document/asked.js";
-import { chordLabel, lineOf, setLyrics, setText, textAt } from "../document/harmony.js";
+import { fetchOnChange } from "../document/fetch_on_change.js";
+import { chordLabel, lyricLine, setLyrics, setText, textAt } from "../document/harmony.js";
 import { openForm } from "../shell/dialog.js";
 import { positionWords, sentence, stretchWords } from "../document/words.js";
-import { begin, sizeCanvas } from "./roll.js";
+import { scaleContext, sizeCanvas } from "./roll.js";
 
 const ROW = 20; // pixels
-const PATIENCE = 700; // milliseconds without an edit before chords are looked for
-const MOST = 20_000; // notes in which they are
+const DELAY = 700; // milliseconds without an edit before implied chords are requested
+const MOST = 20_000; // notes; longer pieces get no implied chords
 const FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif";
 
 export class Above {
   canvas = h("canvas.above", { "aria-hidden": "true", title: "Double click: write a chord, above it a section, below it words" });
-  /** The chords that the notes imply, where the piece names none. @type {Chord[]} */
+  /** The chords that the notes imply, if the piece has none written. @type {Chord[]} */
   implied = [];
   #height = 0;
 
@@ -23,9 +23,8 @@ export class Above {
   constructor(roll) {
     this.roll = roll;
     const { app } = roll;
-    // Where there are beats and no chords are named.
-    const wanted = ({ music, notes, chords }) => music !== "free" && notes.size > 0 && notes.size <= MOST && !chords.length;
-    asking(app, "chords?symbols=1", wanted, (chords) => this.#got(chords ?? []), PATIENCE);
+    const needsChords = ({ music, notes, chords }) => music !== "free" && notes.size > 0 && notes.size <= MOST && !chords.length;
+    fetchOnChange(app, "chords?symbols=1", needsChords, (chords) => this.#setImplied(chords ?? []), DELAY);
     app.on("piece", () => this.fit());
     this.canvas.addEventListener("dblclick", (event) => {
       const row = this.rows()[Math.floor(event.offsetY / ROW)];
@@ -36,25 +35,25 @@ export class Above {
     this.canvas.addEventListener("pointerdown", (event) => event.preventDefault());
   }
 
-  /** What is shown, from above. @returns {("section" | "chord" | "lyric")[]} */
+  /** The rows of the strip, from the top. @returns {("section" | "chord" | "lyric")[]} */
   rows() {
     const { piece } = this.roll.app;
     return [piece?.sections.length && "section", "chord", piece?.lyrics.length && "lyric"].filter(Boolean);
   }
 
-  /** Does the piece name chords? */
+  /** Are chords written in the piece? */
   get named() {
     return Boolean(this.roll.app.piece?.chords.length);
   }
 
-  /** Where the text begins that is shown at a place. */
+  /** Return the time of the text at a pixel. */
   #near(row, x) {
     const { app, view } = this.roll;
     const all = { section: app.piece.sections, chord: app.piece.chords, lyric: app.piece.lyrics }[row];
     return all.findLast(([time]) => view.x(time) <= x && x < view.x(time) + 40)?.[0];
   }
 
-  /** Asks for the text at a moment. @param {"chord" | "section"} kind @param {number} time */
+  /** Open the dialog for the chord or section at a time. @param {"chord" | "section"} kind @param {number} time */
   write(kind, time) {
     const { app } = this.roll;
     const where = `at ${positionWords(app.beats, time)}`;
@@ -69,22 +68,22 @@ export class Above {
     });
   }
 
-  /** Asks for the words under the notes: of the selected bars, else from a moment on. @param {number} [time]  else the selected note, or the cursor */
+  /** Open the dialog for the words under the notes: of the selected bars, else from a time on. @param {number} [time]  default: the selected note, or the cursor */
   words(time) {
     const { app } = this.roll;
     const { piece, selection: { range, notes: picked } } = app;
     const chosen = [...picked].flatMap((id) => piece.notes.get(id) ?? []).sort((a, b) => a.start - b.start)[0];
     const begin = time ?? range?.begin ?? chosen?.start ?? app.cursor.time;
-    const track = range ? app.pen?.id : chosen?.track ?? app.pen?.id;
+    const track = range ? app.inputTrack?.id : chosen?.track ?? app.inputTrack?.id;
     const starts = this.roll.index.notes.filter((note) => note.track === track).map((note) => note.start);
     const stretch = time === undefined && range ? { begin, end: range.end } : { begin: starts.find((at) => at > begin - 0.03) ?? begin };
     const now = piece.lyrics.filter(([at]) => at > stretch.begin - 0.03 && at < (stretch.end ?? stretch.begin + 0.04) - 0.01);
-    this.#ask("Words", stretch.end ? `of ${stretchWords(app.beats, begin, stretch.end)}` : `from ${positionWords(app.beats, stretch.begin)}`, lineOf(now),
+    this.#ask("Words", stretch.end ? `of ${stretchWords(app.beats, begin, stretch.end)}` : `from ${positionWords(app.beats, stretch.begin)}`, lyricLine(now),
       "A syllable for each note from here on: Freu-de schö-ner. _ holds one over another note; empty: none here.",
       async (line) => setLyrics(piece, line, stretch, starts));
   }
 
-  /** A dialog with one field. @param {string} what @param {string} where @param {string} shown @param {string} help @param {(text: string) => Promise<Operation | string | null>} write  a sentence, or an error, is what is wrong */
+  /** Open a dialog with one field. @param {string} what @param {string} where @param {string} shown @param {string} help @param {(text: string) => Promise<Operation | string | null>} write  returns an operation or an error message */
   #ask(what, where, shown, help, write) {
     const { app } = this.roll;
     const field = h("input", { type: "text", maxLength: what === "Words" ? 2000 : 60, value: shown, "aria-label": what, spellcheck: false });
@@ -104,14 +103,14 @@ export class Above {
   }
 
   /** @param {Chord[]} implied */
-  #got(implied) {
+  #setImplied(implied) {
     if (String(implied) === String(this.implied)) return;
     this.implied = implied;
     this.roll.app.emit("chords", null);
     this.roll.invalidate("over");
   }
 
-  /** As high as what there is to show. */
+  /** Set the height by the number of rows. */
   fit() {
     const height = ROW * this.rows().length;
     const width = this.roll.view.width;
@@ -123,7 +122,7 @@ export class Above {
 
   draw() {
     const { app, view, colours } = this.roll;
-    const ctx = begin(this.canvas.getContext("2d"));
+    const ctx = scaleContext(this.canvas.getContext("2d"));
     const width = view.width;
     ctx.fillStyle = colours.panel;
     ctx.fillRect(0, 0, width, this.#height);
@@ -139,7 +138,7 @@ export class Above {
     });
   }
 
-  /** Texts at their places, as far as there is room to the next. @param {TimedText[]} texts */
+  /** Draw texts at their times, where there is room. @param {TimedText[]} texts */
   #texts(ctx, y, texts, font, colour) {
     const { view } = this.roll;
     ctx.font = font;
@@ -149,7 +148,7 @@ export class Above {
       const x = view.x(time);
       if (x > view.width || x < -200) return;
       const width = ctx.measureText(text).width;
-      // What holds from before the left edge on is shown there.
+      // A text whose time is scrolled away is shown at the left edge until the next one.
       const next = texts[i + 1] ? view.x(texts[i + 1][0]) : Infinity;
       const at = x < 3 && next > width + 8 ? 3 : x;
       if (at < free) return;
@@ -158,7 +157,7 @@ export class Above {
     });
   }
 
-  /** Sections as flags, from each to the next. @param {TimedText[]} texts */
+  /** Draw sections as bars, each up to the next. @param {TimedText[]} texts */
   #sections(ctx, y, texts) {
     const { view, colours } = this.roll;
     ctx.font = `600 12px ${FONT}`;

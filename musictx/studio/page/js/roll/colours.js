@@ -1,18 +1,18 @@
-/** Colours of the roll: one hue a track, louder notes stronger, in both themes. */
+/** Colours of the roll: a hue for each track, more intense for louder notes. */
 
 import { colours, isDark } from "../shell/theme.js";
 
 /** Hues (of oklch) that differ from their neighbours and from the gold of proposals. */
 const HUES = [255, 25, 165, 310, 215, 350, 135, 285];
 const LEVELS = 16;
-/** Lightness and strength of the softest and the loudest note. */
+/** Lightness and chroma of the softest and the loudest note. */
 const LIGHT = { soft: [0.8, 0.07], loud: [0.47, 0.19] };
 const DARK = { soft: [0.46, 0.07], loud: [0.83, 0.15] };
 
-/** Colours for each level of velocity, by hue; made once a theme. @type {Map<string, string[]>} */
+/** Colours of the velocity levels, by hue and theme. @type {Map<string, string[]>} */
 const ramps = new Map();
 
-/** Everything that the roll paints with; fetched again when the theme changes. */
+/** Return the roll's colours of the current theme. */
 export function palette() {
   return {
     ...colours("paper", "panel", "ink", "ink-2", "line", "gold", "gold-ink", "playhead", "select", "focus", "on-gold",
@@ -21,21 +21,21 @@ export function palette() {
   };
 }
 
-/** The level of a velocity: 0 to 15. */
+/** Return the level of a velocity, 0 to 15. */
 export const level = (velocity) => Math.min(LEVELS - 1, velocity >> 3);
 
-/** Hue of a track: by its place in the list; drums are grey. @param {{drum: boolean}} track */
-const hueOf = (track, place) => (track.drum ? -1 : HUES[place % HUES.length]);
+/** Return the hue of a track by its index in the list; -1 is grey, for drums. @param {{drum: boolean}} track */
+const hueOf = (track, index) => (track.drum ? -1 : HUES[index % HUES.length]);
 
-/** Colours of a track's notes by level. @param {{drum: boolean}} track @returns {string[]} */
-export function ramp(track, place, dark = isDark()) {
-  const hue = hueOf(track, place);
+/** Return the colours of a track's notes by level. @param {{drum: boolean}} track @returns {string[]} */
+export function ramp(track, index, dark = isDark()) {
+  const hue = hueOf(track, index);
   const key = `${hue} ${dark}`;
   let shades = ramps.get(key);
   if (!shades) {
     const { soft, loud } = dark ? DARK : LIGHT;
     shades = Array.from({ length: LEVELS }, (_, i) => {
-      // Most playing lies between 30 and 110: that part takes most of the ramp.
+      // Most velocities are between 30 and 110, so most of the ramp is there.
       const part = Math.min(1, Math.max(0, (i * 8 + 4 - 20) / 90));
       const lightness = soft[0] + (loud[0] - soft[0]) * part;
       const strength = hue < 0 ? 0.012 : soft[1] + (loud[1] - soft[1]) * part;
@@ -46,5 +46,5 @@ export function ramp(track, place, dark = isDark()) {
   return shades;
 }
 
-/** The colour of a track in labels. */
-export const trackColour = (track, place) => ramp(track, place)[11];
+/** Return the colour of a track in labels. */
+export const trackColour = (track, index) => ramp(track, index)[11];

@@ -1,4 +1,4 @@
-/** What the keys do in the roll: walk, select, edit, look. */
+/** The keyboard shortcuts of the roll, and the edits that buttons share with them. */
 
 import * as edits from "../document/edits.js";
 import { count, noteWords, pitchWords, positionWords, stretchWords, trackName } from "../document/words.js";
@@ -11,15 +11,15 @@ export function rollCommands(app) {
   return [...walking(app), ...selecting(app), ...editing(app), ...looking(app)];
 }
 
-/** The note under the cursor. @param {App} app */
-const under = (app) => app.roll.index.under(app.cursor.time + 1e-4, app.cursor.pitch);
+/** Return the note under the cursor. @param {App} app */
+const noteAtCursor = (app) => app.roll.index.under(app.cursor.time + 1e-4, app.cursor.pitch);
 
-/** The moment some steps of the grid after the cursor. @param {App} app */
-const stepped = (app, steps) => app.beats.step(app.cursor.time, app.settings.division, steps);
+/** Return the time some grid steps after the cursor. @param {App} app */
+const stepFromCursor = (app, steps) => app.beats.step(app.cursor.time, app.settings.division, steps);
 
-/** Says where the cursor is, and what is there. @param {App} app */
+/** Announce the cursor's position and the note there. @param {App} app */
 function sayCursor(app, { sound = false } = {}) {
-  const note = under(app);
+  const note = noteAtCursor(app);
   app.roll.view.reveal(app.cursor.time, app.cursor.pitch);
   app.roll.invalidate();
   if (!note) return app.say(`${pitchWords(app.cursor.pitch)}, ${positionWords(app.beats, app.cursor.time)}, empty`);
@@ -39,7 +39,7 @@ function walking(app) {
     sayCursor(app, options);
   };
   const hop = (direction) => {
-    const note = app.roll.index.next({ id: under(app)?.id, time: app.cursor.time }, direction);
+    const note = app.roll.index.next({ id: noteAtCursor(app)?.id, time: app.cursor.time }, direction);
     if (note) go(note.start, note.pitch, { sound: true });
     else app.say(direction > 0 ? "last note" : "first note");
   };
@@ -50,7 +50,7 @@ function walking(app) {
   };
   const semitones = (by) => go(app.cursor.time, app.cursor.pitch + by);
   return [
-    { keys: ["ArrowLeft", "ArrowRight"], group, what: "One step of the grid", run: ({ key }) => go(stepped(app, key === "ArrowLeft" ? -1 : 1)) },
+    { keys: ["ArrowLeft", "ArrowRight"], group, what: "One step of the grid", run: ({ key }) => go(stepFromCursor(app, key === "ArrowLeft" ? -1 : 1)) },
     { keys: ["ArrowUp", "ArrowDown"], group, what: "One semitone", run: ({ key }) => semitones(key === "ArrowUp" ? 1 : -1) },
     { keys: ["Ctrl+ArrowLeft", "Ctrl+ArrowRight"], group, what: "To the note before, after", run: ({ key }) => hop(key === "ArrowLeft" ? -1 : 1) },
     { keys: ["Ctrl+ArrowUp", "Ctrl+ArrowDown"], group, what: "One octave", run: ({ key }) => semitones(key === "ArrowUp" ? 12 : -12) },
@@ -73,7 +73,7 @@ function selecting(app) {
     const what = range ? `${stretchWords(app.beats, range.begin, range.end)}, ` : "";
     app.say(`${what}${count(notes.size, "note")} selected`);
   };
-  /** Stretches the selected bars with the cursor, from where it was first. */
+  /** Move the cursor, and select the time between its first position and the new one. */
   const stretch = (to) => {
     if (!selection.range) anchor = app.cursor.time;
     app.point(to);
@@ -92,15 +92,15 @@ function selecting(app) {
   return [
     {
       keys: ["Enter"], group, what: "Select the note under the cursor; draw one where there is none", run() {
-        const note = under(app);
+        const note = noteAtCursor(app);
         if (note) selection.pickNotes([note.id]);
-        else drawNote(app, app.cursor.time, stepped(app, 1), app.cursor.pitch);
+        else drawNote(app, app.cursor.time, stepFromCursor(app, 1), app.cursor.pitch);
         sayCursor(app, { sound: true });
       },
     },
-    { keys: ["Shift+Enter"], group, what: "Add the note to the selection, or take it out", run: () => { const note = under(app); if (note) selection.pickNotes([note.id], "toggle"); saySelection(); } },
+    { keys: ["Shift+Enter"], group, what: "Add the note to the selection, or take it out", run: () => { const note = noteAtCursor(app); if (note) selection.pickNotes([note.id], "toggle"); saySelection(); } },
     { keys: ["B"], group, what: "Select the bar; again: one bar more", run: bars },
-    { keys: ["Shift+ArrowLeft", "Shift+ArrowRight"], group, what: "Select a stretch of time", run: ({ key }) => stretch(stepped(app, key === "ArrowLeft" ? -1 : 1)) },
+    { keys: ["Shift+ArrowLeft", "Shift+ArrowRight"], group, what: "Select a stretch of time", run: ({ key }) => stretch(stepFromCursor(app, key === "ArrowLeft" ? -1 : 1)) },
     { keys: ["Ctrl+A"], group, what: "Select all notes", run: () => { const { tracks } = selection; selection.pickNotes([...app.piece.notes.values()].filter((note) => !tracks.size || tracks.has(note.track)).map((note) => note.id)); saySelection(); } },
     { keys: ["Escape"], group, what: "Select nothing", run: () => { selection.drop(); app.say("nothing selected"); } },
   ];
@@ -109,10 +109,10 @@ function selecting(app) {
 /** @type {Note[]} */
 let clipboard = [];
 
-/** Edits of the selected notes, for keys and buttons alike. @param {App} app */
+/** Return the edits of the selected notes. @param {App} app */
 export const selectedEdits = (app) => {
   const { selection } = app;
-  /** Does an edit of the selected free notes and says it. */
+  /** Apply an edit to the selected notes that are not locked, and announce it. */
   const apply = (edit) => {
     const notes = edits.freeNotes(app.piece, selection.notes);
     if (!notes.length) return app.say(selection.notes.size ? "these notes are locked" : "nothing selected");
@@ -135,7 +135,7 @@ export const selectedEdits = (app) => {
       const notes = [...selection.notes].flatMap((id) => app.piece.notes.get(id) ?? []);
       if (!notes.length) return;
       clipboard = edits.clip(notes);
-      // What is pasted next stands right after what was copied.
+      // The next paste goes right after the copied notes.
       app.point(app.beats.snap(Math.max(...notes.map((note) => note.end)), app.settings.division));
       app.say(`${count(notes.length, "note")} copied`);
     },
@@ -158,7 +158,7 @@ function editing(app) {
   const group = "Editing the selected notes";
   const actions = selectedEdits(app);
   const { apply } = actions;
-  /** Moves with the cursor, so that one can go on. */
+  /** Move the selected notes, and the cursor to the first of them. */
   const move = (steps, semitones) => {
     const { division } = app.settings;
     const operation = apply((notes) => {

@@ -1,37 +1,37 @@
 /**
- * What is dragged in the roll: notes, their ends, a new note, a rubber band.
+ * Gestures of dragging in the roll: notes, their ends, a new note, a rubber band.
  *
- * A gesture has move(point, event), end() and cancel(); nothing is sent before end().
+ * A gesture has move(point, event), end() and cancel(). Only end() changes the piece.
  */
 
-import { bounded, draw, move, resize } from "../document/edits.js";
+import { limitMove, draw, move, resize } from "../document/edits.js";
 import { count } from "../document/words.js";
 
 /** @typedef {{x: number, y: number}} Point */
 
 const VELOCITY = 80; // of notes that are drawn
 
-/** How far the pointer has gone in time, so that the note it holds meets the grid (Alt: freely). */
-function snapped(app, time, by, event) {
+/** Return by how many seconds to move a time so that it meets the grid; with Alt, exactly `by`. */
+function snapMove(app, time, by, event) {
   return event.altKey ? by : app.beats.snap(time + by, app.settings.division) - time;
 }
 
-/** Where a note ends that a click draws: as long as the last one, or a line of the grid. @param {App} app */
-function asLong(app, start) {
+/** Return the end of a note drawn by a click: as long as the note before, at least a grid step. @param {App} app */
+function defaultEnd(app, start) {
   const { division } = app.settings;
-  return Math.max(app.beats.step(start, division, 1), app.beats.snap(start + app.drawn, division));
+  return Math.max(app.beats.step(start, division, 1), app.beats.snap(start + app.lastLength, division));
 }
 
-/** Draws a note into the piece, in the track that is meant, and selects it. @param {App} app */
+/** Add a note to the input track, and select it. @param {App} app */
 export function drawNote(app, start, end, pitch) {
-  if (!app.pen) return;
-  const operation = draw(app.piece, { start, end, pitch, velocity: VELOCITY, track: app.pen.id });
+  if (!app.inputTrack) return;
+  const operation = draw(app.piece, { start, end, pitch, velocity: VELOCITY, track: app.inputTrack.id });
   app.change(operation);
   app.selection.pickNotes([operation.add[0].id]);
 }
 
 /**
- * Moves notes, or their starts or ends. @param {App} app @param {Roll} roll @param {Point} from
+ * Move notes, or their starts or ends. @param {App} app @param {Roll} roll @param {Point} from
  * @param {Note[]} notes @param {Note} held @param {"body" | "start" | "end"} part
  */
 export function drag(app, roll, from, notes, held, part) {
@@ -44,15 +44,15 @@ export function drag(app, roll, from, notes, held, part) {
       const by = (at.x - from.x) / view.scale;
       if (part === "body") {
         const semitones = Math.round((from.y - at.y) / view.row);
-        const to = bounded(notes, snapped(app, held.start, by, event), semitones);
+        const to = limitMove(notes, snapMove(app, held.start, by, event), semitones);
         operation = move(notes, to.seconds, to.semitones);
         if (held.pitch + to.semitones !== pitch) {
           pitch = held.pitch + to.semitones;
           app.player.audition(pitch, held.velocity, held.track);
         }
-      } else operation = resize(notes, part, snapped(app, held[part], by, event));
+      } else operation = resize(notes, part, snapMove(app, held[part], by, event));
       const first = !roll.dragged.length;
-      // The note that is held comes first: its pitch is named.
+      // The held note comes first, because the roll labels the first note.
       roll.dragged = [...(operation?.change ?? notes)].sort((a, b) => Number(b.id === held.id) - Number(a.id === held.id));
       if (first) roll.invalidate();
     },
@@ -61,7 +61,7 @@ export function drag(app, roll, from, notes, held, part) {
       app.change(operation);
       const now = operation && app.piece.notes.get(held.id);
       if (now && part === "body") app.point(now.start, pitch);
-      else if (now) app.drawn = now.end - now.start;
+      else if (now) app.lastLength = now.end - now.start;
     },
     cancel() {
       roll.dragged = [];
@@ -69,13 +69,13 @@ export function drag(app, roll, from, notes, held, part) {
   };
 }
 
-/** Draws a note from where the pointer goes down to where it is lifted. @param {App} app @param {Roll} roll @param {Point} from */
+/** Draw a note from where the pointer goes down to where it is lifted. @param {App} app @param {Roll} roll @param {Point} from */
 export function stroke(app, roll, from) {
   const { division } = app.settings;
   const start = app.beats.floor(roll.view.time(from.x), division);
   const pitch = roll.view.pitch(from.y);
-  const track = app.pen?.id ?? 0;
-  let end = asLong(app, start);
+  const track = app.inputTrack?.id ?? 0;
+  let end = defaultEnd(app, start);
   const note = () => ({ id: -1, start, end, pitch, velocity: VELOCITY, track });
   roll.dragged = [note()];
   app.player.audition(pitch, VELOCITY, track);
@@ -94,7 +94,7 @@ export function stroke(app, roll, from) {
     },
     click: keep,
     end() {
-      app.drawn = end - start;
+      app.lastLength = end - start;
       keep();
     },
     cancel() {
@@ -103,11 +103,11 @@ export function stroke(app, roll, from) {
   };
 }
 
-/** Selects the notes in a rectangle. @param {App} app @param {Roll} roll @param {Point} from @param {"set" | "add"} how */
+/** Select the notes in a rectangle. @param {App} app @param {Roll} roll @param {Point} from @param {"set" | "add"} how */
 export function band(app, roll, from, how) {
   const before = how === "add" ? [...app.selection.notes] : [];
   const { tracks } = app.selection;
-  // The rectangle belongs to the music: it stays when the view scrolls.
+  // The corner is kept as time and pitch, because the view may scroll.
   const time = roll.view.time(from.x);
   const tone = roll.view.top - from.y / roll.view.row;
   return {

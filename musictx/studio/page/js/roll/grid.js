@@ -1,9 +1,9 @@
-/** The layer below the notes: rows of keys, lines of bars, beats and the grid. */
+/** The layer below the notes: rows of pitches, and lines of bars, beats and the grid. */
 
 const BLACK = new Set([1, 3, 6, 8, 10]);
 export const isBlack = (pitch) => BLACK.has(pitch % 12);
 
-/** The pitch classes of a key, and its tonic; a minor key has those of its relative major. */
+/** Return the pitch classes of a key and its tonic; a minor key has those of its relative major. */
 export function scaleOf(sharps, minor) {
   const major = (((sharps * 7) % 12) + 12) % 12;
   return { classes: new Set([0, 2, 4, 5, 7, 9, 11].map((step) => (major + step) % 12)), tonic: (major + (minor ? 9 : 0)) % 12 };
@@ -18,7 +18,7 @@ export function drawGrid(ctx, view, beats, division, colours, keys = []) {
   const high = Math.min(127, Math.ceil(view.top));
   const shades = keys.length ? keys : [[0, null, false]];
   shades.forEach(([time, sharps, minor], i) => {
-    const left = i ? Math.max(0, view.x(time)) : 0; // the first one holds from the beginning on
+    const left = i ? Math.max(0, view.x(time)) : 0; // the first key holds from the beginning
     const right = i + 1 < shades.length ? Math.min(width, view.x(shades[i + 1][0])) : width;
     if (right <= left) return;
     const scale = sharps === null ? null : scaleOf(sharps, minor);
@@ -31,7 +31,7 @@ export function drawGrid(ctx, view, beats, division, colours, keys = []) {
   });
   ctx.fillStyle = colours["row-line"];
   for (let pitch = low; pitch <= high; pitch++) {
-    // Between B and C the octave, between E and F the other place without a black key.
+    // Lines between B and C, and E and F, where there is no black key.
     if (pitch % 12 === 0 || pitch % 12 === 5) ctx.fillRect(0, Math.round(view.y(pitch) + view.row) - 1, width, 1);
   }
   ctx.fillStyle = colours.beat;
@@ -52,29 +52,29 @@ export function drawGrid(ctx, view, beats, division, colours, keys = []) {
   }
 }
 
-/** Least pixels between two lines of the grid, two bars, two numbers. */
+/** Least pixels between two grid lines, two bar lines, two bar numbers. */
 const APART = 9;
 const BARS = 14;
 const NUMBERS = 42;
 
-/** Every how many bars there is room for something: 1, 2, 4, 8 ... */
-function every(pixels, bar) {
+/** Return the least power of two of bars that takes so many pixels. */
+function barsFor(pixels, barWidth) {
   let bars = 1;
-  while (bars * bar < pixels && bars < 4096) bars *= 2;
+  while (bars * barWidth < pixels && bars < 4096) bars *= 2;
   return bars;
 }
 
 /**
- * Where lines are drawn: bars with their numbers, beats and grid only where there is room.
+ * Return the x of the lines of bars, beats and grid, leaving out lines without room.
  * @param {View} view @param {Beats} beats
  */
 export function gridLines(view, beats, division) {
   const bars = [];
   const lines = { grid: /** @type {number[]} */ ([]), beat: /** @type {number[]} */ ([]) };
-  const long = (time) => (beats.bar(time).end - beats.bar(time).begin) * view.scale;
-  const shortest = Math.min(long(view.left), long((view.left + view.right) / 2), long(view.right));
-  const drawn = every(BARS, shortest);
-  const numbered = every(NUMBERS, shortest);
+  const barWidth = (time) => (beats.bar(time).end - beats.bar(time).begin) * view.scale;
+  const shortest = Math.min(...[view.left, (view.left + view.right) / 2, view.right].map(barWidth));
+  const drawn = barsFor(BARS, shortest);
+  const numbered = barsFor(NUMBERS, shortest);
   let last = null;
   for (const { time, bar, beat } of beats.between(view.left, view.right)) {
     const x = view.x(time);

@@ -1,16 +1,16 @@
-/** Which notes are seen: an index over the notes by time, and what lies under a point. */
+/** An index of notes by time, to find the visible notes and the note under a point. */
 
-import { firstFrom } from "../core/search.js";
+import { lowerBound } from "../core/search.js";
 
 const BLOCK = 64;
-/** Pixels at the end of a note that take hold of its end. */
+/** Pixels at each end of a note that drag this end. */
 const EDGE = 6;
 
 export class NoteIndex {
   /** @param {Iterable<Note>} notes */
   constructor(notes) {
     this.notes = [...notes].sort((a, b) => a.start - b.start || a.pitch - b.pitch || a.id - b.id);
-    /** The latest end in each block of notes, so that blocks that are long over are skipped. */
+    /** The latest end in each block of notes; a search skips blocks that end before it. */
     this.ends = new Float64Array(Math.ceil(this.notes.length / BLOCK));
     this.notes.forEach((note, i) => {
       const block = Math.floor(i / BLOCK);
@@ -18,12 +18,12 @@ export class NoteIndex {
     });
   }
 
-  /** The number of notes that start before a moment. */
+  /** Return the number of notes that start before a time. */
   before(seconds) {
-    return firstFrom(this.notes, seconds, (note) => note.start);
+    return lowerBound(this.notes, seconds, (note) => note.start);
   }
 
-  /** Notes that sound between two moments, in the order of their starts. @returns {Note[]} */
+  /** Return the notes that sound between two times, by start. @returns {Note[]} */
   between(begin, end) {
     const sounding = [];
     const stop = this.before(end);
@@ -35,7 +35,7 @@ export class NoteIndex {
     return sounding;
   }
 
-  /** The note after a note in order, or the first at or after a moment; with -1 the one before. */
+  /** Return the note after `from`, which has a note id or a time; with direction -1 the note before. */
   next(from, direction = 1) {
     const place = from.id === undefined ? -1 : this.notes.findIndex((note) => note.id === from.id);
     if (place >= 0) return this.notes[place + direction];
@@ -43,14 +43,14 @@ export class NoteIndex {
     return direction > 0 ? this.notes[at] : this.notes[at - 1];
   }
 
-  /** The note that sounds at a moment in a pitch: the one that started last. */
+  /** Return the note of a pitch that sounds at a time; of several, the one that started last. */
   under(seconds, pitch) {
     return this.between(seconds, seconds + 1e-6).filter((note) => note.pitch === pitch).at(-1);
   }
 
   /**
-   * What lies under a point of the roll: the note on top, and whether its body, start or end.
-   * Short notes have no edges, so that they can be moved; `slack` widens what fingers must hit.
+   * Return the topmost note under a point, and which part of it. Short notes have only a body, so that they can be moved.
+   * `slack` is how many pixels a finger may miss; notes that `prefer` accepts go first.
    * @param {View} view @returns {{note: Note, part: "body" | "start" | "end"} | null}
    */
   hit(view, x, y, slack = 0, prefer = (_note) => false) {
@@ -73,7 +73,7 @@ export class NoteIndex {
     return { note: best, part };
   }
 
-  /** Notes that touch a rectangle of the roll. @param {View} view */
+  /** Return the notes that touch a rectangle of the roll. @param {View} view */
   inside(view, box) {
     const left = view.time(Math.min(box.x1, box.x2));
     const right = view.time(Math.max(box.x1, box.x2));

@@ -1,43 +1,43 @@
-/** The lane under the roll: how hard notes are struck, to be drawn; or pedals and controllers, to be seen. */
+/** The lane under the roll, to edit velocities, or to show pedals and controllers. */
 
 import { fill, h } from "../core/dom.js";
-import { asking } from "../document/asked.js";
-import { freeNotes, struck } from "../document/edits.js";
+import { fetchOnChange } from "../document/fetch_on_change.js";
+import { freeNotes, setVelocities } from "../document/edits.js";
 import { count, dynamicLabel } from "../document/words.js";
-import { remember, remembered } from "../core/storage.js";
+import { saveSetting, loadSetting } from "../core/storage.js";
 import { level, ramp } from "./colours.js";
-import { begin, sizeCanvas } from "./roll.js";
+import { scaleContext, sizeCanvas } from "./roll.js";
 import { Pixels } from "./pixels.js";
-import { along, HEIGHT, heightOf } from "./strokes.js";
+import { velocitiesAlong, HEIGHT, heightOf } from "./strokes.js";
 
 const NAMES = { 1: "Modulation", 7: "Volume", 10: "Pan", 11: "Expression", 64: "Pedal", 66: "Sostenuto", 67: "Soft pedal", 91: "Reverb", 93: "Chorus" };
 
 export class Lane {
   /** "velocity", or the number of a controller. */
   what = "velocity";
-  /** Controllers of the file but the sustain pedal: track, number, movements. @type {[number, number, [number, number][]][]} */
+  /** Controllers of the file except the sustain pedal: track, number, [time, value] pairs. @type {[number, number, [number, number][]][]} */
   #controllers = [];
   /** Velocities while they are drawn. @type {Map<number, number>} */
   #drawn = new Map();
   #pixels = new Pixels();
-  #look = () => {};
+  #refetch = () => {};
 
   /** @param {Roll} roll */
   constructor(roll) {
     this.roll = roll;
     const { app } = roll;
     this.canvas = h("canvas.lane", { "aria-hidden": "true", title: "Drag: draw how hard the notes are struck, of the selected ones or of all; Shift: a straight line" });
-    this.select = h("select", { "aria-label": "What the lane shows", onchange: () => { this.what = this.select.value; this.#explain(); roll.invalidate(); } });
+    this.select = h("select", { "aria-label": "What the lane shows", onchange: () => { this.what = this.select.value; this.#setCursor(); roll.invalidate(); } });
     this.corner = h("div.corner.lane", null, this.select);
-    this.shown = remembered("lane", innerHeight >= 800);
+    this.shown = loadSetting("lane", innerHeight >= 800);
     this.#mount();
     app.on("opened", () => { this.what = "velocity"; });
-    this.#look = asking(app, "controllers", () => this.shown, (rows) => {
+    this.#refetch = fetchOnChange(app, "controllers", () => this.shown, (rows) => {
       this.#controllers = rows ?? [];
-      this.#list();
+      this.#fillSelect();
       roll.invalidate();
     }, 0);
-    app.on("piece", () => this.#list());
+    app.on("piece", () => this.#fillSelect());
   }
 
   get shown() {
@@ -51,18 +51,18 @@ export class Lane {
 
   toggle() {
     this.shown = !this.shown;
-    remember("lane", this.shown);
-    if (this.roll.app.piece) this.#look();
+    saveSetting("lane", this.shown);
+    if (this.roll.app.piece) this.#refetch();
     this.roll.app.emit("settings", this.roll.app.settings);
     this.roll.app.say(this.shown ? "lane shown" : "lane hidden");
   }
 
-  #explain() {
+  #setCursor() {
     this.canvas.style.cursor = this.what === "velocity" ? "crosshair" : "default";
   }
 
-  /** What there is to show: velocities, pedals, controllers. */
-  #list() {
+  /** Fill the list of what the lane can show. */
+  #fillSelect() {
     const { piece } = this.roll.app;
     const numbers = new Set(this.#controllers.map(([, number]) => number));
     if (piece.pedals.length) numbers.add(64);
@@ -72,11 +72,11 @@ export class Lane {
       fill(this.select, ...options.map((value) => h("option", { value }, value === "velocity" ? "Vel." : NAMES[value] ?? `CC ${value}`)));
     }
     this.select.value = this.what;
-    this.#explain();
+    this.#setCursor();
   }
 
-  /** The notes that a stroke may change: the free ones that are selected, else those that are meant. */
-  #meant() {
+  /** Return the unlocked notes that a stroke changes: the selected ones, else the visible ones of the selected tracks. */
+  #editable() {
     const { app, index, view } = this.roll;
     const { notes, tracks } = app.selection;
     const ids = notes.size ? notes : index.between(view.left, view.right).filter((note) => !tracks.size || tracks.has(note.track)).map((note) => note.id);
@@ -91,8 +91,8 @@ export class Lane {
     const stroke = (event) => {
       const at = { x: event.offsetX, y: event.offsetY };
       if (event.shiftKey) {
-        this.#drawn = along(this.#meant(), roll.view, first, at);
-      } else for (const [id, velocity] of along(this.#meant(), roll.view, last ?? at, at)) this.#drawn.set(id, velocity);
+        this.#drawn = velocitiesAlong(this.#editable(), roll.view, first, at);
+      } else for (const [id, velocity] of velocitiesAlong(this.#editable(), roll.view, last ?? at, at)) this.#drawn.set(id, velocity);
       last = at;
       roll.invalidate();
     };
@@ -110,7 +110,7 @@ export class Lane {
       last = null;
       const drawn = this.#drawn;
       this.#drawn = new Map();
-      const operation = struck(freeNotes(app.piece, drawn.keys()), drawn);
+      const operation = setVelocities(freeNotes(app.piece, drawn.keys()), drawn);
       app.change(operation);
       if (operation) app.say(operation.label);
       roll.invalidate();
@@ -130,15 +130,15 @@ export class Lane {
   draw(visible) {
     if (!this.shown) return;
     const { view, colours } = this.roll;
-    const ctx = begin(this.canvas.getContext("2d"));
+    const ctx = scaleContext(this.canvas.getContext("2d"));
     ctx.fillStyle = colours["row-white"];
     ctx.fillRect(0, 0, view.width, HEIGHT);
     ctx.fillStyle = colours.grid;
     for (const value of [32, 64, 96]) ctx.fillRect(0, Math.round(heightOf(value)), view.width, 1);
     ctx.fillStyle = colours.bar;
     ctx.fillRect(0, 0, view.width, 1);
-    if (this.what === "velocity") this.#velocities(ctx, visible);
-    else this.#movements(ctx, Number(this.what));
+    if (this.what === "velocity") this.#drawVelocities(ctx, visible);
+    else this.#drawController(ctx, Number(this.what));
     if (this.#drawn.size) {
       const [value] = [...this.#drawn.values()].slice(-1);
       ctx.fillStyle = colours.ink;
@@ -149,8 +149,8 @@ export class Lane {
     ctx.globalAlpha = 1;
   }
 
-  /** A stem for each note: first those that are faint, last those that are selected. @param {Note[]} visible */
-  #velocities(ctx, visible) {
+  /** Draw a stem for each note: faint ones first, selected ones last. @param {Note[]} visible */
+  #drawVelocities(ctx, visible) {
     const { app, view, colours } = this.roll;
     const { notes: selected, tracks: meant } = app.selection;
     const ramps = new Map(app.piece.tracks.map((track, i) => [track.id, ramp(track, i, colours.dark)]));
@@ -161,7 +161,7 @@ export class Lane {
     const pixels = this.#pixels.begin(view.width, HEIGHT);
     const tops = new Uint8Array(Math.ceil(view.width));
     for (const now of selected.size || meant.size ? [0, 1, 2] : [1]) {
-      tops.fill(HEIGHT); // of the stems in each column: where one stands, a longer one is drawn above it
+      tops.fill(HEIGHT); // of the stems in each column; only the part above is drawn
       for (const note of visible) {
         if (order(note) !== now) continue;
         const velocity = this.#drawn.get(note.id) ?? note.velocity;
@@ -169,7 +169,7 @@ export class Lane {
         if (x < -3) continue;
         const y = Math.round(heightOf(velocity));
         pixels.ink(now === 2 ? colours.ink : ramps.get(note.track)[level(velocity)], now ? 1 : 0.3);
-        const column = Math.max(x, 0); // to ask an array for what stands before it takes ten times as long
+        const column = Math.max(x, 0); // a negative index of a typed array is ten times slower
         if (y < tops[column]) {
           pixels.fillRect(x, y, 2, tops[column] - y);
           tops[column] = y;
@@ -180,13 +180,13 @@ export class Lane {
     pixels.show(ctx);
   }
 
-  /** Each track's movements of a controller as steps. @param {number} number */
-  #movements(ctx, number) {
+  /** Draw each track's values of a controller as steps. @param {number} number */
+  #drawController(ctx, number) {
     const { app, view, colours } = this.roll;
     app.piece.tracks.forEach((track, i) => {
       const moves = number === 64
-        ? app.piece.pedals.filter(([, , of]) => of === track.id)
-        : this.#controllers.filter(([of, one]) => of === track.id && one === number).flatMap(([, , rows]) => rows);
+        ? app.piece.pedals.filter(([, , trackId]) => trackId === track.id)
+        : this.#controllers.filter(([trackId, controller]) => trackId === track.id && controller === number).flatMap(([, , rows]) => rows);
       if (!moves.length) return;
       const meant = !app.selection.tracks.size || app.selection.tracks.has(track.id);
       ctx.globalAlpha = meant ? 0.55 : 0.15;

@@ -1,4 +1,4 @@
-/** The edges of the roll: numbers of bars above, the keyboard at the left. */
+/** The ruler above the roll and the keyboard at its left. */
 
 import { gridLines, isBlack } from "./grid.js";
 
@@ -39,7 +39,7 @@ export function drawRuler(ctx, view, height, beats, range, playhead, colours) {
   ctx.fill();
 }
 
-/** The keys, those that sound or are meant in colour. @param {View} view @param {Map<number, string>} lit */
+/** Draw the keyboard. @param {View} view @param {Map<number, string>} lit  pitch -> colour of its key */
 export function drawKeys(ctx, view, width, lit, colours) {
   ctx.fillStyle = colours["key-white"];
   ctx.fillRect(0, 0, width, view.height);
@@ -56,7 +56,7 @@ export function drawKeys(ctx, view, width, lit, colours) {
       ctx.fill();
     }
     ctx.fillStyle = "#b5b0a4";
-    // White keys meet below C and F, and behind the middle of each black key.
+    // Edges of white keys: below C and F, and at the middle of each black key.
     if (dark) ctx.fillRect(black, Math.round(y + view.row / 2), width - black, 0.75);
     else if (pitch % 12 === 0 || pitch % 12 === 5) ctx.fillRect(0, Math.round(y + view.row) - 1, width, 0.75);
     if (pitch % 12 === 0 && view.row >= 5) {

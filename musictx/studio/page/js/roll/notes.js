@@ -1,26 +1,26 @@
-/** The layer of notes: what is seen, by track and loudness. */
+/** The layer of notes, coloured by track and velocity. */
 
 import { level, ramp } from "./colours.js";
 
 /** @typedef {{start: number, end: number, pitch: number}} Extent */
 
-/** Least width; and from which width a note has round corners: pixels. */
+/** Pixels: the least width of a note, and the width from which it has round corners. */
 const THIN = 2;
 const ROUND = 7;
 
 /**
- * Draws notes: the wide ones as shapes, all of one colour together, the others, which may be many thousands, as pixels.
+ * Draw notes: wide ones as paths, all of a colour at once; narrow ones, which may be many thousands, as pixels.
  * @param {CanvasRenderingContext2D} ctx @param {Pixels} pixels @param {View} view @param {Note[]} notes
- * @param {{tracks: Track[], tracksMeant: Set<number>, gone: Set<number>, dark: boolean}} look
- *   tracksMeant: tracks that stand out (empty: all); gone: notes that a shown proposal replaces
+ * @param {{tracks: Track[], tracksMeant: Set<number>, removed: Set<number>, dark: boolean}} look
+ *   tracksMeant: tracks that stand out (empty: all); removed: notes that a shown proposal replaces
  */
-export function drawNotes(ctx, pixels, view, notes, { tracks, tracksMeant, gone, dark }) {
+export function drawNotes(ctx, pixels, view, notes, { tracks, tracksMeant, removed, dark }) {
   const place = new Map(tracks.map((track, i) => [track.id, i]));
   /** @type {Map<number, Note[]>} */
   const groups = new Map();
   for (const note of notes) {
     if (note.pitch > view.top + 1 || note.pitch < view.bottom - 1) continue;
-    const key = (gone.has(note.id) ? 4096 : 0) + (place.get(note.track) ?? 0) * 16 + level(note.velocity);
+    const key = (removed.has(note.id) ? 4096 : 0) + (place.get(note.track) ?? 0) * 16 + level(note.velocity);
     const group = groups.get(key);
     if (group) group.push(note);
     else groups.set(key, [note]);
@@ -34,7 +34,7 @@ export function drawNotes(ctx, pixels, view, notes, { tracks, tracksMeant, gone,
   }
 }
 
-/** Fills the shapes of notes. @param {CanvasRenderingContext2D} ctx @param {Pixels} pixels @param {View} view @param {Extent[]} notes @param {string} colour */
+/** Fill notes. @param {CanvasRenderingContext2D} ctx @param {Pixels} pixels @param {View} view @param {Extent[]} notes @param {string} colour */
 export function fillNotes(ctx, pixels, view, notes, colour, alpha = 1) {
   const height = view.row - (view.row >= 8 ? 1 : 0);
   pixels.ink(colour, alpha);
@@ -52,7 +52,7 @@ export function fillNotes(ctx, pixels, view, notes, colour, alpha = 1) {
   ctx.globalAlpha = 1;
 }
 
-/** Draws the outlines of notes. @param {CanvasRenderingContext2D} ctx @param {Pixels} pixels @param {View} view @param {Extent[]} notes @param {string} colour @param {number} line  its width in pixels */
+/** Outline notes. @param {CanvasRenderingContext2D} ctx @param {Pixels} pixels @param {View} view @param {Extent[]} notes @param {string} colour @param {number} line  its width in pixels */
 export function outlineNotes(ctx, pixels, view, notes, colour, line, grow) {
   const height = view.row - (view.row >= 8 ? 1 : 0) + 2 * grow;
   pixels.ink(colour);
@@ -71,7 +71,7 @@ export function outlineNotes(ctx, pixels, view, notes, colour, line, grow) {
 
 const leftOf = (view, note) => Math.max(view.x(note.start), -8);
 
-/** One pixel short of a note's end, so that repeated notes stay apart. */
+/** Return the width of a note, one pixel less than its length, so that repeated notes are separate. */
 function widthOf(view, note) {
   const long = Math.min(view.x(note.end), view.width + 8) - leftOf(view, note);
   return Math.max(THIN, long > 5 ? long - 1 : long);

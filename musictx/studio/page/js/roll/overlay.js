@@ -1,9 +1,9 @@
-/** The layer above the notes: what is selected, what is proposed, the cursor, the playhead. */
+/** The layer above the notes: selection, proposal, cursor and playhead. */
 
 import { outlineNotes, fillNotes } from "./notes.js";
 import { pitchLabel } from "../document/words.js";
 
-/** The selected bars, from top to bottom. @param {View} view */
+/** Draw the selected time. @param {View} view */
 export function drawRange(ctx, view, range, colours) {
   const x = view.x(range.begin);
   const width = view.x(range.end) - x;
@@ -16,13 +16,13 @@ export function drawRange(ctx, view, range, colours) {
   ctx.globalAlpha = 1;
 }
 
-/** Outlines of selected notes. @param {Pixels} pixels @param {View} view @param {Note[]} notes */
+/** Outline selected notes. @param {Pixels} pixels @param {View} view @param {Note[]} notes */
 export function drawSelected(ctx, pixels, view, notes, colours) {
   outlineNotes(ctx, pixels, view, notes, colours["row-white"], 3, 0.5);
   outlineNotes(ctx, pixels, view, notes, colours.ink, 1.75, 0.5);
 }
 
-/** Locked notes carry a stripe along their lower edge and a padlock where there is room. @param {Pixels} pixels @param {View} view @param {Note[]} notes */
+/** Draw a stripe at the lower edge of locked notes, and a padlock if there is room. @param {Pixels} pixels @param {View} view @param {Note[]} notes */
 export function drawLocks(ctx, pixels, view, notes, colours) {
   pixels.ink(colours.ink);
   ctx.fillStyle = colours.ink;
@@ -44,7 +44,7 @@ export function drawLocks(ctx, pixels, view, notes, colours) {
 }
 
 /**
- * A proposal: gold, with the notes that sound while it is composed glowing at its frontier.
+ * Draw a proposal in gold; while it is composed, with a glow at its frontier.
  * @param {Pixels} pixels @param {View} view @param {Ghost[]} ghosts @param {number} frontier seconds
  */
 export function drawGhosts(ctx, pixels, view, ghosts, frontier, composing, colours) {
@@ -70,7 +70,7 @@ export function drawGhosts(ctx, pixels, view, ghosts, frontier, composing, colou
   ctx.fillRect(x, 0, 1.5, view.height);
 }
 
-/** The cursor of the keys: a frame of one line of the grid and one semitone, and its name. @param {View} view */
+/** Draw the keyboard cursor, a frame of one grid step and one semitone, with the name of its pitch. @param {View} view */
 export function drawCursor(ctx, view, cursor, width, focused, colours) {
   if (!focused) return;
   const x = view.x(cursor.time);
@@ -85,7 +85,7 @@ export function drawCursor(ctx, view, cursor, width, focused, colours) {
   tag(ctx, pitchLabel(cursor.pitch), x, y - 4, colours.focus, colours["row-white"]);
 }
 
-/** Notes while they are dragged, with the pitch that they would get. @param {Pixels} pixels @param {View} view @param {Note[]} notes */
+/** Draw dragged notes, and the pitch of the first. @param {Pixels} pixels @param {View} view @param {Note[]} notes */
 export function drawDragged(ctx, pixels, view, notes, colours) {
   fillNotes(ctx, pixels, view, notes, colours.select, 0.75);
   const first = notes[0];
@@ -105,7 +105,7 @@ function tag(ctx, text, x, y, back, front) {
   ctx.fillText(text, x + 4, top + 8.5);
 }
 
-/** The rubber band. */
+/** Draw the rubber band. */
 export function drawBand(ctx, { x1, y1, x2, y2 }, colours) {
   ctx.strokeStyle = colours.select;
   ctx.fillStyle = colours.select;

@@ -1,14 +1,14 @@
-/** The whole piece in one strip, with a window that can be dragged: the roll's scroll bar. */
+/** The overview: the whole piece in a strip, which is the roll's scroll bar. */
 
 import { h } from "../core/dom.js";
 import { ramp } from "./colours.js";
 import { Pixels } from "./pixels.js";
-import { begin, sizeCanvas } from "./roll.js";
+import { scaleContext, sizeCanvas } from "./roll.js";
 
 const HEIGHT = 44;
 
 export class Overview {
-  /** The picture of the notes must be drawn anew. */
+  /** Must the notes be drawn again? */
   stale = true;
   #pixels = new Pixels();
   #key = "";
@@ -55,7 +55,7 @@ export class Overview {
       this.stale = false;
       this.#key = key;
     }
-    const ctx = begin(this.canvas.getContext("2d"));
+    const ctx = scaleContext(this.canvas.getContext("2d"));
     ctx.fillStyle = colours.sunk;
     ctx.fillRect(0, 0, width, HEIGHT);
     const left = (view.left / view.length) * width;
@@ -73,7 +73,7 @@ export class Overview {
     const shown = app.ghost;
     if (shown) {
       ctx.fillStyle = colours.gold;
-      const { begin: from, end: to } = app.place(shown.take);
+      const { begin: from, end: to } = app.stretchOf(shown.take);
       ctx.fillRect((from / view.length) * width, HEIGHT - 4, ((to - from) / view.length) * width, 4);
     }
     ctx.strokeStyle = colours["ink-2"];
@@ -83,7 +83,7 @@ export class Overview {
 }
 
 /**
- * The whole piece as thin lines; drawn anew only when the piece changes.
+ * Draw all notes as thin lines.
  * @param {Pixels} pixels @param {Piece} piece
  */
 function drawPiece(pixels, piece, length, width, height, dark) {

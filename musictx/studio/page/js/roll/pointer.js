@@ -1,4 +1,4 @@
-/** Mouse, pen and fingers on the roll, its ruler and its keys. */
+/** Mouse, pen and touch on the roll, its ruler and its keyboard. */
 
 import { erase, freeNotes } from "../document/edits.js";
 import { stretchWords, count } from "../document/words.js";
@@ -6,7 +6,7 @@ import { band, drag, stroke } from "./gestures.js";
 
 const SLOP = 4; // pixels that a click may move
 const FINGER = 8; // pixels by which a finger may miss a note
-const HOLD = 420; // milliseconds after which a finger that rests begins a rubber band
+const HOLD = 420; // milliseconds of a long press, which starts a rubber band
 
 /** @param {App} app @param {Roll} roll */
 export function mountPointer(app, roll) {
@@ -18,7 +18,7 @@ export function mountPointer(app, roll) {
   }
 }
 
-/** Wheel: scrolls; with Ctrl (and a pinch on a touchpad) zooms in time, with Alt in pitch. */
+/** Scroll; with Ctrl (or a pinch on a touchpad) zoom in time, with Alt in pitch. */
 function wheel(roll, event) {
   event.preventDefault();
   const { view } = roll;
@@ -33,7 +33,7 @@ function wheel(roll, event) {
 
 function mountStage(app, roll) {
   const { element } = roll;
-  /** Fingers that are down. @type {Map<number, {x: number, y: number}>} */
+  /** Touches by pointer id. @type {Map<number, {x: number, y: number}>} */
   const fingers = new Map();
   let gesture = null;
   let hold;
@@ -55,7 +55,7 @@ function mountStage(app, roll) {
     const at = point(event);
     roll.focus();
     event.preventDefault();
-    if (event.button === 2) return wipe(app, roll, at);
+    if (event.button === 2) return eraseAt(app, roll, at);
     element.setPointerCapture(event.pointerId);
     roll.busy = true;
     if (event.pointerType === "touch") {
@@ -67,7 +67,7 @@ function mountStage(app, roll) {
       }
     }
     const touch = event.pointerType === "touch";
-    gesture = start(app, roll, at, event, touch);
+    gesture = startGesture(app, roll, at, event, touch);
     if (touch && gesture.pans) {
       hold = setTimeout(() => {
         gesture = band(app, roll, at, "set");
@@ -105,8 +105,8 @@ function mountStage(app, roll) {
   element.addEventListener("contextmenu", (event) => event.preventDefault());
 }
 
-/** Which gesture begins here. */
-function start(app, roll, at, event, touch) {
+/** Return the gesture that a pointer starts. */
+function startGesture(app, roll, at, event, touch) {
   const { view, index } = roll;
   const { selection, settings } = app;
   if (event.button === 1) return pan(roll, at);
@@ -137,13 +137,13 @@ function start(app, roll, at, event, touch) {
   return { ...band(app, roll, at, more ? "add" : "set"), click: () => !more && selection.drop() };
 }
 
-/** The other button of the mouse with the pencil: deletes a note. */
-function wipe(app, roll, at) {
+/** With the tool "draw", delete the note under the right mouse button. */
+function eraseAt(app, roll, at) {
   const hit = app.settings.tool === "draw" && roll.index.hit(roll.view, at.x, at.y);
   if (hit) app.change(erase(freeNotes(app.piece, [hit.note.id])));
 }
 
-/** Moves the view with the pointer. */
+/** Scroll with the pointer. */
 function pan(roll, from) {
   let last = from;
   return {
@@ -156,7 +156,7 @@ function pan(roll, from) {
   };
 }
 
-/** Two fingers: what lies under them stays under them. */
+/** Scroll and zoom with two fingers; the music under them stays there. */
 function pinch(roll, fingers) {
   const shape = () => {
     const [a, b] = [...fingers.values()];
@@ -188,7 +188,7 @@ function hover(app, roll, at) {
   roll.invalidate("over");
 }
 
-/** The ruler: a click puts the playhead, dragging selects whole bars (Alt: any stretch). */
+/** A click on the ruler moves the playhead; dragging selects bars, or any time with Alt. */
 function mountRuler(app, roll) {
   const { ruler } = roll.canvases;
   let anchor = /** @type {number | null} */ (null);
@@ -225,7 +225,7 @@ function mountRuler(app, roll) {
     if (!moved) {
       const at = app.beats.snap(anchor, app.settings.division);
       app.player.seek(at);
-      app.point(at); // what is pasted goes to the playhead
+      app.point(at); // a paste goes to the playhead
     }
     if (moved && chosen) app.say(`${stretchWords(app.beats, chosen.begin, chosen.end)} selected, ${count(notes.size, "note")}`);
     anchor = null;
@@ -238,16 +238,16 @@ function mountRuler(app, roll) {
   ruler.title = "Click: move the playhead. Drag: select bars. Double click: one bar.";
 }
 
-/** The keys at the left sound. */
+/** Play the pitches of the keyboard at the left. */
 function mountKeyboard(app, roll) {
   const { keys } = roll.canvases;
   let last = -1;
   const sound = (event) => {
     const pitch = roll.view.pitch(event.offsetY);
-    if (pitch === last || !app.pen) return;
+    if (pitch === last || !app.inputTrack) return;
     last = pitch;
     roll.hovered = pitch;
-    app.player.audition(pitch, 88, app.pen.id);
+    app.player.audition(pitch, 88, app.inputTrack.id);
     roll.invalidate("over");
   };
   keys.addEventListener("pointerdown", (event) => {

@@ -1,9 +1,9 @@
-/** The dialog that says how notes are quantised. */
+/** The dialog with the options of quantising. */
 
 import { h } from "../core/dom.js";
 import { slider } from "../panels/slider.js";
 import { openForm } from "../shell/dialog.js";
-import { remember } from "../core/storage.js";
+import { saveSetting } from "../core/storage.js";
 
 /** @param {App} app @param {() => void} quantise */
 export function openQuantise(app, quantise) {
@@ -19,7 +19,7 @@ export function openQuantise(app, quantise) {
   const lengths = h("input", { type: "checkbox", checked: how.lengths, onchange: () => { how.lengths = lengths.checked; } });
   openForm(app, "Quantise", "timing-form", () => {
     app.set({ quantise: how });
-    remember("quantise", how);
+    saveSetting("quantise", how);
     quantise();
   }, strength, swing, h("label.choice", null, lengths, h("span", null, "Lengths too")),
   h("div.buttons", null, h("button.gold", { type: "submit" }, "Quantise")));

@@ -1,7 +1,7 @@
-/** The piano roll: canvases, what is seen of the piece, and when to draw it again. */
+/** The piano roll: its canvases and view, and when to redraw them. */
 
 import { h, fill } from "../core/dom.js";
-import { exchanged, frontier } from "../document/takes.js";
+import { exchangedNotes, frontier } from "../document/takes.js";
 import { count } from "../document/words.js";
 import { onSystemTheme } from "../shell/theme.js";
 import { Above } from "./above.js";
@@ -27,13 +27,13 @@ export class Roll {
   index = new NoteIndex([]);
   colours = {};
   #pixels = { back: new Pixels(), over: new Pixels() };
-  /** Notes as they are dragged, in place of those with their ids. @type {Note[]} */
+  /** Notes while they are dragged; they hide the notes of the same ids. @type {Note[]} */
   dragged = [];
   /** The rubber band, in pixels of the roll. @type {{x1: number, y1: number, x2: number, y2: number} | null} */
   band = null;
-  /** A pitch that the mouse is at. @type {number | null} */
+  /** The pitch under the mouse. @type {number | null} */
   hovered = null;
-  /** Draw more on the overlay: (context, pixels, view, colours). @type {Set<Function>} */
+  /** Further painters of the overlay: (context, pixels, view, colours). @type {Set<Function>} */
   painters = new Set();
   #stale = { back: false, over: false };
   #frame = 0;
@@ -75,7 +75,7 @@ export class Roll {
       this.invalidate();
     });
     app.on("opened", (piece) => {
-      app.drawn = 0;
+      app.lastLength = 0;
       if (!piece) return;
       this.#resize();
       this.fit();
@@ -83,12 +83,12 @@ export class Roll {
       app.point(first?.start ?? 0, first?.pitch ?? 60);
       this.focus();
     });
-    app.on("selection", () => this.invalidate(this.#meant === app.selection.tracks && !this.lane.shown ? "over" : "back"));
+    app.on("selection", () => this.invalidate(this.#drawnTracks === app.selection.tracks && !this.lane.shown ? "over" : "back"));
     app.on("shown", (shown) => {
       this.#measure();
       this.invalidate();
       if (!shown) return;
-      this.lookAt(app.place(shown.take));
+      this.lookAt(app.stretchOf(shown.take));
       this.#revealGhost(shown.proposal);
     });
     app.on("takes", () => {
@@ -110,19 +110,19 @@ export class Roll {
     this.element.addEventListener("blur", () => this.invalidate("over"));
   }
 
-  #meant = EMPTY; // tracks that the back layer was drawn for
+  #drawnTracks = EMPTY; // the selected tracks when the back layer was drawn
 
   focus() {
     this.element.focus({ preventScroll: true });
   }
 
-  /** Draws a layer with the next frame; the back layer brings the others with it. @param {"back" | "over"} [layer] */
+  /** Redraw a layer at the next frame; the back layer redraws all. @param {"back" | "over"} [layer] */
   invalidate(layer = "back") {
     this.#stale[layer] = true;
     this.#frame ||= requestAnimationFrame(() => this.#draw());
   }
 
-  /** Fetches the colours anew. */
+  /** Read the theme's colours again, and redraw. */
   repaint() {
     this.colours = palette();
     this.overview.stale = true;
@@ -130,7 +130,7 @@ export class Roll {
     this.invalidate();
   }
 
-  /** Shows the beginning of the piece, all pitches of it. */
+  /** Show the beginning of the piece, with all its pitches. */
   fit() {
     const { notes } = this.index;
     let low = 128;
@@ -145,7 +145,7 @@ export class Roll {
     this.invalidate();
   }
 
-  /** Shows what is selected, or all of the piece, as a whole. */
+  /** Show the whole selection, or the whole piece. */
   fitAll() {
     const { app } = this;
     const { stretch } = app.selection.scope(app.piece);
@@ -156,7 +156,7 @@ export class Roll {
     this.wander();
   }
 
-  /** Scrolls to a stretch, and zooms out if it is longer than what is seen. */
+  /** Scroll to a stretch, and zoom out if it does not fit. */
   lookAt({ begin, end }) {
     const { view } = this;
     if (begin >= view.left && end <= view.right) return;
@@ -167,9 +167,9 @@ export class Roll {
     this.invalidate();
   }
 
-  /** Keeps the frontier of a proposal in sight. */
+  /** Scroll to the frontier of a proposal that is composed. */
   #growing(take, proposal) {
-    const at = frontier(proposal, this.app.place(take).begin);
+    const at = frontier(proposal, this.app.stretchOf(take).begin);
     if (this.app.player.playing) return;
     if (at > this.view.right - 30 / this.view.scale) {
       this.view.left = at - (this.view.width * 0.6) / this.view.scale;
@@ -179,17 +179,17 @@ export class Roll {
     }
   }
 
-  /** Sees to it that no note of a proposal is above or below what is seen. */
+  /** Show all pitches of a proposal. */
   #revealGhost({ notes }) {
     if (!notes.length) return;
     const pitches = notes.map((note) => note.pitch);
     this.view.revealPitches(Math.min(...pitches), Math.max(...pitches));
   }
 
-  /** How far one can scroll: some bars after the end, or after what is proposed. */
+  /** Set how far the view can scroll: eight bars after the piece, or the proposal. */
   #measure() {
     const { beats, proposal } = this.app;
-    const end = Math.max(this.app.end, proposal ? Math.max(this.app.place(proposal.take).end, frontier(proposal.proposal, 0)) : 0);
+    const end = Math.max(this.app.end, proposal ? Math.max(this.app.stretchOf(proposal.take).end, frontier(proposal.proposal, 0)) : 0);
     this.view.length = beats.bars(0, end + 0.01).end + 8 * (beats.bar(end).end - beats.bar(end).begin);
   }
 
@@ -205,7 +205,7 @@ export class Roll {
     this.#lit = "?";
     this.#frame = 0;
     this.#stale.back = true;
-    this.#draw(); // at once: a canvas that was resized is blank
+    this.#draw(); // now, because resizing has cleared the canvases
   }
 
   #draw() {
@@ -217,41 +217,41 @@ export class Roll {
     const stale = this.#stale.back;
     this.#stale = { back: false, over: false };
     const shown = app.ghost;
-    const { gone, back } = shown ? exchanged(piece, shown.take, shown.proposal) : { gone: EMPTY, back: [] };
-    const visible = [...this.index.between(view.left, view.right), ...back.filter((note) => note.start < view.right && note.end > view.left)];
+    const { removed, restored } = shown ? exchangedNotes(piece, shown.take, shown.proposal) : { removed: EMPTY, restored: [] };
+    const visible = [...this.index.between(view.left, view.right), ...restored.filter((note) => note.start < view.right && note.end > view.left)];
     this.empty.hidden = piece.notes.size > 0 || Boolean(shown) || this.dragged.length > 0;
-    if (stale) this.#drawBack(piece, visible, gone);
-    this.#drawOver(piece, visible, shown, gone);
+    if (stale) this.#drawBack(piece, visible, removed);
+    this.#drawOver(piece, visible, shown, removed);
     if (stale) this.overview.draw();
     if (player.playing) this.invalidate("over");
   }
 
   #drawBack(piece, visible, leaving) {
     const { view, colours, app } = this;
-    const gone = new Set([...leaving, ...this.dragged.map((note) => note.id)]);
-    const tracksMeant = (this.#meant = app.selection.tracks);
-    const ctx = begin(this.contexts.back);
+    const removed = new Set([...leaving, ...this.dragged.map((note) => note.id)]);
+    const tracksMeant = (this.#drawnTracks = app.selection.tracks);
+    const ctx = scaleContext(this.contexts.back);
     drawGrid(ctx, view, app.beats, app.settings.division, colours, app.settings.scale ? piece.keys : []);
-    this.lane.draw(visible.filter((note) => !gone.has(note.id)));
+    this.lane.draw(visible.filter((note) => !removed.has(note.id)));
     const pixels = this.#pixels.back.begin(view.width, view.height);
-    drawNotes(ctx, pixels, view, visible, { tracks: piece.tracks, tracksMeant, gone, dark: colours.dark });
+    drawNotes(ctx, pixels, view, visible, { tracks: piece.tracks, tracksMeant, removed, dark: colours.dark });
     pixels.show(ctx);
   }
 
-  #drawOver(piece, visible, shown, gone) {
+  #drawOver(piece, visible, shown, removed) {
     const { app, view, colours } = this;
     const { selection, player } = app;
-    const ctx = begin(this.contexts.over);
+    const ctx = scaleContext(this.contexts.over);
     ctx.clearRect(0, 0, view.width, view.height);
     if (selection.range) over.drawRange(ctx, view, selection.range, colours);
     const pixels = this.#pixels.over.begin(view.width, view.height);
     over.drawLocks(ctx, pixels, view, visible.filter((note) => piece.locked.has(note.id)), colours);
     if (selection.notes.size && !this.dragged.length) {
-      over.drawSelected(ctx, pixels, view, visible.filter((note) => selection.notes.has(note.id) && !gone.has(note.id)), colours);
+      over.drawSelected(ctx, pixels, view, visible.filter((note) => selection.notes.has(note.id) && !removed.has(note.id)), colours);
     }
     if (shown) {
       const { take, proposal } = shown;
-      const till = frontier(proposal, app.place(take).begin);
+      const till = frontier(proposal, app.stretchOf(take).begin);
       over.drawGhosts(ctx, pixels, view, proposal.notes, till, proposal.state === "composing", colours);
     }
     for (const paint of this.painters) paint(ctx, pixels, view, colours);
@@ -261,36 +261,36 @@ export class Roll {
     const width = (app.beats.step(app.cursor.time, app.settings.division, 1) - app.cursor.time) * view.scale;
     over.drawCursor(ctx, view, app.cursor, width, this.element.matches(":focus-visible"), colours);
     over.drawPlayhead(ctx, view, player.position, colours);
-    drawRuler(begin(this.contexts.ruler), view, RULER, app.beats, selection.range, player.position, colours);
+    drawRuler(scaleContext(this.contexts.ruler), view, RULER, app.beats, selection.range, player.position, colours);
     this.above.draw();
-    this.#drawKeys(piece, shown?.proposal, gone);
+    this.#drawKeys(piece, shown?.proposal, removed);
   }
 
-  /** Keys light up with the notes that sound; drawn only when something changed. */
-  #drawKeys(piece, proposal, gone) {
+  /** Draw the keyboard, with the sounding keys in colour, if it has changed. */
+  #drawKeys(piece, proposal, removed) {
     const { view, colours, app } = this;
     const lit = new Map();
     if (app.player.playing) {
       const now = app.player.position;
       for (const note of this.index.between(now, now + 1e-6)) {
         const place = piece.tracks.findIndex((track) => track.id === note.track);
-        if (place >= 0 && app.audible(note.track) && !gone.has(note.id)) lit.set(note.pitch, ramp(piece.tracks[place], place, colours.dark)[11]);
+        if (place >= 0 && app.audible(note.track) && !removed.has(note.id)) lit.set(note.pitch, ramp(piece.tracks[place], place, colours.dark)[11]);
       }
       for (const { start, end, pitch } of proposal?.notes ?? []) if (start <= now && (end ?? Infinity) > now) lit.set(pitch, colours.gold);
-    } else if (this.hovered !== null) lit.set(this.hovered, app.pen ? trackColour(app.pen, piece.tracks.indexOf(app.pen)) : colours.select);
+    } else if (this.hovered !== null) lit.set(this.hovered, app.inputTrack ? trackColour(app.inputTrack, piece.tracks.indexOf(app.inputTrack)) : colours.select);
     const state = `${[...lit]} ${view.top} ${view.row}`;
     if (state === this.#lit) return;
     this.#lit = state;
-    drawKeys(begin(this.contexts.keys), view, this.corner.clientWidth, lit, colours);
+    drawKeys(scaleContext(this.contexts.keys), view, this.corner.clientWidth, lit, colours);
   }
 
-  /** Someone looks elsewhere: the page is not turned until the playhead is seen again. */
+  /** Redraw after the user scrolled; the view does not follow the playhead until it is visible again. */
   wander() {
     this.#following = false;
     this.invalidate();
   }
 
-  /** Turns the page when the playhead leaves it. */
+  /** Scroll on when the playhead leaves the view. */
   #follow(seconds) {
     const { view } = this;
     const x = view.x(seconds);
@@ -302,11 +302,11 @@ export class Roll {
     }
   }
 
-  /** True while a gesture is on, so that the page is not turned under it. */
+  /** Is there a gesture? Then the view does not follow the playhead. */
   busy = false;
 }
 
-/** Gives a canvas a size in CSS pixels, sharp on every screen. */
+/** Set the size of a canvas in CSS pixels, with the resolution of the screen. */
 export function sizeCanvas(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;
   canvas.width = Math.round(width * ratio);
@@ -315,8 +315,8 @@ export function sizeCanvas(canvas, width, height) {
   canvas.style.height = `${height}px`;
 }
 
-/** The context in CSS pixels. @param {CanvasRenderingContext2D} ctx */
-export function begin(ctx) {
+/** Scale a context to CSS pixels, and return it. @param {CanvasRenderingContext2D} ctx */
+export function scaleContext(ctx) {
   const ratio = window.devicePixelRatio || 1;
   ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
   return ctx;

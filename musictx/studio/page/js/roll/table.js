@@ -1,13 +1,13 @@
-/** The notes as a table: for screen readers, and for all who want numbers. */
+/** The notes as a table, for screen readers and exact numbers. */
 
 import { fill, h } from "../core/dom.js";
 import { count, dynamicWords, pitchWords, positionLabel, positionWords, trackName } from "../document/words.js";
-import { likelyKey, pitchIn } from "../notation/spelling.js";
+import { likelyKey, pitchName } from "../notation/spelling.js";
 import { openDialog } from "../shell/dialog.js";
 
 const ROWS = 100;
 
-/** Shows the selected notes, or all; a row can be selected. @param {App} app */
+/** Open a table of the selected notes, or of all. @param {App} app */
 export function openTable(app) {
   const { piece, beats, selection, roll } = app;
   if (!piece) return;
@@ -37,7 +37,7 @@ export function openTable(app) {
       onchange: () => selection.pickNotes([note.id], "toggle"),
     });
     return h("tr", null, h("td", null, box), h("td", null, positionLabel(beats, note.start)),
-      h("td", null, pitchIn(note.pitch, key)), h("td", null, count(beats.length(note.start, note.end), "beat")),
+      h("td", null, pitchName(note.pitch, key)), h("td", null, count(beats.length(note.start, note.end), "beat")),
       h("td", null, `${dynamicWords(note.velocity)} (${note.velocity})`), h("td", null, tracks.get(note.track) ?? ""),
       h("td", null, piece.locked.has(note.id) ? "locked" : ""));
   }

@@ -1,7 +1,7 @@
-/** The button that says tempo and meter, and the dialog that sets them. */
+/** The button with tempo and meter, and the dialog that changes them. */
 
-import { choice, h } from "../core/dom.js";
-import { changes, keyWords, opening, pickup, retimed, unchanged } from "../document/timing.js";
+import { selectBox, h } from "../core/dom.js";
+import { changes, keyWords, timingAt, pickup, changeTiming, removeTiming } from "../document/timing.js";
 import { openForm } from "../shell/dialog.js";
 
 const UNITS = [2, 4, 8, 16];
@@ -11,7 +11,7 @@ const SHARPS = Array.from({ length: 15 }, (_, i) => i - 7);
 export function timingButton(app) {
   const button = h("button.timing", { onclick: () => app.piece && openTiming(app) });
   app.on("piece", (piece) => {
-    const { tempo, beats, unit, key } = opening(piece);
+    const { tempo, beats, unit, key } = timingAt(piece);
     const rounded = Math.round(tempo * 10) / 10;
     button.textContent = `♩ ${rounded}   ${beats}/${unit}`;
     const words = `Tempo ${rounded}, ${beats}/${unit}${key ? `, ${keyWords(key.sharps, key.minor)}` : ""}`;
@@ -25,19 +25,19 @@ export function timingButton(app) {
 function openTiming(app) {
   const { piece, beats: bars } = app;
   const marks = changes(piece);
-  const here = bars.bar(app.selection.range?.begin ?? app.cursor.time).begin;
+  const cursorBar = bars.bar(app.selection.range?.begin ?? app.cursor.time).begin;
   const first = pickup(piece) ? piece.meters[1][0] : 0;
-  const near = (time) => marks.some((at) => Math.abs(at - time) < 1e-2);
-  const places = [...marks, ...(here > first + 1e-2 && !near(here) ? [here] : [])].sort((a, b) => a - b);
+  const hasChange = (time) => marks.some((at) => Math.abs(at - time) < 1e-2);
+  const places = [...marks, ...(cursorBar > first + 1e-2 && !hasChange(cursorBar) ? [cursorBar] : [])].sort((a, b) => a - b);
   let from = 0;
-  const label = (time) => `bar ${bars.bar(time + 1e-3).number}${near(time) ? ", where something changes" : ""}`;
-  const place = choice([["0", "the beginning"], ...places.map((time) => [String(time), label(time)])], "0", (time) => { from = Number(time); show(); });
+  const label = (time) => `bar ${bars.bar(time + 1e-3).number}${hasChange(time) ? ", where something changes" : ""}`;
+  const place = selectBox([["0", "the beginning"], ...places.map((time) => [String(time), label(time)])], "0", (time) => { from = Number(time); show(); });
   const tempo = h("input", { type: "number", min: 10, max: 400, step: "any", required: true });
   const beats = h("input", { type: "number", min: 1, max: 32, step: 1, "aria-label": "Beats of a bar", required: true });
-  const unit = choice(UNITS.map((of) => [String(of), String(of)]), "", undefined, { "aria-label": "Unit of a beat" });
+  const unit = selectBox(UNITS.map((value) => [String(value), String(value)]), "", undefined, { "aria-label": "Unit of a beat" });
   const short = h("input", { type: "number", min: 0, max: 31, step: "any", required: true });
   const keys = [["", "not marked"], ...[false, true].flatMap((minor) => SHARPS.map((sharps) => [`${sharps} ${minor}`, keyWords(sharps, minor)]))];
-  const key = choice(keys, "");
+  const key = selectBox(keys, "");
   const way = (value, label, checked) => {
     const sentence = h("small");
     return { sentence, element: h("label.choice", null, h("input", { type: "radio", name: "way", value, checked }), h("span", null, h("b", null, label), sentence)) };
@@ -45,12 +45,12 @@ function openTiming(app) {
   const ways = [way("beats", "Notes keep their beats", true), way("seconds", "Notes keep their seconds", false)];
   const hint = h("p.hint");
   const shortRow = h("label.row", null, "Pick-up, beats before bar 1", short);
-  const away = h("button", { onclick: () => { done(unchanged(app.piece, from)); dialog.close(); } }, "Take this change away");
-  let now = opening(piece);
+  const away = h("button", { onclick: () => { done(removeTiming(app.piece, from)); dialog.close(); } }, "Take this change away");
+  let now = timingAt(piece);
 
-  /** Fills in what holds from the place that is chosen. */
+  /** Show the values at the chosen place. */
   function show() {
-    now = opening(piece, from);
+    now = timingAt(piece, from);
     const several = piece.tempos.length > 1;
     tempo.value = String(Math.round(now.tempo * 100) / 100);
     beats.value = String(now.beats);
@@ -58,7 +58,7 @@ function openTiming(app) {
     short.value = String(pickup(piece));
     key.value = now.key ? `${now.key.sharps} ${now.key.minor}` : "";
     shortRow.hidden = from > 0;
-    away.hidden = !near(from);
+    away.hidden = !hasChange(from);
     ways[0].sentence.textContent = from ? "What follows gets faster or slower, up to the next change." : several ? "The music gets faster or slower as a whole, with all its tempo changes." : "The music gets faster or slower.";
     ways[1].sentence.textContent = from || !several ? "Only the grid moves: for playing that was recorded without one." : "Only the grid moves; the tempo changes go.";
     hint.textContent = from ? "It holds from this bar to the next change." : marks.length ? "Later changes of meter and key stay where they are." : "To change something later, select a bar there first.";
@@ -69,8 +69,8 @@ function openTiming(app) {
     app.change(operation);
   }
 
-  // Who has selected a bar in the middle means that one.
-  if (app.selection.range && here > first + 1e-2) from = places.find((time) => Math.abs(time - here) < 1e-2) ?? 0;
+  // The dialog starts at a selected bar.
+  if (app.selection.range && cursorBar > first + 1e-2) from = places.find((time) => Math.abs(time - cursorBar) < 1e-2) ?? 0;
   place.value = String(from);
   show();
   const dialog = openForm(app, "Tempo, meter, key", "timing-form", (form) => {
@@ -80,7 +80,7 @@ function openTiming(app) {
       tempo: exact ? now.tempo : Number(tempo.value), beats: Number(beats.value), unit: Number(unit.value), pickup: Number(short.value) === pickup(piece) ? pickup(piece) : Math.round(Number(short.value)),
       key: key.value ? { sharps: Number(sharps), minor: minor === "true" } : null,
     };
-    done(retimed(app.piece, wish, new FormData(form).get("way") === "beats", from));
+    done(changeTiming(app.piece, wish, new FormData(form).get("way") === "beats", from));
   },
     h("label.row", { hidden: !places.length }, "From", place),
     h("label.row", null, "Tempo, quarter notes a minute", tempo),

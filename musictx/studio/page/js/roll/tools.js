@@ -1,17 +1,17 @@
-/** The bar above the roll: tool, grid, what is selected and what can be done with it. */
+/** The toolbar above the roll: tool, grid, the selection and its edits. */
 
-import { choice, fill, h, iconButton, press } from "../core/dom.js";
-import { opening } from "../document/timing.js";
+import { selectBox, fill, h, iconButton, setPressed } from "../core/dom.js";
+import { timingAt } from "../document/timing.js";
 import { count, dynamicLabel, stretchWords } from "../document/words.js";
 import { selectedEdits } from "./commands.js";
 import { openQuantise } from "./quantise.js";
 import { openTable } from "./table.js";
 import { timingButton } from "./timing.js";
 
-/** Lines a beat: what the grid can be. */
+/** Grid lines in a beat that can be chosen; 0 is no grid. */
 const GRIDS = [1, 2, 3, 4, 6, 8, 0];
 const VALUES = { 2: "Halves", 4: "Quarters", 8: "Eighths", 16: "Sixteenths" };
-/** What notes as long as a line are called where a beat is one of so many parts of a whole note. */
+/** Name a grid by its note value; `unit` is the note value of a beat, such as 4. */
 function gridName(lines, unit) {
   if (!lines) return "No grid";
   const [value, triplets] = lines % 3 ? [unit * lines, ""] : [(unit * lines * 2) / 3, ", triplets"];
@@ -24,12 +24,12 @@ export function mountTools(app, bar) {
   const tool = (name, label) => iconButton(name, label, () => app.set({ tool: name }), { "aria-pressed": false });
   const select = tool("select", "Select and move (D changes the tool)");
   const draw = tool("draw", "Draw notes (D changes the tool)");
-  const grid = choice(GRIDS.map((lines) => [String(lines), ""]), "", (lines) => { app.drawn = 0; app.set({ division: Number(lines) }); }, { "aria-label": "Grid", title: "Grid" });
+  const grid = selectBox(GRIDS.map((lines) => [String(lines), ""]), "", (lines) => { app.lastLength = 0; app.set({ division: Number(lines) }); }, { "aria-label": "Grid", title: "Grid" });
   const what = h("span.what", { role: "status" });
   const loudness = h("input", { type: "range", min: 1, max: 127, "aria-label": "Loudness of the selected notes" });
   const mark = h("output.mark");
   const lock = iconButton("lock", "Lock (L): tasks leave these notes as they are", actions.lock);
-  const some = h("span.some", { hidden: true },
+  const edits = h("span.some", { hidden: true },
     h("label.loudness", { title: "Loudness" }, loudness, mark),
     iconButton("quantise", "Quantise to the grid (Q)", actions.quantise),
     h("button.icon.how", { title: "How to quantise (Shift+Q)", "aria-label": "How to quantise (Shift+Q)", onclick: () => openQuantise(app, actions.quantise) }, "▾"), lock,
@@ -42,13 +42,13 @@ export function mountTools(app, bar) {
     view.zoomTime(factor, view.width / 2);
     app.roll.invalidate();
   };
-  fill(bar, h("span.group", null, select, draw), timingButton(app), h("label.grid", null, grid), what, some, h("span.gap"),
+  fill(bar, h("span.group", null, select, draw), timingButton(app), h("label.grid", null, grid), what, edits, h("span.gap"),
     h("span.group.zoom", null, iconButton("minus", "Zoom out (-)", () => zoom(0.8)), iconButton("plus", "Zoom in (+)", () => zoom(1.25)),
       iconButton("fit", "Zoom to fit what is selected, or the whole piece (F)", () => app.roll.fitAll())),
     lane, iconButton("table", "The notes as a table (N)", () => openTable(app)));
 
   loudness.addEventListener("input", () => showLoudness(Number(loudness.value)));
-  // All get louder or softer by as much, so that what stands out still does.
+  // All notes change by the same amount, so that accents stay.
   loudness.addEventListener("change", () => actions.louder(Number(loudness.value) - mean));
 
   function showLoudness(velocity) {
@@ -59,10 +59,10 @@ export function mountTools(app, bar) {
   }
 
   function showSettings() {
-    press(select, app.settings.tool === "select");
-    press(draw, app.settings.tool === "draw");
+    setPressed(select, app.settings.tool === "select");
+    setPressed(draw, app.settings.tool === "draw");
     grid.value = String(app.settings.division);
-    press(lane, app.roll.lane.shown);
+    setPressed(lane, app.roll.lane.shown);
   }
 
   function showSelection() {
@@ -74,16 +74,16 @@ export function mountTools(app, bar) {
     const text = [bars && bars[0].toUpperCase() + bars.slice(1), number].filter(Boolean).join(" · ");
     what.textContent = text || (piece.music === "free" && piece.notes.size ? "Played freely: bars only measure time" : "Nothing selected");
     what.classList.toggle("none", !text);
-    some.hidden = !notes.length;
+    edits.hidden = !notes.length;
     if (notes.length) mean = Math.round(notes.reduce((sum, note) => sum + note.velocity, 0) / notes.length);
     showLoudness(mean);
-    press(lock, notes.length > 0 && notes.every((note) => piece.locked.has(note.id)));
+    setPressed(lock, notes.length > 0 && notes.every((note) => piece.locked.has(note.id)));
   }
 
   app.on("settings", showSettings);
   app.on("selection", showSelection);
   app.on("piece", (piece) => {
-    for (const option of grid.options) option.textContent = gridName(Number(option.value), opening(piece).unit);
+    for (const option of grid.options) option.textContent = gridName(Number(option.value), timingAt(piece).unit);
     showSelection();
   });
   showSettings();

@@ -1,4 +1,4 @@
-/** The part of the piece that the roll shows: seconds and pitches <-> pixels. */
+/** The visible part of the piece: conversion between seconds and pitches, and pixels. */
 
 /** Bounds of the zoom: pixels a second, and pixels a semitone. */
 export const SCALE = { low: 0.5, high: 1200 };
@@ -11,14 +11,14 @@ export class View {
   left = 0;
   /** Pixels a second. */
   scale = 90;
-  /** Pitch whose row begins at the upper edge; a fraction of it may be scrolled away. */
+  /** Pitch at the upper edge; a fraction means that part of its row is scrolled away. */
   top = 84;
   /** Pixels a semitone. */
   row = 14;
   /** Size of the roll in CSS pixels. */
   width = 800;
   height = 400;
-  /** How far one can scroll: seconds. */
+  /** How far the view can scroll, in seconds. */
   length = 60;
 
   x(seconds) {
@@ -29,12 +29,12 @@ export class View {
     return this.left + x / this.scale;
   }
 
-  /** Upper edge of a pitch's row. */
+  /** Return the upper edge of a pitch's row. */
   y(pitch) {
     return (this.top - pitch) * this.row;
   }
 
-  /** The pitch whose row is at a height. */
+  /** Return the pitch at a y. */
   pitch(y) {
     return Math.min(127, Math.max(0, Math.ceil(this.top - y / this.row)));
   }
@@ -43,12 +43,12 @@ export class View {
     return this.left + this.width / this.scale;
   }
 
-  /** The lowest pitch that is seen at least in part. */
+  /** The pitch at the lower edge. */
   get bottom() {
     return this.top - this.height / this.row;
   }
 
-  /** Keeps the view inside the piece. */
+  /** Limit zoom and scroll position to the piece. */
   bound() {
     this.scale = clamp(this.scale, SCALE.low, SCALE.high);
     this.row = clamp(this.row, Math.max(ROW.low, this.height / 128), ROW.high);
@@ -57,7 +57,7 @@ export class View {
     return this;
   }
 
-  /** Gets another size; the same pitches stay in sight as far as the zoom goes. */
+  /** Change the size, and zoom so that the same pitches stay visible. */
   resize(width, height) {
     const rows = this.height / this.row;
     const middle = this.top - rows / 2;
@@ -68,7 +68,7 @@ export class View {
     return this.bound();
   }
 
-  /** Scrolls and zooms no further than needed to see a stretch of pitches. */
+  /** Scroll and zoom as little as needed to show a range of pitches. */
   revealPitches(low, high) {
     if (high + 1 <= this.top && low - 1 >= this.bottom) return this;
     const [from, to] = [Math.min(low - 2, this.bottom), Math.max(high + 2, this.top)];
@@ -77,14 +77,14 @@ export class View {
     return this.bound();
   }
 
-  /** Moves the view by pixels. */
+  /** Scroll by pixels. */
   pan(dx, dy) {
     this.left += dx / this.scale;
     this.top -= dy / this.row;
     return this.bound();
   }
 
-  /** Zooms in time; the moment at x stays where it is. */
+  /** Zoom in time; the time at x stays there. */
   zoomTime(factor, x) {
     const time = this.time(x);
     this.scale = clamp(this.scale * factor, SCALE.low, SCALE.high);
@@ -92,7 +92,7 @@ export class View {
     return this.bound();
   }
 
-  /** Zooms in pitch; the pitch at y stays where it is. */
+  /** Zoom in pitch; the pitch at y stays there. */
   zoomPitch(factor, y) {
     const pitch = this.top - y / this.row;
     this.row = clamp(this.row * factor, Math.max(ROW.low, this.height / 128), ROW.high);
@@ -100,7 +100,7 @@ export class View {
     return this.bound();
   }
 
-  /** Scrolls no further than needed to see a moment and a pitch. */
+  /** Scroll as little as needed to show a time and a pitch. */
   reveal(seconds, pitch, margin = 40) {
     const space = Math.min(margin, this.width / 4);
     if (this.x(seconds) < space) this.left = seconds - space / this.scale;
@@ -112,7 +112,7 @@ export class View {
     return this.bound();
   }
 
-  /** Shows a stretch of time and of pitches as a whole, as far as the zoom goes. */
+  /** Show a stretch of time and a range of pitches, as far as the zoom allows. */
   fit(begin, end, low, high) {
     this.scale = clamp(this.width / Math.max(1, end - begin), SCALE.low, 220);
     this.row = clamp(this.height / (high - low + 7), 7, 22);

@@ -1,8 +1,8 @@
-/** Dialogs with a title and a way out. */
+/** Dialogs. */
 
 import { h, iconButton } from "../core/dom.js";
 
-/** Opens it; it is gone from the page once closed. @param {string} title @param {...Node} body */
+/** Open a dialog; closing removes it from the page. @param {string} title @param {...Node} body */
 export function openDialog(title, ...body) {
   const heading = h("h2", { id: "dialog-title" }, title);
   const dialog = h("dialog", { "aria-labelledby": "dialog-title", onclose: () => dialog.remove() },
@@ -17,7 +17,7 @@ export function openDialog(title, ...body) {
 }
 
 /**
- * Opens a small one with a form. It closes once `submit` is done, unless that gives false; then the roll has the focus.
+ * Open a small dialog with a form. After `submit` it closes and focuses the roll, unless `submit` returns false.
  * @param {App} app @param {string} title @param {string} kind  class of the form
  * @param {(form: HTMLFormElement) => any} submit @param {...Node} body
  */

@@ -1,4 +1,4 @@
-/** On a phone: buttons at the lower edge that open the panels as sheets. */
+/** The buttons at the bottom of a phone's screen, which open the panels. */
 
 import { fill, h, icon } from "../core/dom.js";
 

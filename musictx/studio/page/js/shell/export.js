@@ -3,7 +3,7 @@
 import { get, session } from "../core/api.js";
 import { h, set } from "../core/dom.js";
 
-/** Formats with what they are for. */
+/** File suffix, label and description of each format. */
 export const FORMATS = [
   ["mid", "MIDI", ".mid, for any sequencer"],
   ["musicxml", "MusicXML", ".musicxml, for notation"],
@@ -12,10 +12,10 @@ export const FORMATS = [
 ];
 
 /** @param {Record<string, string | number>} query */
-const words = (query) => new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]));
+const queryString = (query) => new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]));
 
 /**
- * A link that saves a file, and that can be dragged into another program where the browser lets it.
+ * Make a link that saves a file; in browsers that allow it, the link can be dragged into another program.
  * @param {App} app @param {string} suffix
  * @param {Record<string, string | number>} query  begin, end, take, proposal
  * @param {...(Node | string | null | false)} children
@@ -23,7 +23,7 @@ const words = (query) => new URLSearchParams(Object.entries(query).map(([name, v
 export function exportLink(app, suffix, query, ...children) {
   const link = h("a.button", {
     draggable: true,
-    // The browser would save without a word where the studio refuses.
+    // A plain link would save the server's error as a file.
     async onclick(event) {
       event.preventDefault();
       const { download, href } = link;
@@ -39,24 +39,24 @@ export function exportLink(app, suffix, query, ...children) {
       event.dataTransfer.setData("DownloadURL", `${type}:${link.download}:${link.href}`);
     },
   }, ...children);
-  // The name is that of the moment: the piece may be renamed meanwhile.
-  const point = () => {
+  // The user may rename the piece while the link exists.
+  const update = () => {
     const name = app.piece.name.replace(/[^\p{L}\p{N} _-]+/gu, "").trim() || "piece";
     const download = `${name}${query.take ? ` ${query.take}-${query.proposal}` : ""}.${suffix}`;
-    set(link, { download, href: `/api/${session(app.piece.id, "export", download)}?${words(query)}` });
+    set(link, { download, href: `/api/${session(app.piece.id, "export", download)}?${queryString(query)}` });
   };
-  link.addEventListener("pointerdown", point);
-  link.addEventListener("focus", point);
-  point();
+  link.addEventListener("pointerdown", update);
+  link.addEventListener("focus", update);
+  update();
   return link;
 }
 
 /**
- * A line that says what a MIDI file of the piece, or of a part of it, loses; empty where nothing is lost.
+ * Make a line that lists what a MIDI file of the piece, or of a part of it, cannot contain; empty if it contains all.
  * @param {App} app @param {Record<string, string | number>} query  begin, end
  */
 export function losses(app, query) {
   const line = h("small.losses", { role: "note" });
-  get(`${session(app.piece.id, "losses")}?${words(query)}`).then(({ losses: sentences }) => line.replaceChildren(sentences.join(". ")), () => {});
+  get(`${session(app.piece.id, "losses")}?${queryString(query)}`).then(({ losses: sentences }) => line.replaceChildren(sentences.join(". ")), () => {});
   return line;
 }

@@ -4,10 +4,10 @@ import { get, post } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { title } from "../document/words.js";
 
-/** The types of file that are offered; the server looks at the content. */
+/** The file types of the file dialog; the server checks the content. */
 const TYPES = ".mid,.midi,.kar,.rmi,.musicxml,.mxl,.xml,.cho,.crd,.txt,.html,audio/midi,application/vnd.recordare.musicxml";
 
-let opening = false; // a second click before the answer is the same wish
+let opening = false; // ignores a second click before the answer
 
 /** @param {App} app @param {string} query @param {Blob} [body] */
 async function open(app, query, body) {
@@ -20,9 +20,9 @@ async function open(app, query, body) {
   app.open(document);
 }
 
-/** A new session from a file. @param {App} app @param {File} file */
+/** Open a file as a new session. @param {App} app @param {File} file */
 export function openFile(app, file) {
-  if (!file.size) { // to the server that would be a new piece
+  if (!file.size) { // the server would make an empty piece
     app.emit("message", { text: `${file.name} is empty.`, kind: "error" });
     return;
   }
@@ -36,14 +36,14 @@ export const openEmpty = (app) => open(app, "name=Untitled");
 /** @param {App} app @param {string} example */
 export const openExample = (app, example) => open(app, new URLSearchParams({ name: title(example), example }).toString());
 
-/** Lets the user choose a file. @param {App} app */
+/** Open a file that the user chooses. @param {App} app */
 export function chooseFile(app) {
   const input = h("input", { type: "file", accept: TYPES });
   input.addEventListener("change", () => input.files[0] && openFile(app, input.files[0]));
   input.click();
 }
 
-/** To the start screen, once all is saved. @param {App} app */
+/** Go to the start screen, once everything is saved. @param {App} app */
 export async function leave(app) {
   if (app.mirror.pending && !app.online) {
     location.hash = app.piece.id;
@@ -54,24 +54,24 @@ export async function leave(app) {
   app.close();
 }
 
-/** Names of examples; none when the server does not answer. @returns {Promise<string[]>} */
+/** Return the names of the examples; none if the server does not answer. @returns {Promise<string[]>} */
 export const examples = () => get("examples").catch(() => []);
 
-/** A file that is dropped anywhere on the page is opened. @param {App} app @param {HTMLElement} body */
+/** Open files that are dropped on the page. @param {App} app @param {HTMLElement} body */
 export function mountDrop(app, body) {
   let depth = 0;
   const isFile = (event) => event.dataTransfer?.types.includes("Files");
-  const over = (change) => {
+  const changeDepth = (change) => {
     depth = Math.max(0, depth + change);
     body.classList.toggle("dropping", depth > 0);
   };
-  body.addEventListener("dragenter", (event) => isFile(event) && over(1));
-  body.addEventListener("dragleave", (event) => isFile(event) && over(-1));
+  body.addEventListener("dragenter", (event) => isFile(event) && changeDepth(1));
+  body.addEventListener("dragleave", (event) => isFile(event) && changeDepth(-1));
   body.addEventListener("dragover", (event) => isFile(event) && event.preventDefault());
   body.addEventListener("drop", (event) => {
     if (!isFile(event)) return;
     event.preventDefault();
-    over(-depth);
+    changeDepth(-depth);
     const [file] = event.dataTransfer.files;
     if (file) openFile(app, file);
   });

@@ -1,9 +1,9 @@
-/** Key strokes go to commands: those of the roll while it has the focus, those of the page always; and the list of all. */
+/** Keyboard shortcuts and their list. Shortcuts of the roll need its focus, those of the page do not. */
 
 import { h } from "../core/dom.js";
 import { count } from "../document/words.js";
 import { rollCommands } from "../roll/commands.js";
-import { chord, chordLabels } from "./chord.js";
+import { strokeName, strokeLabels } from "./key_names.js";
 import { openDialog } from "./dialog.js";
 import { leave } from "./files.js";
 import { nextTheme } from "./theme.js";
@@ -13,28 +13,28 @@ export function mountKeys(app) {
   const roll = rollCommands(app);
   const page = pageCommands(app);
   app.actions.help = () => openHelp([...page, ...roll]);
-  const table = (commands) => new Map(commands.flatMap((command) => command.keys.map((key) => [key, command])));
-  const ofRoll = table(roll);
-  const ofPage = table(page);
+  const byKey = (commands) => new Map(commands.flatMap((command) => command.keys.map((key) => [key, command])));
+  const ofRoll = byKey(roll);
+  const ofPage = byKey(page);
 
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.isComposing || document.querySelector("dialog[open]")) return;
     const target = /** @type {HTMLElement} */ (event.target);
-    const writing = target.matches?.("input:not([type=range], [type=checkbox]), select, textarea");
+    const isTyping = target.matches?.("input:not([type=range], [type=checkbox]), select, textarea");
     const inRoll = target.id === "roll" || target === document.body;
-    const name = chord(event);
+    const name = strokeName(event);
     const command = ofPage.get(name) ?? (inRoll ? ofRoll.get(name) : undefined);
     if (!command || (!app.piece && command.piece !== false)) return;
-    // A plain key is a command only where nothing else needs it; speech input cannot set it off.
-    const plain = !/^(Ctrl|Alt)\+/.test(name);
-    const asks = name === "?"; // at any time but in a field
-    if (plain && (writing || (!asks && app.piece && !inRoll && !target.closest?.("#notation")))) return;
-    if (writing && /^Ctrl\+(Shift\+)?[ZACVX]$/.test(name)) return; // those of the field
+    // Keys without Ctrl or Alt work only in the roll and the notation, so that speech input does not trigger them.
+    const isPlain = !/^(Ctrl|Alt)\+/.test(name);
+    const isHelp = name === "?"; // works everywhere except in a text field
+    if (isPlain && (isTyping || (!isHelp && app.piece && !inRoll && !target.closest?.("#notation")))) return;
+    if (isTyping && /^Ctrl\+(Shift\+)?[ZACVX]$/.test(name)) return; // the text field handles these
     event.preventDefault();
     command.run(event);
   });
 
-  // A click on a button leaves the focus in the roll, so that the keys go on working there.
+  // After a click on a button the roll keeps the focus, so that its shortcuts work.
   document.addEventListener("mousedown", (event) => {
     const button = /** @type {HTMLElement} */ (event.target).closest?.("button, .button");
     if (!button || !app.piece || button.closest("dialog")) return;
@@ -44,10 +44,10 @@ export function mountKeys(app) {
   });
 }
 
-/** Commands of the page as a whole. @param {App} app @returns {Command[]} */
+/** Return the shortcuts of the page. @param {App} app @returns {Command[]} */
 function pageCommands(app) {
   const proposals = () => app.proposal?.take.proposals ?? [];
-  /** Shows the next proposal, or one before. */
+  /** Show the next (1) or previous (-1) proposal. */
   const step = (by) => {
     const all = proposals();
     if (!all.length) return;
@@ -90,7 +90,7 @@ const MOUSE = [
   ["Two fingers", "Scroll and zoom; hold one finger, then drag: select notes"],
 ];
 
-/** The list of keys. @param {Command[]} commands */
+/** Open the list of shortcuts. @param {Command[]} commands */
 function openHelp(commands) {
   const section = (title, rows) => h("section", null, h("h3", null, title),
     h("dl", null, ...rows.map(([how, what]) => h("div", null, h("dt", null, ...how), h("dd", null, what)))));
@@ -100,9 +100,9 @@ function openHelp(commands) {
   openDialog("Keys", h("p.hint", null, "Single keys, and those that move about or edit, work while the piano roll has the focus."), h("div.shortcuts", null, ...keys, mouse));
 }
 
-/** Keys, with what they share once: Alt ← → for Alt+← and Alt+→. @param {string[]} keys */
+/** Return elements for keys, with common modifiers once: Alt ← → for Alt+← and Alt+→. @param {string[]} keys */
 function keyLabels(keys) {
-  const parts = keys.map(chordLabels);
+  const parts = keys.map(strokeLabels);
   const shared = parts.every((each) => each.slice(0, -1).join() === parts[0].slice(0, -1).join());
   const kbd = (part) => h("kbd", null, part);
   if (shared) return [...parts[0].slice(0, -1), ...parts.map((each) => each.at(-1))].map(kbd);

@@ -1,11 +1,11 @@
-/** Menus: a <details> that closes when one clicks elsewhere, chooses, or presses Escape. */
+/** Menus: a <details> that closes after a choice, a click elsewhere, or Escape. */
 
 import { fill, h, icon } from "../core/dom.js";
 
 /**
  * @param {string} name  of the icon
  * @param {string} label
- * @param {() => (Node | null)[]} items  made each time the menu opens
+ * @param {() => (Node | null)[]} items  called each time the menu opens
  */
 export function menu(name, label, items) {
   const list = h("div.items");

@@ -1,10 +1,10 @@
-/** Sentences in the page: what went wrong stays until it is closed, what was done goes by itself. And sentences for screen readers. */
+/** Messages in the page, and announcements to screen readers. Errors stay until the user closes them. */
 
 import { fill, h, iconButton } from "../core/dom.js";
 import { sentence } from "../document/words.js";
 
-const BRIEF = 5000; // milliseconds
-const PATIENCE = 700; // milliseconds without a connection before the page says so
+const SHOWN = 5000; // milliseconds of a message that is no error; three times as long with an undo button
+const PATIENCE = 700; // milliseconds without a connection before the message
 
 /** @param {App} app @param {HTMLElement} region */
 export function mountMessages(app, region) {
@@ -22,7 +22,7 @@ export function mountMessages(app, region) {
     message.append(iconButton("close", "Close this message", () => message.remove()));
     list.append(message);
     while (list.children.length > 3) list.firstElementChild.remove();
-    if (kind === "done") setTimeout(() => message.remove(), back ? 3 * BRIEF : BRIEF);
+    if (kind === "done") setTimeout(() => message.remove(), back ? 3 * SHOWN : SHOWN);
   });
   app.on("connection", (online) => {
     clearTimeout(timer);
@@ -34,12 +34,12 @@ export function mountMessages(app, region) {
   });
 }
 
-/** Sentences for screen readers, the newest last. @param {App} app @param {HTMLElement} region  with aria-live */
+/** Announce texts to screen readers. @param {App} app @param {HTMLElement} region  with aria-live */
 export function mountAnnouncer(app, region) {
   let even = false;
   app.on("say", (text) => {
     even = !even;
-    region.textContent = text + (even ? "" : "\u00a0"); // a sentence that comes again is another text
+    region.textContent = text + (even ? "" : "\u00a0"); // else a repeated text would not be announced
   });
   app.takes.on("finished", ({ take, proposal }) => {
     const what = proposal.state === "failed" ? "failed" : `is ready, ${proposal.notes.length} notes`;

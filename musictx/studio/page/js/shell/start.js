@@ -1,4 +1,4 @@
-/** The start screen. */
+/** The start screen: open a file, start an empty piece, train a model, examples, earlier pieces. */
 
 import { get, post, remove, session } from "../core/api.js";
 import { fill, h, icon, iconButton } from "../core/dom.js";
@@ -7,7 +7,7 @@ import { chooseFile, openEmpty, openExample } from "./files.js";
 import { themeButton } from "./theme.js";
 import { openTraining } from "./training.js";
 
-const PATIENCE = 2000; // milliseconds until a studio that did not answer is asked again
+const RETRY_DELAY = 2000; // milliseconds
 
 /** @param {App} app @param {HTMLElement} screen */
 export function mountStart(app, screen) {
@@ -30,12 +30,12 @@ export function mountStart(app, screen) {
     h("footer", null, "Pieces are kept in the folder that musictx studio was started with. Press ? at any time for the keys."),
   ));
 
-  let again = 0;
+  let timer = 0;
   async function refresh() {
-    clearTimeout(again);
+    clearTimeout(timer);
     const answers = await app.reach(Promise.all([get("examples"), get("sessions")]));
     if (!answers) {
-      again = setTimeout(() => !app.piece && refresh(), PATIENCE);
+      timer = setTimeout(() => !app.piece && refresh(), RETRY_DELAY);
       return;
     }
     const [names, pieces] = answers;

@@ -1,20 +1,20 @@
-/** Light, dark, or as the system has it; remembered by the browser. */
+/** The theme: light, dark or that of the system. */
 
 import { h, icon, fill } from "../core/dom.js";
-import { remember, remembered } from "../core/storage.js";
+import { saveSetting, loadSetting } from "../core/storage.js";
 
 const ORDER = ["auto", "light", "dark"];
 const WORDS = { auto: "as the system has it", light: "light", dark: "dark" };
 const system = matchMedia("(prefers-color-scheme: dark)");
 
-let theme = remembered("theme", "auto");
+let theme = loadSetting("theme", "auto");
 if (!ORDER.includes(theme)) theme = "auto";
 document.documentElement.dataset.theme = theme;
 
-/** Is what one sees dark? */
+/** Is the current theme dark? */
 export const isDark = () => theme === "dark" || (theme === "auto" && system.matches);
 
-/** A button that goes through the themes. @param {App} app */
+/** Make a button that switches to the next theme. @param {App} app */
 export function themeButton(app) {
   const button = h("button.icon.theme", { onclick: () => nextTheme(app) });
   const show = () => {
@@ -31,16 +31,16 @@ export function themeButton(app) {
 /** @param {App} app */
 export function nextTheme(app) {
   theme = ORDER[(ORDER.indexOf(theme) + 1) % ORDER.length];
-  remember("theme", theme);
+  saveSetting("theme", theme);
   document.documentElement.dataset.theme = theme;
   app.set({});
   app.say(`Theme: ${WORDS[theme]}`);
 }
 
-/** Calls `listener` when the system changes its mind. */
+/** Call `listener` when the system's theme changes. */
 export const onSystemTheme = (listener) => system.addEventListener("change", listener);
 
-/** Custom properties of the style sheets as colours that a canvas understands. */
+/** Return CSS custom properties as colours for a canvas. */
 export function colours(...names) {
   const probe = h("span", { hidden: true });
   document.body.append(probe);

@@ -1,12 +1,12 @@
-/** The dialog that trains a model on a folder of music: what is in it, the losses, samples, the model. */
+/** The dialog that trains a model on a folder of music. */
 
 import { get, post, remove } from "../core/api.js";
 import { fill, h, icon, svg } from "../core/dom.js";
-import { holds, lines, standing } from "../document/losses.js";
+import { describeFolder, lossLines, describeTraining } from "../document/losses.js";
 import { sentence } from "../document/words.js";
 import { openDialog } from "./dialog.js";
 
-const EVERY = 2000; // milliseconds until it is asked again how a training stands
+const POLL_INTERVAL = 2000; // milliseconds
 
 /** @param {App} app */
 export function openTraining(app) {
@@ -33,15 +33,15 @@ export function openTraining(app) {
   async function lookAt() {
     look.disabled = true;
     fill(summary, "Looking …");
-    const contents = await asked(post("training/look", { folder: folder.value }));
+    const contents = await reply(post("training/look", { folder: folder.value }));
     look.disabled = false;
-    if (contents) fill(summary, holds(contents));
+    if (contents) fill(summary, describeFolder(contents));
     begin.disabled = !contents || last.state === "training";
     showCommand(contents?.command ?? "");
   }
 
-  /** The answer to a request; the dialog shows why there is none. */
-  async function asked(request) {
+  /** Return the answer to a request, or null after showing its error in the dialog. */
+  async function reply(request) {
     try {
       return await request;
     } catch (error) {
@@ -56,7 +56,7 @@ export function openTraining(app) {
   }
 
   async function act(request) {
-    const answer = await asked(request);
+    const answer = await reply(request);
     await refresh();
     return answer;
   }
@@ -80,32 +80,32 @@ export function openTraining(app) {
     const runs = now.state === "training";
     if (now.state !== "none" && last.state === "none" && !folder.value) folder.value = now.folder;
     if (now.state !== "none" && (runs || folder.value === now.folder)) showCommand(now.command);
-    state.textContent = standing(now);
+    state.textContent = describeTraining(now);
     begin.lastElementChild.textContent = now.state === "stopped" && folder.value === now.folder ? "Go on" : "Train";
     if (runs) begin.disabled = true;
     else if (folder.value && folder.value === now.folder) begin.disabled = false;
     folder.disabled = look.disabled = runs;
     stop.hidden = !runs;
     use.hidden = !now.model;
-    if (String(now.rows) !== String(last.rows)) fill(chart, drawn(now.rows ?? []));
+    if (String(now.rows) !== String(last.rows)) fill(chart, drawLosses(now.rows ?? []));
     if (String(now.samples) !== String(last.samples)) fill(samples, ...(now.samples ?? []).toReversed().map(sample));
     last = now;
   }
 
-  /** A sample with a player; its sound is made when somebody listens. */
+  /** Make a sample with an audio player; the server renders it when it is played. */
   function sample(step) {
     const label = `After step ${step}`;
     return h("li", null, h("span", null, label), h("audio", { controls: true, preload: "none", src: `/api/training/samples/${step}.wav`, "aria-label": label }));
   }
 
-  const timer = setInterval(refresh, EVERY);
+  const timer = setInterval(refresh, POLL_INTERVAL);
   dialog.addEventListener("close", () => clearInterval(timer));
   refresh();
 }
 
-/** Both losses over the steps, with their last numbers. @param {Training["rows"]} rows */
-function drawn(rows) {
-  const { train, val, low, high, steps } = lines(rows);
+/** Draw both losses over the steps. @param {Training["rows"]} rows */
+function drawLosses(rows) {
+  const { train, val, low, high, steps } = lossLines(rows);
   if (!steps) return null;
   const label = `Losses from ${high.toFixed(2)} to ${low.toFixed(2)} nats a token, over ${steps} steps`;
   const chart = svg("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", role: "img", "aria-label": label },

@@ -1,28 +1,28 @@
-/** Listening to a proposal, also while it is composed. */
+/** Playback of a proposal, which may still be composing. */
 
-import { remembered } from "../core/storage.js";
-import { exchanged, frontier, isRunning } from "../document/takes.js";
+import { loadSetting } from "../core/storage.js";
+import { exchangedNotes, frontier, isRunning } from "../document/takes.js";
 
 /**
- * The piece with a proposal, to be played. Notes that are composed meanwhile are added as they arrive.
+ * Return the piece with a proposal for the player; newly composed notes are added as they arrive.
  * @param {App} app @param {Take} take @param {number} number  of the proposal
  * @returns {Playable}
  */
 export function withProposal(app, take, number) {
-  const now = () => app.takes.get(take.id)?.proposals.find((each) => each.number === number);
+  const latest = () => app.takes.get(take.id)?.proposals.find((each) => each.number === number);
   let notes = /** @type {any[]} */ ([]);
   let tracks = /** @type {any[]} */ ([]);
-  let state = "";
+  let version = "";
   return {
     music() {
       const { piece } = app;
-      const proposal = app.accepted(take, { number }) ? undefined : now();
-      const news = `${piece.revision} ${proposal?.state} ${proposal?.version}`;
-      if (news !== state) { // else both lists stay the same objects
-        state = news;
+      const proposal = app.accepted(take, { number }) ? undefined : latest();
+      const newVersion = `${piece.revision} ${proposal?.state} ${proposal?.version}`;
+      if (newVersion !== version) { // else both lists stay the same objects, which the player recognises
+        version = newVersion;
         const fresh = proposal?.notes ?? [];
-        const { gone, back } = fresh.length ? exchanged(piece, take, proposal) : { gone: new Set(), back: [] };
-        notes = [...[...piece.notes.values()].filter((note) => !gone.has(note.id)), ...back, ...fresh];
+        const { removed, restored } = fresh.length ? exchangedNotes(piece, take, proposal) : { removed: new Set(), restored: [] };
+        notes = [...[...piece.notes.values()].filter((note) => !removed.has(note.id)), ...restored, ...fresh];
         const byId = new Map([...piece.tracks, ...(proposal?.tracks ?? [])].map((track) => [track.id, track]));
         for (const { track: id } of fresh) if (!byId.has(id)) byId.set(id, { id, name: "", program: 0, drum: false });
         if (byId.size !== tracks.length || proposal?.state === "done") tracks = [...byId.values()];
@@ -30,15 +30,15 @@ export function withProposal(app, take, number) {
       return { ...piece, notes, tracks };
     },
     edge() {
-      const proposal = now();
-      return isRunning(proposal) ? frontier(proposal, app.place(take).begin) : Infinity;
+      const proposal = latest();
+      return isRunning(proposal) ? frontier(proposal, app.stretchOf(take).begin) : Infinity;
     },
     proposal: { take: take.id, proposal: number },
   };
 }
 
 /**
- * Where a take begins to be composed that this page shows, and nothing else plays, it sounds from its first note on.
+ * Play the shown proposal from the first note that is composed, unless something else is playing.
  * @param {App} app @param {Player} player
  */
 export function listenAlong(app, player) {
@@ -47,8 +47,8 @@ export function listenAlong(app, player) {
     const name = `${app.piece?.id} ${take.id}`; // takes of every piece are numbered from 1
     if (take.id !== app.shown.take || proposal.number !== app.shown.proposal || played.has(name)) return;
     played.add(name);
-    // Before the first click or key a browser lets no page sound.
+    // Browsers allow sound only after a click or a key.
     if (navigator.userActivation?.hasBeenActive === false) return;
-    if (remembered("along", true) && !player.playing) player.play(app.place(take).begin, withProposal(app, take, proposal.number));
+    if (loadSetting("along", true) && !player.playing) player.play(app.stretchOf(take).begin, withProposal(app, take, proposal.number));
   });
 }

@@ -1,15 +1,15 @@
-/** Sound in the page: the player that all parts use, and the bar that shows it. */
+/** The transport bar, and the player that all parts of the page use. */
 
-import { fill, h, icon, iconButton, press, set } from "../core/dom.js";
+import { fill, h, icon, iconButton, setPressed, set } from "../core/dom.js";
 import { clock, positionLabel } from "../document/words.js";
 import { mountInput } from "../input/index.js";
 import { listenAlong } from "./along.js";
-import { hull } from "../selection.js";
+import { stretchOfNotes } from "../selection.js";
 import { createPlayer } from "./player.js";
-import { remember, remembered } from "../core/storage.js";
+import { saveSetting, loadSetting } from "../core/storage.js";
 
 /**
- * Fills the transport bar and returns the player. Called once, before a piece is open.
+ * Fill the transport bar and return the player.
  * @param {App} app @param {HTMLElement} bar
  * @returns {Player}
  */
@@ -29,14 +29,14 @@ export function mountSound(app, bar) {
   let loop = false;
   let listening = false; // to a proposal, instead of the piece
 
-  /** The stretch that is repeated: what is selected, else the whole piece. */
-  const stretch = () => {
+  /** Return [start, end] of the loop: the selected bars, else the whole piece; null if the loop is off. */
+  const loopRange = () => {
     if (!loop || !app.piece) return null;
     const { begin, end } = app.selection.range ?? { begin: 0, end: app.beats.bars(0, app.piece.duration).end };
     return /** @type {[number, number]} */ ([begin, end]);
   };
 
-  let shown = false; // which picture the button has
+  let showsStop = false; // whether the play button has the icon "stop"
 
   const page = {
     get position() { return player.position; },
@@ -44,15 +44,15 @@ export function mountSound(app, bar) {
     play(from = player.position, /** @type {Playable | undefined} */ instead) {
       if (!app.piece) return;
       listening = Boolean(instead);
-      const within = listening ? null : stretch();
+      const within = listening ? null : loopRange();
       if (within && (from < within[0] || from >= within[1])) [from] = within;
       else if (!listening && !within && from >= app.piece.duration) from = 0;
       player.play(from, { ...instead, loop: within });
     },
-    /** The selection once, or on from the cursor where nothing is selected. */
+    /** Play the selection once, or from the cursor if nothing is selected. */
     playSelection() {
       const { range, notes } = app.selection;
-      const chosen = range ?? hull([...notes].flatMap((id) => app.piece.notes.get(id) ?? []));
+      const chosen = range ?? stretchOfNotes([...notes].flatMap((id) => app.piece.notes.get(id) ?? []));
       listening = false;
       player.play(chosen?.begin ?? app.cursor.time, { end: chosen?.end });
     },
@@ -69,7 +69,7 @@ export function mountSound(app, bar) {
 
   app.actions.record = () => input.record.click();
   const play = iconButton("play", "Play or stop (Space)", () => page.toggle());
-  const start = iconButton("start", "To the beginning", () => page.seek(stretch()?.[0] ?? 0));
+  const start = iconButton("start", "To the beginning", () => page.seek(loopRange()?.[0] ?? 0));
   const repeat = iconButton("loop", "Repeat the selected bars, or the whole piece", () => {
     loop = !loop;
     show();
@@ -80,33 +80,33 @@ export function mountSound(app, bar) {
     show();
   });
   const along = iconButton("along", "Hear new music while it is composed", () => {
-    remember("along", !remembered("along", true));
+    saveSetting("along", !loadSetting("along", true));
     show();
   });
   const volume = h("input", {
     type: "range", min: 0, max: 100, "aria-label": "Volume", title: "Volume",
     oninput() {
       player.volume = Number(volume.value) / 100;
-      remember("volume", player.volume);
+      saveSetting("volume", player.volume);
       shade();
     },
-    onpointerup: () => app.piece && app.roll.focus(), // so that keys go on being commands
+    onpointerup: () => app.piece && app.roll.focus(), // so that keys are commands again
   });
   const shade = () => volume.style.setProperty("--part", `${volume.value}%`);
   const where = h("span.where", { role: "timer", "aria-label": "Position" });
   const input = mountInput(app, player);
   fill(bar, start, play, input.record, where, repeat, clicks, along, h("span.gap"), ...input.controls, h("label.volume", null, volume));
 
-  player.volume = remembered("volume", 0.8);
+  player.volume = loadSetting("volume", 0.8);
   volume.value = String(Math.round(player.volume * 100));
   shade();
 
   function show() {
     const on = page.playing;
-    if (on !== shown) play.replaceChildren(icon((shown = on) ? "stop" : "play"));
+    if (on !== showsStop) play.replaceChildren(icon((showsStop = on) ? "stop" : "play"));
     set(play, { "aria-pressed": on, "aria-label": on ? "Stop (Space)" : "Play (Space)" });
-    for (const [button, pressed] of [[repeat, loop], [clicks, player.metronome], [along, remembered("along", true)]]) {
-      press(button, pressed);
+    for (const [button, pressed] of [[repeat, loop], [clicks, player.metronome], [along, loadSetting("along", true)]]) {
+      setPressed(button, pressed);
     }
     if (input.countIn) where.textContent = `in ${input.countIn} …`;
     else where.textContent = app.piece ? `${positionLabel(app.beats, player.position)}   ${clock(player.position)}` : "";
@@ -119,20 +119,20 @@ export function mountSound(app, bar) {
   });
   app.on("mix", () => player.setMix(app.mixed));
   app.on("selection", () => {
-    if (loop && player.playing && !listening && !input.recording) follow();
+    if (loop && player.playing && !listening && !input.recording) updateLoop();
   });
-  /** The loop goes on in the stretch that is selected now. */
-  function follow() {
-    const within = stretch();
+  /** Continue with the loop that is selected now. */
+  function updateLoop() {
+    const within = loopRange();
     if (String(within) !== String(player.loop)) page.play();
   }
   listenAlong(app, page);
-  // Browsers make sound only after a gesture: the first one loads the synthesiser.
-  const first = () => {
-    for (const kind of ["pointerdown", "keydown"]) removeEventListener(kind, first, true);
+  // Browsers allow sound only after a click or a key, so the first one loads the synthesiser.
+  const onFirstInput = () => {
+    for (const kind of ["pointerdown", "keydown"]) removeEventListener(kind, onFirstInput, true);
     player.prepare();
   };
-  for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, first, true);
+  for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, onFirstInput, true);
   show();
   return page;
 }

@@ -1,11 +1,11 @@
-// The sound card: one AudioContext, made after a gesture, with the synthesiser, a limiter and a volume.
-import { createSynth } from "./synth.js";
-import { audibleNow } from "./transport.js";
+/** Audio output: one AudioContext with the synthesiser, a limiter and a volume. */
 
-// Firefox waits for its sound server when it is first asked how late the sound is, and that server may be
-// waiting for Firefox: the page would stand still for ever. So it is not asked; this is near to what it says.
-const UNASKED = navigator.userAgent.includes("Firefox/") ? 0.04 : null; // seconds
-const LOUDER = 4; // two hands at a piano reach a sixteenth of full scale in the synthesiser, a band a third
+import { createSynth } from "./synth.js";
+import { outputTime } from "./transport.js";
+
+// Reading the output latency in Firefox can deadlock with its sound server, so this fixed latency is used there.
+const FIREFOX_LATENCY = navigator.userAgent.includes("Firefox/") ? 0.04 : null; // seconds
+const GAIN = 4; // piano music reaches a sixteenth of the synthesiser's full scale, a band a third
 
 export function createOutput() {
   /** @type {AudioContext | null} */
@@ -15,27 +15,27 @@ export function createOutput() {
   let volume = 0.8;
   const output = {
     get context() { return context; },
-    /** Why there is no synthesiser. */
+    /** Error message of a synthesiser that could not start. */
     failure: "",
-    /** The synthesiser, or null where this browser cannot run it. To be called first by a gesture. */
+    /** Return the synthesiser, or null if this browser cannot run it. The first call must come from a click or key. */
     async synth() {
-      if (context?.state === "suspended") context.resume(); // while the gesture still counts
+      if (context?.state === "suspended") context.resume(); // before the first await, as browsers require
       loading ??= start();
       const library = await loading;
       if (context?.state === "suspended") await Promise.race([context.resume(), new Promise((r) => setTimeout(r, 500))]);
       return library;
     },
     get volume() { return volume; },
-    set volume(/** @type {number} */ share) {
-      volume = Math.min(Math.max(share, 0), 1);
-      // Ears hear in decibels: half of the way is a quarter of the amplitude.
-      gain?.gain.setTargetAtTime(LOUDER * volume ** 2, context.currentTime, 0.02);
+    set volume(/** @type {number} */ value) {
+      volume = Math.min(Math.max(value, 0), 1);
+      // Loudness is perceived on a logarithmic scale: half the slider is a quarter of the amplitude.
+      gain?.gain.setTargetAtTime(GAIN * volume ** 2, context.currentTime, 0.02);
     },
-    /** The time of the context that the loudspeakers play now, or played at a time of `performance.now()`. */
+    /** Return the context time that the loudspeakers played at a time of `performance.now()`. */
     audible(performanceTime = performance.now()) {
-      if (UNASKED !== null) return context.currentTime - UNASKED + (performanceTime - performance.now()) / 1000;
+      if (FIREFOX_LATENCY !== null) return context.currentTime - FIREFOX_LATENCY + (performanceTime - performance.now()) / 1000;
       const now = performance.now();
-      return audibleNow(context.getOutputTimestamp?.(), context.currentTime, context.outputLatency || 0, now) + (performanceTime - now) / 1000;
+      return outputTime(context.getOutputTimestamp?.(), context.currentTime, context.outputLatency || 0, now) + (performanceTime - now) / 1000;
     },
   };
 
@@ -43,7 +43,7 @@ export function createOutput() {
     try {
       context = new AudioContext({ latencyHint: "interactive" });
       const synth = await createSynth(context);
-      gain = new GainNode(context, { gain: LOUDER * volume ** 2 });
+      gain = new GainNode(context, { gain: GAIN * volume ** 2 });
       const limiter = new DynamicsCompressorNode(context, { threshold: -6, knee: 6, ratio: 12, attack: 0.002, release: 0.2 });
       synth.node.connect(gain).connect(limiter).connect(context.destination);
       return synth;

@@ -1,48 +1,49 @@
-// Playing: the document or a proposal, from a moment, in a loop; single notes; the metronome.
-import { channelsOf, clickEvents, heldEvents, METRONOME, noteEvents, pedalEvents, prepared, standingPedals } from "./schedule.js";
+/** The player: the piece or a proposal, from any time or in a loop; single notes; the metronome. */
+
+import { channelsOf, clickEvents, heldEvents, METRONOME, noteEvents, pedalEvents, prepareNotes, pedalStates } from "./schedule.js";
 import { controllers } from "../document/mixer.js";
 import { createOutput } from "./output.js";
 import { Transport } from "./transport.js";
 
 const LEAD = 0.08; // seconds from the command to the first note
-const AHEAD = 0.25; // seconds that are scheduled ahead; a hidden page wakes once a second only
-const AHEAD_HIDDEN = 2.5;
-const TICK = 60; // milliseconds
-const TAIL = 1.0; // seconds that the playhead goes on after the last note
-const PREVIEW = 0.35;
-const DEAF = 3000; // milliseconds without a clock after which the page says that nothing sounds
+const AHEAD = 0.25; // seconds scheduled ahead
+const AHEAD_HIDDEN = 2.5; // the same in a hidden page, whose timers run once a second
+const TICK = 60; // milliseconds between two calls of the scheduler
+const TAIL = 1.0; // seconds that the playhead continues after the last note
+const PREVIEW = 0.35; // seconds of a single note
+const NO_SOUND = 3000; // milliseconds after which a context that does not run is reported
 
 /** @typedef {{notes: Map<number, Ghost> | Ghost[], tracks: {id: number, program: number, drum: boolean}[], pedals?: number[][], beats?: number[][]}} Music */
 /**
  * @typedef PlayOptions
- * @property {() => Music} [music] instead of the document; asked again and again, so that notes may still come
+ * @property {() => Music} [music] instead of the document; called at every tick, since it may grow
  * @property {[number, number] | null} [loop] seconds of the document
- * @property {number} [end] where to stop, Infinity for never; else after the last note
- * @property {() => number} [edge] up to where notes have been composed; the music waits there
- * @property {number[]} [countIn] seconds before the start at which it clicks, the largest first
- * @property {{take: number, proposal: number}} [proposal] for machines without the synthesiser
+ * @property {number} [end] where to stop (Infinity: never); default: after the last note
+ * @property {() => number} [edge] the time up to which notes have been composed; playback waits there
+ * @property {number[]} [countIn] clicks, in seconds before the start, the largest first
+ * @property {{take: number, proposal: number}} [proposal] identifies the proposal to the server, for browsers without the synthesiser
  */
 
 /**
  * @param {{getDocument: () => any, onPosition: (seconds: number) => void, onState: (state: string, why?: string) => void}} page
- *     onState gets "loading", "playing", "waiting", "stopped" and, once, "file" where there is no synthesiser,
- *     "deaf" where there is no way to the loudspeakers
+ *     onState gets "loading", "playing", "waiting" or "stopped"; "file" if the server's sound file replaces the
+ *     synthesiser; "deaf" if the audio output does not run
  */
 export function createPlayer({ getDocument, onPosition, onState }) {
   const output = createOutput();
   let state = "stopped";
   let run = null; // what is playing
-  let started = 0; // counts plays, so that a stop while loading holds
+  let attempts = 0; // number of calls of play and stop: tells a play that is loading that it was stopped
   let metronome = false;
   /** The tracks of the document, as they are mixed. @type {any[]} */
   let tracks = [];
   let cursor = 0;
 
-  function become(next, why) {
+  function setState(next, why) {
     if (next !== state) onState((state = next), why);
   }
 
-  /** The instruments of the tracks, ready to sound; returns their channels. */
+  /** Load the instruments of the tracks, and return the tracks' channels. */
   async function arrange(music, synth) {
     const channels = channelsOf(music.tracks);
     await Promise.all([
@@ -53,7 +54,7 @@ export function createPlayer({ getDocument, onPosition, onState }) {
     return channels;
   }
 
-  /** Volume, pan and reverb of each channel; those of new tracks are as usual. */
+  /** Send volume, pan and reverb of each channel; tracks that are not in the document have the defaults. */
   function mix(synth, channels) {
     const ids = new Set(tracks.map((track) => track.id));
     const all = controllers([...tracks, ...[...channels.keys()].filter((id) => !ids.has(id)).map((id) => ({ id }))]);
@@ -62,39 +63,39 @@ export function createPlayer({ getDocument, onPosition, onState }) {
 
   async function play(from = cursor, /** @type {PlayOptions} */ options = {}) {
     stop();
-    const mine = ++started;
-    const ask = options.music ?? getDocument;
+    const attempt = ++attempts;
+    const music = options.music ?? getDocument;
     const loop = options.loop ?? null;
-    become("loading");
+    setState("loading");
     const synth = await output.synth();
-    if (mine !== started) return;
+    if (attempt !== attempts) return;
     if (!synth) {
       onState("file", output.failure);
-      run = playFile(getDocument().id, from, { ...options, loop, volume: output.volume }, become, stop);
+      run = playFile(getDocument().id, from, { ...options, loop, volume: output.volume }, setState, stop);
       frame();
       return;
     }
-    let { tracks: playing } = ask();
-    let channels = await arrange(ask(), synth);
-    if (mine !== started) return;
+    let { tracks: playing } = music();
+    let channels = await arrange(music(), synth);
+    if (attempt !== attempts) return;
     const clicks = options.countIn ?? [];
     const now = output.context.currentTime + LEAD;
     const transport = new Transport(from, now + (clicks[0] ?? 0), loop);
     synth.send(clicks.flatMap((before, i) => clickEvents([[now + clicks[0] - before, 0, i === 0 ? 1 : 2]], 0, Infinity)));
 
-    let previous = null, sorted = [], last = 0, held = true;
-    /** Notes that began and have no end yet. */
+    let previous = null, sorted = [], last = 0, isStart = true;
+    /** Notes that have started and have no end yet. */
     let open = [];
     const tick = () => {
-      const current = ask();
+      const current = music();
       if (current.notes !== previous) {
         previous = current.notes;
         const all = [...previous.values()];
-        sorted = prepared(all);
+        sorted = prepareNotes(all);
         last = sorted.reduce((end, note) => Math.max(end, note.end), 0) + TAIL;
-        const there = new Set(all);
+        const present = new Set(all);
         open = open.filter(({ source, channel, pitch, offset }) => {
-          if (source.end === null && there.has(source)) return true;
+          if (source.end === null && present.has(source)) return true;
           synth.send([[source.end === null ? 0 : source.end + offset, channel, 0x80, pitch, 0]]);
           return false;
         });
@@ -111,24 +112,24 @@ export function createPlayer({ getDocument, onPosition, onState }) {
       const windows = transport.take(time + (document.hidden ? AHEAD_HIDDEN : AHEAD), limit);
       for (const { from: a, to: b, offset, stop: cut } of windows) {
         const inWindow = [
-          // A pedal that is down at the end of a loop need not be so at its beginning.
-          ...(held || a === transport.loop?.[0] ? standingPedals(pedals, channels, a) : []),
-          ...(held ? heldEvents(sorted, channels, a, cut) : []),
+          // The pedal may be down at the end of a loop and up at its start.
+          ...(isStart || a === transport.loop?.[0] ? pedalStates(pedals, channels, a) : []),
+          ...(isStart ? heldEvents(sorted, channels, a, cut) : []),
           ...noteEvents(sorted, channels, a, b, Math.min(cut, options.end ?? Infinity), open),
           ...pedalEvents(pedals, channels, a, b),
           ...(metronome ? clickEvents(current.beats ?? [], a, b) : []),
         ];
         events.push(...inWindow.map(([at, ...rest]) => [at + offset, ...rest]));
         for (const note of open) note.offset ??= offset;
-        held = false;
+        isStart = false;
       }
       synth.send(events);
       const place = transport.at(time);
       if (place >= edge - 0.02 && edge < Infinity) {
         transport.hold(edge, time + LEAD);
-        become("waiting");
+        setState("waiting");
       } else {
-        become("playing");
+        setState("playing");
       }
       if (!transport.loop && place >= (options.end ?? (edge === Infinity ? last : Infinity))) stop();
     };
@@ -143,30 +144,31 @@ export function createPlayer({ getDocument, onPosition, onState }) {
         synth.silence();
       },
     };
-    const attempt = run;
-    setTimeout(() => run === attempt && output.context.state !== "running" && onState("deaf"), DEAF);
+    const thisRun = run;
+    setTimeout(() => run === thisRun && output.context.state !== "running" && onState("deaf"), NO_SOUND);
     tick();
     frame();
   }
 
-  function frame(mine = run) {
-    if (!mine || mine !== run) return;
+  /** Report the position at every animation frame of a run. */
+  function frame(thisRun = run) {
+    if (!thisRun || thisRun !== run) return;
     cursor = run.position();
     onPosition(cursor);
-    requestAnimationFrame(() => frame(mine));
+    requestAnimationFrame(() => frame(thisRun));
   }
 
   function stop() {
-    started++;
+    attempts++;
     if (run) {
       cursor = run.position();
       run.end();
     }
     run = null;
-    become("stopped");
+    setState("stopped");
   }
 
-  /** A key of a track goes down or, without velocity, up. */
+  /** Press a key of a track or, with velocity 0, release it. */
   async function key(trackId, pitch, velocity = 0) {
     const { synth, channel } = await voice(trackId);
     synth?.send([[0, channel, velocity ? 0x90 : 0x80, pitch, velocity]]);
@@ -175,7 +177,7 @@ export function createPlayer({ getDocument, onPosition, onState }) {
   async function voice(trackId) {
     const synth = await output.synth();
     const { tracks } = getDocument() ?? { tracks: [] };
-    const track = tracks.find((one) => one.id === trackId) ?? { id: 0, program: 0, drum: false };
+    const track = tracks.find(({ id }) => id === trackId) ?? { id: 0, program: 0, drum: false };
     const channel = channelsOf(tracks).get(track.id) ?? 1;
     await synth?.setChannel(channel, track.program, track.drum);
     return { synth, channel };
@@ -185,22 +187,22 @@ export function createPlayer({ getDocument, onPosition, onState }) {
     play,
     stop,
     get playing() { return run !== null; },
-    /** The stretch that is repeated now. */
+    /** The loop that plays now. */
     get loop() { return run?.loop ?? null; },
     get state() { return state; },
-    /** The moment of the document that sounds, or where it was stopped. */
+    /** The time of the document that sounds, or at which playback stopped. */
     get position() { return run ? run.position() : cursor; },
     set position(/** @type {number} */ seconds) { cursor = seconds; },
-    /** The moment of the document that sounded at a time of `performance.now()`, for recording. */
+    /** Return the time of the document that sounded at a time of `performance.now()`. */
     at: (/** @type {number} */ performanceTime) => (run?.at ? run.at(performanceTime) : cursor),
-    /** One note, briefly. */
+    /** Play a short note. */
     async audition(pitch, velocity, track) {
       const { synth, channel } = await voice(track);
       const now = output.context?.currentTime ?? 0;
       synth?.send([[now, channel, 0x90, pitch, velocity], [now + PREVIEW, channel, 0x80, pitch, 0]]);
     },
     key,
-    /** The sustain pedal of a track. */
+    /** Press or release the sustain pedal of a track. */
     async pedal(trackId, down) {
       const { synth, channel } = await voice(trackId);
       synth?.send([[0, channel, 0xb0, 64, down ? 127 : 0]]);
@@ -209,19 +211,19 @@ export function createPlayer({ getDocument, onPosition, onState }) {
     set metronome(on) { metronome = on; },
     get volume() { return output.volume; },
     set volume(/** @type {number} */ share) { output.volume = share; },
-    /** How the tracks of the document sound: see document/mixer.js. */
+    /** Set the mixer values of the document's tracks: see document/mixer.js. */
     setMix(/** @type {any[]} */ mixed) {
       const before = JSON.stringify([...controllers(tracks)]);
       tracks = mixed;
       if (before !== JSON.stringify([...controllers(tracks)])) run?.retune?.();
     },
-    /** Load everything, after a gesture; playing does so too. */
+    /** Load the synthesiser; must be called from a click or key. */
     prepare: () => output.synth(),
   };
 }
 
 /**
- * Plays the export of a session as a WAV file, with the same surface as a run of the player: where the synthesiser cannot run.
+ * Play the WAV export of a session, for browsers that cannot run the synthesiser. Return an object like `run` above.
  * @param {string} session
  * @param {number} from
  * @param {{loop?: [number, number] | null, end?: number, volume: number, proposal?: {take: number, proposal: number}}} options

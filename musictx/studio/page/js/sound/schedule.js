@@ -1,21 +1,22 @@
-// What sounds in a stretch of time: notes, pedals and clicks as MIDI events. Pure: no audio here.
-import { firstFrom } from "../core/search.js";
+/** Notes, pedals and metronome clicks as MIDI events. Pure functions. */
 
-/** @typedef {{start: number, end: number | null, pitch: number, velocity: number, track: number}} Note end null: it still sounds */
-/** A moment of the document, a channel, a status byte and two bytes. @typedef {[number, number, number, number, number]} Event */
+import { lowerBound } from "../core/search.js";
 
-const SHORTEST = 0.03; // seconds; a note without length sounds, too
+/** @typedef {{start: number, end: number | null, pitch: number, velocity: number, track: number}} Note  end null: not known yet */
+/** @typedef {[time: number, channel: number, status: number, data1: number, data2: number]} Event  time of the document */
+
+const SHORTEST = 0.03; // seconds that a note sounds at least
 export const METRONOME = 0; // the channel of the clicks; tracks follow
 const [BAR_CLICK, BEAT_CLICK] = [76, 77]; // woodblocks
 const CLICK_SECONDS = 0.05;
 
-/** Channels of tracks: track id -> channel, in the order of the tracks. */
+/** Return a map from track id to channel. */
 export function channelsOf(/** @type {{id: number}[]} */ tracks) {
   return new Map(tracks.map((track, i) => [track.id, i + 1]));
 }
 
-/** Notes in order of time, each ending before the same key of its track is struck again. */
-export function prepared(/** @type {Iterable<Note>} */ notes) {
+/** Sort notes by start. A note ends at the latest when the same pitch of its track starts again; doubled notes are merged. */
+export function prepareNotes(/** @type {Iterable<Note>} */ notes) {
   const sorted = [...notes].sort((a, b) => a.start - b.start || a.pitch - b.pitch);
   const last = new Map();
   const result = [];
@@ -38,9 +39,9 @@ export function prepared(/** @type {Iterable<Note>} */ notes) {
 }
 
 /**
- * Events of notes that begin in [from, to). Notes end at `stop` at the latest; those that have no end yet
- * only begin, and are added to `open`.
- * @param {ReturnType<typeof prepared>} notes
+ * Return the events of notes that start in [from, to). Notes end at `stop` at the latest. A note without an end gets no
+ * note-off, and is appended to `open`.
+ * @param {ReturnType<typeof prepareNotes>} notes
  * @param {Map<number, number>} channels
  * @param {any[]} [open]
  * @returns {Event[]}
@@ -48,7 +49,7 @@ export function prepared(/** @type {Iterable<Note>} */ notes) {
 export function noteEvents(notes, channels, from, to, stop = Infinity, open = []) {
   /** @type {Event[]} */
   const events = [];
-  for (let i = firstFrom(notes, from, (n) => n.start); i < notes.length && notes[i].start < to; i++) {
+  for (let i = lowerBound(notes, from, (n) => n.start); i < notes.length && notes[i].start < to; i++) {
     const { start, end, pitch, velocity, track } = notes[i];
     const channel = channels.get(track);
     if (channel === undefined) continue;
@@ -59,7 +60,7 @@ export function noteEvents(notes, channels, from, to, stop = Infinity, open = []
   return events;
 }
 
-/** Notes that began before `from` and hold there. @returns {Event[]} */
+/** Return events that start at `from` the notes which sound there. @returns {Event[]} */
 export function heldEvents(notes, channels, from, stop = Infinity) {
   /** @type {Event[]} */
   const events = [];
@@ -72,25 +73,25 @@ export function heldEvents(notes, channels, from, stop = Infinity) {
   return events;
 }
 
-/** Where the sustain pedals stand at `from`. @returns {Event[]} */
-export function standingPedals(pedals, channels, from) {
-  const stands = new Map();
-  for (const [time, value, track] of pedals) if (time < from) stands.set(track, value);
-  return [...channels].map(([track, channel]) => [from, channel, 0xb0, 64, stands.get(track) ?? 0]);
+/** Return the state of the sustain pedals at `from`, as events. @returns {Event[]} */
+export function pedalStates(pedals, channels, from) {
+  const values = new Map();
+  for (const [time, value, track] of pedals) if (time < from) values.set(track, value);
+  return [...channels].map(([track, channel]) => [from, channel, 0xb0, 64, values.get(track) ?? 0]);
 }
 
-/** Sustain pedals that move in [from, to). @returns {Event[]} */
+/** Return the pedal events in [from, to). @returns {Event[]} */
 export function pedalEvents(pedals, channels, from, to) {
   return pedals
     .filter(([time, , track]) => time >= from && time < to && channels.has(track))
     .map(([time, value, track]) => /** @type {Event} */ ([time, channels.get(track), 0xb0, 64, value]));
 }
 
-/** Clicks of the metronome in [from, to), the first beat of a bar another one. @returns {Event[]} */
+/** Return the metronome's events in [from, to); the first beat of a bar has a different sound. @returns {Event[]} */
 export function clickEvents(/** @type {number[][]} */ beats, from, to) {
   /** @type {Event[]} */
   const events = [];
-  for (let i = firstFrom(beats, from, (b) => b[0]); i < beats.length && beats[i][0] < to; i++) {
+  for (let i = lowerBound(beats, from, (b) => b[0]); i < beats.length && beats[i][0] < to; i++) {
     const [time, , beat] = beats[i];
     const first = beat === 1;
     const key = first ? BAR_CLICK : BEAT_CLICK;

@@ -1,9 +1,9 @@
-// The synthesiser as the page sees it: an AudioNode, instruments that are prepared, events with times.
+/** The synthesiser: an AudioNode that plays timed MIDI events. The audio thread runs worklet.js. */
 
 const WORKLET = new URL("./worklet.js", import.meta.url);
 const FONT = new URL("../../sound/musictx.sf3", import.meta.url);
 
-/** @typedef {[time: number, channel: number, status: number, one: number, two: number]} MidiEvent */
+/** @typedef {[time: number, channel: number, status: number, data1: number, data2: number]} MidiEvent */
 
 /** Load the synthesiser and the sound font, both from this server. @param {BaseAudioContext} context */
 export async function createSynth(context) {
@@ -61,14 +61,14 @@ export async function createSynth(context) {
     send(events) {
       if (events.length) node.port.postMessage({ type: "events", events });
     },
-    /** Forget what was to come; what sounds is released. */
+    /** Drop scheduled events, and release the notes that sound. */
     silence() {
       node.port.postMessage({ type: "silence" });
     },
   };
 }
 
-/** The browser decodes, at the rate of the recording, so that loops stay where they are. */
+/** Decode a recording at its own sample rate, so that its loop points stay valid. */
 function decode(/** @type {ArrayBuffer} */ data, /** @type {number} */ rate) {
   return new OfflineAudioContext(1, 1, rate).decodeAudioData(data);
 }

@@ -1,24 +1,23 @@
-// The clock of the music: which moment of the document sounds at which moment of the sound card.
-// Pure: it counts, it plays nothing.
+/** Conversion between the time of the document and the time of the audio context. */
 
 /**
- * Plays from `from`; with a loop it jumps from the loop's end to its begin for ever. Windows that are
- * taken follow each other without gap: each is a stretch of the document and when it is to sound.
+ * The schedule of a playback, which repeats the loop if there is one. `take` returns consecutive windows of the document,
+ * each with the offset to its audio time.
  */
 export class Transport {
   /**
-   * @param {number} from moment of the document
-   * @param {number} when moment of the sound card at which it sounds
+   * @param {number} from  time of the document
+   * @param {number} when  audio time at which it sounds
    * @param {[number, number] | null} loop
    */
   constructor(from, when, loop = null) {
     this.loop = loop && loop[1] - loop[0] > 0.05 ? loop : null;
-    /** @type {{from: number, when: number}[]} stretches that begin, in order */
+    /** @type {{from: number, when: number}[]} in order: the start, then a stretch for each jump of the loop */
     this.stretches = [{ from, when }];
-    this.taken = from; // up to here of the last stretch
+    this.taken = from; // end of the last window, in time of the document
   }
 
-  /** Stretches to be scheduled until `until` (sound card), none beyond `edge` (document). */
+  /** Return the windows up to the audio time `until`, at most up to the document time `edge`. */
   take(until, edge = Infinity) {
     const windows = [];
     for (;;) {
@@ -34,13 +33,13 @@ export class Transport {
     }
   }
 
-  /** Stand still: at `when` (sound card) the music is at `moment`, whatever was before. */
+  /** Wait at a document time, to continue at the audio time `when`. */
   hold(moment, when) {
     this.stretches = [{ from: moment, when }];
     this.taken = Math.max(this.taken, moment);
   }
 
-  /** The moment of the document that sounds at `when`. */
+  /** Return the document time that sounds at an audio time. */
   at(when) {
     const part = this.stretches.findLast((stretch) => stretch.when <= when) ?? this.stretches[0];
     const moment = part.from + Math.max(0, when - part.when);
@@ -49,15 +48,14 @@ export class Transport {
   }
 }
 
-const LATEST = 1; // seconds that sound may take to the ears; Bluetooth takes some tenths
+const MAX_LATENCY = 1; // seconds; Bluetooth has some tenths
 
 /**
- * The time of a context that the loudspeakers play now: by its time stamp where that is possible (in WebKitGTK the
- * clock of the stamp runs twice as fast as the page's), else by its latency. Seconds, but `now` and the clock of the
- * stamp count milliseconds.
+ * Return the context time that the loudspeakers play now, from the output timestamp if it is plausible (in WebKitGTK its
+ * clock runs twice too fast), else from the latency. `now` and `performanceTime` are milliseconds.
  * @param {{contextTime?: number, performanceTime?: number} | undefined} stamp
  */
-export function audibleNow(stamp, currentTime, latency, now) {
+export function outputTime(stamp, currentTime, latency, now) {
   const reported = stamp?.performanceTime ? stamp.contextTime + (now - stamp.performanceTime) / 1000 : NaN;
-  return reported > currentTime - LATEST && reported < currentTime + 0.1 ? reported : currentTime - latency;
+  return reported > currentTime - MAX_LATENCY && reported < currentTime + 0.1 ? reported : currentTime - latency;
 }

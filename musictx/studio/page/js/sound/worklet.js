@@ -1,13 +1,15 @@
-// The synthesiser, in the thread of the sound. It plays events at their moments, to the sample.
-//
-// Recordings in the sound font are Ogg Vorbis. Decoding them here would need WebAssembly, and with it
-// a weaker content security policy, and would stop the sound while it lasts; so synth.js has the
-// browser decode those that an instrument needs, before its first note.
+/**
+ * The synthesiser in the audio thread. It plays events with the precision of a sample.
+ *
+ * The recordings of the sound font are Ogg Vorbis. Decoding them here would need WebAssembly, hence a weaker content
+ * security policy, and would interrupt the sound. So synth.js lets the browser decode those of an instrument beforehand.
+ */
+
 import { SoundBankLoader, SpessaSynthProcessor } from "../../vendor/spessasynth/spessasynth.min.js";
 
 /* global sampleRate, currentTime, registerProcessor, AudioWorkletProcessor */
 
-const QUIET = 1e-5; // quieter sound is inaudible
+const INAUDIBLE = 1e-5; // amplitude
 
 class Synth extends AudioWorkletProcessor {
   constructor() {
@@ -20,14 +22,14 @@ class Synth extends AudioWorkletProcessor {
     this.port.onmessage = ({ data }) => this[data.type](data);
   }
 
-  /** The sound font, an ArrayBuffer. */
+  /** Load the sound font, an ArrayBuffer. */
   load({ font }) {
     this.bank = SoundBankLoader.fromArrayBuffer(font);
     this.synth.soundBankManager.addSoundBank(this.bank, "main");
     this.port.postMessage({ type: "loaded" });
   }
 
-  /** Answer with the recordings of an instrument that are not decoded yet. */
+  /** Post the recordings of an instrument that are not decoded yet. */
   need({ id, program, drum }) {
     const preset = this.bank.presets.find((p) => p.program === program && p.isGMGSDrum === drum);
     const samples = new Set(preset.zones.flatMap((zone) => zone.instrument.zones.map((z) => z.sample)));
@@ -36,31 +38,31 @@ class Synth extends AudioWorkletProcessor {
       rate: sample.sampleRate,
       data: sample.compressedData.slice().buffer,
     }));
-    this.port.postMessage({ type: "needed", id, recordings }, recordings.map((one) => one.data));
+    this.port.postMessage({ type: "needed", id, recordings }, recordings.map((recording) => recording.data));
   }
 
-  /** A recording, decoded: Float32Array. */
+  /** Store a decoded recording, a Float32Array. */
   decoded({ number, rate, frames }) {
     this.bank.samples[number].setAudioData(frames, rate);
   }
 
-  /** A channel gets an instrument; channels are made as they are needed. */
+  /** Set the instrument of a channel, which is made if missing. */
   channel({ channel, program, drum }) {
     while (this.synth.midiChannels.length <= channel) this.synth.createMIDIChannel();
     this.synth.midiChannels[channel].setDrums(drum);
     this.message(channel, 0xc0, program, 0);
   }
 
-  /** Events in any order: [time of the context, channel, status, byte, byte]. */
+  /** Schedule events, in any order: [context time, channel, status, byte, byte]. */
   events({ events }) {
     this.queue.push(...events);
-    // Notes end before others begin, or a note struck again would be silent.
+    // Of simultaneous events, note-offs come first, or a repeated note would be silent.
     const rank = (/** @type {number} */ status) => (status === 0x80 ? 0 : status === 0x90 ? 2 : 1);
     this.queue.sort((a, b) => a[0] - b[0] || rank(a[2]) - rank(b[2]));
     this.idle = 0;
   }
 
-  /** Forget what was to come. Notes end with their natural release. */
+  /** Drop scheduled events. Sounding notes end with their natural release. */
   silence() {
     this.queue.length = 0;
     for (let channel = 0; channel < this.synth.midiChannels.length; channel++) this.message(channel, 0xb0, 64, 0);
@@ -68,8 +70,8 @@ class Synth extends AudioWorkletProcessor {
     this.idle = 0;
   }
 
-  message(channel, status, one, two) {
-    const bytes = status === 0xc0 ? [status | channel % 16, one] : [status | channel % 16, one, two];
+  message(channel, status, data1, data2) {
+    const bytes = status === 0xc0 ? [status | channel % 16, data1] : [status | channel % 16, data1, data2];
     this.synth.processMessage(new Uint8Array(bytes), channel - (channel % 16));
   }
 
@@ -79,17 +81,17 @@ class Synth extends AudioWorkletProcessor {
     while (done < left.length) {
       const now = currentTime + done / sampleRate;
       while (this.queue.length && this.queue[0][0] <= now + 0.5 / sampleRate) {
-        const [, channel, status, one, two] = this.queue.shift();
-        this.message(channel, status, one, two);
+        const [, channel, status, data1, data2] = this.queue.shift();
+        this.message(channel, status, data1, data2);
         this.idle = 0;
       }
       const wait = this.queue.length ? Math.ceil((this.queue[0][0] - now) * sampleRate - 0.5) : Infinity;
       const frames = Math.min(left.length - done, Math.max(wait, 1));
-      // Nothing sounded for a second and nothing is due: rest, so that a silent page takes no power.
+      // After a second of silence the synthesiser rests, to save power.
       if (this.idle * 128 < sampleRate) this.synth.process(left, right, done, frames);
       done += frames;
     }
-    const silent = this.synth.voiceCount === 0 && left.every((value) => Math.abs(value) < QUIET);
+    const silent = this.synth.voiceCount === 0 && left.every((value) => Math.abs(value) < INAUDIBLE);
     this.idle = silent ? this.idle + 1 : 0;
     return true;
   }

@@ -3,12 +3,12 @@
 const MAC = typeof navigator !== "undefined" && /Mac|iP(hone|ad)/.test(navigator.platform ?? "");
 
 /**
- * The name of what was pressed. The command key counts as Control; of characters that Shift
- * makes, such as "?", Shift is not named.
+ * Return the name of a key event. The command key counts as Control. Shift is left out for characters that need it,
+ * such as "?".
  * @param {{key: string, code?: string, ctrlKey?: boolean, metaKey?: boolean, altKey?: boolean, shiftKey?: boolean}} event
  */
-export function chord({ key, code = "", ctrlKey, metaKey, altKey, shiftKey }) {
-  // With Alt some systems type another letter: the key itself counts.
+export function strokeName({ key, code = "", ctrlKey, metaKey, altKey, shiftKey }) {
+  // With Alt some systems produce another character, so the physical key counts.
   const letter = altKey && /^Key[A-Z]$/.test(code) ? code[3] : key;
   const name = letter === " " ? "Space" : letter.length === 1 ? letter.toUpperCase() : letter;
   const shift = shiftKey && (name.length > 1 || /\p{L}/u.test(name));
@@ -17,7 +17,7 @@ export function chord({ key, code = "", ctrlKey, metaKey, altKey, shiftKey }) {
 
 const SHOWN = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Delete: "Del", Escape: "Esc", PageUp: "Page up", PageDown: "Page down" };
 
-/** The parts of a key stroke as labels: ["Ctrl", "←"]. */
-export const chordLabels = (name) =>
+/** Return the labels of a key stroke: ["Ctrl", "←"]. */
+export const strokeLabels = (name) =>
   (name.endsWith("++") ? [...name.slice(0, -2).split("+"), "+"] : name === "+" ? ["+"] : name.split("+"))
     .map((part) => SHOWN[part] ?? (MAC && part === "Ctrl" ? "⌘" : part));
