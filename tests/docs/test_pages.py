@@ -15,6 +15,7 @@ import musictx
 from musictx import cli, options
 from musictx.apps.train import Trained
 from musictx.commands import COMMANDS
+from musictx.compose import finetuning, words
 from musictx.config import SCHEMES, checks
 from musictx.config.trainer import PASSED_ON
 from musictx.mcp.places import Places
@@ -80,7 +81,8 @@ def test_the_commands_of_the_pages_are_understood(line, here, monkeypatch):
             reason = f"Hydra's plugin {plugin} is not installed"
             pytest.importorskip(f"hydra_plugins.hydra_{plugin}_{kind}", reason=reason)
     monkeypatch.setattr(cli, "_run", lambda command, config: Trained(None, None, 0))
-    monkeypatch.setattr(options, "check_path", lambda *_: None)  # other people's files
+    for module in (options, words, finetuning):
+        monkeypatch.setattr(module, "check_paths", lambda *_: None)  # other people's files
     (here / "my_pieces").mkdir()
     assert cli.main(shlex.split(line)[1:]) == 0
 
@@ -149,8 +151,8 @@ def test_every_key_of_the_table_has_a_command_in_the_page():
     table = DOCS["studio"].partition("## Keys\n")[2].partition("\n## ")[0]
     keys = set()
     for cell in re.findall(r"^\| ([^|]+) \|", table, flags=re.MULTILINE)[1:]:
-        for words in cell.split(","):
-            held, names = re.fullmatch(r" ?((?:\w+\+)*)(.+)", words).groups()
+        for entry in cell.split(","):
+            held, names = re.fullmatch(r" ?((?:\w+\+)*)(.+)", entry).groups()
             keys |= {held + KEYS.get(name, name) for name in names.split()}
     folder = ROOT / "musictx" / "studio" / "page" / "js"
     code = "".join(p.read_text("utf-8") for p in folder.rglob("*.js"))
