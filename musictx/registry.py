@@ -81,8 +81,8 @@ IN_BARS = _present(
 SCANNERS = _present(midi="musictx.speed.stretches:Stretches")
 #: Modules that read files other than MIDI.
 READERS = _present(chords="musictx.songs.chord_files", notation="musictx.musicxml")
-#: Ending of a file name -> the function (score, path, **options) that writes sound or a picture; an
-#: option of pictures is ``seam``, the second at which new music begins.
+#: Ending of a file name -> the function (score, path, **options) that writes sound or a picture;
+#: options of pictures are ``seam`` and ``end``, the seconds at which new music begins and ends.
 WRITERS = _present(
     **{".wav": "musictx.render.audio:write", ".png": "musictx.render.pianoroll:draw"}
 )

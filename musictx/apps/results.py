@@ -232,7 +232,9 @@ class Work:
             name = path.name.removesuffix(suffix)
             paths += [path.with_name(name + ending) for ending in RENDERED]
             formats.writer(paths[1])(score, paths[1])
-            formats.writer(paths[2])(score, paths[2], seam=sample.seam or None)
+            end = sample.seam + sample.seconds
+            gap_end = end if bool((score.notes["start"] >= end).any()) else None
+            formats.writer(paths[2])(score, paths[2], seam=sample.seam or None, end=gap_end)
         return Result(number, sample, paths, tuple(remark for remark in remarks if remark))
 
 

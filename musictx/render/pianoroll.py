@@ -59,22 +59,30 @@ PALETTE: tuple[Colour, ...] = (
 
 
 def draw(
-    score: Score, path: str | Path, *, title: str | None = None, seam: float | None = None
+    score: Score,
+    path: str | Path,
+    *,
+    title: str | None = None,
+    seam: float | None = None,
+    end: float | None = None,
 ) -> Path:
     """Write the piano roll of ``score`` as a PNG file; return its path.
 
-    ``title`` is by default the name of the file. ``seam`` is the second at which a primer ends and
-    its continuation begins. An empty Score gives an empty roll with the words "no notes". No partly
-    written file is left; raises :class:`~musictx.errors.WriteError` if it cannot be written.
+    ``title`` is by default the name of the file. ``seam`` is the second at which new music begins,
+    and ``end`` the second at which it ends if it fills a gap. An empty Score gives an empty roll
+    with the words "no notes". No partly written file is left; raises
+    :class:`~musictx.errors.WriteError` if it cannot be written.
     """
     path = Path(path)
-    page = image(score, title=path.stem if title is None else title, seam=seam)
+    page = image(score, title=path.stem if title is None else title, seam=seam, end=end)
     with atomic(path) as temporary:
         page.save(temporary, format="PNG", optimize=True)
     return path
 
 
-def image(score: Score, *, title: str = "", seam: float | None = None) -> Image.Image:
+def image(
+    score: Score, *, title: str = "", seam: float | None = None, end: float | None = None
+) -> Image.Image:
     """Return the page that :func:`draw` writes, as a Pillow image (RGB)."""
     layout = Layout.of(score)
     page = Image.new("RGB", layout.size, PAPER)
@@ -82,7 +90,7 @@ def image(score: Score, *, title: str = "", seam: float | None = None) -> Image.
     page.paste(_header(score, title, colours), (0, 0))
     times = layout.times(score)
     for system in range(layout.systems):
-        picture = _system(layout, system, score, colours, times, seam)
+        picture = _system(layout, system, score, colours, times, seam, end)
         page.paste(picture, (0, TOP + system * layout.system_height))
     return page
 
@@ -115,10 +123,12 @@ class Layout:
         low, high = min(pitches) - 2, max(pitches) + 2
         margin = max(0, 31 - (high - low)) // 2  # at least thirty semitones
         low, high = max(min(low - margin, 97), 0), min(max(high + margin, 30), 127)
+        if len(drum) and drum.all():
+            low, high = 0, -1  # no pitches
         duration = max(score.duration, 1.0)
         systems = min(math.ceil(duration * MIN_SECOND_PIXELS / PLOT_WIDTH), MAX_SYSTEMS)
         seconds = math.ceil(max(duration / systems - 1e-9, PLOT_WIDTH / MAX_SECOND_PIXELS))
-        semitone = min(max((400 if systems == 1 else 300) / (high - low + 1), 4.0), 11.0)
+        semitone = min(max((400 if systems == 1 else 300) / max(high - low + 1, 1), 4.0), 11.0)
         semitone = math.floor(semitone * SCALE) / SCALE
         drums = tuple(np.unique(score.notes["pitch"][drum]).tolist())
         return cls(systems, float(seconds), PLOT_WIDTH / seconds, semitone, low, high, drums)
@@ -265,13 +275,17 @@ def _system(
     colours: dict[Part, Colour],
     times: list[tuple[float, str]],
     seam: float | None,
+    gap_end: float | None,
 ) -> Image.Image:
     """Draw the system with the number ``system``."""
     canvas = _Canvas(layout.size[0], layout.system_height)
     bottom = layout.system_height - AXIS - GAP
     start, end = system * layout.system_seconds, (system + 1) * layout.system_seconds
-    primer_end = LEFT if seam is None else layout.x(min(max(seam, start), end), system)
-    _draw_lines(canvas, layout, primer_end)
+    new_begin, new_end = (
+        layout.x(min(max(second, start), end), system)
+        for second in (start if seam is None else seam, end if gap_end is None else gap_end)
+    )
+    _draw_lines(canvas, layout, new_begin, new_end)
     for second, label in times:
         if start - 1e-9 <= second <= end + 1e-9:
             x = layout.x(second, system)
@@ -281,24 +295,27 @@ def _system(
                 canvas.text(x, bottom + 7, label, 11.5, FAINT, "ma")
     canvas.box((LEFT, bottom, LEFT + PLOT_WIDTH, bottom + 1), TICK)
     _draw_notes(canvas, layout, system, score, colours)
+    labels = ("primer", "continuation") if gap_end is None else ("", "new")
     if seam is not None and start <= seam <= end:
-        canvas.box((primer_end - 1, 0, primer_end + 1, bottom), SEAM)
-        for text, anchor, x in (("primer", "rt", -6), ("continuation", "lt", 6)):
-            canvas.text(primer_end + x, 5, text, 11.5, SEAM, anchor, halo=3)
+        canvas.box((new_begin - 1, 0, new_begin + 1, bottom), SEAM)
+        for text, anchor, x in zip(labels, ("rt", "lt"), (-6, 6)):
+            canvas.text(new_begin + x, 5, text, 11.5, SEAM, anchor, halo=3)
+    if gap_end is not None and start <= gap_end <= end:
+        canvas.box((new_end - 1, 0, new_end + 1, bottom), SEAM)
     if not len(score):
         middle = LEFT + PLOT_WIDTH / 2
         canvas.text(middle, layout.pitch_height / 2, "no notes", 16, FAINT, "mm")
     return canvas.finished()
 
 
-def _draw_lines(canvas: _Canvas, layout: Layout, primer_end: float) -> None:
-    """Draw the lines of pitches and drums, tinted up to ``primer_end``, with the keyboard and the
-    names of drums on the left."""
+def _draw_lines(canvas: _Canvas, layout: Layout, new_begin: float, new_end: float) -> None:
+    """Draw the lines of pitches and drums, tinted before ``new_begin`` and after ``new_end``, with
+    the keyboard and the names of drums on the left."""
     left, right, end = LEFT - KEYBOARD - 2, LEFT - 2, LEFT + PLOT_WIDTH
 
     def stripe(top: float, bottom: float, *, dark: bool) -> None:
-        canvas.box((LEFT, top, end, bottom), ROWS[dark])
-        canvas.box((LEFT, top, primer_end, bottom), PRIMER_ROWS[dark])
+        canvas.box((LEFT, top, end, bottom), PRIMER_ROWS[dark])
+        canvas.box((new_begin, top, new_end, bottom), ROWS[dark])
 
     for pitch in range(layout.low, layout.high + 1):
         top = layout.y(pitch)

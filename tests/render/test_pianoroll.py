@@ -90,14 +90,22 @@ def test_drums_have_a_lane_below_and_no_pitch():
     assert layout.low > 42  # drum numbers do not stretch the pitch axis
 
 
-def test_the_seam_is_a_line_where_the_primer_ends():
+@pytest.mark.parametrize("end", [None, 7.0])
+def test_lines_show_where_new_music_begins_and_ends_and_given_music_is_tinted(end):
     score = Score(notes=[note(0, 10, 60)])
-    seam, plain = looker(score, seam=4.0), looker(score)
-    red, green, blue = seam(4.0, 65)
-    assert red > 180 > 160 > max(green, blue)
-    assert is_paper(plain(4.0, 65))
-    assert (seam(5.0, 65) == plain(5.0, 65)).all()
-    assert (seam(3.0, 65) != plain(3.0, 65)).any(), "the primer is tinted"
+    marked, plain = looker(score, seam=4.0, end=end), looker(score)
+    for second in (4.0, 7.0):
+        red, green, blue = marked(second, 65)
+        assert (red > 180 > 160 > max(green, blue)) == (second in (4.0, end))
+        assert is_paper(plain(second, 65))
+    for second, is_tinted in ((3.0, True), (6.0, False), (8.0, end is not None)):
+        assert (marked(second, 65) != plain(second, 65)).any() == is_tinted
+
+
+def test_a_roll_of_drums_has_no_keyboard():
+    score = Score(notes=[note(n, n + 0.1, 36, drum=True) for n in range(4)])
+    assert Layout.of(score).pitch_height == 0
+    assert not is_paper(looker(score)(2.0, 36, True))
 
 
 def test_music_on_its_beats_has_numbered_bar_lines_but_for_a_pick_up_and_other_music_seconds():
