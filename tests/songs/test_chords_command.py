@@ -1,7 +1,7 @@
 """Chords on the command line: printed, written, followed."""
 
+import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,16 +12,16 @@ from musictx.apps import tasks
 from musictx.beats import Beats
 from musictx.config import AccompanyConfig
 from musictx.errors import UserError
-from musictx.notes import METER, NOTE, TEMPO, Score
+from musictx.notes import Score
 from musictx.songs.chord_sheet import bars_of, laid, sheet, text_of
+from tests.pieces import of
 
 
 def test_a_sheet_is_printed_and_written(tmp_path, capsys):
     tune = musictx.read(shipped.examples()["ode_to_joy"])
     bars = sheet("| G | D7 G | C D | G |")
-    source = tmp_path / "tune.mid"
+    source, out = tmp_path / "tune.mid", tmp_path / "named.mid"
     musictx.write(replace(tune, markers=laid(bars, Beats(tune), 0, 16)), source)
-    out = tmp_path / "named.mid"
     assert cli.main(["chords", str(source), f"out={out}"]) == 0
     printed = capsys.readouterr().out
     assert text_of(bars_of(musictx.read(source))) in printed
@@ -30,13 +30,13 @@ def test_a_sheet_is_printed_and_written(tmp_path, capsys):
 
 
 def test_the_file_that_is_read_is_not_replaced(tmp_path, capsys):
-    source = tmp_path / "tune.mid"
-    source.write_bytes(Path(shipped.examples()["ode_to_joy"]).read_bytes())
+    source, copy = tmp_path / "tune.mid", tmp_path / "tune-2.mid"
+    shutil.copy(shipped.examples()["ode_to_joy"], source)
     before = source.read_bytes()
     assert cli.main(["chords", str(source), f"out={source}"]) == 0
     assert source.read_bytes() == before
-    assert str(tmp_path / "tune-2.mid") in capsys.readouterr().out
-    assert bars_of(musictx.read(tmp_path / "tune-2.mid"))
+    assert str(copy) in capsys.readouterr().out
+    assert bars_of(musictx.read(copy))
 
 
 def test_drums_have_no_chords(tmp_path, capsys):
@@ -77,14 +77,10 @@ def test_a_sheet_lies_on_the_bars_of_its_file_after_a_pick_up(meter, pickup):
     def seconds(quarter):
         return 0.6 * quarter if quarter < 6 else 3.6 + 0.4 * (quarter - 6)
 
-    at = np.arange(0, 12, 0.5)
-    rows = [(seconds(q), seconds(q + 0.45), 60 + n % 7, 80, 0, False, 0) for n, q in enumerate(at)]
-    meters = [(seconds(pickup), *meter)]
-    if pickup:
-        meters = [(0.0, 1, meter[1]), *meters]
-    tune = Score(np.array(rows, NOTE), tempos=np.array([(0, 100), (3.6, 150)], TEMPO),
-                 meters=np.array(meters, METER), ticks_per_quarter=480,
-                 markers=((0.0, "Am7"), (1.2, "D"), (2.4, "E:min")))  # fmt: skip
+    notes = ((seconds(n / 2), seconds(n / 2 + 0.45), 60 + n % 7) for n in range(24))
+    meters = [(0.0, 1, meter[1])] * (pickup > 0) + [(seconds(pickup), *meter)]
+    chords = ((0.0, "Am7"), (1.2, "D"), (2.4, "E:min"))
+    tune = of(*notes, tempos=[(0, 100), (3.6, 150)], meters=meters, markers=chords)
     found = tasks.under(tune, AccompanyConfig(chords="| C | G/B Am7 | N.C. |")).given.markers
     bar = 4 * meter[0] / meter[1]
     places = [(0, "C:maj"), (1, "G:maj/3"), (1.5, "A:min7"), (2, "N")]

@@ -19,9 +19,9 @@ from musictx.songs.drummers import IN_KIT, Drummer
 from musictx.songs.infill_biases import HarmonicFit
 from musictx.songs.strengths import CLASH, OVERHANG, RAREST, SUREST
 from musictx.tokens.stream import CHORD, DRUM_PART, NOTE
-from tests.pieces import score
+from tests.pieces import line, score, together
 from tests.songs.test_bar_infill import BAR, NETWORK, TOKENS, gap, versions
-from tests.songs.test_bar_infill import song as waltz
+from tests.songs.test_grouped import song as waltz
 
 notes = st.tuples(st.integers(0, 100), st.integers(1, 60), st.integers(30, 90))
 
@@ -58,15 +58,20 @@ def test_a_note_that_outlasts_its_chord_or_lasts_into_a_clash_costs(
         assert nats == (OVERHANG if leaves_chord or clashes else 0.0)
 
 
+def accompaniment(music, parts, **options):
+    """A region that is all of ``music`` in whole bars, in which ``parts`` are composed."""
+    end = np.ceil(music.duration / BAR - 1e-6) * BAR
+    return BarInfill(NETWORK, TOKENS, music, 0.0, end, is_gap=False, parts=parts, **options)
+
+
 def whole_notes(pitches, chords):
     """Four bars in which each of ``pitches`` lasts for the whole bar: the first as a tune, a second
     one on a bass."""
-    notes = [
-        (BAR * bar, BAR * (bar + 1), pitch, 64, program, False, program)
+    voices = (
+        line(*[pitch] * 4, every=BAR, program=program, track=program)
         for pitch, program in zip(pitches, (73, 33))
-        for bar in range(4)
-    ]
-    return score(notes, meter=(3, 4), markers=tuple(chords))
+    )
+    return together(*voices, meter=(3, 4), markers=tuple(chords))
 
 
 def major_chords(roots):
@@ -78,8 +83,7 @@ def test_a_bass_begins_with_each_chord_on_its_root():
     names = ("C:maj", "A:min7", "F:maj7", "A:min")
     starts = [BAR * bar + BAR / 3 * (bar % 2) for bar in range(4)]
     tune = whole_notes([76], zip(starts, names))
-    habits = {33: Habit(1, 30, 60, 1.0)}
-    part = BarInfill(NETWORK, TOKENS, tune, 0.0, 4 * BAR, is_gap=False, parts=(33,), habits=habits)
+    part = accompaniment(tune, (33,), habits={33: Habit(1, 30, 60, 1.0)})
     on_root = []
     with pytest.MonkeyPatch.context() as patch:
         for name in ("ON_LINE", "ON_ROOT", "OVERHANG"):
@@ -95,11 +99,10 @@ def test_a_bass_begins_with_each_chord_on_its_root():
 def row_at(part, place, program):
     """A row of ``part`` in its first bar that begins a new note of ``program`` at ``place``."""
     (row,), table = part.rows(1), TOKENS.vocabulary
-    new = [table.id("place", place), table.id("program", program)]
     while row.left and row.left[0].key < (place, program):
         for token in row.left[0].ids:
             row.advance(token)
-    for token in new:
+    for token in (table.id("place", place), table.id("program", program)):
         row.advance(token)
     return row
 
@@ -110,8 +113,7 @@ def test_an_accompaniment_without_a_bass_has_low_roots(has_bass, monkeypatch):
     monkeypatch.setattr(infill_biases, "ON_ROOT", 60.0)
     roots = (0, 9, 5, 7)
     music = whole_notes([71, 50] if has_bass else [71], major_chords(roots))
-    options = {"parts": (0,), "habits": {0: Habit(4, 36, 87, 4.0)}, "bass": (48, 59)}
-    part = BarInfill(NETWORK, TOKENS, music, 0.0, 4 * BAR, is_gap=False, **options)
+    part = accompaniment(music, (0,), habits={0: Habit(4, 36, 87, 4.0)}, bass=(48, 59))
     low = []
     for made in versions(part, [(0,), (1,), (2,)], SamplingConfig()):
         for bar, root in enumerate(roots):
@@ -127,9 +129,8 @@ def test_accompaniments_keep_the_rhythm_of_the_bar_before(habits, monkeypatch):
     monkeypatch.setattr(infill_biases, "REPEAT_GAIN", 60.0)
     starts = [BAR * n + BAR / 3 * (n % 3) for n in range(5)]
     notes = [(start, start + 0.2, 70 + n, 64, 73, False, 73) for n, start in enumerate(starts)]
-    tune = score(notes, meter=(3, 4))
-    options = {"parts": (0,), "habits": {0: Habit(52, 36, 87, 8.0, longest=0.1)}}
-    part = BarInfill(NETWORK, TOKENS, tune, 0.0, 5 * BAR, is_gap=False, **options)
+    habits_of_parts = {0: Habit(52, 36, 87, 8.0, longest=0.1)}
+    part = accompaniment(score(notes, meter=(3, 4)), (0,), habits=habits_of_parts)
     kept = []
     for made in versions(part, [(0,), (1,), (2,)], SamplingConfig(habits=habits)):
         bars, at = np.divmod(np.round(96 * made.new["start"] / BAR), 96)
@@ -140,14 +141,13 @@ def test_accompaniments_keep_the_rhythm_of_the_bar_before(habits, monkeypatch):
 
 
 @pytest.mark.parametrize("habits", [True, False])
-def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
+def test_new_notes_fit_the_chords_unless_habits_are_off(habits, monkeypatch):
     """Costs that no logits outweigh: no new note clashes but as a tone of its chord, and none is
     held over a chord that lacks it."""
     monkeypatch.setattr(infill_biases, "CLASH", 60.0)
     monkeypatch.setattr(infill_biases, "OVERHANG", 60.0)
     roots = [0, 5, 7, 0]
-    tune = whole_notes([60], major_chords(roots))
-    part = BarInfill(NETWORK, TOKENS, tune, 0.0, 4 * BAR, is_gap=False, parts=(33,))
+    part = accompaniment(whole_notes([60], major_chords(roots)), (33,))
     clashing = held = 0
     for made in versions(part, [(0,), (1,), (2,)], SamplingConfig(habits=habits)):
         notes = TOKENS.decode(made.piece).notes
@@ -160,12 +160,11 @@ def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
 
 
 def test_new_notes_off_a_given_chord_cost_and_given_notes_do_not():
-    rows = [(0.0, BAR, 60, 64, 0, False, 0), (0.0, BAR, 61, 64, 33, False, 1)]
-    tune = score(rows, meter=(3, 4), markers=((0.0, "C:maj"),))
-    part = BarInfill(NETWORK, TOKENS, tune, 0.0, BAR, is_gap=False, parts=(33,))
+    notes = [(0.0, BAR, 60), (0.0, BAR, 61, 64, 33, False, 1)]
+    part = accompaniment(score(notes, meter=(3, 4), markers=((0.0, "C:maj"),)), (33,))
     row = row_at(part, 0, 33)
-    both = [penalty([row.state], [[]]) for penalty in part.biases([part], [row])]
-    (nats,) = sum(part for part in both if part is not None)
+    costs = [penalty([row.state], [[]]) for penalty in part.biases([part], [row])]
+    (nats,) = sum(cost for cost in costs if cost is not None)
     for token, pitch in enumerate(row.new.values("pitch").tolist(), row.new.ids["pitch"].start):
         clash = CLASH * (pitch % 12 in (0, 1, 2, 11))
         off_chord = 0.0 if pitch % 12 in (0, 4, 7) else CLASH + clash
@@ -177,10 +176,6 @@ SIX = np.array([36, 38, 42, 43, 49, 51])
 TABLE = TOKENS.vocabulary
 TONES = np.asarray(TABLE.value_of[slice(*TABLE.range("drum"))])
 KICK, SNARE, HAT, TOM, CRASH, RIDE = range(6)
-
-
-def normalised(nats):
-    return nats - np.log(np.exp(nats).sum())
 
 
 @settings(max_examples=40, deadline=None)
@@ -202,11 +197,10 @@ def test_the_probabilities_of_strokes_multiply_to_that_of_the_bar(seed, weight):
             assert np.exp(next_onset).sum() == pytest.approx(1.0)
         struck = struck if onset == step else []
         may = np.where(max(struck, default=-1) < SIX, drummer.log_prob_drum(onset, struck), -np.inf)
-        total += may[kind] - drummer.log_prob_hit(onset, struck)
+        hit = drummer.log_prob_hit(onset, struck)
+        total += may[kind] - hit
         if weight == 1:
-            assert normalised(may)[kind] == pytest.approx(
-                may[kind] - drummer.log_prob_hit(onset, struck)
-            )
+            assert np.log(np.exp(may).sum()) == pytest.approx(hit)
         step, struck = onset, [*struck, int(SIX[kind])]
     total += drummer.log_prob_onset(step, struck)[-1]
     assert total == pytest.approx(weight * np.log(np.where(played, rates, 1 - rates)).sum())
@@ -224,15 +218,13 @@ def test_of_each_kind_one_drum_is_struck_at_a_time():
 
 
 @pytest.mark.parametrize("is_common", [True, False])
-def test_playersstrike_no_drum_outside_of_the_kit(is_common):
+def test_drummers_strike_no_drum_outside_of_the_kit(is_common):
     """In any meter, although the model strikes others."""
     score = waltz(bars=8)
     score = TOKENS.quantise(common(score) if is_common else score)
     drummer = Drummer(np.full((6, 96), 0.3), 1.0, TONES)
-    options = {"is_gap": False, "parts": (DRUM_PART,)}
     for players in ([drummer], []):
-        part = BarInfill(NETWORK, TOKENS, score, 0.0, 8.0, drummers=players, **options)
-        (made,) = versions(part)
+        (made,) = versions(accompaniment(score, (DRUM_PART,), drummers=players))
         assert IN_KIT[made.new["pitch"]].all() == bool(players)
 
 
@@ -246,7 +238,7 @@ def common(score):
 def test_each_version_has_another_drummer():
     rates = [np.zeros((6, 96)), np.zeros((6, 96))]
     rates[0][KICK, ::24], rates[1][KICK, 12::24] = 0.95, 0.95
-    both = [Drummer(one, 4.0, TONES) for one in rates]
+    both = [Drummer(some, 4.0, TONES) for some in rates]
     _, part = gap(common(waltz(bars=8)), 0.0, 8.0, (DRUM_PART,), is_gap=False, drummers=both)
     for number, made in enumerate(versions(part, [(0, 0), (0, 1)])):
         kicks = made.new[np.isin(made.new["pitch"], drummers.KINDS["kick"])]
@@ -257,10 +249,10 @@ def test_each_version_has_another_drummer():
 def test_a_style_is_written_and_read():
     rates = np.round(np.random.default_rng(0).random((6, 24)) * 9) / 9
     back = drummers.from_text(drummers.to_text(rates))
-    assert back.shape == (6, 96)
-    at = [24 * quarter + place for quarter in range(4) for place in drummers.PLACES]
-    np.testing.assert_allclose(back[:, at], rates.clip(0, SUREST))
-    assert back.sum() == pytest.approx(rates.clip(0, SUREST).sum())
+    expected = np.zeros((6, 96))
+    places = [24 * quarter + place for quarter in range(4) for place in drummers.PLACES]
+    expected[:, places] = rates.clip(0, SUREST)
+    np.testing.assert_allclose(back, expected)
 
 
 @pytest.mark.parametrize("marked", [True, False])
@@ -294,13 +286,12 @@ def test_sections_are_counted_from_the_bar_line_nearest_to_the_first_note(begin,
     assert part.sections == {section}
 
 
-def test_the_playersof_song_keep_a_beat():
+def test_the_drummers_of_song_keep_a_beat():
     """Each begins its bar with a kick and has hats or a ride; in styles of songs a backbeat. None
     strikes crashes, which begin sections."""
     card = read_config(models()["song"])["card"]["drummers"]
     for style in [*drummers.style_names(card), drummers.USUAL]:
-        for one in card[style]:
-            rates = drummers.from_text(one)
+        for rates in map(drummers.from_text, card[style]):
             assert rates[KICK, 0] > 0.4
             assert rates[[HAT, RIDE]].sum() > 3
             assert not rates[CRASH].any()

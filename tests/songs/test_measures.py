@@ -11,6 +11,7 @@ from musictx.evaluate.measures import top_line
 from musictx.evaluate.sets import Excerpt
 from musictx.notes import Score, skyline
 from musictx.songs import measures as m
+from tests.pieces import score
 
 #: Tunes as (sixteenth, length in sixteenths, pitch), at any tempo, in 4/4 or 3/4.
 tunes = st.lists(
@@ -19,18 +20,14 @@ tunes = st.lists(
 
 
 def played(tune, bpm=120.0, meter=(4, 4)):
-    line = 15.0 / bpm
-    return Score(
-        notes=[(n * line, (n + length) * line, p, 64, 0, False, 0) for n, length, p in tune],
-        tempos=[(0.0, bpm)],
-        meters=[(0.0, *meter)],
-    )
+    sixteenth = 15.0 / bpm
+    notes = [(n * sixteenth, (n + length) * sixteenth, pitch) for n, length, pitch in tune]
+    return score(notes, bpm=bpm, meter=meter)
 
 
 @given(tunes, st.floats(40, 220))
 def test_what_stands_on_the_grid_keeps_time(tune, bpm):
-    score = played(tune, bpm)
-    assert m.near_sixteenths(score) == 1.0
+    assert m.near_sixteenths(played(tune, bpm)) == 1.0
 
 
 @given(tunes, st.sampled_from([(4, 4), (3, 4), (2, 4), (5, 4)]))
@@ -74,11 +71,6 @@ lines = st.lists(
 TRIADS = [{root, (root + third) % 12, (root + 7) % 12} for third in (4, 3) for root in range(12)]
 
 
-def score(line):
-    rows = [(a / 8, (a + length) / 8, p, 64, 0, False, 0) for a, length, p in line]
-    return Score(notes=rows, tempos=[(0.0, 120.0)])
-
-
 def in_sixteenths(piece, mask):
     """Sixteenth -> pitch classes that sound, one for each note of ``mask``."""
     table = {}
@@ -90,7 +82,7 @@ def in_sixteenths(piece, mask):
 
 @given(lines)
 def test_triads_and_the_melody_on_them_by_sixteenths(line):
-    piece = score(line)
+    piece = played(line)
     top = skyline(piece)
     melody, below = in_sixteenths(piece, top), in_sixteenths(piece, ~top)
     first = min(a for a, _, _ in line) // 16 * 16
@@ -111,9 +103,10 @@ def test_triads_and_the_melody_on_them_by_sixteenths(line):
 
 def progression(*chords, melody=84):
     """Roots and thirds of triads, a half bar each, under one note."""
-    below = [(8 * n, 8, 48 + root + step) for n, (root, third) in enumerate(chords)
-             for step in (0, third, 7)]  # fmt: skip
-    return score([*below, (0, 8 * len(chords), melody)])
+    notes = [(0, 8 * len(chords), melody)]
+    for n, (root, third) in enumerate(chords):
+        notes += [(8 * n, 8, 48 + root + step) for step in (0, third, 7)]
+    return played(notes)
 
 
 C, D, A, F, G = (0, 4), (2, 3), (9, 3), (5, 4), (7, 4)
@@ -131,7 +124,7 @@ def test_chords_of_the_key_and_ends_of_phrases():
 
 @given(lines)
 def test_clashes_with_the_top_line_by_sixteenths(line):
-    piece = score(line)
+    piece = played(line)
     top = top_line(piece)
     below, clashing, total = in_sixteenths(piece, ~top), 0, 0
     for note in piece.notes[top]:

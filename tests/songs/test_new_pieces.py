@@ -24,7 +24,7 @@ from musictx.songs.loops import LOOP_END
 from musictx.songs.sections import sections
 from musictx.songs.strengths import PART_SECONDS
 from musictx.tokens.stream import STEPS
-from tests.pieces import score
+from tests.pieces import line, outside, score, together
 
 TUNE = musictx.read(examples()["frere_jacques"])
 
@@ -74,21 +74,20 @@ def test_pitches_that_continue_have_the_temperature_of_strikes_unless_one_is_giv
     [("bass", {33}), ("piano,bass,drums", {0, 33, DRUMS}), ("strings, piano", {48, 0})],
 )
 def test_these_instruments_play_and_no_others(song, tmp_path, names, programs):
-    notes = written(song, tmp_path, bars=8, instruments=names).notes
-    assert set(np.where(notes["drum"], DRUMS, notes["program"]).tolist()) == programs
+    assert playing(written(song, tmp_path, bars=8, instruments=names).notes) == programs
 
 
 def playing(notes):
-    return sorted(set(np.where(notes["drum"], DRUMS, notes["program"]).tolist()))
+    return set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
 
 
 def test_new_pieces_are_for_ensembles_of_the_corpus(song):
     """None of whose parts is silent: no lone instrument, no stray notes of others."""
     made = musictx.generate(song, bars=8, samples=4, seed=100)
     (whole,) = musictx.generate(song, form="AB", bars=4, seed=101)
-    ensembles = [[*some] for _, some in song.stats.ensembles]
-    for one in [*made, whole]:
-        assert playing(one.score.notes) in ensembles
+    ensembles = [{*programs} for _, programs in song.stats.ensembles]
+    for piece in [*made, whole]:
+        assert playing(piece.score.notes) in ensembles
 
 
 def test_new_pieces_begin_on_their_first_beat(song):
@@ -101,17 +100,8 @@ BAR = 2.0  # seconds, in 4/4 at 120
 
 def loop_of(bars, seed=0):
     """Four notes in each bar on two tracks."""
-    random = np.random.default_rng(seed)
-    return score(
-        (beat / 2, beat / 2 + 0.4, int(random.integers(48, 80)), 80, 0, False, track)
-        for beat in range(4 * bars)
-        for track in range(2)
-    )
-
-
-def rows(notes):
-    columns = (notes[name].round(4).tolist() for name in ("start", "end", "pitch", "track"))
-    return sorted(zip(*columns))
+    pitches = np.random.default_rng(seed).integers(48, 80, (2, 4 * bars)).tolist()
+    return together(*(line(*row, length=0.4, track=track) for track, row in enumerate(pitches)))
 
 
 @pytest.mark.parametrize(("bars", "meter"), [(2, "4/4"), (3, "3/4")])
@@ -129,23 +119,19 @@ def test_a_new_loop_has_its_exact_length(song, bars, meter, tmp_path):
 def test_a_gap_of_a_loop_is_filled_and_nothing_else(song, bar):
     whole = loop_of(4)
     (piece,) = musictx.infill(whole, song, begin=bar, end=bar, loop=True, seed=2)
-    begin = BAR * (int(bar) - 1)
-    notes = piece.score.notes
-    inside = (notes["start"] > begin - 1e-3) & (notes["start"] < begin + BAR - 1e-3)
-    kept = whole.notes[(whole.notes["start"] < begin) | (whole.notes["start"] >= begin + BAR)]
-    assert rows(notes[~inside]) == rows(kept)
-    assert inside.any()
-    assert notes["end"].max() <= 4 * BAR + 1e-6
+    gap = BAR * (int(bar) - 1), BAR * int(bar), (0, 1)
+    given_notes = outside(piece.score, *gap)
+    assert given_notes == outside(whole, *gap)
+    assert given_notes.total() < len(piece.score)
+    assert piece.score.notes["end"].max() <= 4 * BAR + 1e-6
 
 
 @pytest.mark.parametrize("later", [1, 100_000])
 def test_an_accompaniment_is_as_long_as_the_loop(song, later, tmp_path):
     """Nothing of the file but its end and its new notes is another (pretty_midi ends each track a
     tick after its last note)."""
-    notes = loop_of(4).notes
-    notes = notes[notes["track"] == 0]
-    notes["end"][-1] = 4 * BAR
-    musictx.write(loop_of(4).with_notes(notes), tmp_path / "tune.mid")
+    tune = together(line(*range(60, 76)))
+    musictx.write(tune, tmp_path / "tune.mid")
     file = mido.MidiFile(tmp_path / "tune.mid")
     for track in file.tracks:
         track[-1].time = later
@@ -167,40 +153,37 @@ BEAT = 60 / 90
 @pytest.fixture(scope="module")
 def verse(tmp_path_factory):
     """Four bars in 3/4 at 90 on a harpsichord, after a rest of two bars; a chord is named."""
-    rows = [(n * BEAT, (n + 1) * BEAT, 60 + n * 7 % 20, 80, 6, False, 0) for n in range(6, 18)]
+    notes = [(n * BEAT, (n + 1) * BEAT, 60 + n * 7 % 20, 80, 6) for n in range(6, 18)]
     marks = {"names": {0: "Tune"}, "markers": ((6 * BEAT, "C:maj"),)}
     file = tmp_path_factory.mktemp("verse") / "verse.mid"
-    return musictx.write(score(rows, bpm=90, meter=(3, 4), **marks), file)
+    return musictx.write(score(notes, bpm=90, meter=(3, 4), **marks), file)
 
 
 @pytest.fixture(scope="module")
 def made(song, verse):
-    told = []
-    (sample,) = musictx.generate(
-        song, primer=verse, form="abaa'", seed=2, on_event=lambda *event: told.append(event)
-    )
-    return sample, told
+    events = []
+    report = lambda *event: events.append(event)  # noqa: E731
+    (sample,) = musictx.generate(song, primer=verse, form="abaa'", seed=2, on_event=report)
+    return sample, events
 
 
 def bars_of(score, first, count):
     """The notes of bars as (place in the bar, length, pitch, track), in milliseconds."""
-    found = []
-    for begin in (np.arange(first, first + count) * 3 * BEAT).tolist():
-        notes = score.notes
-        mine = notes[(notes["start"] >= begin - 1e-3) & (notes["start"] < begin + 3 * BEAT - 1e-3)]
-        found.append(sorted(
-            (round(float(n["start"] - begin), 3), round(float(n["end"] - n["start"]), 3),
-             int(n["pitch"]), int(n["track"])) for n in mine
-        ))  # fmt: skip
-    return found
+    bars = [[] for _ in range(first + count)]
+    for start, end, pitch, *_, track in score.notes.tolist():
+        bar, place = divmod(start + 1e-3, 3 * BEAT)
+        if bar < len(bars):
+            times = round(1000 * place - 1), round(1000 * (end - start))
+            bars[int(bar)].append((*times, pitch, track))
+    return [sorted(bar) for bar in bars[first:]]
 
 
 def test_a_primer_is_the_first_section_and_returns_in_its_meter(made, verse):
-    piece, given = made[0].score, musictx.read(verse)
+    piece, primer = made[0].score, musictx.read(verse).notes
     assert made[0].seam == pytest.approx(18 * BEAT)
-    own = piece.notes[piece.notes["start"] < made[0].seam - 1e-3]
-    assert own["pitch"].tolist() == given.notes["pitch"].tolist(), "the primer stays as it is"
-    assert np.allclose(own["start"], given.notes["start"], atol=1e-6)
+    old = piece.notes[piece.notes["start"] < made[0].seam - 1e-3]
+    assert old["pitch"].tolist() == primer["pitch"].tolist(), "the primer stays as it is"
+    assert np.allclose(old["start"], primer["start"], atol=1e-6)
     names = ["A", "B", "A", "A'"]
     lines = [(at, name) for at, name in piece.markers if name in names]
     assert lines == [(pytest.approx((6 + 12 * n) * BEAT), name) for n, name in enumerate(names)]
@@ -216,21 +199,21 @@ def test_a_primer_is_the_first_section_and_returns_in_its_meter(made, verse):
     assert (pytest.approx(30 * BEAT), "C:maj") in chords, "chords return with their section"
 
 
-def test_the_seed_is_all_and_notes_are_told(song, verse, made):
-    sample, told = made
+def test_the_same_seed_composes_the_same_and_new_notes_are_reported(song, verse, made):
+    sample, events = made
     (again,) = musictx.generate(song, primer=verse, form="ABAA'", seed=2)
     assert again.score == sample.score
     assert again.score.markers == sample.score.markers
-    assert {number for number, _ in told} == {0}
-    assert sum(event.on for _, event in told) * 2 == len(told) == sample.notes * 2
+    assert {number for number, _ in events} == {0}
+    assert sum(event.on for _, event in events) * 2 == len(events) == sample.notes * 2
 
 
 @pytest.mark.slow
 def test_returns_are_recognised(song):
     (piece,) = musictx.generate(song, form="AABA", seed=100)
-    assert [one.name for one in sections(piece.score)] == [*"AABA"]
-    heard = sections(replace(piece.score, markers=()))
-    names = {bar: one.name for one in heard for bar in range(one.begin, one.stop)}
+    assert [section.name for section in sections(piece.score)] == [*"AABA"]
+    unmarked = sections(replace(piece.score, markers=()))
+    names = {bar: section.name for section in unmarked for bar in range(*section[:2])}
     first = int(piece.score.beats.pickup)
     assert len({names[first + bar] for bar in (0, 8, 24)}) == 1  # B may resemble A: scripts/LOG.md
 
@@ -304,19 +287,19 @@ def test_a_section_that_returns_is_no_copy(song, seed):
     """Of what is composed, all but its first and its last bar, a fifth at least is new."""
     (piece,) = musictx.generate(song, form="AA", bars=4, seed=seed)
     clock, notes = piece.score.beats, piece.score.notes
-    at = np.round(clock.quarters(notes["start"]) * STEPS).astype(int)
+    steps = np.round(clock.quarters(notes["start"]) * STEPS).astype(int)
     lines = [round(clock.bar_line(0.0, int(clock.pickup) + bar) * STEPS) for bar in (1, 3, 5, 7)]
-    one, other = (
+    first, again = (
         {
-            (step - begin, int(note["pitch"]), int(note["program"]), bool(note["drum"]))
-            for step, note in zip(at.tolist(), notes)
+            (step - begin, *note)
+            for step, note in zip(steps, notes[["pitch", "program", "drum"]].tolist())
             if begin <= step < stop
         }
         for begin, stop in (lines[:2], lines[2:])
     )
-    assert one
-    assert other
-    assert 0.1 < 2 * len(one & other) / (len(one) + len(other)) <= MOST_ALIKE
+    assert first
+    assert again
+    assert 0.1 < 2 * len(first & again) / (len(first) + len(again)) <= MOST_ALIKE
 
 
 def test_sections_after_a_melody_are_written_over_the_chords_that_fit_it(song):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,56 +14,37 @@ import musictx
 from musictx.apps import generate, parts
 from musictx.config import GenerateConfig
 from musictx.notes import DRUMS, Score
-from tests.pieces import score
-from tests.untrained import saved
+from tests.pieces import line, together
+from tests.songs.conftest import PARTS
 
-ROWS = [[0, 4, 36, 84, 6.0], [33, 1, 28, 52, 1.0], [40, 2, 56, 91, 5.0], [48, 3, 47, 91, 2.0]]
-ROWS += [[73, 1, 57, 81, 2.0], [80, 2, 40, 84, 2.0], [128, 3, 35, 56, 9.0]]
-
-
-@pytest.fixture(scope="module")
-def songs(tmp_path_factory):
-    """A model of notes in bars, by random weights."""
-    limits = {"instruments": [row[0] for row in ROWS], "parts": ROWS}
-    card = {"corpus": {"tasks": {"melody": "73"}}, "note_limits": limits}
-    tokens = {"name": "notes", "low": 21, "high": 108, "controls": True}
-    where = tmp_path_factory.mktemp("songs") / "m"
-    return musictx.load(saved(where, card, tokens=tokens, group=5, context=1500))
+PROGRAMS = {part for part, *_ in PARTS} - {DRUMS}
+GIVEN = [*sorted(PROGRAMS), 1, 49]
 
 
 def tracks(*rows, bars=8) -> Score:
     """A track for each (program, lowest pitch, notes per bar), legato, in 4/4 at 120."""
-    return score(
-        [
-            (2.0 * (bar + n / count), 2.0 * (bar + (n + 1) / count), pitch + n % 3, 80, program,
-             False, track)
-            for track, (program, pitch, count) in enumerate(rows)
-            for bar in range(bars)
-            for n in range(count)
-        ]
-    )  # fmt: skip
-
-
-def by_track(music: Score) -> Counter:
-    return Counter(music.notes["track"].tolist())
+    pitches = ([low + n % 3 for n in range(count)] * bars for _, low, count in rows)
+    return together(
+        *(
+            line(*some, every=2.0 / count, program=program, track=track)
+            for track, (some, (program, _, count)) in enumerate(zip(pitches, rows))
+        )
+    )
 
 
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(
-        st.tuples(st.sampled_from([0, 1, 33, 40, 48, 49, 73, 80]), st.integers(30, 80),
-                  st.integers(1, 4)),
-        min_size=1, max_size=9,
+        st.tuples(st.sampled_from(GIVEN), st.integers(30, 80), st.integers(1, 4)),
+        min_size=1,
+        max_size=9,
     ),
     st.data(),
-)  # fmt: skip
+)
 def test_composed_tracks_share_no_program_with_given_tracks(songs, rows, data):
-    music = tracks(*rows, bars=2)
-    every = range(len(rows))
+    music, every = tracks(*rows, bars=2), range(len(rows))
     composed = data.draw(st.sets(st.sampled_from(every), max_size=5))
-    wanted = set()
-    if not composed:
-        wanted = data.draw(st.sets(st.sampled_from([0, 33, 73]), max_size=2))
+    wanted = data.draw(st.sets(st.sampled_from([0, 33, 73]), max_size=0 if composed else 2))
     lent = parts.lent(songs, music, first=composed, wanted=wanted)
     before, after = parts.as_trained(songs, music), parts.as_trained(songs, music, lent)
 
@@ -71,8 +53,8 @@ def test_composed_tracks_share_no_program_with_given_tracks(songs, rows, data):
 
     assert not programs(after, composed) & programs(after, {*every} - composed)
     assert not programs(after, every) & wanted
-    assert programs(after, every) <= {row[0] for row in ROWS} - {DRUMS}
-    if len(rows) + len(wanted) <= len(ROWS) - 1:
+    assert programs(after, every) <= PROGRAMS
+    if len(rows) + len(wanted) <= len(PROGRAMS):
         assert len(programs(after, every)) == len(rows), "each track has a different program"
     count = Counter(int(*programs(before, {track})) for track in every)
     for track in every:
@@ -85,9 +67,7 @@ def test_composed_tracks_share_no_program_with_given_tracks(songs, rows, data):
 def test_the_melody_gets_the_program_of_melodies(songs):
     music = tracks((0, 70, 4), (0, 36, 1), (0, 50, 3))
     assert parts.lent(songs, music)[0] == 73
-    named = tracks((0, 70, 4), (0, 36, 1), (0, 50, 3))
-    named.names[1] = "MELODY"
-    assert parts.lent(songs, named)[1] == 73
+    assert parts.lent(songs, replace(music, names={1: "MELODY"}))[1] == 73
     assert parts.lent(songs, music, tunes=[2])[2] == 73
     assert 73 not in parts.lent(songs, music, wanted=[73]).values()
     with_flute = tracks((0, 70, 4), (0, 36, 1), (73, 50, 3))
@@ -99,12 +79,10 @@ def test_neither_of_two_tracks_of_one_program_falls_silent(songs, programs):
     music = tracks((programs[0], 72, 4), (programs[1], 48, 1))
     (made,) = musictx.infill(music, songs, begin=5, end=6, tracks="1", seed=1)
     assert made.notes
-    assert by_track(made.score) == {0: 24 + made.notes, 1: 8}
-    rows = made.score.notes[["track", "program"]].tolist()
-    assert {*rows} == {(0, programs[0]), (1, programs[1])}
+    counts = Counter(made.score.notes[["track", "program"]].tolist())
+    assert counts == {(0, programs[0]): 24 + made.notes, (1, programs[1]): 8}
     (both,) = musictx.infill(music, songs, begin=5, end=6, seed=1)
-    assert by_track(both.score)[0] > 24
-    assert by_track(both.score)[1] > 6
+    assert (np.bincount(both.score.notes["track"]) > [24, 6]).all()
 
 
 @pytest.mark.parametrize("rows", [[(0, 72, 4), (0, 60, 2), (0, 36, 2)], [(29, 60, 4), (30, 45, 4)]])
@@ -153,12 +131,10 @@ def test_an_accompaniment_has_the_voices_the_range_and_the_density_of_the_corpus
 def test_the_density_of_added_parts_does_not_count_given_notes(songs):
     """If it did, the new parts would fall silent."""
     music = tracks((73, 72, 8), (0, 48, 4))  # six notes a second
-    counts = []
+    densities = []
     for density in (1.0, 3.0, 9.0):
-        made = [
-            musictx.accompany(music, songs, add="bass,strings", density=density, seed=seed)[0]
-            for seed in range(3)
-        ]
-        counts.append(np.mean([(len(sample.score) - len(music)) / 16 for sample in made]))
-    assert counts == sorted(counts)
-    assert counts[1] >= 1.8
+        asked = {"add": "bass,strings", "density": density}
+        made = [musictx.accompany(music, songs, seed=seed, **asked)[0] for seed in range(3)]
+        densities.append(np.mean([sample.notes / 16 for sample in made]))
+    assert densities == sorted(densities)
+    assert densities[1] >= 1.8
