@@ -136,11 +136,14 @@ class Spelling(NamedTuple):
         elif kind in ("6", "m6") and degrees == ["9"]:
             kind, degrees = kind + "9", []
         added = (re.sub(r"^\*", "no", re.sub(r"^(?=[0-9])", "add", d)) for d in degrees)
+        suffix = kind + "".join(added)
+        if suffix.startswith(("#", "b")):  # C:maj(b9) is C(b9): Cb9 is C flat
+            suffix = f"({suffix})"
         bass = ""
         if self.bass is not None:
             letter, alter = self.bass_note
             bass = f"/{letter}{_signs(alter)}"
-        return f"{self.step}{_signs(self.alter)}{kind}{''.join(added)}{bass}"
+        return f"{self.step}{_signs(self.alter)}{suffix}{bass}"
 
     @property
     def bass_note(self) -> tuple[str, int]:

@@ -9,26 +9,30 @@ import numpy as np
 from musictx.notes import Score
 
 
-def score(rows, *, bpm: float = 120.0, meter: tuple[int, int] = (4, 4), **more) -> Score:
-    """Of rows (start, end, pitch, velocity, program, drum, track), with the marks of a sequencer's
-    file."""
-    marks = {"tempos": [(0.0, bpm)], "meters": [(0.0, *meter)], "ticks_per_quarter": 480}
-    return Score(sorted(rows), **marks | more)
-
-
 def of(*rows, **marks) -> Score:
-    """Of rows (start, end, pitch), or longer ones: what they leave out is as usual. No marks."""
+    """A score of rows (start, end, pitch, velocity, program, drum, track), where the end of a row
+    may be left out for a piano note of velocity 64. No marks but ``marks``."""
     usual = (0.0, 0.0, 60, 64, 0, False, 0)
     return Score([(*row, *usual[len(row) :]) for row in rows], **marks)
 
 
-def line(*pitches: int, every: float = 0.5, length: float | None = None, track: int = 0) -> Score:
-    """Notes one after the other on a track, without marks."""
+def score(rows, *, bpm: float = 120.0, meter: tuple[int, int] = (4, 4), **more) -> Score:
+    """:func:`of` these rows, sorted, with the marks of a sequencer's file."""
+    marks = {"tempos": [(0.0, bpm)], "meters": [(0.0, *meter)], "ticks_per_quarter": 480}
+    return of(*sorted(rows), **marks | more)
+
+
+def line(*pitches: int, every=0.5, length=None, velocity=80, program=0, track=0, **marks) -> Score:
+    """Notes one after the other on a track: one begins ``every`` so many seconds."""
     length = every if length is None else length
-    return Score(
-        [(n * every, n * every + length, pitch, 80, 0, False, track)
-         for n, pitch in enumerate(pitches)]
-    )  # fmt: skip
+    starts = (n * every for n in range(len(pitches)))
+    rows = [(start, start + length, pitch) for start, pitch in zip(starts, pitches)]
+    return of(*((*row, velocity, program, False, track) for row in rows), **marks)
+
+
+def together(*scores: Score, **marks) -> Score:
+    """The notes of several scores as one, with the marks of :func:`score`."""
+    return score([note for one in scores for note in one.notes.tolist()], **marks)
 
 
 def listed(notes: np.ndarray) -> Counter:

@@ -1,4 +1,5 @@
-"""Model folders that were never trained: their opinions are random, their grammar is not."""
+"""Networks and model folders that were never trained: their opinions are random, their grammar is
+not."""
 
 from pathlib import Path
 
@@ -12,9 +13,17 @@ from musictx.tokens.build import build
 SMALL = {"name": "performance", "low": 48, "high": 84, "velocity_bins": 4}
 
 
-def saved(folder: Path, card: dict | None = None, *, tokens: dict = SMALL, **shape) -> Path:
-    """A model folder with a network of one layer, unless ``shape`` says otherwise."""
-    tokenizer = build(**tokens)
-    torch.manual_seed(0)
+def network(ids: int, *, seed: int = 0, std: float | None = None, **shape) -> MusicTransformer:
+    """A network of one layer, unless ``shape`` says otherwise; ``std``: of all its parameters."""
+    torch.manual_seed(seed)
     sizes = {"layers": 1, "width": 8, "heads": 2, "feedforward": 16, "context": 32} | shape
-    return bundle.save(folder, MusicTransformer(tokenizer.size, **sizes), tokenizer, card or {})
+    model = MusicTransformer(ids, **sizes).eval()
+    for parameter in model.parameters() if std else ():
+        torch.nn.init.normal_(parameter, std=std)
+    return model
+
+
+def saved(folder: Path, card: dict | None = None, *, tokens: dict = SMALL, **shape) -> Path:
+    """A model folder with a :func:`network`."""
+    tokenizer = build(**tokens)
+    return bundle.save(folder, network(tokenizer.size, **shape), tokenizer, card or {})

@@ -6,13 +6,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.config import SamplingConfig
 from musictx.model.features import with_tokens
-from musictx.model.transformer import MusicTransformer
 from musictx.sampling import composer
 from musictx.sampling.constraints import Constraint
 from musictx.sampling.strengths import MOST_ALIKE
@@ -20,36 +18,35 @@ from musictx.songs import infill_biases
 from musictx.songs.bar_infill import BarInfill
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, DRUM_PART
+from tests.pieces import line
 from tests.sampling.test_events import begun_and_ended, listed
 from tests.songs.test_grouped import song
+from tests.untrained import network
 
 TOKENS = build("notes", low=40, high=90, controls=True)
 BAR = 1.5  # seconds of 3/4 at 120
 
 
 def model(context=2400):
-    torch.manual_seed(1)
-    network = MusicTransformer(
-        TOKENS.size,
-        layers=1,
-        width=16,
-        heads=1,
-        feedforward=32,
-        context=context,
-        group=TOKENS.group,
-        features=with_tokens([{"name": "bars"}, {"name": "ahead"}], TOKENS),
-    ).eval()
-    for parameter in network.parameters():
-        torch.nn.init.normal_(parameter, std=0.2)
-    return network
+    features = with_tokens([{"name": "bars"}, {"name": "ahead"}], TOKENS)
+    shape = {"width": 16, "heads": 1, "feedforward": 32, "context": context}
+    return network(TOKENS.size, seed=1, std=0.2, group=TOKENS.group, features=features, **shape)
 
 
 NETWORK = model()
 
 
-def versions(part, seeds=((0,),), sampling=None, **more):
+def versions(part, seeds=((0,),), sampling=None):
+    """Versions of a region; the events that are reported of each are its new notes, in order."""
     part.sampling = sampling or part.sampling
-    return list(composer.versions(part, seeds, **more))
+    events = [[] for _ in seeds]
+    report = lambda number, event: events[number].append(event)  # noqa: E731
+    made = list(composer.versions(part, seeds, on_event=report))
+    for reported, version in zip(events, made):
+        assert begun_and_ended(reported, tracks=False) == listed(version.new, tracks=False)
+        onsets = [event.seconds for event in reported if event.on]
+        assert onsets == sorted(onsets)
+    return made
 
 
 def as_counts(notes):
@@ -63,6 +60,12 @@ def as_counts(notes):
 def shared(notes, others):
     """The share of notes that two :func:`as_counts` have in common."""
     return 2 * (notes & others).total() / (notes.total() + others.total())
+
+
+def given_notes(made):
+    """The given notes of a composed piece, as counts."""
+    notes = TOKENS.decode(made.piece).notes
+    return as_counts(made.placed(notes[~np.array(made.is_new, bool)]))
 
 
 def gap(score, begin, end, parts=(0,), **more):
@@ -85,20 +88,16 @@ def test_given_notes_stay_and_new_notes_begin_inside(seed, first, length, parts)
     kept, part = gap(song(seed=seed), begin, end, parts)
     (made,) = versions(part)
     assert made.done
-    all_notes = TOKENS.decode(made.piece).notes
-    old = all_notes[~np.array(made.is_new, bool)]
-    before_end = kept.notes[kept.notes["start"] < end - 1e-6]
-    assert as_counts(made.placed(old)) == as_counts(before_end)
+    assert given_notes(made) == as_counts(kept.notes[kept.notes["start"] < end - 1e-6])
     new = made.new
     assert ((new["start"] >= begin - 1e-6) & (new["start"] < end - 1e-6)).all()
     new_parts = np.where(new["drum"], DRUM_PART, new["program"])
     assert set(new_parts.tolist()) <= set(parts)
     for start, stop, pitch, _, program, _, _ in new[~new["drum"]].tolist():
-        given_notes = kept.notes[~kept.notes["drum"] & (kept.notes["start"] >= begin)]
-        same_part = given_notes[given_notes["program"] == program]
-        same = same_part[same_part["pitch"] == pitch]
+        later = kept.notes[~kept.notes["drum"] & (kept.notes["start"] >= begin)]
+        same = later[(later["program"] == program) & (later["pitch"] == pitch)]
         assert not ((same["start"] < stop - 1e-6) & (same["end"] > start + 1e-6)).any()
-    assert TOKENS.grammar(made.piece).notes == len(all_notes)
+    assert TOKENS.grammar(made.piece).notes == len(TOKENS.decode(made.piece))
 
 
 def test_versions_differ_although_all_have_the_likeliest_notes():
@@ -108,14 +107,8 @@ def test_versions_differ_although_all_have_the_likeliest_notes():
     assert all(notes)
     for one, other in combinations(notes, 2):
         assert shared(one, other) <= MOST_ALIKE
-    two = versions(part, seeds[:2], likeliest)
-    assert [as_counts(version.new) for version in two] == notes[:2]
-    events = [[] for _ in seeds]
-    on_event = lambda number, event: events[number].append(event)  # noqa: E731
-    again = versions(part, seeds, likeliest, on_event=on_event)
-    assert [as_counts(version.new) for version in again] == notes
-    for of_version, version in zip(events, again):
-        assert begun_and_ended(of_version) == listed(version.new, "program")
+    unreported = composer.versions(part, seeds[:2])
+    assert [as_counts(version.new) for version in unreported] == notes[:2]
 
 
 def test_a_variation_differs_from_the_notes_that_it_varies(monkeypatch):
@@ -128,29 +121,21 @@ def test_a_variation_differs_from_the_notes_that_it_varies(monkeypatch):
     likeliest = SamplingConfig(temperature=0.0)
     (first,) = versions(part, sampling=likeliest)
     monkeypatch.setattr(BarInfill, "varied", first.new)
-    events: list = []
-    (made,) = versions(part, sampling=likeliest, on_event=lambda _, event: events.append(event))
+    (made,) = versions(part, sampling=likeliest)
     assert len(first.new)
     assert len(made.new)
     assert shared(as_counts(first.new), as_counts(made.new)) <= MOST_ALIKE
-    assert begun_and_ended(events) == listed(made.new, "program")
 
 
 def test_a_long_region_is_composed_in_segments():
-    """New notes are reported as they are written, given notes are not."""
     score = song(bars=24)
     melody = score.with_notes(score.notes[score.notes["program"] == 33])
     options = {"is_gap": False, "parts": (0,)}
     part = BarInfill(model(context=600), TOKENS, melody, 0.0, 24 * BAR, **options)
-    events: list = []
-    (made,) = versions(part, on_event=lambda _, event: events.append(event))
+    (made,) = versions(part)
     assert made.done
-    old = TOKENS.decode(made.piece).notes[~np.array(made.is_new, bool)]
-    assert as_counts(made.placed(old)) == as_counts(TOKENS.quantise(melody).notes)
+    assert given_notes(made) == as_counts(TOKENS.quantise(melody).notes)
     assert made.new["start"].max() > 20 * BAR
-    assert begun_and_ended(events) == listed(made.new, "program")
-    begins = [event.seconds for event in events if event.on]
-    assert begins == sorted(begins)
 
 
 def test_chords_of_the_file_are_given_and_others_are_composed():
@@ -177,14 +162,8 @@ def test_forced_ids_are_read_at_once(count, monkeypatch):
 
 def test_bars_repeat_those_whose_given_notes_they_share():
     """Also if a note is missing in two of them. Chords do not count."""
-    random = np.random.default_rng(4)
-    rows = [
-        (bar * BAR + n / 4, bar * BAR + n / 4 + 0.2, int(pitch), 64, 33, False, 0)
-        for bar in range(8)
-        for n, pitch in enumerate(random.integers(50, 80, 6))
-    ]
-    rows += [(start + 8 * BAR, end + 8 * BAR, *rest) for start, end, *rest in rows]
-    rows = [row for n, row in enumerate(rows) if n not in (5, 60)]
-    tune = replace(song().with_notes(rows), markers=tuple((BAR * n, "C") for n in range(16)))
+    pitches = np.random.default_rng(4).integers(50, 80, 48).tolist() * 2
+    notes = np.delete(line(*pitches, every=BAR / 6, program=33).notes, (5, 60))
+    tune = replace(song().with_notes(notes), markers=tuple((BAR * n, "C") for n in range(16)))
     stream = TOKENS.grid(tune, 0.0, 16 * BAR).stream
     assert infill_biases.repeated_bars(stream).tolist() == [0] * 8 + [8] * 8

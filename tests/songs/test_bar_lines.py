@@ -14,6 +14,7 @@ from musictx.sampling.continuation import Continuation, to_bar_line
 from musictx.sampling.events import Emitter
 from musictx.sampling.primer import encode_primer
 from musictx.tokens.build import build
+from tests.pieces import line, together
 from tests.sampling.pieces import make
 
 TEMPI = range(40, 241, 3)
@@ -28,11 +29,8 @@ def quarters_of(meter: tuple[int, int]) -> float:
 
 def whole_bars(bpm: float, meter: tuple[int, int], bars: int) -> Score:
     """Eighths that fill so many bars, as a MIDI file has them."""
-    eighth = 30 / bpm
-    count = round(bars * quarters_of(meter) * 2)
-    notes = [(n * eighth, (n + 1) * eighth, 60 + n % 12, 64, 0, False, 0) for n in range(count)]
-    marks = {"tempos": [(0.0, float(bpm))], "meters": [(0.0, *meter)]}
-    return midi.read(midi.to_bytes(Score(notes, ticks_per_quarter=480, **marks)))
+    pitches = (60 + n % 12 for n in range(round(bars * quarters_of(meter) * 2)))
+    return midi.read(midi.to_bytes(together(line(*pitches, every=30 / bpm), bpm=bpm, meter=meter)))
 
 
 @pytest.mark.parametrize("meter", METERS)
@@ -68,16 +66,12 @@ def test_no_new_note_begins_where_the_asked_bars_end():
 @pytest.mark.parametrize("bpm", range(40, 241, 8))
 def test_notes_that_follow_each_other_end_before_they_begin_again(bpm):
     """A listener never has one pitch begin while it sounds."""
-    score = Score(
-        [(n * 10 / bpm, (n + 1) * 10 / bpm, 60, 64, 0, False, 0) for n in range(96)],
-        tempos=[(0.0, float(bpm))],
-    )
+    score = line(*[60] * 96, every=10 / bpm, tempos=[(0.0, bpm)])
     clock, events = BARS.clock(score), []
 
     def placed(notes: np.ndarray) -> np.ndarray:
         notes = notes.copy()
-        for name in ("start", "end"):
-            notes[name] = clock.seconds(notes[name])
+        notes["start"], notes["end"] = clock.seconds(notes["start"]), clock.seconds(notes["end"])
         return notes
 
     emitter = Emitter(placed, events.append)
@@ -91,8 +85,7 @@ def test_notes_that_follow_each_other_end_before_they_begin_again(bpm):
 def test_a_gap_that_begins_where_the_file_ends_is_refused():
     for bpm in TEMPI:
         score = whole_bars(bpm, (4, 4), 3)
-        assert tasks.gap(score, InfillConfig(begin="3", end="3")).end == pytest.approx(
-            score.duration
-        )
+        last_bar = tasks.gap(score, InfillConfig(begin="3", end="3"))
+        assert last_bar.end == pytest.approx(score.duration)
         with pytest.raises(UserError, match=r"from=4: the file ends before that.*in bar 3$"):
             tasks.gap(score, InfillConfig(begin="4", end="5"))

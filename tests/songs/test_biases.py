@@ -32,7 +32,7 @@ from musictx.songs.strengths import (
 )
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream, Velocities
-from tests.pieces import score
+from tests.pieces import line, together
 from tests.sampling.pieces import BARS, DRUMS, line_ids, note_ids
 from tests.songs.test_grouped import song
 
@@ -64,18 +64,19 @@ def test_a_bar_is_pulled_to_the_next_note_of_the_one_that_it_repeats(random):
         for token in (first, *rest):
             state.advance(token)
         earlier = bars[number - back] if back else None
-        here = sorted({(random.choice(PLACES), random.choice([0, 5, DRUMS])) for _ in range(4)})
-        for at, part in here:
-            group = note_ids(at, part)
-            last = max((one for one in here if one < (at, part)), default=None)
-            follows = [one for one in earlier or () if last is None or one > last]
-            target = note_ids(*follows[0]) if follows else [TABLE.id("bar")]
+        bar = sorted({(random.choice(PLACES), random.choice([0, 5, DRUMS])) for _ in range(4)})
+        last = (-1, 0)
+        for note in bar:
+            group = note_ids(*note)
+            later = [other for other in earlier or () if other > last]
+            target = note_ids(*later[0]) if later else [TABLE.id("bar")]
             for field, token in enumerate(group):
                 agrees = earlier is not None and field < min(REPEATED, len(target))
-                agrees &= list(target[:field]) == list(group[:field])
+                agrees &= target[:field] == group[:field]
                 assert pull() == ({target[field]: REPEAT_GAIN} if agrees else {})
                 state.advance(token)
-        bars.append(here)
+            last = note
+        bars.append(bar)
 
 
 PLACES = (0, STEPS, 2 * STEPS, 3 * STEPS)
@@ -88,14 +89,16 @@ def piece():
     return WIDE.stream(score)[0]
 
 
+def contrast(piece, drums=True):
+    options = {"steps": 3 * STEPS, "drums": drums, "lines": SECTION}
+    return SectionContrast(piece, [0], SECTION, SECTION, **options)
+
+
 @pytest.mark.parametrize("drums", [False, True])
 def test_costs_are_those_of_the_bars_in_the_same_place(piece, drums):
     """Oracle: by loops over the groups of the first section."""
-    steps = 3 * STEPS
-    mine = piece.in_bars(0, SECTION)
-    contrast = SectionContrast(
-        piece, [0], SECTION, SECTION, steps=steps, drums=drums, lines=SECTION
-    )
+    steps, section = 3 * STEPS, piece.in_bars(0, SECTION)
+    is_chord = section.notes["part"] == CHORD
     for bar in range(SECTION):
         lines, notes = piece.bars[: SECTION + bar + 1], piece.in_bars(0, SECTION + bar).notes
         before = WIDE.write(NoteStream(lines, notes))
@@ -103,38 +106,33 @@ def test_costs_are_those_of_the_bars_in_the_same_place(piece, drums):
             for part in (0, DRUM_PART, CHORD):
                 kind = {DRUM_PART: "drums", CHORD: "harmony"}.get(part, "program")
                 ids = [WORDS.id("place", place), WORDS.id(kind, 0)]
-                costs = nats(contrast, WIDE.grammar([*before, *ids]))
+                costs = nats(contrast(piece, drums), WIDE.grammar([*before, *ids]))
                 expected = np.zeros(WORDS.size)
                 names = {DRUM_PART: "drum", CHORD: "root"}
-                for at in range(*WORDS.range(names.get(part, "pitch"))):
-                    tone = int(WORDS.value_of[at])
+                for token in range(*WORDS.range(names.get(part, "pitch"))):
+                    tone = int(WORDS.value_of[token])
                     if part == CHORD:
-                        root = -1
-                        for one in mine.notes[mine.notes["part"] == CHORD]:
-                            if one["start"] <= bar * steps + place:
-                                root = one["pitch"]
-                        expected[at] = SAME_ROOT * (tone == root)
+                        chords = section.notes[is_chord]
+                        *_, root = -1, *chords["pitch"][chords["start"] <= bar * steps + place]
+                        expected[token] = SAME_ROOT * (tone == root)
                         continue
-                    for one in mine.notes[(mine.notes["part"] != CHORD) & (mine.bar == bar)]:
-                        near = one["start"] % steps // 6 == place // 6
-                        near &= one["pitch"] % 12 == tone % 12
-                        if near and (drums or one["part"] != DRUM_PART):
-                            expected[at] = SAME_PITCH * (drums or part != DRUM_PART)
+                    for note in section.notes[~is_chord & (section.bar == bar)]:
+                        near = note["start"] % steps // 6 == place // 6
+                        near &= note["pitch"] % 12 == tone % 12
+                        if near and (drums or note["part"] != DRUM_PART):
+                            expected[token] = SAME_PITCH * (drums or part != DRUM_PART)
                 np.testing.assert_array_equal(costs, expected)
-    assert (piece.notes["part"] == CHORD).any()
+    assert is_chord.any()
 
 
-def test_bar_lines_of_a_new_section_say_only_its_own_bars_again(piece):
-    steps = 3 * STEPS
-    contrast = SectionContrast(piece, [0], SECTION, SECTION, steps=steps, drums=True, lines=SECTION)
+def test_bar_lines_of_a_new_section_repeat_only_bars_of_the_section(piece):
     first, stop = WORDS.range("section")
     for bar in range(SECTION):
         ids = WIDE.write(NoteStream(piece.bars[: SECTION + bar + 1], piece.notes[:0]))[:-2]
-        costs = nats(contrast, WIDE.grammar(ids))
-        own = first + REPEATS + bar
-        assert not costs[:own].any()
-        assert np.isinf(costs[own:stop]).all()
-        assert not costs[stop:].any()
+        costs = nats(contrast(piece), WIDE.grammar(ids))
+        expected = np.zeros(WORDS.size)
+        expected[first + REPEATS + bar : stop] = np.inf
+        np.testing.assert_array_equal(costs, expected)
 
 
 rows_of_a_bar = st.lists(
@@ -220,14 +218,11 @@ def test_what_a_part_lacks_makes_its_notes_likelier(from_start):
 @pytest.mark.parametrize("habits", [True, False])
 def test_a_part_that_the_model_would_drop_goes_on(counting, habits):
     """Its program costs eight nats; without habits it is as good as silent."""
-    rows = [(n / 2, n / 2 + 0.5, 72, 80, 73, False, 0) for n in range(32)]
-    rows += [(n, n + 1.0, 48, 80, 48, False, 1) for n in range(16)]
+    music = together(line(*[72] * 32, program=73), line(*[48] * 16, every=1.0, program=48, track=1))
     costs = np.zeros((1, counting.tokenizer.size))
     costs[0, counting.tokenizer.vocabulary.id("program", 48)] = 8.0
-    (made,) = generate(
-        counting, primer=score(rows), bars=16, seed=1, constraints=[lambda states, past: costs],
-        sampling={"habits": habits},
-    )  # fmt: skip
+    asked = {"constraints": [lambda states, past: costs], "sampling": {"habits": habits}}
+    (made,) = generate(counting, primer=music, bars=16, seed=1, **asked)
     new = made.score.notes[made.score.notes["start"] >= 16 - 1e-3]
     share = (new["track"] == 1).sum() / 32
     assert share >= PART_SHARE / 2 if habits else share < PART_SHARE / 2

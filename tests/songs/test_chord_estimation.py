@@ -18,6 +18,7 @@ from musictx.notes import METER, Score
 from musictx.songs import chord_estimation
 from musictx.songs.chord_estimation import STATES, halves, recognised, search, table
 from musictx.songs.infill import with_chords
+from tests.pieces import of
 
 quick = settings(deadline=None, max_examples=40)
 
@@ -26,9 +27,9 @@ def of_chords(names: list[Chord], semitones: int = 0) -> Score:
     """A bar of four quarters for each: the root in the bass, its tones above."""
     notes = []
     for bar, chord in enumerate(names):
-        tones = [36 + chord.root, *(60 + one for one in sorted(chord.classes))]
-        notes += [(2.0 * bar, 2.0 * bar + 2, p + semitones, 64, 0, False, 0) for p in tones]
-    return Score(notes)
+        tones = [36 + chord.root, *(60 + tone for tone in sorted(chord.classes))]
+        notes += [(2.0 * bar, 2.0 * bar + 2, tone + semitones) for tone in tones]
+    return of(*notes)
 
 
 TRIADS = ("maj", "min", "sus2", "sus4", "dim")
@@ -54,23 +55,21 @@ def test_halves_of_bars_follow_the_meters():
 
 
 def test_drums_and_silence_have_no_chord():
-    drums = Score([(0.0, 0.5, 36, 80, 0, True, 0), (0.5, 1.0, 38, 80, 0, True, 0)])
+    drums = of((0.0, 0.5, 36, 80, 0, True), (0.5, 1.0, 38, 80, 0, True))
     assert search(drums) == search(Score()) == recognised(Score()) == []
-    gap = of_chords([Chord(0, 1)]).notes.tolist()
-    gap += [(start + 12, end + 12, *rest) for start, end, *rest in gap]
-    assert [chord for _, chord in recognised(Score(gap))] == [Chord(0, 1), NONE, Chord(0, 1)]
+    gap = of(*((start, start + 2, pitch) for start in (0, 12) for pitch in (36, 60, 64, 67)))
+    assert [chord for _, chord in recognised(gap)] == [Chord(0, 1), NONE, Chord(0, 1)]
 
 
 melodies = st.lists(st.tuples(st.integers(55, 76), st.sampled_from([0.25, 0.5, 1.0])), min_size=4)
 
 
-def tune(notes, tempo=120.0, transposed=0, begin=0.0):
+def tune(notes, tempo=120.0, transposed=0):
     """A melody of (pitch, quarter notes) one after the other."""
-    rows, at, quarter = [], begin, 60 / tempo
-    for pitch, length in notes:
-        rows.append((at * quarter, (at + length) * quarter, pitch + transposed, 80, 0, False, 0))
-        at += length
-    return Score(rows, tempos=[(0.0, tempo)])
+    pitches, lengths = zip(*notes)
+    ends = (np.cumsum(lengths) * 60 / tempo).tolist()
+    rows = zip([0.0, *ends], ends, (pitch + transposed for pitch in pitches))
+    return of(*rows, tempos=[(0.0, tempo)])
 
 
 @given(melodies.filter(lambda notes: sum(length for _, length in notes) <= 6))
@@ -112,8 +111,10 @@ def test_chords_go_with_the_key_and_the_tempo(notes, up, tempo):
     """Up to ties, which random melodies do not have."""
     chords = search(tune(notes))
     moved = search(tune(notes, tempo, up))
-    assert [Chord((one.root + up) % 12, one.quality) for _, one in chords] == [c for _, c in moved]
-    assert [at * 120 / tempo for at, _ in chords] == pytest.approx([at for at, _ in moved])
+    assert [chord for _, chord in moved] == [
+        Chord((chord.root + up) % 12, chord.quality) for _, chord in chords
+    ]
+    assert [time for time, _ in moved] == pytest.approx([t * 120 / tempo for t, _ in chords])
 
 
 def test_only_a_melody_without_chords_gets_some():

@@ -1,8 +1,9 @@
-"""Texts with chords, symbols and sheets: what they say; what is written is read again."""
+"""Chord symbols, sheets and files of chords: as musicians write them; what is written is read."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -12,10 +13,9 @@ import musictx
 from musictx.beats import Beats
 from musictx.chords import NAMES, ROOTS, changes, name_of, named, spelled, symbol, symbol_of
 from musictx.errors import UserError
-from musictx.notes import Score
-from musictx.songs import chord_sheet as sheets
 from musictx.songs.chord_files import looks_like
-from musictx.songs.chord_sheet import bars_of, sheet, text_of
+from musictx.songs.chord_sheet import bars_of, laid, sheet, text_of, voiced
+from tests.pieces import of, score
 
 LINK = "irealb://A%20Song=Who%20Ever==Swing=G-==1r34LbKcu7{}=Jazz=90=3"
 #: A chart -> the bars that are played.
@@ -28,22 +28,29 @@ CHARTS = {
     "{T44C   |F <3x>  }Z": "C | F | C | F | C | F",
     "T44C   |<Fine>D   |E   |<D.C. al Fine>F   Z": "C | D | E | F | C | D",
     "[T44Cfoo   |D(E7)   Z": "C | D",
+    "[T44C^7   |A-7   |D-7   |G7   |C^7   |A-7   |D-7   |G7   |C6   Z": (
+        "Cmaj7 | Am7 | Dm7 | G7 | Cmaj7 | Am7 | Dm7 | G7 | C6"
+    ),
 }
 
 
-def bars_in(text):
-    return bars_of(musictx.read(text.encode()))
+def shuffled(chart):
+    """As the program sends it: of blocks of fifty characters all but the last are shuffled."""
+    block = list(chart[:50])
+    for n in (*range(5), *range(10, 24)) if len(chart) > 51 else ():
+        block[n], block[49 - n] = block[49 - n], block[n]
+    return "".join(block) + chart[50:]
 
 
 @pytest.mark.parametrize("chart", CHARTS)
 def test_charts_of_ireal_pro(chart):
-    links = [f"irealbook://A Song=Who=Swing=Bb=n={chart}"]
-    links += [LINK.format(chart)] * (len(chart) < 52)  # longer ones are shuffled
-    for link in links:
-        assert text_of(bars_in(link)) == text_of(sheet(CHARTS[chart]))
+    plain = f"irealbook://A Song=Who=Swing=Bb=n={chart}"
+    for link in (plain, LINK.format(shuffled(chart))):
+        bars = bars_of(musictx.read(link.encode()))
+        assert text_of(bars) == text_of(sheet(CHARTS[chart]))
 
 
-def test_what_a_link_says_of_the_song():
+def test_a_link_has_the_title_composer_key_meter_and_tempo_of_its_song():
     page = f'<html><a href="{LINK.format("T34C  |F  Z")}">A Song</a><a href="irealb://x"></a>'
     remarks = Counter()
     score = musictx.read(page.encode(), repairs=remarks)
@@ -53,16 +60,6 @@ def test_what_a_link_says_of_the_song():
     assert score.keys[["sharps", "minor"]].tolist() == [(-2, True)]
     assert remarks["songs after the first"] == 1
     assert score.markers[-1][0] == pytest.approx(4.0), "the last chord has its bar"
-
-
-def test_a_link_as_the_program_sends_it():
-    """Of the blocks of fifty characters the first is shuffled; here by hand."""
-    plain = "[T44C^7   |A-7   |D-7   |G7   |C^7   |A-7   |D-7   |G7   |C6   Z"
-    block = list(plain[:50])
-    for n in (*range(5), *range(10, 24)):
-        block[n], block[49 - n] = block[49 - n], block[n]
-    bars = bars_in(LINK.format("".join(block) + plain[50:]))
-    assert text_of(bars) == text_of(sheet("Cmaj7 | Am7 | Dm7 | G7 | Cmaj7 | Am7 | Dm7 | G7 | C6"))
 
 
 CHORDPRO = """{title: Amazing}
@@ -154,12 +151,16 @@ C9 C:9 C:7 | C13 C:13 C:7 | C7b9 C:7(b9) C:7 | C7(b9,#11) C:7(b9,#11) C:7 | C7al
 C7-9 C:7(b9) C:7 | CmMaj7 C:minmaj7 C:min | C-^7 C:minmaj7 C:min | C^9#11 C:maj9(#11) C:maj7
 Cmaj7#5 C:aug(7) C:aug | Cno3 C:maj(*3) C:maj | C/E C:maj/3 C:maj | Am7/G A:min7/b7 A:min7
 Bbb Bbb:maj A:maj | F## F##:maj G:maj | Gb Gb:maj F#:maj | C:min7/b3 C:min7/b3 C:min7 | N.C. N N
+C(b9) C:maj(b9) C:maj | Cb9 Cb:9 B:7 | Gmaj(#11) G:maj(#11) G:maj
 """
-WRITTEN = [one.split() for one in SYMBOLS.replace("\n", " | ").split(" | ") if one.strip()]
+WRITTEN = [row.split() for row in SYMBOLS.replace("\n", " | ").split(" | ") if row.strip()]
+added = st.sampled_from(["b9", "#9", "#11", "b13", "add9", "sus4", "no3"])
 suffixes = st.tuples(
     st.sampled_from(["", "m", "maj", "dim", "+", "h"]),
     st.sampled_from(["", "6", "7", "9", "11", "13"]),
-    st.lists(st.sampled_from(["b9", "#9", "#11", "b13", "add9", "sus4", "no3"]), max_size=3),
+    st.lists(st.sampled_from(["b9", "#9", "#11", "b13", "add9", "sus4", "no3"]), max_size=3).map(
+        "".join
+    ),
     st.sampled_from(["", "/E", "/Bb", "/F#", "/C"]),
 )
 
@@ -173,8 +174,7 @@ def test_symbols(text, name, chord):
 
 @given(st.sampled_from(ROOTS), suffixes)
 def test_what_is_read_of_a_symbol_is_written(root, suffix):
-    kind, seventh, more, bass = suffix
-    chord = spelled(root + kind + seventh + "".join(more) + bass)
+    chord = spelled(root + "".join(suffix))
     assert spelled(chord.symbol) == spelled(chord.name) == chord
 
 
@@ -189,42 +189,38 @@ shares = st.tuples(names, st.lists(names | st.just(""), max_size=3)).map(lambda 
 
 @given(st.lists(shares, min_size=1, max_size=9))
 def test_what_is_written_is_read_again(bars):
-    assert sheets.sheet(sheets.text_of(bars)) == bars
+    assert sheet(text_of(bars)) == bars
 
 
 def test_bars_repeats_and_times():
     c, am, f = "C:maj", "A:min", "F:maj"
-    assert sheets.sheet("C | Am F | % | % C x2") == [[c], [am, f], [am, f], ["", c]] * 2
-    assert sheets.sheet("|| C |\n| N.C. ||") == [[c], ["N"]]
-    assert sheets.sheet("|C . . Am|: F | C/E:| Am") == [
-        [c, "", "", am], *[[f], ["C:maj/3"]] * 2, [am]
-    ]  # fmt: skip
+    assert sheet("C | Am F | % | % C x2") == [[c], [am, f], [am, f], ["", c]] * 2
+    assert sheet("|| C |\n| N.C. ||") == [[c], ["N"]]
+    repeated = [[f], ["C:maj/3"]] * 2
+    assert sheet("|C . . Am|: F | C/E:| Am") == [[c, "", "", am], *repeated, [am]]
 
 
 @pytest.mark.parametrize("text", ["", "| |", "| C | Hm |", "| C | x0", "% | C", "C x9999"])
 def test_wrong_sheets_get_one_sentence(text):
     with pytest.raises(UserError, match="chords"):
-        sheets.sheet(text)
+        sheet(text)
 
 
 def test_chords_share_their_bar_and_come_back_from_a_piece():
-    score = Score(
-        [(0.0, 12.0, 60, 64, 0, False, 0)], tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4), (6.0, 4, 4)]
-    )
-    bars = sheets.sheet("| C | Am F | G7 |")
-    markers = sheets.laid(bars, Beats(score), 0, 7)
+    piece = of((0.0, 12.0), tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4), (6.0, 4, 4)])
+    bars = sheet("| C | Am F | G7 |")
+    markers = laid(bars, Beats(piece), 0, 7)
     assert [time for time, _ in markers] == [0, 1.5, 2.25, 3, 4.5, 6, 7, 8, 10]
-    named_piece = Score(score.notes, tempos=score.tempos, meters=score.meters, markers=markers)
-    assert sheets.bars_of(named_piece) == [*bars, *bars, bars[0]]
+    named_piece = replace(piece, markers=markers)
+    assert bars_of(named_piece) == [*bars, *bars, bars[0]]
     assert changes(named_piece)[0] == (0.0, "C:maj")
 
 
 def test_a_chart_is_voiced_so_that_each_chord_sounds_in_its_time():
     markers = ((0.0, "C:maj/3"), (2.0, "A:min7"), (3.0, "N"), (4.0, "F:maj"), (6.0, "N"))
-    score = Score(tempos=[(0.0, 120.0)], meters=[(0.0, 4, 4)], markers=markers)
-    notes = sheets.voiced(score).notes
+    notes = voiced(score([], markers=markers)).notes
     for begin, end, name in ((0, 2, "C:maj"), (2, 3, "A:min7"), (4, 6, "F:maj")):
-        mine = notes[(notes["start"] == begin) & (notes["end"] == end)]
-        assert {*(mine["pitch"] % 12).tolist()} == named(name).classes
+        pitches = notes["pitch"][(notes["start"] == begin) & (notes["end"] == end)]
+        assert {*(pitches % 12).tolist()} == named(name).classes
     assert notes["pitch"][0] % 12 == 4, "the bass of C/E"
     assert not len(notes[(notes["start"] >= 3) & (notes["start"] < 4)])

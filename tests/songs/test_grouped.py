@@ -5,18 +5,17 @@ import pytest
 import torch
 
 from musictx.model.features import with_tokens
-from musictx.model.transformer import MusicTransformer
-from musictx.notes import Score
 from musictx.songs.grouped import Cascade
 from musictx.tokens.build import build
+from tests import untrained
+from tests.pieces import score
 
 TOKENS = build("notes", low=40, high=90)
 
 
 def song(bars=12, seed=0):
     """Random music in bars of 3/4 that repeats itself now and then."""
-    random = np.random.default_rng(seed)
-    notes = []
+    random, notes = np.random.default_rng(seed), []
     for bar in range(bars):
         if bar % 3 and notes:
             notes += [(a + 1.5, b + 1.5, *rest) for a, b, *rest in notes if a >= (bar - 1) * 1.5]
@@ -25,23 +24,13 @@ def song(bars=12, seed=0):
             at = bar * 1.5 + random.integers(12) / 8
             pitch, program = random.integers(45, 85), random.choice([0, 33])
             notes.append((at, at + random.integers(1, 5) / 8, pitch, 64, program, False, 0))
-    notes += [(1.5, 1.6, 36, 90, 0, True, 1)]
-    return Score(notes=notes, tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4)])
+    return score([*notes, (1.5, 1.6, 36, 90, 0, True, 1)], meter=(3, 4))
 
 
 def model(**options):
-    torch.manual_seed(0)
-    made = MusicTransformer(
-        TOKENS.size,
-        layers=2,
-        width=32,
-        heads=2,
-        feedforward=64,
-        context=400,
-        group=TOKENS.group,
-        features=with_tokens([{"name": "bars"}], TOKENS),
-        **options,
-    ).eval()
+    shape = {"layers": 2, "width": 32, "feedforward": 64, "context": 400, "group": TOKENS.group}
+    features = with_tokens([{"name": "bars"}], TOKENS)
+    made = untrained.network(TOKENS.size, features=features, **shape | options)
     for parameter in made.bars.parameters():  # else it adds nothing yet
         torch.nn.init.normal_(parameter, std=0.3)
     return made

@@ -12,9 +12,10 @@ from musictx.beats import Beats
 from musictx.config import CorpusConfig
 from musictx.data.prepare import prepare
 from musictx.grid import grid_of, in_time
-from musictx.notes import METER, NOTE, TEMPO, Score
+from musictx.notes import METER, TEMPO, Score
 from musictx.songs.bars import nearest
 from musictx.tokens.build import build
+from tests.pieces import of, score
 
 NOTES = build(name="notes")
 
@@ -22,20 +23,22 @@ NOTES = build(name="notes")
 def song(seed=0, bars=24, beats=4):
     """A bass on the bars, chords on the beats and a melody in eighths, on the grid of 120."""
     rng, rows = np.random.default_rng(seed), []
-    for bar in range(bars):
+    for first in range(0, bars * beats, beats):
         root = 36 + int(rng.choice([0, 5, 7, 9]))
-        rows.append((bar * beats, beats, root, 90))
+        rows.append((first, beats, root, 90))
         for beat in range(beats):
-            rows += [(bar * beats + beat, 1, root + 12 + third, 60) for third in (0, 4, 7)]
+            rows += [(first + beat, 1, root + 12 + third, 60) for third in (0, 4, 7)]
         for eighth in range(2 * beats):
             if rng.random() < 0.85:
-                rows.append((bar * beats + eighth / 2, 0.5, 72 + int(rng.integers(0, 12)), 80))
-    notes = np.zeros(len(rows), NOTE)
-    for note, (start, length, pitch, velocity) in zip(notes, rows):
-        note["start"], note["end"] = start / 2, (start + length) / 2
-        note["pitch"], note["velocity"] = pitch, velocity
-    meters = np.array([(0.0, beats, 4)], METER)
-    return Score(notes=notes, tempos=np.array([(0.0, 120.0)], TEMPO), meters=meters)
+                rows.append((first + eighth / 2, 0.5, 72 + int(rng.integers(0, 12)), 80))
+    notes = ((beat / 2, (beat + length) / 2, *rest) for beat, length, *rest in rows)
+    return score(notes, meter=(beats, 4))
+
+
+def swung(quarters, swing):
+    """Places in quarter notes, where an eighth after the beat is at the share ``swing`` of it."""
+    whole, rest = np.divmod(quarters + 1e-9, 1.0)
+    return whole + np.interp(rest, (0, 0.5, 1), (0, swing, 1))
 
 
 def played(score, bpm=90.0, sway=0.1, jitter=0.008, begin=3.0, seed=0):
@@ -47,15 +50,15 @@ def played(score, bpm=90.0, sway=0.1, jitter=0.008, begin=3.0, seed=0):
     notes = score.notes.copy()
     for name in ("start", "end"):
         notes[name] = np.interp(2 * notes[name], quarters, beats)
-    off = rng.normal(0, jitter, len(notes))
-    notes["start"], notes["end"] = notes["start"] + off, np.maximum(notes["end"] + off, 0.01)
-    notes["end"] = np.maximum(notes["end"], notes["start"] + 0.05)
+    notes["start"] += (off := rng.normal(0, jitter, len(notes)))
+    notes["end"] = np.maximum(notes["end"] + off, notes["start"] + 0.05)
     return Score(notes=notes), beats
 
 
 @settings(max_examples=6, deadline=None)
-@given(st.floats(70, 110), st.floats(0.03, 0.1), st.integers(0, 9), st.sampled_from([3, 4]))
+@given(st.floats(70, 100), st.floats(0.03, 0.1), st.integers(0, 9), st.sampled_from([3, 4]))
 def test_beats_of_played_music_are_found(bpm, sway, seed, in_a_bar):
+    """At usual tempi: in faster music half the tempo may be the likeliest."""
     music, beats = played(song(seed, beats=in_a_bar), bpm, sway, seed=seed)
     assert grid_of(music).kind == "free"
     timed = in_time(music)
@@ -78,7 +81,7 @@ def test_music_on_its_beats_stays_as_it_is_and_late_music_is_late():
     assert timed.pulse.late == pytest.approx(0.04, abs=0.002)
     np.testing.assert_array_equal(NOTES.encode(timed), NOTES.encode(written))
     thirds = np.arange(60) // 2 + np.where(np.arange(60) % 2, 2 / 3, 0)
-    triplets = Score([(t / 2, t / 2 + 0.1, 60, 80, 0, False, 0) for t in thirds])
+    triplets = of(*((third / 2, third / 2 + 0.1) for third in thirds))
     assert grid_of(triplets) == grid_of(in_time(triplets)), "triplets are no swing"
 
 
@@ -87,44 +90,42 @@ def test_music_that_swings_is_read_straight(swing):
     written = song(3)
     notes = written.notes.copy()
     for name in ("start", "end"):
-        whole, rest = np.divmod(2 * notes[name] + 1e-9, 1.0)
-        bent = whole + np.interp(rest, (0, 0.5, 1), (0, swing, 1))
-        notes[name] = bent / 2 + np.random.default_rng(0).normal(0, 0.003, len(notes))
+        jitter = np.random.default_rng(0).normal(0, 0.003, len(notes))
+        notes[name] = swung(2 * notes[name], swing) / 2 + jitter
     notes["start"] = np.maximum(notes["start"], 0)
-    swung = written.with_notes(notes)
-    assert grid_of(swung).swing == pytest.approx(swing, abs=0.01)
-    assert grid_of(swung).on_beats
-    assert (NOTES.encode(in_time(swung)) == NOTES.encode(written)).all()
+    swinging = written.with_notes(notes)
+    assert grid_of(swinging).swing == pytest.approx(swing, abs=0.01)
+    assert grid_of(swinging).on_beats
+    assert (NOTES.encode(in_time(swinging)) == NOTES.encode(written)).all()
     assert grid_of(written).swing == 0.5
 
 
-def on_found_beats(notes, timed):
-    """Whether all ``notes`` begin on places of the grid of bars that was found in ``timed``."""
-    steps = Beats(timed).quarters(notes["start"]) * 24
-    return len(notes) and np.abs(steps - nearest(steps)).max() < 0.15  # ticks of a file are coarse
+def on_beats(onsets, timed):
+    """Whether all ``onsets`` in seconds are places of the estimated bars of ``timed``."""
+    steps = Beats(timed).quarters(onsets) * 24
+    return len(steps) and np.abs(steps - nearest(steps)).max() < 0.15  # ticks of a file are coarse
 
 
 def test_what_was_played_is_continued_filled_and_accompanied_on_its_own_beats(counting, tmp_path):
     """The file keeps its marks; new notes stand on the beats of its music."""
     music, _ = played(song(5, bars=8))
-    path = tmp_path / "played.mid"
-    musictx.write(replace(music, ticks_per_quarter=960), path)
+    path = musictx.write(replace(music, ticks_per_quarter=960), tmp_path / "played.mid")
     file = musictx.read(path)
     timed = in_time(file)
     assert timed.pulse is not None
     whole = musictx.generate(counting, primer=path, tokens=100, seed=1)[0].score
-    new = whole.notes[whole.notes["start"] > file.notes["start"].max() + 0.05]
-    assert on_found_beats(new, timed)
+    onsets = whole.notes["start"]
+    assert on_beats(onsets[onsets > file.notes["start"].max() + 0.05], timed)
     gap = {"begin": "8s", "end": "12s", "quantise": "none"}
     (filled,) = musictx.infill(path, counting, seed=1, **gap)
-    inside = (filled.score.notes["start"] > 8) & (filled.score.notes["start"] < 12)
-    assert on_found_beats(filled.score.notes[inside], timed)
+    onsets = filled.score.notes["start"]
+    assert on_beats(onsets[(onsets > 8) & (onsets < 12)], timed)
     for made in (whole, filled.score):
         assert made.pulse is None
         np.testing.assert_array_equal(made.tempos, file.tempos)
 
 
-def swung_with_changes(swing):
+def swinging_with_changes(swing):
     """Swinging music with a pick-up of a beat, whose tempo and meter change, on the ticks of its
     file."""
     tempos = np.array([(0.0, 120.0), (16.0, 96.0), (36.0, 138.0)], TEMPO)
@@ -134,8 +135,7 @@ def swung_with_changes(swing):
     clock = Beats(Score(tempos=tempos))
     meters["time"] = clock.seconds(2 * meters["time"])
     for name in ("start", "end"):
-        whole, rest = np.divmod(2 * notes[name] + 1e-9, 1.0)
-        notes[name] = clock.seconds(whole + np.interp(rest, (0, 0.5, 1), (0, swing, 1)))
+        notes[name] = clock.seconds(swung(2 * notes[name], swing))
     return replace(written.with_notes(notes), tempos=tempos, meters=meters, ticks_per_quarter=480)
 
 
@@ -143,8 +143,7 @@ def swung_with_changes(swing):
 def test_a_sequencer_s_file_is_given_back_as_it_was(swing, counting, tmp_path):
     """With swing, a pick-up, changes of tempo and meter: nothing moves that was not asked for, and
     new notes stand where the music has its lines."""
-    path = tmp_path / "song.mid"
-    musictx.write(swung_with_changes(swing), path)
+    path = musictx.write(swinging_with_changes(swing), tmp_path / "song.mid")
     file = musictx.read(path)
     timed = in_time(file)
     musictx.write(file.with_notes(file.notes[file.notes["pitch"] >= 72]), tmp_path / "tune.mid")
@@ -156,19 +155,16 @@ def test_a_sequencer_s_file_is_given_back_as_it_was(swing, counting, tmp_path):
     }
     first, last = (float(Beats(file).seconds(q)) for q in (16, 24))
     for way, made in ways.items():
-        musictx.write(made.score, tmp_path / f"{way}.mid")
-        back = musictx.read(tmp_path / f"{way}.mid")
+        back = musictx.read(musictx.write(made.score, tmp_path / f"{way}.mid"))
         np.testing.assert_array_equal(back.tempos, file.tempos)
         np.testing.assert_array_equal(back.meters, file.meters)
-        was, now = (set(map(tuple, one.notes[["start", "end", "pitch"]].tolist()))
-                    for one in (file, back))  # fmt: skip
+        was, now = ({*music.notes[["start", "end", "pitch"]].tolist()} for music in (file, back))
         if way == "filled":
             was = {note for note in was if not first - 1e-6 <= note[0] < last - 1e-6}
         elif way == "accompanied":
             was = {note for note in was if note[2] >= 72}
         assert was <= now
-        new = [note[0] for note in now - was]
-        assert on_found_beats(np.array([(at,) for at in new], [("start", float)]), timed)
+        assert on_beats([start for start, *_ in now - was], timed)
 
 
 def test_prepare_reads_what_has_beats_and_leaves_out_what_has_none(tmp_path):
@@ -177,9 +173,8 @@ def test_prepare_reads_what_has_beats_and_leaves_out_what_has_none(tmp_path):
     folder.mkdir()
     musictx.write(song(1), folder / "a.mid")
     musictx.write(played(song(2))[0], folder / "b.mid")
-    rng = np.random.default_rng(0)
-    starts = np.cumsum(rng.gamma(2, 0.2, 60))
-    musictx.write(Score([(s, s + 0.2, 60, 80, 0, False, 0) for s in starts]), folder / "c.mid")
+    starts = np.cumsum(np.random.default_rng(0).gamma(2, 0.2, 60))
+    musictx.write(of(*((start, start + 0.2) for start in starts)), folder / "c.mid")
     config = CorpusConfig(path=str(folder), shards=str(tmp_path / "shards"), workers=1)
     report = prepare(config, NOTES)
     assert report.reasons == {"no beats": 1}
