@@ -60,7 +60,7 @@ Model = _struct(
 )  # fmt: skip
 Cache = _struct(
     "keys values key_scales value_scales ids coordinates states sums",
-    "rows layers heads size capacity further newest held group field shared",
+    "rows layers heads size capacity coordinate_count newest length group field shared",
 )
 
 
@@ -262,7 +262,7 @@ class Packed:
 
 
 class Ring:
-    """A ring buffer of keys and values, in the layout of the C++ step (native/cached.h).
+    """A ring buffer of keys and values, in the layout of the C++ step (native/cache.h).
 
     The token at position p is stored in slot p mod capacity. Keys are stored in panels of 64 slots.
     ``keys`` and ``values`` are float32, or int8 in words of four numbers, with ``scales`` for each

@@ -188,7 +188,7 @@ class NativeStep:
             heads=heads,
             size=size,
             capacity=capacity,
-            further=further,
+            coordinate_count=further,
             group=group,
         )
         self._structs = ctypes.byref(self._packed.struct), ctypes.byref(self._cache)
@@ -199,11 +199,11 @@ class NativeStep:
     def load(self, cache: Cache) -> None:
         """Continue after the ids of ``cache`` and forget the earlier state."""
         steps = cache if isinstance(cache, KVCache) else self._load_row(cache)
-        held = min(steps.length, self.capacity)
-        slots = torch.arange(steps.next_position - held, steps.next_position) % self.capacity
+        length = min(steps.length, self.capacity)
+        slots = torch.arange(steps.next_position - length, steps.next_position) % self.capacity
         for layer in range(steps.layers):
-            self._ring.write(layer, slots, *(x[:, :, -held:].float() for x in steps.held(layer)))
-        coordinates = steps.coordinates[:, :, -held:].clone()
+            self._ring.write(layer, slots, *(x[:, :, -length:].float() for x in steps.held(layer)))
+        coordinates = steps.coordinates[:, :, -length:].clone()
         for n, reader in enumerate(getattr(self._model.position, "readers", {}).values()):
             if reader.labels is not None:
                 measured = torch.isin(coordinates[:, n], reader.labels)
@@ -211,8 +211,8 @@ class NativeStep:
         self._coordinates[:, :, slots] = coordinates
         if isinstance(cache, KVCache):
             self._next = cache.next_position
-            self._ids[:, slots] = cache.earlier(held)
-        self._cache.held = held
+            self._ids[:, slots] = cache.earlier(length)
+        self._cache.length = length
         self._cache.shared = steps.next_position if steps.rows == 1 else 0
         self._first = -1
 
@@ -242,7 +242,7 @@ class NativeStep:
             raise ValueError(f"NativeStep: ids {tuple(ids.shape)}, expected ({self.rows},) int64")
         cache = self._cache
         cache.newest, cache.field = divmod(self._next, self._group)
-        cache.held = min(cache.held + (cache.field == 0), self.capacity)
+        cache.length = min(cache.length + (cache.field == 0), self.capacity)
         place, threads = self._place(), ctypes.c_int64(torch.get_num_threads())
         id_address = ctypes.c_void_p(ids.data_ptr())
         self._run(*self._structs, id_address, place, self._logits_address, threads)

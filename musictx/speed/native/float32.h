@@ -1,4 +1,4 @@
-// float32: one input to a word.
+// Weights in float32: one input in a word.
 #pragma once
 #include <algorithm>
 
@@ -17,8 +17,8 @@ struct Float32 {
     std::copy_n(x, count, to);
     return {};
   }
-  static Weights weights(const uint32_t* w) { return get<Floats>(w); }
-  static Floats spread(Input x) { return floats(x); }
+  static Weights weights(const uint32_t* w) { return load_vector<Floats>(w); }
+  static Floats broadcast(Input x) { return splat(x); }
   static void add(Sum& sum, const Weights& weights, const Floats& x) { sum += weights * x; }
   static Floats value(const Sum& sum, Prepared) { return sum; }
 };

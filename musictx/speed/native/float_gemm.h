@@ -26,16 +26,16 @@ inline void tile(const float* a, ptrdiff_t row, ptrdiff_t step, int k, const flo
     for (int v = 0; v < VECTORS; v++) sum[r][v] = Floats{};
   for (int p = 0; p < k; p++) {
     Floats y[VECTORS];
-    for (int v = 0; v < VECTORS; v++) y[v] = get<Floats>(b + p * COLUMNS + v * WIDTH);
+    for (int v = 0; v < VECTORS; v++) y[v] = load_vector<Floats>(b + p * COLUMNS + v * WIDTH);
 #pragma GCC unroll 8
     for (int r = 0; r < count; r++) {
-      const Floats x = floats(a[r * row + p * step]);
+      const Floats x = splat(a[r * row + p * step]);
       for (int v = 0; v < VECTORS; v++) sum[r][v] += x * y[v];
     }
   }
   for (int r = 0; r < count; r++) {
     float found[COLUMNS];
-    for (int v = 0; v < VECTORS; v++) put(found + v * WIDTH, sum[r][v] * floats(alpha));
+    for (int v = 0; v < VECTORS; v++) store_vector(found + v * WIDTH, sum[r][v] * splat(alpha));
     float* to = c + r * ldc;
     if (beta == 0.0f)
       std::copy_n(found, columns, to);

@@ -1,17 +1,18 @@
-// 64 outputs at once: the vectors that products of a step of decoding are made of.
+// The layout of weight matrices in panels of 64 outputs, and the inner loop of their products.
 //
-// A matrix is made of words of 32 bits, each a group of neighbours among an output's inputs; in float32
-// (float32.h) a group is one input, in bytes (bytes.h) four. A panel holds, one group of inputs after the other,
-// the 64 words with which that group enters 64 outputs; so nothing is ever summed across lanes.
+// A matrix consists of words of 32 bits, each a group of consecutive inputs of one output: one input in
+// float32 (float32.h), four in int8 (bytes.h). A panel holds, for one group after another, the 64 words by
+// which 64 outputs weight that group. Each output has its own lane, so nothing is summed across lanes.
 //
 // A format has
 //   GROUP                  inputs in a word
-//   VECTORS                of WIDTH lanes, as many sums of which fit into the registers for ROWS rows
-//   Weights, Input, Sum    WIDTH words as numbers; a group of inputs as it is read; sums as they grow
+//   VECTORS                how many vectors of sums fit into the registers for each of ROWS rows
+//   Weights, Input, Sum    WIDTH words as numbers; a group of inputs; WIDTH accumulators
 //   weights(words)         Weights from WIDTH words
-//   prepare(x, count, to)  x (count,) as groups, filled up with zeros; returns what `value` needs of it
-//   spread(input), add     what is computed for each group; `add` in one fixed order
-//   value(sum, prepared)   WIDTH sums as numbers
+//   prepare(x, count, to)  convert x (count,) to groups, padded with zeros; returns what `value` needs
+//   broadcast(input)       the group of inputs in every lane
+//   add(sum, weights, x)   sum += weights x, in one fixed order
+//   value(sum, prepared)   the WIDTH sums as float32
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -21,10 +22,10 @@
 
 namespace {
 
-constexpr int LANES = 64;  // outputs in a panel
-constexpr int ROWS = 4;    // vectors that meet a panel at once
+constexpr int LANES = 64;  // outputs of a panel
+constexpr int ROWS = 4;    // rows of inputs that are multiplied with a panel at once
 
-// As many numbers as a register holds, of CPUs with narrower ones two: GCC keeps wider vectors in memory.
+// Lanes of a vector: one register with AVX-512, otherwise two; GCC keeps wider vectors in memory.
 #ifdef __AVX512F__
 constexpr int WIDTH = 16;
 #else
@@ -34,28 +35,29 @@ using Floats = float __attribute__((vector_size(4 * WIDTH)));
 using Words = int32_t __attribute__((vector_size(4 * WIDTH)));
 
 template <class Vector>
-inline Vector get(const void* from) {
+inline Vector load_vector(const void* address) {
   Vector x;
-  std::memcpy(&x, from, sizeof(x));
+  std::memcpy(&x, address, sizeof(x));
   return x;
 }
 template <class Vector>
-inline void put(void* to, const Vector& x) {
-  std::memcpy(to, &x, sizeof(x));
+inline void store_vector(void* address, const Vector& x) {
+  std::memcpy(address, &x, sizeof(x));
 }
-inline Words words(int32_t x) { return x - Words{}; }
-inline Floats floats(float x) { return x - Floats{}; }
+// x in every lane.
+inline Words splat(int32_t x) { return x - Words{}; }
+inline Floats splat(float x) { return x - Floats{}; }
 
-// The highest of `count` numbers and `top`; NaN is passed over. Clang makes no vectors of a plain loop.
+// The highest of `count` numbers and `top`, ignoring NaN. Clang does not vectorise a plain loop.
 inline float highest_of(const float* x, int64_t count, float top) {
   int64_t i = 0;
   if (count >= WIDTH) {
-    Floats tops = floats(top);
+    Floats highest = splat(top);
     for (; i + WIDTH <= count; i += WIDTH) {
-      const Floats y = get<Floats>(x + i);
-      tops = y > tops ? y : tops;
+      const Floats y = load_vector<Floats>(x + i);
+      highest = y > highest ? y : highest;
     }
-    for (int lane = 0; lane < WIDTH; lane++) top = tops[lane] > top ? tops[lane] : top;
+    for (int lane = 0; lane < WIDTH; lane++) top = highest[lane] > top ? highest[lane] : top;
   }
   for (; i < count; i++) top = x[i] > top ? x[i] : top;
   return top;
@@ -66,24 +68,24 @@ constexpr int64_t groups(int64_t inputs) {
   return (inputs + Format::GROUP - 1) / Format::GROUP;
 }
 
-// sums[r] += sum over i of x[r][i] w[i], where w[i] are `vectors` x 16 words, apart by `stride` words; the
-// rows x are apart by `apart` groups, those of sums by `between` vectors. Inlined, it would run out of
-// registers in GCC.
+// sums[r] += sum over i of x[r][i] w[i], where w[i] is `vectors` vectors of words. Strides: w_stride words
+// from w[i] to w[i + 1], x_stride groups and sums_stride vectors from row to row. Not inlined, because GCC
+// would run out of registers.
 template <class Format, int rows, int vectors>
-__attribute__((noinline)) void accumulate(const uint32_t* w, ptrdiff_t stride,
-                                          const typename Format::Input* x, ptrdiff_t apart,
-                                          int64_t count, void* sums, ptrdiff_t between) {
+__attribute__((noinline)) void accumulate(const uint32_t* w, ptrdiff_t w_stride,
+                                          const typename Format::Input* x, ptrdiff_t x_stride,
+                                          int64_t count, void* sums, ptrdiff_t sums_stride) {
   using Weights = typename Format::Weights;
   using Sum = typename Format::Sum;
-  const auto place = [&](int r, int v) {
-    return static_cast<char*>(sums) + (r * between + v) * sizeof(Sum);
+  const auto address = [&](int r, int v) {
+    return static_cast<char*>(sums) + (r * sums_stride + v) * sizeof(Sum);
   };
   Sum sum[rows][vectors];
   for (int r = 0; r < rows; r++)
-    for (int v = 0; v < vectors; v++) sum[r][v] = get<Sum>(place(r, v));
-  for (int64_t i = 0; i < count; i++, w += stride) {
-    if constexpr (rows == 1) {  // what is read for one row is used at once
-      const auto& input = Format::spread(x[i]);
+    for (int v = 0; v < vectors; v++) sum[r][v] = load_vector<Sum>(address(r, v));
+  for (int64_t i = 0; i < count; i++, w += w_stride) {
+    if constexpr (rows == 1) {  // each weight is used once, as soon as it is loaded
+      const auto& input = Format::broadcast(x[i]);
 #pragma GCC unroll 8
       for (int v = 0; v < vectors; v++)
         Format::add(sum[0][v], Format::weights(w + v * WIDTH), input);
@@ -93,27 +95,27 @@ __attribute__((noinline)) void accumulate(const uint32_t* w, ptrdiff_t stride,
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; v++) weights[v] = Format::weights(w + v * WIDTH);
 #ifdef __AVX512F__
-    if constexpr (rows > 1 && Format::GROUP == 1)  // GCC would load them again for each row
+    if constexpr (rows > 1 && Format::GROUP == 1)  // otherwise GCC loads them again for each row
 #pragma GCC unroll 8
       for (int v = 0; v < vectors; v++) asm("" : "+v"(weights[v]));
 #endif
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
-      const auto& input = Format::spread(x[r * apart + i]);
+      const auto& input = Format::broadcast(x[r * x_stride + i]);
 #pragma GCC unroll 8
       for (int v = 0; v < vectors; v++) Format::add(sum[r][v], weights[v], input);
     }
   }
   for (int r = 0; r < rows; r++)
-    for (int v = 0; v < vectors; v++) put(place(r, v), sum[r][v]);
+    for (int v = 0; v < vectors; v++) store_vector(address(r, v), sum[r][v]);
 }
 
-// Calls some<ROWS>(r), then some<1>(r), until `rows` rows are done.
-template <class Some>
-inline void by_rows(int64_t rows, const Some& some) {
+// Calls act<ROWS>(r) for each block of ROWS rows from r on, then act<1>(r) for each remaining row.
+template <class Act>
+inline void in_row_blocks(int64_t rows, const Act& act) {
   int64_t r = 0;
-  for (; r + ROWS <= rows; r += ROWS) some.template operator()<ROWS>(r);
-  for (; r < rows; r++) some.template operator()<1>(r);
+  for (; r + ROWS <= rows; r += ROWS) act.template operator()<ROWS>(r);
+  for (; r < rows; r++) act.template operator()<1>(r);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Products of matrices with one vector or a few: what a step of decoding consists of.
+// Products of weight matrices with a few rows of inputs, of which a step of decoding consists.
 //
-// Each of 64 outputs is a lane of a panel (lanes.h). Each output is added up group by group, in the same
-// order whatever the number of vectors or of threads: a row of a batch is bit for bit what it is alone.
+// Panels are those of lanes.h. Each output is summed group by group, in the same order for any number of
+// rows and threads: a row has the same bits in a batch as alone.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -12,47 +12,48 @@
 
 namespace {
 
-constexpr int BLOCK = 64;  // groups of a panel that are kept near while many vectors meet them
-constexpr int64_t SHARED = 1 << 18;  // words; smaller products are not worth waking another thread for
+constexpr int BLOCK = 64;  // groups of a panel that stay in the cache while many rows are multiplied with them
+constexpr int64_t PARALLEL = 1 << 18;  // multiplications of words; smaller products use one thread
 
-// Weights (outputs x inputs) in panels and a bias, filled up with zeros.
+// Weights (outputs x inputs) in panels, and a bias; padded with zeros.
 struct Matrix {
   const uint32_t* weights;
-  const float* bias;    // may be missing
-  const float* scales;  // of the outputs, where the weights are bytes; else missing
+  const float* bias;    // may be null
+  const float* scales;  // of the outputs, if the weights are int8; else null
   int64_t outputs, inputs;
 
   int64_t panels() const { return (outputs + LANES - 1) / LANES; }
 };
 
-// Rows of inputs as a format reads them.
+// Rows of inputs, converted for a format.
 template <class Format>
 struct Inputs {
   std::vector<typename Format::Input> numbers;
   std::vector<typename Format::Prepared> prepared;
-  int64_t apart = 0;
+  int64_t stride = 0;  // groups from row to row
 
-  void read(const float* x, int64_t rows, int64_t count, int64_t between) {
-    apart = groups<Format>(count);
-    numbers.resize(rows * apart);
+  // x (rows, count), with x_stride numbers from row to row.
+  void assign(const float* x, int64_t rows, int64_t count, int64_t x_stride) {
+    stride = groups<Format>(count);
+    numbers.resize(rows * stride);
     prepared.resize(rows);
     for (int64_t r = 0; r < rows; r++)
-      prepared[r] = Format::prepare(x + r * between, count, &numbers[r * apart]);
+      prepared[r] = Format::prepare(x + r * x_stride, count, &numbers[r * stride]);
   }
-  const typename Format::Input* row(int64_t r) const { return &numbers[r * apart]; }
+  const typename Format::Input* row(int64_t r) const { return &numbers[r * stride]; }
 };
 
-// sums (rows, 64) += the products of `rows` rows of inputs with `count` groups of a panel.
+// sums (rows, 64) += `rows` rows of inputs times `count` groups of a panel.
 template <class Format, int rows>
-inline void panel_sums(const uint32_t* w, const typename Format::Input* x, int64_t apart,
+inline void panel_sums(const uint32_t* w, const typename Format::Input* x, int64_t stride,
                        int64_t count, typename Format::Sum* sums) {
-  constexpr int ALL = LANES / WIDTH, VECTORS = rows == 1 ? ALL : Format::VECTORS;
-  for (int v = 0; v < ALL; v += VECTORS)
-    accumulate<Format, rows, VECTORS>(w + v * WIDTH, LANES, x, apart, count, sums + v, ALL);
+  constexpr int ALL = LANES / WIDTH, AT_ONCE = rows == 1 ? ALL : Format::VECTORS;
+  for (int v = 0; v < ALL; v += AT_ONCE)
+    accumulate<Format, rows, AT_ONCE>(w + v * WIDTH, LANES, x, stride, count, sums + v, ALL);
 }
 
-// y (rows, outputs) = x (rows, inputs) W^T + bias, of the outputs of one panel. For many rows the panel is
-// taken in pieces that stay near at hand until all rows have met them.
+// y (rows, outputs) = x (rows, inputs) W^T + bias, for the outputs of one panel. With many rows, the
+// panel is divided into blocks that stay in the cache while all rows are multiplied with them.
 template <class Format>
 void panel_product(const Matrix& matrix, int64_t panel, const Inputs<Format>& x, int64_t rows,
                    float* y) {
@@ -65,40 +66,39 @@ void panel_product(const Matrix& matrix, int64_t panel, const Inputs<Format>& x,
   sums.clear();
   sums.resize(rows * VECTORS);
   for (int64_t from = 0; from < all; from += block, w += block * LANES) {
-    const int64_t many = std::min(block, all - from);
-    // Each group of rows fetches its share of the next piece.
-    const char* next = reinterpret_cast<const char*>(w + many * LANES);
+    const int64_t size = std::min(block, all - from);
+    // Each block of rows prefetches its share of the next block of the panel.
+    const char* next = reinterpret_cast<const char*>(w + size * LANES);
     const int64_t share = (block * LANES * sizeof(*w) * ROWS + rows - 1) / rows;
-    by_rows(rows, [&]<int some>(int64_t r) {
+    in_row_blocks(rows, [&]<int block_rows>(int64_t r) {
       for (int64_t n = 0; n < share && rows > ROWS; n += 64) __builtin_prefetch(next + n);
       next += share;
-      panel_sums<Format, some>(w, x.row(r) + from, x.apart, many, &sums[r * VECTORS]);
+      panel_sums<Format, block_rows>(w, x.row(r) + from, x.stride, size, &sums[r * VECTORS]);
     });
   }
   for (int64_t r = 0; r < rows; r++) {
-    float found[LANES];
+    float products[LANES];
     for (int v = 0; v < VECTORS; v++) {
-      Floats one = Format::value(sums[r * VECTORS + v], x.prepared[r]);
-      if (matrix.scales) one *= get<Floats>(matrix.scales + first + v * WIDTH);
-      if (matrix.bias) one += get<Floats>(matrix.bias + first + v * WIDTH);
-      put(found + v * WIDTH, one);
+      Floats y_vector = Format::value(sums[r * VECTORS + v], x.prepared[r]);
+      if (matrix.scales) y_vector *= load_vector<Floats>(matrix.scales + first + v * WIDTH);
+      if (matrix.bias) y_vector += load_vector<Floats>(matrix.bias + first + v * WIDTH);
+      store_vector(products + v * WIDTH, y_vector);
     }
-    std::copy_n(found, count, y + r * matrix.outputs + first);
+    std::copy_n(products, count, y + r * matrix.outputs + first);
   }
 }
 
 // y (rows, outputs) = x (rows, inputs) W^T + bias.
 template <class Format>
 void product_as(const Matrix& matrix, const float* x, int64_t rows, float* y, int threads) {
-  static thread_local Inputs<Format> read;
-  read.read(x, rows, matrix.inputs, matrix.inputs);
-  const Inputs<Format>& inputs = read;  // of this thread, for all
+  static thread_local Inputs<Format> own;
+  own.assign(x, rows, matrix.inputs, matrix.inputs);
+  const Inputs<Format>& inputs = own;  // of this thread, read by all threads
   const int64_t panels = matrix.panels();
   const int64_t words = matrix.outputs * groups<Format>(matrix.inputs);
-  const bool shared = threads > 1 && words * rows > SHARED;
-  const int count = shared ? threads : 1;
-  parallel(count, [&](int number) {
-    for (int64_t panel = panels * number / count; panel < panels * (number + 1) / count; panel++)
+  const int count = words * rows > PARALLEL ? threads : 1;
+  parallel(count, [&](int thread) {
+    for (int64_t panel = panels * thread / count; panel < panels * (thread + 1) / count; panel++)
       panel_product<Format>(matrix, panel, inputs, rows, y);
   });
 }
