@@ -1,8 +1,6 @@
 """Seconds, quarter notes and bars, against plain loops; whether music keeps to beats is read off
 its notes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -70,7 +68,7 @@ def test_nothing_has_passed_of_a_bar_that_begins(bpm, upbeat):
     assert found == [(bar + 2, 0.0) for bar in range(20)]
 
 
-quick = settings(deadline=None, max_examples=40)
+quick = settings(max_examples=40)
 TEMPI = np.array([(0.0, 100.0), (7.0, 132.0), (20.0, 80.0)], TEMPO)
 
 

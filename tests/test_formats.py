@@ -1,7 +1,5 @@
 """Music of any format: read by content, write by ending, limits that say what they are."""
 
-from __future__ import annotations
-
 import io
 import os
 

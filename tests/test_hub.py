@@ -1,7 +1,5 @@
 """Models to and from a hub, whose client is called as its signatures are."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from types import SimpleNamespace

@@ -1,8 +1,6 @@
 """A Score is a value: checked, sorted, read-only, equal by content; the sustain pedal folded into
 the ends of its notes."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import replace
 
@@ -101,7 +99,7 @@ def test_notes_come_by_their_start_and_the_duration_is_the_last_end() -> None:
     assert Score().duration == 0.0
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(scores())
 def test_scores_are_equal_by_content(score: Score) -> None:
     same = Score(score.notes, pedals=score.pedals, tempos=score.tempos, meters=score.meters)
@@ -112,7 +110,7 @@ def test_scores_are_equal_by_content(score: Score) -> None:
     assert score != score.notes.tolist()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(scores(min_notes=1), st.integers(0, 5000))
 def test_shifted_there_and_back_is_the_identity_but_no_note_begins_before_zero(score, ms) -> None:
     later = score.shifted(ms / 1000)
@@ -129,7 +127,7 @@ def test_shifted_there_and_back_is_the_identity_but_no_note_begins_before_zero(s
         assert len(getattr(score.shifted(-first), name)) == len(marks)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(scores(min_notes=1), st.randoms(use_true_random=False))
 def test_content_hash_is_of_what_sounds_only(score: Score, random) -> None:
     order = list(range(len(score)))
@@ -181,7 +179,7 @@ def _end_by_walking(score: Score, i: int) -> float:
     return max(float(t) for t in everything)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(scores(max_notes=14, max_seconds=3.0, grid=0.1, pitches=(60, 64), tracks=2))
 def test_fold_equals_walking_through_the_piece_note_by_note(score: Score) -> None:
     folded = fold_sustain(score)

@@ -1,7 +1,5 @@
 """Small corpora for the tests of musictx/data."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

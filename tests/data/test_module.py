@@ -1,7 +1,5 @@
 """Training batches: what rows consist of, where windows begin, augmentation, resuming."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -75,7 +73,7 @@ def position(part: list[int], whole: list[int]) -> int:
     )
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(
     st.lists(st.integers(1, 60), min_size=1, max_size=5), st.sampled_from([1, 2, 8, 33, 200]),
     st.integers(0, 1000), st.sampled_from([NO_CHANGE, CHANGE]),
@@ -196,7 +194,7 @@ def test_devices_share_the_rows_of_a_batch(shards):
     assert not same(parts[:1], parts[1:2])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(0, 30), st.integers(1, 8), st.integers(1, 5), st.randoms())
 def test_devices_share_validation_without_repeating_or_waiting(shards, count, batch, devices, r):
     rows = EvaluationWindows(shards, "validation", 16)

@@ -1,7 +1,5 @@
 """A corpus becomes shards: every file is there with its ids, or is left out with its reason."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

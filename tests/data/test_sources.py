@@ -1,7 +1,5 @@
 """Corpora: folders in the order of names, official splits, shards that are used as they are."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -22,7 +20,7 @@ from tests.data.helpers import TOKENIZER, contents, run, write_songs
 names = st.text(st.sampled_from("ab.-/0 "), min_size=1, max_size=8)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(names, max_size=20))
 def test_a_folder_is_listed_in_the_order_of_the_names(tmp_path_factory, found):
     root = tmp_path_factory.mktemp("c")
@@ -40,7 +38,7 @@ def test_a_folder_is_listed_in_the_order_of_the_names(tmp_path_factory, found):
     assert [file.name for file in formats.walk(root, (".mid",))] == sorted(expected)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=8))
 def test_every_folder_that_links_lead_to_is_listed_once(tmp_path_factory, links):
     """Whatever leads where: the real files found are those that a plain search reaches."""

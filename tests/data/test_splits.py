@@ -1,7 +1,5 @@
 """Which pieces are kept, and which are for training, validation and test."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 
@@ -37,7 +35,7 @@ def words(pieces) -> str:
 PIECES = st.lists(st.tuples(st.integers(0, 12), official), min_size=2, max_size=12)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(PIECES, shares)
 def test_each_content_is_kept_once_where_it_measures_and_first_in_the_list(
     tmp_path_factory, pieces, share
@@ -86,7 +84,7 @@ def test_pieces_of_a_published_corpus_are_never_taken_for_duplicates(tmp_path, m
     assert len({row.hash for row in rows}) == 4
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(st.sets(st.integers(0, 200), min_size=1, max_size=60), shares)
 def test_neither_training_nor_validation_is_ever_empty_without_a_published_split(contents, share):
     splits = split(contents, share)
@@ -94,7 +92,7 @@ def test_neither_training_nor_validation_is_ever_empty_without_a_published_split
     assert len(contents) == 1 or not share[0] or "validation" in splits
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(st.sets(st.integers(0, 99)), st.sets(st.integers(100, 199)), shares)
 def test_adding_pieces_never_moves_the_others(old, new, share):
     """Once the hash itself has filled validation and train (small corpora borrow a piece)."""

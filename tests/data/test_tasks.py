@@ -1,7 +1,5 @@
 """Windows arranged as tasks: what is in them, where it stands, what is learnt from."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +24,7 @@ from tests.data.helpers import song, write_shards
 
 STEERED = PerformanceTokenizer(controls=True)
 ENSEMBLE = PerformanceTokenizer(tracks="programs", controls=True)
-quick = settings(deadline=None, max_examples=60)
+quick = settings(max_examples=60)
 tasks = st.sampled_from(["infill", "accompany", "steer"])
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,7 +18,6 @@ def covers(draw):
     return draw(lengths), context, draw(st.one_of(st.none(), st.integers(1, context)))
 
 
-@settings(deadline=None, max_examples=100)
 @given(covers())
 def test_a_smaller_stride_leaves_context_before_what_is_scored(cover):
     pieces, context, stride = cover
@@ -47,7 +44,7 @@ def shards_of(folder, pieces, **flags):
     return Shards(write_shards(folder, [], made, **flags)), made
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(covers(), st.booleans(), st.booleans(), st.booleans())
 def test_evaluation_scores_every_event_once_and_no_padding(
     tmp_path_factory, cover, eos, begins, ends

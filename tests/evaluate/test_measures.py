@@ -266,7 +266,7 @@ def chords_in_a_loop(piece, corpus):
     return best if best >= SHORTEST_COPY else 0
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(pieces(longest=12), st.lists(pieces(longest=12), max_size=3), st.data())
 def test_longest_copied_against_every_pair_of_starts(piece, corpus, data):
     """Spans do not run on from one piece of the corpus into the next."""

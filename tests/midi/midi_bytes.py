@@ -1,7 +1,5 @@
 """MIDI files spelled as hexadecimal digits, with what each byte means beside it."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 

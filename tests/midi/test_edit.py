@@ -1,8 +1,6 @@
 """Notes come and go in a file; every other event stays where and what it was. With other tempos and
 meters all else keeps its beats, or its seconds."""
 
-from __future__ import annotations
-
 import io
 import warnings
 from collections import Counter
@@ -101,7 +99,7 @@ def seconds_of(data: bytes, ticks: np.ndarray) -> np.ndarray:
     return Beats(midi.read(data)).seconds(ticks / QUARTER)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(files(), st.data())
 def test_only_notes_change_and_only_in_their_tracks(data: bytes, more: st.DataObject) -> None:
     score = midi.read(data)
@@ -234,7 +232,7 @@ CHANGED = {
 }
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(files(), st.sets(st.sampled_from([*CHANGED]), min_size=1), st.data())
 def test_what_is_asked_for_changes_and_all_else_stays(data, kinds, more) -> None:
     score = midi.read(data)
@@ -279,7 +277,7 @@ def test_what_is_asked_for_changes_and_all_else_stays(data, kinds, more) -> None
         assert now[: len(was)] == was
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(files(), st.floats(0, 8))
 def test_tracks_end_where_the_file_is_shortened_to_or_with_their_last_message(data, seconds):
     made = shortened(data, seconds)
@@ -348,7 +346,6 @@ def new_marks(draw: st.DrawFn) -> list[tuple[int, mido.MetaMessage]]:
     return rows
 
 
-@settings(deadline=None, max_examples=100)
 @given(files(), new_marks(), st.randoms(use_true_random=False))
 def test_where_notes_keep_their_beats_nothing_but_the_marks_is_another(data, new, random) -> None:
     score = midi.read(data)
@@ -380,7 +377,6 @@ def test_where_notes_keep_their_beats_nothing_but_the_marks_is_another(data, new
             )
 
 
-@settings(deadline=None, max_examples=100)
 @given(files(), st.floats(30.0, 300.0))
 def test_where_notes_keep_their_seconds_every_message_does(data: bytes, bpm: float) -> None:
     score = midi.read(data)

@@ -1,7 +1,5 @@
 """The parts of a file in another order, or fewer: every other message stays, as mido reads."""
 
-from __future__ import annotations
-
 import io
 from collections import Counter
 
@@ -33,7 +31,7 @@ def rest(data: bytes, places: list[int]) -> Counter:
     )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(files(), st.data())
 def test_parts_in_another_order_and_fewer_of_them(data: bytes, more: st.DataObject) -> None:
     there = Document(data).places

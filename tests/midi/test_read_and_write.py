@@ -1,8 +1,6 @@
 """MIDI files are read to the last note, at the right time, in the right part, and written to the
 millisecond."""
 
-from __future__ import annotations
-
 import io
 from collections import defaultdict, deque
 from dataclasses import replace
@@ -118,7 +116,6 @@ def _event_files(draw: st.DrawFn) -> bytes:
     return file(*tracks, division=500)
 
 
-@settings(deadline=None, max_examples=100)
 @given(_event_files())
 def test_notes_agree_with_mido(data: bytes) -> None:
     ours = sorted(
@@ -152,7 +149,7 @@ def _first_in_first_out(score: Score) -> Score:
     return Score(notes=notes[order], pedals=pedals, meters=score.meters)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(scores())
 def test_write_then_read_is_the_identity_on_the_millisecond_grid(score: Score) -> None:
     back = midi.read(midi.to_bytes(score))
@@ -164,7 +161,7 @@ def test_write_then_read_is_the_identity_on_the_millisecond_grid(score: Score) -
     assert back.tempos.tolist() == [(0.0, 120.0)]
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(
     scores(grid=None, pedals=False), st.sampled_from([0, 1, 7, 480, 32767]), st.floats(20.0, 400.0)
 )
@@ -176,7 +173,6 @@ def test_written_times_are_off_by_half_a_millisecond_at_most(score, ticks, bpm) 
         assert np.all(np.abs(difference) <= 0.0005 + 1e-5)
 
 
-@settings(deadline=None, max_examples=100)
 @given(gridded())
 def test_music_on_ticks_comes_back_on_its_ticks(piece: Score) -> None:
     back = midi.read(midi.to_bytes(piece))
@@ -203,7 +199,6 @@ moments = st.integers(0, 5000).map(lambda n: n / 1000)
 said = st.lists(st.tuples(moments, words), max_size=5).map(lambda rows: tuple(sorted(rows)))
 
 
-@settings(deadline=None, max_examples=100)
 @given(words, said, said, st.lists(st.tuples(moments, st.integers(-7, 7), st.booleans())))
 def test_names_texts_and_keys_are_read_by_mido_as_they_were_given(name, markers, lyrics, keys):
     notes = [(0.0, 1.0, 60, 80, 0, False, 0)]
@@ -222,7 +217,6 @@ def test_names_texts_and_keys_are_read_by_mido_as_they_were_given(name, markers,
     assert midi.read(midi.to_bytes(score)).keys.tolist() == score.keys.tolist()
 
 
-@settings(deadline=None, max_examples=100)
 @given(
     scores(grid=None, max_seconds=3000.0),
     st.sampled_from([1, 7, 480, 32767]),

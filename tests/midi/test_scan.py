@@ -1,8 +1,6 @@
 """Time bases and tempo maps give true seconds; damage is survived, counted or named; reading many
 events at once gives what reading one by one gives."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 from collections import Counter
@@ -23,7 +21,7 @@ from musictx.midi.document import quantity
 from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, raw, table, tick
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.integers(1, 32767),
     st.lists(st.tuples(st.integers(0, 10**5), st.integers(1, 2**24 - 1)), max_size=6),
@@ -208,7 +206,7 @@ def scanned(data: bytes) -> object:
     return there.format, there.division, there.events.tobytes(), there.ends.tolist(), marks, repairs
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(tracks)
 def test_a_stretch_is_its_events_one_by_one(track):
     whole = file(track, kind=0)

@@ -1,7 +1,5 @@
 """The network to train: a new one, and one that is given more than it knew."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 
