@@ -19,7 +19,7 @@ from musictx.evaluate.config import EvaluateConfig
 from musictx.evaluate.nll import evaluate, lengths
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT, EOS
-from tests.data.helpers import song, write_shards, write_songs
+from tests.data.helpers import make_shards, song, write_songs
 from tests.sampling.engines import make
 from tests.untrained import SMALL, saved
 
@@ -168,7 +168,7 @@ def in_a_plain_loop(model, pieces, window, stride):
 @pytest.mark.parametrize("batch", [1, 4])
 def test_equals_a_plain_loop(tmp_path, window, stride, batch):
     pieces = random_pieces([1, 7, 8, 9, 16, 17, 30])
-    model, shards = make(context=8, vocab=V), Shards(write_shards(tmp_path / "s", [], pieces))
+    model, shards = make(context=8, vocab=V), make_shards(tmp_path / "s", [], pieces)
     result = evaluate(model.train(), shards, window=window, stride=stride, batch=batch)
     assert model.training
     assert all(p.grad is None for p in model.parameters())

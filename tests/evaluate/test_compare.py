@@ -25,7 +25,7 @@ from musictx.evaluate.measures import MEASURES, measure
 from musictx.evaluate.sets import REAL, SAMPLES, Excerpt, beginning
 from musictx.notes import Score, skyline
 from musictx.tokens.build import build
-from tests.data.helpers import TOKENIZER, song, write_shards, write_songs
+from tests.data.helpers import TOKENIZER, make_shards, song, write_songs
 from tests.untrained import saved
 
 torch.set_num_threads(1)
@@ -284,7 +284,7 @@ def test_a_damaged_list_is_one_sentence(text, tmp_path):
 
 def test_real_pieces_are_drawn_by_the_seed_among_those_long_enough(tmp_path):
     ids = [TOKENIZER.encode(song(i, notes=10 + i)) for i in range(12)]
-    shards = Shards(write_shards(tmp_path / "s", ids, ids))
+    shards = make_shards(tmp_path / "s", ids, ids)
     pieces = [p._replace(seconds=float(p.number)) for p in shards.pieces("validation")]
     lasting = {p.name for p in pieces if p.seconds >= 15}
     draws = [sets.drawn(pieces, "validation", 4, 15, seed) for seed in (0, 0, 1)]

@@ -176,7 +176,7 @@ def test_it_learns_and_a_saved_state_goes_on_bit_for_bit():
 KINDS = ("cosine", "rsqrt", "constant")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 400), st.integers(0, 500), st.sampled_from(KINDS))
 def test_the_rate_rises_and_then_follows_its_formula(total, warmup, kind):
     peak = max(warmup, 1)
