@@ -152,10 +152,10 @@ def _damaged(data: bytes, source: random.Random) -> bytes:
     """``data`` with a few bytes changed, left out, put in, repeated or cut off."""
     out = bytearray(data)
     for _ in range(source.randint(1, 4)):
-        at, length = source.randrange(len(out) + 1), source.randint(1, 6)
+        place, length = source.randrange(len(out) + 1), source.randint(1, 6)
         odd = bytes([source.choice([0, 0x7F, 0x80, 0xFF])])
-        new = source.choice([b"", odd, source.randbytes(length), out[at : at + 30] * 2])
-        out[at : at + source.choice([0, 1, len(new), length, len(out)])] = new
+        new = source.choice([b"", odd, source.randbytes(length), out[place : place + 30] * 2])
+        out[place : place + source.choice([0, 1, len(new), length, len(out)])] = new
     return bytes(out)
 
 
@@ -196,7 +196,7 @@ pieces = regular | st.tuples(
 tracks = st.lists(pieces, max_size=40).map(lambda parts: b"\x00\x90\x3c\x40" + b"".join(parts))
 
 
-def scanned(data: bytes) -> object:
+def scanned(data: bytes) -> tuple:
     repairs: Counter = Counter()
     try:
         there = module.scan(data, repairs=repairs)
