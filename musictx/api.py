@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from musictx import shipped
 from musictx.apps import generate as generating
-from musictx.apps.results import fresh_seed, say
+from musictx.apps.results import fresh_seed, say, suits_bars
 from musictx.bundle import Bundle, load
-from musictx.chords import is_chart
 from musictx.compose import compose
 from musictx.config import GenerateConfig
 from musictx.errors import UserError, shown
 from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
-from musictx.grid import grid_of
 from musictx.notes import Score
 from musictx.options import request
 from musictx.sampling.constraints import checked as checked_constraints
@@ -91,9 +89,8 @@ def generate(
     if music == []:
         raise UserError("primer=[]: expected a piece of music, or several")
     first = music[0] if isinstance(music, list) else music
-    counted = config.form is not None or (first is None and config.bars is not None)
     return generating.generate(
-        model_of(model, score=first, on_beats=counted),
+        model_of(model, in_bars=suits_bars(config, first)),
         config,
         music,
         seed=_seeds(seed, music),
@@ -204,8 +201,7 @@ def _composed_around(
     task = task_of(config, score, ("begin", "end"))
     more = {"progress": function_of("progress", progress)}
     more["on_event"] = function_of("on_event", on_event)
-    with_chords = getattr(config, "chords", None) is not None or is_chart(score)
-    bundle = model_of(model, score=score, on_beats=with_chords)
+    bundle = model_of(model, in_bars=suits_bars(config, score))
     return list(composed(bundle, task, config, seed=seed_of(seed), **more))
 
 
@@ -250,16 +246,13 @@ def texts(command: str, words: Sequence[Any]) -> Sequence[str]:
     return words
 
 
-def model_of(
-    model: Any, *, tokenizer: str | None = None, score: Score | None = None, on_beats: bool = False
-) -> Bundle:
-    """A loaded model, or the one of a folder or name; None: the newest, or the one that comes with
-    musictx for such music as ``score``, or for music ``on_beats``, as on the command line."""
+def model_of(model: Any, *, tokenizer: str | None = None, in_bars: bool = False) -> Bundle:
+    """Return a loaded model, or load the one of a folder or name. By default it is the model that
+    the command line chooses (:func:`musictx.shipped.find_latest`)."""
     if isinstance(model, Bundle):
         return model
     if model is None:
-        on_beats = on_beats or (score is not None and grid_of(score).on_beats)
-        model = shipped.find_latest(tokenizer=tokenizer, on_beats=on_beats)
+        model = shipped.find_latest(tokenizer=tokenizer, on_beats=in_bars)
     if shown(model).lower().endswith(SUFFIXES + CHORD_SUFFIXES):
         raise UserError(
             f"model={shown(model)}: expected a model, not music; "

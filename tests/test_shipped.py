@@ -3,17 +3,19 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import musictx
 from musictx import bundle, shipped
-from musictx.apps.results import choose
+from musictx.apps.results import choose, suits_bars
 from musictx.chorale.config import HarmoniseConfig
-from musictx.config import GenerateConfig, ModelFolder
+from musictx.config import AccompanyConfig, GenerateConfig, InfillConfig, ModelFolder
 from musictx.errors import UserError
+from musictx.notes import Score
 from musictx.speed.step import NativeStep, why_not
-from tests import compiler
+from tests import compiler, pieces
 from tests.untrained import saved
 
 MODELS = sorted(shipped.models())
@@ -87,6 +89,40 @@ def test_the_model_taken_is_the_newest_that_can_and_told(tmp_path, monkeypatch, 
     (tmp_path / "chorale").mkdir()  # a folder of one's own goes first
     with pytest.raises(UserError, match="missing"):
         bundle.locate("chorale")
+
+
+#: Notes between the beats of the file, at random; the same with a drum; notes on the beats.
+PLAYED = pieces.of(
+    *[(t, t + 0.3, 60 + n % 9) for n, t in enumerate(np.random.default_rng(1).uniform(0, 20, 40))]
+)
+WITH_DRUM = pieces.of(
+    *PLAYED.notes[["start", "end", "pitch"]].tolist(), (5.0, 5.1, 36, 80, 0, True, 1)
+)
+IN_TIME = pieces.line(*range(60, 76))
+
+
+@pytest.mark.parametrize(
+    ("request_", "score", "in_bars"),
+    [
+        (GenerateConfig(seconds=8), None, False),
+        (GenerateConfig(bars=4), None, True),
+        (GenerateConfig(tempo=90), None, True),
+        (GenerateConfig(form="AB"), None, True),
+        (GenerateConfig(seconds=8), PLAYED, False),
+        (GenerateConfig(bars=4), PLAYED, False),
+        (GenerateConfig(seconds=8), IN_TIME, True),
+        (GenerateConfig(seconds=8), WITH_DRUM, True),
+        (InfillConfig(), PLAYED, False),
+        (AccompanyConfig(add="Piano"), PLAYED, False),
+        (AccompanyConfig(add="piano, bass"), PLAYED, True),
+        (AccompanyConfig(chords="| C |"), Score(), True),
+        (AccompanyConfig(), Score(markers=[(0.0, "C:maj")]), True),
+    ],
+)  # fmt: skip
+def test_the_model_for_a_request_has_bars_if_its_options_or_music_need_them(
+    request_, score, in_bars
+):
+    assert suits_bars(request_, score) is in_bars
 
 
 @compiler.needed

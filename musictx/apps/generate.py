@@ -21,12 +21,13 @@ from musictx.apps.results import (
     read_music,
     report,
     say,
+    suits_bars,
 )
 from musictx.bundle import Bundle
 from musictx.commands import COMMANDS
 from musictx.config import GenerateConfig
 from musictx.errors import UserError
-from musictx.grid import grid_of, in_time
+from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.progress import progress
 from musictx.sampling import idiom, timeline
@@ -104,9 +105,7 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
     if len(names) > 1 and config.seed is None:
         config = replace(config, seed=fresh_seed())
         notice(f"seed: {config.seed}")
-    form = config.form is not None
-    in_bars = form or config.bars is not None
-    open_ended = in_bars or config.tokens is not None
+    open_ended = any((config.form, config.bars, config.tokens))
     length = config.seconds or (None if open_ended else USUAL_SECONDS)
     failed: list[str] = []
     for index, name in enumerate(names or [None]):
@@ -120,9 +119,8 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
                     f"quantise={config.quantise}: a new piece has no tempo to keep to; give a "
                     "primer"
                 )
-            planned = in_bars or bool(config.plan)
-            beats = planned if score is None else form or grid_of(score).on_beats
-            work = Work.of(config, name, notice, on_beats=beats, done="continued")
+            in_bars = suits_bars(config, score)
+            work = Work.of(config, name, notice, in_bars, done="continued")
             primer = primer_of(work.bundle, score, config, name or "")
             free = not on_beats(work.bundle, config.quantise)
             notated = not free and (score is None or formats.has_notation(score))

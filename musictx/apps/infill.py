@@ -22,13 +22,13 @@ from musictx.apps.results import (
     read_music,
     report,
     say,
+    suits_bars,
 )
 from musictx.apps.tasks import Task, task_of
 from musictx.bundle import Bundle
 from musictx.chords import is_chart
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.errors import UserError
-from musictx.grid import grid_of
 from musictx.notes import DRUMS, Score
 from musictx.progress import progress
 from musictx.sampling import composer, timeline
@@ -328,8 +328,7 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
     if path is not None:
         score = read_music(path, option, "to work on", limits, repeats=repeats, notice=notice)
     task = task_of(config, score)
-    beats = chords is not None or is_chart(score) or grid_of(score).on_beats
-    work = Work.of(config, path or "chords", notice, on_beats=beats, done=done)
+    work = Work.of(config, path or "chords", notice, suits_bars(config, score), done=done)
     beats = on_beats(work.bundle, config.quantise)
     if beats:
         task = task.in_time()

@@ -13,6 +13,7 @@ import numpy as np
 
 from musictx import files, formats, registry, shipped
 from musictx.bundle import Bundle, load
+from musictx.chords import is_chart
 from musictx.config.composing import ModelFolder, Written
 from musictx.config.limits import Limits
 from musictx.errors import UserError
@@ -98,6 +99,23 @@ def on_beats(bundle: Bundle, quantise: str) -> bool:
     return bundle.tokenizer.beats or quantise != "none"
 
 
+def suits_bars(request: Written, score: Score | None) -> bool:
+    """Whether a model of notes in bars suits ``request``, for new music or for that of ``score``.
+
+    It does if the request has options that need bars or other instruments than a piano, or if
+    ``score`` keeps to its beats, has drums, or has chords but no notes.
+    """
+    parts = {name.strip().lower() for name in (getattr(request, "add", None) or "").split(",")}
+    if parts - {"", "piano", "chords"}:
+        return True
+    options = ["form", "chords", "style"] + ["bars", "plan"] * (score is None)
+    if any(getattr(request, option, None) for option in options):
+        return True
+    if score is None:
+        return False
+    return bool(is_chart(score) or grid_of(score).on_beats or score.notes["drum"].any())
+
+
 def check_notation(out: str, beats: bool, instead: str) -> None:
     """Refuse ``out=NAME.musicxml``, before composing, unless the music will be on ``beats``;
     ``instead`` is the part of the error message that suggests what to do."""
@@ -118,12 +136,12 @@ def notice_of_beats(score: Score, notice: Notice) -> None:
 
 
 def choose(
-    model: ModelFolder, tokenizer: str | None, notice: Notice = say, on_beats: bool = False
+    model: ModelFolder, tokenizer: str | None, notice: Notice = say, in_bars: bool = False
 ) -> Path:
     """The model folder that ``model`` names, or else the one that :func:`.shipped.find_latest`
-    chooses: one with the ``tokenizer`` that the command needs, if any, and if possible one that
-    counts in beats where the music is ``on_beats``. ``notice`` is called with the choice."""
-    folder = chosen(model.path, tokenizer, on_beats=on_beats)
+    chooses: one with the ``tokenizer`` that the command needs, if any, and if possible one of notes
+    in bars if ``in_bars``. ``notice`` is called with the choice."""
+    folder = chosen(model.path, tokenizer, on_beats=in_bars)
     if model.path is not None:
         return folder
     included = {path: name for name, path in shipped.models().items()}
@@ -132,7 +150,7 @@ def choose(
         return folder
     others = [f"model={name}" for name in included.values() if name != included[folder]]
     alternatives = f" (or {', '.join(others)})" if others and tokenizer is None else ""
-    why = " and counts in beats, as this music does" if included[folder] == shipped.ON_BEATS else ""
+    why = " and counts in beats" if included[folder] == shipped.ON_BEATS else ""
     terms = ", not for commercial use" if included[folder] in shipped.NON_COMMERCIAL else ""
     notice(f"model: {included[folder]}, which comes with musictx{why}{terms}{alternatives}")
     return folder
@@ -175,14 +193,14 @@ class Work:
         config: Written,
         source: str | None,
         notice: Notice = say,
-        on_beats: bool = False,
+        in_bars: bool = False,
         *,
         done: str,
     ) -> Work:
         """Check the options of ``config`` and load the model. ``source`` is the file that the
-        command works on, if any, ``on_beats`` whether its music keeps to its beats, and ``done`` a
-        participle for the names of the new files, such as "continued". ``notice`` is called with
-        the model and the seed if the user has not chosen them."""
+        command works on, if any, ``in_bars`` whether a model of notes in bars suits it, and
+        ``done`` a participle for the names of the new files, such as "continued". ``notice`` is
+        called with the model and the seed if the user has not chosen them."""
         files.check_ending(
             config.out, WRITERS, "; render=true writes sound and a picture beside it"
         )
@@ -191,7 +209,7 @@ class Work:
                 "render=true: nothing here writes sound and pictures (musictx/render is missing); "
                 "leave it out"
             )
-        where = choose(config.model, config.tokenizer, notice, on_beats)
+        where = choose(config.model, config.tokenizer, notice, in_bars)
         seed = fresh_seed() if config.seed is None else config.seed
         stem = Path(config.out) / file_name(source or where, done, seed)
         files.check_writable(stem.parent.parent if is_file(stem.parent) else stem.parent, "out")

@@ -75,7 +75,7 @@ def task_of(
 
 def gap(score: Score, request: InfillConfig, names: tuple[str, str] = ("from", "to")) -> Task:
     """The task of replacing all notes that begin from ``request.begin`` to ``request.end`` on
-    ``request.tracks``, by default on all tracks but drums."""
+    ``request.tracks``, by default on all tracks but drums, or on all if there are only drums."""
     first, last = names
     # Bars are counted by the meters of the file, not by detected beats.
     clock = in_time(score, tracking=False).beats
@@ -96,7 +96,7 @@ def gap(score: Score, request: InfillConfig, names: tuple[str, str] = ("from", "
         )
     notes = score.notes
     if request.tracks is None:
-        tracks = set(notes["track"][~notes["drum"]].tolist())
+        tracks = set(notes["track"][~notes["drum"]].tolist() or notes["track"].tolist())
     else:
         tracks = {t for n in request.tracks.split(",") for t in find_tracks(score, n, "tracks")}
     inside = (notes["start"] >= start - 1e-6) & (notes["start"] < stop - 1e-6)
@@ -159,7 +159,7 @@ def under_melody(score: Score, request: AccompanyConfig) -> Task:
         notes = notes[on_tracks] if on_tracks.any() or add else notes[skyline(score)]
     tune = tuple(np.unique(notes["track"]).tolist())
     notes = score.notes if add else notes
-    if not len(notes):
+    if not len(notes) or (notes["drum"].all() and not add):
         raise UserError("melody: this file holds no notes, or only drums; give one with a melody")
     kept = score.with_notes(notes)
     kept = replace(kept, pedals=kept.pedals[np.isin(kept.pedals["track"], notes["track"])])

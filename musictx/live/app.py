@@ -1,5 +1,5 @@
-"""``musictx play``: music to a MIDI port while it is composed. ``musictx jam``: it listens to a
-port and answers in the pauses."""
+"""``musictx play``: send music to a MIDI port while it is composed. ``musictx jam``: listen to a
+MIDI port and answer in the pauses."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from musictx.sampling.stream import Stream
 
 
 def run(config: PlayConfig) -> PlayReport:
-    """Play until the music ends or is interrupted; prints a report at the end."""
+    """Play until the music ends or is interrupted; print and return a report."""
     score = None
     if config.primer is not None:
         score = read_music(config.primer, "primer", "to continue", config.limits)
-    with _prepared(config) as (bundle, output, seed):
+    with _opened(config) as (bundle, output, seed):
         request = GenerateConfig(
             primer_seconds=config.primer_seconds, seconds=config.seconds, sampling=config.sampling
         )
@@ -40,8 +40,8 @@ def run(config: PlayConfig) -> PlayReport:
 
 
 def run_jam(config: JamConfig) -> int:
-    """Listen and answer until the port is closed or Ctrl-C; the number of answers."""
-    with _prepared(config) as (bundle, output, seed):
+    """Listen and answer until the port is closed or Ctrl-C; return the number of answers."""
+    with _opened(config) as (bundle, output, seed):
         source = ports.open_input(config.input)
         request = GenerateConfig(seconds=config.answer, sampling=config.sampling)
 
@@ -64,27 +64,28 @@ def run_jam(config: JamConfig) -> int:
 
 
 def _has_programs(bundle: Bundle) -> bool:
-    """Whether the tracks of the model's events are programs."""
+    """Whether the track of an event is its General MIDI program."""
     return "program" in bundle.tokenizer.kinds
 
 
 @contextlib.contextmanager
-def _prepared(config: LiveConfig) -> Iterator[tuple[Bundle, Any, int]]:
-    """The port first, since that fails fastest, then the model, and a seed. SIGTERM ends the block
-    as Ctrl-C does, so that every note is ended and the port closed."""
-    where = choose(config.model, config.tokenizer)
+def _opened(config: LiveConfig) -> Iterator[tuple[Bundle, Any, int]]:
+    """Open the output port, which fails fastest, then load the model; yield (model, port, seed).
+    Inside the block SIGTERM has the effect of Ctrl-C, so that all notes are ended and the port is
+    closed."""
+    folder = choose(config.model, config.tokenizer)
     output = ports.open_output(config.output, Clock.now)
 
-    def stop(number: int, frame: FrameType | None) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    previous_handler = signal.signal(signal.SIGTERM, interrupt)
     try:
-        bundle = load(where, config.device)
+        bundle = load(folder, config.device)
         seed = fresh_seed() if config.seed is None else config.seed
         if config.seed is None:
             say(f"seed: {seed}")
         yield bundle, output, seed
     finally:
         output.close()
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)

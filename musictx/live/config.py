@@ -11,7 +11,7 @@ from musictx.config.sampling import SamplingConfig
 
 @dataclass
 class LiveConfig(Composing):
-    """What playing and jamming share."""
+    """Options that play and jam share."""
 
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     output: str | None = option(

@@ -1,7 +1,8 @@
-"""Play together: listen while somebody plays, answer when they pause, stop when they play again.
+"""Play with a person: record what the person plays, answer in a pause, stop when the person plays
+again.
 
-The answer is composed during the pause, so that it can begin as soon as the pause has lasted long
-enough. What was played and what was answered are the primer of the next answer.
+The answer is composed at the beginning of the pause, so that it can start as soon as the pause is
+long enough. The notes of the person and of earlier answers are the primer of an answer.
 """
 
 from __future__ import annotations
@@ -15,51 +16,56 @@ from musictx.errors import UserError
 from musictx.live.player import Clock, play
 from musictx.live.ports import Output
 from musictx.notes import NOTE, Score
-from musictx.sampling.stream import Stream
+from musictx.sampling.stream import Event, Stream
 
-#: Seconds between two looks at the port, and of music that an answer is composed ahead.
+#: Seconds between two readings of the port, and seconds of music by which composing is ahead of an
+#: answer.
 POLL_SECONDS, LOOK_AHEAD_SECONDS = 0.005, 0.25
-#: Seconds after which what was played is forgotten.
+#: Notes that ended more than this many seconds ago are forgotten.
 MEMORY_SECONDS = 60.0
 
 
-class Listener:
-    """The notes that were played and answered, by the clock; those of the last
-    :data:`MEMORY_SECONDS` are kept.
+class Recorder:
+    """Records the notes of a person and of the model, in seconds of the clock; keeps those of the
+    last :data:`MEMORY_SECONDS`.
 
-    count  notes that the person has begun;  last  when the person last began or ended one
+    count      number of notes that the person has played
+    last_time  time of the last beginning or end of a note of the person
     """
 
     def __init__(self) -> None:
-        self._notes: list[tuple[float, float, int, int]] = []
-        self._open: dict[tuple[bool, int], tuple[float, int]] = {}
-        self.count, self.last = 0, 0.0
+        self._notes: list[tuple[float, float, int, int]] = []  # start, end, pitch, velocity
+        # (of the person, pitch) -> start and velocity of a note that sounds
+        self._sounding: dict[tuple[bool, int], tuple[float, int]] = {}
+        self.count, self.last_time = 0, 0.0
 
-    def note(self, now: float, person: bool, pitch: int, velocity: int) -> None:
-        """A note of the person, or of the model, begins, or with velocity 0 ends."""
-        if (person, pitch) in self._open:
-            start, loudness = self._open.pop((person, pitch))
+    def record(self, now: float, pitch: int, velocity: int, *, of_person: bool) -> None:
+        """Record the beginning of a note, or its end if ``velocity`` is 0."""
+        if (of_person, pitch) in self._sounding:
+            start, loudness = self._sounding.pop((of_person, pitch))
             self._notes.append((start, max(now, start + 0.01), pitch, loudness))
         if velocity:
-            self._open[person, pitch] = now, velocity
-        if person:
-            self.count, self.last = self.count + (velocity > 0), now
+            self._sounding[of_person, pitch] = now, velocity
+        if of_person:
+            self.count, self.last_time = self.count + (velocity > 0), now
         self._notes = [note for note in self._notes if note[1] > now - MEMORY_SECONDS]
 
-    def hush(self, now: float) -> None:
-        """End the open notes of an answer."""
-        for person, pitch in [key for key in self._open if not key[0]]:
-            self.note(now, person, pitch, 0)
+    def end_answer(self, now: float) -> None:
+        """End the notes of the model that still sound."""
+        for pitch in [pitch for of_person, pitch in self._sounding if not of_person]:
+            self.record(now, pitch, 0, of_person=False)
 
     @property
-    def playing(self) -> bool:
-        """Whether the person holds a note."""
-        return any(person for person, _ in self._open)
+    def is_person_playing(self) -> bool:
+        return any(of_person for of_person, _ in self._sounding)
 
     def score(self) -> Score:
-        """The kept notes, from 0 s on."""
-        first = min((note[0] for note in self._notes), default=0.0)
-        rows = [(a - first, b - first, p, v, 0, False, 0) for a, b, p, v in sorted(self._notes)]
+        """Return the recorded notes, moved to begin at 0 s."""
+        zero = min((note[0] for note in self._notes), default=0.0)
+        rows = [
+            (start - zero, end - zero, pitch, velocity, 0, False, 0)
+            for start, end, pitch, velocity in sorted(self._notes)
+        ]
         return Score(notes=np.array(rows, NOTE))
 
 
@@ -74,60 +80,63 @@ def jam(
     programs: bool = False,
     say: Callable[[str], None] = print,
 ) -> int:
-    """Listen and answer until the port is closed; returns the number of answers.
+    """Play with a person until the port is closed; return the number of answers.
 
     source   a mido port with ``iter_pending``
-    compose  music and the number of the answer -> the stream that continues it
+    compose  called with the primer and the number of the answer; returns its stream
     pause    seconds of silence after which the answer begins
     control  MIDI controller that requests the answer at once
     """
-    listener, answers, answered, requested = Listener(), 0, 0, False
+    recorder, answers, is_requested = Recorder(), 0, False
+    answered_count = 0  # notes of the person up to the last answer
 
-    def listen() -> bool:
-        """Read the messages that have arrived; returns whether a note began."""
-        nonlocal requested
-        before = listener.count
+    def read_port() -> bool:
+        """Record the messages that have arrived; return whether the person began a note."""
+        nonlocal is_requested
+        count = recorder.count
         for message in () if source.closed else source.iter_pending():
             if message.type in ("note_on", "note_off"):
-                loudness = message.velocity if message.type == "note_on" else 0
-                listener.note(clock.now(), True, message.note, loudness)
+                velocity = message.velocity if message.type == "note_on" else 0
+                recorder.record(clock.now(), message.note, velocity, of_person=True)
             elif control is not None and message.is_cc(control) and message.value >= 64:
-                requested |= listener.count > answered  # or there is nothing to answer
-        return listener.count > before
+                is_requested |= recorder.count > answered_count  # only if there are new notes
+        return recorder.count > count
+
+    def record_event(event: Event) -> None:
+        velocity = event.velocity if event.on else 0
+        recorder.record(clock.now(), event.pitch, velocity, of_person=False)
 
     while True:
-        listen()
-        if listener.count == answered or listener.playing:
+        read_port()
+        if recorder.count == answered_count or recorder.is_person_playing:
             if source.closed:
                 return answers
             clock.sleep(POLL_SECONDS)
             continue
         try:
-            stream = compose(listener.score(), answers)
-        except UserError as error:  # nothing that the model's tokens can hold
+            stream = compose(recorder.score(), answers)
+        except UserError as error:  # the model's tokens can express none of these notes
             say(str(error))
-            answered, requested = listener.count, False
+            answered_count, is_requested = recorder.count, False
             continue
         with stream:
             stream.prepare()
-            interrupted = listen()  # while it was composed
-            while not (requested or interrupted or clock.now() - listener.last >= pause):
+            is_interrupted = read_port()
+            while not (is_requested or is_interrupted or clock.now() - recorder.last_time >= pause):
                 clock.sleep(POLL_SECONDS)
-                interrupted = listen()
-            if interrupted:
-                continue  # the composed answer is discarded
-            answers, answered, requested = answers + 1, listener.count, False
+                is_interrupted = read_port()
+            if is_interrupted:
+                continue  # discards the answer
+            answers, answered_count, is_requested = answers + 1, recorder.count, False
             report = play(
                 stream,
                 output,
                 clock=clock,
                 look_ahead=LOOK_AHEAD_SECONDS,
                 programs=programs,
-                stop=lambda: listen() or source.closed,
-                on_event=lambda e: listener.note(
-                    clock.now(), False, e.pitch, e.velocity if e.on else 0
-                ),
+                stop=lambda: read_port() or source.closed,
+                on_event=record_event,
                 say=say,
             )
-            listener.hush(clock.now())
+            recorder.end_answer(clock.now())
             say(f"answer {answers}: {report}")

@@ -1,9 +1,10 @@
-"""MIDI ports by name: hardware and other programs, a socket, or a file."""
+"""Open MIDI ports by their names: ports of devices and programs, a socket, or a file."""
 
 from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +21,7 @@ _INSTALL = (
 
 
 class Output(Protocol):
-    """Where messages go, when they are due."""
+    """A port to which messages are sent at the time when they are due."""
 
     def send(self, message: mido.Message) -> None: ...
 
@@ -28,22 +29,22 @@ class Output(Protocol):
 
 
 class FilePort:
-    """A port that records its messages, with the times at which they are sent, into a MIDI file.
+    """A port that records its messages, and the times at which they are sent, in a MIDI file.
 
-    The file is written on ``close``, if a note was played. It has 500 ticks a quarter note at a
-    tempo of 120, so a tick is a millisecond.
+    ``close`` writes the file if it has notes. A tick is a millisecond: 500 ticks per quarter note
+    at a tempo of 120. ``now()`` is the time in seconds.
     """
 
-    def __init__(self, path: Path, now: Any) -> None:
+    def __init__(self, path: Path, now: Callable[[], float]) -> None:
         files.check_writable(path.parent, "output")
         self._path, self._now, self._track = path, now, mido.MidiTrack()
-        self._last: float | None = None
+        self._time: float | None = None  # of the last message
 
     def send(self, message: mido.Message) -> None:
-        now = self._now()
-        since = 0.0 if self._last is None else now - self._last
-        ticks = max(0, round(since * 1000))
-        self._last = now if self._last is None else self._last + ticks / 1000
+        if self._time is None:
+            self._time = self._now()
+        ticks = max(0, round((self._now() - self._time) * 1000))
+        self._time += ticks / 1000
         self._track.append(message.copy(time=ticks))
 
     def close(self) -> None:
@@ -55,11 +56,12 @@ class FilePort:
 
 
 class SocketPort(sockets.SocketPort):
-    """mido's port, except that ``close`` also closes its files: otherwise the program at the other
-    end does not notice."""
+    """The port of mido. Its ``close`` closes the files, too, so that the program at the other end
+    notices."""
 
     def send(self, message: mido.Message) -> None:
-        """Raises :class:`WriteError` if the program at the other end has closed the connection."""
+        """Send a message. Raises :class:`WriteError` if the program at the other end has closed the
+        connection."""
         try:
             super().send(message)
         except (OSError, ValueError) as error:  # ValueError: mido closed it after an OSError
@@ -72,21 +74,22 @@ class SocketPort(sockets.SocketPort):
         super()._close()
 
 
-def open_output(name: str | None, now: Any) -> Any:
-    """The port ``name``: a MIDI port, socket:HOST:PORT, or a .mid file; ``None`` = the first MIDI
-    port. ``now`` is the clock that a file is timed by. ``UserError`` if it cannot be opened."""
+def open_output(name: str | None, now: Callable[[], float]) -> Any:
+    """Open the output ``name``: a MIDI port, socket:HOST:PORT, or a .mid file with times by
+    ``now``; ``None`` is the first MIDI port. Raises ``UserError`` if it cannot be opened."""
     if name is not None and name.lower().endswith((".mid", ".midi")):
         return FilePort(Path(name).expanduser(), now)
-    return _port(name, "output")
+    return _open(name, "output")
 
 
 def open_input(name: str | None) -> Any:
-    """The input port ``name``: a MIDI port or socket:HOST:PORT; ``None`` = the first MIDI port.
-    ``UserError`` if it cannot be opened."""
-    return _port(name, "input")
+    """Open the input ``name``: a MIDI port or socket:HOST:PORT; ``None`` is the first MIDI port.
+    Raises ``UserError`` if it cannot be opened."""
+    return _open(name, "input")
 
 
-def _port(name: str | None, option: str) -> Any:
+def _open(name: str | None, option: str) -> Any:
+    """Open the port ``name``, the value of ``option``: "input" or "output"."""
     where = option if name is None else f"{option}={name}"
     if name is not None and name.startswith("socket:"):
         host, _, number = name.removeprefix("socket:").rpartition(":")
@@ -102,7 +105,7 @@ def _port(name: str | None, option: str) -> Any:
         ports = getattr(mido, f"get_{option}_names")()
     except ImportError:
         raise UserError(f"{where}: {_INSTALL}") from None
-    except Exception as error:  # python-rtmidi raises its own class, also where there is no ALSA
+    except Exception as error:  # a class of python-rtmidi's own, for example without ALSA
         raise UserError(
             f"{where}: this system offers no MIDI ports ({error}); "
             "socket:HOST:PORT or a .mid file will do too"
@@ -116,10 +119,10 @@ def _port(name: str | None, option: str) -> Any:
 
 
 def check() -> str:
-    """The MIDI ports of this machine, or why there are none (``musictx doctor``)."""
+    """Return the names of the MIDI output ports, or why there are none (for ``musictx doctor``)."""
     try:
         return ", ".join(mido.get_output_names()) or "none is there"
     except ImportError:
         return f"none: {_INSTALL}"
-    except Exception as error:  # of python-rtmidi, as above
+    except Exception as error:  # of python-rtmidi, see _open
         return f"none: {error}"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from musictx import shipped
 from musictx.chords import is_chart
+from musictx.config.limits import Limits
 from musictx.errors import UserError, shown
 from musictx.files import check_ending, check_writable, has_ending
 from musictx.formats import SUFFIXES, find, not_played, read
@@ -18,75 +19,81 @@ from musictx.render import audio, pianoroll
 from musictx.render.config import RenderConfig
 from musictx.render.soundfont import SoundFont
 
-#: Samples of sound a second.
+#: Samples of sound per second.
 RATE = 44_100
 
 
 def run(config: RenderConfig) -> list[Path]:
-    """Render as ``config`` says; prints and returns what was written."""
-    written = []
+    """Render the files of ``config``; print and return the paths of the results."""
+    paths = []
     for path in results(config):
         print(path, flush=True)
-        written.append(path)
-    return written
+        paths.append(path)
+    return paths
 
 
 def results(config: RenderConfig) -> Iterator[Path]:
-    """What is written of ``config.files``, and of all music in those that are folders. What of
-    MusicXML is not played as it is written is printed.
+    """Render each music file of ``config.files`` and of the folders among them; yield the path of
+    each result as soon as it is written. Print which marks of MusicXML are not played.
 
-    Results are named after their files and are written to the same folders, or to ``config.out``,
-    which is made if need be; the sound or picture alone of one file may be a file, ``out=x.wav``. A
-    file that cannot be rendered does not stop the others. Raises
-    :class:`UserError` for a file that is missing, no music or without notes, for a sound font that
-    is none, and for a folder that cannot be written.
+    A result has the name of its music file and lies in the same folder, or in the folder
+    ``config.out``, which is created if necessary. For a single music file, ``out`` may also name
+    the result: x.wav. A file that cannot be rendered does not stop the others. Raises
+    :class:`UserError` for a file that does not exist, is not music or has no notes, for an invalid
+    sound font, and for a folder that cannot be written.
     """
     if not config.files:
         raise UserError("files: missing, give a MIDI file such as `musictx render song.mid`")
-    sources = [file for name in config.files for file in _music(Path(name).expanduser())]
-    stems, endings = _places(config, sources)
-    for folder in {stem.parent for stem in stems}:
+    sources = [file for name in config.files for file in _music_files(Path(name).expanduser())]
+    source_of, endings = _destinations(config, sources)
+    for folder in {stem.parent for stem in source_of}:
         check_writable(folder, "out")
     if config.soundfont is not None:
         SoundFont(Path(config.soundfont).expanduser(), config.limits)
-    failed = []
-    for stem, source in stems.items():
+    errors = []
+    for stem, source in source_of.items():
         try:
-            repairs: Counter[str] = Counter()
-            score = read(source, limits=config.limits, repairs=repairs)
-            if line := not_played(source, repairs):
-                print(line)
-            if is_chart(score):
-                from musictx.songs.chord_sheet import voiced  # which reads charts
-
-                score = voiced(score)
-            if not len(score):
-                raise UserError(f"{source}: nothing to render, the file has no notes")
-            paths = _write(score, stem, endings, stem.name, config)
+            paths = _write(_read(source, config.limits), stem, endings, stem.name, config)
         except UserError as error:
             if len(sources) == 1:
                 raise
-            failed.append(str(error))
+            errors.append(str(error))
             continue
         yield from paths
-    if failed:
-        raise UserError(f"{len(failed)} of {len(sources)} files not rendered: {'; '.join(failed)}")
+    if errors:
+        raise UserError(f"{len(errors)} of {len(sources)} files not rendered: {'; '.join(errors)}")
 
 
-def _music(source: Path) -> list[Path]:
-    """``source``, or the music in it if it is a folder, at any depth."""
-    if not source.is_dir():
-        if not source.exists():
-            raise UserError(f"files={source}: no such file")
-        return [source]
-    files = find(source)
+def _music_files(path: Path) -> list[Path]:
+    """Return ``path``, or the music files at any depth if it is a folder."""
+    if not path.is_dir():
+        if not path.exists():
+            raise UserError(f"files={path}: no such file")
+        return [path]
+    files = find(path)
     if not files:
-        raise UserError(f"files={source}: no music in this folder, expected {', '.join(SUFFIXES)}")
+        raise UserError(f"files={path}: no music in this folder, expected {', '.join(SUFFIXES)}")
     return files
 
 
-def _places(config: RenderConfig, sources: list[Path]) -> tuple[dict[Path, Path], list[str]]:
-    """Path of a result without its ending -> its source; and the endings of the results."""
+def _read(path: Path, limits: Limits) -> Score:
+    """Read the music to render; chord symbols without notes become chords. Print which marks of
+    MusicXML are not played."""
+    repairs: Counter[str] = Counter()
+    score = read(path, limits=limits, repairs=repairs)
+    if line := not_played(path, repairs):
+        print(line)
+    if is_chart(score):
+        from musictx.songs.chord_sheet import voiced  # the component that reads charts
+
+        score = voiced(score)
+    if not len(score):
+        raise UserError(f"{path}: nothing to render, the file has no notes")
+    return score
+
+
+def _destinations(config: RenderConfig, sources: list[Path]) -> tuple[dict[Path, Path], list[str]]:
+    """Return (path of a result without its ending -> its music file, endings of the results)."""
     endings = [f".{name}" for name in ("wav", "png") if getattr(config, name)]
     folder = None
     if config.out is not None:
@@ -96,12 +103,12 @@ def _places(config: RenderConfig, sources: list[Path]) -> tuple[dict[Path, Path]
             if len(sources) > 1:
                 raise UserError(f"out={config.out}: expected a folder for {len(sources)} files")
             return {folder.with_suffix(""): sources[0]}, [folder.suffix.lower()]
-    stems: dict[Path, Path] = {}
+    source_of: dict[Path, Path] = {}
     for source in sources:
         stem = (folder or source.parent) / source.stem
-        if stems.setdefault(stem, source) != source:
-            raise UserError(f"files: {stems[stem]} and {source} would both become {stem}")
-    return stems, endings
+        if source_of.setdefault(stem, source) != source:
+            raise UserError(f"files: {source_of[stem]} and {source} would both become {stem}")
+    return source_of, endings
 
 
 def render(
@@ -115,10 +122,12 @@ def render(
 ) -> list[Path]:
     """Write the sound and the piano roll of ``music`` as ``path``.wav and ``path``.png.
 
-    ``music`` is a Score, a Sample, an example by name or whatever :func:`musictx.read` reads; an
-    ending .wav or .png of ``path`` is removed; ``title`` stands above the picture, by default the
-    name of the file. Returns the files written. Raises :class:`UserError` for what is no music or
-    cannot be written. ::
+    music  a Score, a Sample, the name of an example, or anything that :func:`musictx.read` reads
+    path   with or without an ending
+    title  the heading of the picture; by default the name of the file
+
+    Returns the paths of the written files. Raises :class:`UserError` for an invalid argument, and
+    for a file that cannot be read or written. ::
 
         musictx.render("mozart_k545", "sonata", wav=False)
     """
@@ -140,7 +149,7 @@ def render(
 def _write(
     score: Score, stem: Path, endings: list[str], title: str, config: RenderConfig
 ) -> list[Path]:
-    """Write ``stem`` with each of the ``endings``; returns the paths."""
+    """Write a file ``stem`` + ending for each of the ``endings``; return the paths."""
     paths = [stem.with_name(stem.name + ending) for ending in endings]
     for path in paths:
         if path.suffix == ".wav":

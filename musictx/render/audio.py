@@ -1,8 +1,8 @@
-"""Score -> WAV: 16-bit stereo, without system packages.
+"""Write a Score as a WAV file, 16-bit stereo: :func:`write`. No system packages are needed.
 
-The sampler of this package plays a sound font, in stereo with a light reverberation, and works
-through a piece in blocks, so memory holds a few seconds of sound however long the piece is. The
-same Score gives the same samples.
+The notes are played by a sound font (``sampler.py``), in stereo with a light reverberation. The
+sound is computed in blocks of a few seconds, so memory does not grow with the length of the piece.
+The same Score always gives the same samples.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from musictx.pedal import fold_sustain
 from musictx.render.sampler import Sampler
 from musictx.render.soundfont import OURS, SoundFont
 
-#: The loudest sample of a file, of full scale: -1 dB. Quiet music is raised to it, but not by more
-#: than MAX_GAIN: what is marked very soft may stay soft.
+#: Amplitude of the loudest sample of a file, where 1 is full scale: -1 dB. Quiet music is amplified
+#: to this peak, by MAX_GAIN at most, so that very soft music stays soft.
 PEAK, MAX_GAIN = 0.89, 16.0
-#: Reverberation: seconds until it is inaudible; its amplitude against sound from the middle, for
-#: the frequencies most music is made of (hertz); the seed of its noise.
+#: Reverberation: seconds until it is inaudible; its amplitude relative to a note panned to the
+#: middle, in the frequency band REVERB_BAND (hertz), where most music lies; the seed of its noise.
 REVERB_SECONDS, REVERB_LEVEL, REVERB_BAND, REVERB_SEED = 1.4, 0.2, (200, 2000), 20180912
-#: Samples that the reverberation takes in at a time; blocks are whole multiples of it.
+#: Samples per step of the reverberation; the length of a block is a multiple of it.
 HOP = 1 << 16
-#: Seconds of sound that are computed at a time.
+#: Seconds of sound in a block.
 BLOCK_SECONDS = 10.0
 #: Bytes that the length fields of a WAV file can count.
 MAX_WAV_BYTES = 2**32 - 4096
@@ -47,16 +47,19 @@ def write(
     on_block: Callable[[], None] | None = None,
     mix: Mapping[int, tuple[float, float, float]] | None = None,
 ) -> Path:
-    """Write ``score`` as a WAV file, stereo, 16 bits; returns its path.
+    """Write ``score`` as a WAV file, 16-bit stereo; return its path.
 
-    ``sample_rate`` in hertz. ``soundfont`` is an SF2 or SF3 file, by default the one that comes
-    with musictx. The piece is scaled as a whole so that its loudest sample is 1 dB under full
-    scale; it never clips. The file appears whole or not at all. ``on_block`` is called after every
-    :data:`BLOCK_SECONDS` of sound; what it raises ends the work. ``mix``: track -> how loud it is,
-    how far to the right, -1 to 1, and how much of it goes into the room; 1, 0, 1 as usual.
+    sample_rate  hertz
+    soundfont    an SF2 or SF3 file; by default the font that comes with musictx
+    on_block     called after every :data:`BLOCK_SECONDS` of sound; an exception of it stops the
+                 rendering
+    mix          track -> (gain, pan from -1, left, to 1, right, gain of the reverberation); by
+                 default (1, 0, 1)
 
-    Raises :class:`UserError` for a Score without notes, a file that is no sound font and a piece
-    longer than ``limits.wav_seconds``, :class:`WriteError` where the machine cannot write.
+    The whole piece is scaled so that its loudest sample is 1 dB below full scale; it never clips.
+    No partly written file is left. Raises :class:`UserError` for a Score without notes, an invalid
+    sound font and a piece longer than ``limits.wav_seconds``, :class:`WriteError` if the file
+    cannot be written.
     """
     path = Path(path)
     limits = limits or Limits()
@@ -70,10 +73,10 @@ def write(
         )
     font = SoundFont(OURS if soundfont is None else soundfont, limits)
     sound = blocks(score, font, sample_rate=sample_rate, mix=mix)
-    with atomic(path) as part, tempfile.TemporaryFile(dir=path.parent) as scratch:
-        peak = _spool(sound, scratch, on_block)
-        scale = min(PEAK / peak, MAX_GAIN) if peak > 0 else 0.0
-        _wav(scratch, part, scale, sample_rate)
+    with atomic(path) as temporary, tempfile.TemporaryFile(dir=path.parent) as frames:
+        peak = _write_frames(sound, frames, on_block)
+        gain = min(PEAK / peak, MAX_GAIN) if peak > 0 else 0.0
+        _write_wav(frames, temporary, gain, sample_rate)
     return path
 
 
@@ -84,60 +87,64 @@ def blocks(
     sample_rate: int = 44100,
     mix: Mapping[int, tuple[float, float, float]] | None = None,
 ) -> Iterator[np.ndarray]:
-    """The sound of ``score`` by ``font``, block by block: (n, 2) float32, left and right; ``mix``
-    as in :func:`write`.
+    """Yield the sound of ``score`` with ``font`` in blocks, (frames, 2) float32: left and right.
+    ``mix`` as in :func:`write`.
 
-    Sustain pedals are folded in first. The result is the same, to the bit, for every
-    :data:`BLOCK_SECONDS`; memory grows with it. The scale is free: many notes may exceed 1.
+    Notes last as long as the sustain pedal holds them. Every :data:`BLOCK_SECONDS` gives the same
+    samples, to the bit; memory grows with it. Samples are not scaled: the sum of many notes may
+    exceed 1.
     """
     size = max(1, round(BLOCK_SECONDS * sample_rate / HOP)) * HOP
-    room = _Room(sample_rate)
-    for block in _mixed(score, font, sample_rate, size, mix or {}):
-        yield room.add_to(block).T
-    yield room.rest().T
+    reverberation = _Reverberation(sample_rate)
+    for block in _dry_blocks(score, font, sample_rate, size, mix or {}):
+        yield reverberation.add_to(block).T
+    yield reverberation.tail.T
 
 
-def _mixed(
+def _dry_blocks(
     score: Score, font: SoundFont, rate: int, size: int, mix: Mapping[int, tuple[float, ...]]
 ) -> Iterator[np.ndarray]:
-    """(3, n) blocks of ``size`` frames, the last one shorter: left, right, what goes to the room.
+    """Yield (3, frames) blocks of ``size`` frames, the last block shorter: left, right, and the
+    input of the reverberation.
 
-    A note is rendered whole when it begins; what reaches past the block waits in the buffer. So
-    every sample is the same sum in the same order wherever blocks end.
+    A note is rendered whole at its start; the frames beyond the block wait in the buffer. So every
+    sample is the same sum in the same order, wherever the blocks end.
     """
     sampler = Sampler(font, rate)
     notes = fold_sustain(score).notes
     buffer = np.zeros((3, 2 * size), np.float32)
-    base = last = 0
+    block_start = end_of_sound = 0  # frames of the piece
     for start, end, pitch, velocity, program, drum, track in notes.tolist():
-        gain, right, wet = mix.get(track, (1.0, 0.0, 1.0))
+        gain, pan, reverb_gain = mix.get(track, (1.0, 0.0, 1.0))
         first = round(start * rate)
-        while first >= base + size:
+        while first >= block_start + size:
             yield buffer[:, :size].copy()
             buffer = np.concatenate((buffer[:, size:], np.zeros((3, size), np.float32)), axis=1)
-            base += size
+            block_start += size
         for zone in font.sounding(program, drum, pitch, velocity):
             sound = sampler.note(zone, pitch, velocity, end - start)
-            a, b = first - base, first - base + len(sound)
-            if b > buffer.shape[1]:
-                more = np.zeros((3, b - buffer.shape[1] + size), np.float32)
+            begin, stop = first - block_start, first - block_start + len(sound)
+            if stop > buffer.shape[1]:
+                more = np.zeros((3, stop - buffer.shape[1] + size), np.float32)
                 buffer = np.concatenate((buffer, more), axis=1)
             # Equal power: as loud in the middle as at the sides.
-            angle = min(max(zone.pan + right / 2, 0.0), 1.0) * np.pi / 2
-            shares = gain * np.array((np.cos(angle), np.sin(angle), 0.0), np.float32)
-            shares[2] = wet * shares.sum()
-            buffer[:, a:b] += shares[:, None] * sound
-            last = max(last, base + b)
-    while base < last:
-        yield buffer[:, : min(size, last - base)].copy()
+            angle = min(max(zone.pan + pan / 2, 0.0), 1.0) * np.pi / 2
+            gains = gain * np.array((np.cos(angle), np.sin(angle), 0.0), np.float32)
+            gains[2] = reverb_gain * gains.sum()
+            buffer[:, begin:stop] += gains[:, None] * sound
+            end_of_sound = max(end_of_sound, block_start + stop)
+    while block_start < end_of_sound:
+        yield buffer[:, : min(size, end_of_sound - block_start)].copy()
         buffer = buffer[:, size:]
-        base += size
+        block_start += size
 
 
-class _Room:
-    """A light reverberation: what goes to the room convolved with decaying noise, one a side.
+class _Reverberation:
+    """A light reverberation: its input convolved with decaying noise, different left and right.
 
-    Overlap-add with a fixed hop, so the blocks that come in may have any whole number of hops.
+    Overlap-add with steps of :data:`HOP` frames, so the result does not depend on the blocks.
+
+    tail  (2, frames) float32: the reverberation after the last block
     """
 
     def __init__(self, rate: int) -> None:
@@ -145,67 +152,67 @@ class _Room:
         self._length = responses.shape[1]
         self._size = 1 << (HOP + self._length - 1).bit_length()
         self._spectra = np.fft.rfft(responses, self._size)
-        self._tail = np.zeros((2, self._length), np.float32)
+        self.tail = np.zeros((2, self._length), np.float32)
 
     def add_to(self, block: np.ndarray) -> np.ndarray:
-        """The sides of a (3, n) block with the reverberation of it and of all before it."""
-        out = block[:2].copy()
-        for a in range(0, block.shape[1], HOP):
-            piece = block[2, a : a + HOP]
-            n = len(piece)
-            spectra = np.fft.rfft(piece, self._size) * self._spectra
-            wet = np.fft.irfft(spectra, self._size)[:, : n + self._length].astype(np.float32)
-            wet[:, : self._length] += self._tail
-            out[:, a : a + n] += wet[:, :n]
-            self._tail = wet[:, n:]
-        return out
-
-    def rest(self) -> np.ndarray:
-        """What still sounds after the last block."""
-        return self._tail
+        """Return (2, frames): left and right of the (3, frames) ``block``, with the reverberation
+        of all blocks so far."""
+        stereo = block[:2].copy()
+        for first in range(0, block.shape[1], HOP):
+            dry = block[2, first : first + HOP]
+            spectra = np.fft.rfft(dry, self._size) * self._spectra
+            length = len(dry) + self._length
+            wet = np.fft.irfft(spectra, self._size)[:, :length].astype(np.float32)
+            wet[:, : self._length] += self.tail
+            stereo[:, first : first + len(dry)] += wet[:, : len(dry)]
+            self.tail = wet[:, len(dry) :]
+        return stereo
 
 
 def _impulse_responses(rate: int) -> np.ndarray:
-    """(2, n) float32: sixty decibels of decay in about a second, treble sooner, no bass."""
+    """Return (2, frames) float32: noise without bass that decays by 60 dB in about a second, its
+    treble faster."""
     frames = round(REVERB_SECONDS * rate)
     random = np.random.default_rng(REVERB_SEED)
     time = np.arange(frames) / rate
     noise = random.standard_normal((2, frames))
     spectrum = np.fft.rfft(noise)
     hertz = np.arange(spectrum.shape[1]) / REVERB_SECONDS
-    low = 1.0 / (1.0 + (hertz / 1800.0) ** 4)
-    body = np.fft.irfft(spectrum * low * (hertz > 180), frames) * 10 ** (-3 * time / 1.2)
-    air = np.fft.irfft(spectrum * (1 - low) * (hertz < 9000), frames) * 10 ** (-3 * time / 0.6)
+    low_pass = 1.0 / (1.0 + (hertz / 1800.0) ** 4)
+    body = np.fft.irfft(spectrum * low_pass * (hertz > 180), frames) * 10 ** (-3 * time / 1.2)
+    treble = spectrum * (1 - low_pass) * (hertz < 9000)
+    air = np.fft.irfft(treble, frames) * 10 ** (-3 * time / 0.6)
     response = body + 0.7 * air
-    arrival = np.clip((time - 0.008) / 0.012, 0.0, 1.0)  # the walls answer after some milliseconds
-    leaving = np.clip((REVERB_SECONDS - time) / 0.1, 0.0, 1.0)
-    response *= arrival * leaving
+    fade_in = np.clip((time - 0.008) / 0.012, 0.0, 1.0)  # the walls answer after some milliseconds
+    fade_out = np.clip((REVERB_SECONDS - time) / 0.1, 0.0, 1.0)
+    response *= fade_in * fade_out
     power = np.abs(np.fft.rfft(response)) ** 2
     in_band = (hertz >= REVERB_BAND[0]) & (hertz <= REVERB_BAND[1])
-    strength = np.sqrt(2 * power[:, in_band].mean(axis=1, keepdims=True))  # 2: both channels go in
-    return (response * (REVERB_LEVEL / strength)).astype(np.float32)
+    # 2: the input is the sum of left and right.
+    amplitude = np.sqrt(2 * power[:, in_band].mean(axis=1, keepdims=True))
+    return (response * (REVERB_LEVEL / amplitude)).astype(np.float32)
 
 
-def _spool(
-    sound: Iterator[np.ndarray], scratch: BinaryIO, on_block: Callable[[], None] | None
+def _write_frames(
+    sound: Iterator[np.ndarray], file: BinaryIO, on_block: Callable[[], None] | None
 ) -> float:
-    """Put float32 frames into a scratch file; returns their peak."""
+    """Write the blocks of ``sound`` to ``file`` as float32; return their peak."""
     peak = 0.0
     for block in sound:
         peak = max(peak, float(np.abs(block).max(initial=0.0)))
-        scratch.write(np.ascontiguousarray(block, "<f4").tobytes())
+        file.write(np.ascontiguousarray(block, "<f4").tobytes())
         if on_block is not None:
             on_block()
     return peak
 
 
-def _wav(scratch: BinaryIO, path: Path, scale: float, rate: int) -> None:
-    """Scratch frames times ``scale`` as 16-bit stereo."""
-    scratch.seek(0)
-    with path.open("wb") as file, wave.open(file, "wb") as out:
-        out.setnchannels(2)
-        out.setsampwidth(2)
-        out.setframerate(rate)
-        while data := scratch.read(1 << 22):
-            frames = np.frombuffer(data, "<f4") * np.float32(scale * 32767)
-            out.writeframesraw(np.round(frames).astype("<i2").tobytes())
+def _write_wav(frames: BinaryIO, path: Path, gain: float, rate: int) -> None:
+    """Write the float32 ``frames`` times ``gain`` as 16-bit stereo."""
+    frames.seek(0)
+    with path.open("wb") as file, wave.open(file, "wb") as wav:
+        wav.setnchannels(2)
+        wav.setsampwidth(2)
+        wav.setframerate(rate)
+        while data := frames.read(1 << 22):
+            samples = np.frombuffer(data, "<f4") * np.float32(gain * 32767)
+            wav.writeframesraw(np.round(samples).astype("<i2").tobytes())

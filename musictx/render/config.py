@@ -32,5 +32,5 @@ class RenderConfig(Options):
     def check(self) -> None:
         if not (self.wav or self.png):
             raise UserError("wav=false png=false: nothing to write, expected one of them true")
-        alone = self.soundfont is not None and not self.wav
-        require(not alone, "soundfont", self.soundfont, "wav=true beside it")
+        is_played = self.wav or self.soundfont is None
+        require(is_played, "soundfont", self.soundfont, "wav=true beside it")

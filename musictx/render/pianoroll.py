@@ -1,9 +1,9 @@
-"""Score -> PNG: a piano roll to read at a glance, drawn with Pillow.
+"""Draw a Score as a piano roll, a PNG file: :func:`draw`.
 
-Time runs to the right, counted in bars where the notes lie on a beat grid, else in seconds; pitch
-runs upwards, with a keyboard at the left. Each part has its colour, and louder notes are stronger
-in it. Long pieces wrap into several systems like lines of a text. Drums have a lane below, one line
-for each instrument of the kit. The same Score gives the same bytes.
+Time runs from left to right, in bars if the notes lie on a beat grid, else in seconds. Pitch runs
+upwards, beside a keyboard. Each part has a colour, which is stronger in louder notes. Long pieces
+wrap into several systems, like lines of text. The drums have a lane below, with a line for each
+instrument of the kit. The same Score always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -26,21 +26,24 @@ Colour = tuple[int, int, int]
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 Part = tuple[int, int, bool]  # track, program (0 for drums), drum
 
+#: The page is drawn this many times as large and then reduced, for smooth edges.
 SCALE = 2
-#: Pixels of the finished page. A system is the roll, AXIS for its times and GAP to the next.
+#: Pixels of the finished page. A system has its roll, AXIS for the labels of time, and GAP to the
+#: next system.
 LEFT, RIGHT, TOP, AXIS, GAP = 64, 24, 62, 22, 14
 PLOT_WIDTH, KEYBOARD, DRUM_LINE, DRUM_GAP = 1480, 26, 13, 8
-#: A second is between these many pixels wide, unless the piece would need more than MAX_SYSTEMS.
+#: Smallest and largest width of a second, in pixels; narrower if the piece would need more than
+#: MAX_SYSTEMS.
 MIN_SECOND_PIXELS, MAX_SECOND_PIXELS, MAX_SYSTEMS = 42.0, 150.0, 12
-#: Least pixels between two lines of time, and between two labels of them.
+#: Smallest distance in pixels between two lines of time, and between two labels.
 LINE_PIXELS, LABEL_PIXELS = 12, 64
 
 PAPER, INK, FAINT = (255, 255, 255), (38, 42, 51), (120, 126, 138)
-#: Background of the lines of white keys and of black keys; then the same within a primer.
+#: Backgrounds of the lines of white keys and of black keys; then of those within a primer.
 ROWS, PRIMER_ROWS = ((250, 251, 253), (241, 243, 248)), ((252, 241, 238), (245, 242, 244))
 OCTAVE, GRID, FINE, TICK = (208, 213, 224), (228, 231, 238), (236, 238, 244), (210, 214, 224)
 SEAM, BLACK_KEY, DRUM = (214, 69, 80), (70, 75, 88), (84, 90, 104)
-#: Distinct for colour-blind readers too, in the order of the parts.
+#: Colours of the parts, in their order; distinct for colour-blind readers, too.
 PALETTE: tuple[Colour, ...] = (
     (47, 93, 170),
     (214, 115, 30),
@@ -58,11 +61,11 @@ PALETTE: tuple[Colour, ...] = (
 def draw(
     score: Score, path: str | Path, *, title: str | None = None, seam: float | None = None
 ) -> Path:
-    """Write the piano roll of ``score`` as a PNG file; returns its path.
+    """Write the piano roll of ``score`` as a PNG file; return its path.
 
-    ``title`` is the file's name if not given. ``seam`` marks the second at which a primer ends and
-    its continuation begins. An empty Score gives an empty roll that says so. The file appears whole
-    or not at all; :class:`~musictx.errors.WriteError` if it cannot be written.
+    ``title`` is by default the name of the file. ``seam`` is the second at which a primer ends and
+    its continuation begins. An empty Score gives an empty roll with the words "no notes". No partly
+    written file is left; raises :class:`~musictx.errors.WriteError` if it cannot be written.
     """
     path = Path(path)
     page = image(score, title=path.stem if title is None else title, seam=seam)
@@ -72,32 +75,41 @@ def draw(
 
 
 def image(score: Score, *, title: str = "", seam: float | None = None) -> Image.Image:
-    """The page that :func:`draw` writes, as a Pillow image (RGB)."""
+    """Return the page that :func:`draw` writes, as a Pillow image (RGB)."""
     layout = Layout.of(score)
     page = Image.new("RGB", layout.size, PAPER)
     colours = _part_colours(score)
     page.paste(_header(score, title, colours), (0, 0))
     times = layout.times(score)
-    for number in range(layout.systems):
-        picture = _system(layout, number, score, colours, times, seam)
-        page.paste(picture, (0, TOP + number * layout.system_height))
+    for system in range(layout.systems):
+        picture = _system(layout, system, score, colours, times, seam)
+        page.paste(picture, (0, TOP + system * layout.system_height))
     return page
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where things stand on the page, in pixels of the finished picture."""
+    """Sizes and positions on the page, in pixels of the finished picture.
+
+    systems         number of systems
+    system_seconds  seconds in a system
+    second          width of a second, pixels
+    semitone        height of a semitone, pixels
+    low, high       lowest and highest pitch on the page
+    drums           pitches of the drums that occur, lowest first
+    """
 
     systems: int
     system_seconds: float
-    second: float  # pixels
-    semitone: float  # pixels
+    second: float
+    semitone: float
     low: int
     high: int
-    drums: tuple[int, ...]  # the kit's pitches that occur, lowest first
+    drums: tuple[int, ...]
 
     @classmethod
     def of(cls, score: Score) -> Layout:
+        """Choose the layout for ``score``."""
         drum = score.notes["drum"]
         pitches = score.notes["pitch"][~drum].tolist() or [60, 72]
         low, high = min(pitches) - 2, max(pitches) + 2
@@ -125,19 +137,19 @@ class Layout:
         return LEFT + PLOT_WIDTH + RIGHT, TOP + self.systems * self.system_height
 
     def x(self, seconds: float, system: int = 0) -> float:
-        """From the left edge of the page."""
+        """Return the position of a moment, from the left edge of the page."""
         return LEFT + (seconds - system * self.system_seconds) * self.second
 
     def y(self, pitch: int, drum: bool = False) -> float:
-        """Upper edge of a pitch's line, from the top of its system."""
+        """Return the upper edge of the line of ``pitch``, from the top of its system."""
         if drum:
             line = len(self.drums) - 1 - self.drums.index(pitch)
             return math.ceil(self.pitch_height) + DRUM_GAP + line * DRUM_LINE
         return (self.high - pitch) * self.semitone
 
     def times(self, score: Score) -> list[tuple[float, str]]:
-        """(second, label, "" for none) of the lines across the roll: bar lines if the notes lie on
-        the beats of ``score``, else round numbers of seconds. A pick-up has no number."""
+        """Return (second, label or "") of the vertical lines: bar lines if the notes lie on the
+        beats of ``score``, else round numbers of seconds. A pick-up has no label."""
         length, beats = self.systems * self.system_seconds, score.beats
         bars = beats.bar_lines(float(beats.quarters(length)) + 1e-3)
         pixels = length * self.second / max(len(bars), 1)
@@ -159,7 +171,8 @@ def _font(size: float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 class _Canvas:
-    """A picture in pixels of the finished one, drawn ``SCALE`` times as large for smooth edges."""
+    """A picture. Its methods count in pixels of the finished picture; it is drawn :data:`SCALE`
+    times as large."""
 
     def __init__(self, width: int, height: int) -> None:
         self._picture = Image.new("RGB", (width * SCALE, height * SCALE), PAPER)
@@ -172,7 +185,7 @@ class _Canvas:
     def box(
         self, corners: Box, fill: Colour, radius: float = 0, edge: Colour | None = None
     ) -> None:
-        """A filled rectangle, ``edge`` around it; nothing if it has no pixel."""
+        """Draw a filled rectangle with an ``edge``; draw nothing if it has no pixel."""
         left, top, right, bottom = (round(v * SCALE) for v in corners)
         right, bottom = right - 1, bottom - 1  # Pillow includes the last pixel
         if right >= left and bottom >= top:
@@ -187,31 +200,33 @@ class _Canvas:
     def text(
         self, x: float, y: float, text: str, size: float, colour: Colour, anchor: str, halo: int = 0
     ) -> None:
-        """``anchor`` as Pillow's; ``halo``: pixels of paper around the letters."""
-        where, stroke = (x * SCALE, y * SCALE), halo * SCALE
-        font = _font(size)
-        self._pen.text(where, text, colour, font, anchor, stroke_width=stroke, stroke_fill=PAPER)
+        """Write ``text``, with Pillow's ``anchor`` at (``x``, ``y``) and ``halo`` pixels of paper
+        around the letters."""
+        font, position, stroke = _font(size), (x * SCALE, y * SCALE), halo * SCALE
+        self._pen.text(position, text, colour, font, anchor, stroke_width=stroke, stroke_fill=PAPER)
 
     def width(self, text: str, size: float) -> float:
+        """Return the width of ``text`` in pixels."""
         return self._pen.textlength(text, _font(size)) / SCALE
 
 
 def _part_colours(score: Score) -> dict[Part, Colour]:
-    """A colour for each part, in the order of tracks, drums last."""
+    """Return a colour for each part, in the order of the tracks, drums last."""
     table = np.unique(score.notes[["track", "program", "drum"]]).tolist()
     parts = {(track, program * (not drum), drum) for track, program, drum in table}
     ordered = sorted(parts, key=lambda part: (part[2], part))
     return {p: DRUM if p[2] else PALETTE[i % len(PALETTE)] for i, p in enumerate(ordered)}
 
 
-def _mix(one: Colour, other: Colour, share: float) -> Colour:
-    """``share`` of ``other`` in ``one``."""
-    r, g, b = (round(a + (z - a) * share) for a, z in zip(one, other))
-    return r, g, b
+def _mix(first: Colour, second: Colour, share: float) -> Colour:
+    """Mix two colours: ``share`` of ``second``, the rest of ``first``."""
+    red, green, blue = (round(a + (b - a) * share) for a, b in zip(first, second))
+    return red, green, blue
 
 
 def _clock(seconds: float, duration: float) -> str:
-    """A moment of a piece: 2.5 s; in pieces of a minute and more 0:02, of an hour 1:00:02."""
+    """Write a moment of a piece that lasts ``duration`` seconds: 2.5 s in a piece of less than a
+    minute, 0:02 in one of less than an hour, else 1:00:02."""
     if duration < 60:
         return f"{round(seconds, 1):g} s"
     text = str(timedelta(seconds=round(seconds)))
@@ -219,6 +234,7 @@ def _clock(seconds: float, duration: float) -> str:
 
 
 def _header(score: Score, title: str, colours: dict[Part, Colour]) -> Image.Image:
+    """Draw the title, the number of notes, the length, and a legend of the parts."""
     width = LEFT + PLOT_WIDTH + RIGHT
     canvas = _Canvas(width, TOP)
     title = " ".join(str(title)[:200].split())  # more has no room, and is slow to measure
@@ -244,44 +260,45 @@ def _header(score: Score, title: str, colours: dict[Part, Colour]) -> Image.Imag
 
 def _system(
     layout: Layout,
-    number: int,
+    system: int,
     score: Score,
     colours: dict[Part, Colour],
     times: list[tuple[float, str]],
     seam: float | None,
 ) -> Image.Image:
-    """One line of the page."""
+    """Draw the system with the number ``system``."""
     canvas = _Canvas(layout.size[0], layout.system_height)
     bottom = layout.system_height - AXIS - GAP
-    start, end = number * layout.system_seconds, (number + 1) * layout.system_seconds
-    primer = LEFT if seam is None else layout.x(min(max(seam, start), end), number)
-    _lines(canvas, layout, primer)
+    start, end = system * layout.system_seconds, (system + 1) * layout.system_seconds
+    primer_end = LEFT if seam is None else layout.x(min(max(seam, start), end), system)
+    _draw_lines(canvas, layout, primer_end)
     for second, label in times:
         if start - 1e-9 <= second <= end + 1e-9:
-            x = layout.x(second, number)
+            x = layout.x(second, system)
             canvas.box((x - 0.5, 0, x + 0.5, bottom), GRID if label else FINE)
             if label:
                 canvas.box((x - 0.5, bottom, x + 0.5, bottom + 4), TICK)
                 canvas.text(x, bottom + 7, label, 11.5, FAINT, "ma")
     canvas.box((LEFT, bottom, LEFT + PLOT_WIDTH, bottom + 1), TICK)
-    _notes(canvas, layout, number, score, colours)
+    _draw_notes(canvas, layout, system, score, colours)
     if seam is not None and start <= seam <= end:
-        canvas.box((primer - 1, 0, primer + 1, bottom), SEAM)
-        for text, anchor, x in (("primer", "rt", primer - 6), ("continuation", "lt", primer + 6)):
-            canvas.text(x, 5, text, 11.5, SEAM, anchor, halo=3)
+        canvas.box((primer_end - 1, 0, primer_end + 1, bottom), SEAM)
+        for text, anchor, x in (("primer", "rt", -6), ("continuation", "lt", 6)):
+            canvas.text(primer_end + x, 5, text, 11.5, SEAM, anchor, halo=3)
     if not len(score):
         middle = LEFT + PLOT_WIDTH / 2
         canvas.text(middle, layout.pitch_height / 2, "no notes", 16, FAINT, "mm")
     return canvas.finished()
 
 
-def _lines(canvas: _Canvas, layout: Layout, primer: float) -> None:
-    """The lines of pitches and drums, tinted up to ``primer``; keys and names at their left."""
+def _draw_lines(canvas: _Canvas, layout: Layout, primer_end: float) -> None:
+    """Draw the lines of pitches and drums, tinted up to ``primer_end``, with the keyboard and the
+    names of drums on the left."""
     left, right, end = LEFT - KEYBOARD - 2, LEFT - 2, LEFT + PLOT_WIDTH
 
     def stripe(top: float, bottom: float, *, dark: bool) -> None:
         canvas.box((LEFT, top, end, bottom), ROWS[dark])
-        canvas.box((LEFT, top, primer, bottom), PRIMER_ROWS[dark])
+        canvas.box((LEFT, top, primer_end, bottom), PRIMER_ROWS[dark])
 
     for pitch in range(layout.low, layout.high + 1):
         top = layout.y(pitch)
@@ -305,24 +322,27 @@ def _lines(canvas: _Canvas, layout: Layout, primer: float) -> None:
         canvas.text(LEFT - 9, top + DRUM_LINE / 2, name, 10, FAINT, "rm")
 
 
-def _notes(
-    canvas: _Canvas, layout: Layout, number: int, score: Score, colours: dict[Part, Colour]
+def _draw_notes(
+    canvas: _Canvas, layout: Layout, system: int, score: Score, colours: dict[Part, Colour]
 ) -> None:
-    first, last = number * layout.system_seconds, (number + 1) * layout.system_seconds
-    notes = score.notes[score.notes["start"] < last]
-    # A stroke of a drum has a moment, not a length.
-    later = ((notes["end"] > first) & ~notes["drum"]) | (notes["start"] >= first)
-    for start, end, pitch, velocity, program, drum, track in notes[later].tolist():
-        base = colours[track, program * (not drum), drum]
-        # The louder, the stronger: from a light tint to the part's colour, a little darkened. Most
-        # velocities lie between 20 and 110, so the range of the colours is that of these.
+    system_start, system_end = (n * layout.system_seconds for n in (system, system + 1))
+    notes = score.notes[score.notes["start"] < system_end]
+    # Pitched notes continue in the next system; drums have no length.
+    begins_here = notes["start"] >= system_start
+    continues = (notes["end"] > system_start) & ~notes["drum"]
+    notes = notes[begins_here | continues]
+    for start, end, pitch, velocity, program, drum, track in notes.tolist():
+        colour = colours[track, program * (not drum), drum]
+        # From a light tint to the colour of the part, a little darkened. Most velocities lie
+        # between 20 and 110, so the tints cover this range.
         strength = min(max((velocity - 20) / 90, 0.0), 1.0)
-        fill = _mix(_mix(base, PAPER, 0.7), _mix(base, (0, 0, 0), 0.12), strength)
-        edge = _mix(base, (0, 0, 0), 0.1 + 0.3 * strength)
-        left, top = layout.x(max(start, first), number), layout.y(pitch, drum)
+        fill = _mix(_mix(colour, PAPER, 0.7), _mix(colour, (0, 0, 0), 0.12), strength)
+        edge = _mix(colour, (0, 0, 0), 0.1 + 0.3 * strength)
+        left, top = layout.x(max(start, system_start), system), layout.y(pitch, drum)
         if drum:
             canvas.diamond(left, top + DRUM_LINE / 2, 4.2, fill, edge)
         else:
-            right = layout.x(min(end, last), number)
-            right = max(right - 0.5, left + 2)  # repeated notes stay apart, the shortest visible
+            right = layout.x(min(end, system_end), system)
+            # A gap between repeated notes; the shortest notes are visible.
+            right = max(right - 0.5, left + 2)
             canvas.box((left, top, right, top + layout.semitone), fill, 2.5, edge)

@@ -1,8 +1,8 @@
-"""One note of a sound font, as an array: pitch, brightness and loudness over time.
+"""Compute the sound of one note of a sound font: :meth:`Sampler.note`.
 
-Filters that change with time are slow sample by sample in numpy, so each recording is low-passed
-once for every cutoff on a grid (a low-passed sample is again a sample, looped like the first) and a
-tone fades from one to the next as its cutoff moves. Tones are cached, since the same keys recur.
+A filter that changes from sample to sample is slow in numpy. So each recording is filtered once for
+each cutoff of a grid, and a tone fades between these filtered recordings as its cutoff moves. Tones
+are cached, since keys recur.
 """
 
 from __future__ import annotations
@@ -17,46 +17,48 @@ import numpy as np
 
 from musictx.render.soundfont import Envelope, SoundFont, Zone
 
-#: Cents between the cutoffs of low-passed recordings; a cutoff between two of them is a mixture.
+#: Cents between the cutoffs of the grid; a tone with a cutoff between two of them is a mixture.
 LEVEL_CENTS = 300
-#: Cents by which the cutoff of the softest note is below that of the loudest, in steps of
-#: BRIGHTNESS_STEP_CENTS; at EVEN_VELOCITY it is that of the font. These numbers are our choice: by
-#: the specification the cutoff falls by up to 2400 cents, but many fonts switch that off.
+#: Difference in cents between the cutoffs of the softest and the loudest note, in steps of
+#: BRIGHTNESS_STEP_CENTS; a note of EVEN_VELOCITY has the cutoff of the font. These numbers are our
+#: choice: in the specification the cutoff falls by up to 2400 cents, but many fonts switch this
+#: off.
 BRIGHTNESS_CENTS, BRIGHTNESS_STEP_CENTS, EVEN_VELOCITY = 1200.0, 200.0, 96
-#: Recordings are resampled to this many times their rate first: linear interpolation is then clean
-#: (its images lie 60 dB down and mostly above hearing).
+#: Recordings are first resampled to this multiple of their rate. Then linear interpolation is
+#: clean: its images are below -60 dB and mostly above the audible range.
 OVERSAMPLING = 4
 #: Seconds after which the ringing of a filter is inaudible.
 RING_SECONDS = 0.03
-#: The shortest note sounds this long, so that notes of length 0 are audible; the steepest attack
-#: and release last this long, so that nothing clicks.
+#: Seconds of the shortest note, so that notes of length 0 are audible, and of the shortest attack
+#: and release, so that nothing clicks.
 MIN_NOTE_SECONDS, MIN_ATTACK_SECONDS, MIN_RELEASE_SECONDS = 0.03, 0.0005, 0.01
-#: The longest note sounds this long, seconds, so that none takes gigabytes.
+#: Seconds of the longest note, so that no note takes gigabytes.
 MAX_NOTE_SECONDS = 120.0
-#: A release fades by 100 dB; its last fifth is not worth computing.
+#: The share of a release that is computed: at its end the sound is 80 dB softer.
 RELEASE_PART = 0.8
-#: Cents above the recorded pitch at which nothing is left to hear, ten octaves; beyond it positions
-#: in the recording would be too large for floats.
+#: A recording is played at most this many cents above its pitch (ten octaves, inaudible); higher,
+#: the positions in the recording would be too large for floats.
 MAX_CENTS = 12_000
-#: Memory for low-passed recordings, and for tones.
+#: Bytes of the cache of filtered recordings, and of that of tones.
 FILTERED_BYTES, TONE_BYTES = 64_000_000, 96_000_000
 
 
 class _LruCache:
-    """The values used last, up to a number of bytes."""
+    """A cache of the most recently used values, up to ``limit`` bytes."""
 
     def __init__(self, limit: int) -> None:
         self._limit, self._bytes = limit, 0
         self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
 
     def get(self, key: Hashable) -> Any:
-        """``None`` if it is not there."""
+        """Return the value of ``key``, or ``None``."""
         if key not in self._values:
             return None
         self._values.move_to_end(key)
         return self._values[key][0]
 
     def put(self, key: Hashable, value: Any, size: int) -> None:
+        """Store a value of ``size`` bytes."""
         self._bytes += size - self._values.pop(key, (None, 0))[1]
         self._values[key] = value, size
         while self._bytes > self._limit and len(self._values) > 1:
@@ -64,16 +66,20 @@ class _LruCache:
 
 
 class Filtered(NamedTuple):
-    """A low-passed recording; positions in its frames, ``loop_start`` below 0 where it is not
-    looped."""
+    """A filtered recording, oversampled.
 
-    frames: np.ndarray  # float32, a zero or more frames longer than ``end``
+    frames      float32, longer than ``end``
+    loop_start  frame to which playing returns from ``end``; negative without a loop
+    end         frame at which the recording or its loop ends
+    """
+
+    frames: np.ndarray
     loop_start: int
     end: int
 
 
 class Sampler:
-    """Plays the zones of one font at one output rate (hertz)."""
+    """Plays the zones of ``font`` at the output rate ``sample_rate`` (hertz)."""
 
     def __init__(self, font: SoundFont, sample_rate: int) -> None:
         self.font = font
@@ -81,23 +87,23 @@ class Sampler:
         self._filtered, self._tones = _LruCache(FILTERED_BYTES), _LruCache(TONE_BYTES)
 
     def note(self, zone: Zone, key: int, velocity: int, seconds: float) -> np.ndarray:
-        """(n,) float32: the sound of a key held for ``seconds``, with its release, before panning.
-        Full scale is 1."""
-        held = round(min(max(seconds, MIN_NOTE_SECONDS), MAX_NOTE_SECONDS) * self.rate)
+        """Return the sound of a key that is held for ``seconds``, with its release, before panning:
+        (frames,) float32, where 1 is full scale."""
+        release_start = round(min(max(seconds, MIN_NOTE_SECONDS), MAX_NOTE_SECONDS) * self.rate)
         release = max(zone.volume.release, MIN_RELEASE_SECONDS)
         frames = np.arange(math.ceil(release * RELEASE_PART * self.rate), dtype=np.float32)
         fade = _fall(frames / np.float32(release * self.rate))
-        loudness = self._envelope(zone.volume, held + len(fade))
-        tone = self._tone(zone, key, velocity, len(loudness))
-        loudness = loudness[: len(tone)]
-        if held < len(loudness):
-            loudness[held:] = fade[: len(loudness) - held] * loudness[held]
-        loudness *= tone[: len(loudness)]
-        loudness *= np.float32(zone.gain * (velocity / 127) ** 2)
-        return loudness
+        sound = self._envelope(zone.volume, release_start + len(fade))
+        tone = self._tone(zone, key, velocity, len(sound))
+        sound = sound[: len(tone)]
+        if release_start < len(sound):
+            sound[release_start:] = fade[: len(sound) - release_start] * sound[release_start]
+        sound *= tone[: len(sound)]
+        sound *= np.float32(zone.gain * (velocity / 127) ** 2)
+        return sound
 
     def _envelope(self, volume: Envelope, frames: int) -> np.ndarray:
-        """Loudness of a held key, 0 to 1; ends where it has died away."""
+        """Return the loudness of a held key, 0 to 1, until it is inaudible or for ``frames``."""
         attack = max(volume.attack, MIN_ATTACK_SECONDS)
         top = volume.delay + attack + volume.hold
         decay = max(volume.decay, MIN_RELEASE_SECONDS)
@@ -112,73 +118,76 @@ class Sampler:
         return loudness
 
     def _tone(self, zone: Zone, key: int, velocity: int, frames: int) -> np.ndarray:
-        """The first ``frames`` of the recording at the pitch of the key and the brightness of the
-        velocity, without the envelope of loudness."""
-        brighter = BRIGHTNESS_CENTS * (velocity - EVEN_VELOCITY) / 127
-        brighter = round(brighter / BRIGHTNESS_STEP_CENTS) * BRIGHTNESS_STEP_CENTS
+        """Return at most ``frames`` of the recording at the pitch of the key and with the
+        brightness of the velocity, without the envelope of loudness."""
+        brightness = BRIGHTNESS_CENTS * (velocity - EVEN_VELOCITY) / 127
+        brightness = round(brightness / BRIGHTNESS_STEP_CENTS) * BRIGHTNESS_STEP_CENTS
 
-        key_of_tone, step = (id(zone), key, brighter), self.rate // 2
-        tone: np.ndarray | None = self._tones.get(key_of_tone)
-        # Tones are made in multiples of half a second. One of another length has reached the end of
-        # its recording, so it cannot become longer.
+        cache_key, step = (id(zone), key, brightness), self.rate // 2
+        tone: np.ndarray | None = self._tones.get(cache_key)
+        # Tones are computed in multiples of half a second. A tone of another length has reached the
+        # end of its recording and cannot become longer.
         if tone is None or (len(tone) < frames and len(tone) % step == 0):
-            tone = self._played(zone, key, zone.cutoff + brighter, math.ceil(frames / step) * step)
-            self._tones.put(key_of_tone, tone, tone.nbytes)
+            length = math.ceil(frames / step) * step
+            tone = self._resampled(zone, key, zone.cutoff + brightness, length)
+            self._tones.put(cache_key, tone, tone.nbytes)
         return tone[:frames]
 
-    def _played(self, zone: Zone, key: int, cutoff: float, frames: int) -> np.ndarray:
+    def _resampled(self, zone: Zone, key: int, cutoff: float, frames: int) -> np.ndarray:
+        """Return at most ``frames`` of the recording at the pitch of the key. Its low-pass filter
+        has the ``cutoff`` in absolute cents, moved by the modulation envelope."""
         sample = zone.sample
         cents = min((key - zone.root) * zone.key_cents + zone.tuning, MAX_CENTS)
-        # Filters work on the recording, so their frequencies are those of the recorded pitch.
-        band = 0.5 * self.rate / 2 ** (cents / 1200)
+        # The recording is filtered before its pitch changes, so frequencies are as recorded.
+        nyquist = 0.5 * self.rate / 2 ** (cents / 1200)
         speed = 2 ** (cents / 1200) * sample.rate * OVERSAMPLING / self.rate
-        highest = math.ceil(_cents(sample.rate) / LEVEL_CENTS)
-        low = (cutoff - cents) / LEVEL_CENTS
-        low, high = (
-            min(max(level, 0.0), float(highest))
-            for level in (low, low + zone.cutoff_envelope / LEVEL_CENTS)
+        top_level = math.ceil(_cents(sample.rate) / LEVEL_CENTS)
+        level = (cutoff - cents) / LEVEL_CENTS
+        closed, opened = (
+            min(max(level, 0.0), float(top_level))
+            for level in (level, level + zone.cutoff_envelope / LEVEL_CENTS)
         )
 
-        shape = self._low_passed(zone, highest, band)
+        recording = self._filtered_at(zone, top_level, nyquist)
         position = np.arange(frames, dtype=np.float64) * speed
-        if shape.loop_start < 0:
-            position = position[: np.searchsorted(position, shape.end)]
+        if recording.loop_start < 0:
+            position = position[: np.searchsorted(position, recording.end)]
         else:
-            wrapped = position[np.searchsorted(position, shape.end) :]
-            length = shape.end - shape.loop_start
-            wrapped -= length * np.floor((wrapped - shape.loop_start) / length)
+            beyond = position[np.searchsorted(position, recording.end) :]
+            length = recording.end - recording.loop_start
+            beyond -= length * np.floor((beyond - recording.loop_start) / length)
         index = position.astype(np.int32)
-        part = (position - index).astype(np.float32)
+        fraction = (position - index).astype(np.float32)
 
-        def at(level: int, a: int, b: int) -> np.ndarray:
-            frames = self._low_passed(zone, level, band).frames
-            left, right = frames[index[a:b]], frames[index[a:b] + 1]
-            mixed: np.ndarray = left + (right - left) * part[a:b]
-            return mixed
+        def interpolated(level: int, begin: int, end: int) -> np.ndarray:
+            frames = self._filtered_at(zone, level, nyquist).frames
+            left, right = frames[index[begin:end]], frames[index[begin:end] + 1]
+            between: np.ndarray = left + (right - left) * fraction[begin:end]
+            return between
 
-        n = len(position)
-        if low == high or n == 0:
-            return at(round(low), 0, n)
-        time = np.arange(n, dtype=np.float64) / self.rate
-        opened = _modulated(zone.modulation, time)
-        level = (low + (high - low) * opened).astype(np.float32)
-        lower = np.minimum(level.astype(np.int32), highest - 1)
-        edges = [0, *(np.flatnonzero(np.diff(lower)) + 1).tolist(), n]
-        tone = np.empty(n, np.float32)
-        for a, b in pairwise(edges):
-            k = int(lower[a])
-            dull, bright = at(k, a, b), at(k + 1, a, b)
-            tone[a:b] = dull + (bright - dull) * (level[a:b] - k)
+        count = len(position)
+        if closed == opened or count == 0:
+            return interpolated(round(closed), 0, count)
+        time = np.arange(count, dtype=np.float64) / self.rate
+        levels = closed + (opened - closed) * _modulation(zone.modulation, time)
+        levels = levels.astype(np.float32)
+        lower = np.minimum(levels.astype(np.int32), top_level - 1)
+        edges = [0, *(np.flatnonzero(np.diff(lower)) + 1).tolist(), count]
+        tone = np.empty(count, np.float32)
+        for begin, end in pairwise(edges):
+            level_below = int(lower[begin])
+            dull, bright = (interpolated(level_below + n, begin, end) for n in (0, 1))
+            tone[begin:end] = dull + (bright - dull) * (levels[begin:end] - level_below)
         return tone
 
-    def _low_passed(self, zone: Zone, level: int, band: float) -> Filtered:
-        """The zone's recording through a two-pole low-pass at ``level`` steps of the grid.
+    def _filtered_at(self, zone: Zone, level: int, nyquist: float) -> Filtered:
+        """Return the recording of the zone, filtered with a two-pole low-pass whose cutoff is
+        ``level`` steps of the grid; at the top level there is no low-pass.
 
-        ``band`` is the highest frequency (hertz, as recorded) that the output can hold; frequencies
-        above it would alias, so they are removed. At the highest level there is no low-pass.
+        Frequencies above ``nyquist`` (hertz, as recorded) would alias, so they are removed.
         """
         sample = zone.sample
-        limit = math.floor(_cents(band) / LEVEL_CENTS) if band < sample.rate / 2 else None
+        limit = math.floor(_cents(nyquist) / LEVEL_CENTS) if nyquist < sample.rate / 2 else None
         key = (sample, zone.looped, zone.resonance, level, limit)
         filtered: Filtered | None = self._filtered.get(key)
         if filtered is None:
@@ -187,13 +196,15 @@ class Sampler:
         return filtered
 
     def _filter(self, zone: Zone, level: int, limit: int | None) -> Filtered:
+        """Filter the recording of the zone: a low-pass at ``level``, nothing above ``limit``; both
+        are steps of the grid."""
         sample = zone.sample
         ring = math.ceil(RING_SECONDS * sample.rate)
         sound = self.font.sound(sample).astype(np.float32) / 32768
         loop_start = -1
         if zone.looped:
-            # The first round through the loop still depends on what came before it. So the loop is
-            # played until the filter has settled, and the last round becomes the new loop.
+            # The first round of the loop depends on the sound before it. So the loop is repeated
+            # until the filter has settled, and the last round becomes the new loop.
             body = sound[: sample.loop_end - sample.start]
             loop = body[sample.loop_start - sample.start :]
             rounds = math.ceil(ring / len(loop))
@@ -210,29 +221,32 @@ class Sampler:
         if limit is not None:
             edge = _hertz(limit * LEVEL_CENTS)
             spectrum = spectrum * np.clip((edge - hertz) / (0.15 * edge), 0, 1)
-        # The result is float32, so the inverse transform may be, too (faster in numpy 2).
+        # Faster than complex128 in numpy 2, and the result is float32 anyway.
         spectrum = (spectrum * OVERSAMPLING).astype(np.complex64)
         frames = np.fft.irfft(spectrum, size * OVERSAMPLING)[: (end + ring) * OVERSAMPLING]
         frames = frames.astype(np.float32)
         return Filtered(frames, loop_start * OVERSAMPLING, end * OVERSAMPLING)
 
 
-def _fast_length(least: int) -> int:
-    """The least size from ``least`` on that is quick to transform: 2^a times 1, 3, 5, 9 or 27."""
+def _fast_length(shortest: int) -> int:
+    """Return the smallest length of at least ``shortest`` whose Fourier transform is fast: 2^n
+    times 1, 3, 5, 9 or 27."""
     return min(
-        odd << max(0, math.ceil(math.log2(least / odd))) for odd in (1, 3, 5, 9, 27) if odd <= least
+        odd << max(0, math.ceil(math.log2(shortest / odd)))
+        for odd in (1, 3, 5, 9, 27)
+        if odd <= shortest
     )
 
 
 def _fall(share: np.ndarray) -> np.ndarray:
-    """1 at 0, down by 100 dB at 1."""
+    """Return the amplitude after a ``share`` of a fall by 100 dB: 1 at 0, 1e-5 at 1."""
     return np.exp(share.astype(np.float32) * np.float32(-5 * math.log(10)))
 
 
-def _modulated(envelope: Envelope, time: np.ndarray) -> np.ndarray:
-    """The modulation envelope of a held key, 0 to 1, straight from stage to stage.
+def _modulation(envelope: Envelope, time: np.ndarray) -> np.ndarray:
+    """Return the modulation envelope of a held key, 0 to 1, with straight lines between its stages.
 
-    Its release is left out: the tone of a key that was let go stays what it was, and fades.
+    The release is left out: after it, the tone only becomes softer.
     """
     start = envelope.delay
     top = start + max(envelope.attack, 1e-4)
@@ -242,10 +256,10 @@ def _modulated(envelope: Envelope, time: np.ndarray) -> np.ndarray:
 
 
 def _two_pole(ratio: np.ndarray, resonance: float) -> np.ndarray:
-    """Response at frequency / cutoff of a second-order low-pass; ``resonance`` in dB.
+    """Return the response of a second-order low-pass at ``ratio`` = frequency / cutoff.
 
-    0 dB is the flattest (Butterworth). Half of the peak is taken off the level, as the
-    specification asks (8.1.3, initialFilterQ).
+    A ``resonance`` of 0 dB is the flattest filter (Butterworth). Half of the resonance is
+    subtracted from the level (specification 8.1.3, initialFilterQ).
     """
     peak = 10 ** (resonance / 20)
     s = 1j * ratio

@@ -26,8 +26,8 @@ def run(config: ChordsConfig) -> str:
             raise UserError(f"out={config.out}: expected a file that ends in .mid or .musicxml")
         check_writable(out.parent, "out")
     score = read_music(config.file, "file", "with chords", config.limits, repeats=config.repeats)
-    if not len(score) and not annotated(score):
-        raise UserError(f"file={config.file}: this file holds no notes and no chords")
+    if score.notes["drum"].all() and not annotated(score):
+        raise UserError(f"file={config.file}: this file holds no chords and no pitched notes")
     bars = chord_sheet.bars_of(score)
     sheet = chord_sheet.text_of(bars)
     say(sheet)

@@ -215,6 +215,14 @@ def test_drums_stay_where_no_track_is_named_and_are_refused_where_they_are(folde
             musictx.infill(band, str(folder), begin=5, end=6, tracks=tracks)
 
 
+def test_in_a_file_of_drums_a_gap_is_of_drums_and_no_melody_is_accompanied():
+    drums = score([(n / 2, n / 2 + 0.1, 36, 80, 0, True, 3) for n in range(16)])
+    assert tasks.task_of(InfillConfig(begin="2", end="3"), drums).tracks == (3,)
+    assert tasks.task_of(AccompanyConfig(add="bass"), drums).add == ("bass",)
+    with pytest.raises(UserError, match=r"melody: .*only drums"):
+        tasks.task_of(AccompanyConfig(), drums)
+
+
 def test_a_track_keeps_its_programs(folder, band):
     """One whose program changes is one track; one on which nothing stays has its own again."""
     before = midi.read(band)

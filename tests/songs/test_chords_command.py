@@ -39,6 +39,12 @@ def test_the_file_that_is_read_is_not_replaced(tmp_path, capsys):
     assert bars_of(musictx.read(tmp_path / "tune-2.mid"))
 
 
+def test_drums_have_no_chords(tmp_path, capsys):
+    musictx.write(Score([(0.0, 0.1, 36, 80, 0, True, 0)]), tmp_path / "drums.mid")
+    assert cli.main(["chords", str(tmp_path / "drums.mid")]) == 2
+    assert "no chords and no pitched notes" in capsys.readouterr().err
+
+
 def test_a_file_of_chords_is_followed_in_its_tempo(counting, tmp_path):
     song = tmp_path / "song.cho"
     song.write_text("{tempo: 60}\n[C]Words [Am7/G]and [F]more")
