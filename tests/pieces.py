@@ -1,7 +1,5 @@
 """Scores for tests, from short rows."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

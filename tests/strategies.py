@@ -6,8 +6,6 @@ meter marks. Times lie on a grid (1 ms by default) so that laws can ask for equa
 gives any float.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 

@@ -1,8 +1,6 @@
 """The package from Python: music in every form, one request the same notes, and mistakes are one
 sentence that names the argument. Options are tried in test_options.py."""
 
-from __future__ import annotations
-
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial

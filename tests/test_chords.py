@@ -1,7 +1,5 @@
 """Chords by name."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

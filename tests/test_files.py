@@ -1,7 +1,5 @@
 """Files and folders are there whole or not at all."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path
@@ -11,6 +9,8 @@ from filelock import FileLock
 
 from musictx import files
 from musictx.errors import UserError, WriteError
+
+FULL = OSError(28, "No space left on device")
 
 
 def test_a_file_appears_whole_from_a_name_that_cannot_be_foreseen(tmp_path: Path) -> None:
@@ -29,19 +29,13 @@ def test_a_file_appears_whole_from_a_name_that_cannot_be_foreseen(tmp_path: Path
 def test_an_error_leaves_the_old_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("old")
-    full = OSError(28, "No space left on device")
     for error, raised, words in (
         (RuntimeError("x"), RuntimeError, "x"),
-        (full, WriteError, r"a\.txt: .*No space left"),
+        (FULL, WriteError, r"a\.txt: .*No space left"),
     ):
-
-        def fail(error: Exception = error) -> None:
-            with files.atomic(path) as partial:
-                partial.write_text("new")
-                raise error
-
-        with pytest.raises(raised, match=words):
-            fail()
+        with pytest.raises(raised, match=words), files.atomic(path) as partial:  # noqa: PT012
+            partial.write_text("new")
+            raise error
         assert path.read_text() == "old"
         assert os.listdir(tmp_path) == ["a.txt"]
 
@@ -58,7 +52,7 @@ def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch) -> None
 
     def fails(path: Path, target: Path) -> Path:
         if path.name.startswith(files.PART) and "-old-" not in path.name:
-            raise OSError(28, "No space left on device")
+            raise FULL
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", fails)
@@ -69,19 +63,18 @@ def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch) -> None
 
 
 def test_a_folder_that_a_killed_process_left_goes_and_one_being_written_stays(tmp_path) -> None:
-    left = tmp_path / ".part-0123abcd-shards"
+    left, other = (tmp_path / f".part-0123abcd-{name}" for name in ("shards", "other"))
     left.mkdir()
     (left / "tokens.bin").write_bytes(b"half")
-    other = tmp_path / ".part-0123abcd-other"
     other.mkdir()
-    with files.atomic_folder(tmp_path / "shards") as mine:
+    with files.atomic_folder(tmp_path / "shards") as first:
         assert not left.exists()
         assert other.exists()
-        with files.atomic_folder(tmp_path / "shards") as beside:
-            (beside / "tokens.bin").write_bytes(b"theirs")
-        assert mine.exists()
-        (mine / "tokens.bin").write_bytes(b"mine")
-    assert (tmp_path / "shards" / "tokens.bin").read_bytes() == b"mine"
+        with files.atomic_folder(tmp_path / "shards") as second:
+            (second / "tokens.bin").write_bytes(b"second")
+        assert first.exists()
+        (first / "tokens.bin").write_bytes(b"first")
+    assert (tmp_path / "shards" / "tokens.bin").read_bytes() == b"first"
 
 
 def test_a_wrong_name_is_no_fault_of_the_disk_and_asking_leaves_nothing(tmp_path) -> None:
@@ -106,7 +99,7 @@ def test_a_folder_is_written_where_the_file_system_has_no_locks(tmp_path, monkey
     monkeypatch.setattr(FileLock, "acquire", acquire)
     left = tmp_path / ".part-0123abcd-shards"
     left.mkdir()
-    with files.atomic_folder(tmp_path / "shards") as beside:
-        (beside / "one").write_text("1")
+    with files.atomic_folder(tmp_path / "shards") as partial:
+        (partial / "one").write_text("1")
     assert os.listdir(tmp_path / "shards") == ["one"]
     assert left.exists()  # nobody knows whether it is still being written

@@ -5,14 +5,13 @@ import pytest
 import torch
 
 from musictx.bundle import Bundle
-from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.evaluate.nll import evaluate
 from musictx.likelihood import log_likelihood
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.tokens.vocab import BOS, CUT
-from tests.data.helpers import TOKENIZER, song, write_shards
+from tests.data.helpers import TOKENIZER, make_shards, song
 
 
 def bundle_of(context, tmp_path):
@@ -26,7 +25,7 @@ def test_a_piece_that_fits_is_read_whole_as_evaluate_reads_it(tmp_path):
     bundle, score = bundle_of(128, tmp_path), song(1)
     it = log_likelihood(bundle, score)
     assert np.array_equal(it.ids, TOKENIZER.encode(score))
-    shards = Shards(write_shards(tmp_path / "s", [it.ids], [it.ids]))
+    shards = make_shards(tmp_path / "s", [it.ids], [it.ids])
     assert it.total / len(it.ids) == pytest.approx(
         evaluate(bundle.model, shards).nats_per_token, abs=1e-5
     )

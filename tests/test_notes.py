@@ -1,8 +1,6 @@
 """A Score is a value: checked, sorted, read-only, equal by content; the sustain pedal folded into
 the ends of its notes."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import replace
 
@@ -79,9 +77,9 @@ def test_what_is_no_number_of_seconds_shifts_nothing(wrong: object) -> None:
 
 
 def test_arrays_are_copies_that_cannot_be_written() -> None:
-    mine = np.array([GOOD], NOTE)
-    score = Score(mine)
-    mine["pitch"] = 1
+    table = np.array([GOOD], NOTE)
+    score = Score(table)
+    table["pitch"] = 1
     assert score.notes["pitch"].tolist() == [60]
     with pytest.raises(ValueError, match="read-only"):
         score.notes["pitch"] = 1
@@ -90,8 +88,8 @@ def test_arrays_are_copies_that_cannot_be_written() -> None:
 
 
 def test_one_voice_is_several_notes_one_after_the_other() -> None:
-    for second, one in ((2.0, True), (0.985, True), (0.97, False), (0.0, False)):
-        assert of((0.0, 1.0), (second, 3.0)).one_voice == one
+    for second, is_one in ((2.0, True), (0.985, True), (0.97, False), (0.0, False)):
+        assert of((0.0, 1.0), (second, 3.0)).one_voice == is_one
 
 
 def test_notes_come_by_their_start_and_the_duration_is_the_last_end() -> None:
@@ -101,7 +99,7 @@ def test_notes_come_by_their_start_and_the_duration_is_the_last_end() -> None:
     assert Score().duration == 0.0
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(scores())
 def test_scores_are_equal_by_content(score: Score) -> None:
     same = Score(score.notes, pedals=score.pedals, tempos=score.tempos, meters=score.meters)
@@ -112,7 +110,7 @@ def test_scores_are_equal_by_content(score: Score) -> None:
     assert score != score.notes.tolist()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(scores(min_notes=1), st.integers(0, 5000))
 def test_shifted_there_and_back_is_the_identity_but_no_note_begins_before_zero(score, ms) -> None:
     later = score.shifted(ms / 1000)
@@ -129,7 +127,7 @@ def test_shifted_there_and_back_is_the_identity_but_no_note_begins_before_zero(s
         assert len(getattr(score.shifted(-first), name)) == len(marks)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(scores(min_notes=1), st.randoms(use_true_random=False))
 def test_content_hash_is_of_what_sounds_only(score: Score, random) -> None:
     order = list(range(len(score)))
@@ -150,40 +148,34 @@ def test_the_order_by_columns_is_that_of_tuples_and_stable(rows):
     assert sort_order(*columns).tolist() == sorted(range(len(rows)), key=rows.__getitem__)
 
 
-def _end_by_walking(score: Score, i: int) -> float:
-    """The end of note ``i``, by walking moment after moment from its start."""
-    me = score.notes[i]
-    if me["drum"]:
-        return float(me["end"])
-    pedals = [p for p in score.pedals if p["track"] == me["track"]]
-    mates = [
-        n
-        for n in score.notes
-        if (n["track"], n["pitch"]) == (me["track"], me["pitch"]) and not n["drum"]
-    ]
-    everything = [*score.notes["start"], *score.notes["end"], *score.pedals["time"]]
+def _end_by_walking(score: Score, note: np.void) -> float:
+    """The end of the note, by walking moment after moment from its start."""
+    start, end = float(note["start"]), float(note["end"])
+    if note["drum"]:
+        return end
+    pedals = score.pedals[score.pedals["track"] == note["track"]]
+    same = ~score.notes["drum"] & (score.notes[["track", "pitch"]] == note[["track", "pitch"]])
+    strikes = {*score.notes["start"][same].tolist()}
+    moments = np.unique(
+        [*score.notes["start"], *score.notes["end"], *score.pedals["time"]]
+    ).tolist()
     down = False
-    for moment in sorted({float(t) for t in everything}):
-        values = [int(p["value"]) for p in pedals if p["time"] == moment]
-        went_up = any(value < 64 for value in values)
-        if went_up:
-            down = False
-        elif values:
-            down = True
-        if moment < me["start"]:
-            continue
-        if went_up and moment > me["end"]:
-            return moment  # it sounded on under the pedal until now
-        if down and moment > me["start"] and any(n["start"] == moment for n in mates):
-            return moment  # struck again
-        if moment == me["end"] and not down:
+    for moment in moments:
+        values = pedals["value"][pedals["time"] == moment]
+        went_up = bool((values < 64).any())
+        down = (down or len(values) > 0) and not went_up
+        if (
+            (went_up and moment > end and moment >= start)  # it sounded under the pedal until now
+            or (down and moment > start and moment in strikes)  # struck again
+            or (moment == end and not down)
+        ):
             return moment
-    return max(float(t) for t in everything)
+    return moments[-1]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(scores(max_notes=14, max_seconds=3.0, grid=0.1, pitches=(60, 64), tracks=2))
 def test_fold_equals_walking_through_the_piece_note_by_note(score: Score) -> None:
     folded = fold_sustain(score)
-    assert folded.notes["end"].tolist() == [_end_by_walking(score, i) for i in range(len(score))]
+    assert folded.notes["end"].tolist() == [_end_by_walking(score, note) for note in score.notes]
     assert folded.with_notes(score.notes) == replace(score, pedals=[])

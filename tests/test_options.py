@@ -204,7 +204,7 @@ def test_values_are_read_as_their_option_declares_them(typed, expected):
     assert dataclasses.replace(made, sampling=dataclasses.replace(made.sampling)) == made
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1, max_size=12))
 def test_any_file_name_is_taken_literally(name):
     made = compose("render", [f"out=d/{name}", f"d/x{name.replace('=', '')}"])

@@ -1,7 +1,5 @@
 """The core works without any optional component, and the registry names what is there."""
 
-from __future__ import annotations
-
 import os
 import pkgutil
 import shutil

@@ -1,7 +1,5 @@
 """What comes along: it is there, small, described, and makes music."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

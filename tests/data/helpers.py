@@ -1,7 +1,6 @@
 """Small corpora for the tests of musictx/data."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ from musictx import midi
 from musictx.config import CorpusConfig
 from musictx.data.corpora import Item
 from musictx.data.prepare import Report, prepare
-from musictx.data.shards import Piece, Writer, new_shards
+from musictx.data.shards import Piece, Shards, Writer, new_shards
 from musictx.notes import NOTE, Score
 from musictx.tokens.build import build
 from musictx.tokens.tokenizer import Tokenizer
@@ -47,44 +46,45 @@ def add(writer: Writer, ids: np.ndarray, *, name: str, split: str, hash: str = "
     writer.rows.append(row)
 
 
-def write_shards(
+def make_shards(
     folder: Path,
     train: list[np.ndarray],
-    validation: list[np.ndarray] | None = None,
+    validation: Sequence[np.ndarray] = (),
     tokenizer: Tokenizer = TOKENIZER,
     **flags: bool,
-) -> Path:
-    """Shards with these pieces; ``flags``: whether they begin, and end, whole."""
-    config = tokenizer.to_config()
-    with new_shards(
-        folder, fingerprint=tokenizer.fingerprint, tokenizer_config=config, corpus={"name": "test"}
-    ) as writer:
-        for split, pieces in (("train", train), ("validation", validation or [])):
+) -> Shards:
+    """Write these pieces; ``flags``: ``begins`` and ``ends`` of each."""
+    tokens = {"fingerprint": tokenizer.fingerprint, "tokenizer_config": tokenizer.to_config()}
+    with new_shards(folder, **tokens, corpus={"name": "test"}) as writer:
+        for split, pieces in (("train", train), ("validation", validation)):
             for i, ids in enumerate(pieces):
                 columns = {"notes": len(ids) // 4, "seconds": 1.0} | flags
                 add(writer, ids, name=f"{split}-{i}", split=split, **columns)
-    return folder
+    return Shards(folder)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
+    """Each file of the folder, by its name."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 def run(path: Path | None, out: Path | None = None, *, tokenizer=TOKENIZER, **options) -> Report:
-    place = {} if out is None else {"shards": str(out)}
-    config = CorpusConfig(path=path and str(path), **({"workers": 1} | place | options))
-    return prepare(config, tokenizer)
+    """Prepare the corpus at ``path`` into the folder ``out``."""
+    folder = {"shards": str(out)} if out else {}
+    return prepare(
+        CorpusConfig(path=path and str(path), **{"workers": 1} | folder | options), tokenizer
+    )
 
 
 class Given:
-    """A corpus of one's own: ``corpus.path`` has "content:published split" of each piece."""
+    """A corpus whose ``corpus.path`` has "content:published split" of each piece."""
 
     label = "given"
     published = False
 
     def __init__(self, path):
-        words = [word.split(":") for word in (path or "6:None 7:None").split()]
-        self.pieces = [(int(content), None if s == "None" else s) for content, s in words]
+        pieces = [piece.split(":") for piece in (path or "6:None 7:None").split()]
+        self.pieces = [(int(content), None if s == "None" else s) for content, s in pieces]
 
     def __len__(self):
         return len(self.pieces)

@@ -1,7 +1,5 @@
 """Training batches: what rows consist of, where windows begin, augmentation, resuming."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -16,25 +14,21 @@ from musictx.config import AugmentConfig
 from musictx.data import draw
 from musictx.data.draw import TrainingBatches, TrainingRows
 from musictx.data.module import MusicDataModule, validation_loader
-from musictx.data.shards import Shards
 from musictx.data.windows import Batch, EvaluationWindows
 from musictx.errors import UserError
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
-from tests.data.helpers import TOKENIZER, song, write_shards
+from tests.data.helpers import TOKENIZER, make_shards, song
 
 NO_CHANGE = AugmentConfig(transpose=0, stretch=[1.0])
 CHANGE = AugmentConfig(transpose=3, stretch=[0.5, 0.95, 1.05, 2.0])
 
 
 def shards_of(folder, train, validation=()):
-    return Shards(
-        write_shards(
-            folder,
-            [TOKENIZER.encode(song(i, n)) for i, n in enumerate(train)],
-            [TOKENIZER.encode(song(1000 + i, n)) for i, n in enumerate(validation)],
-        )
-    )
+    """Of songs with these numbers of notes."""
+    train = [TOKENIZER.encode(song(i, n)) for i, n in enumerate(train)]
+    validation = [TOKENIZER.encode(song(1000 + i, n)) for i, n in enumerate(validation)]
+    return make_shards(folder, train, validation)
 
 
 @pytest.fixture(scope="module")
@@ -52,30 +46,26 @@ def take(loader, count: int) -> list[Batch]:
 
 
 def same(first: list[Batch], second: list[Batch]) -> bool:
-    return len(first) == len(second) and all(
-        torch.equal(a, b) for x, y in zip(first, second) for a, b in zip(x, y)
-    )
+    pairs = zip(itertools.chain(*first), itertools.chain(*second), strict=True)
+    return all(torch.equal(a, b) for a, b in pairs)
 
 
 def segments(row) -> list[tuple[list[int], list[int]]]:
-    """(ids, targets) of each piece of a row, padding left out; numbers must run 0, 1, 2, ..."""
+    """(ids, targets) of each piece of a row: 0, 1, 2, ... one after the other, then padding."""
     numbers = row.piece_ids[row.piece_ids >= 0]
-    assert np.all(np.diff(numbers) >= 0)
-    count = int(numbers.max()) + 1 if len(numbers) else 0
-    assert set(numbers.tolist()) == set(range(count))
+    assert np.isin(np.diff(numbers, prepend=-1), [0, 1]).all()
     assert np.all(row.piece_ids[len(numbers) :] == -1)
-    picks = [row.piece_ids == k for k in range(count)]
+    picks = [row.piece_ids == number for number in np.unique(numbers)]
     return [(row.ids[pick].tolist(), row.targets[pick].tolist()) for pick in picks]
 
 
 def position(part: list[int], whole: list[int]) -> int:
     """Where ``part`` stands in ``whole``; -1 if nowhere."""
-    return next(
-        (i for i in range(len(whole) - len(part) + 1) if whole[i : i + len(part)] == part), -1
-    )
+    starts = range(len(whole) - len(part) + 1)
+    return next((start for start in starts if whole[start : start + len(part)] == part), -1)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(
     st.lists(st.integers(1, 60), min_size=1, max_size=5), st.sampled_from([1, 2, 8, 33, 200]),
     st.integers(0, 1000), st.sampled_from([NO_CHANGE, CHANGE]),
@@ -89,17 +79,16 @@ def test_rows_are_pieces_one_after_the_other_and_lose_nothing_at_their_edges(
     for number in range(5):
         row = rows.row(number, 0)
         assert all(len(column) == context for column in row)
-        found = segments(row)
-        for k, (ids, targets) in enumerate(found):
-            where = [(position(targets, piece), piece) for piece in pieces]
-            where = [(at, piece) for at, piece in where if at >= 0]
-            assert where or augment is CHANGE, "targets are no stretch of any piece"
+        parts = segments(row)
+        for ids, targets in parts:
+            starts = {position(targets, piece) for piece in pieces} - {-1}
+            assert starts or augment is CHANGE, "targets are no stretch of any piece"
             assert ids[1:] == targets[:-1]
-            assert ids[0] == CUT or not where or any(at == 0 for at, _ in where)
-            # a piece is left before its end only where the row ends
-            assert targets[-1] == EOS or k == len(found) - 1
+            assert ids[0] == CUT or not starts or 0 in starts
+        # A piece is left before its end only where the row ends.
+        assert all(targets[-1] == EOS for _, targets in parts[:-1])
         padding = row.piece_ids == -1
-        assert not padding.any() or len(found) == draw.MOST_PIECES
+        assert not padding.any() or len(parts) == draw.MOST_PIECES
         assert np.all(row.targets[padding] == -100)
         assert np.all(row.ids[padding] == PAD)
         assert np.all(row.targets[~padding] >= 0)
@@ -126,12 +115,11 @@ def test_beginnings_ends_and_every_event_come_up(shards):
 
 def test_a_piece_that_was_cut_has_neither_beginning_nor_end(tmp_path):
     ids = [TOKENIZER.encode(song(1, 20))]
-    shards = Shards(write_shards(tmp_path / "s", ids, begins=False, ends=False))
+    shards = make_shards(tmp_path / "s", ids, begins=False, ends=False)
     rows = TrainingRows(shards, TOKENIZER, 200, CHANGE, 0)
     for number in range(20):
         row = rows.row(number, 0)
-        assert not np.isin(row.ids, [BOS, EOS]).any()
-        assert not np.isin(row.targets, [BOS, EOS]).any()
+        assert not np.isin([row.ids, row.targets], [BOS, EOS]).any()
 
 
 def test_changed_windows_are_changes_of_the_piece(tmp_path):
@@ -140,16 +128,10 @@ def test_changed_windows_are_changes_of_the_piece(tmp_path):
     ids = shards.tokens(0)
     augment = AugmentConfig(transpose=2, stretch=[0.9, 1.0, 1.1])
     rows = TrainingRows(shards, TOKENIZER, 400, augment, 0)
-    possible = {
-        (*TOKENIZER.augment(ids, semitones=s, stretch=f).tolist(), EOS)
-        for s in range(-2, 3)
-        for f in (0.9, 1.0, 1.1)
-    }
-    seen = set()
-    for number in range(60):
-        for k_ids, targets in segments(rows.row(number, 0))[:-1]:
-            if k_ids[0] == BOS:
-                seen.add(tuple(targets))
+    changes = itertools.product(range(-2, 3), augment.stretch)
+    possible = {(*TOKENIZER.augment(ids, semitones=s, stretch=f).tolist(), EOS) for s, f in changes}
+    parts = [part for number in range(60) for part in segments(rows.row(number, 0))[:-1]]
+    seen = {tuple(targets) for ids, targets in parts if ids[0] == BOS}
     assert seen <= possible
     assert len(seen) > 0.5 * len(possible)
 
@@ -157,12 +139,10 @@ def test_changed_windows_are_changes_of_the_piece(tmp_path):
 def test_a_change_that_leaves_the_range_is_drawn_again_and_at_last_left_out(tmp_path):
     narrow = build(name="performance", low=40, high=80)
     ids = narrow.encode(song(1, 40))
-    shards = Shards(write_shards(tmp_path / "s", [ids], tokenizer=narrow))
+    shards = make_shards(tmp_path / "s", [ids], tokenizer=narrow)
     rows = TrainingRows(shards, narrow, 2 * len(ids), AugmentConfig(24, stretch=[1.0]), 0)
     assert narrow.augment(ids, semitones=10) is None
-    for number in range(20):
-        for _, targets in segments(rows.row(number, 0)):
-            assert max(targets) < narrow.size
+    assert max(rows.row(number, 0).targets.max() for number in range(20)) < narrow.size
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # torch's loader, Python 3.12
@@ -179,13 +159,12 @@ def test_a_resumed_run_sees_what_an_uninterrupted_one_would(shards, workers):
 
 
 def test_windows_grow_and_a_batch_keeps_its_tokens(shards):
-    growing = module(shards, growing_windows=[[2, 16], [3, 32]])
-    found = take(growing.train_dataloader(), 5)
-    assert [tuple(b.ids.shape) for b in found] == [(16, 16), (16, 16), (8, 32), (4, 64), (4, 64)]
-    assert same(found[3:], take(module(shards).train_dataloader(), 5)[3:])
-    resumed = module(shards, growing_windows=[[2, 16], [3, 32]])
+    growing, resumed = (module(shards, growing_windows=[[2, 16], [3, 32]]) for _ in range(2))
+    batches = take(growing.train_dataloader(), 5)
+    assert [tuple(b.ids.shape) for b in batches] == [(16, 16), (16, 16), (8, 32), (4, 64), (4, 64)]
+    assert same(batches[3:], take(module(shards).train_dataloader(), 5)[3:])
     resumed.load_state_dict({"next_batch": 1})
-    assert same(found[1:], take(resumed.train_dataloader(), 4))
+    assert same(batches[1:], take(resumed.train_dataloader(), 4))
 
 
 def test_devices_share_the_rows_of_a_batch(shards):
@@ -196,22 +175,21 @@ def test_devices_share_the_rows_of_a_batch(shards):
     assert not same(parts[:1], parts[1:2])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(0, 30), st.integers(1, 8), st.integers(1, 5), st.randoms())
 def test_devices_share_validation_without_repeating_or_waiting(shards, count, batch, devices, r):
     rows = EvaluationWindows(shards, "validation", 16)
     chosen = sorted(r.sample(range(len(rows)), min(count, len(rows))))
-    parts = [
-        list(validation_loader(rows, chosen, batch, rank=rank, devices=devices))
+    loaders = [
+        validation_loader(rows, chosen, batch, rank=rank, devices=devices)
         for rank in range(devices)
     ]
-    assert len({len(part) for part in parts}) == 1
+    parts = [list(loader) for loader in loaders]
     assert len({tuple(len(b.ids) for b in part) for part in parts}) == 1
     scored = sum(int((b.targets != -100).sum()) for part in parts for b in part)
     assert scored == sum(int((rows[i].targets != -100).sum()) for i in chosen)
-    loader = validation_loader(rows, chosen, batch, rank=0, devices=devices)
-    assert len(loader) == len(parts[0])
-    assert same(list(loader), list(loader))
+    assert len(loaders[0]) == len(parts[0])
+    assert same(parts[0], list(loaders[0]))
 
 
 def test_some_validation_windows_are_spread_evenly(tmp_path):
@@ -247,7 +225,7 @@ def test_windows_of_chorales_begin_with_a_soprano_at_multiples_of_what_is_asked(
         step = np.arange(steps)
         voices = [60 + step, 55 + number + 0 * step, 50 + 0 * step, 40 + step]
         pieces.append(chorales.encode_grid(Grid.from_pitches(np.stack(voices, 1))))
-    shards = Shards(write_shards(tmp_path / "s", pieces, tokenizer=chorales))
+    shards = make_shards(tmp_path / "s", pieces, tokenizer=chorales)
 
     def windows_of(context=32, align=1, **augment):
         """(start in tokens, opened by, last target) of every window of 300 rows."""
@@ -262,10 +240,9 @@ def test_windows_of_chorales_begin_with_a_soprano_at_multiples_of_what_is_asked(
     starts = [start for start, _, _ in windows_of()]
     assert min(starts) >= 0  # a bass or a tenor would be below 60
     assert {start % 16 for start in starts} == {0, 4, 8, 12}
-    found = list(windows_of(align=16))
-    assert {start % 16 for start, _, _ in found} == {0}
-    assert len({start for start, _, _ in found}) > 2
-    assert all((opened == BOS) == (start == 0) for start, opened, _ in found)
+    aligned = {(start, opened) for start, opened, _ in windows_of(align=16)}
+    assert all(start % 16 == 0 and (opened == BOS) == (start == 0) for start, opened in aligned)
+    assert len(aligned) > 2
     assert {start % 12 for start, _, _ in windows_of(align=3)} == {0}  # and of the voices
     whole = list(windows_of(context=100, whole=True))
     assert {(start, opened) for start, opened, _ in whole} == {(0, BOS)}

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import os
 import pickle
@@ -10,19 +8,14 @@ import pytest
 
 from musictx.data.shards import FORMAT, Shards, new_shards
 from musictx.errors import UserError
-from tests.data.helpers import TOKENIZER, add, write_shards
+from tests.data.helpers import TOKENIZER, add, make_shards
 
 PIECES = [np.arange(5, dtype=np.uint16), np.array([65535, 0, 7], np.uint16)]
 
 
-def writer(folder):
-    return new_shards(
-        folder,
-        fingerprint="f" * 16,
-        tokenizer_config={"name": "x", "params": {"a": [1]}},
-        corpus={"name": "mine"},
-        key="k",
-    )
+def writer(folder, **more):
+    tokens = {"fingerprint": "f" * 16, "tokenizer_config": {"name": "x", "params": {"a": [1]}}}
+    return new_shards(folder, **tokens, corpus={"name": "mine"}, key="k", **more)
 
 
 @pytest.fixture
@@ -61,13 +54,13 @@ def test_tokens_are_a_view_of_the_file_and_opened_anew_in_another_process(folder
     np.testing.assert_array_equal(pickle.loads(data).tokens(1), PIECES[1])
 
 
-@pytest.mark.parametrize("ids", [[1.5], [-1], [65536]])
-def test_ids_beyond_uint16_are_refused(tmp_path, ids):
-    with writer(tmp_path / "s") as out:
-        add(out, np.array([7, 65535]), name="a", split="train")
-        with pytest.raises(ValueError, match="ids of b: expected whole numbers from 0 to 65535"):
-            add(out, np.array(ids), name="b", split="train")
-    assert Shards(tmp_path / "s").tokens(0).tolist() == [7, 65535]
+@pytest.mark.parametrize(("size", "wrong"), [(65536, 1.5), (65536, -1), (65536, 65536), (10, 10)])
+def test_ids_beyond_uint16_or_the_vocabulary_are_refused(tmp_path, size, wrong):
+    with writer(tmp_path / "s", vocabulary=size) as out:
+        add(out, np.array([7, size - 1]), name="a", split="train")
+        with pytest.raises(ValueError, match="ids of b: expected whole numbers from 0 to"):
+            add(out, np.array([wrong]), name="b", split="train")
+    assert Shards(tmp_path / "s").tokens(0).tolist() == [7, size - 1]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are text elsewhere")
@@ -113,13 +106,8 @@ def test_whatever_is_damaged_is_refused_on_opening(folder, file, words, change):
     assert "\n" not in str(caught.value)
 
 
-def test_ids_beyond_the_vocabulary_are_refused(tmp_path):
-    small = new_shards(
-        tmp_path / "w", fingerprint="f", tokenizer_config={}, corpus={}, vocabulary=10
-    )
-    with small as out, pytest.raises(ValueError, match="ids of b"):
-        add(out, np.array([10]), name="b", split="train")
-    shards = Shards(write_shards(tmp_path / "s", [np.array([3, TOKENIZER.size]), np.array([1])]))
+def test_ids_in_the_file_that_are_beyond_the_vocabulary_are_refused_where_they_are_read(tmp_path):
+    shards = make_shards(tmp_path / "s", [np.array([3, TOKENIZER.size]), np.array([1])])
     shards.check(TOKENIZER)
     assert shards.tokens(1).tolist() == [1]
     with pytest.raises(UserError, match="train-0 has ids beyond its vocabulary"):

@@ -1,7 +1,5 @@
 """Corpora: folders in the order of names, official splits, shards that are used as they are."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -14,15 +12,15 @@ from musictx.apps import train
 from musictx.config import CorpusConfig, TrainConfig
 from musictx.data import corpora
 from musictx.data.corpora import Folder, Maestro
-from musictx.data.prepare import prepare
 from musictx.errors import ConfigError, UserError
 from musictx.tokens.build import build
 from tests.data.helpers import TOKENIZER, contents, run, write_songs
 
+TABLE = "split,midi_filename\ntest,song-003.mid\n"
 names = st.text(st.sampled_from("ab.-/0 "), min_size=1, max_size=8)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(names, max_size=20))
 def test_a_folder_is_listed_in_the_order_of_the_names(tmp_path_factory, found):
     root = tmp_path_factory.mktemp("c")
@@ -40,7 +38,7 @@ def test_a_folder_is_listed_in_the_order_of_the_names(tmp_path_factory, found):
     assert [file.name for file in formats.walk(root, (".mid",))] == sorted(expected)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=8))
 def test_every_folder_that_links_lead_to_is_listed_once(tmp_path_factory, links):
     """Whatever leads where: the real files found are those that a plain search reaches."""
@@ -49,8 +47,8 @@ def test_every_folder_that_links_lead_to_is_listed_once(tmp_path_factory, links)
     for place in places:
         place.mkdir(parents=True, exist_ok=True)
         (place / "x.mid").write_bytes(b"")
-    for number, (at, to) in enumerate(links):
-        (places[at] / f"l{number}").symlink_to(places[to])
+    for number, (place, target) in enumerate(links):
+        (places[place] / f"l{number}").symlink_to(places[target])
     (places[0] / "dead").symlink_to(root / "nowhere")
     reached, waiting = set(), [places[0]]
     while waiting:
@@ -65,14 +63,13 @@ def test_every_folder_that_links_lead_to_is_listed_once(tmp_path_factory, links)
 def test_several_folders_are_one_corpus(tmp_path):
     a, b = write_songs(tmp_path / "a", [1, 2]), write_songs(tmp_path / "b", [2, 3])
     c = write_songs(tmp_path / "other" / "a", [4])
-    (b / "m.csv").write_text("split,midi_filename\ntest,song-002.mid\n")
+    (b / "m.csv").write_text(TABLE)
     (b / "more").symlink_to(a)  # is one of them
     found = Folder([str(b), str(a), str(a / ".." / "a"), str(c)])
-    names = ["a/song-001.mid", "a/song-002.mid", "a-2/song-004.mid"]
-    names += ["b/song-002.mid", "b/song-003.mid"]
-    assert [item.name for item in found.items()] == names
+    names = ["a/song-001", "a/song-002", "a-2/song-004", "b/song-002", "b/song-003"]
+    assert [item.name for item in found.items()] == [f"{name}.mid" for name in names]
     assert (len(found), found.label) == (5, "a+a-2+b")
-    assert found.official == {"b/song-002.mid": "test"}
+    assert found.official == {"b/song-003.mid": "test"}
     assert found.identity() == Folder([str(c), str(a), str(b)]).identity()
     (a / "song-001.mid").touch()
     assert found.identity() != Folder([str(a), str(b)]).identity()
@@ -91,29 +88,29 @@ def test_maestros_table_is_recognised_at_any_depth(tmp_path, bom):
         "Liszt,silly,2018,2018/song-002.mid\n",
         encoding="utf-8",
     )
-    splits = {"000": "train", "001": "validation", "002": "test"}
-    wanted = {f"deep/maestro/2018/song-{n}.mid": split for n, split in splits.items()}
-    assert Folder(str(tmp_path)).official == wanted
+    splits = ["train", "validation", "test"]
+    expected = {f"deep/maestro/2018/song-00{n}.mid": split for n, split in enumerate(splits)}
+    assert Folder(str(tmp_path)).official == expected
 
 
 @pytest.mark.parametrize(
     ("folders", "table"),
     [
-        (["a", "b"], b"split,midi_filename\ntest,song-001.mid\n"),  # whose of two files it is
-        (["a"], b"name,split\nsong-001.mid,test\n"),
+        (["a", "b"], TABLE.encode()),  # whose of two files it is
+        (["a"], b"name,split\nsong-003.mid,test\n"),
         (["a"], bytes(range(256)) * 10),
     ],
     ids=["a name that is not unique", "another table", "no table"],
 )
 def test_other_tables_decide_nothing(tmp_path, folders, table):
     for name in folders:
-        write_songs(tmp_path / name, [1])
+        write_songs(tmp_path / name, [3])
     (tmp_path / "maestro.csv").write_bytes(table)
     assert Folder(str(tmp_path)).official == {}
 
 
 def test_a_folder_that_cannot_be_a_corpus_is_one_sentence(tmp_path):
-    a = str(write_songs(tmp_path / "a", [1]))
+    a = str(write_songs(tmp_path / "a", [3]))
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "notes.txt").write_text("no music")
     empty, nowhere = str(tmp_path / "empty"), str(tmp_path / "nowhere")
@@ -126,27 +123,26 @@ def test_a_folder_that_cannot_be_a_corpus_is_one_sentence(tmp_path):
         corpora.find(CorpusConfig(name="no.such:Thing"))
     with pytest.raises(UserError, match="MAESTRO"):
         Maestro(a)
-    (tmp_path / "a" / "m.csv").write_text("split,midi_filename\ntest,song-001.mid\n")
+    (tmp_path / "a" / "m.csv").write_text(TABLE)
     assert [item.split for item in Maestro(a).items()] == ["test"]
 
 
 def test_shards_are_used_as_they_are_where_no_corpus_is_named(tmp_path):
     corpus = write_songs(tmp_path / "corpus", range(6))
-    made = run(corpus, tmp_path / "out")
-    before = contents(tmp_path / "out")
+    out = tmp_path / "out"
+    made, before = run(corpus, out), contents(out)
     shutil.rmtree(corpus)
-    report = run(None, shards=str(tmp_path / "out"))
+    report = run(None, out)
     assert report.up_to_date
     assert (report.folder, report.splits, report.files) == (made.folder, made.splits, made.files)
-    assert contents(tmp_path / "out") == before
-    other = CorpusConfig(shards=str(tmp_path / "out"))
+    assert contents(out) == before
     with pytest.raises(UserError, match="made by another tokenizer"):
-        prepare(other, build(name="performance", low=21, high=108))
-    (tmp_path / "out" / "tokens.bin").write_bytes(b"12")
+        run(None, out, tokenizer=build(name="performance", low=21, high=108))
+    (out / "tokens.bin").write_bytes(b"12")
     with pytest.raises(UserError, match="damaged token shards"):
-        run(None, shards=str(tmp_path / "out"))
+        run(None, out)
     with pytest.raises(UserError, match="path is missing"):
-        run(None, shards=str(tmp_path / "nowhere"))
+        run(None, tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("options", [{}, {"validation": 0.0}, {"validation": 0.0, "test": 0.0}])

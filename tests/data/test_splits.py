@@ -1,7 +1,5 @@
 """Which pieces are kept, and which are for training, validation and test."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 
@@ -9,8 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.config import CorpusConfig
-from musictx.data.prepare import by_content, divide, prepare
+from musictx.data.prepare import by_content, divide
 from musictx.data.shards import Shards
 from tests.data.helpers import TOKENIZER, Given, run, song, write_songs
 
@@ -23,48 +20,41 @@ def hashed(contents) -> list[str]:
     return [hashlib.sha256(str(c).encode()).hexdigest()[:32] for c in contents]
 
 
-def split(contents, share, published=None) -> list[str]:
-    contents = list(contents)
-    published = published or [None] * len(contents)
-    return divide(hashed(contents), published, validation=share[0], test=share[1])[0]
+def split(contents, share) -> list[str]:
+    hashes = hashed(contents)
+    return divide(hashes, [None] * len(hashes), validation=share[0], test=share[1])[0]
 
 
-def words(pieces) -> str:
-    return " ".join(f"{content}:{split}" for content, split in pieces)
+def given_corpus(pieces, folder, **options):
+    """The report on, and the shards of, a corpus of (content, published split)."""
+    path = " ".join(f"{content}:{published}" for content, published in pieces)
+    report = run(path, folder, name="tests.data.helpers:Given", **options)
+    return report, Shards(folder)
 
 
 #: So few that ``corpus.path`` is no longer than a name of a file may be.
 PIECES = st.lists(st.tuples(st.integers(0, 12), official), min_size=2, max_size=12)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(PIECES, shares)
 def test_each_content_is_kept_once_where_it_measures_and_first_in_the_list(
     tmp_path_factory, pieces, share
 ):
-    out = tmp_path_factory.mktemp("out") / "shards"
-    config = CorpusConfig(
-        name="tests.data.helpers:Given", path=words(pieces), workers=1, shards=str(out),
-        validation=share[0], test=share[1],
-    )  # fmt: skip
-    report = prepare(config, TOKENIZER)
-    shards = Shards(out)
-    kept = {}
-    for content in {c for c, _ in pieces}:
-        same = [i for i, (c, _) in enumerate(pieces) if c == content]
-        order = ["test", "validation", "train", None]
-        kept[content] = min(same, key=lambda i: (order.index(pieces[i][1]), i))
+    folder = tmp_path_factory.mktemp("out") / "shards"
+    report, shards = given_corpus(pieces, folder, validation=share[0], test=share[1])
+    order, kept = ["test", "validation", "train", None], {}
+    for i, (content, _) in sorted(enumerate(pieces), key=lambda row: order.index(row[1][1])):
+        kept.setdefault(content, i)
     rows = shards.pieces()
     assert list(dict.fromkeys(int(row.name) for row in rows)) == sorted(kept.values())
-    copies = {int(item.name): item.detail for item in report.left_out}
-    assert copies == {
-        i: f"the same notes as {kept[content]}"
-        for i, (content, _) in enumerate(pieces)
-        if i != kept[content]
+    copies = {i: kept[c] for i, (c, _) in enumerate(pieces) if i != kept[c]}
+    assert {int(item.name): item.detail for item in report.left_out} == {
+        i: f"the same notes as {original}" for i, original in copies.items()
     }
-    for name in {row.name for row in rows}:
-        ids = [shards.tokens(row.number) for row in rows if row.name == name]
-        expected = TOKENIZER.encode(song(pieces[int(name)][0], notes=6))
+    for content, i in kept.items():
+        ids = [shards.tokens(row.number) for row in rows if row.name == str(i)]
+        expected = TOKENIZER.encode(song(content, notes=6))
         np.testing.assert_array_equal(np.concatenate(ids), expected)
     for row in rows:  # no published piece that measures ever trains
         published = pieces[int(row.name)][1]
@@ -76,17 +66,11 @@ def test_each_content_is_kept_once_where_it_measures_and_first_in_the_list(
 def test_pieces_of_a_published_corpus_are_never_taken_for_duplicates(tmp_path, monkeypatch):
     monkeypatch.setattr(Given, "published", True)
     pieces = [(1, "train"), (1, "test"), (2, "validation"), (1, "train")]
-    config = CorpusConfig(
-        name="tests.data.helpers:Given", path=words(pieces), workers=1,
-        shards=str(tmp_path / "out"),
-    )  # fmt: skip
-    prepare(config, TOKENIZER)
-    rows = Shards(tmp_path / "out").pieces()
+    rows = given_corpus(pieces, tmp_path / "out")[1].pieces()
     assert [row.split for row in rows] == [s for _, s in pieces]
     assert len({row.hash for row in rows}) == 4
 
 
-@settings(deadline=None, max_examples=80)
 @given(st.sets(st.integers(0, 200), min_size=1, max_size=60), shares)
 def test_neither_training_nor_validation_is_ever_empty_without_a_published_split(contents, share):
     splits = split(contents, share)
@@ -94,7 +78,6 @@ def test_neither_training_nor_validation_is_ever_empty_without_a_published_split
     assert len(contents) == 1 or not share[0] or "validation" in splits
 
 
-@settings(deadline=None, max_examples=80)
 @given(st.sets(st.integers(0, 99)), st.sets(st.integers(100, 199)), shares)
 def test_adding_pieces_never_moves_the_others(old, new, share):
     """Once the hash itself has filled validation and train (small corpora borrow a piece)."""
@@ -116,9 +99,9 @@ def test_the_shares_are_as_asked():
 def test_the_rule_stays_as_it_is():
     """By it trained models were separated from their test pieces: a number in [0, 1) from the first
     13 digits."""
-    digits = ["0" * 13, "1999999999999", "199999999999a", "3333333333333", "f" * 13]
-    splits = [by_content(d + "0" * 19, 0.1, 0.1) for d in digits]
-    assert splits == ["validation", "validation", "test", "test", "train"]
+    splits = {"0" * 13: "validation", "1999999999999": "validation", "199999999999a": "test"}
+    splits |= {"3333333333333": "test", "f" * 13: "train"}
+    assert {digits: by_content(digits + "0" * 19, 0.1, 0.1) for digits in splits} == splits
 
 
 def test_one_piece_is_cut_near_its_end(tmp_path):
@@ -128,8 +111,8 @@ def test_one_piece_is_cut_near_its_end(tmp_path):
     head, tail = shards.pieces()
     whole = TOKENIZER.encode(song(7, notes=50))
     np.testing.assert_array_equal(np.concatenate([shards.tokens(0), shards.tokens(1)]), whole)
-    assert (head.split, tail.split) == ("train", "validation")
-    assert (head.begins, head.ends, tail.begins, tail.ends) == (True, False, False, True)
+    assert (head.split, head.begins, head.ends) == ("train", True, False)
+    assert (tail.split, tail.begins, tail.ends) == ("validation", False, True)
     assert tail.tokens == round(len(whole) * 0.1)
     assert head.notes + tail.notes == 50
     assert len(report.remarks) == 1

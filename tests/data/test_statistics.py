@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.data import statistics as h
+from musictx.data import statistics
 from musictx.data.shards import Shards, new_shards
 from musictx.tokens import controls
 from musictx.tokens.build import build
@@ -16,70 +16,66 @@ from tests.pieces import of
 from tests.strategies import scores
 
 
-def mark(values):
-    return sorted(values)[int(np.ceil(h.SHARE_WITHIN * (len(values) - 1)))]
+def limit(values):
+    """The smallest value that so many of them do not exceed."""
+    return sorted(values)[int(np.ceil(statistics.SHARE_WITHIN * (len(values) - 1)))]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(scores())
-def test_note_limits_against_loops(one):
-    notes = [n for n in one.notes if not n["drum"]]
-    stats = h.note_limits([one])
+def test_note_limits_against_loops(score):
+    notes = [n for n in score.notes if not n["drum"]]
+    stats = statistics.note_limits([score])
     if not notes:
         assert stats == {}
         return
-    # In order of writing: a note is there from its strike until its end.
+    # In order of writing: a note is there from its strike until its end; a note without length that
+    # follows at the same moment has ended by then.
     together = [
         sum(other["end"] > note["start"] for other in notes[: i + 1])
-        + (note["end"] == note["start"])  # no length, but struck
-        - sum(
-            other["end"] == other["start"] == note["start"] for other in notes[i + 1 :]
-        )  # ended by then, struck after in the same moment
-        - (note["end"] == note["start"])
+        - sum(other["end"] == other["start"] == note["start"] for other in notes[i + 1 :])
         for i, note in enumerate(notes)
     ]
-    assert stats["most_notes"] == max(1, mark(together))
-    every = {128 if n["drum"] else int(n["program"]) for n in one.notes}
-    assert stats["instruments"] == sorted(every)
+    assert stats["most_notes"] == max(1, limit(together))
+    programs = [128 if n["drum"] else int(n["program"]) for n in score.notes]
+    assert stats["instruments"] == sorted({*programs})
     for part, most, low, high, rate in stats["parts"]:
-        mine = [n for n in one.notes if part == (128 if n["drum"] else n["program"])]
-        pitches = sorted(int(n["pitch"]) for n in mine)
+        of_part = [n for n, program in zip(score.notes, programs) if program == part]
+        pitches = sorted(int(n["pitch"]) for n in of_part)
         assert pitches[0] <= low <= high <= pitches[-1]
         assert sum(low <= pitch <= high for pitch in pitches) >= 0.96 * len(pitches) - 2
-        assert 1 <= most <= len(mine)
-        spread = max(max(n["start"] for n in mine) - min(n["start"] for n in mine), 1.0)
-        assert rate == round(float(len(mine) / spread), 3)
-    assert stats["restruck"] == pytest.approx(h.restruck(one), abs=1e-4)
-    middle = h.excerpt(one, max(0.0, (one.duration - h.MIDDLE) / 2), h.MIDDLE)
+        assert 1 <= most <= len(of_part)
+        spread = max(of_part[-1]["start"] - of_part[0]["start"], 1.0)
+        assert rate == round(float(len(of_part) / spread), 3)
+    assert stats["restruck"] == pytest.approx(statistics.restruck(score), abs=1e-4)
+    seconds = statistics.MIDDLE
+    middle = statistics.excerpt(score, max(0.0, (score.duration - seconds) / 2), seconds)
     levels = controls.measured(middle.notes[~middle.notes["drum"]], middle.duration)
     polyphony = levels.get("polyphony")
     assert stats.get("polyphony") == (None if polyphony is None else round(polyphony, 3))
-    span = max(n["end"] for n in notes) - min(n["start"] for n in notes)
-    if span > 0:
-        assert stats["density"] == round(float(len(notes) / span), 3)
-    else:
-        assert "density" not in stats
+    span = float(max(n["end"] for n in notes) - notes[0]["start"])
+    assert stats.get("density") == (round(len(notes) / span, 3) if span else None)
 
 
 def test_several_pieces_are_one_corpus_and_drums_do_not_count():
     chord = of((0, 2, 60), (0, 2, 64), (0, 2, 67))
     line = of(*[(i, i + 1, 60) for i in range(1000)])
     drums = of(*[(0, 99, p, 80, 0, True) for p in range(30, 60)])
-    both = h.note_limits([chord, line, drums])
+    both = statistics.note_limits([chord, line, drums])
     assert (both["most_notes"], both["density"]) == (1, median([3 / 2, 1.0]))
 
 
 @given(st.lists(st.lists(st.integers(0, 3), unique=True).map(sorted), max_size=30))
 def test_ensembles_are_the_commonest_sets_of_several_parts(pieces):
-    rows = h.ensembles(pieces)
-    several = [one for one in pieces if len(one) > 1]
-    assert all(several.count(some) == count for count, some in rows)
-    left = [several.count(one) for one in several if one not in [some for _, some in rows]]
-    counts = [count for count, _ in rows]
+    rows = statistics.ensembles(pieces)
+    several = [programs for programs in pieces if len(programs) > 1]
+    counts, sets = [count for count, _ in rows], [programs for _, programs in rows]
+    assert counts == [several.count(programs) for programs in sets]
+    left = [several.count(programs) for programs in several if programs not in sets]
     assert counts == sorted(counts, reverse=True)
     assert max(left, default=0) <= min(counts, default=0)
-    assert sum(counts) >= h.SHARE_WITHIN * len(several)
-    assert not rows or sum(counts[:-1]) < h.SHARE_WITHIN * len(several)
+    assert sum(counts) >= statistics.SHARE_WITHIN * len(several)
+    assert not rows or sum(counts[:-1]) < statistics.SHARE_WITHIN * len(several)
 
 
 def test_the_ensembles_of_a_corpus_are_those_of_all_its_pieces(tmp_path):
@@ -92,5 +88,5 @@ def test_the_ensembles_of_a_corpus_are_those_of_all_its_pieces(tmp_path):
         for n in range(250):
             split = "train" if n < 240 else "validation"
             add(shards, duo if n % 50 == 7 else solo, name=f"{n:03}", split=split)
-    limits = h.of_corpus(Shards(tmp_path / "shards"), tokens)
+    limits = statistics.of_corpus(Shards(tmp_path / "shards"), tokens)
     assert limits["ensembles"] == [[5, [0, 73, 128]]]

@@ -1,7 +1,5 @@
 """Windows arranged as tasks: what is in them, where it stands, what is learnt from."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +10,6 @@ from hypothesis import strategies as st
 from musictx.config import AugmentConfig
 from musictx.data.draw import TrainingRows
 from musictx.data.module import MusicDataModule
-from musictx.data.shards import Shards
 from musictx.data.tasks import EventTasks
 from musictx.data.windows import UNSCORED, Row
 from musictx.errors import UserError
@@ -22,39 +19,37 @@ from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.stream import OPEN
 from musictx.tokens.vocab import BOS, CUT, EOS
 from tests.data.helpers import TOKENIZER as PLAIN
-from tests.data.helpers import song, write_shards
+from tests.data.helpers import make_shards, song
 
 STEERED = PerformanceTokenizer(controls=True)
 ENSEMBLE = PerformanceTokenizer(tracks="programs", controls=True)
-quick = settings(deadline=None, max_examples=60)
+quick = settings(max_examples=60)
 tasks = st.sampled_from(["infill", "accompany", "steer"])
 
 
-class Read(NamedTuple):
+class Parts(NamedTuple):
     levels: list[int]
     known: np.ndarray | None
     past: np.ndarray
     rest: np.ndarray | None
 
 
-def taken_apart(ids: np.ndarray, tokenizer=STEERED) -> Read:
-    table = tokenizer.vocabulary
-    known, stream, here = (np.flatnonzero(ids == table.id(mark)) for mark in MARKS)
-    assert len(stream) == 1
-    assert len(known) <= 1
-    assert len(here) <= 1
-    at, split = int(stream[0]), int(here[0]) if len(here) else len(ids)
-    front = ids[1 : 1 + len(CONTROLS)]
-    kinds = [table.token(int(i))[0] for i in front]
-    assert kinds == list(CONTROLS)
-    k = None
-    if len(known):
-        assert known[0] == 1 + len(CONTROLS)
-        k = ids[known[0] + 1 : at]
-    else:
-        assert at == 1 + len(CONTROLS)
-    rest = ids[split + 1 :] if len(here) else None
-    return Read([table.token(int(i))[1] for i in front], k, ids[at + 1 : split], rest)
+def parts_of(row: Row, tokenizer=STEERED) -> Parts:
+    """The levels of the controls and what stands between the marks known, stream and here, of which
+    known and here may be missing."""
+    ids, table = sequence(row), tokenizer.vocabulary
+    marks = {mark: np.flatnonzero(ids == table.id(mark)).tolist() for mark in MARKS}
+    (stream,), (here,) = marks["stream"], marks["here"] or [len(ids)]
+    first = min([*marks["known"], stream])
+    kinds, levels = zip(*(table.token(int(i)) for i in ids[1:first]))
+    assert kinds == tuple(CONTROLS)
+    known = ids[first + 1 : stream] if marks["known"] else None
+    rest = ids[here + 1 :] if marks["here"] else None
+    return Parts(list(levels), known, ids[stream + 1 : here], rest)
+
+
+def sequence(row: Row) -> np.ndarray:
+    return np.append(row.ids, row.targets[-1])
 
 
 def piece(seed: int, notes: int = 120, tokenizer=STEERED) -> np.ndarray:
@@ -67,23 +62,18 @@ def piece(seed: int, notes: int = 120, tokenizer=STEERED) -> np.ndarray:
     return tokenizer.encode(score)
 
 
-def arranged(
-    task: str, ids, seed: int, *, deadpan=0.0, budget=600, tokenizer=STEERED, **more
-) -> Row:
-    options = {"begins": True, "ends": False} | more
-    random = np.random.default_rng(seed)
-    made = EventTasks(tokenizer, {task: 1.0}, deadpan=deadpan)
-    return made.row(task, ids, random, budget=budget, **options)
+def arranged(task: str, ids, seed: int, tokenizer=STEERED, deadpan=0.0, melody="skyline", **more):
+    """The row of the task, or None if the music does not allow it."""
+    tasks = EventTasks(tokenizer, {task: 1.0}, deadpan=deadpan, melody=melody)
+    options = {"begins": True, "ends": False, "budget": 600} | more
+    return tasks.row(task, ids, np.random.default_rng(seed), **options)
 
 
 def events(ids: np.ndarray, tokenizer=STEERED) -> list[tuple]:
-    found, _ = ev.read(ids.astype(np.int64), tokenizer.vocabulary)
-    return [tuple(int(e[n]) for n in ("step", "what", "program", "pitch", "bin")) for e in found]
-
-
-def without_bin(found: list[tuple]) -> list[tuple]:
-    """Releases have no velocity of their own."""
-    return [e[:4] + ((e[4],) if e[1] != ev.OFF else ()) for e in found]
+    """(step, what, program, pitch, bin of the velocity) of each; releases have no velocity."""
+    rows = ev.read(ids.astype(np.int64), tokenizer.vocabulary)[0]
+    columns = ("step", "what", "program", "pitch", "bin")
+    return [tuple(int(e[n]) for n in columns[: 4 if e["what"] == ev.OFF else 5]) for e in rows]
 
 
 @quick
@@ -95,23 +85,22 @@ def test_the_stream_is_the_music_and_what_is_known_comes_back_in_it(task, seed, 
     row = arranged(task, ids[cut:], seed, tokenizer=tokenizer, begins=cut == 0)
     if row is None:
         return
-    sequence = np.append(row.ids, row.targets[-1])
-    assert sequence[0] == (BOS if cut == 0 else CUT)
-    levels, known, past, rest = taken_apart(sequence, tokenizer)
+    assert row.ids[0] == (BOS if cut == 0 else CUT)
+    levels, known, past, rest = parts_of(row, tokenizer)
     assert (known is None) == (task == "steer") == (rest is None)
     stream = past if rest is None else np.concatenate([past, rest])
-    _found, stop = ev.read(stream, tokenizer.vocabulary)
-    music = [e for e in without_bin(events(ids[cut:], tokenizer)) if e[0] <= stop]
-    written = without_bin(events(stream, tokenizer))
+    stop = ev.read(stream, tokenizer.vocabulary)[1]
+    whole = events(ids[cut:], tokenizer)
+    music = [e for e in whole if e[0] <= stop]
+    written = events(stream, tokenizer)
     assert written == music[: len(written)]
     assert len(written) >= len(music) - len(tokenizer.vocabulary.kinds)  # the end of the window
     if known is None:
         return
     here = int(ev.read(past, tokenizer.vocabulary)[1])
-    ahead = [(e[0] + here, *e[1:]) for e in without_bin(events(known, tokenizer))]
-    later = [e for e in without_bin(events(ids[cut:], tokenizer)) if e[0] >= here]
-    rests = iter(later)
-    assert all(e in rests for e in ahead)  # in the same order, as far as K goes
+    ahead = [(e[0] + here, *e[1:]) for e in events(known, tokenizer)]
+    later = iter([e for e in whole if e[0] >= here])
+    assert all(e in later for e in ahead)  # in the same order
     after = iter([e for e in written if e[0] >= here])
     assert all(e in after for e in ahead if e[0] <= stop)
     assert levels == [0] * 4 or all(
@@ -131,8 +120,7 @@ def test_targets_are_the_next_ids_but_controls_marks_and_what_is_read_as_a_score
     assert len(row.ids) == len(row.targets) == len(row.piece_ids) <= budget
     scored = row.targets != UNSCORED
     assert np.array_equal(row.targets[:-1][scored[:-1]], row.ids[1:][scored[:-1]])
-    sequence = np.append(row.ids, row.targets[-1])
-    kinds = [STEERED.vocabulary.token(max(int(i), 0))[0] for i in sequence]
+    kinds = [STEERED.vocabulary.token(max(int(i), 0))[0] for i in sequence(row)]
     first, split = kinds.index("stream"), kinds.index("here") if "here" in kinds else None
     for place, kind in enumerate(kinds[1:], 1):
         expected = kind not in CONTROL_KINDS
@@ -140,9 +128,9 @@ def test_targets_are_the_next_ids_but_controls_marks_and_what_is_read_as_a_score
             expected &= not first < place < split
             expected &= not (task == "infill" and place < first)
         assert scored[place - 1] == expected
-    if EOS in sequence:
+    if EOS in sequence(row):
         assert task != "infill"
-        assert sequence[-1] == EOS
+        assert row.targets[-1] == EOS
 
 
 @quick
@@ -165,21 +153,21 @@ def test_music_as_a_score_keeps_its_notes_on_their_sides(seed, here):
 def test_a_gap_is_as_long_as_the_silence_before_what_is_known():
     """Of infill without a locked voice the first strike known is the first after the span, and no
     strike of the span is known."""
-    seen = 0
-    for seed in range(60):
-        row = arranged("infill", piece(seed), seed)
-        if row is None:
-            continue
-        _, known, _, rest = taken_apart(np.append(row.ids, row.targets[-1]))
-        strikes = [e[0] for e in events(known) if e[1] == ev.ON]
-        own = [e for e in events(rest) if e[1] == ev.ON and e not in events(known)]
-        assert own
-        seen += bool(strikes) and strikes[0] > max(e[0] for e in own)
-    assert seen > 20
+    rows = [row for seed in range(60) if (row := arranged("infill", piece(seed), seed))]
+    silences = 0
+    for row in rows:
+        parts = parts_of(row)
+        known, rest = (
+            [e for e in events(part) if e[1] == ev.ON] for part in (parts.known, parts.rest)
+        )
+        new = [e[0] for e in rest if e not in known]
+        assert new
+        silences += bool(known) and known[0][0] > max(new)
+    assert silences > 20
 
 
 def test_a_row_is_a_function_of_its_number_and_plain_rows_stay_what_they_were(tmp_path):
-    shards = Shards(write_shards(tmp_path / "s", [PLAIN.encode(song(i, 200)) for i in range(6)]))
+    shards = make_shards(tmp_path / "s", [PLAIN.encode(song(i, 200)) for i in range(6)])
     weights = {"infill": 0.3, "accompany": 0.3, "steer": 0.2}
 
     def rows(tokenizer, given):
@@ -198,7 +186,7 @@ def test_a_row_is_a_function_of_its_number_and_plain_rows_stay_what_they_were(tm
 
 
 def test_shards_of_events_serve_both_and_tasks_want_controls(tmp_path):
-    shards = Shards(write_shards(tmp_path / "s", [PLAIN.encode(song(i, 99)) for i in range(4)]))
+    shards = make_shards(tmp_path / "s", [PLAIN.encode(song(i, 99)) for i in range(4)])
     shards.check(STEERED)
     with pytest.raises(UserError, match="another tokenizer"):
         shards.check(ENSEMBLE)
@@ -211,12 +199,8 @@ def test_shards_of_events_serve_both_and_tasks_want_controls(tmp_path):
 
 
 def test_the_program_that_is_named_is_what_is_known():
-    made = EventTasks(ENSEMBLE, {"accompany": 1.0}, melody="73")
     for seed in range(8):
-        ids = piece(seed, tokenizer=ENSEMBLE)
-        row = made.row(
-            "accompany", ids, np.random.default_rng(seed), begins=True, ends=False, budget=600
-        )
+        row = arranged("accompany", piece(seed, tokenizer=ENSEMBLE), seed, ENSEMBLE, melody="73")
         if row is not None:
-            known = taken_apart(np.append(row.ids, row.targets[-1]), ENSEMBLE).known
+            known = parts_of(row, ENSEMBLE).known
             assert {e[2] for e in events(known, ENSEMBLE)} == {73}

@@ -1,14 +1,11 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.data.shards import Shards
 from musictx.data.windows import EvaluationWindows, collate, windows
 from musictx.tokens.vocab import BOS, CUT, EOS
-from tests.data.helpers import write_shards
+from tests.data.helpers import make_shards
 
 lengths = st.lists(st.integers(0, 40), max_size=6)
 contexts = st.integers(1, 12)
@@ -20,7 +17,6 @@ def covers(draw):
     return draw(lengths), context, draw(st.one_of(st.none(), st.integers(1, context)))
 
 
-@settings(deadline=None, max_examples=100)
 @given(covers())
 def test_a_smaller_stride_leaves_context_before_what_is_scored(cover):
     pieces, context, stride = cover
@@ -41,20 +37,16 @@ def test_a_multiple_of_the_window_has_no_window_more():
             windows([20], 8, stride)
 
 
-def shards_of(folder, pieces, **flags):
-    random = np.random.default_rng(0)
-    made = [random.integers(4, 300, n).astype(np.uint16) for n in pieces]
-    return Shards(write_shards(folder, [], made, **flags)), made
-
-
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(covers(), st.booleans(), st.booleans(), st.booleans())
 def test_evaluation_scores_every_event_once_and_no_padding(
     tmp_path_factory, cover, eos, begins, ends
 ):
     pieces, context, stride = cover
+    random = np.random.default_rng(0)
+    made = [random.integers(4, 300, n).astype(np.uint16) for n in pieces]
     folder = tmp_path_factory.mktemp("s") / "s"
-    shards, made = shards_of(folder, pieces, begins=begins, ends=ends)
+    shards = make_shards(folder, [], made, begins=begins, ends=ends)
     rows = EvaluationWindows(shards, "validation", context, stride, score_eos=eos)
     expected = [[*ids.tolist(), *([EOS] if eos and ends else [])] for ids in made]
     assert rows.targets == sum(map(len, expected))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ FEW = Limits(read_seconds=2, read_mb=512)
 
 
 def act(how):
-    """What a file may do to its reader."""
+    """Do what a file may do to its reader."""
     if how == "stay in C":  # where no handler of a signal runs
         sum(itertools.repeat(0))
     if how == "stay in Python":
@@ -45,12 +46,11 @@ HARM = ("stay in C", "stay in Python", "fill the memory", "die", "be killed")
 
 
 def test_results_come_in_order_and_items_are_taken_as_needed():
-    taken = []
-    items = (taken.append(n) or n for n in itertools.count())
+    items = itertools.count()
     running = workers.run(partial(pow, 2), items, named, limits=FEW, workers=2)
     assert [next(running) for _ in range(30)] == [(n, 2**n) for n in range(30)]
     running.close()
-    assert len(taken) <= 30 + 2 * workers.AHEAD
+    assert next(items) <= 30 + 2 * workers.AHEAD
 
 
 @linux
@@ -97,9 +97,7 @@ print(list(workers.run(abs, [-1], partial(print), limits=Limits(), workers=1)))
 
 def test_a_script_without_a_guard_is_one_sentence(tmp_path):
     (tmp_path / "s.py").write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, tmp_path / "s.py"], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, tmp_path / "s.py"], capture_output=True, text=True)
     assert done.returncode != 0
     assert "__main__" in done.stderr.strip().splitlines()[-1]
 
@@ -117,13 +115,16 @@ if __name__ == "__main__":
     list(workers.run(wait, range(2), None, limits=Limits(), workers=2))
 """)
     parent = subprocess.Popen([sys.executable, tmp_path / "s.py"])
-    deadline = time.monotonic() + 60
     files = [tmp_path / "0", tmp_path / "1"]
-    while not all(f.exists() and f.read_text() for f in files) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    pids = [int(f.read_text()) for f in files]
+    wait_until(lambda: all(file.exists() and file.read_text() for file in files))
+    processes = [Path("/proc", file.read_text()) for file in files]
     parent.kill()
     parent.wait()
-    while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.monotonic() < deadline:
+    wait_until(lambda: not any(process.exists() for process in processes))
+
+
+def wait_until(is_true):
+    deadline = time.monotonic() + 60
+    while not is_true():
+        assert time.monotonic() < deadline
         time.sleep(0.1)
-    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)

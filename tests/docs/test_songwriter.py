@@ -1,7 +1,5 @@
 """docs/recipes.md, thirty tasks of a songwriter: each command runs and keeps what it promises."""
 
-from __future__ import annotations
-
 import io
 import re
 import shlex

@@ -14,7 +14,7 @@ pytest.importorskip("miditok")
 
 NAME = "docs.examples.remi:Remi"
 REMI = build(NAME)
-quick = settings(deadline=None, max_examples=25)
+quick = settings(max_examples=25)
 pieces = scores(pitches=(15, 115), velocities=(1, 127))
 
 

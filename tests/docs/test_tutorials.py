@@ -1,8 +1,6 @@
 """Tutorials, notebooks, examples and the page of HTTP: files are saved and commands typed as they
 say, with less training and less music, and what is shown happens."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

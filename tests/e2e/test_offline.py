@@ -1,7 +1,5 @@
 """No command connects to another machine unless one is named (docs/reliability.md)."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,8 +1,6 @@
 """Every recipe of experiment= trains, and so do other tokenizers and positions by one switch. Files
 whose first notes lie before the first beat are prepared, trained on and composed to."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -19,7 +19,7 @@ from musictx.evaluate.config import EvaluateConfig
 from musictx.evaluate.nll import evaluate, lengths
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT, EOS
-from tests.data.helpers import song, write_shards, write_songs
+from tests.data.helpers import contents, make_shards, song, write_songs
 from tests.sampling.engines import make
 from tests.untrained import SMALL, saved
 
@@ -33,7 +33,7 @@ def corpus(tmp_path):
 
 def corpus_config(tmp_path, corpus, **more):
     options = {"path": str(corpus), "shards": str(tmp_path / "shards"), "workers": 1}
-    return CorpusConfig(**(options | more))
+    return CorpusConfig(**options | more)
 
 
 def save(folder, card, tokenizer=SMALL):
@@ -44,13 +44,8 @@ def save(folder, card, tokenizer=SMALL):
 def trained(tmp_path, corpus):
     """A model folder whose card names the corpus as musictx train writes it."""
     prepare(corpus_config(tmp_path, corpus), build(**SMALL))
-    about = {
-        "name": "folder",
-        "label": "tunes",
-        "path": str(corpus),
-        "shards": str(tmp_path / "shards"),
-        "held out": {"validation": 0.1, "test": 0.0},
-    }
+    about = {"name": "folder", "path": str(corpus), "shards": str(tmp_path / "shards")}
+    about |= {"label": "tunes", "held out": {"validation": 0.1, "test": 0.0}}
     return save(tmp_path / "model", {"corpus": about})
 
 
@@ -69,8 +64,7 @@ def test_by_default_the_corpus_the_model_was_trained_on_is_measured(
     result = app.run(config(trained, out=str(out)))
     assert result == evaluate(bundle.load(trained).model, Shards(tmp_path / "shards"))
     printed = capsys.readouterr().out
-    for said in (result, out, tmp_path / "shards"):
-        assert str(said) in printed
+    assert all(str(part) in printed for part in (result, out, tmp_path / "shards"))
     assert files(tmp_path) == before | {"new folder/result.json"}, "tokens are used as they are"
     written = json.loads(out.read_text())
     assert written["nats_per_token"] == result.nats_per_token
@@ -95,14 +89,14 @@ def test_named_parts_keep_their_programs_in_another_corpus(tmp_path, corpus):
 
 
 def test_tokens_of_another_vocabulary_are_refused_and_kept(trained, corpus, tmp_path):
-    other, place = build(**(SMALL | {"velocity_bins": 8})), tmp_path / "foreign"
-    prepare(corpus_config(tmp_path, corpus, shards=str(place)), other)
-    before = {p: p.read_bytes() for p in place.iterdir()}
+    other, folder = build(**SMALL | {"velocity_bins": 8}), tmp_path / "foreign"
+    prepare(corpus_config(tmp_path, corpus, shards=str(folder)), other)
+    before = contents(folder)
     for path in (None, str(corpus)):
-        asked = config(trained, corpus=CorpusConfig(path=path, shards=str(place), workers=1))
+        foreign = corpus_config(tmp_path, corpus, path=path, shards=str(folder))
         with pytest.raises(UserError, match="made by another tokenizer"):
-            app.run(asked)
-    assert {p: p.read_bytes() for p in place.iterdir()} == before
+            app.run(config(trained, corpus=foreign))
+    assert contents(folder) == before
 
 
 @pytest.mark.parametrize(
@@ -135,11 +129,6 @@ def test_a_model_that_names_no_corpus_asks_for_one(tmp_path, corpus):
 V = 20
 
 
-def random_pieces(lengths, seed=0):
-    rng = np.random.default_rng(seed)
-    return [rng.integers(4, V, n).astype(np.uint16) for n in lengths]
-
-
 def in_a_plain_loop(model, pieces, window, stride):
     """Total nats, hits, tokens and ends, one window and one token at a time."""
     nats, hits, tokens, ends = 0.0, 0, 0, []
@@ -167,8 +156,9 @@ def in_a_plain_loop(model, pieces, window, stride):
 @pytest.mark.parametrize(("window", "stride"), [(8, None), (8, 3), (8, 1), (5, 5), (64, None)])
 @pytest.mark.parametrize("batch", [1, 4])
 def test_equals_a_plain_loop(tmp_path, window, stride, batch):
-    pieces = random_pieces([1, 7, 8, 9, 16, 17, 30])
-    model, shards = make(context=8, vocab=V), Shards(write_shards(tmp_path / "s", [], pieces))
+    random = np.random.default_rng(0)
+    pieces = [random.integers(4, V, n).astype(np.uint16) for n in (1, 7, 8, 9, 16, 17, 30)]
+    model, shards = make(context=8, vocab=V), make_shards(tmp_path / "s", [], pieces)
     result = evaluate(model.train(), shards, window=window, stride=stride, batch=batch)
     assert model.training
     assert all(p.grad is None for p in model.parameters())

@@ -23,9 +23,10 @@ from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import SHORTEST_COPY
 from musictx.evaluate.measures import MEASURES, measure
 from musictx.evaluate.sets import REAL, SAMPLES, Excerpt, beginning
-from musictx.notes import Score, skyline
+from musictx.notes import skyline
 from musictx.tokens.build import build
-from tests.data.helpers import TOKENIZER, song, write_shards, write_songs
+from tests.data.helpers import TOKENIZER, make_shards, song, write_songs
+from tests.pieces import of
 from tests.untrained import saved
 
 torch.set_num_threads(1)
@@ -42,9 +43,8 @@ def midi_files(tmp_path_factory):
     return str(write_songs(tmp_path_factory.mktemp("midi"), range(8), notes=40))
 
 
-def asked(**options):
-    model = options.pop("model", None)
-    return CompareConfig(model=ModelFolder(model), device="cpu", **options)
+def comparison(*, model=None, **options):
+    return app.run(CompareConfig(model=ModelFolder(model), device="cpu", **options))
 
 
 def stretch(score, start, seconds):
@@ -55,27 +55,31 @@ def files(folder):
     return {p.name: p.read_bytes() for p in folder.glob("*.mid")}
 
 
+def samples_of(folder):
+    """What samples.json has about each sample."""
+    return json.loads((folder / "samples.json").read_text())["samples"]
+
+
 def test_samples_are_generated_and_measured(model, midi_files, tmp_path, monkeypatch):
     folder = tmp_path / "s"
     options = {"model": model, "against": midi_files, "samples": str(folder)}
     options |= {"pieces": 3, "seconds": 2.0, "task": "continue", "primer_seconds": 1.0}
-    found = app.run(asked(**options, out=str(tmp_path / "r.json")))
+    pieces = comparison(**options, out=str(tmp_path / "r.json")).pieces[:3]
     made = files(folder)
     assert sorted(made) == ["000.mid", "001.mid", "002.mid"]
-    listed = json.loads((folder / "samples.json").read_text())["samples"]
-    for piece in found.pieces[:3]:
-        seam = listed[piece["name"]]["seam"]
+    for piece in pieces:
+        seam = samples_of(folder)[piece["name"]]["seam"]
         assert seam > 0
         score = midi.read(folder / f"{piece['name']}.mid")
-        wanted = measure(stretch(score, seam, 2.0), MEASURES)
-        assert {name: piece[name] for name in MEASURES} == pytest.approx(wanted, nan_ok=True)
+        expected = measure(stretch(score, seam, 2.0), MEASURES)
+        assert {name: piece[name] for name in MEASURES} == pytest.approx(expected, nan_ok=True)
     assert json.loads((tmp_path / "r.json").read_text())["seconds"] == 2.0
     with pytest.raises(UserError, match=r"samples=.*there is something in it"):
-        app.run(asked(**options))
-    app.run(asked(**options | {"samples": str(tmp_path / "again")}))
+        comparison(**options)
+    comparison(**options | {"samples": str(tmp_path / "again")})
     assert files(tmp_path / "again") == made
-    given = asked(samples=str(folder), against=midi_files, seconds=2.0)
-    assert [p["notes"] for p in app.run(given).pieces[:3]] == [p["notes"] for p in found.pieces[:3]]
+    again = comparison(samples=str(folder), against=midi_files, seconds=2.0).pieces
+    assert [piece["notes"] for piece in again[:3]] == [piece["notes"] for piece in pieces]
 
 
 @pytest.mark.parametrize("task", ["infill", "accompany"])
@@ -83,34 +87,29 @@ def test_what_is_given_of_a_piece_stays_and_the_rest_is_measured(task, tmp_path,
     tokens = {"name": "performance", "velocity_bins": 4, "controls": True}
     model = str(saved(tmp_path / "m", tokens=tokens, width=16, context=64))
     options = {"model": model, "against": midi_files, "samples": str(tmp_path / "s"), "task": task}
-    result = app.run(asked(**options, pieces=2, seconds=1.0, primer_seconds=1.0))
+    result = comparison(**options, pieces=2, seconds=1.0, primer_seconds=1.0)
     assert result.sets == ["samples", "real", "control"]
-    listed = json.loads((tmp_path / "s" / "samples.json").read_text())["samples"]
-    tokenizer = bundle.load(model).tokenizer
-    for name, facts in listed.items():
+    tokenizer, is_infill = bundle.load(model).tokenizer, task == "infill"
+    for name, facts in samples_of(tmp_path / "s").items():
         whole = tokenizer.decode(tokenizer.encode(midi.read(f"{midi_files}/{facts['source']}.mid")))
-        made, real = (
-            stretch(midi.read(tmp_path / "s" / f"{name}.mid"), facts["seam"], 1.0),
-            beginning(whole, 3.0 if task == "infill" else 1.0),
-        )
-        assert facts["seam"] == (1.0 if task == "infill" else 0.0)
-        start = real.notes["start"]
-        given = real.notes[(start < 1.0) if task == "infill" else skyline(real)]
+        made = stretch(midi.read(tmp_path / "s" / f"{name}.mid"), facts["seam"], 1.0)
+        real = beginning(whole, 3.0 if is_infill else 1.0)
+        assert facts["seam"] == (1.0 if is_infill else 0.0)
+        given = real.notes[(real.notes["start"] < 1.0) if is_infill else skyline(real)]
         rows = {(round(n["start"], 2), n["pitch"]) for n in made.piece.notes}
         assert {(round(n["start"], 2), n["pitch"]) for n in given} <= rows
     with pytest.raises(UserError, match=r"task=vary: .* no bars"):
-        app.run(asked(**options | {"task": "vary", "samples": str(tmp_path / "v")}, pieces=2))
+        comparison(**options | {"task": "vary", "samples": str(tmp_path / "v")}, pieces=2)
 
 
 def test_a_corpus_gives_real_music_the_training_split_and_copies(model, midi_files, tmp_path):
     corpus = CorpusConfig(path=midi_files, shards=str(tmp_path / "shards"), workers=1)
     write_songs(tmp_path / "own", [1, 99], notes=40)
     for with_model in ({"model": model}, {}):
-        found = app.run(
-            asked(**with_model, corpus=corpus, samples=str(tmp_path / "own"), seconds=3.0)
-        )
+        samples = {"samples": str(tmp_path / "own"), "seconds": 3.0}
+        found = comparison(**with_model, **samples, corpus=corpus)
         shards = Shards(tmp_path / "shards")
-        names = {s: {one.name for one in shards.pieces(s)} for s in ("train", "validation")}
+        names = {s: {piece.name for piece in shards.pieces(s)} for s in ("train", "validation")}
         assert "song-001.mid" in names["train"]
         drawn = {s: {p["name"] for p in found.pieces if p["set"] == s} for s in found.sets}
         assert list(drawn) == ["samples", "real", "training"]
@@ -142,7 +141,7 @@ def test_mistakes_are_refused_and_leave_nothing(
     folders = {"tmp": tmp_path, "midi": midi_files}
     filled = {k: v.format(**folders) if isinstance(v, str) else v for k, v in options.items()}
     with pytest.raises(UserError, match=words):
-        app.run(asked(**({"model": model} if "pieces" in filled else {}), **filled))
+        comparison(model=model if "pieces" in filled else None, **filled)
     assert not list(tmp_path.rglob("*"))
 
 
@@ -160,9 +159,7 @@ def chorale(seed, steps=40):
 def published(tmp_path_factory):
     splits = {"train": [chorale(i) for i in range(3)], "valid": [chorale(9 + i) for i in range(4)]}
     path = tmp_path_factory.mktemp("published") / "chorales.json"
-    path.write_text(
-        json.dumps({split: [p.tolist() for p in some] for split, some in splits.items()})
-    )
+    path.write_text(json.dumps({s: [p.tolist() for p in pieces] for s, pieces in splits.items()}))
     return path
 
 
@@ -178,13 +175,13 @@ def singer(tmp_path_factory):
 @pytest.mark.parametrize("task", ["free", "continue", "harmonise"])
 def test_chorales_are_measured_by_voice_leading(task, singer, published, tmp_path):
     corpus = CorpusConfig(name="jsb", path=str(published), shards=str(tmp_path / "shards"))
-    options = {"seconds": 1.2} | ({} if task == "free" else {"primer_seconds": 2.4, "particles": 2})
-    found = app.run(
-        asked(
-            model=singer, corpus=corpus, samples=str(tmp_path / "s"), pieces=2, task=task,
-            sampling=SamplingConfig(top_p=1.0), **options,
-        )
-    )  # fmt: skip
+    options = {
+        "seconds": 1.2,
+        "sampling": SamplingConfig(top_p=1.0),
+        "samples": str(tmp_path / "s"),
+    }
+    options |= {"primer_seconds": 2.4, "particles": 2} if task != "free" else {}
+    found = comparison(model=singer, corpus=corpus, pieces=2, task=task, **options)
     assert list(found.sets) == ["samples", "real", "training"]
     for piece, file in zip(found.pieces, sorted((tmp_path / "s").glob("*.mid"))):
         grid, _ = four.read(midi.read(file))
@@ -196,11 +193,11 @@ def test_chorales_are_measured_by_voice_leading(task, singer, published, tmp_pat
             assert piece["bars"] <= 1.2 / 2.4 + 1e-9
     real = [piece for piece in found.pieces if piece["set"] == "real"]
     assert len(real) == (2 if task == "harmonise" else 4)
-    whole = [voice_leading.assess(chorale(9 + i), None) for i in range(4)]
     if task == "free":
-        wanted = voice_leading.rates(whole)["all faults / 100 bars"]
+        whole = [voice_leading.assess(chorale(9 + i), None) for i in range(4)]
+        expected = voice_leading.rates(whole)["all faults / 100 bars"]
         rows = {row.name: row.values for row in found.rows}
-        assert rows["all faults / 100 bars"]["real"] == pytest.approx(wanted, rel=0.2)
+        assert rows["all faults / 100 bars"]["real"] == pytest.approx(expected, rel=0.2)
 
 
 def test_a_copied_chorale_is_found(published, tmp_path):
@@ -208,12 +205,11 @@ def test_a_copied_chorale_is_found(published, tmp_path):
     (tmp_path / "s").mkdir()
     midi.write(four.write(copy), tmp_path / "s" / "copy.mid")
     corpus = CorpusConfig(name="jsb", path=str(published), shards=str(tmp_path / "shards"))
-    found = app.run(asked(samples=str(tmp_path / "s"), corpus=corpus))
+    found = comparison(samples=str(tmp_path / "s"), corpus=corpus)
     assert found.pieces[0]["copied bars"] == 40 / 16
-    five = Score(notes=[(0.0, 1.0, pitch, 64, 0, False, 0) for pitch in range(60, 65)])
-    midi.write(five, tmp_path / "s" / "thick.mid")
+    midi.write(of(*((0, 1, pitch) for pitch in range(60, 65))), tmp_path / "s" / "thick.mid")
     with pytest.raises(UserError, match=r"samples: .*thick.mid: .* notes sound at once"):
-        app.run(asked(samples=str(tmp_path / "s"), corpus=corpus))
+        comparison(samples=str(tmp_path / "s"), corpus=corpus)
 
 
 def test_the_table_and_the_files_say_the_same(tmp_path):
@@ -245,13 +241,11 @@ def test_the_table_and_the_files_say_the_same(tmp_path):
 def eighths(seed, late=0.0):
     """Forty bars of eighths over a bass, in 96 beats a minute; each note up to ``late`` late."""
     rng = np.random.default_rng(seed)
-    line = 30 / 96
-    at = [(n, 60 + int(rng.integers(12))) for n in range(320)]
-    at += [(n, 36 + int(rng.integers(12))) for n in range(0, 320, 4)]
-    rows = [(n * line + late * rng.random(), p) for n, p in at]
-    return Score(
-        notes=[(s, s + 0.2, p, 80, 0, False, 0) for s, p in sorted(rows)], tempos=[(0.0, 96.0)]
-    )
+    eighth = 30 / 96
+    rows = [(n, 60 + int(rng.integers(12))) for n in range(320)]
+    rows += [(n, 36 + int(rng.integers(12))) for n in range(0, 320, 4)]
+    rows = [(n * eighth + late * rng.random(), pitch) for n, pitch in rows]
+    return of(*((start, start + 0.2, pitch) for start, pitch in sorted(rows)), tempos=[(0, 96.0)])
 
 
 def test_music_on_a_grid_is_measured_in_bars_where_it_stands_in_the_piece():
@@ -264,10 +258,9 @@ def test_music_on_a_grid_is_measured_in_bars_where_it_stands_in_the_piece():
     assert 0.2 < rows["places in the bar"][SAMPLES] < 0.8
     assert {"diatonic chords", "clashes with the top line", "bars copied"} <= set(rows)
     assert "bars alike, 16 apart" not in rows, "eight bars are measured"
+    # Real music decides.
     other = {row.name for row in compare({SAMPLES: strict, REAL: loose}).rows}
-    assert not other & {name for table in measures.in_bars() for name in table}, (
-        "real music decides"
-    )
+    assert other.isdisjoint(name for table in measures.in_bars() for name in table)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +277,7 @@ def test_a_damaged_list_is_one_sentence(text, tmp_path):
 
 def test_real_pieces_are_drawn_by_the_seed_among_those_long_enough(tmp_path):
     ids = [TOKENIZER.encode(song(i, notes=10 + i)) for i in range(12)]
-    shards = Shards(write_shards(tmp_path / "s", ids, ids))
+    shards = make_shards(tmp_path / "s", ids, ids)
     pieces = [p._replace(seconds=float(p.number)) for p in shards.pieces("validation")]
     lasting = {p.name for p in pieces if p.seconds >= 15}
     draws = [sets.drawn(pieces, "validation", 4, 15, seed) for seed in (0, 0, 1)]

@@ -1,12 +1,12 @@
 """MIDI files spelled as hexadecimal digits, with what each byte means beside it."""
 
-from __future__ import annotations
-
 import io
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Container
 
 import mido
 
+from musictx.midi.scan import track_chunks
 from musictx.notes import Score
 
 NOTE_ON_OFF = "00 90 3C 40 60 80 3C 00"
@@ -27,9 +27,8 @@ def chunk(body: str | bytes) -> bytes:
 def file(
     *tracks: str | bytes, kind: int = 1, division: int = 480, count: int | None = None
 ) -> bytes:
-    """A whole file of tracks; one tick is 1/960 s if nothing else is said."""
-    count = len(tracks) if count is None else count
-    numbers = (kind, count, division)
+    """A whole file of tracks; by default one tick is 1/960 s."""
+    numbers = (kind, len(tracks) if count is None else count, division)
     head = b"MThd" + raw("00 00 00 06") + b"".join(n.to_bytes(2, "big") for n in numbers)
     return head + b"".join(chunk(track) for track in tracks)
 
@@ -43,19 +42,26 @@ def tick(n: int) -> float:
     return n / 960
 
 
-def messages(
-    data: bytes, wanted: Callable[[mido.Message], bool] = lambda message: True
-) -> list[list[tuple[int, mido.Message]]]:
-    """By mido: of each track its messages but the end, with their ticks, in their order."""
+def opened(data: bytes) -> mido.MidiFile:
+    return mido.MidiFile(file=io.BytesIO(data), charset="utf-8")
+
+
+def messages(data: bytes, *, without: Container[str] = ()) -> list[list[tuple[int, mido.Message]]]:
+    """By mido: of each track its messages but the end and other types, with their ticks."""
     tracks = []
-    for track in mido.MidiFile(file=io.BytesIO(data), charset="utf-8").tracks:
+    for track in opened(data).tracks:
         now, rows = 0, []
         for message in track:
             now += message.time
-            if message.type != "end_of_track" and wanted(message):
+            if message.type != "end_of_track" and message.type not in without:
                 rows.append((now, message.copy(time=0)))
         tracks.append(rows)
     return tracks
+
+
+def chunks(data: bytes) -> list[bytes]:
+    """The bytes of each track."""
+    return [data[begin:end] for begin, end in track_chunks(data, Counter())]
 
 
 def saved(*tracks: list[tuple[int, mido.Message]], kind: int = 1, quarter: int = 480) -> bytes:

@@ -1,8 +1,6 @@
 """Time bases and tempo maps give true seconds; damage is survived, counted or named; reading many
 events at once gives what reading one by one gives."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 from collections import Counter
@@ -23,7 +21,7 @@ from musictx.midi.document import quantity
 from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, raw, table, tick
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.integers(1, 32767),
     st.lists(st.tuples(st.integers(0, 10**5), st.integers(1, 2**24 - 1)), max_size=6),
@@ -154,10 +152,10 @@ def _damaged(data: bytes, source: random.Random) -> bytes:
     """``data`` with a few bytes changed, left out, put in, repeated or cut off."""
     out = bytearray(data)
     for _ in range(source.randint(1, 4)):
-        at, length = source.randrange(len(out) + 1), source.randint(1, 6)
+        place, length = source.randrange(len(out) + 1), source.randint(1, 6)
         odd = bytes([source.choice([0, 0x7F, 0x80, 0xFF])])
-        new = source.choice([b"", odd, source.randbytes(length), out[at : at + 30] * 2])
-        out[at : at + source.choice([0, 1, len(new), length, len(out)])] = new
+        new = source.choice([b"", odd, source.randbytes(length), out[place : place + 30] * 2])
+        out[place : place + source.choice([0, 1, len(new), length, len(out)])] = new
     return bytes(out)
 
 
@@ -198,7 +196,7 @@ pieces = regular | st.tuples(
 tracks = st.lists(pieces, max_size=40).map(lambda parts: b"\x00\x90\x3c\x40" + b"".join(parts))
 
 
-def scanned(data: bytes) -> object:
+def scanned(data: bytes) -> tuple:
     repairs: Counter = Counter()
     try:
         there = module.scan(data, repairs=repairs)
@@ -208,7 +206,7 @@ def scanned(data: bytes) -> object:
     return there.format, there.division, there.events.tobytes(), there.ends.tolist(), marks, repairs
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(tracks)
 def test_a_stretch_is_its_events_one_by_one(track):
     whole = file(track, kind=0)

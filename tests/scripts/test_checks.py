@@ -1,8 +1,6 @@
 """Checks that maintainers run, small: each passes, and reports what it is there to
 notice."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -1,8 +1,6 @@
 """The words of scripts become the arguments of their main function, or one sentence; what scripts
 import is there."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

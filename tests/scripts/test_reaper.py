@@ -1,7 +1,5 @@
 """scripts/reaper: the script for REAPER in a real Lua, with a REAPER that only pretends."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What makes corpora (scripts/reproduce), small."""
 
-from __future__ import annotations
-
 import csv
 
 import numpy as np

@@ -94,10 +94,10 @@ def fit(
     **trainer,
 ) -> pl.Trainer:
     """Train on the CPU as ``apps/train.py`` does: 12 steps, validation after every five."""
-    given = {"accelerator": "cpu", "devices": "1", "max_steps": 12, "log_every_n_steps": 1}
-    given["val_check_interval"] = 5 * trainer.get("accumulate_grad_batches", 1)
+    usual = {"accelerator": "cpu", "devices": "1", "max_steps": 12, "log_every_n_steps": 1}
+    usual["val_check_interval"] = 5 * trainer.get("accumulate_grad_batches", 1)
     bar = any(isinstance(c, pl.callbacks.ProgressBar) for c in callbacks)
-    options = trainer_options(**given | {"enable_progress_bar": bar} | trainer)
+    options = trainer_options(**usual | {"enable_progress_bar": bar} | trainer)
     with quiet():
         made = build_trainer(options, folder, callbacks=callbacks, loggers=loggers)
         made.fit(lit, data or FakeData(), ckpt_path=ckpt_path)

@@ -2,13 +2,15 @@
 
 import csv
 import pickle
+from pathlib import Path
 
 import pytest
+import pytorch_lightning as pl
 import torch
 
 from musictx.errors import UserError, WriteError
 from musictx.notes import Score
-from musictx.training import callbacks, checkpoint
+from musictx.training import checkpoint
 from musictx.training.callbacks import BestCheckpoint, Ema, Hooks, LastCheckpoint, Samples
 from musictx.training.checkpoint import AtomicCheckpoints
 from musictx.training.lit import LitMusicTransformer
@@ -24,11 +26,15 @@ def misleading() -> FakeData:
     return FakeData(validation=[batch._replace(targets=targets)])
 
 
-def kept(hooks: Hooks, minutes: float = 1e9) -> list:
-    found = [BestCheckpoint(), LastCheckpoint(minutes=minutes)]
-    for callback in found:
+def checkpoints(hooks: Hooks, minutes: float = 1e9) -> list:
+    callbacks = [BestCheckpoint(), LastCheckpoint(minutes=minutes)]
+    for callback in callbacks:
         callback.hooks = hooks
-    return found
+    return callbacks
+
+
+def step_of(path: Path) -> int:
+    return checkpoint.read(path)["global_step"]
 
 
 def weights(trainer) -> dict[str, torch.Tensor]:
@@ -37,35 +43,28 @@ def weights(trainer) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("moved", [False, True])
 def test_the_best_checkpoint_is_the_best_even_if_it_was_before_a_stop(moved, tmp_path):
-    models, lines = [], []
-    stop = StopSignal()
-    hooks = Hooks(
-        lambda trainer: models.append(weights(trainer)), print_line=lines.append, stop=stop
-    )
-    folder = tmp_path / "run"
+    models, lines, stop, folder = [], [], StopSignal(), tmp_path / "run"
+    hooks = Hooks(models.append, print_line=lines.append, stop=stop)
 
     class At6(LitMusicTransformer):
         def on_train_batch_start(self, *args):
             super().on_train_batch_start(*args)
             stop.received = self.trainer.global_step == 5
 
-    every = {"val_check_interval": 4}
-    begun = fake_training(kind=At6)
+    data, every = misleading(), {"val_check_interval": 4}
+    first = [stop, *checkpoints(hooks)]
     with pytest.raises(Stopped):
-        fit(begun, misleading(), folder=folder, callbacks=[stop, *kept(hooks)], **every)
+        fit(fake_training(kind=At6), data, folder=folder, callbacks=first, **every)
     hooks.stop = StopSignal()
-    assert checkpoint.read(folder / "last.ckpt")["global_step"] == 6
+    last = folder / "last.ckpt"
+    assert step_of(last) == 6
     if moved:
         folder = folder.rename(tmp_path / "elsewhere")
-    best, _ = again = kept(hooks)
-    trainer = fit(
-        fake_training(), misleading(), folder=folder, callbacks=again,
-        ckpt_path=folder / "last.ckpt", **every,
-    )  # fmt: skip
-    assert trainer.global_step == 12
-    assert best.step == 4
-    assert checkpoint.read(folder / "best.ckpt")["global_step"] == 4
-    assert checkpoint.read(folder / "last.ckpt")["global_step"] == 12
+        last = folder / "last.ckpt"
+    best, _ = again = checkpoints(hooks)
+    trainer = fit(fake_training(), data, folder=folder, callbacks=again, ckpt_path=last, **every)
+    assert trainer.global_step == step_of(last) == 12
+    assert best.step == step_of(folder / "best.ckpt") == 4
     assert trainer.callback_metrics["val/loss"] > best.loss
     assert len(models) == 1  # the model folder was written once, at the best
     assert "best" in lines[-1]
@@ -77,28 +76,23 @@ def test_the_model_folder_gets_the_averaged_weights_if_there_are_any(ema, tmp_pa
     models = []
     hooks = Hooks(lambda trainer: models.append(weights(trainer)))
     more = [Ema(ema)] if ema else []
-    fit(fake_training(), folder=tmp_path, callbacks=[*more, *kept(hooks)])
+    fit(fake_training(), folder=tmp_path, callbacks=[*more, *checkpoints(hooks)])
     best = checkpoint.read(tmp_path / "best.ckpt")
     assert all(torch.equal(p, best["state_dict"][name]) for name, p in models[-1].items())
-    training = best["current_model_state"] if ema else best["state_dict"]
-    same = [torch.equal(training[name], p) for name, p in models[-1].items()]
-    assert all(same) == (not ema)
+    trained = best["current_model_state"] if ema else best["state_dict"]
+    assert all(torch.equal(trained[name], p) for name, p in models[-1].items()) == (not ema)
 
 
 def test_between_rare_validations_the_clock_makes_checkpoints(tmp_path):
-    steps = []
+    steps, path = [], tmp_path / "last.ckpt"
 
-    class Look(callbacks.pl.Callback):
+    class Look(pl.Callback):
         def on_train_batch_start(self, trainer, *args):
-            if (tmp_path / "last.ckpt").exists():
-                steps.append(checkpoint.read(tmp_path / "last.ckpt")["global_step"])
+            steps.extend([step_of(path)] if path.exists() else [])
 
-    options = {"max_steps": 3, "val_check_interval": 100}
-    fit(
-        fake_training(), folder=tmp_path, callbacks=[*kept(Hooks(), minutes=0.0), Look()], **options
-    )
-    assert steps == [1, 2]
-    assert checkpoint.read(tmp_path / "last.ckpt")["global_step"] == 3
+    callbacks = [*checkpoints(Hooks(), minutes=0.0), Look()]
+    fit(fake_training(), folder=tmp_path, callbacks=callbacks, max_steps=3, val_check_interval=100)
+    assert [*steps, step_of(path)] == [1, 2, 3]
 
 
 def test_a_sample_leaves_the_training_as_it_was(tmp_path):
@@ -110,11 +104,11 @@ def test_a_sample_leaves_the_training_as_it_was(tmp_path):
     lines: list[str] = []
     samples = Samples(seconds=1.0)
     samples.hooks = Hooks(sample=sample, print_line=lines.append)
-    found = []
+    trained = []
     for extra in ([samples], []):
         training = fake_training()
-        found.append(weights(fit(training, folder=tmp_path, callbacks=[Ema(0.9), *extra])))
-    assert all(torch.equal(found[0][n], found[1][n]) for n in found[1])
+        trained.append(weights(fit(training, folder=tmp_path, callbacks=[Ema(0.9), *extra])))
+    assert all(torch.equal(trained[0][name], p) for name, p in trained[1].items())
     files = sorted(p.name for p in (tmp_path / "samples").iterdir())
     assert files[:2] == ["step-000005.mid", "step-000005.png"]
     assert len(lines) == 3
@@ -143,12 +137,10 @@ def test_a_failing_write_leaves_the_old_checkpoint_and_nothing_beside(error, tmp
         raise error
 
     monkeypatch.setattr(torch, "save", full)
-    with pytest.raises(
-        WriteError, match=r"last\.ckpt: cannot be written: (No space.*|file write.*)$"
-    ):
+    with pytest.raises(WriteError, match=r"last\.ckpt: .*(No space|file write)"):
         write(path, STATE | {"global_step": 8})
     monkeypatch.undo()
-    assert checkpoint.read(path)["global_step"] == 7
+    assert step_of(path) == 7
     assert [p.name for p in tmp_path.iterdir()] == ["last.ckpt"]
 
 
@@ -159,16 +151,13 @@ class Trojan:
 
 def test_what_is_no_checkpoint_is_refused_in_one_sentence_and_never_run(tmp_path, capsys):
     path = tmp_path / "last.ckpt"
+    with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint"):
+        checkpoint.read(path)
     whole = write(path).read_bytes()
-    files = [b"", b"not a checkpoint", whole[: len(whole) // 2], pickle.dumps(Trojan()), None]
+    files = [b"", b"not a checkpoint", whole[: len(whole) // 2], pickle.dumps(Trojan())]
     states = [5, {}, {"state_dict": [1], "global_step": 1}, {"state_dict": {}}]
     for content in (*files, *states, {"format": 1, "model": Trojan()}):
-        if content is None:
-            path.unlink()
-        elif isinstance(content, bytes):
-            path.write_bytes(content)
-        else:
-            torch.save(content, path)
+        path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
         with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint"):
             checkpoint.read(path)
     assert capsys.readouterr().out == ""

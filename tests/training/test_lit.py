@@ -1,5 +1,6 @@
 """Loss, gradients, validation and randomness of a training against plain sums."""
 
+import copy
 import math
 from unittest import mock
 
@@ -19,27 +20,22 @@ from tests.training.fakes import VOCAB, FakeData, FakeModel, fake_batch, fake_tr
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def transformer(**options) -> MusicTransformer:
-    torch.manual_seed(0)
-    shape = {"layers": 2, "width": 32, "heads": 2, "feedforward": 64, "context": 16}
-    return MusicTransformer(VOCAB, **(shape | options))
-
-
 def loss(trainer, name: str = "val/loss") -> float:
     return float(trainer.callback_metrics[name])
 
 
 class Watched(LitMusicTransformer):
+    """Keeps the gradients that its optimizer gets."""
+
     def configure_gradient_clipping(self, *args, **kwargs):
         super().configure_gradient_clipping(*args, **kwargs)
-        self.seen = {n: p.grad.clone() for n, p in self.model.named_parameters()}
+        self.gradients = {n: p.grad.clone() for n, p in self.model.named_parameters()}
 
 
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_a_step_weighs_every_real_target_the_same_however_batches_are_filled(accumulate):
     model = FakeModel(dropout=0.0)
-    oracle = FakeModel(dropout=0.0)
-    oracle.load_state_dict(model.state_dict())
+    oracle = copy.deepcopy(model)
     training = fake_training(model, Watched)
     trainer = fit(training, max_steps=1, gradient_clip_val=None, accumulate_grad_batches=accumulate)
 
@@ -51,7 +47,7 @@ def test_a_step_weighs_every_real_target_the_same_however_batches_are_filled(acc
     nats = -logits.log_softmax(-1)[torch.arange(len(targets)), targets.clamp(min=0)]
     (nats * (targets != -100)).sum().div(sum(scored)).backward()
     for name, p in oracle.named_parameters():
-        torch.testing.assert_close(training.seen[name], p.grad, msg=name)
+        torch.testing.assert_close(training.gradients[name], p.grad, msg=name)
     assert training.tokens == sum(scored) == loss(trainer, "train/tokens")
     mean = (nats.detach() * (targets != -100)).sum() / sum(scored)
     assert loss(trainer, "train/loss") == pytest.approx(float(mean), rel=1e-6)
@@ -60,13 +56,13 @@ def test_a_step_weighs_every_real_target_the_same_however_batches_are_filled(acc
 def test_gradients_are_clipped_after_they_are_averaged():
     training = fake_training(kind=Watched)
     trainer = fit(training, max_steps=1, gradient_clip_val=1e-3, accumulate_grad_batches=2)
-    norm = torch.stack([g.norm() for g in training.seen.values()]).norm()
+    norm = torch.stack([g.norm() for g in training.gradients.values()]).norm()
     assert norm == pytest.approx(1e-3, rel=1e-3)
     assert loss(trainer, "train/grad_norm") > 1e-3
 
 
 class OnCuda(Watched):
-    """Takes the optimizer that it would take on a GPU."""
+    """Uses the optimizer of a GPU."""
 
     def configure_optimizers(self):
         with mock.patch.object(OnCuda, "device", torch.device("cuda")):
@@ -81,16 +77,16 @@ def test_gradients_in_float16_are_clipped_when_their_scale_is_off():
             scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12)
             trainer.strategy.precision_plugin = MixedPrecision("16-mixed", "cpu", scaler)
 
-    one = {"max_steps": 1, "limit_val_batches": 0}
-    trainer = fit(fake_training(kind=OnCuda), callbacks=[Scaled()], **one)
-    wanted = loss(fit(fake_training(kind=Watched), **one), "train/grad_norm")
-    assert loss(trainer, "train/grad_norm") == pytest.approx(wanted, rel=1e-2)
+    options = {"max_steps": 1, "limit_val_batches": 0}
+    scaled = fit(fake_training(kind=OnCuda), callbacks=[Scaled()], **options)
+    expected = loss(fit(fake_training(), **options), "train/grad_norm")
+    assert loss(scaled, "train/grad_norm") == pytest.approx(expected, rel=1e-2)
 
 
 def test_gradients_can_be_clipped_by_value():
     training, options = fake_training(kind=OnCuda), {"max_steps": 1, "precision": "bf16-mixed"}
     fit(training, gradient_clip_val=1e-3, gradient_clip_algorithm="value", **options)
-    assert max(float(g.abs().max()) for g in training.seen.values()) == pytest.approx(1e-3)
+    assert max(float(g.abs().max()) for g in training.gradients.values()) == pytest.approx(1e-3)
 
 
 @pytest.mark.parametrize("ema", [0.0, 0.5])
@@ -99,17 +95,12 @@ def test_validation_is_the_sum_of_nats_over_all_targets_not_a_mean_of_batches(em
     training = fake_training()
     callbacks = [Ema(ema)] if ema else []
     trainer = fit(training, FakeData(validation=batches), max_steps=3, callbacks=callbacks)
-    model = FakeModel().eval()
-    model.load_state_dict(training.model.state_dict())  # the averages, once training has ended
-    sums = [
-        F.cross_entropy(
-            model(b.ids, piece_ids=b.piece_ids).flatten(0, 1), b.targets.flatten(), reduction="sum"
-        ).item()
-        for b in batches
-    ]
-    counts = [(b.targets != -100).sum().item() for b in batches]
-    assert loss(trainer) == pytest.approx(sum(sums) / sum(counts), rel=1e-6)
-    mean_of_batches = sum(s / c for s, c in zip(sums, counts)) / 2
+    model = training.model.eval()  # with the averages, once training has ended
+    logits = [model(b.ids, piece_ids=b.piece_ids).flatten(0, 1) for b in batches]
+    targets = [b.targets.flatten() for b in batches]
+    expected = F.cross_entropy(torch.cat(logits), torch.cat(targets)).item()
+    assert loss(trainer) == pytest.approx(expected, rel=1e-6)
+    mean_of_batches = sum(map(F.cross_entropy, logits, targets)).item() / 2
     assert loss(trainer) != pytest.approx(mean_of_batches, rel=1e-4)
 
 
@@ -133,7 +124,8 @@ def test_the_average_is_short_at_first_and_then_as_long_as_asked():
 
 
 def test_hyperparameters_are_plain_and_rebuild_the_module(tmp_path):
-    network = transformer(position={"name": "huang"})
+    shape = {"layers": 2, "width": 32, "heads": 2, "feedforward": 64, "context": 16}
+    network = MusicTransformer(VOCAB, **shape, position={"name": "huang"})
     training = LitMusicTransformer(
         network.config.plain(), fake_training().optim, {"name": "performance"}, 3, model=network
     )
@@ -141,25 +133,19 @@ def test_hyperparameters_are_plain_and_rebuild_the_module(tmp_path):
     trainer.save_checkpoint(tmp_path / "x.ckpt")
     again = LitMusicTransformer.load_from_checkpoint(tmp_path / "x.ckpt")
     assert dict(again.hparams) == dict(training.hparams)
-    batch = fake_batch(3)
+    ids, _, piece_ids = fake_batch(3)
     with torch.no_grad():
-        for one, other in zip(
-            again.eval()(batch.ids, piece_ids=batch.piece_ids),
-            training.eval()(batch.ids, piece_ids=batch.piece_ids),
-        ):
-            assert torch.equal(one, other)
+        logits, of_again = (one.eval()(ids, piece_ids=piece_ids) for one in (training, again))
+    assert torch.equal(logits, of_again)
     assert not any("ightning" in type(m).__module__ for m in network.modules())
 
 
 class Rates(LitMusicTransformer):
-    """Notes the rate of each step; by a clock that ``tick`` moves."""
-
-    tick = staticmethod(lambda: None)
+    """Keeps the rate of each step."""
 
     def optimizer_step(self, *args, **kwargs):
         super().optimizer_step(*args, **kwargs)
         self.rates = [*getattr(self, "rates", []), self.trainer.optimizers[0].param_groups[0]["lr"]]
-        self.tick()
 
 
 def test_the_rate_in_the_optimizer_follows_the_schedule_and_that_of_a_longer_run_its_own(tmp_path):
@@ -188,16 +174,23 @@ def test_a_loss_that_is_no_number_ends_training_before_it_reaches_the_weights():
 def test_by_the_clock_training_ends_when_its_time_is_up_and_counts_earlier_sessions(
     tmp_path, monkeypatch
 ):
-    now = [0.0]
-    monkeypatch.setattr(timer.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(Rates, "tick", lambda _: now.__setitem__(0, now[0] + 6.0))
-    first, second = fake_training(kind=Rates), fake_training(kind=Rates)
+    class Slow(Rates):
+        """A step takes 6 s."""
+
+        now = 0.0
+
+        def optimizer_step(self, *args, **kwargs):
+            super().optimizer_step(*args, **kwargs)
+            Slow.now += 6.0
+
+    monkeypatch.setattr(timer.time, "monotonic", lambda: Slow.now)
+    first, second = fake_training(kind=Slow), fake_training(kind=Slow)
     trainer = fit(first, max_time="00:00:01:00", val_check_interval=100)
-    assert trainer.global_step == 10  # 10 x 6 s
+    assert trainer.global_step == 10
     assert "val/loss" in trainer.callback_metrics
     assert first.rates[-1] < 0.1 * 1e-2
     trainer.save_checkpoint(path := tmp_path / "half.ckpt")
-    now[0] = 1e6
+    Slow.now = 1e6
     trainer = fit(second, max_time="00:00:02:00", val_check_interval=100, ckpt_path=path)
     assert trainer.global_step == 20
     assert second.rates == sorted(second.rates, reverse=True)

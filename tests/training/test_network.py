@@ -1,10 +1,9 @@
 """The network to train: a new one, and one that is given more than it knew."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -55,11 +54,10 @@ def test_what_a_feature_may_not_be_told_is_refused(features, words):
 
 def test_tokens_without_pitches_are_refused_by_the_option_that_asks():
     pytest.importorskip("miditok")
-    asked = {
-        "model.features=repeats": {"features": ["repeats"]},
-        "position.name=two_d": {"position": "two_d"},
-    }
-    for name, options in asked.items():
+    for name, options in (
+        ("model.features=repeats", {"features": ["repeats"]}),
+        ("position.name=two_d", {"position": "two_d"}),
+    ):
         with pytest.raises(ConfigError, match=f"{name}.*: expected tokenizer="):
             build_model(config(**options), build("docs.examples.remi:Remi"))
 
@@ -86,11 +84,9 @@ SOUNDING = {"features": [{"name": "sounding", "recent": 2}]}
 )
 def test_old_ids_are_scored_as_before(position, before, asked, features):
     loaded = trained(before, position, **features)
-    more = [{"name": "sounding", "chords": 2}]
-    further = {"features": more, "gates": True, "first_values": True}
-    config = TrainConfig(
-        tokenizer=TokenizerConfig(velocity_bins=7, **asked), model=ModelConfig(**further)
-    )
+    more = {"features": [{"name": "sounding", "chords": 2}], "gates": True, "first_values": True}
+    tokens = TokenizerConfig(velocity_bins=7, **asked)
+    config = TrainConfig(tokenizer=tokens, model=ModelConfig(**more))
     tokenizer, model, added = model_from_init(loaded, config)
     assert {"gates", "first_values"} <= set(added)
     assert len(added) > 3
@@ -99,41 +95,35 @@ def test_old_ids_are_scored_as_before(position, before, asked, features):
     moved = torch.from_numpy(new_ids(loaded.tokenizer, tokenizer))
     for old, new in enumerate(moved.tolist()):
         assert loaded.tokenizer.vocabulary.token(old) == tokenizer.vocabulary.token(new)
-    plain = [i for i in range(loaded.tokenizer.size) if i not in _reset(loaded.tokenizer)]
+    kinds = np.array(loaded.tokenizer.kinds)[loaded.tokenizer.kind_of]
+    plain = torch.from_numpy(np.flatnonzero(~np.isin(kinds, ["known", "stream"])))
     generator = torch.Generator().manual_seed(1)
-    ids = torch.tensor(plain)[torch.randint(len(plain), (2, 30), generator=generator)]
-    before_, after = loaded.model(ids), model.eval()(moved[ids])
-    assert torch.allclose(after[..., moved], before_, atol=1e-5)
-
-
-def _reset(tokenizer) -> set[int]:
-    kinds = [tokenizer.kinds.index(k) for k in ("known", "stream") if k in tokenizer.kinds]
-    return {i for i in range(tokenizer.size) if tokenizer.kind_of[i] in kinds}
+    ids = plain[torch.randint(len(plain), (2, 30), generator=generator)]
+    assert torch.allclose(model.eval()(moved[ids])[..., moved], loaded.model(ids), atol=1e-5)
 
 
 def test_dropout_that_is_given_holds_and_weights_stay():
     loaded = trained({}, dropout=0.0)
-    as_it, given = (
+    without, given = (
         TrainConfig(init="piano", model=ModelConfig(dropout=share)) for share in (None, 0.25)
     )
-    assert model_from_init(loaded, as_it)[1:] == (loaded.model, [])  # nothing more: the same model
+    assert model_from_init(loaded, without)[1:] == (loaded.model, [])  # the same model
     _, model, added = model_from_init(loaded, given)
     assert added == ["dropout 0.25"]
     assert {m.p for m in model.modules() if isinstance(m, torch.nn.Dropout)} == {0.25}
     assert {block.attention.dropout for block in model.blocks} == {0.25} == {model.config.dropout}
     before = loaded.model.state_dict()
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    assert identity(given) == identity(as_it) | {"model.dropout": 0.25}
+    assert identity(given) == identity(without) | {"model.dropout": 0.25}
     assert TrainConfig().model.dropout == 0.1
 
 
 def test_everything_that_is_new_can_learn():
-    loaded = trained({})
+    sounding = {"name": "sounding", "recent": 2, "chords": 2}
     config = TrainConfig(
-        tokenizer=TokenizerConfig(controls=True),
-        model=ModelConfig(features=[{"name": "sounding", "recent": 2, "chords": 2}], gates=True),
+        tokenizer=TokenizerConfig(controls=True), model=ModelConfig(features=[sounding], gates=True)
     )
-    _, model, _ = model_from_init(loaded, config)
+    _, model, _ = model_from_init(trained({}), config)
     ids = torch.randint(4, model.config.vocab_size, (4, 30))
     model(ids).logsumexp(-1).sum().backward()
     still = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
@@ -167,9 +157,8 @@ def test_frozen_layers_stay_bit_for_bit_and_all_else_learns(position):
 
 
 def test_a_table_that_all_layers_share_is_learned():
-    tokenizer = build()
     position = {"name": "huang", "shared": True}
-    model = build_model(TrainConfig(model=ModelConfig(**SHAPE), position=position), tokenizer)
+    model = build_model(TrainConfig(model=ModelConfig(**SHAPE), position=position), build())
     freeze(model, 2)
     assert all(p.requires_grad for p in model.position.parameters())
 

@@ -1,5 +1,7 @@
 """Which runs may resume each other, and what is refused."""
 
+import copy
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -70,40 +72,31 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
         begin(tmp_path, config())
 
 
-def finish(path, settings, **status):
-    begin(path, settings)
-    (path / "model").mkdir()
-    (path / "model" / "model.safetensors").touch()
-    RunFolder(path).write_status(finished=True, **{"step": 10, "seconds": 60.0} | status)
-
-
-LOSS = {"validation_loss": 2.5}
-
-
 def timed(minutes: int) -> TrainConfig:
-    settings = config()
-    settings.trainer = TrainerConfig(max_time=f"00:00:0{minutes}:00")
-    return settings
+    trainer = TrainerConfig(max_time=f"00:00:0{minutes}:00")
+    return dataclasses.replace(config(), trainer=trainer)
 
 
 @pytest.mark.parametrize(
-    ("done", "same", "more"),
-    [(config(), config(), config(20)),
-     (timed(1), timed(1), timed(2)),
-     (config(20, **STOPS), config(20, **STOPS), config(20))],
-)  # fmt: skip
-def test_a_finished_run_is_the_result_of_its_own_settings_alone(tmp_path, done, same, more):
-    """FAULTS B12: three steps were shown as the result of two."""
-    folder = RunFolder(tmp_path / "run")
-    finish(folder.path, done, **LOSS)
+    ("done", "more"),
+    [(config(), config(20)), (timed(1), timed(2)), (config(20, **STOPS), config(20))],
+)
+def test_a_finished_run_is_the_result_of_its_own_settings_alone(tmp_path, done, more):
+    folder, status = RunFolder(tmp_path / "run"), {"step": 10, "seconds": 60.0}
+    begin(folder.path, done)
+    weights = folder.path / "model" / "model.safetensors"
+    weights.parent.mkdir()
+    weights.touch()
+    folder.write_status(finished=True, **status, validation_loss=2.5)
+    same = copy.deepcopy(done)
     folder.check(same, MADE_OF)
-    assert folder.final_status(same) == {"finished": True, "step": 10, "seconds": 60.0, **LOSS}
+    assert folder.final_status(same) == {"finished": True, **status, "validation_loss": 2.5}
     folder.check(more, MADE_OF)
     assert folder.final_status(more) is None
-    folder.write_status(finished=False, step=10, seconds=60.0)
+    folder.write_status(finished=False, **status)
     assert folder.final_status(same) is None
-    folder.write_status(finished=True, step=10, seconds=60.0)
-    (folder.path / "model" / "model.safetensors").unlink()
+    folder.write_status(finished=True, **status)
+    weights.unlink()
     assert folder.final_status(same) is None
     begin(folder.path, more)  # from now on it is not finished, whatever comes
     assert folder.final_status(more) is None
@@ -116,18 +109,15 @@ def test_the_second_process_in_a_folder_is_refused_and_learns_who_has_it(tmp_pat
         "with one_process(Path(sys.argv[1])): print(flush=True); time.sleep(60)"
     )
     path = tmp_path / "run" / ".lock"
-    other = subprocess.Popen([sys.executable, "-c", program, path], stdout=subprocess.PIPE)
-    try:
-        assert other.stdout is not None
-        other.stdout.readline()
-        second = pytest.raises(UserError, match=rf"run: process {other.pid} on ")
-        for _ in range(2):  # a refused one leaves the lock as it is
-            with second, one_process(path):
-                pass
-    finally:
-        other.kill()
-        other.communicate()
-    with one_process(path):  # what was killed holds nothing any more
+    with subprocess.Popen([sys.executable, "-c", program, path], stdout=subprocess.PIPE) as other:
+        try:
+            other.stdout.readline()
+            for _ in range(2):  # a refused process leaves the lock as it is
+                with pytest.raises(UserError, match=rf"run: process {other.pid} on "):
+                    one_process(path).__enter__()
+        finally:
+            other.kill()
+    with one_process(path):  # a killed process has no lock
         pass
     assert not list((tmp_path / "run").iterdir())
 

@@ -27,9 +27,8 @@ def test_the_first_signal_asks_and_the_second_is_as_before(number, capfd):
     assert capfd.readouterr().err.count("stopping after this step") == 1
 
 
-def trainer_of(reduce, count):
-    strategy = SimpleNamespace(root_device="cpu", reduce=reduce)
-    return SimpleNamespace(world_size=count, strategy=strategy)
+def trainer_of(reduce):
+    return SimpleNamespace(world_size=3, strategy=SimpleNamespace(root_device="cpu", reduce=reduce))
 
 
 @pytest.mark.parametrize("asked", range(3))
@@ -37,28 +36,28 @@ def test_a_signal_to_any_rank_stops_all_and_is_the_end_of_each(asked):
     ranks = [StopSignal(report=False) for _ in range(3)]
 
     def round_of_all():
-        sent = [torch.tensor(float(one.received)) for one in ranks]  # at once, as a collective does
-        for one in ranks:
-            highest = trainer_of(lambda mine, reduce_op: {"max": max}[reduce_op](mine, *sent), 3)
-            one.on_validation_end(highest, None)
-        return [one.agreed for one in ranks]
+        sent = [torch.tensor(float(rank.received)) for rank in ranks]  # as a collective does
+        for rank in ranks:
+            highest = trainer_of(lambda value, reduce_op: {"max": max}[reduce_op](value, *sent))
+            rank.on_validation_end(highest, None)
+        return [rank.agreed for rank in ranks]
 
     assert round_of_all() == [0] * 3
     ranks[asked]._receive(signal.SIGTERM, None)
     assert round_of_all() == [signal.SIGTERM] * 3
-    for one in ranks:
+    for rank in ranks:
         with pytest.raises(Stopped):
-            one.on_train_batch_start(None)
+            rank.on_train_batch_start(None)
 
 
 def test_a_signal_while_the_ranks_agree_counts_at_the_next_agreement():
     stop = StopSignal(report=False)
 
-    def reduce(mine, reduce_op):
+    def reduce(value, reduce_op):
         if not stop.received:
             stop._receive(signal.SIGTERM, None)  # after this rank has sent its 0
-        return mine
+        return value
 
     for agreed in (0, signal.SIGTERM):
-        stop.on_validation_end(trainer_of(reduce, 2), None)
+        stop.on_validation_end(trainer_of(reduce), None)
         assert (stop.agreed, stop.received) == (agreed, signal.SIGTERM)

@@ -40,12 +40,12 @@ def test_the_precision_is_bf16_only_where_the_machine_is_fast_in_it(monkeypatch)
 
 
 def test_flags_reach_lightnings_trainer(tmp_path):
-    given = {"accumulate_grad_batches": 3, "val_check_interval": 6, "gradient_clip_val": 0.5}
-    given |= {"max_steps": 7, "limit_val_batches": 2, "num_sanity_val_steps": 1, "min_steps": 2}
-    options = trainer_options(accelerator="cpu", devices="1", profiler="simple", **given)
+    flags = {"accumulate_grad_batches": 3, "val_check_interval": 6, "gradient_clip_val": 0.5}
+    flags |= {"max_steps": 7, "limit_val_batches": 2, "num_sanity_val_steps": 1, "min_steps": 2}
+    options = trainer_options(accelerator="cpu", devices="1", profiler="simple", **flags)
     with quiet():
         trainer = build_trainer(options, tmp_path)
-    assert {name: getattr(trainer, name) for name in given} == given
+    assert {name: getattr(trainer, name) for name in flags} == flags
     assert isinstance(trainer.profiler, pl.profilers.SimpleProfiler)
     assert describe_device(trainer) == "cpu"
     assert trainer.default_root_dir == str(tmp_path)
@@ -112,13 +112,9 @@ def test_a_launcher_says_how_many_processes_train_together():
         with pytest.raises(ConfigError, match=r"trainer\.devices=8: expected 2"):
             ranks.from_environment(TrainerConfig(devices="8"), environment)
     options = TrainerConfig(accelerator="cpu")
-    for none in (
-        {},
-        {"WORLD_SIZE": "2", "LOCAL_RANK": "1"},
-        SLURM | {"SLURM_JOB_NAME": "bash"},
-        SLURM | {"SLURM_NTASKS": "1"},
-    ):
-        assert ranks.from_environment(options, none) == options
+    others = [SLURM | {"SLURM_JOB_NAME": "bash"}, SLURM | {"SLURM_NTASKS": "1"}]
+    for environment in ({}, {"WORLD_SIZE": "2", "LOCAL_RANK": "1"}, *others):
+        assert ranks.from_environment(options, environment) == options
 
 
 def test_the_second_machine_of_a_run_started_by_hand_is_not_the_first(monkeypatch):
@@ -140,10 +136,8 @@ def test_without_a_terminal_there_are_plain_lines_with_everything():
     fit(fake_training(), callbacks=[Progress(every=0.0, file=out)])
     lines = out.getvalue().splitlines()
     assert len(lines) == 12
-    line = (
-        r"step \d+/12  train/loss \d\.\d{3}  lr [\de.-]+(  val/loss [\d.]+)?(  .*/s)?  \d+ s left"
-    )
-    assert all(re.fullmatch(line, one) for one in lines), lines
+    values = r"train/loss \d\.\d{3}  lr [\de.-]+(  val/loss [\d.]+)?(  .*/s)?"
+    assert all(re.fullmatch(rf"step \d+/12  {values}  \d+ s left", line) for line in lines), lines
     assert "val/loss" in lines[-1]
 
 
