@@ -1,7 +1,5 @@
 """Random changes of a document that a page might send."""
 
-from __future__ import annotations
-
 import copy
 
 from hypothesis import strategies as st
