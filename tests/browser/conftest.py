@@ -3,13 +3,9 @@
 Every test checks that no request leaves the machine, and that the page's console has no error.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -40,7 +36,7 @@ def chromium_path() -> str | None:
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[playwright.Browser]:
+def chromium():
     path = chromium_path()
     if path is None:
         pytest.skip(f"no Chromium at hand: none of {', '.join(NAMES)}")
@@ -51,7 +47,7 @@ def chromium() -> Iterator[playwright.Browser]:
 
 
 @pytest.fixture(scope="session")
-def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def studio(tmp_path_factory):
     """One server for all tests that do not kill it."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     served = Served(tmp_path_factory.mktemp("studio") / "pieces").start()
@@ -64,7 +60,7 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 class Watched:
     """Records the requests and the console errors of a page."""
 
-    def __init__(self, context: playwright.BrowserContext) -> None:
+    def __init__(self, context) -> None:
         self.requests: list[str] = []
         self.errors: list[str] = []
         self.expected: list[str] = []
@@ -72,7 +68,7 @@ class Watched:
         context.on("weberror", lambda error: self.errors.append(str(error.error)))
         context.on("console", self._on_console)
 
-    def _on_console(self, message: playwright.ConsoleMessage) -> None:
+    def _on_console(self, message) -> None:
         if message.type in ("error", "warning"):
             self.errors.append(f"{message.text} {message.location.get('url', '')}")
 
@@ -85,9 +81,7 @@ class Watched:
 
 
 @pytest.fixture
-def context(
-    chromium: playwright.Browser, studio: Served, tmp_path: Path
-) -> Iterator[playwright.BrowserContext]:
+def context(chromium, studio):
     context = chromium.new_context(
         viewport={"width": 1360, "height": 850}, accept_downloads=True, color_scheme="light"
     )
@@ -99,7 +93,7 @@ def context(
 
 
 @pytest.fixture
-def page(context: playwright.BrowserContext, studio: Served) -> Iterator[playwright.Page]:
+def page(context, studio):
     """A page with the start screen."""
     page = context.new_page()
     page.goto(f"{studio.url}/")
@@ -108,7 +102,7 @@ def page(context: playwright.BrowserContext, studio: Served) -> Iterator[playwri
 
 
 @pytest.fixture
-def desk(page: playwright.Page, studio: Served):
+def desk(page, studio):
     """A user at the start screen."""
     from tests.browser.desk import Desk
 

@@ -1,7 +1,5 @@
 """What a user does on the page: by accessible names, mouse and keys."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -10,10 +8,8 @@ import subprocess
 import tarfile
 import tempfile
 import urllib.request
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from playwright.sync_api import Locator, Page
 
@@ -22,7 +18,7 @@ from tests.browser.conftest import COMPOSED, SOON
 from tests.browser.served import wait_for
 
 #: (id, start, end, pitch, velocity, track)
-Note = list[Any]
+Note = list[float]
 #: The accessibility checker, a package of npm, and its rules.
 AXE = "axe-core@4.10.3"
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -41,7 +37,6 @@ def axe() -> str | None:
             return None
         with tarfile.open(next(Path(folder).glob("*.tgz"))) as archive:
             source = archive.extractfile("package/axe.min.js")
-            assert source is not None
             return source.read().decode()
 
 
@@ -70,17 +65,17 @@ class Desk:
 
     @property
     def id(self) -> str:
-        return str(self.page.evaluate("musictx.piece.id"))
+        return self.page.evaluate("musictx.piece.id")
 
     def settle(self) -> None:
         """Wait until the server has confirmed all changes."""
         self.page.evaluate("musictx.mirror.settled()")
 
-    def server(self) -> dict[str, Any]:
+    def server(self) -> dict:
         """Return the document of the server."""
         self.settle()
         with urllib.request.urlopen(f"{self.url}/api/sessions/{self.id}", timeout=30) as answer:
-            return dict(json.load(answer))
+            return json.load(answer)
 
     def notes(self) -> list[Note]:
         """Return the notes of the server, after a check that the page has the same."""
@@ -93,28 +88,24 @@ class Desk:
         return notes
 
     def beats(self) -> list[list[float]]:
-        return list(self.server()["beats"])
+        return self.server()["beats"]
 
     def bar(self, number: int) -> float:
         """Return the start of a bar, in seconds."""
         return next(time for time, bar, beat in self.beats() if (bar, beat) == (number, 1))
 
     def x(self, seconds: float) -> float:
-        return float(self.page.evaluate("s => musictx.roll.view.x(s)", seconds))
+        return self.page.evaluate("s => musictx.roll.view.x(s)", seconds)
 
     def spot(self, seconds: float, pitch: int) -> tuple[float, float]:
         """Return the position on the screen of a time and pitch in the piano roll."""
         box = self.page.locator("#roll").bounding_box()
-        assert box is not None
-        y = float(
-            self.page.evaluate("p => musictx.roll.view.y(p) + musictx.roll.view.row/2", pitch)
-        )
+        y = self.page.evaluate("p => musictx.roll.view.y(p) + musictx.roll.view.row / 2", pitch)
         return box["x"] + self.x(seconds), box["y"] + y
 
     def select_bars(self, first: int, last: int) -> None:
         """Drag along the ruler above the roll."""
         box = self.page.locator("canvas.ruler").bounding_box()
-        assert box is not None
         y = box["y"] + box["height"] / 2
         ends = (self.bar(first) + 0.1, self.bar(last + 1) - 0.1)
         self.drag(*((box["x"] + self.x(time), y) for time in ends))
@@ -172,13 +163,9 @@ class Desk:
         before = self.page.evaluate("musictx.takes.list.map(t => t.id)")
         self.page.locator("button.go").click()
         self.until("musictx.takes.list.some(t => !x.includes(t.id))", before)
-        return int(
-            self.page.evaluate(
-                "before => musictx.takes.list.find(t => !before.includes(t.id)).id", before
-            )
-        )
+        return self.page.evaluate("x => musictx.takes.list.find(t => !x.includes(t.id)).id", before)
 
-    def composed(self, take: int) -> dict[str, Any]:
+    def composed(self, take: int) -> dict:
         """Wait until a take is finished, and return it."""
         is_over = "['done', 'failed', 'stopped'].includes(musictx.takes.get(x).state)"
         self.until(is_over, take, COMPOSED / 1000)
@@ -186,14 +173,14 @@ class Desk:
         assert result["state"] == "done", result["error"]
         return result
 
-    def continued(self, bars: int, proposals: int = 1) -> dict[str, Any]:
+    def continued(self, bars: int, proposals: int = 1) -> dict:
         """Continue the piece by some bars, and return the finished take."""
         self.task("Continue")
         self.set_slider("Length", bars)
         self.proposals(proposals)
         return self.composed(self.compose())
 
-    def take(self, number: int) -> dict[str, Any]:
+    def take(self, number: int) -> dict:
         return next(take for take in self.server()["takes"] if take["id"] == number)
 
     def accept(self, number: int = 1) -> None:
@@ -217,7 +204,7 @@ class Desk:
         self.page.evaluate(source)  # the security policy of the page allows no script element
         for theme in ("dark", "light"):
             self.page.emulate_media(color_scheme=theme)
-            self.page.wait_for_timeout(300)  # colours fade
+            self.until("document.getAnimations().every(a => a.playState === 'finished')")
             result = self.page.evaluate("tags => axe.run(document, {runOnly: tags})", TAGS)
             assert result["passes"]
             violations = [
@@ -227,7 +214,7 @@ class Desk:
             ]
             assert not violations
 
-    def until(self, condition: str, argument: Any = None, seconds: float = SOON / 1000) -> None:
+    def until(self, condition: str, argument=None, seconds: float = SOON / 1000) -> None:
         """Wait for a condition in JavaScript, in which ``argument`` is called x."""
         # wait_for_function uses eval, which the security policy of the page forbids.
         wait_for(
@@ -235,12 +222,12 @@ class Desk:
         )
 
 
-def same_outside(before: Iterable[Note], after: Iterable[Note], left: float, right: float) -> bool:
+def same_outside(before: list[Note], after: list[Note], left: float, right: float) -> bool:
     """Return whether the notes that begin before ``left`` or after ``right`` seconds are the same,
     except for their numbers. Notes that sound over ``left`` may be cut there, and notes just before
     ``left`` belong to the bar after it."""
 
-    def outside(notes: Iterable[Note]) -> list[Note]:
+    def outside(notes):
         return sorted(
             [start, end if start > left else min(end, left), *rest]
             for _, start, end, *rest in notes

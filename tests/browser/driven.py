@@ -3,8 +3,6 @@
 HTTP by ``WebKitWebDriver`` (Debian's ``webkit2gtk-driver``), with ``xvfb`` as screen.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -14,7 +12,6 @@ import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -69,7 +66,7 @@ class Driven:
     def __init__(self, folder: Path, sounds: bool) -> None:
         self.programs = self._find()
         folder.mkdir()
-        self.folder, self._processes = folder, list[subprocess.Popen[bytes]]()
+        self.folder, self._processes = folder, []
         self.environment = os.environ | {"PULSE_SERVER": f"unix:{folder}/socket"}
         pulse = shutil.which("pulseaudio") if sounds else None
         self.sounds = pulse is not None
@@ -83,7 +80,7 @@ class Driven:
         self._send("timeouts", script=int(1000 * ANSWER))
 
     def _start(self, command: list[str], **variables: str) -> None:
-        quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         environment = self.environment | variables
         self._processes.append(subprocess.Popen(command, env=environment, **quiet))
 
@@ -94,7 +91,7 @@ class Driven:
     def _open(self) -> None:
         raise NotImplementedError
 
-    def _send(self, command: str, **params: Any) -> Any:
+    def _send(self, command: str, **params):
         """Send a command of WebDriver, and return its value."""
         raise NotImplementedError
 
@@ -107,7 +104,7 @@ class Driven:
         self._send("url", url=url)
         self._send("execute/async", script=LISTEN, args=[])
 
-    def evaluate(self, expression: str) -> Any:
+    def evaluate(self, expression: str):
         """Return the value of a JavaScript expression, or of its promise."""
         value = self._send("execute/async", script=EVALUATE % expression, args=[])
         assert isinstance(value, list), (expression, value)
@@ -119,7 +116,7 @@ class Driven:
     def drag(self, *points: tuple[float, float]) -> None:
         """Press the mouse at the first point, move it over the others, and release it. With one
         point, this is a click."""
-        moves: list[dict[str, Any]] = [
+        moves = [
             {"type": "pointerMove", "x": round(x), "y": round(y), "duration": 20} for x, y in points
         ]
         moves.insert(1, {"type": "pointerDown", "button": 0})
@@ -167,14 +164,14 @@ class Firefox(Driven):
         self._read()  # the greeting
         self._send("session")
 
-    def _read(self) -> Any:
+    def _read(self):
         """Read a message: its length in bytes, a colon, JSON."""
         length = b""
         while (byte := self._answers.read(1)) != b":":
             length += byte
         return json.loads(self._answers.read(int(length)))
 
-    def _send(self, command: str, **params: Any) -> Any:
+    def _send(self, command: str, **params):
         data = json.dumps([0, 0, f"WebDriver:{MARIONETTE[command]}", params]).encode()
         self._socket.sendall(b"%d:%s" % (len(data), data))
         _, _, error, result = self._read()
@@ -210,7 +207,7 @@ class WebKit(Driven):
         options = {"binary": browser, "args": ["--automation"]}
         capabilities = {"alwaysMatch": {"webkitgtk:browserOptions": options}}
 
-        def new_session() -> Any:
+        def new_session():
             with contextlib.suppress(urllib.error.URLError):
                 return self._send("", capabilities=capabilities)
             return None
@@ -219,7 +216,7 @@ class WebKit(Driven):
         self._url += f"/{session['sessionId']}/"
         self._send("window/rect", width=1360, height=950)
 
-    def _send(self, command: str, **params: Any) -> Any:
+    def _send(self, command: str, **params):
         data = json.dumps(params).encode()
         try:
             with urllib.request.urlopen(self._url + command, data, timeout=ANSWER) as answer:

@@ -1,16 +1,12 @@
 """A real studio in a separate process, which can be killed and started again."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Timeouts for the start and the end of the process, in seconds.
@@ -24,16 +20,13 @@ class Served:
     lines  the lines that it printed
     """
 
-    def __init__(
-        self, folder: Path, *options: str, program: Sequence[str] = ("-m", "musictx", "studio")
-    ) -> None:
+    def __init__(self, folder, *options: str, program=("-m", "musictx", "studio")) -> None:
         self.folder = folder
         self._options, self._program = options, program
-        self._process: subprocess.Popen[str] | None = None
         self.url = ""
         self.lines: list[str] = []
 
-    def start(self) -> Served:
+    def start(self):
         """Start the process, on its previous port if there is one."""
         port = self.url.rpartition(":")[2] or "0"
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -51,9 +44,8 @@ class Served:
         assert self.url, f"the studio did not start: {self.lines}"
         return self
 
-    def _read_output(self, process: subprocess.Popen[str]) -> None:
+    def _read_output(self, process) -> None:
         """Read the output, so that the pipe never becomes full, and find the address in it."""
-        assert process.stdout is not None
         with process.stdout as output:
             for line in output:
                 self.lines.append(line.rstrip())
@@ -62,19 +54,16 @@ class Served:
 
     def megabytes(self) -> float:
         """Return the resident memory of the process, in MB."""
-        assert self._process is not None
         command = ["ps", "-o", "rss=", "-p", str(self._process.pid)]
         return int(subprocess.check_output(command)) / 1024
 
     def kill(self) -> None:
         """Send SIGKILL, which is similar to a power cut."""
-        assert self._process is not None
         self._process.kill()
         self._process.wait(LEAVE)
 
     def stop(self) -> int:
         """Send SIGTERM, and return the exit status."""
-        assert self._process is not None
         if self._process.poll() is None:
             self._process.terminate()
         try:
@@ -84,7 +73,7 @@ class Served:
             raise
 
 
-def wait_for(check: Callable[[], Any], seconds: float = 60.0, what: str = "") -> Any:
+def wait_for(check, seconds: float = 60.0, what: str = ""):
     """Wait until ``check()`` is true, and return its value."""
     end = time.monotonic() + seconds
     while not (value := check()):

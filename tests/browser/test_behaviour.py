@@ -1,7 +1,5 @@
 """The page beside the journeys: keyboard, damaged files, two pages, window sizes."""
 
-from __future__ import annotations
-
 import pytest
 
 from musictx import shipped

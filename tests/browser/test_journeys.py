@@ -4,8 +4,6 @@ The tests check facts, not beauty: which notes stay, where new notes are, that t
 the page shows, and that a take can be composed again.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import shlex

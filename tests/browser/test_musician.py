@@ -1,8 +1,6 @@
 """Editing in a browser: each gesture changes the document, the screen and exported files. The
 effect of gestures on notes is tested in tests/studio/page."""
 
-from __future__ import annotations
-
 import re
 
 import mido

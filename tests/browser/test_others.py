@@ -1,24 +1,18 @@
 """The core of the journeys in Firefox and WebKit. The tests in Chromium check more."""
 
-from __future__ import annotations
-
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from musictx import midi
 from tests.browser.conftest import COMPOSED, SOON
 from tests.browser.driven import Driven, Firefox, WebKit
-from tests.browser.served import Served
 
 NOTES = "[...musictx.piece.notes.values()]"
 
 
 @pytest.fixture(scope="module", params=[Firefox, WebKit])
-def browser(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Driven]:
+def browser(request, tmp_path_factory):
     browser = request.param(tmp_path_factory.mktemp("browser") / "profile", sounds=True)
     yield browser
     browser.close()
@@ -30,7 +24,7 @@ def open_page(page: Driven, url: str) -> None:
 
 
 @pytest.fixture
-def page(browser: Driven, studio: Served) -> Iterator[Driven]:
+def page(browser, studio):
     open_page(browser, f"{studio.url}/")
     yield browser
     assert not browser.evaluate("window.faults")

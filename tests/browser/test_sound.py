@@ -1,7 +1,5 @@
 """Sound and notation in a real Chromium. The output of the synthesiser is measured."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,6 +1,4 @@
-"""A composer of tiny models, and its published messages."""
-
-from __future__ import annotations
+"""A composer of tiny models, with its sessions and published messages."""
 
 import contextlib
 import threading
@@ -42,66 +40,65 @@ def song() -> Score:
     return pieces.score(rows, bpm=96.0, meter=(3, 4), keys=[(0.0, 0, False)], names=names)
 
 
-class Published:
-    """A callback that records the published messages (session id, kind, data), and passes each to
-    the function ``on_message`` first, if a test sets it."""
+class Studio:
+    """A composer, its sessions, and the published messages (session id, kind, data). A test may set
+    ``on_message``, a function that gets each message first."""
 
-    def __init__(self) -> None:
-        self.all: list[tuple[str, str, dict]] = []
-        self.changed = threading.Condition()
-        self.on_message = None
+    def __init__(self, folder) -> None:
+        config = StudioConfig(folder=str(folder), browser=False, device="cpu")
+        self.limits = config.limits
+        self.messages: list[tuple[str, str, dict]] = []
+        self.changed, self.on_message = threading.Condition(), None
+        self.sessions = Sessions(folder, self.limits)
+        self.composer = Composer(self.sessions, self._publish, config)
 
-    def __call__(self, session, kind, data) -> None:
+    def _publish(self, session_id, kind, data) -> None:
         if self.on_message is not None:
-            self.on_message(session, kind, data)
+            self.on_message(session_id, kind, data)
         with self.changed:
-            self.all.append((session, kind, data))
+            self.messages.append((session_id, kind, data))
             self.changed.notify_all()
+
+    def published(self, session, kind) -> list[dict]:
+        return [data for s, k, data in self.messages if (s, k) == (session.id, kind)]
+
+    def new_session(self, score=None):
+        score = song() if score is None else score
+        return self.sessions.create(exchange.document_of(score, "song"))
 
     def wait(self, session, number, states=FINAL) -> dict:
         """Wait until the take has one of these states, and return the first such message."""
 
         def message():
-            takes = (take for take in self.data(session, "take") if take["id"] == number)
+            takes = (take for take in self.published(session, "take") if take["id"] == number)
             return next((take for take in takes if take["state"] in states), None)
 
         with self.changed:
-            assert self.changed.wait_for(message, 30), self.all[-3:]
+            assert self.changed.wait_for(message, 30), self.messages[-3:]
             return message()
 
-    def data(self, session, kind) -> list[dict]:
-        return [data for s, k, data in self.all if (s, k) == (session.id, kind)]
+    def take(self, session, number) -> dict:
+        return next(take for take in self.composer.takes(session) if take["id"] == number)
+
+    def compose(self, session, **request) -> dict:
+        """Submit a request, and return its finished take."""
+        take = self.composer.submit(session, request)
+        assert take["state"] in ("waiting", "composing")
+        last = self.wait(session, take["id"])
+        assert last["state"] == "done", last["error"]
+        return self.take(session, take["id"])
 
 
 @contextlib.contextmanager
-def composing(folder, **options):
-    """Yield (composer, function for a new session, :class:`Published`)."""
-    config = StudioConfig(folder=str(folder), browser=False, device="cpu", **options)
-    sessions, published = Sessions(folder, config.limits), Published()
-    composer = Composer(sessions, published, config)
-
-    def new_session(score=None):
-        return sessions.create(exchange.document_of(song() if score is None else score, "song"))
-
+def composing(folder):
+    """Yield a :class:`Studio`, and end its thread."""
+    threads = {*threading.enumerate()}
+    studio = Studio(folder)
     try:
-        yield composer, new_session, published
+        yield studio
     finally:
-        composer.close()
-        assert not composer._thread.is_alive()
-
-
-def take_of(composer, session, number) -> dict:
-    return next(take for take in composer.takes(session) if take["id"] == number)
-
-
-def compose(studio, session, **request) -> dict:
-    """Submit a request, and return its finished take."""
-    composer, _, published = studio
-    take = composer.submit(session, request)
-    assert take["state"] in ("waiting", "composing")
-    last = published.wait(session, take["id"])
-    assert last["state"] == "done", last["error"]
-    return take_of(composer, session, take["id"])
+        studio.composer.close()
+        assert {*threading.enumerate()} <= threads
 
 
 def rounded(notes) -> Counter:

@@ -1,7 +1,5 @@
 """Fixtures: a studio of tiny models, and a client of a studio that does not compose."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -26,6 +24,11 @@ def only_tiny(tiny, monkeypatch):
 def studio(tmp_path):
     with composing(tmp_path / "studio") as studio:
         yield studio
+
+
+@pytest.fixture
+def session(studio):
+    return studio.new_session()
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """A studio for tests: the routes over a real socket, with a composer that does not compose."""
 
-from __future__ import annotations
-
 import contextlib
 
 from aiohttp.test_utils import TestClient, TestServer

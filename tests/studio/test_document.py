@@ -12,13 +12,18 @@ from musictx.studio.change import WHOLE, Accepted, Change, Track, change_from_js
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from tests.studio.changes import LIMITS, NOTES, changes, music
+from tests.studio.changes import LIMITS, NOTES, changes, music, saved
 
 
 def two_notes() -> Document:
-    document = Document(name="two", notes={0: (0.0, 1.0, 60, 80, 0), 1: (1.0, 2.0, 62, 80, 0)})
-    document.next_id = 2
-    return document
+    notes = {0: (0.0, 1.0, 60, 80, 0), 1: (1.0, 2.0, 62, 80, 0)}
+    return Document(name="two", notes=notes, next_id=2)
+
+
+def accept(document: Document, take: int, proposal: dict) -> Change:
+    """Accept a proposal, by a change that passes through JSON, and return the inverse change."""
+    change = document.check(acceptance(document, take, proposal, "x"), LIMITS)
+    return document.apply(change_from_json(json.loads(json.dumps(change.json()))))
 
 
 @settings(max_examples=60)
@@ -43,7 +48,7 @@ def test_a_change_equals_plain_loops_over_its_fields_and_can_be_undone_and_redon
         before = copy.deepcopy(document)
         inverse = document.apply(change_from_json(json.loads(json.dumps(change.json()))))
         assert {name: getattr(document, name) for name in expected} == expected
-        assert Document.from_state(json.loads(json.dumps(document.state()))) == document
+        assert saved(document) == document
         track_ids = {track.id for track in document.tracks}
         assert document.tracks_of(notes) | {row[2] for row in document.pedals} <= track_ids
         after = copy.deepcopy(document)
@@ -109,7 +114,7 @@ def test_accepting_keeps_locked_notes_and_adds_a_new_track_with_a_free_id():
     bass = {"id": 7, "name": "bass", "program": 33, "drum": False}
     notes = [[0.5, 1.5, 65, 70, 0], [0.5, 1.0, 40, 70, 7]]
     proposal = {"number": 3, "notes": notes, "removes": [0, 1, 99], "tracks": [bass]}
-    inverse = document.apply(document.check(acceptance(document, 4, proposal, "x"), LIMITS))
+    inverse = accept(document, 4, proposal)
     new = {2: (0.5, 1.5, 65, 70, 0), 3: (0.5, 1.0, 40, 70, 8)}
     assert document.notes == {1: (1.0, 2.0, 62, 80, 0)} | new  # there is no note 99
     assert document.tracks[2:] == (Track(8, "bass", 33, False, added=True),)
@@ -122,9 +127,8 @@ def test_accepting_keeps_locked_notes_and_adds_a_new_track_with_a_free_id():
 
 def test_an_empty_proposal_that_is_accepted_twice_stays_accepted():
     document = two_notes()
-    empty = {"number": 1, "notes": [], "removes": [], "tracks": []}
     for _ in range(2):
-        document.apply(document.check(acceptance(document, 4, empty, "x"), LIMITS))
+        accept(document, 4, {"number": 1, "notes": [], "removes": [], "tracks": []})
         assert {row[:2] for row in document.accepted} == {(4, 1)}
 
 
@@ -132,7 +136,7 @@ def test_a_track_that_a_proposal_empties_is_removed_and_restored_by_undo():
     document = two_notes()
     bass = {"id": 1, "name": "bass", "program": 33, "drum": False}
     new = {"notes": [[0, 1, 60, 80, 1]], "removes": [0, 1], "tracks": [bass], "number": 1}
-    inverse = document.apply(acceptance(document, 4, new, "x"))
+    inverse = accept(document, 4, new)
     assert [track.id for track in document.tracks] == [1]
     document.apply(inverse)
     assert [track.id for track in document.tracks] == [0]
@@ -142,12 +146,6 @@ def sounding(document: Document) -> list[tuple]:
     """Return the notes without numbers, with the properties of their tracks instead of ids."""
     by_id = {track.id: track[1:] for track in document.tracks}
     return sorted((*values[:4], by_id[values[4]]) for values in document.notes.values())
-
-
-def accept(document: Document, take: int, proposal: dict) -> Change:
-    """Accept a proposal, by a change that passes through JSON, and return the inverse change."""
-    change = document.check(acceptance(document, take, proposal, "x"), LIMITS)
-    return document.apply(change_from_json(json.loads(json.dumps(change.json()))))
 
 
 @settings(max_examples=100)
@@ -162,24 +160,21 @@ def test_accepting_a_second_proposal_equals_accepting_only_this_one(data):
     horn = {"id": max(tracks) + 1, "name": "horn", "program": 60, "drum": False}
     rows = st.lists(st.tuples(NOTES, st.sampled_from([*tracks, horn["id"]])), max_size=3)
     numbers = st.lists(st.sampled_from([*range(document.next_id)]), unique=True)
-    first, second = (
-        {
-            "number": number,
-            "notes": [(*note, track) for note, track in data.draw(rows)],
-            "removes": data.draw(numbers),
-        }
-        for number in (1, 2)
-    )
-    for proposal in (first, second):
-        has_horn = any(row[4] == horn["id"] for row in proposal["notes"])
-        proposal["tracks"] = [horn] if has_horn else []
+
+    def draw_proposal(number):
+        notes = [(*note, track) for note, track in data.draw(rows)]
+        new = [horn] if any(note[4] == horn["id"] for note in notes) else []
+        removes = data.draw(numbers)
+        return {"number": number, "notes": notes, "removes": removes, "tracks": new}
+
+    first, second = draw_proposal(1), draw_proposal(2)
     only_second, before = copy.deepcopy(document), copy.deepcopy(document)
     accept(only_second, 4, second)
     undo_first = accept(document, 4, first)
     between = copy.deepcopy(document)
     undo_second = accept(document, 4, second)
     assert sounding(document) == sounding(only_second)
-    assert Document.from_state(json.loads(json.dumps(document.state()))) == document
+    assert saved(document) == document
     document.apply(undo_second)
     assert music(document) == music(between)
     undone = copy.deepcopy(document)

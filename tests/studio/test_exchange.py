@@ -1,6 +1,5 @@
 """Conversion Score <-> document, parts of scores, beats, chords, mixers and controllers."""
 
-import json
 from dataclasses import replace
 from functools import partial
 
@@ -13,49 +12,40 @@ from hypothesis import strategies as st
 from musictx import midi, musicxml
 from musictx.beats import Beats
 from musictx.notes import Score
-from musictx.studio import exchange, original
+from musictx.studio import exchange, original, uploads
 from musictx.studio.change import Change, Track
 from musictx.studio.config import StudioLimits
 from musictx.studio.controllers import controllers, with_initial_values
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from musictx.studio.exchange import (
-    beats,
-    document_json,
-    document_of,
-    part_of,
-    score_of,
-    shown_names,
-    stored_names,
-)
+from musictx.studio.exchange import beats, document_of, part_of, score_of
 from musictx.studio.request import Request, bars
-from musictx.studio.uploads import document_of as document_of_bytes
-from tests.midi.midi_bytes import saved
+from tests.midi import midi_bytes
 from tests.strategies import scores
+from tests.studio.changes import saved
 
 
-def saved_score(document: Document) -> Score:
-    """Return the Score of the document after it was saved and restored."""
-    return score_of(Document.from_state(json.loads(json.dumps(document.state()))))
+def one_note(**fields) -> Document:
+    return Document(notes={0: (0.0, 8.0, 60, 80, 0)}, next_id=1, **fields)
 
 
 @settings(max_examples=60)
 @given(scores())
 def test_the_score_of_a_saved_document_is_the_original_score(score):
-    assert saved_score(document_of(score)) == score
+    assert score_of(saved(document_of(score))) == score
 
 
 def test_the_title_and_composer_of_notation_are_kept():
     notes = [(i / 2, i / 2 + 0.5, 60 + i, 80, 0, False, 0) for i in range(8)]
     score = Score(notes=notes, tempos=[(0, 120)], title="Old name", composer="A. Person")
     data = musicxml.to_bytes(score)
-    document, _ = document_of_bytes(data, "hymn7", StudioLimits())
+    document, _ = uploads.document_of(data, "hymn7", StudioLimits())
     assert (document.name, document.composer) == ("Old name", "A. Person")
     document.apply(Change(name="Harbour Waltz"))
-    again = musicxml.read(musicxml.to_bytes(saved_score(document)))
+    again = musicxml.read(musicxml.to_bytes(score_of(saved(document))))
     assert (again.title, again.composer) == ("Harbour Waltz", "A. Person")
     document.apply(Change(name="Untitled"))
-    assert b"work-title" not in musicxml.to_bytes(saved_score(document))
+    assert b"work-title" not in musicxml.to_bytes(score_of(saved(document)))
     old = document.state()
     del old["composer"], old["markers"]  # as saved by an earlier version
     assert Document.from_state(old).composer == ""
@@ -64,10 +54,10 @@ def test_the_title_and_composer_of_notation_are_kept():
 def test_a_name_that_is_only_shown_is_not_written_into_files():
     """Models read the names of tracks."""
     document = document_of(Score(notes=[(0, 1, 60, 80, t, False, t) for t in (0, 1, 33)]))
-    assert shown_names(document.tracks) == {0: "piano 1", 1: "piano 2", 2: "bass"}
-    sent = [Track(**{**row, "program": 40}) for row in document_json(document)["tracks"]]
+    assert exchange.shown_names(document.tracks) == {0: "piano 1", 1: "piano 2", 2: "bass"}
+    sent = [Track(**{**row, "program": 40}) for row in exchange.document_json(document)["tracks"]]
     sent[2] = sent[2]._replace(name="Left hand")
-    document.apply(stored_names(Change(tracks=tuple(sent)), document))
+    document.apply(exchange.stored_names(Change(tracks=tuple(sent)), document))
     assert [track.name for track in document.tracks] == ["", "", "Left hand"]
     assert score_of(document).names == {2: "Left hand"}
 
@@ -77,7 +67,7 @@ def test_a_name_that_is_only_shown_is_not_written_into_files():
 def test_a_part_has_the_notes_that_sound_in_it_and_the_marks_in_force(score, begin, length):
     begin, end = begin / 8, (begin + length) / 8
     score = replace(score, lyrics=((begin - 0.125, "a"), (begin, "b"), (end, "c")))
-    assert saved_score(document_of(score)).lyrics == score.lyrics
+    assert score_of(saved(document_of(score))).lyrics == score.lyrics
     part = part_of(score, begin, end)
     assert part.lyrics == ((0.0, "b"),)
     expected = [
@@ -87,25 +77,24 @@ def test_a_part_has_the_notes_that_sound_in_it_and_the_marks_in_force(score, beg
     ]
     assert sorted(part.notes.tolist()) == sorted(expected)
     for moment in np.arange(begin, end, 0.125).tolist():
-        for column in ("tempos", "meters", "pedals"):
-            for track in range(3):
-                expected_mark = _mark_at(score, column, track, moment)
-                mark = _mark_at(part, column, track, moment - begin)
-                assert mark == expected_mark, (column, moment)
+        assert marks_at(part, moment - begin) == marks_at(score, moment), moment
 
 
-def _mark_at(score, column, track, moment):
-    """Return the mark of a column in force at ``moment``, without its time."""
-    rows = [row for row in getattr(score, column).tolist() if row[0] <= moment]
-    if column == "pedals":
-        rows = [row for row in rows if row[2] == track]
-    return rows[-1][1:] if rows else None
+def marks_at(score, moment):
+    """Return the marks in force at ``moment``, without their times, by their column and, for
+    pedals, their track."""
+    return {
+        (column, row[2] if column == "pedals" else None): row[1:]
+        for column in ("tempos", "meters", "pedals")
+        for row in getattr(score, column).tolist()
+        if row[0] <= moment
+    }
 
 
 @given(st.integers(2, 5), st.integers(1, 9), st.sampled_from([2, 4, 8]), st.sampled_from([40, 90]))
 def test_beats_agree_with_the_clock_of_all_commands(bars, numerator, denominator, tempo):
     """The piece begins in 4/4; then meter and tempo change."""
-    document = Document(notes={0: (0.0, 8.0, 60, 80, 0)}, next_id=1)
+    document = one_note()
     document.tempos = ((0.0, 120.0), (bars * 1.5, float(tempo)))
     clock = Beats(score_of(document))
     line = float(clock.seconds(np.array([bars * 4.0]))[0])
@@ -133,7 +122,7 @@ def test_beats_agree_with_the_clock_of_all_commands(bars, numerator, denominator
     ],
 )
 def test_a_pick_up_is_bar_0(meters, positions):
-    document = Document(notes={0: (0.0, 8.0, 60, 80, 0)}, next_id=1, meters=tuple(meters))
+    document = one_note(meters=tuple(meters))
     assert [row[1:] for row in beats(document)[: len(positions)]] == positions
     request = Request("replace", 0.01, beats(document)[len(positions) - 1][0] + 0.4)
     label = f"bars {positions[0][0]} to {positions[-1][0]}"
@@ -141,7 +130,7 @@ def test_a_pick_up_is_bar_0(meters, positions):
 
 
 def test_the_number_of_beats_is_bounded_with_damaged_tempos_and_meters():
-    document = Document(notes={0: (0.0, 8.0, 60, 80, 0)}, next_id=1)
+    document = one_note()
     chart = Document(markers=((0.0, "C:maj"), (200.0, "N")))
     assert beats(chart)[-1][0] >= 200 + 31 * 2
     document.apply(Change(tempos=((0.0, 6e7),), meters=((0.0, 255, 2**15), (1.0, 0, 4))))
@@ -183,8 +172,7 @@ def test_a_mixer_is_read_from_a_file_and_written_into_it():
     assert [(t.volume, t.pan, t.reverb) for t in again.tracks] == [(100, 0, 90), (20, 64, 40)]
     assert again.notes[0][4] == 1  # the track of the first note is the second one now
     assert {7, 10, 91} == {number for _, number in controllers(written)}
-    state = json.loads(json.dumps(document.state()))
-    assert Document.from_state(state).tracks == document.tracks
+    assert saved(document).tracks == document.tracks
 
 
 def test_controllers_are_read_by_part_and_initial_values_can_be_set():
@@ -194,7 +182,7 @@ def test_controllers_are_read_by_part_and_initial_values_can_be_set():
     first = [(10, change(control=7, value=70)), (480, mido.Message("note_on", **note))]
     first += [(960, mido.Message("note_off", **note)), (960, change(control=7, value=99))]
     second = [(tick, message.copy(channel=1)) for tick, message in first[1:3]]
-    data = saved(volumes, first, second)
+    data = midi_bytes.saved(volumes, first, second)
     expected = {(0, 7): [(pytest.approx(10 / 960), 70), (1.0, 99)], (1, 7): [(0.0, 90), (1.0, 50)]}
     assert controllers(data) == expected
     again = with_initial_values(data, {0: {7: 33, 91: 60}})

@@ -1,7 +1,5 @@
 """The input of a take, the changes of its results note by note, and the choice of models."""
 
-from __future__ import annotations
-
 import copy
 import re
 import shutil

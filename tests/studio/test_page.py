@@ -1,7 +1,5 @@
 """The JavaScript modules of the page: unit tests by node, syntax and imports."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Takes: the command of a take composes the same notes; random requests."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shlex
@@ -21,7 +19,7 @@ from musictx.studio.change import Change
 from musictx.studio.config import StudioConfig
 from musictx.studio.models import TASKS, Models
 from musictx.studio.request import Request, command_line, parse_request
-from tests.studio.composers import compose, rounded
+from tests.studio.composers import rounded
 
 pytestmark = pytest.mark.usefixtures("only_tiny")
 
@@ -45,10 +43,8 @@ REQUESTS = [
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda r: r["task"])
 def test_the_command_of_a_take_composes_the_same_notes_which_the_document_then_has(
-    request_, studio, monkeypatch, capsys
+    request_, studio, session, monkeypatch, capsys
 ):
-    composer, new_session, published = studio
-    session = new_session()
     session.do(Change(lock=(20, 21)), 0)
     before = session.document
     takes = session.folder / "takes"
@@ -61,8 +57,8 @@ def test_the_command_of_a_take_composes_the_same_notes_which_the_document_then_h
             assert saved["proposals"][number - 1]["state"] == "done"
             files_exist.append((takes / f"{stem}-{number}.mid").exists())
 
-    published.on_message = check_files
-    take = compose(studio, session, seed=5, revision=1, **request_)
+    studio.on_message = check_files
+    take = studio.compose(session, seed=5, revision=1, **request_)
     count = request_.get("samples", 1)
     assert files_exist == [True] * count
     assert take["seed"] == 5
@@ -76,9 +72,7 @@ def test_the_command_of_a_take_composes_the_same_notes_which_the_document_then_h
         assert again == musictx.read(takes / f"0001-{proposal['number']}.mid")
         assert proposal["notes"]
         document = session.document.copy()
-        document.apply(
-            document.check(acceptance(document, 1, proposal, ""), composer._config.limits)
-        )
+        document.apply(document.check(acceptance(document, 1, proposal, ""), studio.limits))
         if request_["task"] in ("replace", "vary"):
             assert rounded(row[1:] for row in document.rows()) == rounded(again.notes.tolist())
         elif request_["task"] == "continue":
@@ -99,7 +93,7 @@ def test_the_command_of_a_take_composes_the_same_notes_which_the_document_then_h
             assert len(proposal["notes"]) == len(again)
         locked = {before.notes[n] for n in (20, 21)} & set(document.notes.values())
         assert len(locked) == 2 or request_["task"] == "harmonise"
-    notes = [data for data in published.data(session, "note") if data["proposal"] == 1]
+    notes = [data for data in studio.published(session, "note") if data["proposal"] == 1]
     assert take["at_end"] == (not notes)
     if request_["task"] != "harmonise":
         events = [event for data in notes for event in data["events"]]
@@ -109,13 +103,11 @@ def test_the_command_of_a_take_composes_the_same_notes_which_the_document_then_h
         assert ons == Counter((round(r[0], 2), r[2], r[4]) for r in rows)
 
 
-def test_locked_notes_and_a_share_of_the_others_stay_in_a_variation(studio):
-    _, new_session, _ = studio
-    session = new_session()
+def test_locked_notes_and_a_share_of_the_others_stay_in_a_variation(studio, session):
     inside = [r[0] for r in session.document.rows() if 3.7 <= r[1] < 11.2 and r[5] != 2]
     session.do(Change(lock=tuple(inside[:4])), 0)
     request = {"task": "vary", "begin": 3.75, "end": 11.25, "keep": 0.5}
-    takes = [compose(studio, session, **request, seed=seed) for seed in (1, 2)]
+    takes = [studio.compose(session, **request, seed=seed) for seed in (1, 2)]
     first, second = (set(take["proposals"][0]["removes"]) for take in takes)
     assert not (first | second) & set(inside[:4])
     free = len(inside) - 4

@@ -1,7 +1,5 @@
 """Training from the page, with a process that only writes the files of a training."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
