@@ -198,7 +198,7 @@ def accompany(
 def _composed_around(
     score: Score, model: Model, config: Any, seed: int | None, progress: Any, on_event: Any
 ) -> list[Sample]:
-    from musictx.apps.infill import composed
+    from musictx.apps.infill import compose_versions
     from musictx.apps.tasks import task_of
 
     task = task_of(config, score, ("begin", "end"))
@@ -206,7 +206,7 @@ def _composed_around(
     more["on_event"] = function_of("on_event", on_event)
     with_chords = getattr(config, "chords", None) is not None or is_chart(score)
     bundle = model_of(model, score=score, on_beats=with_chords)
-    return list(composed(bundle, task, config, seed=seed_of(seed), **more))
+    return list(compose_versions(bundle, task, config, seed=seed_of(seed), **more))
 
 
 def log_likelihood(model: Bundle | str | Path, music: Music) -> Likelihood:

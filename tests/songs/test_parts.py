@@ -107,10 +107,10 @@ def test_a_part_that_a_model_does_not_know_is_refused_with_what_it_writes(songs,
 
 def test_programs_are_read_as_those_that_the_model_knows(songs, band):
     bundle = musictx.load(songs)
-    read = parts.as_trained(bundle, musictx.read(band))
+    read = parts.with_model_programs(bundle, musictx.read(band))
     assert set(read.notes["program"].tolist()) == {27, 0}, "no guitar is known, pianos are"
     for program, stands in ((0, 0), (7, 0), (35, 33), (47, 48), (71, 65), (127, 81)):
-        assert parts.family(program) == stands
+        assert parts.family_program(program) == stands
 
 
 def test_a_variation_of_a_line_is_a_line_in_its_register(songs, band):
@@ -181,8 +181,8 @@ def test_a_few_high_notes_are_no_tune(songs):
     """Nor are new parts then as rare as what accompanies a tune of so few notes."""
     tune = [(n / 2, n / 2 + 0.5, 60 + n % 5, 80, 1, False, 0) for n in range(32)]
     high = [(4.0, 4.5, 90, 80, 2, False, 1)]
-    assert parts.tune_of(score(tune + high)) == 0
-    assert parts.tune_of(score(tune[:2] + high)) == 1, "all are few"
+    assert parts.find_melody_track(score(tune + high)) == 0
+    assert parts.find_melody_track(score(tune[:2] + high)) == 1, "all are few"
     alone, both = (
         musictx.accompany(score(one), songs, add="strings", seed=1)[0].notes
         for one in (tune, tune + high)
