@@ -20,7 +20,11 @@ from musictx.sampling.steer import controls_of
 from musictx.sampling.strengths import FEWEST_NOTES
 
 #: Notes of a melody with its accompaniment for each note of the melody, as in real music (slightly
+#: fewer for fast melodies), unless the density of the model's corpus is smaller (scripts/LOG.md).
+NOTES_PER_MELODY_NOTE = 3.0
 #: Semitones by which new notes may exceed the range of the other notes of their track; for a lead,
+#: the range of the melody.
+MARGIN = 4
 #: The habit of a part without statistics: no limits.
 ANY = Habit(DRUMS, 0, 127)
 #: The lowest and the highest drum of General MIDI.

@@ -42,10 +42,6 @@ NAMES = {
     **{"electric guitar": 29, "bass": 33, "violin": 40, "viola": 41, "cello": 42, "strings": 48},
     **{"mallets": 11, "brass": 61, "sax": 65, "flute": 73, "pad": 88, "drums": DRUMS},
 }
-#: fewer for fast melodies), unless the density of the model's corpus is smaller (scripts/LOG.md).
-NOTES_PER_MELODY_NOTE = 3.0
-#: the range of the melody.
-MARGIN = 4
 
 
 def corpus_programs(bundle: Bundle) -> Mapping[str, int]:
