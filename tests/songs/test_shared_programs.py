@@ -63,7 +63,7 @@ def test_composed_tracks_share_no_program_with_given_tracks(songs, rows, data):
     wanted = set()
     if not composed:
         wanted = data.draw(st.sets(st.sampled_from([0, 33, 73]), max_size=2))
-    lent = parts.lend_programs(songs, music, first=composed, wanted=wanted)
+    lent = parts.lend_programs(songs, music, first=composed, new_parts=wanted)
     before, after = (
         parts.with_model_programs(songs, music),
         parts.with_model_programs(songs, music, lent),
@@ -92,7 +92,7 @@ def test_the_melody_gets_the_program_of_melodies(songs):
     named.names[1] = "MELODY"
     assert parts.lend_programs(songs, named)[1] == 73
     assert parts.lend_programs(songs, music, melodies=[2])[2] == 73
-    assert 73 not in parts.lend_programs(songs, music, wanted=[73]).values()
+    assert 73 not in parts.lend_programs(songs, music, new_parts=[73]).values()
     with_flute = tracks((0, 70, 4), (0, 36, 1), (73, 50, 3))
     assert set(parts.lend_programs(songs, with_flute)) == {0, 1}
 
