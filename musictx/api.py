@@ -195,14 +195,14 @@ def accompany(
 def _composed_around(
     score: Score, model: Model, config: Any, seed: int | None, progress: Any, on_event: Any
 ) -> list[Sample]:
-    from musictx.apps.infill import composed
+    from musictx.apps.infill import compose_versions
     from musictx.apps.tasks import task_of
 
     task = task_of(config, score, ("begin", "end"))
     more = {"progress": function_of("progress", progress)}
     more["on_event"] = function_of("on_event", on_event)
     bundle = model_of(model, in_bars=suits_bars(config, score))
-    return list(composed(bundle, task, config, seed=seed_of(seed), **more))
+    return list(compose_versions(bundle, task, config, seed=seed_of(seed), **more))
 
 
 def log_likelihood(model: Bundle | str | Path, music: Music) -> Likelihood:

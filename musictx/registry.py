@@ -63,7 +63,7 @@ STEPS = _present(native="musictx.speed.step:NativeStep")
 IDIOMS = _present(notes="musictx.songs.idiom:BarIdiom")
 #: Tokenizer -> the class that composes gaps (``apps.infill.Filler``).
 FILLERS = _present(notes="musictx.songs.infill:BarFiller", chorale="musictx.chorale.app:GapFiller")
-#: Tokenizer -> the function that composes forms and loops (``apps.generate.pieces``).
+#: Tokenizer -> the function that composes forms and loops (``apps.generate.compose_pieces``).
 PIECES = _present(notes="musictx.songs.generate:pieces")
 #: Things other than melodies that can be accompanied -> the function (score, options) that makes
 #: the ``apps.tasks.Task``.

@@ -9,7 +9,7 @@ import torch
 
 import musictx
 from musictx import bundle, shipped
-from musictx.apps.results import choose, suits_bars
+from musictx.apps.results import choose_model, suits_bars
 from musictx.chorale.config import HarmoniseConfig
 from musictx.config import AccompanyConfig, GenerateConfig, InfillConfig, ModelFolder
 from musictx.errors import UserError
@@ -70,7 +70,7 @@ def test_the_model_taken_is_the_newest_that_can_and_told(tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
 
     def taken(request):
-        return choose(request.model, request.tokenizer), capsys.readouterr().out
+        return choose_model(request.model, request.tokenizer), capsys.readouterr().out
 
     harmonising = HarmoniseConfig(melody="ode_to_joy")
     chorale = shipped.models()["chorale"]

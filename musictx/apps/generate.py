@@ -49,21 +49,23 @@ def generate(
     seed: int | Sequence[int] = 0,
     **more: Any,
 ) -> list[Sample]:
-    """New pieces, or continuations of ``primer``, by the options of ``request``: see
-    :func:`musictx.generate`. Sample i of seed s is always the same. Of several primers the model
-    reads equally many tokens, the last ones, as many as the shortest has. The result has
-    ``samples`` pieces for the first primer, then those for the second, and so on. The other
+    """Compose new pieces, or continuations of ``primer``, with the options ``request``; see
+    :func:`musictx.generate`.
+
+    Sample i of seed s is always the same. The model reads the same number of tokens, the last ones,
+    of each of several primers: as many as the shortest primer has. The result has the
+    ``request.samples`` pieces of the first primer, then those of the second, and so on. The other
     arguments are those of :func:`~musictx.sampling.composer.continuations`."""
-    files = primer if isinstance(primer, Sequence) else [primer]
-    takes = pieces(
+    scores = primer if isinstance(primer, Sequence) else [primer]
+    numbered = compose_pieces(
         bundle,
-        [primer_of(bundle, file, request) for file in files],
-        files,
+        [make_primer(bundle, score, request) for score in scores],
+        scores,
         request,
-        seeds=[seed] * len(files) if isinstance(seed, int) else seed,
+        seeds=[seed] * len(scores) if isinstance(seed, int) else seed,
         **more,
     )
-    return [sample for _, sample in sorted(takes, key=lambda take: take[0])]
+    return [sample for _, sample in sorted(numbered, key=lambda pair: pair[0])]
 
 
 def stream(
@@ -72,13 +74,14 @@ def stream(
     primer: Score | None = None,
     **more: Any,
 ) -> Stream:
-    """New music, or a continuation of ``primer``, event by event. Of ``request`` only the options
-    for the primer, the length in seconds and sampling are used; the other arguments are those of
-    :class:`~musictx.sampling.stream.Stream`."""
+    """Compose new music, or a continuation of ``primer``, event by event.
+
+    Of ``request`` only ``primer_seconds``, ``seconds`` and ``sampling`` are used. The other
+    arguments are those of :class:`~musictx.sampling.stream.Stream`."""
     return Stream(
         bundle.model,
         bundle.tokenizer,
-        primer_of(bundle, primer, request),
+        make_primer(bundle, primer, request),
         seconds=request.seconds,
         sampling=request.sampling,
         stats=bundle.stats,
@@ -87,10 +90,10 @@ def stream(
 
 
 def run(config: GenerateConfig) -> list[Result]:
-    """Generate music for the options ``config``; write each piece and print its path as soon as it
-    is finished. The results are sorted by number."""
-    finished = [report(result) for result in results(config)]
-    return sorted(finished, key=lambda result: result.number)
+    """Generate music with the options ``config``; write each piece, and print its path, as soon as
+    it is composed. Return the results sorted by number."""
+    reported = [report(result) for result in results(config)]
+    return sorted(reported, key=lambda result: result.number)
 
 
 def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
@@ -101,57 +104,61 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
     After Ctrl-C the unfinished pieces are written, too. Several primers are continued one after the
     other; a primer with an error is skipped, and one error for all of them is raised at the end.
     """
-    names = _primers(config.primer)
-    if len(names) > 1 and config.seed is None:
+    files = _primer_files(config.primer)
+    if len(files) > 1 and config.seed is None:
         config = replace(config, seed=fresh_seed())
         notice(f"seed: {config.seed}")
-    open_ended = any((config.form, config.bars, config.tokens))
-    length = config.seconds or (None if open_ended else USUAL_SECONDS)
-    failed: list[str] = []
-    for index, name in enumerate(names or [None]):
+    errors: list[str] = []
+    for index, file in enumerate(files or [None]):
         try:
-            score = None
-            if name is not None:
-                more: dict[str, Any] = {"repeats": config.repeats, "notice": notice}
-                score = read_music(name, "primer", "to continue", config.limits, **more)
-            if score is None and config.quantise != "none":
-                raise UserError(
-                    f"quantise={config.quantise}: a new piece has no tempo to keep to; give a "
-                    "primer"
-                )
-            in_bars = suits_bars(config, score)
-            work = Work.of(config, name, notice, in_bars, done="continued")
-            primer = primer_of(work.bundle, score, config, name or "")
-            free = not on_beats(work.bundle, config.quantise)
-            notated = not free and (score is None or formats.has_notation(score))
-            instead = "give a primer that keeps to its beats, with quantise=16"
-            check_notation(config.out, notated, instead)
-            if score is not None and primer.score is not None:
-                _notices(work.bundle.tokenizer, score, primer.score, free, notice)
-            with progress("generating", "seconds", length) as update:
-                takes = pieces(
-                    work.bundle,
-                    [primer],
-                    [score],
-                    config,
-                    seeds=[work.seed],
-                    progress=lambda _, seconds: update(seconds),
-                )
-                for number, sample in takes:
-                    result = work.write(number, sample, new_notes(sample), sample.remark)
-                    yield replace(result, number=index * config.samples + number)
+            for result in _results_of_primer(config, file, notice):
+                yield replace(result, number=index * config.samples + result.number)
         except UserError as error:
             # An error in one file does not concern the others; a full disk does.
-            if len(names) < 2 or error.status != UserError.status:
+            if len(files) < 2 or error.status != UserError.status:
                 raise
-            failed.append(str(error))
-    if failed:
-        why = "; ".join(dict.fromkeys(failed))
-        raise UserError(f"{len(failed)} of {len(names)} files not continued: {why}")
+            errors.append(str(error))
+    if errors:
+        reasons = "; ".join(dict.fromkeys(errors))
+        raise UserError(f"{len(errors)} of {len(files)} files not continued: {reasons}")
 
 
-def _primers(primer: str | list[str] | None) -> list[str]:
-    """The files that the option ``primer`` names; a folder stands for the music files in it."""
+def _results_of_primer(
+    config: GenerateConfig, file: str | None, notice: Notice
+) -> Iterator[Result]:
+    """Write and yield each continuation of the music in ``file``, or each new piece if ``None``."""
+    score = None
+    if file is not None:
+        more: dict[str, Any] = {"repeats": config.repeats, "notice": notice}
+        score = read_music(file, "primer", "to continue", config.limits, **more)
+    elif config.quantise != "none":
+        raise UserError(
+            f"quantise={config.quantise}: a new piece has no tempo to keep to; give a primer"
+        )
+    work = Work.of(config, file, notice, suits_bars(config, score), done="continued")
+    primer = make_primer(work.bundle, score, config, file or "")
+    keeps_to_beats = on_beats(work.bundle, config.quantise)
+    notated = keeps_to_beats and (score is None or formats.has_notation(score))
+    check_notation(config.out, notated, "give a primer that keeps to its beats, with quantise=16")
+    if score is not None and primer.score is not None:
+        _warn_about_primer(work.bundle.tokenizer, score, primer.score, keeps_to_beats, notice)
+    is_open_ended = any((config.form, config.bars, config.tokens))
+    length = config.seconds or (None if is_open_ended else USUAL_SECONDS)
+    with progress("generating", "seconds", length) as update:
+        samples = compose_pieces(
+            work.bundle,
+            [primer],
+            [score],
+            config,
+            seeds=[work.seed],
+            progress=lambda _, seconds: update(seconds),
+        )
+        for number, sample in samples:
+            yield work.write(number, sample, new_notes(sample), sample.remark)
+
+
+def _primer_files(primer: str | list[str] | None) -> list[str]:
+    """Return the files of the option ``primer``; a folder stands for the music files in it."""
     names = primer if isinstance(primer, list) else [primer] if primer is not None else []
     files: list[str] = []
     for name in names:
@@ -165,10 +172,12 @@ def _primers(primer: str | list[str] | None) -> list[str]:
     return files
 
 
-def _notices(tokenizer: Tokenizer, score: Score, primer: Score, free: bool, notice: Notice) -> None:
-    """Call ``notice`` with warnings about ``score``, the file to continue, and about ``primer``,
-    the part of ``score`` that the model reads. ``free``: the new music does not keep to beats."""
-    if not free:
+def _warn_about_primer(
+    tokenizer: Tokenizer, score: Score, primer: Score, keeps_to_beats: bool, notice: Notice
+) -> None:
+    """Call ``notice`` with warnings about ``score``, the file to continue, and ``primer``, the part
+    of it that the model reads. ``keeps_to_beats``: whether the new music does."""
+    if keeps_to_beats:
         notice_of_beats(primer, notice)
     elif timeline.on_grid(score):
         notice(
@@ -182,11 +191,12 @@ def _notices(tokenizer: Tokenizer, score: Score, primer: Score, free: bool, noti
         )
 
 
-def primer_of(
+def make_primer(
     bundle: Bundle, music: Score | None, request: GenerateConfig, name: str = ""
 ) -> Primer:
-    """``music``, or its first ``request.primer_seconds``, in the tokens of the model; without
-    ``music`` the primer of a new piece. ``name`` is the option's value, for error messages."""
+    """Encode ``music``, or its first ``request.primer_seconds``, as a primer; without ``music``
+    make the primer of a new piece. ``name`` is the value of the option primer, for error
+    messages."""
     seconds = request.primer_seconds
     if music is None:
         if not request.include_primer:
@@ -209,42 +219,44 @@ def primer_of(
         )
     if on_beats(bundle, request.quantise):
         music = in_time(music)
-    score = parts.as_trained(bundle, music, parts.lent(bundle, music))
+    score = parts.with_model_programs(bundle, music, parts.lend_programs(bundle, music))
     name = name if name == "primer" else f"primer={name}"
     primer = encode_primer(tokenizer, score, seconds=seconds, name=name)
-    whole = request.bars is not None and seconds is None
-    return to_bar_line(tokenizer, primer) if whole else primer
+    begins_with_bar = request.bars is not None and seconds is None
+    return to_bar_line(tokenizer, primer) if begins_with_bar else primer
 
 
-def pieces(
+def compose_pieces(
     bundle: Bundle,
     primers: Sequence[Primer],
-    files: Sequence[Score | None],
+    scores: Sequence[Score | None],
     request: GenerateConfig,
     *,
     seeds: Sequence[int],
     **more: Any,
 ) -> Iterator[tuple[int, Sample]]:
-    """Yield (number, sample) as soon as each piece is finished. Each of ``primers`` has one of
-    ``seeds`` and ``request.samples`` pieces; numbers count through the pieces of the first primer,
-    then those of the second. ``files`` are the music from which the primers were encoded. The other
-    arguments are those of :func:`~musictx.sampling.composer.continuations`."""
+    """Compose ``request.samples`` pieces for each of ``primers``, with its seed of ``seeds``; yield
+    (number, sample) as soon as a piece is composed.
+
+    The pieces of the first primer have the first numbers, then follow those of the second.
+    ``scores`` are the music from which the primers were encoded. The other arguments are those of
+    :func:`~musictx.sampling.composer.continuations`."""
     path = registry.PIECES.get(bundle.tokenizer.name)
     if request.form is not None and path is None:
         raise UserError(f"form={request.form}: {counts_no_bars(bundle.tokenizer)}")
     if path is not None and (request.form is not None or request.loop):
-        yield from registry.load(path)(bundle, primers, files, request, seeds=seeds, **more)
+        yield from registry.load(path)(bundle, primers, scores, request, seeds=seeds, **more)
         return
-    samples, values = request.samples, controls_of(request)
+    count, values = request.samples, controls_of(request)
     steers = [steering(bundle, values, request.guidance, like=p.score) for p in primers]
-    takes = continuations(
+    samples = continuations(
         bundle,
-        [primer for primer in primers for _ in range(samples)],
+        [primer for primer in primers for _ in range(count)],
         request,
-        seeds=[(seed, number) for seed in seeds for number in range(samples)],
-        steering=[steer for steer in steers for _ in range(samples)],
+        seeds=[(seed, number) for seed in seeds for number in range(count)],
+        steering=[steer for steer in steers for _ in range(count)],
         **more,
     )
-    for number, sample in takes:
-        score = parts.as_given(bundle, sample.score, files[number // samples])
+    for number, sample in samples:
+        score = parts.with_file_programs(bundle, sample.score, scores[number // count])
         yield number, replace(sample, score=score)

@@ -1,4 +1,5 @@
-"""``musictx infill FILE from=5 to=8``, ``musictx accompany FILE``: new notes around given ones."""
+"""``musictx infill FILE from=5 to=8`` and ``musictx accompany FILE``: compose notes that fit given
+notes."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from musictx import formats, registry
 from musictx.apps import parts
+from musictx.apps.habits import accompaniment_density, habits_of
 from musictx.apps.results import (
     Notice,
     Result,
@@ -41,11 +43,11 @@ from musictx.sampling.steer import controls_of, counts_no_bars, has_controls, st
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.stream import DRUM_PART
 
-#: Semitones by which the mean pitch of a melody with its accompaniment is below the melody's own.
-LOWER = 6.5
+#: Semitones by which the mean pitch of a melody with its accompaniment is below that of the melody.
+SEMITONES_LOWER = 6.5
 
 
-def composed(
+def compose_versions(
     bundle: Bundle,
     task: Task,
     request: InfillConfig | AccompanyConfig,
@@ -54,21 +56,23 @@ def composed(
     progress: OnProgress = None,
     on_event: OnEvent | None = None,
 ) -> Iterator[Sample]:
-    """Yield each version of a ``task`` as soon as it is composed. Sample i of seed s is always the
-    same. ``progress`` and ``on_event`` are passed to :func:`.composer.versions`; for chorales and
-    loops ``on_event`` is never called. Raises ``UserError`` for a model without control tokens, and
-    for an option that the model's tokens cannot express, such as chords.
+    """Compose ``request.samples`` versions of a ``task``; yield each as soon as it is composed.
+
+    Version i of seed s is always the same. ``progress`` and ``on_event`` are passed to
+    :func:`.composer.versions`; for chorales and loops ``on_event`` is never called. Raises
+    ``UserError`` for a model without control tokens, and for an option that the model's tokens
+    cannot express, such as chords.
     """
     path = registry.FILLERS.get(bundle.tokenizer.name)
     kind: type[Filler] = registry.load(path) if path else Filler
-    yield from kind(bundle, task, request).composed(seed, progress, on_event)
+    yield from kind(bundle, task, request).compose(seed, progress, on_event)
 
 
 class Filler:
     """Composes a ``task`` with a model of events. ``registry.FILLERS`` names the subclasses for
     other tokens.
 
-    values  control -> the value that the request asks for, such as notes per second
+    values  control -> the value in the request, such as the density in notes per second
     """
 
     def __init__(self, bundle: Bundle, task: Task, request: InfillConfig | AccompanyConfig) -> None:
@@ -90,64 +94,64 @@ class Filler:
             if value is not None:
                 raise UserError(f"{name}={value}: {counts_no_bars(self.bundle.tokenizer)}")
 
-    def composed(
+    def compose(
         self, seed: int, progress: OnProgress, on_event: OnEvent | None
     ) -> Iterator[Sample]:
-        """Yield each version as soon as it is composed; see :func:`composed`."""
-        for new, chords, done in self.versions(self.task, seed, progress, on_event):
-            yield sample(self.bundle, self.task, new, chords, done)
+        """Yield each version as soon as it is composed (:func:`compose_versions`)."""
+        for new, chords, is_complete in self.versions(self.task, seed, progress, on_event):
+            yield make_sample(self.bundle, self.task, new, chords, is_complete)
 
     def versions(
         self, task: Task, seed: int, progress: OnProgress, on_event: OnEvent | None
     ) -> Iterator[tuple[np.ndarray, Sequence[tuple[float, str]], bool]]:
         """Yield for each version its new notes, its new chords as (seconds, name), and whether the
         version reached the end of the region."""
-        region, placed = self._region(task)
+        region, place = self._region(task)
         versions = composer.versions(
             region,
             [(seed, number) for number in range(self.request.samples)],
-            placed=placed,
+            placed=place,
             progress=progress,
             on_event=on_event,
         )
         for version in versions:
-            yield placed(version.new), version.chords, version.done
+            yield place(version.new), version.chords, version.done
 
     def _region(self, task: Task) -> tuple[Infill, Placed]:
-        """The region to compose for ``task``, and the function that converts its new notes to notes
-        of the file."""
+        """Return the region to compose for ``task``, and a function that converts its new notes to
+        notes of the file."""
         bundle, request = self.bundle, self.request
         _check_drums(bundle, task)
-        named_parts = parts.by_name(bundle, task.add)
+        named_parts = parts.find_parts(bundle, task.add)
         # Targets apply to the new notes alone, or else to the new and the given notes together.
         new_notes_only = task.is_gap or bool(named_parts)
         # A control counts notes per second of the ids, which is `pace` seconds of the file.
         pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
         targets = _per_second_of_ids(self._targets(task, named_parts), pace)
-        around = _per_second_of_ids(task.around, pace)
+        given_levels = _per_second_of_ids(task.given_levels, pace)
         # Control tokens describe all notes of the region.
         described = targets
         if new_notes_only and targets.get("density"):
             described = {**targets, "density": targets["density"] + _given_density(task) * pace}
 
-        score, given = self._as_trained(task, named_parts)
+        score, given = self._with_model_programs(task, named_parts)
         new_parts = list(named_parts.values()) or default_parts(bundle, task, score)
-        habits = parts.habits_of(bundle, task, named_parts, request, score, new_parts)
-        usual_density = sum(habit.density for habit in habits.values())
+        habits = habits_of(bundle, task, named_parts, request, score, new_parts)
+        habit_density = sum(habit.density for habit in habits.values())
         if new_notes_only and "density" in targets:
-            share = targets["density"] / usual_density if usual_density else 0.0
-            habits = {p: h._replace(density=share * h.density) for p, h in habits.items()}
+            factor = targets["density"] / habit_density if habit_density else 0.0
+            habits = {p: h._replace(density=factor * h.density) for p, h in habits.items()}
         elif named_parts and all(habit.density for habit in habits.values()):
-            if around:
-                around["density"] += usual_density
+            if given_levels:
+                given_levels["density"] += habit_density
             if DRUMS not in habits:  # the target of drum parts is the density of their habit
-                targets = {**targets, "density": usual_density}
+                targets = {**targets, "density": habit_density}
 
-        steer = steering(bundle, described, request.guidance, around=around)
+        steer = steering(bundle, described, request.guidance, around=given_levels)
         if task.is_gap and not bundle.tokenizer.beats:
-            targets = {**around, **targets}
+            targets = {**given_levels, **targets}
         steered_parts = frozenset(new_parts) if new_notes_only else None
-        region = self.infill(
+        region = self.region(
             task,
             score,
             given,
@@ -155,96 +159,98 @@ class Filler:
             parts=set(new_parts),
             habits=habits,
             sampling=request.sampling,
-            stats=replace(bundle.stats, density=task.around.get("density")),
+            stats=replace(bundle.stats, density=task.given_levels.get("density")),
             steering=replace(steer, values=targets, parts=steered_parts),
         )
-        return region, partial(_placed, bundle, task, score, new_parts, request.quantise)
+        return region, partial(_place, bundle, task, score, new_parts, request.quantise)
 
     def _targets(self, task: Task, named_parts: Mapping[str, int]) -> dict[str, float]:
-        """The values of the controls that the request asks for, with defaults for those that it
-        leaves open; density in notes per second of the file."""
+        """Return the values of the controls in the request, and default values for the other
+        controls of an accompaniment. The density is in notes per second of the file."""
         if not (task.is_gap or named_parts):
-            return {**self.usual(task), **self.values}
+            return {**self.usual_levels(task), **self.values}
         if named_parts and len(task.given):  # named parts are as loud as the given notes
             return {"loudness": float(task.given.notes["velocity"].mean()), **self.values}
         return self.values
 
-    def _as_trained(self, task: Task, named_parts: Mapping[str, int]) -> tuple[Score, Score]:
-        """The file and its given notes with the programs that the model was trained with. If the
-        model is to write its usual accompaniment, the given notes are its melody."""
+    def _with_model_programs(
+        self, task: Task, named_parts: Mapping[str, int]
+    ) -> tuple[Score, Score]:
+        """Return the file and its given notes with the programs that the model was trained with.
+        For the usual accompaniment, the given notes get the program of melodies."""
         bundle, melody = self.bundle, parts.melody_program(self.bundle)
-        lent_programs = parts.lent(
+        lent = parts.lend_programs(
             bundle,
             task.score,
             first=task.tracks,
-            tunes=task.melody if named_parts else (),
-            wanted=named_parts.values(),
+            melodies=task.melody if named_parts else (),
+            new_parts=named_parts.values(),
         )
-        score = parts.as_trained(bundle, task.score, lent_programs)
-        given = parts.as_trained(bundle, task.given, lent_programs)
+        score = parts.with_model_programs(bundle, task.score, lent)
+        given = parts.with_model_programs(bundle, task.given, lent)
         if task.is_gap or named_parts or melody is None:
             return score, given
         notes = given.notes.copy()
         notes["program"][~notes["drum"]] = melody
         return score, given.with_notes(notes)
 
-    # ------------------------------------------------------------------ where tokens differ
+    # --------------------------------------------------------- depends on the tokens
 
-    def infill(self, task: Task, score: Score, given: Score, **options: Any) -> Infill:
-        """The region to compose around the notes that stay, ``given``. Both ``given`` and
-        ``score``, the whole file, have the programs that the model was trained with; ``options``
-        are passed to :class:`.Infill`."""
+    def region(self, task: Task, score: Score, given: Score, **options: Any) -> Infill:
+        """Return the region to compose. ``score``, the whole file, and ``given``, its notes that
+        stay, have the programs that the model was trained with; ``options`` are passed to
+        :class:`.Infill`."""
         model, tokenizer = self.bundle.model, self.bundle.tokenizer
         assert isinstance(tokenizer, PerformanceTokenizer)
         return EventInfill(model, tokenizer, given, task.begin, task.end, **options)
 
-    def usual(self, task: Task) -> dict[str, float]:
-        """The usual density and register of a melody with its accompaniment. Without a target for
-        the register the accompaniment stays too close to the melody."""
+    def usual_levels(self, task: Task) -> dict[str, float]:
+        """Return the usual density and register of a melody with its accompaniment. Without a
+        target for the register the accompaniment stays too close to the melody."""
         levels, notes = self.usual_density(task), task.given.notes
         if len(notes):
-            levels["register"] = max(float(notes["pitch"].mean()) - LOWER, 1.0)
+            levels["register"] = max(float(notes["pitch"].mean()) - SEMITONES_LOWER, 1.0)
         return levels
 
     def usual_density(self, task: Task) -> dict[str, float]:
-        """The usual density of a melody with its accompaniment; without a melody, the density of an
+        """Return the usual density of a melody with its accompaniment; without a melody, that of an
         accompaniment to a usual melody."""
-        rate = parts.accompanying(self.bundle, task, len(task.given))
-        if task.around:
-            rate = min(task.around["density"] + rate, self.bundle.stats.density or np.inf)
-            return {"density": rate}
-        return {"density": rate} if np.isfinite(rate) else {}
+        density = accompaniment_density(self.bundle, task, len(task.given))
+        if task.given_levels:
+            density += task.given_levels["density"]
+            return {"density": min(density, self.bundle.stats.density or np.inf)}
+        return {"density": density} if np.isfinite(density) else {}
 
 
 def _per_second_of_ids(values: Mapping[str, float], pace: float) -> dict[str, float]:
-    """``values`` of controls, with the density converted from notes per second of the file to notes
-    per second of the ids."""
+    """Return ``values`` of controls with the density in notes per second of the ids instead of
+    notes per second of the file."""
     return {n: value * pace if n == "density" else value for n, value in values.items()}
 
 
 def _given_density(task: Task) -> float:
-    """The given notes that begin within the region, per second of the file."""
+    """Return the density of the given notes in the region, in notes per second of the file."""
     start = task.given.notes["start"]
     count = ((start >= task.begin) & (start < task.end)).sum()
     return float(count / max(task.end - task.begin, 1.0))
 
 
 def default_parts(bundle: Bundle, task: Task, score: Score) -> list[int]:
-    """The parts to compose if the request names none: those on the tracks of the gap, or the parts
-    of the model's usual accompaniment (for a model without programs, program 0)."""
-    chosen = score.notes[np.isin(score.notes["track"], task.tracks)]
+    """Return the parts to compose if the request names none: those on the tracks of the gap, or the
+    parts of the model's usual accompaniment (for a model without programs, program 0)."""
+    on_tracks = score.notes[np.isin(score.notes["track"], task.tracks)]
     if "program" not in bundle.tokenizer.kinds:
         programs = {0}
     elif task.tracks:
-        programs = set(chosen["program"][~chosen["drum"]].tolist())
+        programs = set(on_tracks["program"][~on_tracks["drum"]].tolist())
     else:
-        programs = set(parts.programs(bundle).values()) - {parts.melody_program(bundle)}
-    return [*sorted(programs or {0}), *([DRUM_PART] if chosen["drum"].any() else [])]
+        programs = set(parts.corpus_programs(bundle).values()) - {parts.melody_program(bundle)}
+    return [*sorted(programs or {0}), *([DRUM_PART] if on_tracks["drum"].any() else [])]
 
 
 def _check_drums(bundle: Bundle, task: Task) -> None:
     """Raise ``UserError`` if a drum track is to be composed by a model that writes no drums."""
-    if "drums" in parts.of_model(bundle):
+    if "drums" in parts.available_parts(bundle):
         return
     notes = task.score.notes
     for track in sorted(set(notes["track"][notes["drum"]].tolist()) & set(task.tracks)):
@@ -252,20 +258,20 @@ def _check_drums(bundle: Bundle, task: Task) -> None:
         raise UserError(f"tracks={name}: these are drums, and {parts.refusal(bundle, 'drums')}")
 
 
-def _placed(
+def _place(
     bundle: Bundle,
     task: Task,
     score: Score,
-    order: Sequence[int],
+    new_parts: Sequence[int],
     quantise: str,
     new: np.ndarray,
 ) -> np.ndarray:
-    """The ``new`` notes on tracks of the file: quantised to the grid ``quantise``, and in a gap
-    moved inside the gap.
+    """Return the ``new`` notes on tracks of the file, quantised to the grid ``quantise``, and in a
+    gap moved inside the gap.
 
     In a gap, each note goes to the track that has the note's program in ``score``, the file with
-    the programs that the model was trained with. An accompaniment gets new tracks, one for each
-    part, in ``order``.
+    the programs that the model was trained with. An accompaniment gets a new track for each of the
+    ``new_parts``.
     """
     new = timeline.quantised(new, task.score, quantise)
     begin, end = (task.begin, task.end) if task.is_gap else (0.0, np.inf)
@@ -276,67 +282,69 @@ def _placed(
         new = timeline.on_tracks(new, score, bundle.tokenizer, task.tracks)
         return timeline.sounding(new, task.score.notes)
     new["track"] = timeline.first_free(task.score)
-    for number, part in enumerate(order):
+    for number, part in enumerate(new_parts):
         of_part = new["drum"] if part == DRUMS else (new["program"] == part) & ~new["drum"]
         new["track"][of_part] += number
     return new
 
 
-def sample(
+def make_sample(
     bundle: Bundle,
     task: Task,
     new: np.ndarray,
     chords: Sequence[tuple[float, str]],
-    done: bool,
+    is_complete: bool,
 ) -> Sample:
-    """The piece with its ``new`` notes, and with the new ``chords`` as markers. New tracks get the
-    names of the parts that the request names, or else "accompaniment"."""
+    """Return the piece with its ``new`` notes, and with the new ``chords`` as markers. New tracks
+    get the names of the parts that the request names, or else "accompaniment"."""
     kept, names = task.given if task.is_gap else task.score, dict(task.score.names)
-    if not task.tracks:
-        first, added = timeline.first_free(task.score), [name.capitalize() for name in task.add]
-        for number, track in enumerate(np.unique(new["track"]).tolist(), 1):
+    first_new_track = timeline.first_free(task.score)
+    for number, track in enumerate([] if task.tracks else np.unique(new["track"]).tolist(), 1):
+        if task.add:
+            names[track] = task.add[track - first_new_track].capitalize()
+        else:
             names[track] = "accompaniment" if number == 1 else f"accompaniment {number}"
-            names[track] = added[track - first] if added else names[track]
     notes = np.concatenate([kept.notes, new])
     # The chords of a gap are not written: infilling leaves other tracks and the markers unchanged.
     markers = tuple(sorted([*task.given.markers, *(() if task.is_gap else chords)]))
     piece = replace(kept, notes=notes, names=names, markers=markers)
-    score = parts.as_given(bundle, piece, task.score)
+    score = parts.with_file_programs(bundle, piece, task.score)
     seam = task.begin if task.is_gap else 0.0
-    ended: Ended = "seconds" if done else "stuck"
+    ended: Ended = "seconds" if is_complete else "stuck"
     return Sample(score, seam, np.empty(0, np.uint16), len(new), task.end - task.begin, ended)
 
 
 def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
-    """Compose for the options ``config``; write each version and print its path as soon as it is
-    finished."""
+    """Compose for the options ``config``; write each version, and print its path, as soon as it is
+    composed."""
     return [report(result) for result in results(config)]
 
 
 def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Iterator[Result]:
     """Write each version as soon as it is composed, and yield its result. Before the first one,
     ``notice`` is called with warnings for the user."""
-    chords, either = None, ""
+    chords = None
     if isinstance(config, InfillConfig):
         option, path, done = "file", config.file, "infilled"
     else:
-        option, path, done, chords = "melody", config.melody, "accompanied", config.chords
-        either = ", or chords='| C | Am7 F | G |'"
+        option, path, done = "melody", config.melody, "accompanied"
+        chords = config.chords
     if path is None and chords is None:
-        raise UserError(f"{option}: missing; give a MIDI file{either}")
+        alternative = ", or chords='| C | Am7 F | G |'" if option == "melody" else ""
+        raise UserError(f"{option}: missing; give a MIDI file{alternative}")
     score, limits, repeats = Score(), config.limits, config.repeats
     if path is not None:
         score = read_music(path, option, "to work on", limits, repeats=repeats, notice=notice)
     task = task_of(config, score)
     work = Work.of(config, path or "chords", notice, suits_bars(config, score), done=done)
-    beats = on_beats(work.bundle, config.quantise)
-    if beats:
+    keeps_to_beats = on_beats(work.bundle, config.quantise)
+    if keeps_to_beats:
         task = task.in_time()
         notice_of_beats(task.score, notice)
     instead = "give a file that keeps to its tempo marks, with quantise=16"
-    check_notation(config.out, beats and formats.has_notation(score), instead)
+    check_notation(config.out, keeps_to_beats and formats.has_notation(score), instead)
     length = (task.end - task.begin) * config.samples
     with progress("composing", "seconds", length) as update:
-        versions = composed(work.bundle, task, config, seed=work.seed, progress=update)
+        versions = compose_versions(work.bundle, task, config, seed=work.seed, progress=update)
         for number, sample in enumerate(versions):
             yield work.write(number, sample, new_notes(sample), sample.remark)

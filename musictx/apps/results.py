@@ -1,4 +1,4 @@
-"""Helpers of the commands that write pieces: read music, choose a model, write files."""
+"""Helpers of the commands that compose: read music, choose a model, write files."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from musictx.notes import Score
 from musictx.sampling.sample import Sample
 from musictx.shipped import chosen
 
-#: The most bytes of the first part of a file name. File systems allow 255 for the whole name, which
-#: also has a seed, a number and an ending.
+#: The most bytes of the first part of a file name. File systems allow 255 bytes for the whole name,
+#: which also has a seed, a number and an ending.
 LONGEST_NAME_BYTES = 200
-#: File name endings of the kinds of music files that commands write.
+#: Endings of the music files that commands write.
 WRITERS = (".mid", ".midi", ".musicxml")
 
 #: Endings of the sound and the picture of the notes that ``render=true`` writes.
@@ -37,11 +37,11 @@ Notice = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Result:
-    """A written sample.
+    """A sample that was written to files.
 
     number   counts from 0
     paths    its files: the music, then .wav and .png with ``render=true``
-    remarks  one line each, for the user
+    remarks  lines for the user
     """
 
     number: int
@@ -74,7 +74,8 @@ def read_music(
     repeats: bool = True,
     notice: Notice = say,
 ) -> Score:
-    """The music of a MIDI or MusicXML file, or of an example that comes with musictx, by its name.
+    """Read a MIDI or MusicXML file, or an example that comes with musictx, by its name.
+
     ``notice`` is called with a message about marks of MusicXML that are not played. Raises
     ``UserError`` naming ``option`` if the file does not exist or cannot be read as music."""
     file = Path(path).expanduser()
@@ -117,8 +118,8 @@ def suits_bars(request: Written, score: Score | None) -> bool:
 
 
 def check_notation(out: str, beats: bool, instead: str) -> None:
-    """Refuse ``out=NAME.musicxml``, before composing, unless the music will be on ``beats``;
-    ``instead`` is the part of the error message that suggests what to do."""
+    """Raise ``UserError`` for ``out=NAME.musicxml`` unless the music has ``beats``; the message
+    suggests to do ``instead``."""
     if Path(out).suffix.lower() == ".musicxml" and not beats:
         raise UserError(
             f"out={out}: notation needs beats, and this music has none; {instead}, or out=NAME.mid"
@@ -126,21 +127,24 @@ def check_notation(out: str, beats: bool, instead: str) -> None:
 
 
 def notice_of_beats(score: Score, notice: Notice) -> None:
-    """Report beats that were tracked from the notes of ``score`` instead of read from its tempo
-    marks, or that none could be tracked (:mod:`musictx.grid`)."""
+    """Call ``notice`` if the beats of ``score`` were detected in its notes instead of read from its
+    tempo marks, or if none were found (:mod:`musictx.grid`)."""
     if without_beats(score):
         notice("beats: none could be found, so new notes keep to those that the file has")
     elif score.pulse is not None and not grid_of(replace(score, pulse=None)).on_beats:
-        pace, quarters = np.median(score.pulse.tempos["bpm"]), score.pulse.meters["numerator"][0]
-        notice(f"beats: found by the notes, about {pace:.0f} a minute, {quarters} in a bar")
+        bpm, quarters = np.median(score.pulse.tempos["bpm"]), score.pulse.meters["numerator"][0]
+        notice(f"beats: found by the notes, about {bpm:.0f} a minute, {quarters} in a bar")
 
 
-def choose(
+def choose_model(
     model: ModelFolder, tokenizer: str | None, notice: Notice = say, in_bars: bool = False
 ) -> Path:
-    """The model folder that ``model`` names, or else the one that :func:`.shipped.find_latest`
-    chooses: one with the ``tokenizer`` that the command needs, if any, and if possible one of notes
-    in bars if ``in_bars``. ``notice`` is called with the choice."""
+    """Return the folder of the ``model``, or else choose one (:func:`.shipped.find_latest`) and
+    call ``notice`` with it.
+
+    tokenizer  the tokenizer that the command needs; None: any
+    in_bars    prefer a model of notes in bars
+    """
     folder = chosen(model.path, tokenizer, on_beats=in_bars)
     if model.path is not None:
         return folder
@@ -162,14 +166,14 @@ def is_file(out: str | Path) -> bool:
 
 
 def fresh_seed() -> int:
-    """A random seed, short enough to be typed."""
+    """Return a random seed that is short enough to type."""
     return secrets.randbelow(10**6)
 
 
 def file_name(source: str | Path, done: str, seed: int) -> str:
-    """The name of a new file without the number of the piece and the ending: NAME-DONE-SEED if the
-    command worked on the music file ``source``, a str, such as song-continued-7; NAME-SEED for new
-    music by the model ``source``, a Path."""
+    """Return the name of a new file, without the number of the piece and the ending: such as
+    song-continued-7 for the music file ``source`` (a str), ``done`` "continued" and seed 7, and
+    piano-7 for new music by the model in the folder ``source`` (a Path)."""
     if isinstance(source, Path):
         name, ending = shipped.name_of(source.resolve()), f"-{seed}"
     else:
@@ -197,10 +201,13 @@ class Work:
         *,
         done: str,
     ) -> Work:
-        """Check the options of ``config`` and load the model. ``source`` is the file that the
-        command works on, if any, ``in_bars`` whether a model of notes in bars suits it, and
-        ``done`` a participle for the names of the new files, such as "continued". ``notice`` is
-        called with the model and the seed if the user has not chosen them."""
+        """Check the options of ``config`` and load the model.
+
+        source    the music file that the command reads, if any
+        notice    called with the model and the seed if the user has not chosen them
+        in_bars   whether a model of notes in bars suits the music (:func:`suits_bars`)
+        done      a participle for the names of the new files, such as "continued"
+        """
         files.check_ending(
             config.out, WRITERS, "; render=true writes sound and a picture beside it"
         )
@@ -209,44 +216,47 @@ class Work:
                 "render=true: nothing here writes sound and pictures (musictx/render is missing); "
                 "leave it out"
             )
-        where = choose(config.model, config.tokenizer, notice, in_bars)
+        folder = choose_model(config.model, config.tokenizer, notice, in_bars)
         seed = fresh_seed() if config.seed is None else config.seed
-        stem = Path(config.out) / file_name(source or where, done, seed)
+        stem = Path(config.out) / file_name(source or folder, done, seed)
         files.check_writable(stem.parent.parent if is_file(stem.parent) else stem.parent, "out")
-        bundle = load(where, config.device)
+        bundle = load(folder, config.device)
         if config.seed is None:
             notice(f"seed: {seed}")
         return cls(bundle, seed, stem, config.render)
 
     def write(self, number: int, sample: Sample, *remarks: str | None) -> Result:
-        """Write the piece of that number, from 0, and its sound and picture with ``render=true``;
-        other files are not replaced (:func:`write_new`)."""
-        stem, suffix = self.stem.with_name(f"{self.stem.name}-{number + 1}"), ".mid"
-        if is_file(stem.parent):  # out=x.musicxml
-            stem, suffix = stem.parent.with_suffix(""), stem.parent.suffix
+        """Write a piece, with ``render=true`` also its sound and picture; return the result. An
+        existing file is not replaced (:func:`write_new`).
+
+        number   counts from 0
+        remarks  lines for the user; None is left out
+        """
+        path = self.stem.with_name(f"{self.stem.name}-{number + 1}.mid")
+        if is_file(path.parent):  # out=x.musicxml
+            path = path.parent
         score = sample.score
-        content = formats.to_bytes(score, suffix.lower())
-        path = write_new(stem.with_name(f"{stem.name}{suffix}"), content)
+        path = write_new(path, formats.to_bytes(score, path.suffix.lower()))
         paths = [path]
         if self.render and len(score):
-            name = path.name.removesuffix(suffix)
-            paths += [path.with_name(name + ending) for ending in RENDERED]
-            formats.writer(paths[1])(score, paths[1])
+            wav, png = (path.with_suffix(ending) for ending in RENDERED)
+            formats.writer(wav)(score, wav)
             end = sample.seam + sample.seconds
             gap_end = end if bool((score.notes["start"] >= end).any()) else None
-            formats.writer(paths[2])(score, paths[2], seam=sample.seam or None, end=gap_end)
+            formats.writer(png)(score, png, seam=sample.seam or None, end=gap_end)
+            paths += [wav, png]
         return Result(number, sample, paths, tuple(remark for remark in remarks if remark))
 
 
 def write_new(path: Path, content: bytes) -> Path:
-    """Write ``content`` and return where. A file of that name with other content is not replaced:
-    the first of NAME-2, NAME-3, ... that does not exist is written instead."""
-    number, unused = 1, path
-    while unused.exists() and not _has_content(unused, content):
+    """Write ``content`` and return the path of its file: ``path`` if it does not exist or has this
+    content, else the first such path of NAME-2, NAME-3, ..."""
+    number, free = 1, path
+    while free.exists() and not _has_content(free, content):
         number += 1
-        unused = path.with_name(f"{path.stem}-{number}{path.suffix}")
-    files.write_bytes(unused, content)
-    return unused
+        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    files.write_bytes(free, content)
+    return free
 
 
 def _has_content(path: Path, content: bytes) -> bool:
@@ -257,5 +267,5 @@ def _has_content(path: Path, content: bytes) -> bool:
 
 
 def new_notes(sample: Sample) -> str:
-    """The number of new notes and their length, in words."""
+    """Describe the new music, such as "87 new notes, 12.4 s of music"."""
     return f"{sample.notes:,} new notes, {sample.seconds:.1f} s of music"

@@ -124,7 +124,7 @@ class GapFiller(Filler):
             )
         self.bundle, self.task, self.request = bundle, task, request
 
-    def composed(
+    def compose(
         self, seed: int, progress: OnProgress, on_event: OnEvent | None
     ) -> Iterator[Sample]:
         task, request = self.task, self.request

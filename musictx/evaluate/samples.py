@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from musictx import midi
-from musictx.apps.infill import composed
+from musictx.apps.infill import compose_versions
 from musictx.apps.tasks import task_of
 from musictx.bundle import Bundle
 from musictx.config import AccompanyConfig, GenerateConfig, InfillConfig
@@ -116,8 +116,8 @@ def around(
         else:
             begin, end = f"{excerpt.start:.3f}s", f"{excerpt.stop:.3f}s"
             request = InfillConfig(begin=begin, end=end, sampling=config.sampling)
-        task = replace(task_of(request, score), varied=config.task == "vary")
-        (sample,) = composed(bundle, task, request, seed=config.seed + number)
+        task = replace(task_of(request, score), is_variation=config.task == "vary")
+        (sample,) = compose_versions(bundle, task, request, seed=config.seed + number)
         facts = {"source": excerpt.name, "seam": excerpt.start, "ended": sample.ended}
         out.add(number, sample.score, **facts)
         progress(number + 1, len(pieces))

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 from musictx.apps import generate
-from musictx.apps.results import choose, fresh_seed, read_music, say
+from musictx.apps.results import choose_model, fresh_seed, read_music, say
 from musictx.bundle import Bundle, load
 from musictx.config import GenerateConfig
 from musictx.live import ports
@@ -73,7 +73,7 @@ def _opened(config: LiveConfig) -> Iterator[tuple[Bundle, Any, int]]:
     """Open the output port, which fails fastest, then load the model; yield (model, port, seed).
     Inside the block SIGTERM has the effect of Ctrl-C, so that all notes are ended and the port is
     closed."""
-    folder = choose(config.model, config.tokenizer)
+    folder = choose_model(config.model, config.tokenizer)
     output = ports.open_output(config.output, Clock.now)
 
     def interrupt(number: int, frame: FrameType | None) -> None:

@@ -126,7 +126,7 @@ class _Composition:
             last, ending = (number + 1) * bars, number + 1 == len(plan)
             if name in names[:number]:  # the last bar of the piece stays
                 anew = max(round(PRIMED * bars), 1) if primes else 0
-                self._bars_anew(last - bars + 1, last - max(anew, ending), varied=True)
+                self._bars_anew(last - bars + 1, last - max(anew, ending), is_variation=True)
                 self._bars_anew(last - max(anew, ending), last - ending)
             elif not ending and names[number + 1] in names[: number + 1]:
                 self._bars_anew(last - (last > given), last)
@@ -138,7 +138,9 @@ class _Composition:
         return Sample(score, seam, np.empty(0, np.uint16), count, length, "seconds")
 
     def _trained(self, score: Score) -> Score:
-        return parts.as_trained(self.bundle, score, parts.lent(self.bundle, score))
+        return parts.with_model_programs(
+            self.bundle, score, parts.lend_programs(self.bundle, score)
+        )
 
     def _line(self, bar: int) -> float:
         """Quarter notes from the beginning of the piece to the line of a bar; from 0."""
@@ -210,7 +212,9 @@ class _Composition:
                     if time >= primer.seconds - 1e-6
                 ]
                 score = with_markers(score, chords)
-            self.piece = parts.as_given(self.bundle, score, self.piece if self.count else None)
+            self.piece = parts.with_file_programs(
+                self.bundle, score, self.piece if self.count else None
+            )
             beats = self.piece.beats
             end = float(beats.quarters(sample.seam + sample.seconds))
             self.first = max(self.first, int(beats.pickup))
@@ -275,9 +279,9 @@ class _Composition:
         )
         self.count += self.bars
 
-    def _bars_anew(self, first: int, stop: int, *, varied: bool = False) -> None:
+    def _bars_anew(self, first: int, stop: int, *, is_variation: bool = False) -> None:
         """Compose the bars from ``first`` to before ``stop`` anew on all tracks and in the same
-        chords, or as a variation of themselves if ``varied``."""
+        chords, or as a variation of themselves if ``is_variation``."""
         begin, progress = self._begin(first), self.progress
         if first >= stop or begin >= self.piece.duration - NEAR:
             return
@@ -289,9 +293,9 @@ class _Composition:
             "samples": 1,
         }
         request = InfillConfig(**options)
-        (sample,) = infill.composed(
+        (sample,) = infill.compose_versions(
             self.bundle,
-            replace(tasks.gap(self.piece, request), varied=varied),
+            replace(tasks.gap_task(self.piece, request), is_variation=is_variation),
             request,
             seed=int(np.random.SeedSequence(self._next_seed()).generate_state(1)[0]),
             progress=None if progress is None else lambda seconds: progress(1, begin + seconds),

@@ -29,7 +29,7 @@ def pieces(
     **more: Any,
 ) -> Iterator[tuple[int, Sample]]:
     """Yield (number, sample) of a ``request`` for a form or a loop as soon as each is done; see
-    :func:`musictx.apps.generate.pieces`."""
+    :func:`musictx.apps.generate.compose_pieces`."""
     if request.form is not None:
         constraints, processors = more.pop("constraints", ()), more.pop("processors", ())
         if constraints or processors:
@@ -37,7 +37,9 @@ def pieces(
         yield from form.pieces(bundle, files, request, seeds=seeds, **more)
         return
     open_ended = replace(request, loop=False)
-    for number, sample in generate.pieces(bundle, primers, files, open_ended, seeds=seeds, **more):
+    for number, sample in generate.compose_pieces(
+        bundle, primers, files, open_ended, seeds=seeds, **more
+    ):
         yield number, closed(bundle, sample, request, seeds[number // request.samples] + number)
 
 
@@ -58,6 +60,6 @@ def closed(bundle: Bundle, sample: Sample, request: GenerateConfig, seed: int) -
             sampling=request.sampling,
             loop=True,
         )
-        (made,) = infill.composed(bundle, tasks.gap(score, gap), gap, seed=seed)
+        (made,) = infill.compose_versions(bundle, tasks.gap_task(score, gap), gap, seed=seed)
         score = made.score
     return replace(sample, score=score, notes=len(score))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from musictx.apps import parts
-from musictx.apps.parts import ANY, asked
+from musictx.apps.habits import ANY, corpus_habits, without_overridden_limits
 from musictx.bundle import Bundle
 from musictx.card import WINDOW_SECONDS, CorpusStats, Habit
 from musictx.config import SamplingConfig
@@ -68,7 +68,7 @@ class BarIdiom(Idiom):
             blank = replace(blank, tempos=np.array([(0.0, wanted["tempo"])], TEMPO))
         if "instruments" in wanted:
             names = tuple(name.strip().lower() for name in wanted["instruments"].split(","))
-            least = _least(parts.usual(bundle, parts.by_name(bundle, names, "instruments")))
+            least = _least(corpus_habits(bundle, parts.find_parts(bundle, names, "instruments")))
         return Plan(blank, meter, least)
 
     def cast(
@@ -133,7 +133,7 @@ class BarIdiom(Idiom):
         habits = self._habits(primer, stats)
         if not sampling.habits:
             habits = dict.fromkeys(habits, ANY)
-        habits = asked(habits, sampling, target)
+        habits = without_overridden_limits(habits, sampling, target)
         table, pitches = self.tokenizer.vocabulary, pitch_set(sampling, primer)
         every = np.ones(128, bool)
         new = NewNotes(table, parts=habits, habits=habits, pitches=pitches, drums=every)

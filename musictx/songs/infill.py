@@ -13,8 +13,8 @@ import numpy as np
 
 from musictx import formats
 from musictx.apps import parts
-from musictx.apps.infill import Filler, sample
-from musictx.apps.tasks import Task, added, under_melody
+from musictx.apps.infill import Filler, make_sample
+from musictx.apps.tasks import Task, melody_task, requested_parts
 from musictx.bundle import Bundle
 from musictx.chords import annotated
 from musictx.config import AccompanyConfig, InfillConfig
@@ -45,34 +45,34 @@ class BarFiller(Filler):
 
     def check(self) -> None:
         style = getattr(self.request, "style", None)
-        wanted = parts.by_name(self.bundle, self.task.add)
+        wanted = parts.find_parts(self.bundle, self.task.add)
         self.players = drummers.players(self.bundle, wanted, style, self.task.score)
 
-    def composed(
+    def compose(
         self, seed: int, progress: OnProgress, on_event: OnEvent | None
     ) -> Iterator[Sample]:
         if not self.request.loop:
-            yield from super().composed(seed, progress, on_event)
+            yield from super().compose(seed, progress, on_event)
             return
         loop = loops.Loop.of(self.task)
         for new, chords, done in self.versions(loop.laid_out(), seed, progress, None):
             since = loop.seconds
             chords = [(at - since, name) for at, name in chords if at >= since - 1e-6]
-            piece = sample(self.bundle, self.task, loop.taken(new), chords, done)
+            piece = make_sample(self.bundle, self.task, loop.taken(new), chords, done)
             yield replace(piece, score=loop.ended(piece.score))
 
-    def infill(self, task: Task, score: Score, given: Score, **options: Any) -> BarInfill:
+    def region(self, task: Task, score: Score, given: Score, **options: Any) -> BarInfill:
         model, tokenizer = self.bundle.model, self.bundle.tokenizer
         assert isinstance(tokenizer, BarTokenizer)
         if task.add and len(given) and not annotated(given):
             given = chord_sheet.with_markers(given, recognised(given))
-        varied = score if task.varied else None
+        varied = score if task.is_variation else None
         options |= {"drummers": self.players, "varied": varied}
         if (bass := self.bundle.stats.parts.get(BASS)) is not None:
             options["bass"] = bass.low, bass.high
         return BarInfill(model, tokenizer, given, task.begin, task.end, **options)
 
-    def usual(self, task: Task) -> dict[str, float]:
+    def usual_levels(self, task: Task) -> dict[str, float]:
         """The usual density, loudness and polyphony of a melody with its accompaniment. Without
         these controls the model writes short notes that are as loud as the melody."""
         levels, notes = self.usual_density(task), task.given.notes
@@ -93,20 +93,20 @@ def with_chords(task: Task) -> Task:
 
 def under_chords(score: Score, request: AccompanyConfig) -> Task:
     """The task of composing an accompaniment to the chords of ``request`` or else of ``score``, and
-    to the melody that :func:`musictx.apps.tasks.under_melody` finds, if any."""
+    to the melody that :func:`musictx.apps.tasks.melody_task` finds, if any."""
     if request.chords is not None:
         chart, bars = _sheet(request.chords)
         score = score if len(score) else chart
     else:
         bars = chord_sheet.bars_of(score)
     if not len(score):
-        add, track = added(request), request.melody_track
+        add, track = requested_parts(request), request.melody_track
         require(track is None, "melody_track", track, "none without a melody")
         clock = score.beats
         end = float(clock.seconds(clock.bar_line(0.0, len(bars))))
         kept = replace(score, markers=chord_sheet.laid(bars, clock, 0, len(bars)))
         return Task(score, kept, 0.0, end, False, (), add=add)
-    task = under_melody(score, request)
+    task = melody_task(score, request)
     score = in_time(score)
     kept = replace(task.given, pulse=score.pulse)
     clock = score.beats

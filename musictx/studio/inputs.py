@@ -127,14 +127,14 @@ def _new_piece(document: Document, request: Request, model: Model) -> Input:
 def _part_tracks(document: Document, request: Request) -> dict[str, int]:
     """Return the parts to compose on the selected tracks: the name of a part in commands, such as
     "bass" -> id of the track. A part follows from the name of the track, else from its program."""
-    from musictx.apps.parts import NAMES, family  # this imports torch
+    from musictx.apps.parts import NAMES, family_program  # this imports torch
 
     names = {program: name for name, program in reversed(NAMES.items())}
     parts: dict[str, int] = {}
     for track in document.tracks:
         if track.id in (request.tracks or ()):
             program = DRUMS if track.drum else track.program
-            part = names.get(program) or names.get(family(program))
+            part = names.get(program) or names.get(family_program(program))
             if not track.drum and track.name.lower() in NAMES:
                 part = track.name.lower()
             if part is None:

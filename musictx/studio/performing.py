@@ -53,10 +53,10 @@ class Performance:
         config, score, task = self._source.config, self._source.score, self._source.task
         seed = self._source.request.seed
         if isinstance(config, GenerateConfig):
-            primer = generate.primer_of(bundle, score, config, str(config.primer or ""))
+            primer = generate.make_primer(bundle, score, config, str(config.primer or ""))
             end = end_of(config, bundle.tokenizer, primer)
             progress = self._progress(0.0 if end is None else end - primer.seconds)
-            return generate.pieces(
+            return generate.compose_pieces(
                 bundle,
                 [primer],
                 [score],
@@ -72,7 +72,7 @@ class Performance:
             return enumerate(sample for _, sample in pieces)
         assert task is not None
         progress = self._progress((task.end - task.begin) * config.samples)
-        versions = infill.composed(
+        versions = infill.compose_versions(
             bundle, task, config, seed=seed, progress=progress, on_event=self.event
         )
         return enumerate(versions)

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 import musictx
-from musictx.apps.parts import family
+from musictx.apps.parts import family_program
 from musictx.files import write_table
 from musictx.notes import Score
 from scripts.harness import run
@@ -64,7 +64,7 @@ def programs(source: str, score: Score, kind: str) -> np.ndarray:
         return np.full(len(notes), MELODY)
     if source == "quartets":
         return notes["program"].astype(int)
-    return np.array([family(program) for program in notes["program"].tolist()], int)
+    return np.array([family_program(program) for program in notes["program"].tolist()], int)
 
 
 def classical(notes: np.ndarray, kind: str) -> np.ndarray:
@@ -75,7 +75,9 @@ def classical(notes: np.ndarray, kind: str) -> np.ndarray:
         return np.full(len(notes), SOLO[kind])
     instruments = notes["program"].astype(int)
     if kind != "voices":
-        return np.array([p if p in QUARTET else family(p) for p in instruments.tolist()], int)
+        return np.array(
+            [p if p in QUARTET else family_program(p) for p in instruments.tolist()], int
+        )
     tracks = np.unique(notes["track"])
     # LilyPond's default instrument is a piano, for voices too: a piano has chords in a track.
     chords = [_struck_together(notes[notes["track"] == track]) for track in tracks]

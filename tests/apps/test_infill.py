@@ -129,7 +129,7 @@ def test_a_gap_in_notation_needs_beats(folder, song, tmp_path, monkeypatch):
     notation = {"out": str(tmp_path / "gap.musicxml")}
     (made,) = infilled(folder, song, tmp_path, quantise="16", **notation)
     assert made.paths == [tmp_path / "gap.musicxml"]
-    monkeypatch.setattr(app, "composed", None)  # refused before the model runs
+    monkeypatch.setattr(app, "compose_versions", None)  # refused before the model runs
     with pytest.raises(UserError, match=r"gap.musicxml: .*quantise=16"):
         infilled(folder, song, tmp_path, **notation)
 
@@ -251,6 +251,6 @@ def test_the_first_bar_of_music_that_comes_early_begins_with_its_file():
     """Its own bar line lies before the file; this was refused as a gap without length."""
     at = np.maximum(np.arange(64) * 0.25 - 0.015, 0.0)
     early = score([(a, a + 0.2, 60 + n % 5, 80, 0, False, 0) for n, a in enumerate(at)])
-    task = tasks.gap(early, InfillConfig(begin="1", end="2"))
+    task = tasks.gap_task(early, InfillConfig(begin="1", end="2"))
     assert task.begin == 0.0
     assert task.end == pytest.approx(4.0 - 0.015, abs=2e-3)

@@ -76,21 +76,10 @@ def build(
         headers += struct.pack("<20sIIIIIBbHH", b"sound", *header)
     headers += struct.pack("<20sIIIIIBbHH", b"EOS", *[0] * 9)
 
-    inst, ibag, igen = b"", b"", b""
-    for zones in instruments:
-        inst += struct.pack("<20sH", b"instrument", len(ibag) // 4)
-        ibag, igen = _zones(zones, ibag, igen)
-    inst += struct.pack("<20sH", b"EOI", len(ibag) // 4)
-    phdr, pbag, pgen = b"", b"", b""
-    for (bank, program), zones in presets.items():
-        phdr += struct.pack("<20sHHHIII", b"preset", program, bank, len(pbag) // 4, 0, 0, 0)
-        pbag, pgen = _zones(zones, pbag, pgen)
-    phdr += struct.pack("<20sHHHIII", b"EOP", 0, 0, len(pbag) // 4, 0, 0, 0)
-    # The last records only close the tables.
-    ibag += struct.pack("<HH", len(igen) // 4, 0)
-    pbag += struct.pack("<HH", len(pgen) // 4, 0)
-    igen, pgen = igen + bytes(4), pgen + bytes(4)
-
+    heads = [struct.pack("<20s", b"instrument")] * len(instruments)
+    inst, ibag, igen = _tables(heads, instruments, struct.pack("<20s", b"EOI"))
+    heads = [struct.pack("<20sHH", b"preset", program, bank) for bank, program in presets]
+    phdr, pbag, pgen = _tables(heads, [*presets.values()], bytes(24), bytes(12))
     blocks = [(b"phdr", phdr), (b"pbag", pbag), (b"pmod", bytes(10)), (b"pgen", pgen)]
     blocks += [(b"inst", inst), (b"ibag", ibag), (b"imod", bytes(10)), (b"igen", igen)]
     blocks += [(b"shdr", headers)]
@@ -109,14 +98,21 @@ def ogg(frames: np.ndarray, rate: int = 22050) -> bytes:
     return file.getvalue()
 
 
-def _zones(zones: list[Zone], bags: bytes, generators: bytes) -> tuple[bytes, bytes]:
-    for zone in zones:
-        bags += struct.pack("<HH", len(generators) // 4, 0)
-        # The specification wants ranges first and the sample or instrument last.
-        order = sorted(zone, key=lambda g: (g not in (KEYS, VELOCITIES), g in (SAMPLE, INSTRUMENT)))
-        for number in order:
-            generators += struct.pack("<HH", number, zone[number] & 0xFFFF)
-    return bags, generators
+def _tables(
+    heads: list[bytes], groups: list[list[Zone]], last: bytes, tail: bytes = b""
+) -> tuple[bytes, bytes, bytes]:
+    """The tables of groups, of their zones and of generators: a group is its head, the number of
+    its first zone and a tail. The last records only close the tables."""
+    table, bags, generators = b"", b"", b""
+    for head, zones in zip([*heads, last], [*groups, []]):
+        table += head + struct.pack("<H", len(bags) // 4) + tail
+        for zone in zones:
+            bags += struct.pack("<HH", len(generators) // 4, 0)
+            # The specification wants ranges first and the sample or instrument last.
+            order = (KEYS, VELOCITIES), (SAMPLE, INSTRUMENT)
+            for number in sorted(zone, key=lambda g: (g not in order[0], g in order[1])):
+                generators += struct.pack("<HH", number, zone[number] & 0xFFFF)
+    return table, bags + struct.pack("<HH", len(generators) // 4, 0), generators + bytes(4)
 
 
 def _chunk(name: bytes, body: bytes) -> bytes:

@@ -85,7 +85,7 @@ def test_notes_that_follow_each_other_end_before_they_begin_again(bpm):
 def test_a_gap_that_begins_where_the_file_ends_is_refused():
     for bpm in TEMPI:
         score = whole_bars(bpm, (4, 4), 3)
-        last_bar = tasks.gap(score, InfillConfig(begin="3", end="3"))
+        last_bar = tasks.gap_task(score, InfillConfig(begin="3", end="3"))
         assert last_bar.end == pytest.approx(score.duration)
         with pytest.raises(UserError, match=r"from=4: the file ends before that.*in bar 3$"):
-            tasks.gap(score, InfillConfig(begin="4", end="5"))
+            tasks.gap_task(score, InfillConfig(begin="4", end="5"))

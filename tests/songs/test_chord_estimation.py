@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.apps.tasks import gap, under
+from musictx.apps.tasks import accompaniment_task, gap_task
 from musictx.beats import Beats
 from musictx.chords import CHORDS, NAMES, NONE, Chord, annotated
 from musictx.config import AccompanyConfig, InfillConfig
@@ -121,7 +121,7 @@ def test_only_a_melody_without_chords_gets_some():
     melody = tune([(60, 1), (64, 1), (67, 2)])
     marked = replace(melody, markers=((0.0, "F:maj"),))
     asked = AccompanyConfig(melody="x.mid")
-    assert annotated(with_chords(under(melody, asked)).given) == search(melody)
-    assert with_chords(under(marked, asked)).given.markers == marked.markers
-    inside = gap(melody, InfillConfig(file="x.mid", begin="0s", end="1s"))
+    assert annotated(with_chords(accompaniment_task(melody, asked)).given) == search(melody)
+    assert with_chords(accompaniment_task(marked, asked)).given.markers == marked.markers
+    inside = gap_task(melody, InfillConfig(file="x.mid", begin="0s", end="1s"))
     assert with_chords(inside) is inside

@@ -91,10 +91,10 @@ def test_a_part_that_a_model_does_not_know_is_refused_with_what_it_writes(songs,
 
 
 def test_programs_are_read_as_those_that_the_model_knows(songs, band):
-    read = parts.as_trained(songs, musictx.read(band))
+    read = parts.with_model_programs(songs, musictx.read(band))
     assert set(read.notes["program"].tolist()) == {27, 0}, "no guitar is known, pianos are"
     for program, stands in ((0, 0), (7, 0), (35, 33), (47, 48), (71, 65), (127, 81)):
-        assert parts.family(program) == stands
+        assert parts.family_program(program) == stands
 
 
 def test_a_variation_of_a_line_is_a_line_in_its_register(songs, band):
@@ -159,7 +159,7 @@ def test_a_style_that_cannot_be_kept_is_refused_in_a_sentence(songs, band, tmp_p
 def test_a_few_high_notes_are_no_tune(songs):
     """Nor are new parts then as rare as those that accompany a tune of so few notes."""
     tune, high = line(*TUNE, program=1), of((4.0, 4.5, 90, 80, 2, False, 1))
-    assert parts.tune_of(together(tune, high)) == 0
-    assert parts.tune_of(together(line(60, 61), high)) == 1, "all are few"
+    assert parts.find_melody_track(together(tune, high)) == 0
+    assert parts.find_melody_track(together(line(60, 61), high)) == 1, "all are few"
     for music in (together(tune), together(tune, high)):
         assert musictx.accompany(music, songs, add="strings", seed=1)[0].notes >= 8

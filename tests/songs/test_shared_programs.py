@@ -45,8 +45,8 @@ def test_composed_tracks_share_no_program_with_given_tracks(songs, rows, data):
     music, every = tracks(*rows, bars=2), range(len(rows))
     composed = data.draw(st.sets(st.sampled_from(every), max_size=5))
     wanted = data.draw(st.sets(st.sampled_from([0, 33, 73]), max_size=0 if composed else 2))
-    lent = parts.lent(songs, music, first=composed, wanted=wanted)
-    before, after = parts.as_trained(songs, music), parts.as_trained(songs, music, lent)
+    lent = parts.lend_programs(songs, music, first=composed, new_parts=wanted)
+    before, after = (parts.with_model_programs(songs, music, lend) for lend in ({}, lent))
 
     def programs(score, among):
         return {int(p) for t, p in score.notes[["track", "program"]].tolist() if t in among}
@@ -61,17 +61,17 @@ def test_composed_tracks_share_no_program_with_given_tracks(songs, rows, data):
         (program,) = programs(before, {track})
         if count[program] == 1 and program not in wanted:
             assert track not in lent, "the only track of a program keeps it"
-    assert parts.as_given(songs, after, music).notes.tolist() == music.notes.tolist()
+    assert parts.with_file_programs(songs, after, music).notes.tolist() == music.notes.tolist()
 
 
 def test_the_melody_gets_the_program_of_melodies(songs):
     music = tracks((0, 70, 4), (0, 36, 1), (0, 50, 3))
-    assert parts.lent(songs, music)[0] == 73
-    assert parts.lent(songs, replace(music, names={1: "MELODY"}))[1] == 73
-    assert parts.lent(songs, music, tunes=[2])[2] == 73
-    assert 73 not in parts.lent(songs, music, wanted=[73]).values()
+    assert parts.lend_programs(songs, music)[0] == 73
+    assert parts.lend_programs(songs, replace(music, names={1: "MELODY"}))[1] == 73
+    assert parts.lend_programs(songs, music, melodies=[2])[2] == 73
+    assert 73 not in parts.lend_programs(songs, music, new_parts=[73]).values()
     with_flute = tracks((0, 70, 4), (0, 36, 1), (73, 50, 3))
-    assert set(parts.lent(songs, with_flute)) == {0, 1}
+    assert set(parts.lend_programs(songs, with_flute)) == {0, 1}
 
 
 @pytest.mark.parametrize("programs", [(0, 0), (48, 49)])
@@ -89,7 +89,7 @@ def test_neither_of_two_tracks_of_one_program_falls_silent(songs, programs):
 def test_each_track_of_one_program_is_continued(songs, rows):
     """With random weights every part plays."""
     music = tracks(*rows)
-    primer = generate.primer_of(songs, music, GenerateConfig()).score
+    primer = generate.make_primer(songs, music, GenerateConfig()).score
     assert len(set(primer.notes["program"].tolist())) == len(rows), "different parts for the model"
     (made,) = musictx.generate(songs, primer=music, bars=4, seed=3)
     new = made.score.notes[made.score.notes["start"] > 16 - 1e-3]

@@ -1,0 +1,181 @@
+"""Habits of parts (:class:`~musictx.card.Habit`), such as their range and density, measured in the
+corpus or in the tracks around a gap: :func:`habits_of`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from musictx.apps.parts import find_melody_track, melody_program
+from musictx.apps.tasks import AROUND_SECONDS, Task
+from musictx.bundle import Bundle
+from musictx.card import WINDOW_SECONDS, Habit
+from musictx.config import AccompanyConfig, InfillConfig, SamplingConfig
+from musictx.data.statistics import at_once, densest, parts_of, usual_length
+from musictx.data.statistics import habit as measure_habit
+from musictx.notes import DRUMS, Score
+from musictx.pedal import fold_sustain
+from musictx.sampling.steer import controls_of
+from musictx.sampling.strengths import FEWEST_NOTES
+
+#: Notes of a melody with its accompaniment for each note of the melody, as in real music (slightly
+#: fewer for fast melodies), unless the density of the model's corpus is smaller (scripts/LOG.md).
+NOTES_PER_MELODY_NOTE = 3.0
+#: Semitones by which new notes may exceed the range of the other notes of their track; for a lead,
+#: the range of the melody.
+MARGIN = 4
+#: The habit of a part without statistics: no limits.
+ANY = Habit(DRUMS, 0, 127)
+#: The lowest and the highest drum of General MIDI.
+KIT = 35, 81
+#: Parts that play one note at a time, even if other parts of their program play chords.
+LINES = ("melody", "lead", "bass", "flute")
+
+
+def corpus_habits(bundle: Bundle, named_parts: Mapping[str, int]) -> dict[int, Habit]:
+    """Return program -> habit of the ``named_parts`` (name -> program), from the model's card; for
+    drums within the General MIDI kit, for :data:`LINES` with one voice."""
+    habits = {part: bundle.stats.parts.get(part, ANY) for part in named_parts.values()}
+    if DRUMS in habits:
+        drums = habits[DRUMS]
+        low, high = max(drums.low, KIT[0]), min(drums.high, KIT[1])
+        habits[DRUMS] = drums._replace(low=low, high=high)
+    for name, part in named_parts.items():
+        if name in LINES:
+            habits[part] = habits[part]._replace(voices=1)
+    return habits
+
+
+def without_overridden_limits(
+    habits: Mapping[int, Habit], sampling: SamplingConfig, values: Mapping[str, float]
+) -> dict[int, Habit]:
+    """Return ``habits`` without the limits that the request overrides by its ``values`` of controls
+    and its options ``sampling``:
+
+    polyphony            the limits on simultaneous notes and on the length of notes
+    density              the limit on notes within a few seconds
+    register, low, high  the limits on pitches, but not of drums
+    """
+    removed = set()
+    if "polyphony" in values:
+        removed |= {"voices", "longest"}
+    if "density" in values:
+        removed.add("densest")
+    if "register" in values or sampling.low is not None or sampling.high is not None:
+        removed |= {"low", "high"}
+    result = {}
+    for part, habit in habits.items():
+        names = removed - {"low", "high"} if part == DRUMS else removed
+        result[part] = habit._replace(**{name: getattr(ANY, name) for name in names})
+    return result
+
+
+def accompaniment_density(bundle: Bundle, task: Task, notes: int) -> float:
+    """Return the notes per second that accompany a melody with this number of ``notes``; if 0, a
+    melody of the density in the corpus. Infinite if the card has no such density."""
+    others = NOTES_PER_MELODY_NOTE - 1
+    melody = bundle.stats.parts.get(melody_program(bundle) or 0)
+    if notes:
+        return others * notes / max(task.end - task.begin, 1.0)
+    return np.inf if melody is None else others * melody.density
+
+
+def habits_of(
+    bundle: Bundle,
+    task: Task,
+    named_parts: Mapping[str, int],
+    request: InfillConfig | AccompanyConfig,
+    score: Score,
+    new_parts: Collection[int],
+) -> dict[int, Habit]:
+    """Return the habit of each part to compose, without the limits that ``request`` overrides
+    (:func:`without_overridden_limits`).
+
+    named_parts  name -> program of the parts that the request names
+    score        the file with the programs that the model was trained with
+    new_parts    the programs of all parts to compose
+
+    Habits come from the tracks of a gap, and otherwise from the corpus. A limit on simultaneous
+    notes counts the new notes only; for tokens in bars it counts all tracks of a part.
+    """
+    if task.is_gap:
+        habits = _habits_around(bundle, task, score)
+    elif named_parts:
+        habits = _habits_of_named_parts(bundle, task, named_parts, score)
+    else:
+        habits = {
+            part: habit._replace(density=0.0, densest=WINDOW_SECONDS * habit.density)
+            for part, habit in bundle.stats.parts.items()
+            if part in new_parts
+        }
+    return without_overridden_limits(habits, request.sampling, controls_of(request))
+
+
+def _habits_of_named_parts(
+    bundle: Bundle, task: Task, named_parts: Mapping[str, int], score: Score
+) -> dict[int, Habit]:
+    """Return the habits of the ``named_parts`` in the corpus. A lead has the range of the melody,
+    and a part other than drums is no denser than the usual accompaniment of the melody."""
+    habits = corpus_habits(bundle, named_parts)
+    melody_track = find_melody_track(score, melody_program(bundle))
+    tracks = [track for track in task.melody or [melody_track] if track is not None]
+    melody = score.notes["pitch"][np.isin(score.notes["track"], tracks) & ~score.notes["drum"]]
+    if "lead" in named_parts and len(melody):  # a second voice
+        _, low, high, _ = map(int, measure_habit([np.ones(1)], [melody], [0.0]))
+        lead = named_parts["lead"]
+        habits[lead] = habits[lead]._replace(low=max(low - MARGIN, 0), high=high + MARGIN)
+    pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
+    highest = accompaniment_density(bundle, task, len(melody)) * pace
+    return {
+        part: habit if part == DRUMS else habit._replace(density=min(habit.density, highest))
+        for part, habit in habits.items()
+    }
+
+
+def _habits_around(bundle: Bundle, task: Task, score: Score) -> dict[int, Habit]:
+    """Return the habits of the parts on the tracks of a gap, measured in these tracks; none for
+    parts with few notes."""
+    in_bars = bundle.tokenizer.beats  # other tokens write the length that the pedal sustains
+    notes = (score if in_bars else fold_sustain(score)).notes.copy()
+    if "program" not in bundle.tokenizer.kinds:
+        notes["program"] = 0
+    on_tracks = notes[np.isin(notes["track"], task.tracks)]
+    simultaneous = parts_of(notes if in_bars else on_tracks)
+    pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
+    return {
+        part: _habit_around(task, part, part_notes, simultaneous[part], pace)
+        for part, part_notes in parts_of(on_tracks).items()
+        if len(part_notes) >= FEWEST_NOTES
+    }
+
+
+def _habit_around(
+    task: Task, part: int, notes: np.ndarray, simultaneous: np.ndarray, pace: float
+) -> Habit:
+    """Return the habit of a part around a gap, with the density of the seconds before and after the
+    gap.
+
+    notes         notes of the part on the tracks to compose
+    simultaneous  notes among which those that sound at once are counted
+    pace          seconds of the file in one second of the ids
+    """
+    start = notes["start"]
+    first, last = max(task.begin - AROUND_SECONDS, 0.0), task.end + AROUND_SECONDS
+    near = (start >= first) & (start < last) & ~((start >= task.begin) & (start < task.end))
+    span = task.begin - first + max(min(last, task.score.duration) - task.end, 0.0)
+    if near.sum() >= FEWEST_NOTES:
+        rate = near.sum() / span
+    else:
+        rate = len(notes) / max(float(np.ptp(start)), 1.0)
+    row = measure_habit([at_once(simultaneous)], [notes["pitch"]], [rate * pace])
+    voices, low, high = map(int, row[:3])
+    margin = 0 if part == DRUMS else MARGIN
+    return Habit(
+        voices,
+        max(low - margin, 0),
+        min(high + margin, 127),
+        row[3],
+        densest(notes, WINDOW_SECONDS * pace),
+        np.inf if part == DRUMS else usual_length(notes["end"] - start) / pace,
+    )
