@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,32 +17,39 @@ from musictx.model.cache import KVCache
 from musictx.model.config import NetworkConfig
 
 
-class Where(NamedTuple):
-    """The coordinates of the queries and of the keys of one forward pass.
+@dataclass
+class ForwardPass:
+    """What all layers of one forward pass share.
 
-    The first coordinate is the index in the sequence, the second the position in the piece; the
-    others are those that the position scheme computes from the tokens, such as their pitch.
-    ``reach`` is the largest difference of indices.
+    queries, keys  the coordinates of the tokens and of the keys: first the index in the sequence,
+                   then the position in the piece, then those that the scheme computes from the
+                   tokens, such as their pitch
+    reach          the greatest distance between two keys, by index
+    first_values   the values of the first layer, which sets them
     """
 
+    scheme: PositionScheme
     queries: tuple[Positions, ...]
     keys: tuple[Positions, ...]
     pieces: Tensor | None
     reach: int
+    cache: KVCache | None
+    first_values: Tensor | None = None
 
 
 class Attention(nn.Module):
     """Multi-head self-attention of one layer; the position scheme comes with the call.
 
     With gates the output of each head is multiplied by a number from 0 to 2 that is computed from
-    the token, 1 at the beginning of training. With first values a later layer mixes a learned
-    share, 0 at the beginning, of the first layer's values into its own (value residuals, Zhou et
-    al. 2024).
+    the token, 1 at the beginning of training. With first values each layer but the first mixes a
+    learned share, 0 at the beginning, of the first layer's values into its own (value residuals,
+    Zhou et al. 2024).
     """
 
     def __init__(self, config: NetworkConfig, layer: int) -> None:
         super().__init__()
         width, heads = config.width, config.heads
+        self.layer = layer
         self.heads = heads
         self.dropout = config.dropout
         self.implementation = config.attention
@@ -51,36 +59,27 @@ class Attention(nn.Module):
         mixes = config.first_values and layer > 0
         self.first_values = nn.Parameter(torch.zeros(heads, 1, 1)) if mixes else None
 
-    def forward(
-        self,
-        x: Tensor,
-        scheme: PositionScheme,
-        layer: int,
-        where: Where,
-        cache: KVCache | None,
-        first: list[Tensor],
-    ) -> Tensor:
-        """(rows, count, width) -> the same. ``first`` is a list that all layers of one pass share:
-        the first layer puts its values into it."""
+    def forward(self, x: Tensor, shared: ForwardPass) -> Tensor:
+        """(rows, count, width) -> the same."""
         rows, count, width = x.shape
         q, k, v = self._heads(x)
-        if not first:
-            first.append(v)
+        if shared.first_values is None:
+            shared.first_values = v
         elif self.first_values is not None:
-            v = torch.lerp(v, first[0], self.first_values.to(v.dtype))
-        q, k = scheme.rotate(q, k, where.queries[0], where.queries[0])
-        if cache is not None:
-            k, v = cache.append(layer, k, v)
+            v = torch.lerp(v, shared.first_values, self.first_values.to(v.dtype))
+        q, k = shared.scheme.rotate(q, k, shared.queries[0], shared.queries[0])
+        if shared.cache is not None:
+            k, v = shared.cache.append(self.layer, k, v)
             k, v = k.to(q.dtype), v.to(q.dtype)
         mixed = attend(
             q,
             k,
             v,
-            scheme.terms(layer, reach=where.reach),
-            query_positions=where.queries,
-            key_positions=where.keys,
-            query_pieces=where.pieces,
-            key_pieces=where.pieces,
+            shared.scheme.terms(self.layer, reach=shared.reach),
+            query_positions=shared.queries,
+            key_positions=shared.keys,
+            query_pieces=shared.pieces,
+            key_pieces=shared.pieces,
             dropout=self.dropout if self.training else 0.0,
             implementation=self.implementation,
         )
@@ -90,18 +89,23 @@ class Attention(nn.Module):
         out: Tensor = self.out(mixed.transpose(1, 2).reshape(rows, count, width))
         return out
 
-    def weights(self, x: Tensor, scheme: PositionScheme, layer: int, where: Where) -> Tensor:
-        """The attention weights of :meth:`forward` without a cache and before dropout: (rows,
-        heads, count, count), dense."""
+    def weights(self, x: Tensor, shared: ForwardPass) -> Tensor:
+        """Compute the attention weights of :meth:`forward` without a cache and before dropout:
+        (rows, heads, count, count)."""
         q, k, _ = self._heads(x)
-        q, k = scheme.rotate(q, k, where.queries[0], where.queries[0])
-        terms = scheme.terms(layer, reach=where.reach)
-        at, over = terms.used_positions(where.queries), terms.used_positions(where.keys)
-        setting = Setting(at, over, query_pieces=where.pieces, key_pieces=where.pieces)
+        q, k = shared.scheme.rotate(q, k, shared.queries[0], shared.queries[0])
+        terms = shared.scheme.terms(self.layer, reach=shared.reach)
+        setting = Setting(
+            terms.used_positions(shared.queries),
+            terms.used_positions(shared.keys),
+            query_pieces=shared.pieces,
+            key_pieces=shared.pieces,
+        )
         return reference.attention_weights(q, k, terms, setting)
 
     def _heads(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Queries, keys and values of (rows, count, width): each (rows, heads, count, head_dim)."""
+        """Return queries, keys and values of x (rows, count, width): each (rows, heads, count,
+        head_dim)."""
         qkv = self.qkv(x).unflatten(2, (3, self.heads, -1))
         return tuple(qkv.permute(2, 0, 3, 1, 4).unbind(0))
 
@@ -120,31 +124,23 @@ class Block(nn.Module):
         )
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(
-        self,
-        x: Tensor,
-        scheme: PositionScheme,
-        layer: int,
-        where: Where,
-        cache: KVCache | None,
-        first: list[Tensor],
-    ) -> Tensor:
-        branch = self.attention(self.attention_norm(x), scheme, layer, where, cache, first)
-        x = x + self.dropout(branch)
+    def forward(self, x: Tensor, shared: ForwardPass) -> Tensor:
+        x = x + self.dropout(self.attention(self.attention_norm(x), shared))
         return x + self.dropout(self.feedforward(self.feedforward_norm(x)))
 
 
 @torch.no_grad()
 def attention_weights(model: nn.Module, ids: Tensor, layer: int) -> Tensor:
-    """How much each token of a :class:`~musictx.model.MusicTransformer` looks at each token in
-    ``layer``, from 0: (B, heads, T, T), float32; row
-    i are the weights of the query ``ids[:, i]``, which sum to 1.
+    """Compute the attention weights of one layer of a :class:`~musictx.model.MusicTransformer`,
+    before dropout: (B, heads, T, T), float32. Row i has the weights of the query ``ids[:, i]``,
+    which sum to 1.
 
-    ids  (B, T) int64, as of :meth:`MusicTransformer.forward`. The T are steps where a network takes
-         a group of ids as one step (``model.config.group``).
+    ids    (B, T) int64, as in :meth:`MusicTransformer.forward`. If the network reads ids in groups
+           (``model.config.group``), T is the number of groups
+    layer  counted from 0
 
-    Dense, whatever computes the attention of the model: memory and time grow with T x T. The
-    weights are those before dropout. Raises ``IndexError`` for a layer that is not there. ::
+    Memory and time grow with T x T, whichever implementation the model uses. Raises
+    ``IndexError`` for a layer that does not exist. ::
 
         weights = attention_weights(musictx.load("chorale").model, ids, layer=0)
     """
@@ -153,11 +149,10 @@ def attention_weights(model: nn.Module, ids: Tensor, layer: int) -> Tensor:
     assert isinstance(attention, Attention)
     weights: list[Tensor] = []
 
-    def watch(module: Attention, inputs: tuple[Any, ...]) -> None:
-        x, scheme, number, where, *_ = inputs
-        weights.append(module.weights(x, scheme, number, where))
+    def add_weights(module: Attention, inputs: tuple[Tensor, ForwardPass]) -> None:
+        weights.append(module.weights(*inputs))
 
-    handle = attention.register_forward_pre_hook(watch)
+    handle = attention.register_forward_pre_hook(add_weights)
     try:
         model(ids)
     finally:

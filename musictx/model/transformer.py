@@ -16,7 +16,7 @@ from musictx.attention import positions as schemes
 from musictx.attention.api import why_not
 from musictx.attention.terms import FURTHER, Positions, Span, as_tensor
 from musictx.errors import ConfigError
-from musictx.model.block import Block, Where
+from musictx.model.block import Block, ForwardPass
 from musictx.model.cache import Cache, KVCache
 from musictx.model.config import NetworkConfig
 from musictx.model.features import Feature, kind_of
@@ -52,17 +52,17 @@ class MusicTransformer(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
-        #: What takes a group of ids as one step of the layers.
+        #: Runs the layers once for each group of ids.
         self.cascade = _cascade(config.group, config.width) if config.group > 1 else None
         self.output = (
             None if config.tied else nn.Linear(config.width, config.vocab_size, bias=False)
         )
         self._initialise()
-        self._features = [self._add_feature(one) for one in self.config.features]
+        self._features = [self._add_feature(options) for options in config.features]
 
-    def _add_feature(self, config: dict[str, Any]) -> str:
-        """Build a feature and register it under its name, which is returned."""
-        arguments = dict(config)
+    def _add_feature(self, options: dict[str, Any]) -> str:
+        """Build a feature, register it under its name, and return the name."""
+        arguments = dict(options)
         kind = kind_of(arguments.pop("name"))
         if hasattr(self, kind.name):
             raise ConfigError(f"model.features: {kind.name} stands twice, or is no name for a part")
@@ -72,11 +72,11 @@ class MusicTransformer(nn.Module):
 
     @property
     def features(self) -> list[Feature]:
-        """The features, in the order in which they are added."""
+        """The features, in the order in which they act."""
         return [cast(Feature, self.get_submodule(name)) for name in self._features]
 
     def check_attention(self, implementation: str) -> None:
-        """``ConfigError`` with the reason if ``implementation`` cannot compute the scheme."""
+        """Raise ``ConfigError`` with the reason if ``implementation`` cannot compute the scheme."""
         name = self.config.position["name"]
         for layer in range(self.config.layers if implementation != "auto" else 0):
             reason = why_not(implementation, self.position.terms(layer, reach=7))
@@ -89,12 +89,13 @@ class MusicTransformer(nn.Module):
     def _initialise(self) -> None:
         """Weights of std 0.5 / sqrt(width) (0.02 at width 512), biases 0.
 
-        The matrices that write to the residual stream are smaller by sqrt(2 * layers), the number
-        of them, so that the stream's variance does not grow with depth (Radford et al. 2019).
+        There are 2 * layers matrices whose outputs are added to the residual stream. They are
+        divided by sqrt(2 * layers), so that its variance does not grow with depth (Radford et al.
+        2019).
 
-        Embeddings are not scaled up by sqrt(width) as in Vaswani et al. (2017). Before a norm their
-        size has no other effect than to drown out the branches, and with a tied output the model
-        would begin by predicting each token once more: a loss far above the uniform guess.
+        Embeddings are not scaled up by sqrt(width) as in Vaswani et al. (2017): they would drown
+        out the branches, and with a tied output an untrained model would predict that each token
+        is repeated, at a loss far above that of a uniform guess.
         """
         std = 0.5 * self.config.width**-0.5
         for module in self.modules():
@@ -111,21 +112,20 @@ class MusicTransformer(nn.Module):
             self.position.added.initialise()
 
     def new_cache(self, rows: int, capacity: int) -> Cache:
-        """An empty cache for ``rows`` sequences of up to ``capacity`` tokens."""
+        """Make an empty cache for ``rows`` sequences of up to ``capacity`` tokens."""
         if self.cascade is not None:
-            steps = self._cache(rows, capacity // self.config.group + 1)
+            steps = self._layer_cache(rows, capacity // self.config.group + 1)
             return cast(Cache, self.cascade.new_cache(steps, capacity))
-        return self._cache(rows, capacity)
+        return self._layer_cache(rows, capacity)
 
-    def _cache(self, rows: int, capacity: int) -> KVCache:
+    def _layer_cache(self, rows: int, capacity: int) -> KVCache:
         weight = next(self.parameters())
-        width, heads = self.config.width, self.config.heads
         return KVCache(
             layers=len(self.blocks),
             rows=rows,
-            heads=heads,
+            heads=self.config.heads,
             capacity=capacity,
-            head_dim=width // heads,
+            head_dim=self.config.head_dim,
             coordinates=self.position.further,
             dtype=weight.dtype,
             device=weight.device,
@@ -139,24 +139,25 @@ class MusicTransformer(nn.Module):
         piece_ids: Tensor | None = None,
         cache: Cache | None = None,
     ) -> Tensor:
-        """Logits (B, T, vocab) in float32 of the token after each of ``ids`` (B, T) int64.
+        """Compute the logits (B, T, vocab), in float32, of the token after each of ``ids`` (B, T)
+        int64.
 
-        positions  where the tokens stand: a Span or an int64 tensor (T,) or (B, T). None means
-                   consecutive: after the tokens of the cache, or from 0, and, for schemes that
-                   look at single positions, from 0 again in each new piece.
-        piece_ids  (B, T) int64, runs of equal ids are pieces packed in a row; no token sees
-                   another piece. Padding is -1, a separate piece.
-        cache      keys and values of earlier tokens; those of ``ids`` are appended.
+        positions  of the tokens: a Span or an int64 tensor (T,) or (B, T). None: consecutive
+                   positions, from 0 or after the tokens of the cache; schemes that use single
+                   positions, not only distances, count from 0 again in each piece
+        piece_ids  (B, T) int64: several pieces packed into a row, each a run of equal ids. Tokens
+                   attend only to their own piece. Padding is -1, a separate piece
+        cache      keys and values of earlier tokens, to which those of ``ids`` are appended
 
-        Raises ``ValueError`` for shapes that do not fit and for combinations without a meaning.
+        Raises ``ValueError`` for shapes that do not fit, and for a cache with positions or pieces.
         """
-        x, seen = self._pass(ids, positions, piece_ids, cache)
+        x, states = self._run(ids, positions, piece_ids, cache)
         if self.output is None:
             logits = F.linear(x, self.embedding.weight).float()
         else:
             logits = self.output(x).float()
-        for feature, its in zip(self.features, seen):
-            logits = feature.score(logits, x, its)
+        for feature, state in zip(self.features, states):
+            logits = feature.score(logits, x, state)
         return logits
 
     def hidden(
@@ -167,85 +168,84 @@ class MusicTransformer(nn.Module):
         piece_ids: Tensor | None = None,
         cache: Cache | None = None,
     ) -> Tensor:
-        """What the output matrix reads, (B, T, width): embeddings of the music up to each token.
+        """Compute the input of the output matrix (B, T, width): an embedding of the music up to
+        each token. The arguments are those of :meth:`forward`."""
+        return self._run(ids, positions, piece_ids, cache)[0]
 
-        Arguments as of :meth:`forward`.
-        """
-        return self._pass(ids, positions, piece_ids, cache)[0]
-
-    def _pass(
+    def _run(
         self,
         ids: Tensor,
         positions: Positions | None,
         piece_ids: Tensor | None,
         cache: Cache | None,
     ) -> tuple[Tensor, list[Any]]:
-        """The normed output of the last layer (B, T, width), and what each feature has read."""
+        """Compute the normed output of the last layer (B, T, width) and the state of each
+        feature."""
         if self.cascade is not None:
             grouped: tuple[Tensor, list[Any]] = self.cascade.run(self, ids, piece_ids, cache)
             return grouped
         assert cache is None or isinstance(cache, KVCache)
         self._check(ids, positions, piece_ids, cache)
         features = self.features
-        # What precedes ids, before the cache appends them.
-        earlier = [_earlier(feature, ids, cache) for feature in features]
-        clean = ids
+        # To be read before the cache appends ids.
+        earlier_ids = [_earlier_ids(feature, ids, cache) for feature in features]
+        clean_ids = ids
         for feature in features:
             ids = feature.disturb(ids)
-        where = self.where(ids, positions, piece_ids, cache)
-        places = where.queries[1]
-        x = self.position.embed(self.embedding(ids), places)
+        shared = self.new_pass(ids, positions, piece_ids, cache)
+        in_piece = shared.queries[1]
+        x = self.position.embed(self.embedding(ids), in_piece)
         if self.position.added is not None:
-            x = self.position.added(x, places)
-        seen = []
-        for feature, before in zip(features, earlier):
-            place = as_tensor(places, ids.device).expand_as(ids)
-            seen.append(feature.read(ids if feature.noisy else clean, before, place))
-            x = feature.embed(x, seen[-1])
-        x = self.through(x, where, cache)
-        for feature, its in zip(features, seen):
-            x = feature.finish(x, its)
-        return self.norm(x), seen
+            x = self.position.added(x, in_piece)
+        places = as_tensor(in_piece, ids.device).expand_as(ids)
+        states = []
+        for feature, earlier in zip(features, earlier_ids):
+            states.append(feature.read(ids if feature.noisy else clean_ids, earlier, places))
+            x = feature.embed(x, states[-1])
+        x = self.run_layers(x, shared)
+        for feature, state in zip(features, states):
+            x = feature.finish(x, state)
+        return self.norm(x), states
 
-    def through(self, x: Tensor, where: Where, cache: KVCache | None) -> Tensor:
-        """``x`` (B, T, width) after the last layer."""
+    def run_layers(self, x: Tensor, shared: ForwardPass) -> Tensor:
+        """Compute the output of the last layer, before the norm, for ``x`` (B, T, width)."""
         x = self.dropout(x)
-        first: list[Tensor] = []
-        for layer, block in enumerate(self.blocks):
-            x = block(x, self.position, layer, where, cache, first)
+        for block in self.blocks:
+            x = block(x, shared)
         return x
 
-    def where(
+    def new_pass(
         self,
         ids: Tensor,
         positions: Positions | None,
         piece_ids: Tensor | None,
         cache: KVCache | None,
-    ) -> Where:
-        """Where the tokens stand, and the keys that they look at."""
+    ) -> ForwardPass:
+        """Begin a forward pass over ``ids``: compute their coordinates and those of all keys, and
+        add ``ids`` to the cache. The arguments are those of :meth:`forward`."""
         count = ids.shape[1]
-        order: Positions
-        over: Positions
+        index: Positions
+        key_index: Positions
         if cache is not None:
-            order, over = cache.where(count)
+            index, key_index = cache.spans(count)
         else:
-            order = over = Span(0, count) if positions is None else positions
-        places = order
+            index = key_index = Span(0, count) if positions is None else positions
+        in_piece = index
         if piece_ids is not None and positions is None:
-            places = positions_in_piece(piece_ids)
-        queries: tuple[Positions, ...] = (order, places)
-        keys: tuple[Positions, ...] = (over, places if cache is None else over)
+            in_piece = positions_in_piece(piece_ids)
+        queries: tuple[Positions, ...] = (index, in_piece)
+        keys: tuple[Positions, ...] = (key_index, in_piece if cache is None else key_index)
         as_query = as_key = ids[:, None][:, :0]  # no coordinates (rows, 0, count)
         if self.position.further:
-            last = None if cache is None else cache.last()
-            as_query, as_key = self.position.coordinates(ids, places, last)
+            last = None if cache is None else cache.last_coordinates()
+            as_query, as_key = self.position.coordinates(ids, in_piece, last)
         if cache is not None:
-            as_key = cache.note(ids, as_key)
+            as_key = cache.add_ids(ids, as_key)
         assert len(queries) == FURTHER
-        # Not unbind(1): torch.export.load knows none that gives nothing.
+        # Not unbind(1): torch.export.load fails where it returns no tensor.
         queries = (*queries, *(as_query[:, n] for n in range(as_query.shape[1])))
         keys = (*keys, *(as_key[:, n] for n in range(as_key.shape[1])))
-        return Where(queries, keys, piece_ids, _reach(over))
+        return ForwardPass(self.position, queries, keys, piece_ids, _reach(key_index), cache)
 
     def _check(
         self,
@@ -262,7 +262,9 @@ class MusicTransformer(nn.Module):
             )
         if cache is not None:
             if piece_ids is not None or positions is not None:
-                raise ValueError("cache: the cache knows the positions; give no positions, pieces")
+                raise ValueError(
+                    "cache: positions and pieces follow from the cache; leave both out"
+                )
             if cache.rows != ids.shape[0] or cache.layers != len(self.blocks):
                 raise ValueError(
                     f"cache has {cache.rows} rows and {cache.layers} layers, expected "
@@ -271,24 +273,24 @@ class MusicTransformer(nn.Module):
 
 
 def _cascade(group: int, width: int) -> Any:
-    """The part of a network that takes ``group`` ids as one step; ``ConfigError`` where there is
-    none."""
+    """Build the part of a network that runs the layers once for ``group`` ids. Raises
+    ``ConfigError`` without the optional component that has it."""
     path = registry.GROUPS.get("cascade")
     if path is None:
         raise ConfigError(f"model.group={group}: the folder musictx/songs is missing")
     return registry.load(path)(group, width)
 
 
-def _earlier(feature: Feature, ids: Tensor, cache: KVCache | None) -> Tensor:
-    """The ids before ``ids`` that ``feature`` looks at, (B, N)."""
+def _earlier_ids(feature: Feature, ids: Tensor, cache: KVCache | None) -> Tensor:
+    """Return the ids before ``ids`` that ``feature`` reads: (B, N)."""
     if cache is None:
         return ids[:, :0]
-    most = cache.capacity if feature.longest is None else feature.longest
-    return cache.earlier(most).clone()
+    count = cache.capacity if feature.longest is None else feature.longest
+    return cache.last_ids(count).clone()
 
 
 def _reach(keys: Positions) -> int:
-    """The largest distance between two of the tokens."""
+    """Return the greatest distance between two of the keys."""
     if isinstance(keys, Span):
         return max(len(keys) - 1, 0)
     assert isinstance(keys, Tensor)
@@ -296,7 +298,7 @@ def _reach(keys: Positions) -> int:
 
 
 def positions_in_piece(piece_ids: Tensor) -> Tensor:
-    """Positions (B, T) that begin at 0 wherever the id changes along a row."""
+    """Return positions (B, T) that count from 0 again wherever the piece id changes in a row."""
     index = torch.arange(piece_ids.shape[1], device=piece_ids.device).expand_as(piece_ids)
     new = torch.ones_like(piece_ids, dtype=torch.bool)
     new[:, 1:] = piece_ids[:, 1:] != piece_ids[:, :-1]
@@ -305,7 +307,7 @@ def positions_in_piece(piece_ids: Tensor) -> Tensor:
 
 @contextmanager
 def evaluating(model: MusicTransformer) -> Iterator[None]:
-    """The model in evaluation mode, and back at the end."""
+    """Set evaluation mode in the ``with`` block, and the former mode at its end."""
     training = model.training
     model.eval()
     try:

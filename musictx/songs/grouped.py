@@ -171,9 +171,9 @@ def _layers(
 ) -> Tensor:
     """The normed output (B, n, width) of the layers for the input x (B, n, width); firsts (B, n):
     the first id of each row; pieces (B, n): the number of the piece of each row."""
-    where = model.where(firsts, None, pieces, cache)
-    x = model.position.embed(x, where.queries[1])
-    return model.norm(model.through(x, where, cache))
+    shared = model.new_pass(firsts, None, pieces, cache)
+    x = model.position.embed(x, shared.queries[1])
+    return model.norm(model.run_layers(x, shared))
 
 
 def _embedded(

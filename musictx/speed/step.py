@@ -202,7 +202,9 @@ class NativeStep:
         length = min(steps.length, self.capacity)
         slots = torch.arange(steps.next_position - length, steps.next_position) % self.capacity
         for layer in range(steps.layers):
-            self._ring.write(layer, slots, *(x[:, :, -length:].float() for x in steps.held(layer)))
+            self._ring.write(
+                layer, slots, *(x[:, :, -length:].float() for x in steps.keys_and_values(layer))
+            )
         coordinates = steps.coordinates[:, :, -length:].clone()
         for n, reader in enumerate(getattr(self._model.position, "readers", {}).values()):
             if reader.labels is not None:
@@ -211,7 +213,7 @@ class NativeStep:
         self._coordinates[:, :, slots] = coordinates
         if isinstance(cache, KVCache):
             self._next = cache.next_position
-            self._ids[:, slots] = cache.earlier(length)
+            self._ids[:, slots] = cache.last_ids(length)
         self._cache.length = length
         self._cache.shared = steps.next_position if steps.rows == 1 else 0
         self._first = -1

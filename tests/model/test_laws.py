@@ -195,7 +195,7 @@ def put(cache: KVCache, count: int) -> None:
         lambda c: c.append(0, fresh(1, rows=3), fresh(1, rows=3)),
         lambda c: c.append(0, fresh(1), fresh(2)),
         lambda c: put(c, 3),  # more than fit
-        lambda c: c.note(torch.zeros(2, 1).long(), torch.zeros(2, 3, 1).long()),
+        lambda c: c.add_ids(torch.zeros(2, 1).long(), torch.zeros(2, 3, 1).long()),
         lambda c: c.slide(3),
         lambda c: c.fork(2),
         lambda c: make_cache(capacity=0),

@@ -52,8 +52,8 @@ def test_the_layers_read_sums_of_groups_and_the_cascade_adds_one_id_after_anothe
         x = plain.embedding(IDS[:1])[0]
         count = (len(x) + 4) // 5
         sums = [x[0]] + [x[5 * k - 4 : 5 * k + 1].sum(0) for k in range(1, count)]
-        where = plain.where(torch.zeros(1, count, dtype=torch.int64), None, None, None)
-        states = plain.norm(plain.through(torch.stack(sums)[None], where, None))[0]
+        shared = plain.new_pass(torch.zeros(1, count, dtype=torch.int64), None, None, None)
+        states = plain.norm(plain.run_layers(torch.stack(sums)[None], shared))[0]
         for place in range(len(x)):
             y = states[place // 5]
             for i in range(1, place % 5 + 1):

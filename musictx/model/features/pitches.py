@@ -103,35 +103,36 @@ def differences(pitches: int) -> Tensor:
 
 
 def candidates(starts: Tensor, ends: Tensor, pitches: int) -> Tensor:
-    """For each id its place among the starts of all pitches, then the ends, then nothing."""
+    """Return the index of each id in a row of the starts of all pitches, the ends, and a zero."""
     place = torch.full_like(starts, 2 * pitches)
     place = torch.where((ends >= 0) & (ends < pitches), pitches + ends, place)
     return torch.where(starts >= 0, starts, place)
 
 
 def latest(pitch: Tensor, value: Tensor, pitches: int, new: slice) -> Tensor:
-    """int32 (B, T, pitches): the last ``value`` (B, N) at each pitch up to each of the ``new``
-    tokens; 0: none. Values do not fall; ``pitch`` (B, N) is -1 where there is none."""
+    """Return the last ``value`` (B, N) at each pitch up to each of the ``new`` tokens, 0 for none:
+    int32 (B, T, pitches). Values never decrease; ``pitch`` (B, N) is -1 for no pitch."""
     rows, total = pitch.shape
-    at = torch.where(pitch >= 0, pitch, pitches)
-    # Scans run along memory: across it a GPU has one thread a pitch, going from token to token.
+    column = torch.where(pitch >= 0, pitch, pitches)  # the last column is dropped at the end
+    # Tokens are the last dimension, along which a GPU computes cummax in parallel.
     mark = value.new_zeros(rows, pitches + 1, total - new.start)
-    mark.scatter_(1, at[:, None, new], value[:, None, new])
+    mark.scatter_(1, column[:, None, new], value[:, None, new])
     if new.start:
         before = value.new_zeros(rows, pitches + 1)
-        before.scatter_reduce_(1, at[:, : new.start], value[:, : new.start], "amax")
+        before.scatter_reduce_(1, column[:, : new.start], value[:, : new.start], "amax")
         mark[:, :, 0] = torch.maximum(mark[:, :, 0], before)
     return mark.cummax(2).values[:, :-1].transpose(1, 2).contiguous()
 
 
 def precision(x: Tensor) -> torch.dtype:
-    """In which products with ``x`` are computed."""
+    """Return the dtype in which products with ``x`` are computed."""
     device = x.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
 def of_states(weights: Tensor, states: Tensor) -> Tensor:
-    """(B, T, pitches): of ``weights`` (B, T, n) the one of each pitch's state, 0 for state 0."""
+    """Return the weight of the state of each pitch, 0 for state 0: (B, T, pitches); ``weights`` are
+    (B, T, states)."""
     return F.pad(weights, (1, 0)).gather(-1, states.long())
 
 

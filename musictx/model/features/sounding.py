@@ -1,10 +1,9 @@
 """The notes that sound while a token is read.
 
-In a stream of events a note is a start and an end far apart, its loudness is set somewhere before
-it, and its time is a sum over all events before. Which keys are down, since when, how loud, how
-long ago the last notes began: all of that follows from the tokens, but is hard to learn. Early in
-training a model ends notes that do not sound, forgets those that do, and repeats what it has just
-struck. This feature adds to each token
+In a stream of events the start and the end of a note are far apart, an earlier event sets its
+loudness, and its time is a sum over all earlier events. Which notes sound, since when and how loud
+follows from the tokens, but is hard to learn: early in training a model ends notes that do not
+sound, never ends others, and repeats notes that it has just struck. This feature adds to each token
 
 - the state of every pitch: sounding or silent again, by classes of the time since it was struck;
 - the loudness in force, the time since the last note began, and pitch, loudness and distance in
@@ -86,8 +85,8 @@ class Sounding(PitchFeature):
     chords    how many learned weightings of intervals there are; a candidate's score is their sum,
               each weighted by a map of ``x``
 
-    Everything begins at zero or without effect: a model that is given this later computes at first
-    what it did before.
+    At first the feature has no effect: a trained model to which it is added computes the same
+    logits as before.
     """
 
     name = "sounding"
@@ -153,27 +152,27 @@ class Sounding(PitchFeature):
         level = level.gather(1, set_at)
         context_rows = [torch.where(set_at[:, new] >= begins, level[:, new], 0)]
 
-        # The last notes: where note number n started, for n = 1, 2, ...
+        # The last notes. onset_of[:, n] is the index of the token that starts note n = 1, 2, ...
         struck = starts >= 0
         number = struck.cumsum(1)
-        where = index.new_zeros(rows, total + 1)
-        where.scatter_(1, torch.where(struck, number, 0), index)
+        onset_of = index.new_zeros(rows, total + 1)
+        onset_of.scatter_(1, torch.where(struck, number, 0), index)
         later = time[:, new]
         first = self.levels + TIMES
         for back in range(max(self.recent, 1)):
-            which = number[:, new] - back
-            at = where.gather(1, which.clamp(min=0))
-            is_one = (which > 0) & (at >= begins)
-            then = time.gather(1, at)
-            gap = class_of(torch.where(is_one, later - then, NEVER), self.time_class)
-            later = then
+            note = number[:, new] - back
+            onset = onset_of.gather(1, note.clamp(min=0))
+            exists = (note > 0) & (onset >= begins)
+            onset_time = time.gather(1, onset)
+            gap = class_of(torch.where(exists, later - onset_time, NEVER), self.time_class)
+            later = onset_time
             if back == 0:
                 context_rows.append(self.levels + gap)
             if back < self.recent:
-                loud = is_one & (set_at.gather(1, at) >= begins)
-                context_rows.append(first + torch.where(is_one, starts.gather(1, at) + 1, 0))
+                has_level = exists & (set_at.gather(1, onset) >= begins)
+                context_rows.append(first + torch.where(exists, starts.gather(1, onset) + 1, 0))
                 first += self.pitches + 1
-                context_rows.append(first + torch.where(loud, level.gather(1, at), 0))
+                context_rows.append(first + torch.where(has_level, level.gather(1, onset), 0))
                 first += self.levels
                 context_rows.append(first + gap)
                 first += TIMES
