@@ -131,10 +131,9 @@ def test_an_accompaniment_has_the_voices_the_range_and_the_density_of_the_corpus
 def test_the_density_of_added_parts_does_not_count_given_notes(songs):
     """If it did, the new parts would fall silent."""
     music = tracks((73, 72, 8), (0, 48, 4))  # six notes a second
-    densities = []
-    for density in (1.0, 3.0, 9.0):
+    counts = []
+    for density in (0.5, 6.0):
         asked = {"add": "bass,strings", "density": density}
         made = [musictx.accompany(music, songs, seed=seed, **asked)[0] for seed in range(3)]
-        densities.append(np.mean([sample.notes / 16 for sample in made]))
-    assert densities == sorted(densities)
-    assert densities[1] >= 1.8
+        counts.append(sum(sample.notes for sample in made))
+    assert 3 * 16 * 1.8 <= counts[0] < counts[1]

@@ -187,7 +187,7 @@ def test_a_full_queue_and_internal_errors_get_a_sentence_and_the_thread_continue
         studio.composer.cancel(session, number)
     error = UserError(f"{tiny['piano']}/x: {session.folder} is odd")
     with monkeypatch.context() as patch:
-        patch.setattr(performing.generate, "pieces", Mock(side_effect=error))
+        patch.setattr(performing.generate, "compose_pieces", Mock(side_effect=error))
         gate.set()
         take = studio.wait(session, first)
         assert (take["state"], take["error"]) == ("failed", f"x: {session.id} is odd")
