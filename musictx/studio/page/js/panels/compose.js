@@ -2,6 +2,7 @@
 
 import { post, session } from "../core/api.js";
 import { selectBox, fill, h, icon, iconButton, arrowKeys, svg } from "../core/dom.js";
+import { clamp } from "../core/numbers.js";
 import { count } from "../document/words.js";
 import { slider } from "./slider.js";
 import { saveSetting, loadSetting } from "../core/storage.js";
@@ -50,7 +51,7 @@ export function mountCompose(app, panel) {
   }
 
   function samples(by) {
-    wish.samples = Math.min(8, Math.max(1, wish.samples + by));
+    wish.samples = clamp(wish.samples + by, 1, 8);
     refresh();
   }
 

@@ -1,8 +1,8 @@
 /** The tasks: whether each can start, its description, and its request. Pure functions. */
 
+import { notesIn, trackById } from "../document/notes.js";
 import { barLineAfter } from "../document/takes.js";
 import { count, stretchWords, trackName } from "../document/words.js";
-import { notesIn } from "../selection.js";
 
 /**
  * @typedef {object} Wish  the settings of the panel
@@ -64,7 +64,7 @@ const startOfNew = (piece, scope, beats) => barLineAfter(scope.stretch?.end ?? p
 export function describe(wish, piece, beats, scope, model) {
   if (!model) return { ready: false, sentence: "No model that is installed can do this." };
   const { stretch, tracks } = scope;
-  const names = (tracks ?? []).map((id) => piece.tracks.find((track) => track.id === id)).filter(Boolean).map(trackName);
+  const names = (tracks ?? []).map((id) => trackById(piece, id)).filter(Boolean).map(trackName);
   const inTracks = names.length ? ` in ${list(names)}` : "";
   const where = stretch ? stretchWords(beats, stretch.begin, stretch.end) : "the whole piece";
   const bars = count(wish.bars, "bar");

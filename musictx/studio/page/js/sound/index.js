@@ -4,7 +4,6 @@ import { fill, h, icon, iconButton, setPressed, set } from "../core/dom.js";
 import { clock, positionLabel } from "../document/words.js";
 import { mountInput } from "../input/index.js";
 import { listenAlong } from "./along.js";
-import { stretchOfNotes } from "../selection.js";
 import { createPlayer } from "./player.js";
 import { saveSetting, loadSetting } from "../core/storage.js";
 
@@ -51,10 +50,9 @@ export function mountSound(app, bar) {
     },
     /** Play the selection once, or from the cursor if nothing is selected. */
     playSelection() {
-      const { range, notes } = app.selection;
-      const chosen = range ?? stretchOfNotes([...notes].flatMap((id) => app.piece.notes.get(id) ?? []));
+      const { stretch } = app.selection.scope(app.piece);
       listening = false;
-      player.play(chosen?.begin ?? app.cursor.time, { end: chosen?.end });
+      player.play(stretch?.begin ?? app.cursor.time, { end: stretch?.end });
     },
     stop() { player.stop(); },
     toggle() { page.playing ? page.stop() : page.play(); },
