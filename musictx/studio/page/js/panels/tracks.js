@@ -1,10 +1,10 @@
 /** The list of tracks: names, colours, mixer, selection, and an editor for each track. */
 
-import { selectBox, fill, h, iconButton, syncRows, set } from "../core/dom.js";
+import { selectBox, fill, h, iconButton, syncRows, set, setRange } from "../core/dom.js";
 import { toTrack } from "../document/edits.js";
 import { duplicateTrack, isLocked, mixerValue, toggleTrackLock, MIXER, panWords, moveTrack, changeTrack } from "../document/mixer.js";
 import { freeNotes, notesById, notesOf, trackById } from "../document/notes.js";
-import { count, instrument, PROGRAMS, trackName } from "../document/words.js";
+import { count, instrument, list as listOf, PROGRAMS, trackName } from "../document/words.js";
 import { trackColour } from "../roll/colours.js";
 
 /** @param {App} app @param {HTMLElement} panel */
@@ -23,7 +23,7 @@ export function mountTracks(app, panel) {
     syncRows(list, piece.tracks, (track) => track.id, row);
     const names = piece.tracks.filter((track) => app.selection.tracks.has(track.id)).map(trackName);
     hint.textContent = names.length
-      ? `Selecting and composing keep to ${names.join(" and ")}.`
+      ? `Selecting and composing keep to ${listOf(names)}.`
       : piece.tracks.length > 1 ? "Click a track to select and compose in that one alone; Shift adds another." : "";
   }
 
@@ -94,17 +94,16 @@ export function mountTracks(app, panel) {
     });
     let name = "";
     const showValue = (value) => {
-      input.style.setProperty("--part", `${(value / 127) * 100}%`);
-      set(input, { title: `${part[0].toUpperCase()}${part.slice(1)}: ${words(value)}. Double click: as usual`, "aria-label": `${part} of ${name}`, "aria-valuetext": words(value) });
+      setRange(input, value, words(value));
+      set(input, { title: `${part[0].toUpperCase()}${part.slice(1)}: ${words(value)}. Double click: as usual`, "aria-label": `${part} of ${name}` });
     };
     return {
       input,
       /** @param {Track} track */
       update(track, label) {
         name = label;
-        const value = mixerValue(track, part);
-        if (!(app.mixing?.id === id && part in app.mixing.change)) input.value = String(value);
-        showValue(Number(input.value));
+        const isDragged = app.mixing?.id === id && part in app.mixing.change;
+        showValue(isDragged ? Number(input.value) : mixerValue(track, part));
       },
     };
   }

@@ -2,7 +2,8 @@
 
 import * as edits from "../document/edits.js";
 import { extentOf, freeNotes, notesById, trackById } from "../document/notes.js";
-import { count, noteWords, pitchWords, positionWords, stretchWords, trackName } from "../document/words.js";
+import { pitchWords } from "../document/spelling.js";
+import { count, noteWords, positionWords, stretchWords, trackName } from "../document/words.js";
 import { drawNote } from "./gestures.js";
 import { openQuantise } from "./quantise.js";
 import { openTable } from "./table.js";

@@ -1,6 +1,6 @@
 /** The toolbar above the roll: tool, grid, the selection and its edits. */
 
-import { selectBox, fill, h, iconButton, setPressed } from "../core/dom.js";
+import { selectBox, fill, h, iconButton, setPressed, setRange } from "../core/dom.js";
 import { notesById } from "../document/notes.js";
 import { timingAt } from "../document/timing.js";
 import { count, dynamicLabel, stretchWords } from "../document/words.js";
@@ -53,9 +53,7 @@ export function mountTools(app, bar) {
   loudness.addEventListener("change", () => actions.louder(Number(loudness.value) - mean));
 
   function showLoudness(velocity) {
-    loudness.value = String(velocity);
-    loudness.style.setProperty("--part", `${(velocity / 127) * 100}%`);
-    loudness.setAttribute("aria-valuetext", `${velocity}, ${dynamicLabel(velocity)}`);
+    setRange(loudness, velocity, `${velocity}, ${dynamicLabel(velocity)}`);
     mark.textContent = dynamicLabel(velocity);
   }
 
