@@ -7,7 +7,7 @@ import { createKeys } from "./keys.js";
 import { connectMidi } from "./midi.js";
 import { countIn, addRecording, Recording } from "./take.js";
 
-/** @param {App} app @param {ReturnType<typeof import("../sound/player.js").createPlayer>} player */
+/** @param {App} app @param {Player} player */
 export function mountInput(app, player) {
   /** @type {Recording | null} */
   let recording = null;
@@ -63,7 +63,7 @@ export function mountInput(app, player) {
     show();
     const clicks = countIn(app.beats, from);
     app.say("counting in");
-    await player.play(from, { end: Infinity, countIn: clicks });
+    await player.record(from, clicks);
     startTime = performance.now() + clicks[0] * 1000;
     beat = clicks[clicks.length - 1];
   }
