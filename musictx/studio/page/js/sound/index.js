@@ -35,13 +35,13 @@ export function mountSound(app, bar) {
     type: "range", min: 0, max: 100, "aria-label": "Volume", title: "Volume",
     oninput() {
       setVolume(Number(volume.value));
-      saveSetting("volume", player.volume);
+      saveSetting("volume", player.output.volume);
     },
     onpointerup: () => app.piece && app.roll.focus(), // so that keys are commands again
   });
   /** @param {number} percent */
   function setVolume(percent) {
-    player.volume = percent / 100;
+    player.output.volume = percent / 100;
     setRange(volume, percent, `${percent} %`);
   }
   const where = h("span.where", { role: "timer", "aria-label": "Position" });
@@ -74,7 +74,7 @@ export function mountSound(app, bar) {
   const firstInput = new AbortController();
   const prepare = () => {
     firstInput.abort();
-    player.prepare();
+    player.output.synth();
   };
   for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, prepare, { capture: true, signal: firstInput.signal });
   show();

@@ -33,19 +33,17 @@ export class Playback {
   #isStart = true;
 
   /**
-   * @param {import("./player.js").Player} player @param {ReturnType<typeof import("./output.js").createOutput>} output
-   * @param {any} synth @param {Music} music  whose instruments are loaded @param {Map<number, number>} channels  by track
+   * @param {Player} player @param {any} synth @param {Music} music  whose instruments are loaded @param {Map<number, number>} channels  by track
    * @param {number} from @param {PlayOptions & {music: () => Music}} options
    */
-  constructor(player, output, synth, music, channels, from, options) {
+  constructor(player, synth, music, channels, from, options) {
     this.player = player;
-    this.output = output;
     this.synth = synth;
     this.tracks = music.tracks;
     this.channels = channels;
     this.options = options;
     const clicks = options.countIn ?? [];
-    const start = output.context.currentTime + LEAD + (clicks[0] ?? 0);
+    const start = player.output.context.currentTime + LEAD + (clicks[0] ?? 0);
     this.transport = new Transport(from, start, options.loop ?? null);
     synth.send(clicks.flatMap((before, i) => clickEvents([[start - before, 0, i === 0 ? 1 : 2]], 0, Infinity)));
     this.timer = setInterval(() => this.tick(), TICK);
@@ -58,7 +56,7 @@ export class Playback {
 
   /** Return the time of the piece that sounded at a time of `performance.now()`. */
   at(performanceTime = performance.now()) {
-    return this.transport.at(this.output.audible(performanceTime));
+    return this.transport.at(this.player.output.audible(performanceTime));
   }
 
   /** Send the volume, pan and reverb of the tracks. */
@@ -77,7 +75,7 @@ export class Playback {
     const music = options.music();
     this.#update(music);
     const edge = options.edge?.() ?? Infinity;
-    const time = this.output.context.currentTime;
+    const time = player.output.context.currentTime;
     const until = time + (document.hidden ? AHEAD_HIDDEN : AHEAD);
     const windows = transport.take(until, Math.min(edge, transport.loop ? Infinity : options.end ?? Infinity));
     this.synth.send(windows.flatMap((window) => this.#eventsIn(window, music)));
@@ -128,7 +126,7 @@ export class Playback {
 
 /** Playback of the WAV export of a piece, for browsers that cannot run the synthesiser. */
 export class FilePlayback {
-  /** @param {import("./player.js").Player} player @param {string} id  of the session @param {number} from @param {PlayOptions} options */
+  /** @param {Player} player @param {string} id  of the session @param {number} from @param {PlayOptions} options */
   constructor(player, id, from, { loop, end, proposal }) {
     this.loop = loop ?? null;
     this.begin = loop ? loop[0] : from;
@@ -136,7 +134,7 @@ export class FilePlayback {
     const query = Object.entries({ begin: this.begin, end: stop, ...proposal }).filter(([, value]) => value !== undefined);
     const audio = new Audio(`/api/${session(id, "export", "sound.wav")}?${new URLSearchParams(query.map(([name, value]) => [name, String(value)]))}`);
     audio.loop = Boolean(loop);
-    audio.volume = player.volume ** 2;
+    audio.volume = player.output.volume ** 2;
     audio.currentTime = loop && from > loop[0] && from < loop[1] ? from - this.begin : 0;
     audio.onplaying = () => player.setState("playing");
     audio.onwaiting = () => player.setState("loading");

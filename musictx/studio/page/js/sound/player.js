@@ -14,7 +14,7 @@ export class Player {
   metronome = false;
   /** Are the selected bars, or else the whole piece, repeated? */
   repeats = false;
-  #output = createOutput();
+  output = createOutput();
   /** @type {Playback | FilePlayback | null} */
   #playback = null;
   /** @type {import("./playback.js").PlayOptions} */
@@ -42,10 +42,10 @@ export class Player {
 
   /** The time of the piece that sounds, or at which playback stopped. */
   get position() {
-    return this.#playback?.at() ?? this.#cursor;
+    return this.at();
   }
 
-  /** Return the time of the piece that sounded at a time of `performance.now()`. @param {number} performanceTime */
+  /** Return the time of the piece that sounded at a time of `performance.now()`; default: now. @param {number} [performanceTime] */
   at(performanceTime) {
     return this.#playback?.at(performanceTime) ?? this.#cursor;
   }
@@ -118,10 +118,11 @@ export class Player {
     const attempt = ++this.#attempts;
     this.#options = options;
     this.setState("loading");
-    const synth = await this.#output.synth();
+    const synth = await this.output.synth();
     if (attempt !== this.#attempts) return;
     if (!synth) {
-      this.#warn();
+      if (!this.#warned) this.#say(`This browser plays the server's sound file instead of single notes (${this.output.failure}).`);
+      this.#warned = true;
       this.#playback = new FilePlayback(this, this.app.piece.id, from, options);
       return this.#follow();
     }
@@ -129,9 +130,9 @@ export class Player {
     const first = music();
     const channels = await this.arrange(first, synth);
     if (attempt !== this.#attempts) return;
-    const playback = new Playback(this, this.#output, synth, first, channels, from, { ...options, music });
+    const playback = new Playback(this, synth, first, channels, from, { ...options, music });
     this.#playback = playback;
-    setTimeout(() => this.#playback === playback && this.#output.context.state !== "running"
+    setTimeout(() => this.#playback === playback && this.output.context.state !== "running"
       && this.#say("Nothing is heard: this browser has no way to the loudspeakers, or was not allowed to use them."), NO_SOUND);
     playback.tick();
     this.#follow();
@@ -150,11 +151,6 @@ export class Player {
     if (state === this.state) return;
     this.state = state;
     this.app.emit("play", this);
-  }
-
-  #warn() {
-    if (!this.#warned) this.#say(`This browser plays the server's sound file instead of single notes (${this.#output.failure}).`);
-    this.#warned = true;
   }
 
   #say(text) {
@@ -189,7 +185,7 @@ export class Player {
   /** Play a short note. */
   async audition(pitch, velocity, track) {
     const { synth, channel } = await this.#voice(track);
-    const now = this.#output.context?.currentTime ?? 0;
+    const now = this.output.context?.currentTime ?? 0;
     synth?.send([[now, channel, 0x90, pitch, velocity], [now + PREVIEW, channel, 0x80, pitch, 0]]);
   }
 
@@ -206,24 +202,11 @@ export class Player {
   }
 
   async #voice(trackId) {
-    const synth = await this.#output.synth();
+    const synth = await this.output.synth();
     const { tracks } = this.app.piece ?? { tracks: [] };
     const track = tracks.find(({ id }) => id === trackId) ?? { id: 0, program: 0, drum: false };
     const channel = channelsOf(tracks).get(track.id) ?? 1;
     await synth?.setChannel(channel, track.program, track.drum);
     return { synth, channel };
-  }
-
-  get volume() {
-    return this.#output.volume;
-  }
-
-  set volume(/** @type {number} */ share) {
-    this.#output.volume = share;
-  }
-
-  /** Load the synthesiser; must be called from a click or key. */
-  prepare() {
-    this.#output.synth();
   }
 }
