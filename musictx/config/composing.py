@@ -49,7 +49,7 @@ class Written(Composing):
     samples: int = option(1, "number of pieces to write", low=1, high=MOST_SAMPLES)
     render: bool = option(False, "also write a .wav and a .png for each .mid")
     out: str = option(
-        "generated", "folder for the results, or a file, x.mid or x.musicxml", path=True
+        "generated", "folder for the results, or a file, x.mid or x.musicxml", path="out"
     )
     repeats: bool = option(True, REPEATS, rare=True)
 

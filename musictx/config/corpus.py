@@ -66,7 +66,7 @@ class CorpusConfig(Options, prefix="corpus"):
         None,
         "folder for the prepared tokens; default data/shards/NAME-KEY; without corpus.path those "
         "already in it are used as they are",
-        path=True,
+        path="out",
     )
     workers: int = option(
         0,

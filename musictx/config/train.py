@@ -57,7 +57,7 @@ class TrainConfig(Options):
     out: str | None = option(
         None,
         "run folder; default runs/CORPUS-MODEL-seedSEED-KEY, resumed if it is there",
-        path=True,
+        path="out",
     )
     seed: int = option(0, "seed of all random draws", low=0, high=LARGEST_SEED)
 

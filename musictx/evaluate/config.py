@@ -39,7 +39,7 @@ class EvaluateConfig(Options):
     out: str | None = option(
         None,
         "also write the result to this file: .json",
-        path=True,
+        path="out",
         pattern=(r"(?s).*\.json", "a file name that ends with .json"),
     )
     device: str = option("auto", "auto, cpu, cuda, mps", pattern=DEVICE)
@@ -53,12 +53,12 @@ class CompareConfig(Options):
         None,
         "file of music, or folder of such files, to measure; with pieces=N a folder that they are "
         "generated into",
-        path=True,
+        path="out",
     )
     against: str | None = option(
         None,
         "file or folder of real music to compare with; default: the split of the corpus",
-        path=True,
+        path="out",
     )
     model: ModelFolder = field(default_factory=ModelFolder)
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
@@ -92,7 +92,7 @@ class CompareConfig(Options):
     out: str | None = option(
         None,
         "also write the result to this file: .json, or .csv (one row per piece)",
-        path=True,
+        path="out",
         pattern=(r"(?s).*\.(json|csv)", "a file name that ends with .json or .csv"),
     )
     device: str = option("auto", "auto, cpu, cuda, mps", pattern=DEVICE)

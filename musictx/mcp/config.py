@@ -14,7 +14,7 @@ class McpConfig(Options):
     out: str = option(
         "generated",
         "folder for everything that is written; nothing is written outside it",
-        path=True,
+        path="out",
     )
     read: str | None = option(
         None,
