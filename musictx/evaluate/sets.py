@@ -168,7 +168,8 @@ def drawn(pieces: Sequence[Piece], split: str, count: int, length: float, seed: 
 
 
 def real_files(place: str, count: int, length: float, seed: int) -> list[Named]:
-    """Return at most ``count`` files of ``place`` of at least ``length`` seconds, drawn by ``seed``."""
+    """Return at most ``count`` files of ``place``, drawn by ``seed``, with at least ``length``
+    seconds of music."""
     files = files_in(place, "against")
     pieces: list[Named] = []
     for i in np.random.default_rng([seed, 0]).permutation(len(files)).tolist():
