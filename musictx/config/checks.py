@@ -129,6 +129,8 @@ def imported(name: str, target: str) -> Any:
     module, _, attribute = target.partition(":")
     import_from_here()
     try:
+        if not attribute:  # nothing is imported: names in a model folder reach this function
+            raise ValueError("it names no class")
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
