@@ -74,14 +74,12 @@ def compose_continuations(
     request = GenerateConfig(
         seconds=config.seconds, sampling=config.sampling, seed=config.seed, end=ending
     )
-<<<<<<< HEAD
     if not pieces:
-        several = replace(request, samples=config.pieces)
         for i, sample in compose_pieces(
             bundle,
             [NOTHING],
             [None],
-            several,
+            replace(request, samples=config.pieces),
             seeds=[config.seed],
             progress=lambda _, seconds: progress(len(out.samples) * config.seconds + seconds),
         ):
@@ -93,22 +91,10 @@ def compose_continuations(
         (piece.name, encode_primer(tokenizer, piece.piece, seconds=seconds, name=piece.name))
         for piece in pieces
     ]
-    starts = [(i, *openings[i % len(openings)]) for i in range(config.pieces)]
-    starts.sort(key=lambda start: (len(start[2].ids), start[0]))  # batches of similar lengths
-    values = controls_of(request)
-=======
-    openings = [("", NOTHING)]
-    if pieces:
-        tokenizer, seconds = bundle.tokenizer, config.primer_seconds
-        openings = [
-            (piece.name, encode_primer(tokenizer, piece.piece, seconds=seconds, name=piece.name))
-            for piece in pieces
-        ]
     names, primers = zip(*(openings[i % len(openings)] for i in range(config.pieces)))
     # Batches have primers of similar lengths.
     order = sorted(range(config.pieces), key=lambda i: (len(primers[i].ids), i))
     controls = controls_of(request)
->>>>>>> main
     samples = continuations(
         bundle,
         [primers[i] for i in order],
