@@ -244,9 +244,21 @@ def compose_pieces(
     path = registry.PIECES.get(bundle.tokenizer.name)
     if request.form is not None and path is None:
         raise UserError(f"form={request.form}: {counts_no_bars(bundle.tokenizer)}")
-    if path is not None and (request.form is not None or request.loop):
-        yield from registry.load(path)(bundle, primers, scores, request, seeds=seeds, **more)
-        return
+    compose = continue_primers if path is None else registry.load(path)
+    yield from compose(bundle, primers, scores, request, seeds=seeds, **more)
+
+
+def continue_primers(
+    bundle: Bundle,
+    primers: Sequence[Primer],
+    scores: Sequence[Score | None],
+    request: GenerateConfig,
+    *,
+    seeds: Sequence[int],
+    **more: Any,
+) -> Iterator[tuple[int, Sample]]:
+    """Continue each of ``primers``, or compose from nothing for an empty one; see
+    :func:`compose_pieces`."""
     count, values = request.samples, controls_of(request)
     steers = [steering(bundle, values, request.guidance, like=p.score) for p in primers]
     samples = continuations(

@@ -137,6 +137,7 @@ class Filler:
         score, given = self._with_model_programs(task, named_parts)
         new_parts = list(named_parts.values()) or default_parts(bundle, task, score)
         habits = habits_of(bundle, task, named_parts, request, score, new_parts)
+        steered = frozenset(new_parts) if new_notes_only else None
         habit_density = sum(habit.density for habit in habits.values())
         if new_notes_only and "density" in targets:
             factor = targets["density"] / habit_density if habit_density else 0.0
@@ -144,13 +145,15 @@ class Filler:
         elif named_parts and all(habit.density for habit in habits.values()):
             if given_levels:
                 given_levels["density"] += habit_density
-            if DRUMS not in habits:  # the target of drum parts is the density of their habit
-                targets = {**targets, "density": habit_density}
+            # The target of drums is the density of their habit.
+            pitched = [part for part in habits if part != DRUMS]
+            if pitched:
+                steered = frozenset(pitched)
+                targets = {**targets, "density": sum(habits[part].density for part in pitched)}
 
         steer = steering(bundle, described, request.guidance, around=given_levels)
         if task.is_gap and not bundle.tokenizer.beats:
             targets = {**given_levels, **targets}
-        steered_parts = frozenset(new_parts) if new_notes_only else None
         region = self.region(
             task,
             score,
@@ -160,7 +163,7 @@ class Filler:
             habits=habits,
             sampling=request.sampling,
             stats=replace(bundle.stats, density=task.given_levels.get("density")),
-            steering=replace(steer, values=targets, parts=steered_parts),
+            steering=replace(steer, values=targets, parts=steered),
         )
         return region, partial(_place, bundle, task, score, new_parts, request.quantise)
 

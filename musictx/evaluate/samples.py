@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from musictx import midi
+from musictx.apps.generate import compose_pieces
 from musictx.apps.infill import compose_versions
 from musictx.apps.tasks import task_of
 from musictx.bundle import Bundle
@@ -73,13 +74,23 @@ def compose_continuations(
     request = GenerateConfig(
         seconds=config.seconds, sampling=config.sampling, seed=config.seed, end=ending
     )
-    openings = [("", NOTHING)]
-    if pieces:
-        tokenizer, seconds = bundle.tokenizer, config.primer_seconds
-        openings = [
-            (piece.name, encode_primer(tokenizer, piece.piece, seconds=seconds, name=piece.name))
-            for piece in pieces
-        ]
+    if not pieces:
+        for i, sample in compose_pieces(
+            bundle,
+            [NOTHING],
+            [None],
+            replace(request, samples=config.pieces),
+            seeds=[config.seed],
+            progress=lambda _, seconds: progress(len(out.samples) * config.seconds + seconds),
+        ):
+            if sample.ended != "interrupted":
+                out.add(i, sample.score, source="", seam=sample.seam, ended=sample.ended)
+        return
+    tokenizer, seconds = bundle.tokenizer, config.primer_seconds
+    openings = [
+        (piece.name, encode_primer(tokenizer, piece.piece, seconds=seconds, name=piece.name))
+        for piece in pieces
+    ]
     names, primers = zip(*(openings[i % len(openings)] for i in range(config.pieces)))
     # Batches have primers of similar lengths.
     order = sorted(range(config.pieces), key=lambda i: (len(primers[i].ids), i))

@@ -227,6 +227,7 @@ class BarInfill(Infill):
         rows: Sequence[BarRow],  # type: ignore[override]
     ) -> list[Penalty]:
         favoured, fit = self._favoured(), HarmonicFit(self.given.notes)
+        melodies = self._melodies()
         gains, costs = [], []
         for row, region in zip(rows, regions):
             row_gains, row_costs = list(favoured), list[RowBias]()
@@ -235,7 +236,7 @@ class BarInfill(Infill):
                 strokes = partial(bias.drummer_strokes, drummer=drummer, sections=self.sections)
                 row_gains.append(strokes)
             if self.sampling.habits:
-                row_costs.append(partial(bias.in_harmony, fit=fit))
+                row_costs.append(partial(bias.in_harmony, fit=fit, melodies=melodies))
             if region.unlike is not None:
                 row_costs.append(region._unlike(row, *region.unlike))
             gains.append(penalty_around(row, row_gains))
@@ -252,7 +253,9 @@ class BarInfill(Infill):
         elif self.sampling.habits:
             back = bias.repeated_bars(self.given)
         steady = self.sampling.habits and not self.varies
-        repetition = partial(bias.as_in_repeated_bar, back=back, steady=steady)
+        repetition = partial(
+            bias.as_in_repeated_bar, back=back, steady=steady, melodies=self._melodies()
+        )
         favoured: list[RowBias] = [repetition, bias.filling_parts, bias.bass_on_bar_line]
         if BASS in self.habits:
             favoured.append(partial(bias.on_root, part=BASS))
@@ -260,6 +263,13 @@ class BarInfill(Infill):
             low, high = self.bass
             favoured.append(partial(bias.on_root, part=part, low=low, high=high))
         return favoured
+
+    def _melodies(self) -> set[int]:
+        """The new parts of one voice, other than the bass, if nothing but chords is given: no other
+        part has the tune."""
+        if (self.given.notes["part"] != CHORD).any():
+            return set()
+        return {p for p, habit in self.habits.items() if p != BASS and habit.voices == 1}
 
     def _lowest_part(self) -> int | None:
         """The new part with several voices whose usual pitches reach lowest, in an accompaniment.

@@ -144,10 +144,44 @@ def search(score: Score) -> list[tuple[float, Chord]]:
         return []
     lines, melody, at_bar = observed(score, notes)
     path = likeliest(melody, at_bar, int(notes["pitch"][-1]) % 12)
-    changes = np.flatnonzero(np.diff(path, prepend=-1))
-    chords = [Chord(int(state) % 12, NAMES.index(TRIADS[state // 12])) for state in path[changes]]
-    times = np.maximum(score.beats.seconds(lines[changes]), 0.0)
+    return _changes(score.beats, lines, path)
+
+
+def draw(
+    clock: Beats, quarters: float, random: np.random.Generator, key: int | None = None
+) -> list[tuple[float, Chord]]:
+    """Draw the chords of a new piece of this many quarter notes as songs have them: seconds and
+    chord, where it changes.
+
+    They are a Markov chain over half bars that ends as songs end, in the major ``key``, or the
+    minor key with the same notes; by default a random one."""
+    lines = np.array(halves(clock, quarters))[:-1]
+    chances = table()
+    follows = chances["follows"][_at_bar(clock, lines)[1:].astype(int)]
+    ahead = [chances["last"]]  # how likely a song ends so after each state of a half bar
+    for step in follows[::-1]:
+        ahead.append(np.logaddexp.reduce(step + ahead[-1], axis=1))
+    path: list[int] = []
+    for number, after in enumerate(ahead[::-1]):
+        nats = after + (follows[number - 1][path[-1]] if path else chances["first"])
+        path.append(int((nats + random.gumbel(size=STATES)).argmax()))
+    states = np.array(path)
+    key = int(random.integers(12)) if key is None else key
+    return _changes(clock, lines, (states + key) % 12 + 12 * (states // 12))
+
+
+def _changes(clock: Beats, lines: np.ndarray, states: np.ndarray) -> list[tuple[float, Chord]]:
+    """Seconds and chord of each state, root + 12 * quality, that differs from the one before. The
+    states begin at the ``lines``, in quarter notes."""
+    changes = np.flatnonzero(np.diff(states, prepend=-1))
+    chords = [Chord(int(state) % 12, NAMES.index(TRIADS[state // 12])) for state in states[changes]]
+    times = np.maximum(clock.seconds(lines[changes]), 0.0)
     return list(zip(times.tolist(), chords))
+
+
+def _at_bar(clock: Beats, lines: np.ndarray) -> np.ndarray:
+    """(n,) bool: whether a bar begins at each of the ``lines``, in quarter notes."""
+    return np.array([clock.bar(float(line) + 1e-6)[1] < 1e-3 for line in lines])
 
 
 def observed(score: Score, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -167,8 +201,7 @@ def observed(score: Score, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
         inside = length > 1e-3
         late = np.maximum(start[inside], begin) > begin + STRONG - 1e-3
         np.add.at(sounds[number], (late.astype(int), notes["pitch"][inside] % 12), length[inside])
-    at_bar = [clock.bar(float(line) + 1e-6)[1] < 1e-3 for line in lines[:-1]]
-    return lines[:-1], sounds, np.array(at_bar)
+    return lines[:-1], sounds, _at_bar(clock, lines[:-1])
 
 
 def likeliest(sounds: np.ndarray, at_bar: np.ndarray, final: int) -> np.ndarray:

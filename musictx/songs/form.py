@@ -29,7 +29,7 @@ from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.events import OnEvent, emit_all
-from musictx.sampling.primer import NOTHING, Primer
+from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
 from musictx.sampling.strengths import SECTION_BARS
@@ -37,6 +37,7 @@ from musictx.songs.bar_tokens import Grid
 from musictx.songs.biases import SectionContrast, penalty_of
 from musictx.songs.chord_estimation import implied
 from musictx.songs.chord_sheet import with_markers, without_chords
+from musictx.songs.new_pieces import new_piece
 from musictx.songs.sections import ALIKE, whole_likeness
 
 #: The most bars of a primer, which is the first section.
@@ -186,11 +187,14 @@ class _Composition:
         """Continue the piece up to the bar ``stop``, with a bias against the sections numbered
         ``earlier``. A pick-up does not count as a bar, so a piece that begins with one may need a
         second continuation."""
+        if not self.count:
+            request = replace(self.request, form=None, bars=stop)
+            sample = new_piece(self.bundle, Plan(), request, self._next_seed())
+            self.piece = parts.with_file_programs(self.bundle, sample.score, None)
+            self._cut(stop)
         while self.count < stop:
-            primer, contrast = NOTHING, list[EachRow]()
-            if self.count:
-                primer, grid = self._primer()
-                contrast = self._contrast(grid, stop, earlier) if earlier else []
+            primer, grid = self._primer()
+            contrast = self._contrast(grid, stop, earlier) if earlier else []
             request = replace(self.request, form=None, bars=stop - self.count, samples=1, end="cut")
             controls = controls_of(request)
             ((_, sample),) = continuations(
@@ -202,19 +206,15 @@ class _Composition:
                 constraints=contrast,
                 progress=self._progress_from(self.piece.duration),
             )
-            score = sample.score
-            if self.count:
-                clock = primer.clock(self.tokenizer)
-                ids = np.concatenate([primer.ids, sample.ids])
-                chords = [
-                    (clock.seconds(time), name)
-                    for time, name in self.tokenizer.decode(ids).markers
-                    if time >= primer.seconds - 1e-6
-                ]
-                score = with_markers(score, chords)
-            self.piece = parts.with_file_programs(
-                self.bundle, score, self.piece if self.count else None
-            )
+            clock = primer.clock(self.tokenizer)
+            ids = np.concatenate([primer.ids, sample.ids])
+            chords = [
+                (clock.seconds(time), name)
+                for time, name in self.tokenizer.decode(ids).markers
+                if time >= primer.seconds - 1e-6
+            ]
+            score = with_markers(sample.score, chords)
+            self.piece = parts.with_file_programs(self.bundle, score, self.piece)
             beats = self.piece.beats
             end = float(beats.quarters(sample.seam + sample.seconds))
             self.first = max(self.first, int(beats.pickup))

@@ -1,22 +1,22 @@
-"""New pieces in bars by a plan of sections, and as loops."""
+"""New pieces in bars: over drawn chords, or by a plan of sections."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
-import numpy as np
-
-from musictx.apps import generate, infill, tasks
+from musictx.apps import generate
 from musictx.bundle import Bundle
-from musictx.config import GenerateConfig, InfillConfig
+from musictx.config import GenerateConfig
 from musictx.errors import UserError
 from musictx.notes import Score
-from musictx.sampling import idiom
+from musictx.sampling.composer import Progress
+from musictx.sampling.events import OnEvent
 from musictx.sampling.primer import Primer
 from musictx.sampling.sample import Sample
-from musictx.songs import form, loops
+from musictx.songs import form
+from musictx.songs.new_pieces import new_piece
 
 
 def pieces(
@@ -28,38 +28,45 @@ def pieces(
     seeds: Sequence[int],
     **more: Any,
 ) -> Iterator[tuple[int, Sample]]:
-    """Yield (number, sample) of a ``request`` for a form or a loop as soon as each is done; see
-    :func:`musictx.apps.generate.compose_pieces`."""
+    """Yield (number, sample) as soon as each is done; see
+    :func:`musictx.apps.generate.compose_pieces`.
+
+    New pieces that have to end where the model ends them, and those with a number of tokens or with
+    further constraints or processors, have no chords drawn in advance."""
+    restricted = bool(more.get("constraints") or more.get("processors"))
+    if restricted and (request.form is not None or request.loop):
+        option = "loop=true" if request.form is None else f"form={request.form}"
+        raise UserError(f"{option}: expected no constraints and processors with it")
+    of_chords = request.end in (None, "cut") and request.tokens is None and not restricted
     if request.form is not None:
-        constraints, processors = more.pop("constraints", ()), more.pop("processors", ())
-        if constraints or processors:
-            raise UserError(f"form={request.form}: expected no constraints and processors with it")
-        yield from form.pieces(bundle, files, request, seeds=seeds, **more)
-        return
-    open_ended = replace(request, loop=False)
-    for number, sample in generate.compose_pieces(
-        bundle, primers, files, open_ended, seeds=seeds, **more
-    ):
-        yield number, closed(bundle, sample, request, seeds[number // request.samples] + number)
+        yield from form.pieces(bundle, files, request, seeds=seeds, **_without_lists(more))
+    elif of_chords and not any(len(primer.ids) for primer in primers):
+        yield from _new_pieces(bundle, primers, request, seeds, **_without_lists(more))
+    else:
+        yield from generate.continue_primers(bundle, primers, files, request, seeds=seeds, **more)
 
 
-def closed(bundle: Bundle, sample: Sample, request: GenerateConfig, seed: int) -> Sample:
-    """Close a new piece to a loop: its last bar is composed anew so that it leads to the beginning,
-    and a marker is added at its end."""
-    clock, bars = idiom.of(bundle.tokenizer).plan(bundle, request.plan).score.beats, request.bars
-    assert bars is not None
-    last, end = (float(clock.seconds(clock.bar_line(0.0, n))) for n in (bars - 1, bars))
-    score = sample.score
-    score = replace(score, markers=(*score.markers, (end, loops.LOOP_END)))
-    if score.duration > last:
-        tracks = ",".join(map(str, range(1, len(np.unique(score.notes["track"])) + 1)))
-        gap = InfillConfig(
-            begin=f"{last:.6f}s",
-            end=f"{end:.6f}s",
-            tracks=tracks,
-            sampling=request.sampling,
-            loop=True,
-        )
-        (made,) = infill.compose_versions(bundle, tasks.gap_task(score, gap), gap, seed=seed)
-        score = made.score
-    return replace(sample, score=score, notes=len(score))
+def _without_lists(more: dict[str, Any]) -> dict[str, Any]:
+    return {name: more[name] for name in more.keys() - {"constraints", "processors"}}
+
+
+def _new_pieces(
+    bundle: Bundle,
+    primers: Sequence[Primer],
+    request: GenerateConfig,
+    seeds: Sequence[int],
+    progress: Progress | None = None,
+    on_event: OnEvent | None = None,
+) -> Iterator[tuple[int, Sample]]:
+    for first, (primer, seed) in enumerate(zip(primers, seeds)):
+        for version in range(request.samples):
+            number = first * request.samples + version
+            sample = new_piece(
+                bundle,
+                primer.plan,
+                request,
+                [seed, version],
+                progress and partial(progress, number),
+                on_event and partial(on_event, number),
+            )
+            yield number, sample

@@ -148,8 +148,9 @@ def _room(begins: np.ndarray, step: int) -> float:
     return float((begins[begins > step] - step).min(initial=10**9))
 
 
-def in_harmony(row: BarRow, fit: HarmonicFit) -> Nats:
-    """Penalise pitches and lengths of new notes that do not fit the harmony of the given notes."""
+def in_harmony(row: BarRow, fit: HarmonicFit, melodies: Collection[int] = ()) -> Nats:
+    """Penalise pitches and lengths of new notes that do not fit the harmony of the given notes.
+    Notes of ``melodies`` need not be tones of a given chord."""
     state, field = row.state, len(row.state.group)
     if field not in (2, 3) or state.part in (CHORD, DRUM_PART):
         return
@@ -158,7 +159,8 @@ def in_harmony(row: BarRow, fit: HarmonicFit) -> Nats:
     composed = CHORD in (row.new.parts or ())
     if field == 2:
         nats = fit.clashes(state.step)[values % 12]
-        if not composed and state.chord != NONE:  # tones of a given chord may clash
+        if not composed and state.chord != NONE and state.part not in melodies:
+            # Tones of a given chord may clash.
             inside = np.isin(values % 12, [*state.chord.classes])
             nats = np.where(inside, 0.0, nats + CLASH)
     else:
@@ -166,19 +168,23 @@ def in_harmony(row: BarRow, fit: HarmonicFit) -> Nats:
     yield ids, -nats
 
 
-def as_in_repeated_bar(row: BarRow, back: np.ndarray, steady: bool) -> Nats:
+def as_in_repeated_bar(
+    row: BarRow, back: np.ndarray, steady: bool, melodies: Collection[int] = ()
+) -> Nats:
     """Favour the next id of a copy of an earlier bar, or of the next given note if it precedes.
 
     A bar that repeats the bar ``back`` (B,) bars before it copies places, parts and pitches. If
-    ``steady``, a bar with 0 there copies the rhythm of the bar before: places and parts, without
-    the given notes of that bar if it was composed from its beginning.
+    ``steady``, a bar with 0 there copies the rhythm of the bar before: places and parts, but not of
+    ``melodies``, nor of the given notes of that bar if it was composed from its beginning.
     """
     distance, before = int(back[row.bar]), row.bar - 1
     if not distance and not steady:
         return
     like = row.state.earlier(distance or 1)
-    if not distance and row.given.lines[before] >= row.new.begin:
-        like = [group for group in like if group not in row.given.groups[before]]
+    if not distance:
+        like = [group for group in like if group.part not in melodies]
+        if row.given.lines[before] >= row.new.begin:
+            like = [group for group in like if group not in row.given.groups[before]]
     if like:
         like = [*like, *row.left[:1]]
     token = row.state.continued(like, REPEATED if distance else RHYTHM, row.leaves())

@@ -61,6 +61,33 @@ def test_drums_and_silence_have_no_chord():
     assert [chord for _, chord in recognised(gap)] == [Chord(0, 1), NONE, Chord(0, 1)]
 
 
+def test_chords_are_drawn_from_the_chain_of_songs_that_end_like_songs():
+    """Three half bars, against all 24^3 sequences."""
+    first, last, follows = (np.exp(table()[name]) for name in ("first", "last", "follows"))
+    joint = np.einsum("a,ab,bc,c->abc", first, follows[0], follows[1], last)
+    joint /= joint.sum()
+    shares = np.zeros((3, STATES))
+    clock, random = Beats(Score()), np.random.default_rng(0)
+    for _ in range(1500):
+        chords = dict(chord_estimation.draw(clock, 6.0, random, key=0))
+        for half in range(3):  # a chord lasts until the next one
+            chord = chords[max(time for time in chords if time <= half + 1e-6)]
+            shares[half, chord.root + 12 * (NAMES[chord.quality] == "min")] += 1 / 1500
+    for half, others in enumerate(((1, 2), (0, 2), (0, 1))):
+        assert np.abs(shares[half] - joint.sum(others)).sum() / 2 < 0.06
+
+
+@quick
+@given(st.integers(0, 11), st.integers(0, 99))
+def test_chords_in_another_key_are_transposed(key, seed):
+    clock = Beats(Score())
+    inside, transposed = (
+        chord_estimation.draw(clock, 32.0, np.random.default_rng(seed), key=k) for k in (0, key)
+    )
+    expected = [(time, Chord((c.root + key) % 12, c.quality)) for time, c in inside]
+    assert transposed == expected
+
+
 melodies = st.lists(st.tuples(st.integers(55, 76), st.sampled_from([0.25, 0.5, 1.0])), min_size=4)
 
 

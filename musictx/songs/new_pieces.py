@@ -1,0 +1,84 @@
+"""New pieces in bars: chords are drawn first, and an ensemble of the corpus is composed to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+
+import numpy as np
+
+from musictx.apps import infill, parts
+from musictx.apps.tasks import Task
+from musictx.bundle import Bundle
+from musictx.config import AccompanyConfig, GenerateConfig, scales
+from musictx.config.composing import Steered
+from musictx.sampling.composer import OnProgress
+from musictx.sampling.events import Event
+from musictx.sampling.penalties import pitch_set
+from musictx.sampling.primer import NOTHING, Plan
+from musictx.sampling.sample import Sample
+from musictx.sampling.strengths import USUAL_SECONDS
+from musictx.songs.chord_estimation import draw
+from musictx.songs.chord_sheet import with_markers
+
+
+def new_piece(
+    bundle: Bundle,
+    plan: Plan,
+    request: GenerateConfig,
+    seed: Sequence[int],
+    progress: OnProgress = None,
+    on_event: Callable[[Event], None] | None = None,
+) -> Sample:
+    """Compose a new piece of ``request.bars`` or ``request.seconds``, the shorter one if both are
+    given, in the tempo and meter of ``plan``.
+
+    progress  called after each step with the seconds of music composed so far
+    on_event  called whenever a note begins or ends"""
+    pitch_set(request.sampling, NOTHING)  # raises ``UserError`` for key=auto
+    random, clock = np.random.default_rng([*seed]), plan.score.beats
+    lengths = [request.seconds, None]
+    if request.bars is not None:
+        lengths[1] = float(clock.seconds(clock.bar_line(0.0, request.bars)))
+    end = min((length for length in lengths if length is not None), default=USUAL_SECONDS)
+    chords = draw(clock, float(clock.quarters(end)), random, _key(request))
+    chart = with_markers(plan.score, chords)
+    names = _instruments(bundle, request, random)
+    options = {field.name: getattr(request, field.name) for field in fields(Steered)}
+    (sample,) = infill.compose_versions(
+        bundle,
+        Task(chart, chart, 0.0, end, is_gap=False, tracks=(), add=names),
+        AccompanyConfig(**options | {"samples": 1}, add=",".join(names)),
+        seed=int(random.integers(2**31)),
+        progress=progress,
+        on_event=on_event and (lambda _, event: on_event(event)),
+    )
+    return sample
+
+
+def _key(request: GenerateConfig) -> int | None:
+    """The tonic of the major key whose notes the options ``key`` and ``scale`` name; ``None`` if
+    they are not given."""
+    name, scale = request.sampling.key, request.sampling.scale
+    if name is None and scale is None:
+        return None
+    keynote, mode = scales.key(name or "C", "sampling.key")
+    is_minor = (scale or mode).endswith("minor")
+    return (keynote + 3 * is_minor) % 12
+
+
+def _instruments(
+    bundle: Bundle, request: GenerateConfig, random: np.random.Generator
+) -> tuple[str, ...]:
+    """The parts that the request names, or else those of an ensemble of the corpus, drawn with the
+    frequency with which it occurs there."""
+    if request.instruments is not None:
+        names = tuple(name.strip().lower() for name in request.instruments.split(","))
+        return tuple(parts.find_parts(bundle, names, "instruments"))
+    names_of: dict[int, str] = {}
+    for name, program in parts.available_parts(bundle).items():
+        names_of.setdefault(program, name)
+    ensembles = bundle.stats.ensembles or [(1.0, [*names_of][:1])]
+    counts = np.array([count for count, _ in ensembles], float)
+    programs = ensembles[int(random.choice(len(counts), p=counts / counts.sum()))][1]
+    return tuple(name for program, name in names_of.items() if program in programs)
