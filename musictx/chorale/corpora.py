@@ -36,7 +36,7 @@ from musictx.tokens.tokenizer import Tokenizer
 
 #: Quarter notes a minute: a sixteenth lasts 150 ms, a multiple of the 10 ms grid.
 BPM = 100.0
-#: Notes of up to so many seconds are grace notes, which two editions have, and are left out.
+#: Notes of at most so many seconds are grace notes, which two editions contain; they are left out.
 GRACE_SECONDS = 0.06
 #: Two pieces whose melodies begin with the same intervals are duplicates if they share at least
 #: this fraction of their notes. Six pairs share 82 to 100 %; all other pairs are different
@@ -45,8 +45,8 @@ DUPLICATE_SHARE = 0.8
 
 
 class BachChorales:
-    """The chorales of music21 as a :class:`musictx.data.corpora.Corpus`. Their identity is the
-    version of music21, so that no file is read if the shards are up to date."""
+    """The chorales of music21 as a :class:`musictx.data.corpora.Corpus`. Their identity are the
+    versions of music21 and musictx, so that no file is read if the shards are up to date."""
 
     label = "bach"
     published = False

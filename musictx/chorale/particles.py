@@ -45,10 +45,10 @@ CONTEXT_FACTOR = 4
 class Particles:
     """The harmonisations of a run of the filter.
 
-    ids      (P, 4 T) int64
-    weights  (P,) the logarithms of the particles' weights
-    likely   (P,) ln p of all notes and of the end under the model
-    faults   (P,) the number of faults in each whole piece; 0 without rules
+    ids              (P, 4 T) int64
+    weights          (P,) the logarithms of the particles' weights
+    log_probability  (P,) ln p of all notes and of the end under the model
+    faults           (P,) the number of faults in each whole piece; 0 without rules
     """
 
     ids: np.ndarray

@@ -1,9 +1,9 @@
 """``musictx train corpus.path=DIR`` fine-tunes the included model that suits the music by default.
 
 A model trained on similar music learns from a few pieces in minutes what training from scratch does
-not in hours (docs/training.md). So if the command names no model, tokenizer or trainer,
-``experiment=own`` is added: with the model of songs where most files are on a beat grid, with the
-piano where most notes are piano notes.
+not in hours (docs/training.md). So unless the command has one of the options
+:data:`DECIDED` or of the groups :data:`GROUPS`, ``experiment=own`` is added: with the model of
+songs where most files are on a beat grid, with the piano where most notes are piano notes.
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ class LitMusicTransformer(pl.LightningModule):
         self.log("val/loss", nats / targets, prog_bar=True)
 
     def _score(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the sum of nats and the number of targets of a batch, without targets of -100."""
+        """Return the sum of nats and the number of targets of a batch but ``UNSCORED`` ones."""
         logits = self.model(batch.ids, piece_ids=batch.piece_ids)
         nats = F.cross_entropy(
             logits.flatten(0, 1).float(),
