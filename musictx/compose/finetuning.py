@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -22,16 +21,17 @@ from musictx.compose.words import split
 from musictx.config import TokenizerConfig
 from musictx.config.values import converted
 from musictx.errors import UserError
-from musictx.options import check_paths
+from musictx.options import QUOTED, check_paths
 
-#: With one of these options the command itself determines how training begins; nothing is added.
-DECIDED = ("init", "experiment", "trainer", "corpus", "corpus.name")
-GROUPS = ("model", "position", "tokenizer")
+#: Options and groups that determine how training begins: with one of these, nothing is added.
+DECISIVE = ("init", "experiment", "trainer", "corpus", "corpus.name")
+DECISIVE_GROUPS = ("model", "position", "tokenizer")
 #: Programs of pianos, harpsichord and clavichord included.
 PIANOS = range(8)
-#: Files that are examined, spread evenly over the folder, and the share of them, or of their
-#: notes, that decides.
-FILES_READ, DECIDING_SHARE = 20, 0.8
+#: The number of examined files, spread evenly over the folder.
+FILES_READ = 20
+#: A model suits the music if at least this share of the files, or of their notes, is of its kind.
+DECIDING_SHARE = 0.8
 
 
 def train_words(words: Sequence[str]) -> tuple[list[str], str | None]:
@@ -52,7 +52,7 @@ def train_words(words: Sequence[str]) -> tuple[list[str], str | None]:
 
 def prepare_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
     """Return the ``options`` of prepare with the tokenizer of the model with which training on this
-    music would begin, and a line about the tokenizer. If ``options`` decide that themselves, they
+    music would begin, and a line about the tokenizer. If ``options`` determine the tokenizer, they
     are returned unchanged, with None."""
     path = options.get("corpus.path")
     if _is_decided(options) or not path:
@@ -73,25 +73,25 @@ def prepare_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | N
 
 
 def _is_decided(names: Iterable[str]) -> bool:
-    return any(name in DECIDED or name.split(".")[0] in GROUPS for name in names)
+    return any(name in DECISIVE or name.split(".")[0] in DECISIVE_GROUPS for name in names)
 
 
 def _folders(path: str) -> list[str]:
-    """Return the folders that the option ``corpus.path`` names in the words for Hydra; in a sweep
-    the folders of all runs."""
-    lists = [split(one[1:-1]) if one.startswith("[") else [one] for one in split(path)]
-    several = [folder for folders in lists for folder in folders]
-    return [re.sub(r"^(['\"])(.*)\1$", r"\2", one).replace(r"\${", "${") for one in several]
+    """Return the folders in a value of ``corpus.path`` for Hydra; in a sweep those of all runs."""
+    values = [split(value[1:-1]) if value.startswith("[") else [value] for value in split(path)]
+    folders = [QUOTED.sub(r"\2", folder) for value in values for folder in value]
+    return [folder.replace(r"\${", "${") for folder in folders]
 
 
 class FolderContents(NamedTuple):
-    """Statistics of some folders.
+    """Statistics of folders. Except for ``files``, they are of the examined files.
 
     files     the number of music files
-    read      of the examined files, the number that could be read; the other fields count in these
-    on_beats  files on a beat grid
-    pianos    notes of pianos
-    seconds   the sum of their lengths
+    read      the number of files that could be read
+    on_beats  the number of files on a beat grid
+    notes     the number of notes
+    pianos    the number of notes of pianos
+    seconds   the sum of the lengths of the files
     """
 
     files: int
@@ -103,7 +103,7 @@ class FolderContents(NamedTuple):
 
 
 def contents_of(folders: Sequence[str]) -> FolderContents:
-    """Statistics of ``folders`` from :data:`FILES_READ` of their files."""
+    """Compute statistics of ``folders`` from :data:`FILES_READ` of their files."""
     import numpy as np  # numpy and the readers take a fifth of a second, too slow for --help
 
     from musictx import formats

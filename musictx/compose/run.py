@@ -46,7 +46,7 @@ def train(
         words, line = finetuning.train_words(words)
         if line is not None and "--cfg" not in flags and not os.environ.get("LOCAL_RANK"):
             print(line, flush=True)
-    given = [word for flag in flags.items() for word in flag if word]
+    flag_words = [word for flag in flags.items() for word in flag if word]
     import hydra  # takes half a second, so mistakes are reported before
     from hydra.core.global_hydra import GlobalHydra
     from hydra.core.hydra_config import HydraConfig
@@ -71,25 +71,25 @@ def train(
                 run_words = options if config.out is None else [*options, f"out={config.out}"]
             # Lightning starts further processes with sys.argv, which must name the options of this
             # run, not those of the sweep.
-            with _argv(["train", *(f for f in given if f != "--multirun"), *run_words]):
+            with _argv(["train", *(w for w in flag_words if w != "--multirun"), *run_words]):
                 result = task(config)
         except Exception as error:
             errors.append(error)
             if not isinstance(error, UserError):
                 raise
             result = error  # raised below: Hydra would print more than one sentence
-        return sweep.keep(settings, options, result) if in_sweep else None
+        return sweep.write_result(settings, options, result) if in_sweep else None
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # lets Hydra raise errors instead of printing them
     try:
-        with _argv([*given, *words]):
+        with _argv([*flag_words, *words]):
             job()
     except Exception as error:
         if error in errors:
             raise
         raise _in_a_sentence(error) from error  # Hydra could not compose a file of options
     finally:
-        sweep.finish()
+        sweep.report()
     if errors:
         raise errors[0]
 

@@ -19,20 +19,24 @@ from musictx.files import write_table, write_text
 #: The file with one run's row of the table, written by the process of that run.
 _RESULT = "sweep-result.json"
 _COLUMNS = ("run", "loss", "steps", "model", "options", "error")
-#: Folders of the sweeps that Hydra has begun in this process.
-_begun: list[Path] = []
+#: Folders of the sweeps that Hydra started in this process and that are not reported yet.
+_folders: list[Path] = []
 
 
 class Start(Callback):
     """A callback of Hydra (``conf/hydra/default.yaml``) that records the folder of a sweep."""
 
     def on_multirun_start(self, config: Any, **kwargs: Any) -> None:
-        _begun.append(Path(config.hydra.sweep.dir))
+        _folders.append(Path(config.hydra.sweep.dir))
 
 
-def keep(settings: Any, options: list[str], result: Any) -> float:
-    """Write the result of the run with Hydra's ``settings``, or the ``UserError`` that ended it.
-    Return the validation loss for the sweeper, NaN without one."""
+def write_result(settings: Any, options: list[str], result: Any) -> float:
+    """Write the ``result`` of a run of a sweep, a ``UserError`` if the run failed. Return the
+    validation loss for Hydra's sweeper, NaN without a loss.
+
+    settings  Hydra's settings of the run
+    options   the words of the run, as overrides of Hydra
+    """
     words = [option.lstrip("+") for option in options]
     row: dict[str, Any] = {"run": int(settings.job.num), "options": words, "loss": math.nan}
     if isinstance(result, UserError):
@@ -44,16 +48,16 @@ def keep(settings: Any, options: list[str], result: Any) -> float:
     return float(row["loss"])
 
 
-def finish() -> None:
+def report() -> None:
     """Print the table of the last sweep, best run first, and write ``results.csv``. Remove the
     empty folders of the sweep. Raises ``UserError`` if a run failed."""
-    if not _begun:
+    if not _folders:
         return
-    folder, rows = _begun.pop(), []
+    folder, rows = _folders.pop(), []
     for path in [*folder.rglob(_RESULT)]:
         rows.append(json.loads(path.read_text(encoding="utf-8")))
         path.unlink()
-        with contextlib.suppress(OSError):  # the run has files in it
+        with contextlib.suppress(OSError):  # the folder is not empty
             path.parent.rmdir()
     rows.sort(key=lambda row: (math.isnan(row["loss"]), row["loss"], row["run"]))
     failed = sorted((row for row in rows if "error" in row), key=lambda row: row["run"])
