@@ -143,7 +143,7 @@ def _corpus(config: TrainConfig, shards: Shards) -> dict[str, Any]:
     to find the corpus."""
     train, held_out = shards.totals("train"), shards.totals("validation")
     folders = config.corpus.path or []
-    folders = [folders] if isinstance(folders, str) else folders
+    folders = folders if isinstance(folders, list) else [folders]
     paths = [str(Path(folder).expanduser().resolve()) for folder in folders]
     corpus = {
         "name": config.corpus.name,
