@@ -43,6 +43,15 @@ _LARGEST = 2**20
 _TENSOR, _TABLES = 1000, 10**7
 #: The dtypes that can be read, by their names in safetensors; I8 needs a tensor of scales.
 _STORED_DTYPES = ("F32", "F16", "BF16", "F64", "I64", "I32", "BOOL")
+#: The types of JSON values for each type that ``NetworkConfig`` declares.
+_JSON_TYPES: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "str": (str,),
+    "dict[str, Any]": (dict,),
+    "tuple[dict[str, Any], ...]": (list, tuple),
+}
 
 
 class Stored(NamedTuple):
@@ -133,39 +142,49 @@ def read_header(path: Path) -> dict[str, Stored]:
 
 
 def check_arguments(arguments: Mapping[str, Any], tokenizer: Tokenizer) -> None:
-    """Raise ``UserError`` unless the ``arguments`` of a network have their declared types, numbers
-    of a sensible size, and options of features and positions that fit ``tokenizer``."""
-
-    def require(condition: bool, name: str, expected: str) -> None:
-        if not condition:
-            raise UserError(f"model.{name}={shown(arguments.get(name))}: expected {expected}")
-
-    kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,)}
-    kinds |= {"str": (str,), "dict[str, Any]": (dict,)}
+    """Raise ``UserError`` unless the ``arguments`` of a network have the types that
+    ``NetworkConfig`` declares and numbers of a sensible size, and fit ``tokenizer``."""
     for field in fields(NetworkConfig):
         name, kind = field.name, str(field.type)
         value = arguments.get(name, field.default)
-        require(type(value) in kinds.get(kind, (list, tuple)), name, f"a value of type {kind}")
-        require(kind != "int" or value > 0, name, "a number above 0")
+        if type(value) not in _JSON_TYPES[kind]:
+            raise _wrong(name, arguments.get(name), f"a value of type {kind}")
+        if kind == "int" and value < 1:
+            raise _wrong(name, value, "a number above 0")
     for name, value in arguments.items():
-        require(largest(value) <= _LARGEST, name, f"numbers of at most {_LARGEST}")
-    size = tokenizer.size
-    require(arguments["vocab_size"] == size, "vocab_size", f"the tokens' {size}")
-    require(arguments["context"] >= 2, "context", "at least 2 tokens")
-    require("_target_" not in arguments["position"], "position", "a name")
-    check_import(arguments["position"].get("name"), "model.position.name")
-    if "coordinates" in arguments["position"]:
-        same = arguments["position"]["coordinates"] == plain(token_coordinates(tokenizer))
-        require(same, "position", "the coordinates of the tokens")
+        if largest(value) > _LARGEST:
+            raise _wrong(name, value, f"numbers of at most {_LARGEST}")
+    if arguments["vocab_size"] != tokenizer.size:
+        raise _wrong("vocab_size", arguments["vocab_size"], f"the tokens' {tokenizer.size}")
+    if arguments["context"] < 2:
+        raise _wrong("context", arguments["context"], "at least 2 tokens")
+    _check_position(arguments["position"], tokenizer)
     for feature in arguments.get("features", ()):
-        named = isinstance(feature, dict) and isinstance(feature.get("name"), str)
-        require(named, "features", "a name for each")
-        check_import(feature["name"], "model.features")
-        names = ["name", *(field.name for field in fields(kind_of(feature["name"]).options))]
-        options = {name: value for name, value in feature.items() if name in names}
-        (complete,) = plain(with_tokens([options], tokenizer))
-        same = all(complete.get(name) == value for name, value in feature.items())
-        require(same, "features", "those of the tokens")
+        _check_feature(feature, tokenizer)
+
+
+def _check_position(position: Mapping[str, Any], tokenizer: Tokenizer) -> None:
+    if "_target_" in position:
+        raise _wrong("position", position, "a name")
+    check_import(position.get("name"), "model.position.name")
+    if "coordinates" in position and position["coordinates"] != plain(token_coordinates(tokenizer)):
+        raise _wrong("position", position, "the coordinates of the tokens")
+
+
+def _check_feature(feature: Any, tokenizer: Tokenizer) -> None:
+    """A feature has options, which may be chosen, and arguments that follow from the tokens."""
+    if not isinstance(feature, dict) or not isinstance(feature.get("name"), str):
+        raise _wrong("features", feature, "a name for each")
+    check_import(feature["name"], "model.features")
+    option_names = {option.name for option in fields(kind_of(feature["name"]).options)}
+    options = {name: feature[name] for name in feature.keys() & {"name", *option_names}}
+    (expected,) = plain(with_tokens([options], tokenizer))
+    if expected | feature != expected:
+        raise _wrong("features", feature, "the arguments that follow from the tokens")
+
+
+def _wrong(name: str, value: Any, expected: str) -> UserError:
+    return UserError(f"model.{name}={shown(value)}: expected {expected}")
 
 
 class _Bounded(TorchFunctionMode):

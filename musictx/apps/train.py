@@ -68,11 +68,13 @@ def run(config: TrainConfig) -> Trained:
     is_first, is_trial = ranks.is_first(), bool(config.trainer.fast_dev_run)
     print_line: PrintLine = print if is_first else lambda line: None
     with quiet(), ExitStack() as stack:
+        # 1. Configuration, network and corpus
         config = dataclasses.replace(config, trainer=ranks.from_environment(config.trainer))
         files.check_writable(Path(config.out or "runs"), "out")
         tokenizer, model = make_network(config, print_line)
         shards = open_corpus(config, tokenizer, print_line)
 
+        # 2. The run folder: new, to resume, or finished
         fingerprints = run_folder.fingerprints(config, shards, tokenizer)
         path = run_folder.choose_path(config, shards.corpus["name"], fingerprints)
         if is_trial:
@@ -84,17 +86,19 @@ def run(config: TrainConfig) -> Trained:
         if (status := folder.final_status(config)) is not None:
             print_line(report.already_trained(folder))
             return Trained(folder.model, status["validation_loss"], status["step"])
+        is_new, last_checkpoint = folder.is_new, find_checkpoint(config, folder, print_line)
 
+        # 3. LightningModule, data module, callbacks and Trainer
         lit, data = make_modules(config, model, tokenizer, shards, print_line)
         bar = Progress()
         above_bar = bar.print if is_first else print_line
         hooks = make_hooks(config, folder, shards, lit, tokenizer, above_bar)
         trainer = make_trainer(config, folder, shards, hooks, bar)
-        last_checkpoint, is_new = find_checkpoint(config, folder, print_line), folder.is_new
         if is_first:
             folder.begin(config, fingerprints)
         print_line(report.header(config, shards, lit, trainer))
 
+        # 4. Training
         stack.callback(ranks.destroy_process_group)
         initial_loss = None
         try:
@@ -110,6 +114,7 @@ def run(config: TrainConfig) -> Trained:
                 shutil.rmtree(folder.path, ignore_errors=True)
             raise
 
+        # 5. The model folder
         if is_trial:
             print_line("fast_dev_run: training and validation work; no run folder was written")
             return Trained(None, validation_loss(trainer), trainer.global_step)

@@ -18,7 +18,7 @@ from pytorch_lightning.callbacks import Checkpoint, WeightAveraging
 
 from musictx import formats, registry
 from musictx.notes import Score
-from musictx.training.progress import PrintLine, is_over
+from musictx.training.progress import PrintLine, ends_step, validation_follows
 from musictx.training.signals import StopSignal
 
 
@@ -121,8 +121,10 @@ class BestCheckpoint(HookedCallback, Checkpoint):
 class LastCheckpoint(HookedCallback, Checkpoint):
     """``last.ckpt``, from which the same command resumes bit for bit.
 
-    It is written after each validation, ``minutes`` after it was written last, when training stops
-    and after the last step; always between two optimizer steps, and after all other callbacks.
+    It is written after each validation, ``minutes`` after it was written last, when a signal stops
+    training, and after the last step. Where a validation follows a step, it is written after the
+    validation: a run that resumes from a checkpoint does not repeat the validation of its step.
+    (Lightning's ModelCheckpoint with ``train_time_interval`` would lose this validation.)
     """
 
     def __init__(self, minutes: float = 5.0) -> None:
@@ -135,15 +137,13 @@ class LastCheckpoint(HookedCallback, Checkpoint):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any
     ) -> None:
-        if (args[-1] + 1) % trainer.accumulate_grad_batches or not _is_training(trainer):
+        if not _is_training(trainer) or not ends_step(trainer, batch_idx=args[-1]):
             return
-        batches: Any = trainer.fit_loop.total_batch_idx + 1
-        if is_over(trainer) or batches % trainer.val_check_interval == 0:
-            if not trainer.enable_validation:  # otherwise on_validation_end saves
-                self._save(trainer)
-            return
+        if validation_follows(trainer):
+            return  # on_validation_end saves
         is_due = time.monotonic() - self._saved_at >= 60 * self.minutes
-        if trainer.strategy.broadcast(is_due) or self.hooks.stop.agreed:
+        is_due = trainer.strategy.broadcast(is_due)  # all processes save at once
+        if is_due or self.hooks.stop.agreed or trainer.fit_loop.done:
             self._save(trainer)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

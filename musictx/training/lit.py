@@ -25,7 +25,7 @@ from musictx.data.windows import UNSCORED, Batch
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.training.optimizer import build_optimizer
-from musictx.training.progress import is_over, time_used
+from musictx.training.progress import time_used
 from musictx.training.schedule import multiplier, multiplier_by_time
 
 #: The loss of a batch is multiplied by this, so that float16 gradients do not overflow. It is a
@@ -174,7 +174,7 @@ class LitMusicTransformer(pl.LightningModule):
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
         trainer: Any = self.trainer
-        if is_over(trainer) and not trainer.fast_dev_run:
+        if trainer.fit_loop.done and not trainer.fast_dev_run:
             trainer.should_stop = True  # Lightning validates once more, then stops
 
     def _diverged(self) -> UserError:

@@ -20,17 +20,29 @@ class Clock(Timer):
     """Lightning's timer, which adds up the time of all sessions and ends training after
     ``seconds``.
 
-    Lightning's ``interval="step"`` means a batch: with ``accumulate_grad_batches`` it could stop
-    between the batches of one optimizer step, where no checkpoint can be written. This timer stops
-    after an optimizer step only.
+    Lightning's ``interval="step"`` means a batch. This timer stops only where a step ends, since no
+    checkpoint can be written between the batches of one step (``accumulate_grad_batches``).
     """
 
     def __init__(self, seconds: float | None = None) -> None:
         super().__init__(None if seconds is None else timedelta(seconds=seconds), verbose=False)
 
     def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **options: Any) -> None:
-        if (args[-1] + 1) % trainer.accumulate_grad_batches == 0:
+        if ends_step(trainer, batch_idx=args[-1]):
             super().on_train_batch_end(trainer, *args, **options)
+
+
+def ends_step(trainer: pl.Trainer, batch_idx: int) -> bool:
+    """Whether batch ``batch_idx`` is the last batch of an optimizer step."""
+    return (batch_idx + 1) % trainer.accumulate_grad_batches == 0
+
+
+def validation_follows(trainer: pl.Trainer) -> bool:
+    """Whether Lightning validates after this step: every ``val_check_interval`` batches, and after
+    the last step."""
+    batches: Any = trainer.fit_loop.total_batch_idx + 1
+    is_due = trainer.fit_loop.done or batches % trainer.val_check_interval == 0
+    return bool(trainer.enable_validation and is_due)
 
 
 def clock(trainer: pl.Trainer) -> Clock:
@@ -51,12 +63,6 @@ def share_done(trainer: pl.Trainer) -> float:
     if used is not None:
         return used
     return min(1.0, trainer.global_step / trainer.max_steps) if trainer.max_steps > 0 else 0.0
-
-
-def is_over(trainer: pl.Trainer) -> bool:
-    """Whether all steps are done or a callback has ended the run."""
-    stops = trainer.should_stop and trainer.global_step >= (trainer.min_steps or 0)
-    return stops or trainer.global_step >= trainer.max_steps > 0
 
 
 def duration(seconds: float) -> str:

@@ -125,14 +125,26 @@ def stopped(folder: RunFolder, trainer: pl.Trainer) -> str:
 def card(
     config: TrainConfig, shards: Shards, trained: LitMusicTransformer, trainer: pl.Trainer
 ) -> dict[str, Any]:
-    """The card of the best weights so far, for ``bundle.save``.
+    """The card of the best weights so far, for ``bundle.save``."""
+    sources = "corpus named above" if config.init is None else "corpora of this and the init model"
+    return {
+        "title": f"A Music Transformer trained on {shards.corpus['name']}",
+        "command": command_line(),
+        "corpus": _corpus(config, shards),
+        "training": _training(config, trained, trainer),
+        "numbers": _numbers(config, shards, trained, trainer),
+        "licence": f"The weights were learnt from the {sources}: the terms of that music apply to "
+        "them and to what they play. musictx itself is under the MIT licence.",
+    }
 
-    ``evaluate/app.py`` reads its ``corpus`` (name, path, shards, held out) to find the corpus.
-    """
+
+def _corpus(config: TrainConfig, shards: Shards) -> dict[str, Any]:
+    """The entry about the corpus. ``musictx evaluate`` reads its name, path, shards and held out
+    to find the corpus."""
     train, held_out = shards.totals("train"), shards.totals("validation")
-    path = config.corpus.path
-    given = path if isinstance(path, list) else [path] if path else []
-    paths = [str(Path(folder).expanduser().resolve()) for folder in given]
+    folders = config.corpus.path or []
+    folders = folders if isinstance(folders, list) else [folders]
+    paths = [str(Path(folder).expanduser().resolve()) for folder in folders]
     corpus = {
         "name": config.corpus.name,
         "label": shards.corpus["name"],
@@ -148,16 +160,13 @@ def card(
         corpus["programs"] = dict(config.corpus.programs)
     if config.data.tasks:
         corpus["tasks"] = {"shares": dict(config.data.tasks), "melody": config.data.melody}
-    loss, step = best(trainer)
-    context = int(trained.hparams["network"]["context"])
-    windows = protocol(shards, context, config.data.validation_windows)
-    numbers = {
-        "validation, nats per token": loss,
-        "of step": None if loss is None else step,
-        "protocol": f"{windows} cut end to end from the pieces held out, no context carried over, "
-        "no augmentation, padding not counted, ends of pieces not counted, weighted by tokens",
-    }
-    details = {
+    return corpus
+
+
+def _training(
+    config: TrainConfig, trained: LitMusicTransformer, trainer: pl.Trainer
+) -> dict[str, Any]:
+    return {
         "finished": share_done(trainer) >= 1,
         "steps": trainer.global_step,
         "tokens seen": trained.tokens,
@@ -171,15 +180,19 @@ def card(
         "torch": str(torch.__version__),
         "lightning": pl.__version__,
     }
-    sources = "corpus named above" if config.init is None else "corpora of this and the init model"
+
+
+def _numbers(
+    config: TrainConfig, shards: Shards, trained: LitMusicTransformer, trainer: pl.Trainer
+) -> dict[str, Any]:
+    loss, step = best(trainer)
+    context = int(trained.hparams["network"]["context"])
+    windows = protocol(shards, context, config.data.validation_windows)
     return {
-        "title": f"A Music Transformer trained on {shards.corpus['name']}",
-        "command": command_line(),
-        "corpus": corpus,
-        "training": details,
-        "numbers": numbers,
-        "licence": f"The weights were learnt from the {sources}: the terms of that music apply to "
-        "them and to what they play. musictx itself is under the MIT licence.",
+        "validation, nats per token": loss,
+        "of step": None if loss is None else step,
+        "protocol": f"{windows} cut end to end from the pieces held out, no context carried over, "
+        "no augmentation, padding not counted, ends of pieces not counted, weighted by tokens",
     }
 
 

@@ -12,15 +12,22 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
+from musictx.training.progress import ends_step
+
 
 class Stopped(Exception):
     """Training was stopped by a signal."""
 
 
 class StopSignal(pl.Callback):
-    """In ``with StopSignal() as stop:`` the first SIGINT or SIGTERM stops training:
-    :class:`Stopped` is raised before the next step. A second signal has its usual effect, such as
-    KeyboardInterrupt.
+    """In ``with StopSignal() as stop:`` the first SIGINT or SIGTERM stops training. A second one
+    has its usual effect, such as KeyboardInterrupt.
+
+    1. The signal handler notes the signal (``received``).
+    2. After the step all processes agree on it (``agreed``), and ``LastCheckpoint`` saves.
+    3. Before the next step :class:`Stopped` is raised.
+
+    Lightning itself would stop between the batches of one step, and without a checkpoint.
 
     Outside of the main thread this callback does nothing, since Python cannot catch signals there.
     With ``report`` it prints to stderr that training will stop.
@@ -64,7 +71,7 @@ class StopSignal(pl.Callback):
             self._install()
 
     def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **options: Any) -> None:
-        if (args[-1] + 1) % trainer.accumulate_grad_batches == 0:
+        if ends_step(trainer, batch_idx=args[-1]):
             self.steps += 1
             self._agree(trainer)
 
