@@ -94,7 +94,7 @@ class Job(NamedTuple):
             deterministic=torch.are_deterministic_algorithms_enabled(),
         )
 
-    def beyond(
+    def reason_against(
         self,
         *,
         causal: bool = False,

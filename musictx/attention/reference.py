@@ -55,9 +55,9 @@ def axis_term(
     queries  (B, H, Tq, D), scaled
     query_positions, key_positions  their coordinates on the axis, and those of the keys
     """
-    at = as_tensor(query_positions, queries.device)
-    keys_at = as_tensor(key_positions, queries.device)
-    index = axis.rows(at, keys_at)[:, None].expand(*queries.shape[:3], -1)
+    key_coordinates = as_tensor(key_positions, queries.device)
+    rows = axis.rows(as_tensor(query_positions, queries.device), key_coordinates)
+    index = rows[:, None].expand(*queries.shape[:3], -1)
     term = queries.new_zeros(index.shape)
     if axis.table is not None:  # <q_i, R[row]> for every row, then the row of each key
         scores = queries @ axis.table.to(queries.dtype).transpose(-1, -2)
@@ -66,7 +66,7 @@ def axis_term(
         scores = axis.bias.to(queries.dtype)[None, :, None].expand(*queries.shape[:3], -1)
         term = term + scores.gather(-1, index)
     if axis.labels is not None:
-        term = term.masked_fill(~axis.measured(keys_at)[:, None, None], 0.0)
+        term = term.masked_fill(~axis.measured(key_coordinates)[:, None, None], 0.0)
     return term
 
 
@@ -88,8 +88,8 @@ def value_term(
 ) -> Tensor:
     """The term of the values, sum_j w_ij V[delta]: (B, H, Tq, D). The weights of all keys at one
     distance are summed first."""
-    at = as_tensor(query_positions, table.device)
-    rows = axis.rows(at, as_tensor(key_positions, table.device))
+    queries, keys = (as_tensor(x, table.device) for x in (query_positions, key_positions))
+    rows = axis.rows(queries, keys)
     by_row = weights.new_zeros(*weights.shape[:3], table.shape[1])
     by_row = by_row.scatter_add(-1, rows[:, None].expand_as(weights), weights)
     return by_row @ table
@@ -99,12 +99,11 @@ def attention_weights(q: Tensor, k: Tensor, terms: Terms, setting: Setting) -> T
     """The attention weights (B, H, Tq, Tk) before dropout, in float32 or more. Rows sum to 1, or to
     0 without visible keys."""
     precise = torch.promote_types(q.dtype, torch.float32)
-    places = list(zip(setting.query_positions, setting.key_positions))
     with without_autocast(q.device):
         content, position = (x * terms.scale for x in terms.queries(q.to(precise)))
         logits = content @ k.to(precise).transpose(-1, -2)
         for axis in terms.axes:
-            logits = logits + axis_term(position, axis, *places[axis.coordinate])
+            logits = logits + axis_term(position, axis, *setting.positions(axis.coordinate))
         return softmax(logits, visible(setting, q.device, terms.blocks))
 
 
@@ -119,6 +118,5 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
         out = weights @ v.to(weights.dtype)
         if terms.value_table is not None:
             axis, table = terms.axes[0], terms.value_table.to(weights.dtype)
-            places = list(zip(setting.query_positions, setting.key_positions))
-            out = out + value_term(weights, table, axis, *places[axis.coordinate])
+            out = out + value_term(weights, table, axis, *setting.positions(axis.coordinate))
         return out.to(q.dtype)

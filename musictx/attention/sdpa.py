@@ -15,7 +15,7 @@ def supports(job: Job) -> str | None:
     if job.axes or job.labels:
         return "it computes no relative terms"
     square = job.causal and not job.single_query
-    return job.beyond(extras=False, layout=SQUARE if square else ANY)
+    return job.reason_against(extras=False, layout=SQUARE if square else ANY)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:

@@ -26,6 +26,10 @@ class Setting:
     dropout: float = 0.0
     hidden: Tensor | None = None
 
+    def positions(self, coordinate: int) -> tuple[Positions, Positions]:
+        """One coordinate of the queries and of the keys."""
+        return self.query_positions[coordinate], self.key_positions[coordinate]
+
     def same_piece(self) -> Tensor | None:
         """Whether query and key are of the same piece: bool (B, 1, Tq, Tk); None without pieces."""
         if self.query_pieces is None or self.key_pieces is None:

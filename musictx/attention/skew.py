@@ -32,7 +32,7 @@ def supports(job: Job) -> str | None:
     """The reason why the job is not supported, or None."""
     if job.axes != 1 or not job.table or job.bias or job.labels:
         return "it computes one table of vectors by the order of tokens"
-    return job._replace(tangents=False).beyond(causal=True, extras=False, layout=LAST)
+    return job._replace(tangents=False).reason_against(causal=True, extras=False, layout=LAST)
 
 
 def skewed(product: Tensor) -> Tensor:

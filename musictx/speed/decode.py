@@ -31,16 +31,15 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     checks them).
     """
     precise = torch.promote_types(q.dtype, torch.float32)
-    places = list(zip(setting.query_positions, setting.key_positions))
     with without_autocast(q.device):
         content, position = (x * terms.scale for x in terms.queries(q.to(precise)))
         logits = content @ k.to(precise).transpose(-1, -2)
         for axis in terms.axes:
-            at, over = places[axis.coordinate]
-            if isinstance(at, Span) and isinstance(over, Span) and axis.labels is None:
-                logits = _with_slice(logits, position, axis, at, over)
+            queries, keys = setting.positions(axis.coordinate)
+            if isinstance(queries, Span) and isinstance(keys, Span) and axis.labels is None:
+                logits = _with_slice(logits, position, axis, queries, keys)
             else:
-                logits = logits + reference.axis_term(position, axis, at, over)
+                logits = logits + reference.axis_term(position, axis, queries, keys)
         if setting.query_pieces is None and terms.blocks is None:
             weights = logits.softmax(-1)
         else:
@@ -49,11 +48,11 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
         out = weights @ v.to(precise)
         if terms.value_table is not None:
             axis, table = terms.axes[0], terms.value_table.to(precise)
-            at, over = places[axis.coordinate]
-            if isinstance(at, Span) and isinstance(over, Span):
-                out = out + weights @ axis.descending(table, *_distances(at, over))
+            queries, keys = setting.positions(axis.coordinate)
+            if isinstance(queries, Span) and isinstance(keys, Span):
+                out = out + weights @ axis.descending(table, *_distances(queries, keys))
             else:
-                out = out + reference.value_term(weights, table, axis, at, over)
+                out = out + reference.value_term(weights, table, axis, queries, keys)
         return out.to(q.dtype)
 
 

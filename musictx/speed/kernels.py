@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from musictx.attention.job import ANY, LAST, Job
+from musictx.attention.setting import Setting
 
 _LIBRARY = torch.library.Library("musictx", "FRAGMENT")
 
@@ -26,7 +27,15 @@ def supports(job: Job, device: str, *dtypes: torch.dtype) -> str | None:
     speed/decode.py instead.
     """
     layout = ANY if job.single_query else LAST
-    return job.beyond(causal=True, extras=False, layout=layout, devices=(device,), dtypes=dtypes)
+    return job.reason_against(
+        causal=True, extras=False, layout=layout, devices=(device,), dtypes=dtypes
+    )
+
+
+def dropout_seed(setting: Setting) -> int:
+    """A seed of the weights that dropout drops, from torch's generator of the CPU: so that there is
+    no waiting for a device and a run that is seeded or resumed drops the same weights."""
+    return int(torch.randint(2**62, ())) if setting.dropout else 0
 
 
 def operator(

@@ -82,12 +82,15 @@ def widened(
         for axis in terms.axes:
             if axis.labels is None:
                 continue
-            at = setting.query_positions[axis.coordinate]
-            over = as_tensor(setting.key_positions[axis.coordinate], q.device)
+            query_positions, key_positions = setting.positions(axis.coordinate)
             labels = axis.labels.to(q.device)
             bias = None if axis.bias is None else axis.bias.to(precise) / terms.scale
-            query_parts.append(axis_term(position, replace(axis, bias=bias), at, labels[None]))
-            one_hot = (over[..., None] == labels).to(precise)  # (1 or B, Tk, K)
+            query_parts.append(
+                axis_term(position, replace(axis, bias=bias), query_positions, labels[None])
+            )
+            one_hot = (as_tensor(key_positions, q.device)[..., None] == labels).to(
+                precise
+            )  # (1 or B, Tk, K)
             key_parts.append(one_hot[:, None].expand(*k.shape[:3], -1))
     remaining = replace(terms, axes=others, content_bias=None, position_bias=None)
     return torch.cat(query_parts, dim=-1), position, torch.cat(key_parts, dim=-1), remaining

@@ -5,10 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from musictx.attention.setting import Setting
 
-def numbered(query_pieces: Tensor, key_pieces: Tensor) -> tuple[Tensor, Tensor]:
+
+def piece_codes(setting: Setting) -> tuple[Tensor, Tensor] | tuple[None, None]:
     """The code of the piece of each query and key, int64 (B, Tq) and (B, Tk): the index of the
-    first key of that piece, or the number of keys for a piece without keys."""
+    first key of that piece, or the number of keys for a piece without keys. None without pieces."""
+    query_pieces, key_pieces = setting.query_pieces, setting.key_pieces
+    if query_pieces is None or key_pieces is None:
+        return None, None
     ids, order = key_pieces.sort(dim=1, stable=True)  # stable: the leftmost is the earliest
 
     def first_key(pieces: Tensor) -> Tensor:

@@ -181,21 +181,21 @@ def test_second_gradients_are_refused_wherever_they_lead(name, residual):
 
 
 @of("chunked", "native", "fused")
-@pytest.mark.parametrize("constant", ["q", "table", "bias"])
-def test_a_gradient_that_is_not_wanted_changes_no_other(name, constant):
+def test_a_gradient_that_is_not_wanted_changes_no_other(name):
     torch.manual_seed(0)
-    job = table_job(20, 20, 9, SIZE, rows=1)
+    job = table_job(12, 12, 9, SIZE, rows=1)
     named = {n: x.detach().to(cases.precision(name)).requires_grad_() for n, x in job.named.items()}
-    rest = {n: x for n, x in named.items() if n != constant}
     up, run = torch.randn(named["q"].shape).to(named["q"].dtype), job.run(computed(name))
     every = cases.gradients(run(named), named, up)
-    some = cases.gradients(run(rest | {constant: named[constant].detach()}), rest, up)
-    for which, found in some.items():
-        torch.testing.assert_close(found, every[which])
+    for constant in ("q", "table", "bias"):
+        rest = {n: x for n, x in named.items() if n != constant}
+        some = cases.gradients(run(rest | {constant: named[constant].detach()}), rest, up)
+        for which, gradient in some.items():
+            torch.testing.assert_close(gradient, every[which], msg=f"{which} without {constant}")
 
 
+@of("skew", "chunked", "sdpa", "native")
 @pytest.mark.filterwarnings("ignore:.torch.jit.script.*deprecated")  # torch's own, on first use
-@of("skew", "chunked", "sdpa", "native", "fused")
 @pytest.mark.parametrize("way", ["jvp", "hessian", "gradients of each"])
 def test_what_torch_func_does_is_right_or_refused_by_name(name, way):
     torch.manual_seed(2)

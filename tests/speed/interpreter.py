@@ -30,19 +30,31 @@ def cut(patch: pytest.MonkeyPatch, side: int) -> None:
     )
 
 
-def _of_today() -> None:
-    """Triton 3.6's interpreter under numpy 2.4: int() of an array of one element is gone."""
+def _adapt() -> None:
+    """Adapt Triton 3.6's interpreter to numpy 2.4, where int() of an array of one element is gone,
+    and let it do once what it repeats in every call of a function or operation: patch the language
+    (never undone here, because nothing else uses it), and look for overflows of integers."""
     from triton.runtime import interpreter
 
-    patch = interpreter._patch_lang_tensor
+    patch_tensor, patch_language = interpreter._patch_lang_tensor, interpreter._patch_lang
+    modules = set()
 
-    def patched(tensor: Any, scope: Any) -> None:
-        patch(tensor, scope)
+    def patched_tensor(tensor: Any, scope: Any) -> None:
+        patch_tensor(tensor, scope)
         scope.set_attr(tensor, "__index__", lambda self: np.asarray(self.handle.data).item())
 
-    interpreter._patch_lang_tensor = patched
+    def patched_language(function: Any) -> Any:
+        if function.__module__ not in modules:
+            modules.add(function.__module__)
+            patch_language(function)
+        return interpreter._LangPatchScope()  # which restores nothing
+
+    interpreter._patch_lang_tensor = patched_tensor
+    interpreter._patch_lang = patched_language
+    options = interpreter.interpreter_builder.options
+    object.__setattr__(options, "sanitize_overflow", False)
 
 
 if HERE:
     torch.set_num_threads(1)
-    _of_today()
+    _adapt()

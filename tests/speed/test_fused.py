@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from musictx.attention.job import Job
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Span, Terms
 from musictx.speed import fused
@@ -92,6 +93,7 @@ def test_tensors_that_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "float64" in str(why_not(1, 1, 4, 64, dtype=torch.float64))
     assert "48" in str(why_not(1, 1, 4, 48))
     assert why_not(1, 1, 4, 64) is None
+    assert "torch.func" in str(fused.supports(Job(tangents=True)))
     monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
     assert "deterministic" in str(why_not(1, 1, 4, 64))  # sums of tables in another order each run
 

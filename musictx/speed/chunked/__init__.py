@@ -28,12 +28,12 @@ from torch import Tensor
 
 from musictx.attention.job import CONSECUTIVE, Job
 from musictx.attention.setting import Setting
-from musictx.attention.terms import Span, Terms, as_tensor, without_autocast
+from musictx.attention.terms import ORDER, Span, Terms, as_tensor, without_autocast
 from musictx.speed import kernels
 from musictx.speed.chunked import passes
 from musictx.speed.chunked.plan import is_aligned
 from musictx.speed.labels import widened
-from musictx.speed.pieces import numbered
+from musictx.speed.pieces import piece_codes
 
 __all__ = ["attend", "supports"]
 
@@ -41,7 +41,7 @@ __all__ = ["attend", "supports"]
 def supports(job: Job) -> str | None:
     """Why this implementation cannot do the job, or None."""
     # The overlapping views of one buffer are untested on other kinds of device.
-    return job.beyond(layout=CONSECUTIVE, devices=("cpu", "cuda"))
+    return job.reason_against(layout=CONSECUTIVE, devices=("cpu", "cuda"))
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
@@ -51,14 +51,14 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     """
     dtype, heads = q.dtype, q.shape[1]
     precise = torch.promote_types(dtype, torch.float32)
-    at, over = setting.query_positions[0], setting.key_positions[0]
-    assert isinstance(at, Span)
-    assert isinstance(over, Span)
+    queries, keys = setting.positions(ORDER)
+    assert isinstance(queries, Span)
+    assert isinstance(keys, Span)
     # Query i has the position of key offset + i, even if there is no such key.
-    offset, aligned = at.start - over.start, is_aligned(setting.causal, at, over)
-    # The seed comes from the CPU's generator, so that there is no waiting for a device and a run
-    # that is seeded or resumed drops the same weights.
-    seed = int(torch.randint(2**62, ())) if setting.dropout else 0
+    offset, aligned = queries.start - keys.start, is_aligned(setting.causal, queries, keys)
+    # All distances between a query and a key, from the greatest to the smallest.
+    count, lowest = queries.stop - keys.start, 0 if aligned else queries.start - keys.stop + 1
+    seed = kernels.dropout_seed(setting)
     # autocast is off here and in both passes: they choose the precision themselves.
     with without_autocast(q.device):
         content, position = terms.queries(q)
@@ -66,8 +66,6 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
             content, position, k, terms = widened(q, k, terms, setting)
         table = values = None
         for axis in terms.axes:
-            # All distances between a query and a key, from the greatest to the smallest.
-            count, lowest = at.stop - over.start, 0 if aligned else at.start - over.stop + 1
             if terms.value_table is not None:
                 values = axis.descending(terms.value_table, count, lowest).expand(heads, -1, -1)
             if axis.table is not None:
@@ -91,16 +89,17 @@ def _codes(
     terms: Terms, setting: Setting, device: torch.device
 ) -> tuple[Tensor | None, Tensor | None, int]:
     """(query_codes, key_codes, near) of :class:`musictx.speed.chunked.plan.Call`."""
-    at, over, blocks = setting.query_pieces, setting.key_pieces, terms.blocks
+    blocks = terms.blocks
     if blocks is None:
-        return at, over, 0
-    places = [x[blocks.coordinate] for x in (setting.query_positions, setting.key_positions)]
-    spans = all(isinstance(x, Span) for x in places) and at is None
-    # Codes of Spans stay on the CPU, where the passes read them to skip blocks.
-    device = torch.device("cpu") if spans else device
-    queries, keys = (as_tensor(x, device) // blocks.length for x in places)
-    if at is not None and over is not None:  # keep blocks of different pieces far apart
-        queries, keys = (n * 2**40 + x for n, x in zip(numbered(at, over), (queries, keys)))
+        return setting.query_pieces, setting.key_pieces, 0
+    positions = setting.positions(blocks.coordinate)
+    query_pieces, key_pieces = piece_codes(setting)
+    if query_pieces is None and all(isinstance(x, Span) for x in positions):
+        device = torch.device("cpu")  # where the passes read codes to skip blocks
+    queries, keys = (as_tensor(x, device) // blocks.length for x in positions)
+    if query_pieces is not None and key_pieces is not None:
+        apart = 2**40  # between the codes of different pieces
+        queries, keys = query_pieces * apart + queries, key_pieces * apart + keys
     return queries, keys, 1
 
 

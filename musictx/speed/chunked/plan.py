@@ -132,8 +132,8 @@ class Plan:
         self.batch, self.all_heads, self.queries = q.shape[:3]
         self.keys = k.shape[2]
         self.call = call
-        at, over = Span(call.offset, self.queries), Span(0, self.keys)
-        self.aligned = is_aligned(call.causal, at, over)
+        queries, keys = Span(call.offset, self.queries), Span(0, self.keys)
+        self.aligned = is_aligned(call.causal, queries, keys)
         self.device = q.device
         self.dtype = torch.promote_types(q.dtype, torch.float32)
         self.block = min(BLOCK, self.queries)

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from musictx.attention.setting import Setting
-from musictx.speed.pieces import numbered
+from musictx.speed.pieces import piece_codes
 
-#: int32 (B, Tq), (B, Tk), (B, Tk): the codes of queries and keys (``pieces.numbered``), and the
+#: int32 (B, Tq), (B, Tk), (B, Tk): the codes of queries and keys (``pieces.piece_codes``), and the
 #: index after the last query that attends to each key, 0 if none does. None without pieces.
 Mask = tuple[Tensor | None, Tensor | None, Tensor | None]
 #: Pieces -> (the tensor's version, the mask): all layers of a pass share one mask.
@@ -24,20 +24,21 @@ _MASKS: WeakIdKeyDictionary = WeakIdKeyDictionary()
 def mask(setting: Setting) -> Mask:
     """The mask of the packed pieces, which hides keys in addition to the causal mask."""
     pieces = setting.query_pieces
-    if pieces is None or setting.key_pieces is None:
-        return None, None, None
-    plain = not torch.compiler.is_compiling() and not pieces.is_inference()
-    if not plain or pieces is not setting.key_pieces:
-        return _mask(pieces, setting.key_pieces)
+    if pieces is None or pieces is not setting.key_pieces:
+        return _mask(setting)
+    if torch.compiler.is_compiling() or pieces.is_inference():  # neither has a version
+        return _mask(setting)
     version, mask = _MASKS.get(pieces, (-1, (None, None, None)))
     if version != pieces._version:
-        mask = _mask(pieces, pieces)
+        mask = _mask(setting)
         _MASKS[pieces] = pieces._version, mask
     return mask
 
 
-def _mask(query_pieces: Tensor, key_pieces: Tensor) -> Mask:
-    queries, keys = numbered(query_pieces, key_pieces)
+def _mask(setting: Setting) -> Mask:
+    queries, keys = piece_codes(setting)
+    if queries is None or keys is None:
+        return None, None, None
     ordered, order = queries.sort(dim=1, stable=True)  # stable: the rightmost is the latest
     stop = torch.searchsorted(ordered, keys, right=True)
     seen = torch.searchsorted(ordered, keys) < stop

@@ -29,7 +29,7 @@ from musictx.attention.terms import Axis, Terms
 from musictx.speed import kernels
 from musictx.speed.labels import of_one_width
 from musictx.speed.native import build, library
-from musictx.speed.pieces import numbered
+from musictx.speed.pieces import piece_codes
 
 __all__ = ["attend", "supports"]
 
@@ -61,15 +61,11 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     q, k, v, terms = of_one_width(q, k, v, terms, setting)
     axis = terms.axes[0] if terms.axes else Axis()
     table, bias = (None if x is None else axis.descending(x, keys) for x in (axis.table, axis.bias))
-    codes: tuple[Tensor | None, ...] = (None, None)
-    if setting.query_pieces is not None and setting.key_pieces is not None:
-        codes = numbered(setting.query_pieces, setting.key_pieces)
-    seed = int(torch.randint(2**62, ())) if setting.dropout else 0
     # The operator chooses the precision itself.
     with torch.autocast("cpu", enabled=False):
         out, _ = attention(
-            *(q, k, v, table, bias, *codes),
-            *(terms.scale, setting.dropout, seed),
+            *(q, k, v, table, bias, *piece_codes(setting)),
+            *(terms.scale, setting.dropout, kernels.dropout_seed(setting)),
         )
         result: Tensor = out[..., :size].to(dtype)
         return result
@@ -138,7 +134,7 @@ def _problem(
     q (B, H, Tq, D), the last Tq of the Tk tokens, k and v (B, H, Tk, D) have one dtype. Products
     are bfloat16 if q is and the library has ``bf16``, otherwise float32. table (H or 1, Tk, D),
     possibly a float32 master, and bias (H or 1, Tk) are in descending distance and of any dtype.
-    Codes are those of :func:`musictx.speed.pieces.numbered`.
+    Codes are those of :func:`musictx.speed.pieces.piece_codes`.
     """
     dtype, dropped = _dtype(q), round(dropout * 2**32)
     problem = library.Problem(
