@@ -1,8 +1,6 @@
 """The command as people meet it: help, exit statuses, lightness; streams that are full or gone; a
 system without what POSIX alone has."""
 
-from __future__ import annotations
-
 import glob
 import os
 import shlex

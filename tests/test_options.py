@@ -1,8 +1,6 @@
 """Options of all commands, from the dataclasses: right values are taken, wrong ones are one
 sentence that names the option, with status 2, and leave nothing behind."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """The same request is the same configuration whoever makes it, so the same notes: command line,
 Python, the studio (HTTP) and MCP."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shlex

@@ -1,7 +1,5 @@
 """Chorales for tests: written out by names, drawn at random, and from Scores."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from hypothesis import strategies as st

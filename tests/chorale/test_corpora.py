@@ -1,7 +1,5 @@
 """The corpora of chorales: those of music21, and those published, with their splits."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 

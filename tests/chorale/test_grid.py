@@ -1,7 +1,5 @@
 """Four voices on a grid of sixteenths: Score <-> Grid <-> ids, one token a voice and step."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

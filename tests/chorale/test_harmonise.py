@@ -1,7 +1,5 @@
 """A voice given, the others written."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

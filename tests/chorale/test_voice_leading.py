@@ -1,7 +1,5 @@
 """The checks on chorales fire on faults made by hand; id by id they are those of the whole."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

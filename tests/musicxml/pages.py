@@ -1,7 +1,5 @@
 """Pages of MusicXML for tests, and what is read from them."""
 
-from __future__ import annotations
-
 from musictx import musicxml
 
 PARTS = '<part-list><score-part id="P1"><part-name>x</part-name></score-part></part-list>'

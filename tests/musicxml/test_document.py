@@ -1,7 +1,5 @@
 """Documents of MusicXML: zips, encodings, forms; what is damaged, too large or meant to harm."""
 
-from __future__ import annotations
-
 import io
 import xml.etree.ElementTree as ET
 import zipfile

@@ -6,8 +6,6 @@ Finale, Sibelius, MuseScore and scanners have written. Grace notes, cue notes an
 taken out first: music21 gives them no time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 import xml.etree.ElementTree as ET

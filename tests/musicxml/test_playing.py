@@ -1,8 +1,6 @@
 """How MusicXML is played: loudness, grace notes, articulations, pedals, and what is not; its chord
 symbols, read and written, and sheets that hold nothing else."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

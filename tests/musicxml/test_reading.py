@@ -1,7 +1,5 @@
 """The notes, instruments, tempos, meters and keys of MusicXML, as programs write it too."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

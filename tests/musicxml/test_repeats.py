@@ -1,8 +1,6 @@
 """Repeats of MusicXML are played as musicians play them, with all that stands on the page, and as
 plain loops over trees."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Tiny sound fonts made in the test, made of a few generators."""
 
-from __future__ import annotations
-
 import io
 import struct
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Times in seconds meet bar lines in every tempo: what is rounded on the way is no other bar."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

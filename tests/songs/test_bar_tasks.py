@@ -1,7 +1,5 @@
 """Windows of music in bars: the groups ahead, and tasks that hold what follows from the piece."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

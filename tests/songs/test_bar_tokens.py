@@ -1,7 +1,5 @@
 """Notes in bars: the grid, bars and meters, chords, long notes; the grammar and its limits."""
 
-from __future__ import annotations
-
 from unittest.mock import patch
 
 import numpy as np

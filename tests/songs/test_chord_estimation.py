@@ -1,7 +1,5 @@
 """Chords that notes imply, and those searched for a melody: the likeliest sequence, in any key."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

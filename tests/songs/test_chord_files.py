@@ -1,7 +1,5 @@
 """Chord symbols, sheets and files of chords: as musicians write them; what is written is read."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

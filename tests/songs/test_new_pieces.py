@@ -1,7 +1,5 @@
 """New pieces of model=song as they are asked for: tempo, meter, instruments, loops, a plan."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

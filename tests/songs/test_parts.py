@@ -1,7 +1,5 @@
 """Parts by name: what is asked for comes on a track of its own and keeps its habits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

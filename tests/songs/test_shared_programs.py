@@ -1,7 +1,5 @@
 """Tracks of one program are different parts for the model, and get their program back."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Pieces on a grid, for tests: notes whose times are ticks of their own tempo map."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

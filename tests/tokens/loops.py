@@ -1,7 +1,5 @@
 """Performance tokens by plain loops: slow, obvious, and written apart from the real thing."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict, deque
 

@@ -1,8 +1,6 @@
 """Performance tokens against plain loops, and stretched windows; the grammar lets nothing through
 that is no music."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Laws of both languages of notes: reading, writing, the grammar, transposing, controls; the times
 that ids count within those of a score, and that notes are written near where they were."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 
