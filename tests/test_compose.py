@@ -40,7 +40,7 @@ def test_every_file_under_conf_composes_and_only_sets_declared_options(named):
     c.compose(named)
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(st.text(st.sampled_from(string.printable.strip() + " "), min_size=1, max_size=12))
 def test_any_printable_file_name_survives(name):
     prefixed = "d/" + name

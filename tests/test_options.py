@@ -62,9 +62,10 @@ def test_a_wrong_value_is_one_sentence_that_names_the_option(
     for owner, name, field in FIELDS:
         slip = name[:-3] + name[-2:]
         unknown = [f"{slip}=1"] if len(name) > 6 and slip not in options_of(command) else []
-        for word in [*_wrong(name, field), *unknown] if owner == command else []:
-            if command == "train" and len(word) > 100 and name not in ("out", "corpus.path"):
-                continue  # is composed by Hydra first, which takes its time
+        mistakes = [*_wrong(name, field), *unknown] if owner == command else []
+        if command == "train" and name not in ("out", "corpus.path"):
+            mistakes = mistakes[:2]  # Hydra composes each, which takes its time
+        for word in mistakes:
             assert cli.main([command, word]) == 2, word[:80]
             out, err = capsys.readouterr()
             assert err.startswith("musictx: ")

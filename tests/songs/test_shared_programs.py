@@ -30,7 +30,7 @@ def tracks(*rows, bars=8) -> Score:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20)
 @given(
     st.lists(
         st.tuples(st.sampled_from(GIVEN), st.integers(30, 80), st.integers(1, 4)),
