@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 
-# Tensors are tiny here, so a second thread only costs time, on a busy machine a lot.
+# Tensors are tiny, so a second thread only costs time, on a busy machine a lot.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Background jobs of a shell ignore SIGINT, which some tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)

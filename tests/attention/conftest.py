@@ -19,6 +19,6 @@ def one_cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def kernel(one_cache) -> library.Library:
-    if not compiler.THERE:
+    if not compiler.INSTALLED:
         pytest.skip("no C++ compiler on this machine")
     return library.load()
