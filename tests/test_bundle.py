@@ -265,29 +265,22 @@ def test_the_name_of_a_tokenizer_may_not_import_code(folder, name, monkeypatch):
         assert_refused(folder, "importable")
 
 
-@pytest.mark.parametrize(
-    "position", [{"_target_": "stranger.Scheme"}, {"name": "stranger:Scheme"}, {"name": "stranger"}]
-)
-def test_a_position_scheme_may_not_import_code(folder, position, stranger):
-    change(folder / "config.json", lambda c: c["model"].update(position=position))
-    assert_refused(folder, "config.json", "position")
-    assert not stranger.exists()
-
-
-def test_a_corpus_of_a_card_may_not_import_code(folder, stranger):
-    change(folder / "config.json", lambda c: c["card"]["corpus"].update(name="stranger"))
-    with pytest.raises(UserError, match=r"corpus\.name=stranger"):
-        app.corpus_of(bundle.load(folder).card | {"corpus": {"name": "stranger"}})
-    assert not stranger.exists()
-
-
 @pytest.fixture
 def stranger(tmp_path, monkeypatch):
-    """A file that exists once the module ``stranger`` in the current folder is imported."""
+    """Return a file that exists once the module ``stranger`` of the current folder is imported."""
     (tmp_path / "stranger.py").write_text("open('imported', 'w').close()")
     monkeypatch.chdir(tmp_path)
     yield tmp_path / "imported"
     sys.modules.pop("stranger", None)
+
+
+def test_positions_and_corpora_of_a_model_folder_may_not_import_code(folder, stranger):
+    for position in ({"_target_": "stranger.Scheme"}, {"name": "stranger:Scheme"}):
+        change(folder / "config.json", lambda c, p=position: c["model"].update(position=p))
+        assert_refused(folder, "config.json", "position")
+    with pytest.raises(UserError, match=r"corpus\.name=stranger"):
+        app.corpus_of({"corpus": {"name": "stranger"}})
+    assert not stranger.exists()
 
 
 def test_a_tokenizer_that_is_not_the_models_is_refused(folder, tmp_path):

@@ -122,7 +122,7 @@ def test_a_shift_can_be_undone_and_no_note_begins_before_zero(score, ms) -> None
         assert len(getattr(score.shifted(-first), name)) == len(marks)
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(scores(min_notes=1), st.randoms(use_true_random=False))
 def test_the_content_hash_depends_on_sounding_properties_only(score: Score, random) -> None:
     order = list(range(len(score)))
@@ -168,7 +168,7 @@ def _end_by_walking(score: Score, note: np.void) -> float:
     return moments[-1]
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(scores(max_notes=14, max_seconds=3.0, grid=0.1, pitches=(60, 64), tracks=2))
 def test_fold_equals_walking_through_the_piece_note_by_note(score: Score) -> None:
     folded = fold_sustain(score)

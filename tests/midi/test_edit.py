@@ -90,7 +90,7 @@ def seconds_of(data: bytes, ticks: np.ndarray) -> np.ndarray:
     return Beats(midi.read(data)).seconds(ticks / QUARTER)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(files(), st.data())
 def test_only_notes_change_and_only_in_their_tracks(data: bytes, more: st.DataObject) -> None:
     score = midi.read(data)
@@ -219,7 +219,7 @@ CHANGED = {
 }
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(files(), st.sets(st.sampled_from([*CHANGED]), min_size=1), st.data())
 def test_parts_pedals_and_texts_can_change_and_other_messages_stay(data, kinds, more) -> None:
     score = midi.read(data)

@@ -23,7 +23,7 @@ def by_place(data: bytes) -> dict[int | None, list[str]]:
     return rows
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(files(), st.data())
 def test_parts_in_another_order_and_fewer_of_them(data: bytes, more: st.DataObject) -> None:
     places = Document(data).places

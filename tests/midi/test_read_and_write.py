@@ -144,7 +144,10 @@ def _first_in_first_out(score: Score) -> Score:
     return Score(notes=notes[order], pedals=pedals, meters=score.meters)
 
 
-@settings(max_examples=150)
+quick = settings(max_examples=50)
+
+
+@quick
 @given(scores())
 def test_write_then_read_is_the_identity_on_the_millisecond_grid(score: Score) -> None:
     back = midi.read(midi.to_bytes(score))
@@ -156,7 +159,7 @@ def test_write_then_read_is_the_identity_on_the_millisecond_grid(score: Score) -
     assert back.tempos.tolist() == [(0.0, 120.0)]
 
 
-@settings(max_examples=80)
+@quick
 @given(
     scores(grid=None, pedals=False), st.sampled_from([0, 1, 7, 480, 32767]), st.floats(20.0, 400.0)
 )
@@ -168,6 +171,7 @@ def test_written_times_are_off_by_half_a_millisecond_at_most(score, ticks, bpm) 
         assert np.all(np.abs(difference) <= 0.0005 + 1e-5)
 
 
+@quick
 @given(gridded())
 def test_music_on_ticks_comes_back_on_its_ticks(piece: Score) -> None:
     back = midi.read(midi.to_bytes(piece))
@@ -208,6 +212,7 @@ def test_mido_reads_the_names_texts_and_keys_that_are_written(name, markers, lyr
     assert midi.read(data).keys.tolist() == score.keys.tolist()
 
 
+@quick
 @given(
     scores(grid=None, max_seconds=3000.0),
     st.sampled_from([1, 7, 480, 32767]),

@@ -206,7 +206,7 @@ def scanned(data: bytes) -> tuple:
     return file.format, file.division, file.events.tobytes(), file.ends.tolist(), marks, repairs
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(tracks)
 def test_many_events_at_once_are_read_as_one_by_one(track):
     whole = file(track, kind=0)

@@ -27,9 +27,6 @@ PIECES = [
     "monteverdi/madrigal.3.2",
     "haydn/opus1no1/movement4",
     "leadSheet/berlinAlexandersRagtime",
-    "leadSheet/fosterBrownHair",
-    "liliuokalani/aloha_oe",
-    "luca/gloria",
     "schubert/Lindenbaum",
     "schumann_robert/dichterliebe_no2",
     "verdi/laDonnaEMobile",
@@ -75,11 +72,9 @@ def ours(data: bytes) -> Counter:
     )
 
 
-def theirs(data: bytes, together: bool) -> Counter:
-    """Count the same with music21. With ``together`` a measure begins in all parts where the longest
-    measure before it ends."""
-    score = music21.converter.parseData(data.decode(), format="musicxml", forceSource=True)
-    score = score.toSoundingPitch()
+def theirs(score, together: bool) -> Counter:
+    """Count the same with music21. With ``together``, measures begin together in all parts, where
+    the longest measure before them ends."""
     lengths = _lengths(score.parts) if together else []
     notes: Counter = Counter()
     for part in score.parts:
@@ -132,10 +127,11 @@ def _tied(part) -> Counter:
 
 def agree(file: Path) -> bool:
     data = plain(file)
-    notes = ours(data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return theirs(data, False) == notes or theirs(data, True) == notes
+        score = music21.converter.parseData(data.decode(), format="musicxml", forceSource=True)
+        score, notes = score.toSoundingPitch(), ours(data)
+        return any(theirs(score, together) == notes for together in (False, True))
 
 
 @pytest.mark.parametrize("file", SUITE, ids=lambda file: file.stem)

@@ -1,5 +1,5 @@
-"""How MusicXML is played: loudness, grace notes, articulations and pedals; signs that are not played
-are counted. Chord symbols, read and written, and sheets of chords alone."""
+"""MusicXML is played with loudness, grace notes, articulations and pedals; other signs are counted.
+Chord symbols are read and written; sheets may have chords alone."""
 
 from collections import Counter
 from dataclasses import replace
