@@ -275,7 +275,8 @@ def stranger(tmp_path, monkeypatch):
 
 
 def test_positions_and_corpora_of_a_model_folder_may_not_import_code(folder, stranger):
-    for position in ({"_target_": "stranger.Scheme"}, {"name": "stranger:Scheme"}):
+    schemes = ({"_target_": "stranger.Scheme"}, {"name": "stranger:Scheme"}, {"name": "stranger"})
+    for position in schemes:
         change(folder / "config.json", lambda c, p=position: c["model"].update(position=p))
         assert_refused(folder, "config.json", "position")
     with pytest.raises(UserError, match=r"corpus\.name=stranger"):

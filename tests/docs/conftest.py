@@ -35,7 +35,7 @@ def chorale() -> Score:
 
 @pytest.fixture
 def here(tmp_path, monkeypatch) -> Path:
-    """Make a folder with the files that the pages name the current one, and the home of the user."""
+    """Change to a folder with the files that the pages name, which is the user's home, too."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     musictx.write(song(), tmp_path / "song.mid")

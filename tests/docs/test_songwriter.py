@@ -84,8 +84,8 @@ class Made:
         return self.score.notes[[key not in given for key in plain(self.score.notes)]]
 
     def changed(self, markers: bool = False) -> set[str]:
-        """Return the names of tracks whose bytes have changed. The first track (tempo, markers) has no
-        name; it changes only with ``markers``."""
+        """Return the names of tracks whose bytes have changed. The first track (tempo, markers) may
+        change only with ``markers``."""
         before, after = (
             [data[begin:end] for begin, end in track_chunks(data, Counter())]
             for data in (self.data, self.paths[0].read_bytes())

@@ -1,5 +1,5 @@
-"""Every experiment trains, and so do other tokenizers and positions by one option. Files whose first
-notes are before the first beat are prepared, trained on, continued and accompanied."""
+"""Every experiment trains, and so do other tokenizers and positions by one option. Files with notes
+before the first beat are prepared, trained on, continued, filled and accompanied."""
 
 import json
 

@@ -23,7 +23,7 @@ def drummer(bars):
 
 
 def with_an_upbeat(bars=41):
-    """Return chords on each quarter, from an upbeat on, over a bass on each bar; the tempo changes."""
+    """Return an upbeat, then chords on quarters over a bass on bars; the tempo changes."""
     clock = Score(tempos=[(0.0, 100.0), (9.0, 110.0)], meters=[(0.0, 4, 4)])
     at = Beats(clock).seconds(np.arange(4 * bars + 6))
     rows = []

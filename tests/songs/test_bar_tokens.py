@@ -1,4 +1,4 @@
-"""Notes in bars: the grid, bars and meters, chords, long notes; the grammar and its limits."""
+"""Bar tokens: the grid, bars and meters, chords, long notes, the grammar and its limits."""
 
 from unittest.mock import patch
 
@@ -29,9 +29,9 @@ def words(tokenizer, ids):
 
 @quick
 @given(gridded())
-def test_a_piece_on_its_grid_comes_back_to_the_tick(piece):
-    """In quarter notes, which are half seconds in what ids decode to. Strokes of drums
-    have no length."""
+def test_a_piece_on_the_grid_is_decoded_to_the_tick(piece):
+    """Times are compared in quarter notes, which are half seconds after decoding. Drums have no
+    length."""
     tokenizer = TOKENIZERS[0]
     assert tokenizer.moved(piece) == 0
     clock, begins = Beats(piece), tokenizer.clock(piece).begins
@@ -49,13 +49,12 @@ def test_a_piece_on_its_grid_comes_back_to_the_tick(piece):
 
 @quick
 @given(st.sampled_from(TOKENIZERS[:3]), st.data())
-def test_whatever_the_grammar_allows_can_be_read(tokenizer, data):
+def test_ids_that_the_grammar_allows_decode_to_as_many_notes(tokenizer, data):
     state, ids = tokenizer.grammar(), []
     for _ in range(data.draw(st.integers(1, 60))):
         mask = state.allowed()
         assert mask.any()
         allowed = np.flatnonzero(mask)
-        # Rather notes than bar after bar: the first and the last few ids of each kind.
         token = int(allowed[data.draw(st.integers(0, len(allowed) - 1))])
         with pytest.raises(ValueError, match="not allowed"):
             state.copy().advance(int(np.flatnonzero(~mask)[0]))
@@ -81,7 +80,7 @@ def test_a_bar_as_ids():
 
 
 def test_a_meter_that_begins_where_the_music_ends_is_that_of_the_next_bar():
-    """In every tempo, though both are times in seconds."""
+    """In every tempo, although both are in seconds."""
     for bpm in range(40, 241):
         for bars in (1, 2, 5):
             end = bars * 3 * (60 / bpm)
@@ -105,14 +104,16 @@ TONES = st.lists(st.integers(60, 66), max_size=3, unique=True)
     st.dictionaries(st.sampled_from([0, DRUM_PART]), st.integers(1, 3)),
     st.integers(0, 10_000),
 )
-def test_a_walk_keeps_its_limits_and_may_go_wherever_a_note_is_left(tones, voices, struck, seed):
+def test_the_grammar_keeps_its_limits_and_allows_every_place_of_another_note(
+    tones, voices, struck, seed
+):
     random = np.random.default_rng(seed)
     state = FEW.grammar([WORDS.id(*token) for token in LINE])
     habits = {
         part: Habit(voices.get(part, 99), 0, 127, densest=struck.get(part, np.inf))
         for part in {*voices, *struck}
     }
-    masks = {part: np.isin(np.arange(128), some) for part, some in tones.items()}
+    masks = {part: np.isin(np.arange(128), pitches) for part, pitches in tones.items()}
     state.hold(masks, part_limits.PartLimits(habits))
     before_notes = (0, -2, -1)
     line, steps, group, last = 0, 48, [], before_notes
@@ -120,7 +121,7 @@ def test_a_walk_keeps_its_limits_and_may_go_wherever_a_note_is_left(tones, voice
     begun: list[tuple[int, int]] = []  # part, begin
 
     def left(part, place):
-        """The tones that may follow, by loops."""
+        """Return the tones that may follow, by loops."""
         step = line + place
         at_once = sum(of == part and begin <= step < end for of, begin, end in sounding)
         recent = sum(of == part and begin > step - WINDOW for of, begin in begun)
@@ -136,7 +137,7 @@ def test_a_walk_keeps_its_limits_and_may_go_wherever_a_note_is_left(tones, voice
             grid = (place for place in range(steps) if place % 3 == 0 or place % 4 == 0)
             expected = {place for place in grid if any(left(part, place) for part in tones)}
             expected |= {0} if last == before_notes else set()
-            ends = {end - line for _, _, end in sounding}  # a tie may lie beside the grid
+            ends = {end - line for _, _, end in sounding}  # a tied note may begin off the grid
             assert expected <= places <= expected | ends
         elif len(group) == 2 and group[1][0] in ("program", "drums"):
             kind, part = ("drum", DRUM_PART) if group[1][0] == "drums" else ("pitch", group[1][1])
@@ -161,7 +162,7 @@ def test_a_walk_keeps_its_limits_and_may_go_wherever_a_note_is_left(tones, voice
         group = []
 
 
-def test_empty_bars_have_a_line_each_and_those_before_the_music_are_left_out():
+def test_empty_bars_have_a_line_each_except_before_the_music():
     tokenizer, piece = TOKENIZERS[3], score([(4.0, 5.0), (16.0, 16.1)], bpm=60.0)
     assert tokenizer.clock(piece).begins == 4.0
     line = ["bar", "numerator:4", "denominator:2", "section:0", "place:0"]
@@ -170,7 +171,7 @@ def test_empty_bars_have_a_line_each_and_those_before_the_music_are_left_out():
     assert [ids[at] for at in (5, 20, 25)] == ["place:0", "bar", "place:0"]
 
 
-def test_meters_that_cannot_be_written_are_common_time():
+def test_meters_outside_of_the_vocabulary_become_common_time():
     def row(meter):
         return Bars(Score(meters=[(0.0, *meter)]), 1.0).rows[0].tolist()
 

@@ -1,4 +1,4 @@
-"""Chords that notes imply, and those searched for a melody: the likeliest sequence, in any key."""
+"""Chords recognised in notes, and the likeliest chords of a melody, in any key."""
 
 from dataclasses import replace
 from itertools import product
@@ -22,7 +22,7 @@ quick = settings(deadline=None, max_examples=40)
 
 
 def of_chords(names: list[Chord], semitones: int = 0) -> Score:
-    """A bar of four quarters for each: the root in the bass, its tones above."""
+    """Return a bar of 4/4 for each chord: the root in the bass, its tones above."""
     notes = []
     for bar, chord in enumerate(names):
         tones = [36 + chord.root, *(60 + tone for tone in sorted(chord.classes))]
@@ -37,13 +37,12 @@ plain = st.sampled_from([chord for chord in CHORDS[1:] if NAMES[chord.quality] i
 @quick
 @given(st.lists(plain, min_size=1, max_size=8), st.integers(-5, 5))
 def test_plain_triads_are_recognised_in_every_key(names, semitones):
-    found = recognised(of_chords(names, semitones))
     expected = [
         (2.0 * n, Chord((chord.root + semitones) % 12, chord.quality))
         for n, chord in enumerate(names)
         if n == 0 or names[n - 1] != chord
     ]
-    assert found == expected
+    assert recognised(of_chords(names, semitones)) == expected
 
 
 def test_halves_of_bars_follow_the_meters():
@@ -63,7 +62,7 @@ melodies = st.lists(st.tuples(st.integers(55, 76), st.sampled_from([0.25, 0.5, 1
 
 
 def tune(notes, tempo=120.0, transposed=0):
-    """A melody of (pitch, quarter notes) one after the other."""
+    """Return a melody of (pitch, quarter notes)."""
     pitches, lengths = zip(*notes)
     ends = (np.cumsum(lengths) * 60 / tempo).tolist()
     rows = zip([0.0, *ends], ends, (pitch + transposed for pitch in pitches))
@@ -72,8 +71,8 @@ def tune(notes, tempo=120.0, transposed=0):
 
 @given(melodies.filter(lambda notes: sum(length for _, length in notes) <= 6))
 @settings(max_examples=8, deadline=None)
-def test_no_sequence_in_any_key_is_likelier(notes):
-    """Beside random sequences, and its own with one triad changed, by a plain loop."""
+def test_no_other_sequence_of_chords_is_likelier_in_any_key(notes):
+    """Compared with random sequences and with all that differ in a triad, by a plain loop."""
     score = tune(notes)
     lines, sounds, at_bar = chord_estimation.observed(score, score.notes)
     chances, final = table(), notes[-1][0] % 12
@@ -93,8 +92,8 @@ def test_no_sequence_in_any_key_is_likelier(notes):
     best = chord_estimation.likeliest(sounds, at_bar, final)
     relative = [(best - key) % 12 + 12 * (best // 12) for key in range(12)]
     reached = max(log_likelihood(states, key) for key, states in enumerate(relative))
-    some = np.random.default_rng(0).integers(0, STATES, (20, len(lines)))
-    others = [log_likelihood(states, key) for states in some for key in range(12)]
+    draws = np.random.default_rng(0).integers(0, STATES, (20, len(lines)))
+    others = [log_likelihood(states, key) for states in draws for key in range(12)]
     changed = [
         log_likelihood([*states[:n], other, *states[n + 1 :]], key)
         for key, states in enumerate(relative)
@@ -105,8 +104,8 @@ def test_no_sequence_in_any_key_is_likelier(notes):
 
 @given(melodies, st.integers(-11, 11), st.sampled_from([60.0, 90.0, 180.0]))
 @settings(max_examples=30, deadline=None)
-def test_chords_go_with_the_key_and_the_tempo(notes, up, tempo):
-    """Up to ties, which random melodies do not have."""
+def test_chords_follow_the_key_and_the_tempo(notes, up, tempo):
+    """Except for equally likely chords, which do not occur in random melodies."""
     chords = search(tune(notes))
     moved = search(tune(notes, tempo, up))
     assert [chord for _, chord in moved] == [
@@ -115,11 +114,11 @@ def test_chords_go_with_the_key_and_the_tempo(notes, up, tempo):
     assert [time for time, _ in moved] == pytest.approx([t * 120 / tempo for t, _ in chords])
 
 
-def test_only_a_melody_without_chords_gets_some():
+def test_only_a_melody_without_chords_gets_estimated_chords():
     melody = tune([(60, 1), (64, 1), (67, 2)])
     marked = replace(melody, markers=((0.0, "F:maj"),))
-    asked = AccompanyConfig(melody="x.mid")
-    assert annotated(with_chords(accompaniment_task(melody, asked)).given) == search(melody)
-    assert with_chords(accompaniment_task(marked, asked)).given.markers == marked.markers
+    request = AccompanyConfig(melody="x.mid")
+    assert annotated(with_chords(accompaniment_task(melody, request)).given) == search(melody)
+    assert with_chords(accompaniment_task(marked, request)).given.markers == marked.markers
     inside = gap_task(melody, InfillConfig(file="x.mid", begin="0s", end="1s"))
     assert with_chords(inside) is inside
