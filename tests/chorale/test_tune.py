@@ -1,6 +1,7 @@
 """The key, bars, phrases and voices of a melody, and the rules of its form, against plain loops."""
 
 import dataclasses
+from itertools import repeat
 
 import numpy as np
 import pytest
@@ -13,20 +14,17 @@ from musictx.chorale.grid import RANGES, Grid
 from musictx.chorale.rules import Form
 from musictx.chorale.tune import Tune, melody_of
 from musictx.errors import UserError
-from musictx.notes import Score
 from tests.chorale.parts import pieces, pitch
+from tests.pieces import score
 
 QUARTER = 0.5  # seconds
 
 
 def tune(names, rest=0.0, meter=(4, 4)):
     """Return a tune of (name, quarters) after ``rest`` quarters."""
-    notes, at = [], rest
-    for name, length in names:
-        notes.append((at * QUARTER, (at + length) * QUARTER, pitch(name), 80, 0, False, 0))
-        at += length
-    bpm = 60 / QUARTER
-    return Score(notes=notes, tempos=[(0, bpm)], meters=[(0, *meter)], ticks_per_quarter=480)
+    times = (QUARTER * np.cumsum([rest, *(length for _, length in names)])).tolist()
+    rows = zip(times, times[1:], (pitch(name) for name, _ in names), repeat(80))
+    return score(rows, bpm=60 / QUARTER, meter=meter)
 
 
 LINE = [("C5", 1), ("D5", 1), ("E5", 1), ("F5", 1), ("G5", 1), ("E5", 1), ("D5", 1), ("C5", 2)]
@@ -200,14 +198,14 @@ def test_any_voice_and_several_voices_can_be_given():
 
 
 def test_phrases_end_at_fermatas_or_in_the_requested_bars():
-    score = tune(TWO_BARS * 3)
-    marked = dataclasses.replace(score, fermatas=(2 * QUARTER, 8 * QUARTER, 22 * QUARTER))
+    plain = tune(TWO_BARS * 3)
+    marked = dataclasses.replace(plain, fermatas=(2 * QUARTER, 8 * QUARTER, 22 * QUARTER))
     assert Tune.of(marked).phrases() == [
         (8, 12),
         (32, 36),
     ]  # the last note of the piece ends no phrase
     assert Tune.of(marked, ends=[2, 5]).phrases() == [(24, 32), (76, 80)]
-    later = dataclasses.replace(marked.shifted(QUARTER), tempos=score.tempos)
+    later = dataclasses.replace(marked.shifted(QUARTER), tempos=plain.tempos)
     assert Tune.of(later).phrases() == [(8, 12), (32, 36)]
     with pytest.raises(UserError, match="phrase_ends=7: expected bars of 1-6"):
-        Tune.of(score, ends=[2, 7])
+        Tune.of(plain, ends=[2, 7])

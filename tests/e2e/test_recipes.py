@@ -13,7 +13,7 @@ from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.songs.bar_tokens import BarTokenizer
 from tests.data.helpers import write_songs
-from tests.pieces import listed, score
+from tests.pieces import line, listed, score
 from tests.untrained import saved
 
 TINY = ["model=tiny", "model.layers=1", "model.width=32", "model.heads=2", "model.context=64"]
@@ -59,8 +59,8 @@ def corpora(tmp_path_factory) -> dict[str, list[str]]:
     split = ["split,midi_filename"]
     for seed in range(6):
         pitches = np.random.default_rng(seed).integers(60, 72, 32)
-        rows = [(i / 4, i / 4 + 0.2, p, 80, 73, False, 0) for i, p in enumerate(pitches)]
-        midi.write(Score(rows), root / "grid" / f"{seed}.mid")
+        tune = line(*pitches, every=0.25, length=0.2, program=73)
+        midi.write(tune, root / "grid" / f"{seed}.mid")
         split.append(f"{'train' if seed else 'validation'},{seed}.mid")
     (root / "grid" / "split.csv").write_text("\n".join(split))
     return {
@@ -128,12 +128,12 @@ def test_late_files_are_prepared_without_the_one_that_cannot_be_encoded(trained)
     assert sum(piece.notes for piece in Shards(trained / "shards").pieces()) == 3 * 48
 
 
-@pytest.mark.parametrize("line", ["continue bars=2", "infill from=1 to=1", "accompany add=piano"])
-def test_late_files_are_continued_filled_and_accompanied(trained, tmp_path, line):
+@pytest.mark.parametrize("words", ["continue bars=2", "infill from=1 to=1", "accompany add=piano"])
+def test_late_files_are_continued_filled_and_accompanied(trained, tmp_path, words):
     """Given notes keep their times; new notes are where they were requested."""
-    file, (command, *words) = trained / "midi" / "a.mid", line.split()
-    more = [f"model={trained}/run/model", f"out={tmp_path}/made.mid", "seed=1"]
-    assert cli.main([command, str(file), *words, *more]) == 0
+    file, (command, *options) = trained / "midi" / "a.mid", words.split()
+    options += [f"model={trained}/run/model", f"out={tmp_path}/made.mid", "seed=1"]
+    assert cli.main([command, str(file), *options]) == 0
     given, made = midi.read(file).notes, midi.read(tmp_path / "made.mid").notes
     lost = listed(given) - listed(made)
     assert not lost or (command == "infill" and max(start for start, *_ in lost) < 2.0)

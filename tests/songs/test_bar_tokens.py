@@ -3,7 +3,6 @@
 from unittest.mock import patch
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +10,6 @@ from musictx.beats import Beats
 from musictx.card import Habit
 from musictx.notes import Score
 from musictx.songs import part_limits
-from musictx.songs.bar_codec import FIELDS_PER_NOTE
 from musictx.songs.bars import Bars
 from musictx.tokens.build import build
 from musictx.tokens.stream import DRUM_PART, STEPS
@@ -45,27 +43,6 @@ def test_a_piece_on_the_grid_is_decoded_to_the_tick(piece):
     assert rows(decoded, lambda seconds: 2 * seconds) == rows(
         piece.notes, lambda seconds: clock.quarters(seconds) - clock.quarters(begins)
     )
-
-
-@quick
-@given(st.sampled_from(TOKENIZERS[:3]), st.data())
-def test_ids_that_the_grammar_allows_decode_to_as_many_notes(tokenizer, data):
-    state, ids = tokenizer.grammar(), []
-    for _ in range(data.draw(st.integers(1, 60))):
-        mask = state.allowed()
-        assert mask.any()
-        allowed = np.flatnonzero(mask)
-        token = int(allowed[data.draw(st.integers(0, len(allowed) - 1))])
-        with pytest.raises(ValueError, match="not allowed"):
-            state.copy().advance(int(np.flatnonzero(~mask)[0]))
-        state.advance(token)
-        ids.append(token)
-        if token == EOS:
-            break
-    score = tokenizer.decode(ids)
-    assert len(score) == state.notes
-    begun = ids[: len(ids) // FIELDS_PER_NOTE * FIELDS_PER_NOTE]
-    assert tokenizer.decode(begun) == score
 
 
 def test_a_bar_as_ids():

@@ -151,8 +151,8 @@ rows_of_a_bar = st.lists(
     st.tuples(st.floats(1, 9), st.floats(0.5, 8), st.floats(48, 72), st.floats(30, 90)),
 )
 def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, values):
-    """In bars of two seconds, 48 steps each. Of the next note, which repeats the last one, ``count``
-    ids are written."""
+    """In bars of two seconds, 48 steps each. The next note is a copy of the last one, of which
+    ``count`` ids are written."""
     targets = dict(zip(("density", "polyphony", "register", "loudness"), values))
     density, polyphony, register, loudness = values
     bars, ids, notes = [sorted(bar) for bar in bars], [], []

@@ -42,7 +42,7 @@ def swung(quarters, swing):
 
 
 def played(score, bpm=90.0, sway=0.1, jitter=0.008, begin=3.0, seed=0):
-    """Return the score at a tempo that varies by the share ``sway``, without marks; and its beats."""
+    """Return the score at a tempo that varies by the share ``sway``, unmarked, and its beats."""
     rng = np.random.default_rng(seed)
     quarters = np.arange(2 * score.duration + 2)
     tempo = bpm * (1 + sway * np.sin(2 * np.pi * quarters / 40))

@@ -67,6 +67,35 @@ def test_the_grammar_accepts_every_encoding_and_its_end(tokenizer, piece):
 
 
 @quick
+@given(tokenizers, st.integers(0, 2**31))
+def test_ids_that_the_grammar_allows_decode_to_as_many_notes(tokenizer, seed):
+    random, table = np.random.default_rng(seed), tokenizer.vocabulary
+    state, drawn = tokenizer.grammar(), []
+    for _ in range(80):
+        allowed = state.allowed()
+        assert not allowed[[PAD, BOS, CUT]].any()
+        kinds = sorted({table.token(int(i))[0] for i in np.flatnonzero(allowed)})
+        ids = np.arange(*table.range(random.choice(kinds)))  # so that note-offs occur
+        token = int(random.choice(ids[allowed[ids]]))
+        state.advance(token)
+        if token == EOS:
+            assert np.flatnonzero(state.allowed()).tolist() == [EOS]
+            described = [table.token(i)[0] for i in drawn]
+            assert described.count("note_on") == described.count("note_off")
+            break
+        drawn.append(token)
+    piece = tokenizer.decode(drawn)
+    assert len(piece) == state.notes
+    assert piece.notes["start"].max(initial=0) <= state.seconds + 1e-9
+    assert tokenizer.decode(drawn[: len(drawn) // tokenizer.group * tokenizer.group]) == piece
+    if state.notes:
+        tokenizer.grammar(tokenizer.encode(piece))
+    if isinstance(tokenizer, BarTokenizer) and not allowed.all():
+        with pytest.raises(ValueError, match="not allowed"):
+            state.advance(int(np.flatnonzero(~state.allowed())[0]))
+
+
+@quick
 @given(tokenizers, pieces, st.integers(0, 10**6))
 def test_a_copy_of_a_grammar_advances_without_its_original(tokenizer, piece, cut):
     ids = tokenizer.encode(piece).tolist()
