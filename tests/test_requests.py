@@ -35,7 +35,7 @@ VALUES = {
     "polyphony": "thin", "meter": "3/4",
 }  # fmt: skip
 #: Options of music, files and the machine, which each way of asking sets in its own manner.
-EXCLUDED = ("primer", "file", "melody", "model.path", *api.BY_ARGUMENT)
+EXCLUDED = ("primer", "file", "melody", "model.path", *api.EXCLUDED)
 MUSIC = {"generate": "primer", "infill": "file", "accompany": "melody", "harmonise": "melody"}
 TASKS = {"generate": "continue", "infill": "replace"}
 #: Options without which a command is refused.

@@ -40,15 +40,15 @@ def song(plan, bars, seed, changed=0, empty=0):
     st.integers(0, 3),
     st.integers(0, 10**6),
 )
-def test_a_section_that_returns_has_the_same_name(plan, size, empty, seed):
+def test_what_returns_has_the_name_of_its_first_time(plan, size, empty, seed):
     bars, changed = size
     names = [""] * (empty + bars * len(plan))
     for section in sections(song(plan, bars, seed, changed, empty)):
         names[section.begin : section.stop] = [section.name] * (section.stop - section.begin)
     rows = [names[at : at + bars] for at in range(empty, len(names), bars)]
-    for row, name in zip(rows, plan):
-        for other_row, other_name in zip(rows, plan):
-            assert (row == other_row) == (name == other_name), rows
+    for one, name in zip(rows, plan):
+        for other, its in zip(rows, plan):
+            assert (one == other) == (name == its), rows
     assert "" not in names
 
 
