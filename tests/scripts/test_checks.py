@@ -57,13 +57,29 @@ def test_damaged_files_are_read_or_refused(kind, tmp_path):
     assert min(count["refused"], count["accepted"]) >= FEWEST.get(kind, 3), "cases are all alike"
 
 
+def sleep(path):
+    time.sleep(60)
+
+
+def fill_memory(path):
+    return bytearray(2**32)
+
+
+def die(path):
+    os._exit(3)
+
+
+def fail(path):
+    return {}["a fault"]
+
+
 @pytest.mark.parametrize(
     ("use", "outcome"),
     [
-        (lambda path: time.sleep(60), "not done after 0.5 s"),
-        (lambda path: bytearray(2**32), "MemoryError"),
-        (lambda path: os._exit(3), fuzz.DIED),
-        (lambda path: {}["a fault"], "KeyError: 'a fault' (test_checks.py:"),
+        (sleep, "not done after 0.5 s"),
+        (fill_memory, "MemoryError"),
+        (die, fuzz.DIED),
+        (fail, "KeyError: 'a fault' (test_checks.py:"),
     ],
 )
 def test_an_unexpected_error_is_reported_and_its_file_kept(

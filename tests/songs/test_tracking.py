@@ -57,19 +57,19 @@ def played(score, bpm=90.0, sway=0.1, jitter=0.008, begin=3.0, seed=0):
 
 @settings(max_examples=6, deadline=None)
 @given(st.floats(70, 100), st.floats(0.03, 0.1), st.integers(0, 9), st.sampled_from([3, 4]))
-def test_beats_of_played_music_are_estimated(bpm, sway, seed, in_a_bar):
+def test_beats_of_played_music_are_found(bpm, sway, seed, in_a_bar):
     """At usual tempi: in faster music half the tempo may be the likeliest."""
     music, beats = played(song(seed, beats=in_a_bar), bpm, sway, seed=seed)
     assert grid_of(music).kind == "free"
     timed = in_time(music)
-    found, size = timed.pulse.tempos["time"] + timed.pulse.late, timed.pulse.meters["numerator"][0]
+    there, size = timed.pulse.tempos["time"] + timed.pulse.late, timed.pulse.meters["numerator"][0]
     inside = beats[(beats > music.notes["start"][0] + 1) & (beats < music.notes["start"].max())]
-    assert (np.abs(inside[:, None] - found).min(axis=1) < 0.05).mean() > 0.95
-    assert len(found[(found > inside[0]) & (found < inside[-1])]) < 1.05 * len(inside)
+    assert (np.abs(inside[:, None] - there).min(axis=1) < 0.05).mean() > 0.95
+    assert len(there[(there > inside[0]) & (there < inside[-1])]) < 1.05 * len(inside)
     assert size == in_a_bar
     bars = beats[::in_a_bar]
     bars = bars[(bars > inside[0]) & (bars < inside[-1])]
-    assert (np.abs(bars[:, None] - found[::size]).min(axis=1) < 0.05).mean() > 0.9
+    assert (np.abs(bars[:, None] - there[::size]).min(axis=1) < 0.05).mean() > 0.9
 
 
 def test_music_on_beats_is_unchanged_and_late_music_gets_its_delay():
