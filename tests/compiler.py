@@ -1,19 +1,14 @@
-"""Tests that need a C++ compiler. Only its absence skips them: code that it does not take, and a
-step that is not native where it could be, fail."""
+"""The mark of tests that need a C++ compiler; without one they are skipped. Code that it rejects
+and a step that is not native although it could be do not skip a test, but fail it."""
 
 import pytest
 
 from musictx.errors import UserError
 from musictx.speed.native import build
 
-
-def _there() -> bool:
-    try:
-        build.compiler()
-    except UserError:
-        return False
-    return True
-
-
-THERE = _there()
-needed = pytest.mark.skipif(not THERE, reason="no C++ compiler on this machine")
+try:
+    build.compiler()
+    INSTALLED = True
+except UserError:
+    INSTALLED = False
+needed = pytest.mark.skipif(not INSTALLED, reason="no C++ compiler on this machine")

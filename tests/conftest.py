@@ -7,18 +7,18 @@ from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 
-# Everything here is tiny: a second thread only waits, and waits dearly on a busy machine.
+# Tensors are tiny, so a second thread only costs time, on a busy machine a lot.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# A shell's background jobs are born deaf to Ctrl-C, which some tests send.
+# Background jobs of a shell ignore SIGINT, which some tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# What is compiled for a test does not go into the user's own cache.
+# Tests do not write compiled libraries into the user's cache.
 os.environ.setdefault("MUSICTX_CACHE", str(Path(tempfile.gettempdir()) / "musictx-tests"))
 
 import pytest  # noqa: E402 - after the settings above
 from hypothesis import HealthCheck, settings  # noqa: E402
 
-# Laws are about answers, not about how fast a busy machine finds them. `make test` tries the same
-# examples every time; MUSICTX_SEARCH=1 looks for new ones.
+# No deadline, since other programs may slow an example down. `make test` tries the same examples
+# every time; MUSICTX_SEARCH=1 looks for new ones.
 settings.register_profile(
     "musictx",
     deadline=None,
@@ -29,13 +29,13 @@ settings.load_profile("musictx")
 
 
 def skipped(config: pytest.Config) -> Counter[str]:
-    """Why tests were skipped -> how often; a file that is skipped as a whole counts once."""
+    """Count the skipped tests by reason; a file that is skipped as a whole counts once."""
     reports = config.pluginmanager.getplugin("terminalreporter").stats.get("skipped", [])
     return Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
 
 
 def refused(config: pytest.Config) -> list[str]:
-    """Reasons that are not lines of the file that MUSICTX_SKIPS names: CI fails for these."""
+    """Return the reasons for skips that are not in the file MUSICTX_SKIPS; CI fails for these."""
     accepted = os.environ.get("MUSICTX_SKIPS")
     lines = Path(accepted).read_text(encoding="utf-8").splitlines() if accepted else []
     return sorted({*skipped(config)} - {*lines}) if accepted else []
@@ -50,7 +50,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter,
 ) -> Generator[None, None, None]:
-    """The last lines: what was skipped, and why."""
+    """End the output with the skipped tests and the reasons."""
     yield
     counts = skipped(terminalreporter.config)
     reasons = "; ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))

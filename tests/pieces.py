@@ -1,4 +1,4 @@
-"""Scores for tests, from short rows."""
+"""Scores from short rows, and notes in a form that tests can compare."""
 
 from collections import Counter
 
@@ -8,20 +8,20 @@ from musictx.notes import Score
 
 
 def of(*rows, **marks) -> Score:
-    """A score of rows (start, end, pitch, velocity, program, drum, track), where the end of a row
-    may be left out for a piano note of velocity 64. No marks but ``marks``."""
-    usual = (0.0, 0.0, 60, 64, 0, False, 0)
-    return Score([(*row, *usual[len(row) :]) for row in rows], **marks)
+    """Return a score of rows (start, end, pitch, velocity, program, drum, track). Fields that a row
+    lacks at its end are those of a piano note of velocity 64. ``marks``: tempos, meters, etc."""
+    defaults = (0.0, 0.0, 60, 64, 0, False, 0)
+    return Score([(*row, *defaults[len(row) :]) for row in rows], **marks)
 
 
 def score(rows, *, bpm: float = 120.0, meter: tuple[int, int] = (4, 4), **more) -> Score:
-    """:func:`of` these rows, sorted, with the marks of a sequencer's file."""
+    """Return a score of sorted rows with a tempo, a meter and ticks, as a sequencer's file has."""
     marks = {"tempos": [(0.0, bpm)], "meters": [(0.0, *meter)], "ticks_per_quarter": 480}
     return of(*sorted(rows), **marks | more)
 
 
 def line(*pitches: int, every=0.5, length=None, velocity=80, program=0, track=0, **marks) -> Score:
-    """Notes one after the other on a track: one begins ``every`` so many seconds."""
+    """Return notes one after the other on a track; a note begins every ``every`` seconds."""
     length = every if length is None else length
     starts = (n * every for n in range(len(pitches)))
     rows = [(start, start + length, pitch) for start, pitch in zip(starts, pitches)]
@@ -29,23 +29,23 @@ def line(*pitches: int, every=0.5, length=None, velocity=80, program=0, track=0,
 
 
 def together(*scores: Score, **marks) -> Score:
-    """The notes of several scores as one, with the marks of :func:`score`."""
-    return score([note for one in scores for note in one.notes.tolist()], **marks)
+    """Return the notes of several scores as one :func:`score`."""
+    return score([note for part in scores for note in part.notes.tolist()], **marks)
 
 
 def listed(notes: np.ndarray) -> Counter:
-    """How often each note is there, by all that it has."""
+    """Count equal notes."""
     return Counter(tuple(note) for note in notes.tolist())
 
 
 def outside(score: Score, begin: float, end: float, tracks: tuple[int, ...]) -> Counter:
-    """The notes but those that begin in a stretch of some tracks."""
+    """Count the notes, without those that begin from ``begin`` to ``end`` s on ``tracks``."""
     notes = score.notes
     inside = (notes["start"] > begin - 1e-6) & (notes["start"] < end - 1e-6)
     return listed(notes[~(inside & np.isin(notes["track"], tracks))])
 
 
 def of_track(score: Score, name: str) -> np.ndarray:
-    """The notes of the tracks of this name."""
-    tracks = [track for track, named in score.names.items() if named == name]
+    """Return the notes of the tracks with this name."""
+    tracks = [track for track, its_name in score.names.items() if its_name == name]
     return score.notes[np.isin(score.notes["track"], tracks)]

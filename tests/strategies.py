@@ -1,6 +1,6 @@
 """Hypothesis strategies for Scores, shared by all tests.
 
-``scores()`` gives what real files hold and what breaks naive code: overlapping notes of one pitch,
+``scores()`` has what occurs in real files and breaks naive code: overlapping notes of one pitch,
 zero lengths, chords, repeated notes, drums, several tracks with a program each, pedals, tempo and
 meter marks. Times lie on a grid (1 ms by default) so that laws can ask for equality; ``grid=None``
 gives any float.
@@ -36,7 +36,7 @@ def notes(
     zero_lengths: bool = True,
     overlaps: bool = True,
 ) -> np.ndarray:
-    """A structured array of dtype NOTE in start order.
+    """Draw a structured array of dtype NOTE in start order.
 
     Tracks are numbered 0, 1, ... without gaps, each with one program and one drum flag (False if
     ``drums`` is). ``overlaps=False`` leaves at most one note of a pitch sounding at a time on a
@@ -75,7 +75,7 @@ def notes(
 
 
 def _without_overlaps(table: np.ndarray) -> np.ndarray:
-    """``table`` with notes cut or left out so that no pitch of a track sounds twice at a time."""
+    """Cut or leave out notes so that no pitch of a track sounds twice at a time."""
     kept: list[np.void] = []
     last: dict[tuple[int, int], np.void] = {}
     for note in table.copy():
@@ -101,7 +101,7 @@ def scores(
     meters: bool = True,
     **note_options: object,
 ) -> Score:
-    """A Score; ``note_options`` are those of :func:`notes`.
+    """Draw a Score; ``note_options`` are those of :func:`notes`.
 
     Pedals lie on tracks that have notes, values 0..127 (both sides of 64), sometimes several at
     one time. Tempo and meter marks are such as MIDI can hold.

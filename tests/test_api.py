@@ -1,5 +1,5 @@
-"""The package from Python: music in every form, one request the same notes, and mistakes are one
-sentence that names the argument. Options are tried in test_options.py."""
+"""The functions of the package: music is accepted in every form, equal requests give equal notes,
+and a mistake is one sentence that names the argument. Tests of options: test_options.py."""
 
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
@@ -15,9 +15,10 @@ import musictx
 from musictx.errors import UserError
 from musictx.notes import Score
 from scripts import stub
+from tests.pieces import line
 from tests.untrained import SMALL, saved
 
-PRIMER = Score([(0.5 * i, 0.5 * i + 0.4, 60 + i, 80, 0, False, 0) for i in range(4)])
+PRIMER = line(60, 61, 62, 63, length=0.4)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory):
-    """The public functions with all that they need, small."""
+    """Return the public functions, each with arguments of a small request."""
     folder = tmp_path_factory.mktemp("calls")
     bundle = musictx.load(saved(folder / "model", tokens=SMALL | {"controls": True}))
     path = folder / "x"
@@ -51,38 +52,39 @@ def test_music_is_taken_in_every_form(model, tmp_path):
     forms = [path, str(path), path.read_bytes(), mido.MidiFile(path), PRIMER, sample]
     forms.append(pretty_midi.PrettyMIDI(str(path)))
     bundle = musictx.load(model)
-    takers = {
+    functions = {
         "generate": lambda music: musictx.generate(bundle, primer=music, tokens=6)[0].ids.tolist(),
         "stream": lambda music: list(musictx.stream(bundle, primer=music, seconds=0.5)),
         "log_likelihood": lambda music: musictx.log_likelihood(bundle, music).total,
         "render": lambda music: musictx.render(music, tmp_path / "r", wav=False)[0].stat().st_size,
     }
-    for name, take in takers.items():
-        results = [take(form) for form in forms]
-        assert all(one == results[0] for one in results), name
-        assert take("mozart_k545") is not None, name
-    together = musictx.generate(bundle, primer=forms, tokens=6)
-    assert [one.ids.tolist() for one in together] == [takers["generate"](path)] * len(forms)
+    for name, function in functions.items():
+        results = [function(form) for form in forms]
+        assert all(result == results[0] for result in results), name
+        assert function("mozart_k545") is not None, name
+    samples = musictx.generate(bundle, primer=forms, tokens=6)
+    expected = [functions["generate"](path)] * len(forms)
+    assert [sample.ids.tolist() for sample in samples] == expected
 
 
-def test_threads_on_one_model_write_what_one_writes(calls):
-    def make(seed):
+def test_threads_that_share_a_model_compose_what_one_thread_composes(calls):
+    def compose(seed):
         return calls["generate"](tokens=40, samples=2, seed=seed)[1].ids.tolist()
 
     with ThreadPoolExecutor(3) as pool:
-        assert list(pool.map(make, range(6))) == [make(seed) for seed in range(6)]
+        assert list(pool.map(compose, range(6))) == [compose(seed) for seed in range(6)]
 
 
-def test_seeds_of_several_primers_and_a_fresh_one_that_is_printed(model, capsys):
-    ask = partial(musictx.generate, musictx.load(model), primer=PRIMER, seconds=1.0)
-    both = ask(primer=[PRIMER, PRIMER], seed=[4, 9])
-    assert [one.score for one in both] == [ask(seed=n)[0].score for n in (4, 9)]
+def test_each_primer_may_have_a_seed_and_a_random_seed_is_printed(model, capsys):
+    generate = partial(musictx.generate, musictx.load(model), primer=PRIMER, seconds=1.0)
+    both = generate(primer=[PRIMER, PRIMER], seed=[4, 9])
+    assert [sample.score for sample in both] == [generate(seed=n)[0].score for n in (4, 9)]
     with pytest.raises(UserError, match="seed="):
-        ask(seed=[1], primer=[PRIMER, PRIMER])
+        generate(seed=[1], primer=[PRIMER, PRIMER])
     capsys.readouterr()
-    first = ask(seed=None)[0]
+    first = generate(seed=None)[0]
     seed = int(capsys.readouterr().out.removeprefix("seed: "))
-    assert ask(seed=seed)[0].score == first.score
+    assert generate(seed=seed)[0].score == first.score
 
 
 LONG = ("a" * 300 + ".mid", "a/" * 2500 + "b.mid")
@@ -91,7 +93,7 @@ NO_FUNCTION = (float("nan"), True, object(), "1_0")
 NO_FUNCTIONS = (*NO_FUNCTION, None, [5], print)
 NO_BOOL = (float("nan"), 1, "1_0", [5], object(), np.array([1, 2]))
 NO_MODEL = (None, 3, object(), "9" * 5000, "\0", "nothing", Path(LONG[0]))
-#: (function, argument) -> values that it cannot have; what is an option is in test_options.py.
+#: (function, argument) -> wrong values. Arguments that are options: test_options.py.
 WRONG = {
     **{(name, "progress"): NO_FUNCTION for name in ("generate", "infill", "accompany")},
     **{(name, "on_event"): NO_FUNCTION for name in ("generate", "infill", "accompany")},
@@ -157,16 +159,16 @@ def test_other_mistakes_are_one_sentence(calls, tmp_path):
         musictx.evaluate(3)
 
 
-def test_numbers_may_be_numpys_and_a_grid_a_number(calls):
-    given = {"primer": PRIMER, "tokens": np.int64(8), "seconds": np.float32(9)}
-    first, again = (calls["generate"](**given, quantise=grid)[0].score for grid in (16, "16"))
+def test_numbers_may_be_of_numpy_and_a_grid_may_be_a_number(calls):
+    options = {"primer": PRIMER, "tokens": np.int64(8), "seconds": np.float32(9)}
+    first, again = (calls["generate"](**options, quantise=grid)[0].score for grid in (16, "16"))
     assert first == again
     both = calls["generate"](samples=np.int64(2), guidance=np.float32(1), density=np.float32(4))
     assert len(both) == 2
     assert calls["accompany"](melody_track=1, density=0.5)
 
 
-def test_what_a_function_of_the_caller_gives_is_not_blamed_on_the_model(calls):
+def test_a_wrong_result_of_the_callers_function_is_an_error_that_names_the_function(calls):
     for wrong in (
         lambda ids, logits: logits * float("nan"),
         lambda ids, logits: logits[:, :3],
@@ -183,7 +185,7 @@ def test_what_a_function_of_the_caller_gives_is_not_blamed_on_the_model(calls):
     assert calls["generate"](constraints=[lambda states, past: None])  # no id has a cost
 
 
-def test_the_package_offers_its_names_lazily_and_its_packages_can_be_called(tmp_path):
+def test_public_names_are_loaded_lazily_and_render_is_a_function_and_a_package(tmp_path):
     assert musictx.Score is Score
     assert "generate" in dir(musictx)
     with pytest.raises(AttributeError, match="nonsense"):
@@ -195,10 +197,10 @@ def test_the_package_offers_its_names_lazily_and_its_packages_can_be_called(tmp_
 
 
 def test_notes_and_progress_are_reported_and_an_error_in_the_listener_stops_composing(calls):
-    ways = {"infill": {}, "accompany": {}, "harmonise": {"particles": 2}}
-    ways["generate"] = {"tokens": None, "seconds": 1.0, "samples": 2}
-    for name, more in ways.items():
-        call, events, shares = partial(calls[name], **more), [], []
+    requests = {"infill": {}, "accompany": {}, "harmonise": {"particles": 2}}
+    requests["generate"] = {"tokens": None, "seconds": 1.0, "samples": 2}
+    for name, options in requests.items():
+        call, events, shares = partial(calls[name], **options), [], []
         listeners = {"progress": lambda *done, to=shares: to.append(done[-1])}
         if name != "harmonise":
             listeners["on_event"] = lambda number, event, to=events: to.append((number, event))
@@ -217,6 +219,6 @@ def test_notes_and_progress_are_reported_and_an_error_in_the_listener_stops_comp
                 call(**{listener: stop})
 
 
-def test_the_types_for_editors_are_what_the_dataclasses_make():
-    """Else: python -m scripts.stub. Mypy reads them in public_types.py."""
+def test_the_types_for_editors_are_those_of_the_dataclasses():
+    """Where this fails, run python -m scripts.stub. Mypy checks the types in public_types.py."""
     assert stub.STUB.read_text(encoding="utf-8") == stub.text()

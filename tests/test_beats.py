@@ -1,5 +1,4 @@
-"""Seconds, quarter notes and bars, against plain loops; whether music keeps to beats is read off
-its notes."""
+"""Seconds, quarter notes and bars against plain loops; how well notes fit the beats of a file."""
 
 from dataclasses import replace
 
@@ -49,7 +48,9 @@ def test_bars_and_their_lines_against_a_loop(spans, eighths):
     clock, place = Beats(Score(meters=meters)), eighths / 2
     assert clock.bar_lines(place) == pytest.approx([line for line in lines if line < place])
     first = meters[0][1] * 4 / meters[0][2]
-    lines = [-first * n for n in range(160, 0, -1)] + lines  # bars before are as long as it
+    lines = [
+        -first * n for n in range(160, 0, -1)
+    ] + lines  # bars before zero are as long as the first
     begun = [line for line in lines if line <= place]
     assert clock.bar(place) == (len(begun) - 160, pytest.approx(place - begun[-1]))
     coming = [line for line in lines if line >= place]
@@ -58,7 +59,7 @@ def test_bars_and_their_lines_against_a_loop(spans, eighths):
 
 
 @given(st.floats(30, 240), st.integers(1, 12))
-def test_nothing_has_passed_of_a_bar_that_begins(bpm, upbeat):
+def test_a_bar_line_is_at_the_beginning_of_its_bar(bpm, upbeat):
     """In any tempo, though meters begin at seconds: an opening bar, then bars of 4/4."""
     meters = [(0.0, upbeat, 4), (upbeat * 60 / bpm, 4, 4)]
     clock = Beats(Score(tempos=[(0.0, bpm)], meters=meters))
@@ -70,26 +71,27 @@ TEMPI = np.array([(0.0, 100.0), (7.0, 132.0), (20.0, 80.0)], TEMPO)
 
 
 def piece(quarters: np.ndarray, late: float = 0.0, tempos: np.ndarray = TEMPI) -> Score:
+    """Return notes at ``quarters``, each ``late`` seconds after its place."""
     starts = np.maximum(Beats(Score(tempos=tempos)).seconds(quarters) + late, 0.0)
     return of(*((start, start + 0.1) for start in starts), tempos=tempos)
 
 
 def places(random: np.random.Generator, lines: int, count: int = 120) -> np.ndarray:
-    """Onsets in 60 quarter notes from the second one on, more of them on beats."""
+    """Draw onsets from quarter note 1 to 60 on grid lines, ``lines`` a quarter, often on beats."""
     fine = random.integers(lines, 60 * lines, count) / lines
     return np.sort(np.where(random.random(count) < 0.3, np.floor(fine), fine))
 
 
 @quick
 @given(st.integers(0, 10**6), st.sampled_from([1, 2, 4, 8, 3, 6]))
-def test_what_stands_on_lines_is_on_the_grid_of_the_file(seed, lines):
+def test_notes_on_grid_lines_fit_the_grid_of_the_file(seed, lines):
     grid = grid_of(piece(places(np.random.default_rng(seed), lines)))
     assert (grid.kind, grid.on_beats, grid.exact, grid.shift) == ("grid", True, 1.0, 0.0)
 
 
 @quick
 @given(st.integers(0, 10**6), st.sampled_from([4, 3]), st.floats(0.02, 0.045), st.booleans())
-def test_what_comes_late_is_found_to_the_millisecond(seed, lines, late, early):
+def test_a_constant_delay_is_measured_to_the_millisecond(seed, lines, late, early):
     random = np.random.default_rng(seed)
     late = -late if early else late
     for jitter, error in ((0.0, 2e-3), (0.008, 8e-3)):  # seconds
@@ -101,18 +103,18 @@ def test_what_comes_late_is_found_to_the_millisecond(seed, lines, late, early):
 
 @quick
 @given(st.integers(0, 10**6))
-def test_a_few_milliseconds_are_on_the_grid_and_anything_is_not(seed):
+def test_small_deviations_fit_the_grid_and_random_onsets_do_not(seed):
     random = np.random.default_rng(seed)
     played = places(random, 4) + random.normal(0, 0.01, 120) * 100 / 60
     assert grid_of(piece(played)).kind == "grid"
     assert grid_of(piece(np.sort(random.uniform(1, 60, 400)))).kind == "free"
-    # A handful of notes says nothing unless all stand on lines.
+    # A few notes decide nothing unless all of them are on grid lines.
     handful = np.arange(1.0, 8.0)
-    kinds = [grid_of(piece(some)).kind for some in (handful[:3], handful, [*handful, 8.03])]
+    kinds = [grid_of(piece(quarters)).kind for quarters in (handful[:3], handful, [*handful, 8.03])]
     assert kinds == ["short", "grid", "short"]
 
 
-def test_the_beats_of_a_piece_are_looked_for_once_but_anew_where_its_notes_change():
+def test_the_beats_of_a_score_are_computed_once_and_again_for_other_notes():
     music = line(*[60] * 20)
     assert music.beats is music.beats
     assert grid_of(music) is grid_of(music)

@@ -5,6 +5,7 @@ import os
 import resource
 import shutil
 import sys
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -73,7 +74,8 @@ def test_round_trip_gives_identical_logits(tmp_path, tied, scheme):
     [("float16", 0.6, 2.0**-10), ("bfloat16", 0.6, 2.0**-7), ("int8", 0.45, 0.501 / 127)],
 )
 def test_fewer_bits_shrink_the_file_and_lose_half_a_step_at_most(tmp_path, dtype, share, step):
-    """Of each number, or for bytes of the largest number of its row. What is read is float32."""
+    """A step is a share of the number, in int8 of the largest number of the row. Loading gives
+    float32."""
     model = make()
     with torch.no_grad():
         model.embedding.weight[3] = 0.0  # a row without a largest number
@@ -99,27 +101,23 @@ def test_the_card_is_data_and_text(folder):
     assert len({p.stat().st_mode & 0o777 for p in folder.iterdir()}) == 1
 
 
-def fail(*args, **kwargs):
-    raise OSError(28, "No space left on device")
-
-
 def test_saving_again_replaces_and_a_full_disk_keeps_the_old_one(folder, monkeypatch):
     new = make(seed=5)
     bundle.save(folder, new, TOKENS, {})
     assert torch.equal(logits(bundle.load(folder).model), logits(new))
     before = contents(folder)
-    monkeypatch.setattr(bundle, "save_file", fail)
+    monkeypatch.setattr(bundle, "save_file", Mock(side_effect=OSError(28, "No space left")))
     with pytest.raises(UserError, match="cannot be written"):
         bundle.save(folder, make(seed=6), TOKENS, {})
     assert contents(folder) == before
     assert [p.name for p in folder.parent.iterdir()] == ["model"]
 
 
-def test_what_is_there_or_does_not_fit_is_not_replaced(tmp_path):
+def test_other_files_are_not_replaced_and_tokens_of_another_size_are_refused(tmp_path):
     cat = tmp_path / "photos" / "cat.jpg"
     cat.parent.mkdir()
     cat.write_bytes(b"cat")
-    other = build("performance")  # not the model's
+    other = build("performance")  # of more ids than the model
     for path, tokens, words in (
         (cat.parent, TOKENS, "photos"),
         (cat, TOKENS, "cat.jpg"),
@@ -131,8 +129,8 @@ def test_what_is_there_or_does_not_fit_is_not_replaced(tmp_path):
     assert not (tmp_path / "m").exists()
 
 
-def test_a_run_folder_stands_for_the_model_in_it_and_half_a_folder_for_none(folder):
-    (folder / "CARD.md").unlink()  # for people; no harm
+def test_a_run_folder_is_read_as_its_model_and_an_incomplete_model_is_refused(folder):
+    (folder / "CARD.md").unlink()  # a text for people, which no program needs
     back = bundle.load(folder.parent)
     assert back.folder == folder
     assert back.card["title"] == "Small tunes"
@@ -164,8 +162,8 @@ def change(path, edit):
     path.write_text(json.dumps(value))
 
 
-def refused(folder, *words):
-    """The folder is refused in one sentence with these ``words``, and in next to no memory."""
+def assert_refused(folder, *words):
+    """Assert that the folder is refused with ``words`` in one sentence, and in little memory."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(UserError, match=r"^.{1,1000}$") as caught:
         bundle.load(folder)
@@ -175,7 +173,7 @@ def refused(folder, *words):
 
 NUMBERS = ("vocab_size", "layers", "width", "heads", "feedforward", "context", "dropout", "group")
 ABSURD = (-1, 10**9, 2.5, float("nan"), "many", [1], None)
-#: Networks that the tokens or the weights do not bear out.
+#: Configurations of a network that contradict the tokens or the weights.
 NETWORKS = [
     *({name: value} for name in (*NUMBERS, "tied", "gates", "attention") for value in ABSURD),
     *({"position": {"name": name}} for name in ("os:abort", ["huang"])),
@@ -192,13 +190,13 @@ NETWORKS = [
     {"features": [{"name": "echoes", "steps": [[1, 0]]}]},
     {"flavour": 3},
 ]
-#: Entries of config.json, and of the card in it, that are of another type than they are read as.
+#: Entries of config.json with values of a wrong type.
 CONFIGS = [
     *({"format": value} for value in (99, 1, None)),
     *({"vocabulary": None}, {"model": []}, {"card": "abc"}),
     {"deep": json.loads("[" * 200 + "]" * 200)},
 ]
-#: (section, entry) of the card -> what it may be, and what it may not.
+#: (section, entry) of the card -> a right value and wrong values.
 ENTRIES = {
     ("corpus", "name"): ("bach", "os:system", 5),
     ("corpus", "programs"): ({"x": 5}, "text", [1], {"x": "3"}, {"x": 10**30}, {"x": -1}),
@@ -210,27 +208,27 @@ ENTRIES = {
 }
 
 
-def test_a_config_that_tokens_and_weights_do_not_bear_out_is_refused(folder):
+def test_a_config_that_contradicts_tokens_or_weights_is_refused(folder):
     path = folder / "config.json"
-    whole = path.read_text()
+    original = path.read_text()
     for values in NETWORKS:
         change(path, lambda c, v=values: c["model"].update(v))
-        refused(folder)
-        path.write_text(whole)
+        assert_refused(folder)
+        path.write_text(original)
     for values in CONFIGS:
         change(path, lambda c, v=values: c.update(v))
-        refused(folder, "config.json")
-        path.write_text(whole)
+        assert_refused(folder, "config.json")
+        path.write_text(original)
 
 
 @pytest.mark.parametrize(("section", "entry"), ENTRIES)
-def test_entries_of_the_card_that_are_read_are_of_their_types(folder, section, entry):
+def test_entries_of_the_card_have_the_type_that_is_read(folder, section, entry):
     right, *wrong = ENTRIES[section, entry]
     change(folder / "config.json", lambda c: c.update(card={section: {entry: right}}))
     assert bundle.load(folder).card == {section: {entry: right}}
     for value in wrong:
         change(folder / "config.json", lambda c, v=value: c.update(card={section: {entry: v}}))
-        refused(folder, "config.json: card")
+        assert_refused(folder, "config.json: card")
 
 
 NAMES = {"float32": "blocks.1.attention.out.weight", "int8": "embedding.weight.scales"}
@@ -250,63 +248,57 @@ def test_weights_load_strictly(folder, dtype):
         ({str(n): torch.zeros(1) for n in range(10_001)}, "tensors"),
     ):
         save_file(stored, path)
-        refused(folder, "model.safetensors", word.removesuffix(".scales"))
+        assert_refused(folder, "model.safetensors", word.removesuffix(".scales"))
     path.write_bytes(path.read_bytes()[:100])
-    refused(folder, "model.safetensors")
+    assert_refused(folder, "model.safetensors")
     path.unlink()
     os.mkfifo(path)
-    refused(folder, "model.safetensors", "expected a file")
+    assert_refused(folder, "model.safetensors", "expected a file")
 
 
 @pytest.mark.parametrize("name", ["os:abort", "subprocess:Popen", "musictx.files:tidy", "a.b:C"])
-def test_a_tokenizer_may_not_import_and_call_what_its_name_says(folder, name, monkeypatch):
+def test_the_name_of_a_tokenizer_may_not_import_code(folder, name, monkeypatch):
     change(folder / "tokenizer.json", lambda t: t.update(config={"name": name}))
-    refused(folder, "tokenizer.json", "MUSICTX_TRUST", name)
+    assert_refused(folder, "tokenizer.json", "MUSICTX_TRUST", name)
     monkeypatch.setenv("MUSICTX_TRUST", "a.b,c")
     if name == "a.b:C":
-        refused(folder, "importable")
-
-
-@pytest.mark.parametrize(
-    "position", [{"_target_": "stranger.Scheme"}, {"name": "stranger:Scheme"}, {"name": "stranger"}]
-)
-def test_a_position_scheme_may_not_import_code(folder, position, stranger):
-    change(folder / "config.json", lambda c: c["model"].update(position=position))
-    refused(folder, "config.json", "position")
-    assert not stranger.exists()
-
-
-def test_a_corpus_of_a_card_may_not_import_code(folder, stranger):
-    change(folder / "config.json", lambda c: c["card"]["corpus"].update(name="stranger"))
-    with pytest.raises(UserError, match=r"corpus\.name=stranger"):
-        app.corpus_of(bundle.load(folder).card | {"corpus": {"name": "stranger"}})
-    assert not stranger.exists()
+        assert_refused(folder, "importable")
 
 
 @pytest.fixture
 def stranger(tmp_path, monkeypatch):
-    """A file that exists once the module ``stranger`` in the current folder is imported."""
+    """Return a file that exists once the module ``stranger`` of the current folder is imported."""
     (tmp_path / "stranger.py").write_text("open('imported', 'w').close()")
     monkeypatch.chdir(tmp_path)
     yield tmp_path / "imported"
     sys.modules.pop("stranger", None)
 
 
+def test_positions_and_corpora_of_a_model_folder_may_not_import_code(folder, stranger):
+    schemes = ({"_target_": "stranger.Scheme"}, {"name": "stranger:Scheme"}, {"name": "stranger"})
+    for position in schemes:
+        change(folder / "config.json", lambda c, p=position: c["model"].update(position=p))
+        assert_refused(folder, "config.json", "position")
+    with pytest.raises(UserError, match=r"corpus\.name=stranger"):
+        app.corpus_of({"corpus": {"name": "stranger"}})
+    assert not stranger.exists()
+
+
 def test_a_tokenizer_that_is_not_the_models_is_refused(folder, tmp_path):
     options = ({"step_ms": 10**9}, {"step_ms": 20}, {"flavour": 1}, {"name": "nothing"})
     for config in (*({"name": "performance"} | more for more in options), []):
         change(folder / "tokenizer.json", lambda t, config=config: t.update(config=config))
-        refused(folder, "tokenizer.json")
-    # As many ids, which mean other things: only the fingerprint can tell.
+        assert_refused(folder, "tokenizer.json")
+    # As many ids, with other meanings: only the fingerprint differs.
     other = build("performance", low=61, high=73, velocity_bins=4)
     assert other.size == TOKENS.size
     bundle.save(tmp_path / "other", make(), other, {})
     shutil.copy(tmp_path / "other" / "tokenizer.json", folder)
-    refused(folder, other.fingerprint, TOKENS.fingerprint)
+    assert_refused(folder, other.fingerprint, TOKENS.fingerprint)
 
 
-def test_files_that_are_no_json_are_one_sentence(folder):
+def test_files_that_are_not_json_are_refused(folder):
     for name in ("tokenizer.json", "config.json"):  # which is read first
         for text in ("[" * 200_000, "9" * 5000, "5", "null", '{"format":', "\xff", "x" * 5_000_000):
             (folder / name).write_text(text, encoding="latin-1")
-            refused(folder, name)
+            assert_refused(folder, name)

@@ -1,16 +1,12 @@
-"""The command as people meet it: help, exit statuses, lightness; streams that are full or gone; a
-system without what POSIX alone has."""
-
-from __future__ import annotations
+"""The command line: help, exit statuses, what it imports, output streams that are full or closed,
+and a system without the modules and functions that POSIX alone has."""
 
 import glob
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from functools import reduce
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +21,7 @@ from musictx.compose import compose
 from musictx.config import checks
 from musictx.errors import WriteError
 from musictx.render import app as render
+from tests import programs
 from tests.pieces import line
 
 
@@ -32,12 +29,6 @@ def run(*words: str, capsys) -> tuple[int, str, str]:
     status = cli.main(list(words))
     out = capsys.readouterr()
     return status, out.out, out.err
-
-
-def fresh(code: str, *words: str) -> subprocess.CompletedProcess:
-    """``code`` in an interpreter of its own."""
-    command = [sys.executable, "-c", code, *words]
-    return subprocess.run(command, capture_output=True, text=True)
 
 
 def test_help_names_every_command(capsys):
@@ -53,14 +44,14 @@ def test_help_lists_every_option_with_the_default_that_the_command_takes(command
     out = run(command, "--help=all", capsys=capsys)[1]
     assert max(len(line) for line in out.splitlines()) <= 120
     assert len(run(command, "--help", capsys=capsys)[1].splitlines()) < 70
-    made = compose() if command == "train" else cli.COMMANDS[command].config()
+    config = compose() if command == "train" else cli.COMMANDS[command].config()
     aliases = cli.COMMANDS[command].aliases()
     for shown, field in help._options(command, "huang"):
         assert f"  {shown} " in out
         assert field.metadata["help"]
-        # A choice of files, which help lists; what help says in words, since it hangs on init=.
+        # The first two choose a file that help lists; the default of the third depends on init=.
         if shown not in ("callbacks", "logger", "model.dropout"):
-            value = reduce(getattr, aliases.get(shown, shown).split("."), made)
+            value = reduce(getattr, aliases.get(shown, shown).split("."), config)
             assert value == checks.default_of(field), shown
 
 
@@ -137,13 +128,14 @@ def test_the_status_says_how_a_command_ended(fault, status, line, monkeypatch, c
     assert err.count("\n") <= 1
     assert line in err
     monkeypatch.setattr(render, "run", lambda config: 1 / 0)
-    with pytest.raises(ZeroDivisionError):  # a fault of ours shows itself
+    with pytest.raises(ZeroDivisionError):  # an error of the program is not hidden
         cli.main(["render", "x.mid"])
 
 
 def test_import_and_help_stay_light():
-    """Neither import nor help loads anything heavy, and Hydra composes train alone."""
-    done = fresh(
+    """Import and help load no heavy package, and Hydra composes train alone."""
+    done = programs.run_python(
+        "-c",
         "import sys, musictx, musictx.cli\n"
         "assert musictx.cli.main(['train', '--help']) == 0\n"
         "heavy = {'torch', 'pytorch_lightning', 'hydra', 'triton', 'matplotlib', 'aiohttp',"
@@ -157,21 +149,20 @@ def test_import_and_help_stay_light():
     assert done.stderr == "train\n"
 
 
-def test_without_the_extras_doctor_has_its_page_and_commands_say_what_to_install():
-    done = fresh(
+def test_without_the_extras_doctor_checks_and_commands_name_what_to_install():
+    done = programs.run_python(
+        "-c",
         "import sys\n"
         "for name in ('aiohttp', 'mcp', 'music21', 'rtmidi', 'matplotlib', 'huggingface_hub'):\n"
         "    sys.modules[name] = None\n"
         "from musictx import cli, registry\n"
         "assert all(registry.load(path)() for path in registry.CHECKS.values())\n"
-        "assert [cli.main([name]) for name in ('studio', 'mcp')] == [2, 2]"
+        "assert [cli.main([name]) for name in ('studio', 'mcp')] == [2, 2]",
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("pip install 'musictx[") == 2
 
 
-ROOT = Path(__file__).resolve().parents[1]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 COMMAND = f"{sys.executable} -m musictx render tune.mid out=x.png"
 
 
@@ -180,17 +171,15 @@ COMMAND = f"{sys.executable} -m musictx render tune.mid out=x.png"
     ("streams", "status"),
     [(">/dev/full", 0), (">&- 2>&- <&-", 0), ("| true", 0), ("wrong=1 2>&-", 2)],
 )
-def test_the_file_is_written_whatever_becomes_of_what_is_printed(tmp_path, streams, status):
+def test_a_file_is_written_though_output_streams_are_full_or_closed(tmp_path, streams, status):
     musictx.write(line(60), tmp_path / "tune.mid")
-    done = subprocess.run(
-        ["bash", "-c", f"{COMMAND} {streams}; exit ${{PIPESTATUS[0]}}"],
-        cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True,
-    )  # fmt: skip
+    shell_line = f"{COMMAND} {streams}; exit ${{PIPESTATUS[0]}}"
+    done = programs.run("bash", "-c", shell_line, folder=tmp_path)
     assert (done.returncode, done.stderr) == (status, "")
     assert (tmp_path / "x.png").is_file() == (status == 0)
 
 
-#: What Windows lacks, but for signals that Lightning asks for by the name of the system.
+#: What Windows lacks, except signals that Lightning uses unless the system is named Windows.
 MODULES = "fcntl grp posix pwd pty resource syslog termios tty"
 FUNCTIONS = "fork getuid geteuid getpgid killpg setsid mkfifo getloadavg sched_getaffinity"
 SIGNALS = "SIGALRM SIGQUIT setitimer alarm"
@@ -229,9 +218,6 @@ for words in (
 
 @pytest.mark.slow
 def test_the_command_line_works_without_the_modules_of_posix(tmp_path):
-    shutil.copytree(ROOT / "musictx" / "examples", tmp_path / "midi")
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True,
-    )  # fmt: skip
+    shutil.copytree(programs.ROOT / "musictx" / "examples", tmp_path / "midi")
+    done = programs.run_python("-c", PROGRAM, folder=tmp_path)
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]

@@ -1,5 +1,5 @@
-"""Hydra composes train: every file of conf/, what training on a folder begins with, words of Hydra,
-files of the user's, sweeps."""
+"""Hydra composes the options of train: every file of conf/, the model that training on a folder
+begins with, Hydra's command-line syntax, YAML files of the user, sweeps."""
 
 import dataclasses
 import itertools
@@ -28,7 +28,8 @@ from musictx.tokens.build import build
 
 
 def files_of_conf():
-    """Words that name every file of every group: one of each group at a time, experiments alone."""
+    """Return command lines that together name every file of conf/: each has a file of every group,
+    or an experiment alone."""
     every = groups("train")
     alone = [[f"experiment={choice}"] for choice in every.pop("experiment")]
     words = ([f"{group}={choice}" for choice in choices] for group, choices in every.items())
@@ -40,7 +41,7 @@ def test_every_file_under_conf_composes_and_only_sets_declared_options(named):
     c.compose(named)
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(st.text(st.sampled_from(string.printable.strip() + " "), min_size=1, max_size=12))
 def test_any_printable_file_name_survives(name):
     prefixed = "d/" + name
@@ -51,7 +52,7 @@ def test_any_printable_file_name_survives(name):
 
 
 def corpus(folder, *programs, beats=False):
-    """A folder of files of eight notes each in one program; None: drums; on ``beats`` or not."""
+    """Write a file of eight notes for each program (None for drums), on ``beats`` or between."""
     folder.mkdir(exist_ok=True)
     for number, program in enumerate(programs):
         starts = [i if beats else i + 0.057 * (i % 3) for i in range(8)]
@@ -62,7 +63,7 @@ def corpus(folder, *programs, beats=False):
 
 
 def prepared(word):
-    """The tokens in which ``musictx prepare WORD`` writes."""
+    """Return the tokenizer of ``musictx prepare WORD``."""
     given, _ = finetuning.prepare_options(options.parse("prepare", [word]))
     return options.request("prepare", given).tokenizer
 
@@ -115,7 +116,7 @@ TINY = ["model=tiny", "corpus=bach"]
 
 @pytest.fixture
 def ran(monkeypatch, tmp_path):
-    """The configurations that commands ran with, in an empty folder."""
+    """Collect the configurations of commands, which do not run; the current folder is empty."""
     seen = []
 
     def runs(command, config):
@@ -170,7 +171,7 @@ def test_yaml_and_schemes_of_ones_own_compose(ran, own_files, capsys):
     ):  # fmt: skip
         assert cli.main(["train", "-cd", "my", *words, *TINY]) == 0
         assert value(ran[-1]), words
-    os.mkdir("midi")  # the file says how to begin: experiment=own does not come on top of it
+    os.mkdir("midi")  # for which experiment=own is the default, without a file of the user
     assert cli.main(["train", "-cd", "my", "--config-name", "plan", "corpus.path=midi"]) == 0
     assert ran[-1].init is None
     for words, name in {
@@ -191,7 +192,7 @@ def test_yaml_and_schemes_of_ones_own_compose(ran, own_files, capsys):
         assert err.count("\n") == 1
 
 
-def test_a_preset_of_ones_own_where_hydra_has_no_part(ran, own_files, capsys):
+def test_commands_without_hydra_read_presets_of_the_user(ran, own_files, capsys):
     write("my/sampling/mine.yaml", "temperature: 0.5\nlow: C2\n")
     words = ["generate", "-cd", "my", "sampling=mine", "top_p=0.3", "low=C3", "seed=1"]
     assert cli.main(words) == 0
@@ -214,7 +215,7 @@ def test_a_sweep_takes_words_literally_and_ends_with_a_table(ran, monkeypatch, t
     assert cli.main(["train", "-m", *words]) == 0
     paths = (f"{tmp_path}/midi", "my midi (live), 2")
     assert [(c.corpus.path, c.seed) for c in ran] == [(p, seed) for p in paths for seed in (1, 3)]
-    assert {c.out for c in ran} == {None}  # by their own names in runs/
+    assert {c.out for c in ran} == {None}  # by default in runs/
     printed = capsys.readouterr().out.splitlines()
     table = [line for line in printed if not line.startswith("start ")]
     seeds = table.index("mean and standard deviation over seeds:")
@@ -237,13 +238,13 @@ def test_each_run_of_a_sweep_can_have_a_folder_that_out_may_not_name(ran, capsys
         assert name in capsys.readouterr().err
     assert not any(Path().iterdir())
     words = ["hydra.sweep.dir=S", "hydra.sweep.subdir=seed-${seed}"]
-    Path("S/mine").mkdir(parents=True)  # an empty folder that was there stays
+    Path("S/mine").mkdir(parents=True)  # an empty folder of the user stays
     assert cli.main(["train", "--multirun", "seed=1,2", *words, *TINY]) == 0
     assert [c.out for c in ran] == ["S/seed-1", "S/seed-2"]
     assert {path.name for path in Path("S").rglob("*")} == {"mine", "multirun.yaml", "results.csv"}
 
 
-def test_a_run_of_a_sweep_that_fails_is_told_when_the_others_are_done(ran, capsys):
+def test_a_failed_run_of_a_sweep_is_reported_after_the_others(ran, capsys):
     assert cli.main(["train", "-m", "seed=13,1", *TINY]) == 2
     out, err = capsys.readouterr()
     assert err == "musictx: seed=13: expected luck (run 0 of the sweep)\n"
@@ -254,7 +255,7 @@ def test_a_run_of_a_sweep_that_fails_is_told_when_the_others_are_done(ran, capsy
     assert not Path("multirun").exists()
 
 
-def test_the_processes_of_a_sweeps_run_are_started_for_that_run_alone(ran, monkeypatch):
+def test_further_processes_of_a_run_have_the_options_of_that_run_alone(ran, monkeypatch):
     seen = []
     done = Trained(None, None, 0)
     monkeypatch.setattr(cli, "_run", lambda command, config: seen.append(sys.argv[1:]) or done)

@@ -1,4 +1,4 @@
-"""Files and folders are there whole or not at all."""
+"""Files and folders are written whole or not at all."""
 
 import errno
 import os
@@ -13,8 +13,8 @@ from musictx.errors import UserError, WriteError
 FULL = OSError(28, "No space left on device")
 
 
-def test_a_file_appears_whole_from_a_name_that_cannot_be_foreseen(tmp_path: Path) -> None:
-    """A link that somebody else has laid under the name of a part would be written through."""
+def test_a_file_appears_whole_and_its_temporary_name_is_unpredictable(tmp_path: Path) -> None:
+    """Else another user could put a link under that name, and the link's file would be written."""
     path, names = tmp_path / "new" / "a.txt", set()
     for n in range(50):
         with files.atomic(path) as partial:
@@ -62,7 +62,7 @@ def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch) -> None
     assert os.listdir(tmp_path) == ["f"]
 
 
-def test_a_folder_that_a_killed_process_left_goes_and_one_being_written_stays(tmp_path) -> None:
+def test_a_folder_of_a_killed_process_is_removed_and_one_being_written_stays(tmp_path) -> None:
     left, other = (tmp_path / f".part-0123abcd-{name}" for name in ("shards", "other"))
     left.mkdir()
     (left / "tokens.bin").write_bytes(b"half")
@@ -77,7 +77,7 @@ def test_a_folder_that_a_killed_process_left_goes_and_one_being_written_stays(tm
     assert (tmp_path / "shards" / "tokens.bin").read_bytes() == b"first"
 
 
-def test_a_wrong_name_is_no_fault_of_the_disk_and_asking_leaves_nothing(tmp_path) -> None:
+def test_a_wrong_name_is_a_mistake_of_the_user_and_checking_creates_nothing(tmp_path) -> None:
     files.check_writable(tmp_path / "not" / "yet", "out")
     assert os.listdir(tmp_path) == []
     (tmp_path / "file").write_text("")
@@ -102,4 +102,4 @@ def test_a_folder_is_written_where_the_file_system_has_no_locks(tmp_path, monkey
     with files.atomic_folder(tmp_path / "shards") as partial:
         (partial / "one").write_text("1")
     assert os.listdir(tmp_path / "shards") == ["one"]
-    assert left.exists()  # nobody knows whether it is still being written
+    assert left.exists()  # it may still be being written

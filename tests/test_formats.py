@@ -1,4 +1,5 @@
-"""Music of any format: read by content, write by ending, limits that say what they are."""
+"""Music of any format is read by its content and written by the ending of the file's name; an error
+of a limit names the limit."""
 
 import io
 import os
@@ -20,7 +21,7 @@ from tests.pieces import of
 ONE = of((0, 1, 60), tempos=[(0.0, 120.0)])
 
 
-def test_files_are_read_by_what_they_hold_whatever_their_name(tmp_path) -> None:
+def test_files_are_read_by_their_content_whatever_their_name(tmp_path) -> None:
     score = musictx.read(GOOD)
     packed = mxl({"x.xml": GOOD})
     utf16 = GOOD.decode().replace("UTF-8", "UTF-16").encode("utf-16")
@@ -44,7 +45,7 @@ def test_objects_of_other_libraries_are_read() -> None:
         musictx.read(pretty)
 
 
-def test_errors_of_files_name_the_file_and_carry_a_reason(tmp_path) -> None:
+def test_errors_of_files_name_the_file_and_have_a_reason(tmp_path) -> None:
     wave, mp3 = b"RIFF\x24\0\0\0WAVEfmt ", b"\xff\xfb\x90d" * 99
     for name, data, kind, words, reason in [
         ("a.mid", b"hello", MidiError, "", "not a MIDI file"),
@@ -65,10 +66,10 @@ def test_errors_of_files_name_the_file_and_carry_a_reason(tmp_path) -> None:
         assert caught.value.reason == "cannot be opened"
 
 
-def test_writing_goes_by_the_ending_and_refuses_the_others(tmp_path) -> None:
+def test_the_ending_decides_the_format_that_is_written_and_others_are_refused(tmp_path) -> None:
     kinds = {"a.MIDI": b"MThd", "a.mid": b"MThd", "a.png": b"\x89PNG", "a.wav": b"RIFF"}
-    for name, begins in kinds.items():
-        assert musictx.write(ONE, tmp_path / name).read_bytes().startswith(begins)
+    for name, beginning in kinds.items():
+        assert musictx.write(ONE, tmp_path / name).read_bytes().startswith(beginning)
     for name in ("s.ogg", "s.mp3", "s", "s.pdf"):
         with pytest.raises(UserError, match=r"cannot write .*\.mid"):
             musictx.write(ONE, tmp_path / name)
@@ -101,7 +102,7 @@ PEDALS = b"".join(bytes([0, 0xB0 | channel, 64, 127]) for channel in range(16))
     ],
     ids=["notes", "pedals", "tracks", "pedals of a thousand parts"],
 )
-def test_many_small_tracks_are_read_and_what_would_fill_the_memory_is_refused(tracks, read) -> None:
+def test_many_small_tracks_are_read_and_too_many_events_are_refused(tracks, read) -> None:
     data = file(*tracks, count=min(len(tracks), 65535))  # as many as a file can state
     if isinstance(read, int):
         assert len(midi.read(data)) == read
@@ -121,7 +122,7 @@ def test_many_small_tracks_are_read_and_what_would_fill_the_memory_is_refused(tr
         ({"notes": 1}, document([HEAD.format(1) + note(C, 1) * 2])),
     ],
 )
-def test_every_limit_is_one_sentence_with_its_name(limits: dict, data: bytes) -> None:
+def test_a_file_above_a_limit_is_refused_in_a_sentence(limits: dict, data: bytes) -> None:
     assert len(musictx.read(data))
     with pytest.raises(ReadError) as caught:
         musictx.read(data, limits=Limits(**limits))
@@ -142,7 +143,7 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path) -> None:
         assert caught.value.reason == "too large"
 
 
-def test_bytes_and_file_objects_do_what_files_do(tmp_path):
+def test_bytes_and_file_objects_are_read_and_written_as_files_are(tmp_path):
     for suffix in (".mid", ".musicxml"):
         data = musictx.to_bytes(ONE, suffix)
         path = musictx.write(ONE, tmp_path / f"x{suffix}")

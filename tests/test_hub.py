@@ -1,4 +1,4 @@
-"""Models to and from a hub, whose client is called as its signatures are."""
+"""Models to and from a hub; calls must fit the signatures of its real client."""
 
 import shutil
 import sys
@@ -21,37 +21,37 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
 
 @pytest.fixture
 def server(monkeypatch, tmp_path):
-    """The folder of the hub's repositories, ``sizes`` of files that are other than they are, and
-    the revisions that were ``asked`` for and ``downloaded``."""
-    made = SimpleNamespace(folder=tmp_path / "hub", sizes={}, asked=[], downloaded=[])
+    """Replace the hub by ``folder``. ``sizes`` are false sizes of files; ``queried`` and
+    ``downloaded`` collect the revisions."""
+    hub = SimpleNamespace(folder=tmp_path / "hub", sizes={}, queried=[], downloaded=[])
 
     def model_info(_, name, *, revision, files_metadata):
-        made.asked.append(revision)
-        sizes = {p.name: p.stat().st_size for p in (made.folder / name).iterdir()} | made.sizes
+        hub.queried.append(revision)
+        sizes = {p.name: p.stat().st_size for p in (hub.folder / name).iterdir()} | hub.sizes
         files = [SimpleNamespace(rfilename=name, size=size) for name, size in sizes.items()]
         return SimpleNamespace(sha=SHA, siblings=files)
 
     def create_repo(_, name, *, private, exist_ok):
-        (made.folder / name).mkdir(parents=True, exist_ok=exist_ok)
+        (hub.folder / name).mkdir(parents=True, exist_ok=exist_ok)
         return f"https://huggingface.co/{name}"
 
     def upload_folder(_, *, repo_id, folder_path, allow_patterns):
         for name in allow_patterns:
-            shutil.copy(folder_path / name, made.folder / repo_id)
+            shutil.copy(folder_path / name, hub.folder / repo_id)
 
     def snapshot_download(name, *, revision, endpoint, allow_patterns):
-        made.downloaded.append(revision)
+        hub.downloaded.append(revision)
         kept = tmp_path / "kept" / name
         kept.mkdir(parents=True, exist_ok=True)
         for file in allow_patterns:
-            shutil.copy(made.folder / name / file, kept)
+            shutil.copy(hub.folder / name / file, kept)
         return str(kept)
 
     for fake in (model_info, create_repo, upload_folder, snapshot_download):
         owner = client if fake is snapshot_download else client.HfApi
         real = getattr(owner, fake.__name__)
         monkeypatch.setattr(owner, fake.__name__, create_autospec(real, side_effect=fake))
-    return made
+    return hub
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def folder(tmp_path):
     return saved(tmp_path / "model")
 
 
-def test_a_model_goes_there_and_back(server, folder, tmp_path, monkeypatch):
+def test_an_uploaded_model_is_downloaded_without_other_files(server, folder, tmp_path, monkeypatch):
     model = musictx.load(folder)
     model.card["licence"] = "MIT, as the code"
     model.push_to_hub("anna/waltz")
@@ -75,14 +75,14 @@ def test_a_model_goes_there_and_back(server, folder, tmp_path, monkeypatch):
     assert {path.name for path in back.folder.iterdir()} == set(FILES)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert musictx.load("hf:anna/waltz@v2").folder == back.folder
-    assert (server.asked, server.downloaded) == (["v1"], [SHA, "v2"])
+    assert (server.queried, server.downloaded) == (["v1"], [SHA, "v2"])
     monkeypatch.delenv("HF_HUB_OFFLINE")
     monkeypatch.chdir(tmp_path)
     words = ["generate", "model=hf:anna/waltz", "tokens=5", "out=new", "seed=0"]
     assert cli.main(words) == 0
 
 
-def test_what_cannot_be_had_is_one_sentence(server, folder, monkeypatch):
+def test_a_model_that_cannot_be_downloaded_is_refused_in_a_sentence(server, folder, monkeypatch):
     def refused(name: str, words: str) -> None:
         with pytest.raises(UserError, match=rf"^.*{words}.*$"):
             bundle.load(name)

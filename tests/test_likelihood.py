@@ -1,4 +1,4 @@
-"""The likelihood of a piece: the windows it is read in, against one token at a time."""
+"""The likelihood of a piece, which is read in windows, against one token at a time."""
 
 import numpy as np
 import pytest
@@ -23,27 +23,27 @@ def bundle_of(context, tmp_path):
 
 def test_a_piece_that_fits_is_read_whole_as_evaluate_reads_it(tmp_path):
     bundle, score = bundle_of(128, tmp_path), song(1)
-    it = log_likelihood(bundle, score)
-    assert np.array_equal(it.ids, TOKENIZER.encode(score))
-    shards = make_shards(tmp_path / "s", [it.ids], [it.ids])
-    assert it.total / len(it.ids) == pytest.approx(
+    likelihood = log_likelihood(bundle, score)
+    assert np.array_equal(likelihood.ids, TOKENIZER.encode(score))
+    shards = make_shards(tmp_path / "s", [likelihood.ids], [likelihood.ids])
+    assert likelihood.total / len(likelihood.ids) == pytest.approx(
         evaluate(bundle.model, shards).nats_per_token, abs=1e-5
     )
-    assert it.total == pytest.approx(it.nats.sum())
-    assert bundle.model.training, "the mode comes back"
+    assert likelihood.total == pytest.approx(likelihood.nats.sum())
+    assert bundle.model.training, "the mode is restored"
     with pytest.raises(UserError, match="score: none of its 0 notes"):
         log_likelihood(bundle, Score())
 
 
 def test_a_longer_piece_has_half_a_context_before_every_token(tmp_path):
     bundle, context = bundle_of(8, tmp_path), 8
-    it = log_likelihood(bundle, song(2))
-    ids = [int(i) for i in it.ids]
+    likelihood = log_likelihood(bundle, song(2))
+    ids = [int(i) for i in likelihood.ids]
     model = bundle.model.eval()
-    for at in range(len(ids)):
+    for place in range(len(ids)):
         # Windows begin every half a context; a token is scored by the first that reaches it.
-        start = max(0, -(-(at + 1 - context) // (context // 2)) * (context // 2))
-        read = torch.tensor([[CUT if start else BOS, *ids[start:at]]])
+        start = max(0, -(-(place + 1 - context) // (context // 2)) * (context // 2))
+        window = torch.tensor([[CUT if start else BOS, *ids[start:place]]])
         with torch.no_grad():
-            chance = model(read)[0, -1].double().log_softmax(-1)[ids[at]]
-        assert it.nats[at] == pytest.approx(-float(chance), abs=1e-5)
+            chance = model(window)[0, -1].double().log_softmax(-1)[ids[place]]
+        assert likelihood.nats[place] == pytest.approx(-float(chance), abs=1e-5)

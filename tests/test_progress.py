@@ -1,4 +1,4 @@
-"""Where the output is no terminal, long work says now and then how far it has come."""
+"""Where the output is no terminal, long work prints its progress from time to time."""
 
 import sys
 
@@ -10,7 +10,7 @@ from musictx.progress import listening, progress
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that goes on by 6 s whenever somebody looks, and no terminal."""
+    """Make each reading of the clock 6 s later than the one before, and the output no terminal."""
     now = iter(range(0, 10_000, 6))
     monkeypatch.setattr(module.time, "monotonic", lambda: float(next(now)))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False)

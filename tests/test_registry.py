@@ -1,10 +1,8 @@
-"""The core works without any optional component, and the registry names what is there."""
+"""The core works without any optional component, and what the registry names exists."""
 
-import os
 import pkgutil
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -12,14 +10,14 @@ import pytest
 
 from musictx import registry
 from musictx.commands import EVERY
+from tests.programs import ROOT, run_python
 
-ROOT = Path(__file__).resolve().parents[1]
 NAMES = ["chorale", "evaluate", "live", "mcp", "render", "musicxml", "songs", "speed", "studio"]
-#: Its tables.
+#: The tables of the registry.
 TABLES = {name: table for name, table in vars(registry).items() if isinstance(table, dict)}
 TABLES = {name: table for name, table in TABLES.items() if name.isupper()}
-#: What is run without components: imports and help; without any of them also music, prepare, one
-#: step of training and likelihood.
+#: The program that runs without components: it imports the package and prints help. Without any
+#: component it also composes, prepares a corpus, trains one step and computes a likelihood.
 PROGRAM = """
 import contextlib, importlib, io, pathlib, pkgutil, sys
 import musictx
@@ -41,13 +39,13 @@ def run(*words):
     assert cli.main(words) == 0, words
 
 def refused(*words):
-    with contextlib.redirect_stderr(io.StringIO()) as told:
+    with contextlib.redirect_stderr(io.StringIO()) as errors:
         assert cli.main(words) == 2, words
-    (line,) = told.getvalue().splitlines()
+    (line,) = errors.getvalue().splitlines()
     return line.removeprefix("musictx: ")
 
 def music_without_bars():
-    # The piano plays on beats too; what it cannot follow is refused in a sentence.
+    # The piano model continues music on beats too; it refuses a form and chords in a sentence.
     notes = [(n / 2, n / 2 + 0.4, 60 + n * 5 % 12, 80, 0, False, 0) for n in range(8)]
     midi.write(Score(notes), "tune.mid")
     piano = ("model=piano", "device=cpu", "seed=1", "out=music")
@@ -91,7 +89,7 @@ assert not pathlib.Path("sound").exists() and not pathlib.Path("x.wav").exists()
 
 
 def without(names: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """The program in a copy of the package that lacks these components."""
+    """Run the program with a copy of the package that lacks these components."""
     skipped = shutil.ignore_patterns("__pycache__", "page")
     shutil.copytree(ROOT / "musictx", folder / "copy" / "musictx", ignore=skipped)
     shutil.copytree(ROOT / "conf", folder / "copy" / "conf")
@@ -99,17 +97,11 @@ def without(names: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         shutil.rmtree(folder / "copy" / "musictx" / name)
     (folder / "here" / "midi").mkdir(parents=True)
     (folder / "here" / "components").write_text(" ".join(NAMES))
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM, *names],
-        cwd=folder / "here",
-        env={**os.environ, "PYTHONPATH": str(folder / "copy"), "PYTHONSAFEPATH": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {"PYTHONPATH": str(folder / "copy"), "PYTHONSAFEPATH": "1"}
+    return run_python("-c", PROGRAM, *names, folder=folder / "here", **environment)
 
 
-def test_what_the_registry_and_the_commands_name_is_there():
+def test_what_the_registry_and_the_commands_name_exists():
     paths = {path for table in TABLES.values() for path in table.values()}
     paths |= {path for command in EVERY for path in (command.options, command.run)}
     parts = {path.partition(":")[0].split(".")[1] for path in paths}
@@ -130,6 +122,6 @@ def test_the_import_contract_names_every_component_and_all_of_the_core():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [NAMES[::2], NAMES[1::2], NAMES], ids="-".join)
-def test_the_core_works_without_it(names, tmp_path):
+def test_the_core_works_without_these_components(names, tmp_path):
     done = without(names, tmp_path)
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]

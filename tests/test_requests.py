@@ -1,7 +1,5 @@
-"""The same request is the same configuration whoever makes it, so the same notes: command line,
-Python, the studio (HTTP) and MCP."""
-
-from __future__ import annotations
+"""A request makes the same configuration, so the same notes, on the command line, in Python, in the
+studio (HTTP) and by MCP."""
 
 import dataclasses
 import json
@@ -27,7 +25,7 @@ from musictx.studio.request import command_line, parse_request
 
 torch.set_num_threads(1)
 
-#: Options of which a value of the type alone is none that means something.
+#: Values of options for which not every value of their type is right.
 VALUES = {
     "key": "D", "scale": "pentatonic", "low": "C4", "high": "C5", "quantise": "8t",
     "end": "natural", "begin": "3", "to": "4", "tracks": "1", "melody_track": "1",
@@ -36,12 +34,12 @@ VALUES = {
     "temperatures": {"note_on": 0.5}, "density": "dense", "loudness": "p", "register": "high",
     "polyphony": "thin", "meter": "3/4",
 }  # fmt: skip
-#: Music, the machine and files: beside what is to be composed.
-BESIDE = ("primer", "file", "melody", "model.path", *api.EXCLUDED)
+#: Options of music, files and the machine, which each way of asking sets in its own manner.
+EXCLUDED = ("primer", "file", "melody", "model.path", *api.EXCLUDED)
 MUSIC = {"generate": "primer", "infill": "file", "accompany": "melody", "harmonise": "melody"}
 TASKS = {"generate": "continue", "infill": "replace"}
-#: What each command cannot be without.
-NEEDED = {"infill": {"from": "2", "to": "2"}}
+#: Options without which a command is refused.
+REQUIRED = {"infill": {"from": "2", "to": "2"}}
 
 
 def _value(name: str, field: dataclasses.Field) -> object:
@@ -59,7 +57,7 @@ CASES = [
     (command, name, _value(name, field))
     for command in MUSIC
     for name, field in options_of(musictx.commands.COMMANDS[command].config)
-    if name not in BESIDE
+    if name not in EXCLUDED
 ]
 
 
@@ -67,19 +65,19 @@ class Made(Exception):
     """A configuration, before anything is composed."""
 
 
-def _python(command, given, monkeypatch):
+def _python(command, values, monkeypatch):
     def stop(*arguments, **_):
-        raise Made(next(one for one in arguments if dataclasses.is_dataclass(one)
-                        and "Config" in type(one).__name__))  # fmt: skip
+        raise Made(next(argument for argument in arguments if dataclasses.is_dataclass(argument)
+                        and "Config" in type(argument).__name__))  # fmt: skip
 
     monkeypatch.setattr(api.generating, "generate", stop)
     monkeypatch.setattr(api, "_composed_around", stop)
     monkeypatch.setattr(chorale, "pieces", stop)
-    given = {{"from": "begin", "to": "end"}.get(n, n): value for n, value in given.items()}
+    values = {{"from": "begin", "to": "end"}.get(n, n): value for n, value in values.items()}
     model = "chorale" if command == "harmonise" else "piano"
     music = [] if command == "generate" else ["ode_to_joy"]
     with pytest.raises(Made) as caught:
-        getattr(musictx, command)(*music, model, **given)
+        getattr(musictx, command)(*music, model, **values)
     return caught.value.args[0]
 
 
@@ -87,51 +85,45 @@ def _word(value):
     if isinstance(value, list):
         return f"[{','.join(map(str, value))}]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {one}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {part}" for key, part in value.items()) + "}"
     return str(value)
 
 
-def _page(command, given):
-    """The same by the JSON that a page sends; what is selected gives the rest."""
-    sampling = {n.partition(".")[2]: v for n, v in given.items() if n.startswith("sampling.")}
-    controls = {n: v for n, v in given.items() if n in LEVELS}
-    parts = {n: v for n, v in given.items() if n in ("samples", "guidance", "quantise")}
-    more = {n: v for n, v in given.items() if n not in {*controls, *parts} and "." not in n}
+def _page(command, values):
+    """Make the configuration from the JSON that the studio's page sends."""
+    sampling = {n.partition(".")[2]: v for n, v in values.items() if n.startswith("sampling.")}
+    controls = {n: v for n, v in values.items() if n in LEVELS}
+    parts = {n: v for n, v in values.items() if n in ("samples", "guidance", "quantise")}
+    more = {n: v for n, v in values.items() if n not in {*controls, *parts} and "." not in n}
     model = "chorale" if command == "harmonise" else "piano"
-    data = {
-        "task": TASKS.get(command, command),
-        "model": model,
-        "begin": 0.0,
-        "end": 1.0,
-        "seed": 3,
-        **parts,
-    }
-    data |= {"controls": controls, "sampling": sampling}
-    wish, model = parse_request(json.loads(json.dumps(data)), Models(StudioConfig()), 10.0)
-    return wish, wish.config(model, **more)
+    data = {"task": TASKS.get(command, command), "model": model, "seed": 3, **parts}
+    data |= {"begin": 0.0, "end": 1.0, "controls": controls, "sampling": sampling}
+    request, model = parse_request(json.loads(json.dumps(data)), Models(StudioConfig()), 10.0)
+    return request, request.config(model, **more)
 
 
 @pytest.mark.parametrize(("command", "name", "value"), CASES)
-def test_every_way_in_makes_the_same_configuration(command, name, value, monkeypatch, tmp_path):
-    asked = {name: value}
-    given = NEEDED.get(command, {}) | asked
-    words = [f"{n}={_word(v)}" for n, v in given.items()]
+def test_the_command_line_python_the_studio_and_mcp_make_the_same_configuration(
+    command, name, value, monkeypatch, tmp_path
+):
+    values = REQUIRED.get(command, {}) | {name: value}
+    words = [f"{n}={_word(v)}" for n, v in values.items()]
     typed = options.request(command, options.parse(command, words))
-    assert typed == options.request(command, given)
+    assert typed == options.request(command, values)
     assert options.request(command, options.parse(command, options.words(command, typed))) == typed
-    assert _python(command, given, monkeypatch) == typed
+    assert _python(command, values, monkeypatch) == typed
 
-    wish, page = _page(command, given)
+    request, page = _page(command, values)
     assert page == replace(typed, model=page.model, seed=3)
-    verb, *line = shlex.split(command_line(wish, page))[1:]
+    verb, *line = shlex.split(command_line(request, page))[1:]
     verb = "generate" if verb == "continue" else verb
     assert options.request(verb, options.parse(verb, line)) == page
 
-    spoken = {n.rpartition(".")[2]: v for n, v in given.items()}
+    short = {n.rpartition(".")[2]: v for n, v in values.items()}
     tool = "continue" if command == "generate" else command
     file = {MUSIC[command]: "ode_to_joy", "seed": 3, "model": "piano"}
-    if set(spoken) <= {*TOOLS[tool].options}:
-        mcp = work.config_of(tool, {**file, **spoken}, Places(tmp_path))
+    if set(short) <= {*TOOLS[tool].options}:
+        mcp = work.config_of(tool, {**file, **short}, Places(tmp_path))
         same = {"model": mcp.model, "out": mcp.out, "seed": 3, MUSIC[command]: "ode_to_joy"}
         assert mcp == replace(typed, **same)
     else:
@@ -139,21 +131,21 @@ def test_every_way_in_makes_the_same_configuration(command, name, value, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("command", "given"),
+    ("command", "values"),
     [
         ("generate", {"seconds": 1.0, "key": "D", "sampling": "safe"}),
         ("infill", {"from": "2", "to": "2", "density": "dense"}),
     ],
 )
-def test_the_same_request_makes_the_same_notes(command, given, tmp_path):
+def test_the_same_request_makes_the_same_notes(command, values, tmp_path):
     file, bundle = tmp_path / "tune.mid", musictx.load("piano")
     tune = musictx.read(musictx.shipped.examples()["ode_to_joy"])
     musictx.write(tune.with_notes(tune.notes[tune.notes["start"] < 6.0]), file)
-    words = [f"{name}={value}" for name, value in given.items()]
+    words = [f"{name}={value}" for name, value in values.items()]
     out = tmp_path / "x.mid"
     assert cli.main([command, str(file), *words, "model=piano", "seed=3", f"out={out}"]) == 0
     if command == "generate":
-        (sample,) = musictx.generate(bundle, primer=file, seed=3, **given)
+        (sample,) = musictx.generate(bundle, primer=file, seed=3, **values)
     else:
         (sample,) = musictx.infill(file, bundle, seed=3, begin=2, end=2, density="dense")
     assert musictx.read(musictx.to_bytes(sample)) == musictx.read(out)

@@ -1,4 +1,4 @@
-"""Networks and model folders that were never trained: their opinions are random, their grammar is
+"""Untrained networks and model folders: their logits are random, the grammar of their tokens is
 not."""
 
 from pathlib import Path
@@ -9,12 +9,12 @@ from musictx import bundle
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build
 
-#: Tokens that make a small model.
+#: Tokens of a small vocabulary.
 SMALL = {"name": "performance", "low": 48, "high": 84, "velocity_bins": 4}
 
 
 def network(ids: int, *, seed: int = 0, std: float | None = None, **shape) -> MusicTransformer:
-    """A network of one layer, unless ``shape`` says otherwise; ``std``: of all its parameters."""
+    """Return a network of one layer, or of ``shape``; ``std`` is that of all parameters."""
     torch.manual_seed(seed)
     sizes = {"layers": 1, "width": 8, "heads": 2, "feedforward": 16, "context": 32} | shape
     model = MusicTransformer(ids, **sizes).eval()
@@ -24,6 +24,6 @@ def network(ids: int, *, seed: int = 0, std: float | None = None, **shape) -> Mu
 
 
 def saved(folder: Path, card: dict | None = None, *, tokens: dict = SMALL, **shape) -> Path:
-    """A model folder with a :func:`network`."""
+    """Save a :func:`network` as a model folder."""
     tokenizer = build(**tokens)
     return bundle.save(folder, network(tokenizer.size, **shape), tokenizer, card or {})

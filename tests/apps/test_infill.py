@@ -1,7 +1,5 @@
 """musictx infill and accompany: what stays, what is new, what is said."""
 
-from __future__ import annotations
-
 import mido
 import numpy as np
 import pytest

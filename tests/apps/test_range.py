@@ -1,7 +1,5 @@
 """``low=``, ``high=`` and a scale are never passed, whatever the weights, by any command."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings

@@ -1,7 +1,5 @@
 """Terms, places and jobs of attention, and the comparisons that its tests share."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple

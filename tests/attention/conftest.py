@@ -1,7 +1,5 @@
 """Fixtures of the tests of attention."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest
@@ -21,6 +19,6 @@ def one_cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def kernel(one_cache) -> library.Library:
-    if not compiler.THERE:
+    if not compiler.INSTALLED:
         pytest.skip("no C++ compiler on this machine")
     return library.load()

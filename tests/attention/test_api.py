@@ -1,7 +1,5 @@
 """``attend``: what is asked is checked, and what is chosen can do the job."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace

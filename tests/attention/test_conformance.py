@@ -5,8 +5,6 @@ One set of laws for all of them; what they are asked is drawn from what they say
 interpreter that test_fused.py starts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import math

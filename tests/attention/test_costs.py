@@ -3,8 +3,6 @@
 That each computes what the specification says: test_conformance.py.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``RelativeAttention`` is attention: laws that hold for every scheme that needs no whole model."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The schemes: what each one learns, what it adds, and what positions add to any embeddings."""
 
-from __future__ import annotations
-
 import math
 import re
 import sys

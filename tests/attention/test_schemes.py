@@ -1,8 +1,6 @@
 """Every scheme, computed by the specification, against the formula of its own article; that the
 other implementations compute the same: test_conformance.py."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

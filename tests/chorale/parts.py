@@ -1,6 +1,4 @@
-"""Chorales for tests: written out by names, drawn at random, and from Scores."""
-
-from __future__ import annotations
+"""Chorales for tests, by the names of notes or drawn at random, and models of chorales."""
 
 import numpy as np
 import torch
@@ -14,21 +12,21 @@ _NAMES = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 
 def pitch(name: str) -> int:
-    """``C4`` is 60, ``Bb3`` 58, ``F#4`` 66, ``-`` silence."""
+    """Return the pitch of a name: ``C4`` is 60, ``Bb3`` 58, ``F#4`` 66, ``-`` (silence) -1."""
     if name == "-":
         return -1
     return 12 * int(name[-1]) + 12 + _NAMES[name[0]] + name.count("#") - name[1:].count("b")
 
 
 def chords(text: str, steps: int) -> np.ndarray:
-    """``C5 G4 E4 C3, B4 G4 D4 G3``: S A T B of each chord, each ``steps`` long."""
+    """Return (T, 4) pitches of ``C5 G4 E4 C3, B4 G4 D4 G3``; each chord lasts ``steps``."""
     table = [[pitch(name) for name in chord.split()] for chord in text.split(",")]
     return np.repeat(np.array(table), steps, axis=0)
 
 
 @st.composite
 def pieces(draw: st.DrawFn, low: int = 40, high: int = 72, longest: int = 24) -> np.ndarray:
-    """(T, 4) in few pitches, so that intervals repeat; with held notes and silences."""
+    """Draw (T, 4) of few pitches, so that intervals repeat; with long notes and silences."""
     palette = [*draw(st.lists(st.integers(low, high), min_size=2, max_size=6)), -1]
     steps = draw(st.integers(1, longest))
     picks = st.lists(st.sampled_from(palette), min_size=4, max_size=4)
@@ -38,7 +36,7 @@ def pieces(draw: st.DrawFn, low: int = 40, high: int = 72, longest: int = 24) ->
 
 
 def small_model(tokenizer, seed=0, position="two_d", intervals=False) -> MusicTransformer:
-    """A network of random weights, far from uniform."""
+    """Return a network of random weights, whose distributions are far from uniform."""
     torch.manual_seed(seed)
     place = {"name": position, "periods": [4]}
     if position == "two_d":
@@ -55,5 +53,5 @@ def small_model(tokenizer, seed=0, position="two_d", intervals=False) -> MusicTr
 
 
 def voice_of(given: Grid, *voices: int) -> np.ndarray:
-    """(T, 4) bool: all notes of ``voices``."""
+    """Return (T, 4) bool, true for all steps of ``voices``."""
     return np.tile(np.isin(np.arange(4), voices), (len(given), 1))

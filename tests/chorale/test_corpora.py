@@ -1,7 +1,5 @@
 """The corpora of chorales: those of music21, and those published, with their splits."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 
@@ -26,7 +24,7 @@ installed = pytest.mark.skipif(
 def test_bach_keeps_the_rules_nearly_always():
     """Rates with a margin: a wrong definition is off by far more."""
     grids = (four.read(score)[0] for _, score in corpora.chorales())
-    rates = voice_leading.rates(voice_leading.assess(one.pitches, one.tied) for one in grids)
+    rates = voice_leading.rates(voice_leading.assess(grid.pitches, grid.tied) for grid in grids)
     assert 0.5 < rates["parallel fifths / 100 bars"] < 1.5
     assert 0.2 < rates["parallel octaves / 100 bars"] < 1
     assert rates["outside its range / 100 bars"] < 3
@@ -55,7 +53,7 @@ def write(path, **splits):
 
 
 def test_every_step_of_every_piece_becomes_four_tokens_in_its_split(tmp_path):
-    """Nothing is taken out, twins and silence included: published figures count every step."""
+    """Equal pieces and silence stay, since published figures count every step."""
     file = write(tmp_path / "jsb.json", train=[PIECE, PIECE, SILENT_ENDS], valid=[PIECE])
     tokenizer = ChoraleTokenizer()
     report = prepare(CorpusConfig(name="jsb", path=file, shards=f"{tmp_path}/s"), tokenizer)
@@ -72,7 +70,7 @@ def test_every_step_of_every_piece_becomes_four_tokens_in_its_split(tmp_path):
     assert shards.pieces()[0].notes == 6  # S 2, A 1, T 1, B 2
 
 
-def test_the_shards_follow_the_file(tmp_path):
+def test_shards_are_made_again_where_the_file_has_changed(tmp_path):
     file = write(tmp_path / "a.json", train=[PIECE])
     config = CorpusConfig(name="jsb", path=file, shards=f"{tmp_path}/shards")
     for expected, steps in ((False, PIECE), (True, PIECE), (False, PIECE + PIECE)):
@@ -94,7 +92,7 @@ def test_the_shards_follow_the_file(tmp_path):
         (None, r"corpus\.path="),
     ],
 )
-def test_a_file_of_another_form_is_refused_in_one_sentence(tmp_path, content, reason):
+def test_a_file_of_another_format_is_refused_in_one_sentence(tmp_path, content, reason):
     file = tmp_path / "bad.json"
     if content is not None:
         file.write_text(content)

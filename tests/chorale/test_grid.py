@@ -1,6 +1,4 @@
-"""Four voices on a grid of sixteenths: Score <-> Grid <-> ids, one token a voice and step."""
-
-from __future__ import annotations
+"""Four voices on a grid of sixteenths, as Score, Grid and ids of one token a voice and step."""
 
 import numpy as np
 import pytest
@@ -11,13 +9,14 @@ from musictx.chorale import grid as four
 from musictx.chorale.grid import RANGES, Grid
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.errors import UserError
-from musictx.notes import NOTE, TEMPO, Score
+from musictx.notes import Score
 from musictx.tokens.vocab import BOS, EOS
+from tests.pieces import of
 
 
 @st.composite
 def grids(draw, ties=True):
-    """Grids whose voices move, rest, hold and repeat; the first step sounds."""
+    """Draw a grid whose voices move, rest, hold and repeat notes; the first step has no rest."""
     steps = draw(st.integers(1, 24))
     seed = draw(st.integers(0, 2**32 - 1))
     random = np.random.default_rng(seed)
@@ -34,17 +33,17 @@ def grids(draw, ties=True):
 
 
 def notes_by_hand(grid):
-    """(start, end, pitch, voice) in steps, by a plain loop."""
-    found = []
+    """Return (start, end, pitch, voice) in steps, by a plain loop."""
+    notes = []
     for voice in range(4):
         for t in range(len(grid)):
             if grid.pitches[t, voice] < 0:
                 continue
             if grid.tied[t, voice]:
-                found[-1][1] = t + 1
+                notes[-1][1] = t + 1
             else:
-                found.append([t, t + 1, int(grid.pitches[t, voice]), voice])
-    return sorted(map(tuple, found))
+                notes.append([t, t + 1, int(grid.pitches[t, voice]), voice])
+    return sorted(map(tuple, notes))
 
 
 @given(grids())
@@ -58,26 +57,22 @@ def test_a_grid_is_written_as_its_notes(grid):
 
 
 @given(grids(), st.sampled_from([50.0, 97.3, 100.0, 144.0]))
-def test_four_tracks_come_back_as_their_voices(grid, bpm):
-    """Where tracks lie one above the other, all notes come back, silence at the ends apart."""
+def test_four_tracks_are_read_as_their_voices(grid, bpm):
+    """Where no voices cross, all notes are read back, but not silence at the end."""
     pitches = np.where(grid.pitches >= 0, grid.pitches % 12 + np.array([84, 64, 48, 30]), -1)
     grid = Grid(pitches, grid.tied)
-    found, lost = four.read(four.write(grid, bpm=bpm))
+    read, lost = four.read(four.write(grid, bpm=bpm))
     assert not lost
     if not (pitches >= 0).any(axis=0).all():
-        return  # fewer than four tracks: divided by height alone
-    assert np.array_equal(found.pitches, pitches[: len(found)])
-    assert np.array_equal(found.tied, grid.tied[: len(found)])
-    assert (pitches[len(found) :] < 0).all()
+        return  # fewer than four tracks are divided by pitch
+    assert np.array_equal(read.pitches, pitches[: len(read)])
+    assert np.array_equal(read.tied, grid.tied[: len(read)])
+    assert (pitches[len(read) :] < 0).all()
 
 
-def test_one_track_is_divided_by_height():
+def test_one_track_is_divided_by_pitch():
     rows = [(0, 8, 72), (0, 4, 67), (0, 8, 60), (0, 8, 48), (4, 8, 65), (8, 12, 71), (8, 12, 47)]
-    notes = np.zeros(len(rows), NOTE)
-    for note, (start, end, pitch) in zip(notes, rows):
-        note["start"], note["end"], note["pitch"] = start * 0.15, end * 0.15, pitch
-        note["velocity"] = 80
-    grid, lost = four.read(Score(notes=notes))
+    grid, lost = four.read(of(*((start * 0.15, end * 0.15, pitch) for start, end, pitch in rows)))
     assert not lost
     assert grid.pitches[0].tolist() == [72, 67, 60, 48]
     assert grid.pitches[4].tolist() == [72, 65, 60, 48]
@@ -87,27 +82,22 @@ def test_one_track_is_divided_by_height():
 
 def test_steps_are_counted_by_the_tempos():
     """A bar at 60 and a bar at 120 quarters a minute: 4 s and 2 s of 16 sixteenths each."""
-    tempos = np.array([(0.0, 60.0), (4.0, 120.0)], TEMPO)
-    score = Score(tempos=tempos)
-    moments = np.array([0.0, 0.25, 4.0, 4.125, 6.0])
+    score, moments = Score(tempos=[(0.0, 60.0), (4.0, 120.0)]), np.array([0.0, 0.25, 4, 4.125, 6])
     assert four.steps(score, moments).tolist() == [0, 1, 16, 17, 32]
-    assert four.steps(Score(), np.array([0.6])).tolist() == [4]  # 100 a minute if nobody says
+    assert four.steps(Score(), np.array([0.6])).tolist() == [4]  # 100 a minute by default
 
 
 def test_five_at_once_are_refused_with_the_place():
-    notes = np.zeros(6, NOTE)
-    notes["start"], notes["velocity"] = [0, 1.2, 1.2, 1.2, 1.2, 1.2], 80
-    notes["end"] = notes["start"] + 0.6
-    notes["pitch"] = [60, 50, 55, 60, 64, 67]
+    five = of((0.0, 0.6), *((1.2, 1.8, pitch) for pitch in (50, 55, 60, 64, 67)))
     with pytest.raises(UserError, match="5 notes sound at once at quarter note 3"):
-        four.read(Score(notes=notes))
+        four.read(five)
     with pytest.raises(UserError, match="no pitched notes"):
         four.read(Score())
 
 
 @given(st.booleans(), st.data())
-def test_grids_come_back(ties, data):
-    """Without ties repeated notes are one."""
+def test_grids_are_decoded_from_their_ids(ties, data):
+    """Without ties, equal notes in succession are one note."""
     grid = data.draw(grids(ties=ties))
     tokenizer = ChoraleTokenizer(ties=ties)
     ids = tokenizer.encode_grid(grid)
@@ -119,7 +109,7 @@ def test_grids_come_back(ties, data):
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())
-def test_whatever_the_grammar_allows_decodes_to_as_many_notes(seed, ties):
+def test_ids_that_the_grammar_allows_decode_to_as_many_notes(seed, ties):
     """The end comes after whole steps, a tie after a note of its voice."""
     tokenizer = ChoraleTokenizer(ties=ties)
     table = tokenizer.vocabulary
@@ -140,7 +130,7 @@ def test_whatever_the_grammar_allows_decodes_to_as_many_notes(seed, ties):
 
 @given(grids(ties=False), st.integers(-12, 12))
 def test_transposition_keeps_voices_in_their_ranges(grid, semitones):
-    """One that is outside already may come nearer."""
+    """A voice outside of its range may only come nearer to it."""
     tokenizer = ChoraleTokenizer()
     moved = tokenizer.augment(tokenizer.encode_grid(grid), semitones=semitones)
     wanted = np.where(grid.pitches >= 0, grid.pitches + semitones, -1)

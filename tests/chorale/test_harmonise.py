@@ -1,6 +1,4 @@
-"""A voice given, the others written."""
-
-from __future__ import annotations
+"""Given voices stay, and the others are composed."""
 
 import itertools
 
@@ -21,7 +19,7 @@ from tests.chorale.parts import small_model, voice_of
 
 
 def faults_of(grid):
-    """With an end that does not close as one more."""
+    """Count the faults of a grid; an end that does not close is one more."""
     faults = voice_leading.faults(grid.pitches, grid.tied)
     return len(faults) + (not voice_leading.closes(grid.pitches))
 
@@ -34,7 +32,7 @@ def melody(pitches):
 
 
 def log_likelihood(model, pieces, changed=lambda log_p: log_p):
-    """(n,) ln p of whole pieces, with ``eos``; ``changed`` is done to the log-probabilities."""
+    """Return (n,) ln p of whole pieces with ``eos``, of log-probabilities after ``changed``."""
     rows = torch.tensor([[BOS, *piece, EOS] for piece in pieces])
     with torch.no_grad():
         log_p = changed(model(rows[:, :-1]).double().log_softmax(-1))
@@ -46,34 +44,33 @@ def log_likelihood(model, pieces, changed=lambda log_p: log_p):
 def test_the_given_voices_stay(ties, voices):
     tokenizer = ChoraleTokenizer(low=55, high=70, ties=ties)
     joined = Grid.from_pitches(np.random.default_rng(1).integers(60, 62, (8, 4)))
-    struck = np.arange(8)[:, None] == 3  # a note repeated, which tokens without ties cannot say
+    struck = np.arange(8)[:, None] == 3  # repeated notes, for which tokens without ties have no id
     given = Grid(joined.pitches, joined.tied & ~struck)
-    found = harmonise(
-        small_model(tokenizer), tokenizer, given, fixed=voice_of(given, *voices), particles=5
-    )
+    options = {"fixed": voice_of(given, *voices), "particles": 5}
+    grid = harmonise(small_model(tokenizer), tokenizer, given, **options).grid
     for voice in voices:
-        assert np.array_equal(found.grid.pitches[:, voice], given.pitches[:, voice])
-        assert np.array_equal(found.grid.tied[:, voice], given.tied[:, voice])
+        assert np.array_equal(grid.pitches[:, voice], given.pitches[:, voice])
+        assert np.array_equal(grid.tied[:, voice], given.tied[:, voice])
 
 
 @pytest.mark.parametrize("intervals", [False, True])
 def test_the_nats_are_those_of_the_whole_piece(intervals):
-    """The running sum, through draws, resampling and the cache, is the model's own likelihood."""
+    """The sum over draws, resampling and the cache is the model's likelihood of the piece."""
     tokenizer = ChoraleTokenizer(low=55, high=70)
     model = small_model(tokenizer, intervals=intervals)
-    found = harmonise(model, tokenizer, melody([60, 62, 64, 65, 67]), particles=7)
-    (nats,) = -log_likelihood(model, [found.ids.tolist()]) / len(found.ids)
-    assert found.nats_per_note == pytest.approx(nats, abs=1e-5)
+    made = harmonise(model, tokenizer, melody([60, 62, 64, 65, 67]), particles=7)
+    (nats,) = -log_likelihood(model, [made.ids.tolist()]) / len(made.ids)
+    assert made.nats_per_note == pytest.approx(nats, abs=1e-5)
 
 
-@pytest.mark.parametrize(("strength", "held"), [(0.0, False), (1.2, True)])
-def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, held):
-    """Two steps of tenor and bass, every way listed: p x exp(-strength x faults), the
-    faults counted on whole pieces, against the shares of the particles. Where soprano and alto are
-    held, an end that closes is looked for from the first step on."""
+@pytest.mark.parametrize(("strength", "same"), [(0.0, False), (1.2, True)])
+def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, same):
+    """The shares of the particles are p x exp(-strength x faults) over all pieces of two steps of
+    tenor and bass. Where soprano and alto stay the ``same``, an end that closes counts from the
+    first step on."""
     tokenizer = ChoraleTokenizer(low=60, high=64)
     model = small_model(tokenizer, seed=5)
-    upper = [64, 64] if held else [62, 64]
+    upper = [64, 64] if same else [62, 64]
     given = Grid.from_pitches(np.array([[64, upper[0], -1, -1], [64, upper[1], -1, -1]]))
     first = tokenizer.vocabulary.id("silence")
     forced = tokenizer.encode_grid(given).reshape(2, 4)[:, :2].astype(int)
@@ -85,7 +82,7 @@ def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, held)
     )
 
     def drawn_alone(log_p):
-        """Of free notes, silence and pitches only are drawn; an end does not weigh."""
+        """Normalise free notes over silence and pitches; the end has probability 1."""
         free = torch.arange(9)[:, None] % 4 >= 2
         log_p = log_p - log_p[..., first:].logsumexp(-1, keepdim=True) * free
         log_p[:, -1] = 0.0
@@ -97,37 +94,36 @@ def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, held)
     assert len(set(faults)) > 3
     target = np.exp(joint - strength * np.array(faults))
     target /= target.sum()
-    found = np.zeros(len(pieces))
+    drawn_shares = np.zeros(len(pieces))
     place = {tuple(piece): i for i, piece in enumerate(pieces.tolist())}
     sampling = SamplingConfig(top_p=1.0, rules=strength)
     for seed in range(4):
-        asked = {"fixed": voice_of(given, 0, 1), "particles": 600, "sampling": sampling}
-        drawn = run_filter(model, tokenizer, given, seed=seed, **asked)
+        options = {"fixed": voice_of(given, 0, 1), "particles": 600, "sampling": sampling}
+        drawn = run_filter(model, tokenizer, given, seed=seed, **options)
         shares = np.exp(drawn.weights - drawn.weights.max())
         for piece, share in zip(drawn.ids.tolist(), shares / shares.sum() / 4):
-            found[place[tuple(piece)]] += share
-    for what in (pieces[:, 3], pieces[:, 6], pieces[:, 7], np.array(faults)):  # marginals
-        expected = np.bincount(what, target)
-        assert np.abs(expected - np.bincount(what, found)).sum() / 2 < 0.06
+            drawn_shares[place[tuple(piece)]] += share
+    for values in (pieces[:, 3], pieces[:, 6], pieces[:, 7], np.array(faults)):  # marginals
+        expected = np.bincount(values, target)
+        assert np.abs(expected - np.bincount(values, drawn_shares)).sum() / 2 < 0.06
 
 
 @pytest.mark.parametrize(("position", "most"), [("learned", 23), ("two_d", 95)])
-def test_a_melody_too_long_is_refused(position, most):
+def test_a_melody_that_is_too_long_is_refused(position, most):
     tokenizer = ChoraleTokenizer()
     with pytest.raises(UserError, match=f"{most + 1} sixteenths, expected 1 to {most}"):
         harmonise(small_model(tokenizer, position=position), tokenizer, melody([60] * (most + 1)))
 
 
-def test_what_is_fixed_stays_and_the_rest_is_read_once():
-    """Bars in the middle written anew: from the same seed, with and without reading the beginning
-    at once, the same notes."""
+def test_fixed_notes_stay_and_the_beginning_may_be_read_at_once():
+    """Bars in the middle are composed; reading the beginning at once gives the same notes."""
     tokenizer = ChoraleTokenizer(low=55, high=70)
     model = small_model(tokenizer)
     given = Grid.from_pitches(np.random.default_rng(2).integers(58, 66, (12, 4)))
     fixed = np.ones((12, 4), bool)
     fixed[4:8, 1:3] = False
-    asked = {"fixed": fixed, "particles": 5, "sampling": SamplingConfig(top_p=1.0), "seed": 3}
-    slow, quick = (run_filter(model, tokenizer, given, begin=b, **asked) for b in (0, 4))
+    options = {"fixed": fixed, "particles": 5, "sampling": SamplingConfig(top_p=1.0), "seed": 3}
+    slow, quick = (run_filter(model, tokenizer, given, begin=b, **options) for b in (0, 4))
     assert np.array_equal(slow.ids, quick.ids)
     assert np.array_equal(
         slow.ids.reshape(5, 12, 4)[:, fixed],
@@ -136,7 +132,7 @@ def test_what_is_fixed_stays_and_the_rest_is_read_once():
     np.testing.assert_allclose(np.ptp(slow.log_probability - quick.log_probability), 0, atol=1e-4)
 
 
-def test_faults_are_tried_again(monkeypatch):
+def test_further_tries_reduce_faults(monkeypatch):
     tokenizer = ChoraleTokenizer(low=48, high=72)
     model = small_model(tokenizer)
     tune = melody(np.repeat([60, 62, 64, 65, 67, 65], 3).tolist())
@@ -144,8 +140,8 @@ def test_faults_are_tried_again(monkeypatch):
 
     def worth(tries, seed):
         monkeypatch.setattr(module + "TRIES_IN_ALL", tries)
-        found = harmonise(model, tokenizer, tune, particles=4, seed=seed)
-        return -found.nats_per_note * len(found.ids) - 3.0 * faults_of(found.grid)
+        made = harmonise(model, tokenizer, tune, particles=4, seed=seed)
+        return -made.nats_per_note * len(made.ids) - 3.0 * faults_of(made.grid)
 
     before, after = ([worth(tries, seed) for seed in range(3)] for tries in (0, 6))
     assert all(a >= b - 1e-4 for a, b in zip(after, before))

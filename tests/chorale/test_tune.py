@@ -1,6 +1,7 @@
-"""What is read off a melody, its key and bars, and what its form asks for: plain loops."""
+"""The key, bars, phrases and voices of a melody, and the rules of its form, against plain loops."""
 
 import dataclasses
+from itertools import repeat
 
 import numpy as np
 import pytest
@@ -13,20 +14,17 @@ from musictx.chorale.grid import RANGES, Grid
 from musictx.chorale.rules import Form
 from musictx.chorale.tune import Tune, melody_of
 from musictx.errors import UserError
-from musictx.notes import Score
 from tests.chorale.parts import pieces, pitch
+from tests.pieces import score
 
 QUARTER = 0.5  # seconds
 
 
 def tune(names, rest=0.0, meter=(4, 4)):
-    """A tune of (name, quarters) after ``rest`` quarters."""
-    notes, at = [], rest
-    for name, length in names:
-        notes.append((at * QUARTER, (at + length) * QUARTER, pitch(name), 80, 0, False, 0))
-        at += length
-    bpm = 60 / QUARTER
-    return Score(notes=notes, tempos=[(0, bpm)], meters=[(0, *meter)], ticks_per_quarter=480)
+    """Return a tune of (name, quarters) after ``rest`` quarters."""
+    times = (QUARTER * np.cumsum([rest, *(length for _, length in names)])).tolist()
+    rows = zip(times, times[1:], (pitch(name) for name, _ in names), repeat(80))
+    return score(rows, bpm=60 / QUARTER, meter=meter)
 
 
 LINE = [("C5", 1), ("D5", 1), ("E5", 1), ("F5", 1), ("G5", 1), ("E5", 1), ("D5", 1), ("C5", 2)]
@@ -37,12 +35,12 @@ LINE = [("C5", 1), ("D5", 1), ("E5", 1), ("F5", 1), ("G5", 1), ("E5", 1), ("D5",
 def test_bars_and_beats_are_those_of_the_file(numerator, denominator, rest):
     it = Tune.of(tune(LINE, rest, (numerator, denominator)))
     bar = 4 * numerator / denominator  # quarters
-    begins = it.first / 4
-    assert it.given.pitches[round(4 * (rest - begins)), 0] == pitch("C5")
+    first = it.first / 4
+    assert it.given.pitches[round(4 * (rest - first)), 0] == pitch("C5")
     assert it.bar == 4 * bar
-    assert it.bars == int((rest + 9 - 0.25) // bar) - int(begins // bar) + 1
+    assert it.bars == int((rest + 9 - 0.25) // bar) - int(first // bar) + 1
     for step in range(len(it.given)):
-        quarters = begins + step / 4
+        quarters = first + step / 4
         number, since = divmod(quarters, bar)
         beat = 1 + since * denominator / 4
         assert it.position_name(step) == f"bar {int(number) + 1} beat {beat:g}"
@@ -63,7 +61,7 @@ def test_a_tune_is_moved_by_octaves_into_the_sopranos_range_with_a_remark(octave
 
 @pytest.mark.parametrize("rest", [0.0, 2.5])
 @pytest.mark.parametrize("drums", [False, True])
-def test_the_file_keeps_its_melody_and_rest(rest, drums):
+def test_a_harmonised_file_keeps_its_melody_and_the_rest_before_it(rest, drums):
     given = tune([(name, length - 0.05) for name, length in LINE], rest, (3, 4))
     beat = given.notes.copy()
     beat["drum"], beat["pitch"], beat["velocity"], beat["track"] = True, 38, 127, 1
@@ -86,7 +84,7 @@ def test_the_file_keeps_its_melody_and_rest(rest, drums):
 
 @settings(max_examples=40, deadline=None)
 @given(pieces(60, 79))
-def test_the_melody_is_the_highest_note_and_a_sixteenths_rest_is_breath(table):
+def test_the_melody_is_the_highest_note_and_rests_of_a_sixteenth_are_filled(table):
     if (table < 0).all():
         return
     it, shift = melody_of(Grid(table, np.zeros(table.shape, bool)))
@@ -98,8 +96,8 @@ def test_the_melody_is_the_highest_note_and_a_sixteenths_rest_is_breath(table):
     assert (it.pitches[:, 1:] == -1).all()
 
 
-def test_the_last_note_decides_between_keys_of_like_fit():
-    """The same seven notes, equally long: what ends on A is A minor, what ends on C is C major."""
+def test_the_last_note_decides_between_keys_that_fit_alike():
+    """The same seven notes are in A minor if they end on A, and in C major if they end on C."""
     white = [60, 62, 64, 65, 67, 69, 71]
     assert keys.of_melody(np.array([*white, 60, 69, 60])) == (0, "major")
     assert keys.of_melody(np.array([*white, 60, 69, 69])) == (9, "minor")
@@ -107,7 +105,7 @@ def test_the_last_note_decides_between_keys_of_like_fit():
 
 
 def by_loops(form, it, table):
-    """The faults of :class:`Form` by plain loops, over a whole piece."""
+    """Count the faults of :class:`Form` in a whole piece by plain loops."""
     total = 0
     tonic, mode = it.key
     scale = {0, 2, 4, 5, 7, 9, 11} if mode == "major" else {0, 2, 3, 5, 7, 8, 11}
@@ -133,17 +131,16 @@ def by_loops(form, it, table):
             for other in range(4):
                 if step > 1 and table[step - 1, other] != table[step - 2, other]:
                     changes[other] = step - 1
-            held = step - changes[voice]
+            length = step - changes[voice]
             moved = max(changes[o] for o in range(4) if o != voice) > changes[voice]
-            stands = table[step, voice] == table[step - 1, voice]
-            whole = held % it.bar == 0 and held >= 2 * it.bar
-            total += stands and moved and whole
+            stays = table[step, voice] == table[step - 1, voice]
+            total += stays and moved and length % it.bar == 0 and length >= 2 * it.bar
     return total
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([(4, 4), (2, 4), (3, 8)]), st.integers(0, 5))
-def test_form_against_loops(seed, meter, skipped):
+def test_faults_of_the_form_are_those_of_plain_loops(seed, meter, skipped):
     rng = np.random.default_rng(seed)
     it = Tune.of(tune((LINE * 2)[skipped:], meter=meter))
     form = Form(it)
@@ -162,8 +159,8 @@ WALTZ = [("G5", 2), ("E5", 1), ("D5", 2), ("F5", 1), ("E5", 1), ("D5", 1), ("C5"
 @pytest.mark.parametrize(
     ("line", "pickup", "meter", "ends"),
     [
-        (TWO_BARS * 3, 0, (4, 4), [6, 14]),  # the last note of all is no such end
-        ([("C5", 1)] * 32, 0, (4, 4), [15]),  # nothing stands out: every fourth bar
+        (TWO_BARS * 3, 0, (4, 4), [6, 14]),  # the last note of the piece ends no phrase
+        ([("C5", 1)] * 32, 0, (4, 4), [15]),  # without long notes, every fourth bar ends a phrase
         ([("B4", 1), *WALTZ, *WALTZ, ("C5", 3)], 2, (3, 4), [10, 22]),
         ([("C5", 1), ("D5", 1)] * 3, 0, (4, 4), []),
     ],
@@ -175,37 +172,40 @@ def test_phrases_end_on_the_long_notes_of_every_fourth_or_second_bar(line, picku
 
 
 @pytest.mark.parametrize("opening", [(1, 4), (3, 4)])
-def test_a_pick_up_may_be_a_bar_of_its_own(opening):
-    """As notation programs write it: a bar cut short, of its own meter or of the piece's."""
+def test_a_pick_up_may_be_a_short_bar_with_a_meter(opening):
+    """As notation programs write it, in the meter of its length or of the piece."""
     line = [("B4", 1), *WALTZ, *WALTZ, ("C5", 3)]
     plain = Tune.of(tune(line, 2, (3, 4)))
     it = Tune.of(dataclasses.replace(tune(line), meters=[(0, *opening), (QUARTER, 3, 4)]))
     assert it.bar == plain.bar == 12
-    begins = [[one.first + start for start, _ in one.phrases()] for one in (it, plain)]
+    begins = [[t.first + start for start, _ in t.phrases()] for t in (it, plain)]
     assert begins[0] == [start - 8 for start in begins[1]] == [40, 88]
 
 
-def test_each_voice_may_be_given_or_several():
+def test_any_voice_and_several_voices_can_be_given():
     bass = Tune.of(tune([("C3", 4), ("G2", 4), ("C2", 4)]), (3,))
     assert bass.given.pitches[:, 3].max() == pitch("C3") + bass.shift
     assert bass.fixed.all(0).tolist() == [False, False, False, True]
     lines = [tune([(name, 4)] * 3).notes.copy() for name in ("C5", "G4", "E4", "C3")]
     for track, notes in enumerate(lines):
         notes["track"] = track
-    for some in (lines, lines[::3]):
-        outer = Tune.of(tune(LINE).with_notes(np.concatenate(some)), (0, 3))
+    for voices in (lines, lines[::3]):
+        outer = Tune.of(tune(LINE).with_notes(np.concatenate(voices)), (0, 3))
         assert outer.fixed.all(0).tolist() == [True, False, False, True]
         assert outer.given.pitches[20].tolist() == [pitch("C5"), -1, -1, pitch("C3")]
     with pytest.raises(UserError, match="1 tracks, expected a file of one track for each voice"):
         Tune.of(tune(LINE), (0, 3))
 
 
-def test_phrases_end_where_fermatas_or_bars_say():
-    score = tune(TWO_BARS * 3)
-    marked = dataclasses.replace(score, fermatas=(2 * QUARTER, 8 * QUARTER, 22 * QUARTER))
-    assert Tune.of(marked).phrases() == [(8, 12), (32, 36)]  # the last note of all is no such end
+def test_phrases_end_at_fermatas_or_in_the_requested_bars():
+    plain = tune(TWO_BARS * 3)
+    marked = dataclasses.replace(plain, fermatas=(2 * QUARTER, 8 * QUARTER, 22 * QUARTER))
+    assert Tune.of(marked).phrases() == [
+        (8, 12),
+        (32, 36),
+    ]  # the last note of the piece ends no phrase
     assert Tune.of(marked, ends=[2, 5]).phrases() == [(24, 32), (76, 80)]
-    later = dataclasses.replace(marked.shifted(QUARTER), tempos=score.tempos)
+    later = dataclasses.replace(marked.shifted(QUARTER), tempos=plain.tempos)
     assert Tune.of(later).phrases() == [(8, 12), (32, 36)]
     with pytest.raises(UserError, match="phrase_ends=7: expected bars of 1-6"):
-        Tune.of(score, ends=[2, 7])
+        Tune.of(plain, ends=[2, 7])

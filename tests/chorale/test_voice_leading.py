@@ -1,6 +1,4 @@
-"""The checks on chorales fire on faults made by hand; id by id they are those of the whole."""
-
-from __future__ import annotations
+"""Checks of voice leading find planted faults; faults counted id by id are those of the piece."""
 
 from itertools import combinations
 
@@ -10,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import keys
-from musictx.chorale import voice_leading
 from musictx.chorale import voice_leading as v
 from musictx.chorale.grid import Grid
 from musictx.chorale.rules import fault_costs
@@ -25,8 +22,8 @@ from tests.sampling.pieces import continue_each
 STEP = 4  # steps of each chord below
 
 
-def found(text, kind=None, tied=None):
-    """(chord number, voices, kind) of the faults in a progression, or of one kind of them."""
+def faults_in(text, kind=None, tied=None):
+    """Return (chord number, voices, kind) of all faults of a progression, or of one ``kind``."""
     return [
         (fault.step / STEP, fault.voices, fault.kind)
         for fault in v.faults(chords(text, STEP), tied)
@@ -57,24 +54,24 @@ def test_a_plain_cadence_is_free_of_faults():
         ("outside its range", (3,), "G4 E4 C4 C2", "G4 E4 C4 D2"),
     ],
 )
-def test_fires_and_near_miss(kind, voices, fires, misses):
+def test_a_fault_is_found_and_a_near_miss_is_not(kind, voices, fires, misses):
     chord = fires.count(",")  # the last one
-    assert found(fires, kind) == [(chord, voices, kind)]
-    assert found(misses, kind) == []
+    assert faults_in(fires, kind) == [(chord, voices, kind)]
+    assert faults_in(misses, kind) == []
 
 
 def test_doubled_leading_notes():
     home = "C5 G4 E4 C3, C5 G4 E4 C3, {}, C5 G4 E4 C3, C5 A4 F4 F3, C5 G4 E4 C3"
     kind = "doubled leading note"
-    assert found(home.format("B4 D4 B3 G3"), kind) == [(2, (0, 2), kind)]  # V
-    assert found(home.format("B4 F4 D4 B2"), kind) == [(2, (0, 3), kind)]  # VII
-    assert found(home.format("B4 G4 E4 B3"), kind) == []  # III: no dominant
-    assert found(home.format("B4 G4 D4 G3"), kind) == []  # once
+    assert faults_in(home.format("B4 D4 B3 G3"), kind) == [(2, (0, 2), kind)]  # V
+    assert faults_in(home.format("B4 F4 D4 B2"), kind) == [(2, (0, 3), kind)]  # VII
+    assert faults_in(home.format("B4 G4 E4 B3"), kind) == []  # III: no dominant
+    assert faults_in(home.format("B4 G4 D4 G3"), kind) == []  # once
     # The dominant seventh of F: E is its leading note, C its root.
-    assert found(home.format("Bb4 E4 C4 E3"), kind) == [(2, (1, 3), kind)]
-    assert found(home.format("Bb4 E4 C4 C3"), kind) == []
-    # Held on, it is one fault; in other voices it is another one.
-    assert len(found(home.format("B4 D4 B3 G3, B4 D4 B3 G2, G4 D4 B3 B2"), kind)) == 2
+    assert faults_in(home.format("Bb4 E4 C4 E3"), kind) == [(2, (1, 3), kind)]
+    assert faults_in(home.format("Bb4 E4 C4 C3"), kind) == []
+    # A sustained fault counts once, and again in other voices.
+    assert len(faults_in(home.format("B4 D4 B3 G3, B4 D4 B3 G2, G4 D4 B3 B2"), kind)) == 2
 
 
 @pytest.mark.parametrize(
@@ -102,7 +99,7 @@ def test_endings(text, triad, cadence):
         (np.full((3, 4), 60), np.zeros((2, 4), bool), "tied: shape"),
     ],
 )
-def test_what_is_no_chorale_is_refused(pitches, tied, word):
+def test_tables_of_other_shapes_are_refused(pitches, tied, word):
     with pytest.raises(UserError, match=word):
         v.assess(pitches, tied)
 
@@ -142,7 +139,7 @@ def test_checks_of_pairs_and_leaps_against_plain_loops(pitches):
 @settings(max_examples=25, deadline=None)
 @given(pieces(55, 67), st.sampled_from([6, 8, 12, 16, 24]))
 def test_bars_are_as_long_as_the_meter_says(table, bar):
-    """A voice that stands while others move: bars of it, and a fault beyond two bars."""
+    """A voice that stays while others move is measured in bars, and beyond two bars a fault."""
     longest, stuck = 0, set()
     for voice in range(4):
         start = 0
@@ -161,17 +158,17 @@ def test_bars_are_as_long_as_the_meter_says(table, bar):
     report = v.assess(table, bar=bar)
     assert report.bars == len(table) / bar
     assert report.longest_held == longest / bar
-    found = {(f.step, f.voices[0]) for f in v.faults(table, bar=bar) if f.kind == "stuck voice"}
-    assert found == stuck
+    faults = {(f.step, f.voices[0]) for f in v.faults(table, bar=bar) if f.kind == "stuck voice"}
+    assert faults == stuck
 
 
-#: Counted in whole pieces only, or by the key of the steps before.
+#: The first is counted in whole pieces only, the second by the key of the steps before.
 OF_THE_WHOLE = ("stuck voice", "doubled leading note")
 
 
 @st.composite
 def grids(draw):
-    """A few steps, near enough to each other that every rule is broken now and then."""
+    """Draw a few steps whose voices are so close that every rule is sometimes broken."""
     steps = draw(st.integers(1, 8))
     row = st.tuples(*[st.integers(m - 9, m + 9) | st.just(-1) for m in (70, 64, 57, 48)])
     joined = Grid.from_pitches(np.array(draw(st.lists(row, min_size=steps, max_size=steps))))
@@ -180,35 +177,34 @@ def grids(draw):
 
 
 def faults_of(tokenizer, ids, **options):
-    """(V,) faults that each id completes after ``ids``."""
-    return fault_costs(tokenizer.partial_pieces(np.asarray(ids)[None].astype(np.int64)), **options)[
-        0
-    ]
+    """Return (V,) faults that each id completes after ``ids``."""
+    piece = tokenizer.partial_pieces(np.asarray(ids)[None].astype(np.int64))
+    return fault_costs(piece, **options)[0]
 
 
 @settings(max_examples=60, deadline=None)
 @given(grid=grids(), ties=st.booleans())
 def test_faults_id_by_id_are_those_of_the_whole_piece(grid, ties):
-    """Each at its step, with its lowest voice."""
+    """Each fault is counted at its step, with its lowest voice."""
     tokenizer = ChoraleTokenizer(ties=ties)
     if not ties:
         grid = Grid.from_pitches(grid.pitches)
     ids = tokenizer.encode_grid(grid)
     costs = [faults_of(tokenizer, ids[:n])[ids[n]] for n in range(len(ids))]
     expected = np.zeros(grid.pitches.shape)
-    for fault in voice_leading.faults(grid.pitches, grid.tied):
+    for fault in v.faults(grid.pitches, grid.tied):
         if fault.kind not in OF_THE_WHOLE:
             expected[fault.step, fault.voices[-1]] += 1
     for step in range(len(grid)):
         home = keys.estimate(grid.pitches[:step])
         before = grid.pitches[step - 1] if step else np.full(4, -1)
-        pair = voice_leading.Steps(before[None], grid.pitches[step][None], np.zeros((1, 4), bool))
+        pair = v.Steps(before[None], grid.pitches[step][None], np.zeros((1, 4), bool))
         tonic = -1 if home is None else home.tonic
-        expected[step, 3] += voice_leading.leading_notes(pair, tonic)[0][0]
+        expected[step, 3] += v.leading_notes(pair, tonic)[0][0]
     assert np.reshape(costs, (-1, 4)).tolist() == expected.tolist()
 
 
-def test_as_a_soft_constraint_each_fault_costs_the_strength():
+def test_each_fault_is_penalised_by_the_strength_of_the_rules():
     tokenizer = ChoraleTokenizer()
     past = tokenizer.encode_grid(Grid.from_pitches(chords("C5 G4 E4 C3, D5 A4 F4 D3", 1)))[:7]
     faults = faults_of(tokenizer, past)
@@ -219,7 +215,7 @@ def test_as_a_soft_constraint_each_fault_costs_the_strength():
         assert np.array_equal(costs, strength * faults[None])
 
 
-def test_what_a_model_ends_closes():
+def test_a_piece_that_the_model_ends_closes():
     tokenizer = ChoraleTokenizer(low=60, high=67)
     pieces = continue_each(
         small_model(tokenizer), tokenizer, [NOTHING] * 4, seconds=60.0, end="model",
@@ -228,4 +224,4 @@ def test_what_a_model_ends_closes():
     ended = [piece for piece in pieces if piece.ended == "model"]
     assert ended
     for piece in ended:
-        assert voice_leading.closes(tokenizer.decode_grid(piece.ids).pitches)
+        assert v.closes(tokenizer.decode_grid(piece.ids).pitches)

@@ -1,4 +1,4 @@
-"""A folder with the files that the pages speak of."""
+"""A folder with the files that the pages name."""
 
 import functools
 import re
@@ -18,7 +18,7 @@ TRAINING = Path(__file__).resolve().parents[2] / "docs" / "training.md"
 
 
 def song() -> Score:
-    """Twelve quarters in 96 bpm and 3/4, over a bass."""
+    """Return a tune of twelve quarters over a bass, at 96 in 3/4."""
     quarter, steps = 60 / 96, (0, 4, 7, 5, 4, 2) * 2
     rows = [(n * quarter, (n + 0.9) * quarter, low + step, 80, 0, False, track)
             for n, step in enumerate(steps) for track, low in enumerate((72, 48))]  # fmt: skip
@@ -27,7 +27,7 @@ def song() -> Score:
 
 
 def chorale() -> Score:
-    """Four bars in four tracks."""
+    """Return four bars of four voices, each on a track."""
     tracks = enumerate((72, 67, 64, 48))
     beats = [0.6 * n for n in range(16)]
     return Score().with_notes([(a, a + 0.5, p, 80, 0, False, t) for t, p in tracks for a in beats])
@@ -35,7 +35,7 @@ def chorale() -> Score:
 
 @pytest.fixture
 def here(tmp_path, monkeypatch) -> Path:
-    """The current folder, and the home: the files that the pages name, and the reader's YAML."""
+    """Change to a folder with the files that the pages name, which is the user's home, too."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     musictx.write(song(), tmp_path / "song.mid")

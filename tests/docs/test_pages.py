@@ -1,5 +1,5 @@
-"""The pages: their Python runs from top to bottom, their commands parse, their links lead
-somewhere, and their lists of schemes, names, keys and options are complete; the version is one."""
+"""The pages: their Python runs from top to bottom, their commands parse, their links have targets,
+and their lists of schemes, names, keys and options are complete; all versions are equal."""
 
 import json
 import re
@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
 DOCS = {page.stem: page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")}
 BLOCK = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
-#: Its examples need a studio that runs, its listings are files: test_tutorials.py. Lightning warns
-#: those who use it bare.
+#: Examples of the first page need a running studio, those of the second are files; both run in
+#: test_tutorials.py. Examples of the third use Lightning, which warns.
 SERVED, FILES, WARNING = "http.md", "position-scheme.md", "training.md"
 #: (page, command, the cell after it) of each row of a table that has a command in a cell.
 ROWS = [
@@ -34,7 +34,9 @@ ROWS = [
     for page in ("recipes", "daw", "studio", "training")
     for command, what in re.findall(r"^\|(?: [^|]+ \|)? `(musictx [^`]+)` \|(.*)", DOCS[page], re.M)
 ]
-#: A line of a block of code, fenced or indented, as a shell takes it.
+#: Pages about this version.
+CURRENT = [page for page in PAGES if page.name != "CHANGELOG.md"]
+#: A command in a line of a fenced or indented block of code.
 LINE = re.compile(r"^(?:    |\$ |    \$ )?((?:musictx|make|python) .+)$")
 
 
@@ -54,9 +56,9 @@ def test_the_python_of_the_page_runs_from_top_to_bottom(page, here):
 
 
 def shown() -> dict[str, list[str]]:
-    """musictx, make, python -> the lines that begin so in the blocks of code of all pages."""
+    """Return musictx, make, python -> lines of all blocks of code that begin with this word."""
     lines: dict[str, list[str]] = {"musictx": [], "make": [], "python": []}
-    for page in (one for one in PAGES if one.name != "CHANGELOG.md"):
+    for page in CURRENT:
         fenced = False
         for line in re.sub(r"\\\n *", "", page.read_text(encoding="utf-8")).splitlines():
             if line.startswith("```"):
@@ -64,7 +66,7 @@ def shown() -> dict[str, list[str]]:
             elif (match := LINE.match(line)) and (fenced or line.startswith("    ")):
                 command = match[1].split("  #")[0].split(" # ")[0].rstrip()
                 lines[command.split()[0]].append(command)
-    return {name: list(dict.fromkeys(some)) for name, some in lines.items()}
+    return {name: list(dict.fromkeys(commands)) for name, commands in lines.items()}
 
 
 SHOWN = shown()
@@ -75,32 +77,32 @@ def test_the_pages_show_every_command_but_prepare():
 
 
 @pytest.mark.parametrize("line", SHOWN["musictx"])
-def test_the_commands_of_the_pages_are_understood(line, here, monkeypatch):
+def test_the_commands_of_the_pages_parse(line, here, monkeypatch):
     for plugin, kind in (("optuna", "sweeper"), ("joblib", "launcher")):
         if f"{kind}={plugin}" in line:
             reason = f"Hydra's plugin {plugin} is not installed"
             pytest.importorskip(f"hydra_plugins.hydra_{plugin}_{kind}", reason=reason)
     monkeypatch.setattr(cli, "_run", lambda command, config: Trained(None, None, 0))
     for module in (options, words, finetuning):
-        monkeypatch.setattr(module, "check_paths", lambda *_: None)  # other people's files
+        monkeypatch.setattr(module, "check_paths", lambda *_: None)  # files of the reader
     (here / "my_pieces").mkdir()
     assert cli.main(shlex.split(line)[1:]) == 0
 
 
-def test_the_targets_and_scripts_of_the_pages_are_there():
+def test_the_targets_of_make_and_the_scripts_of_the_pages_exist():
     makefile = (ROOT / "Makefile").read_text()
     for line in SHOWN["make"]:
         assert re.search(rf"^{line.split()[1]}:", makefile, re.MULTILINE), line
     for line in SHOWN["python"]:
         script = line.split()[1]
         assert (ROOT / script).is_file() or script in ("-m", "-c", "-"), line
-    for page in (one for one in PAGES if one.name != "CHANGELOG.md"):
+    for page in CURRENT:
         for name in re.findall(r"python -m (scripts\.[a-z_.]+)", page.read_text("utf-8")):
             assert (ROOT / f"{name.replace('.', '/')}.py").is_file(), (page, name)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_links_of_the_pages_lead_somewhere(page):
+def test_the_links_of_the_pages_have_targets(page):
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
         file = page.parent / target if target else page
@@ -109,7 +111,7 @@ def test_the_links_of_the_pages_lead_somewhere(page):
 
 
 def anchors(page: Path) -> set[str]:
-    """The names by which the headings of a page are linked to."""
+    """Return the names by which links reach the headings of a page."""
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
     heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", head).strip().lower().replace(" ", "-") for head in heads}
@@ -142,7 +144,7 @@ def test_every_scheme_and_public_name_is_on_its_page():
     assert {name for name in musictx.__all__ if f"`{name}" not in DOCS["python"]} <= {"__version__"}
 
 
-#: How the page of the docs writes keys that the program names in words.
+#: Key on the page -> its name in the program.
 KEYS = {"←": "ArrowLeft", "→": "ArrowRight", "↑": "ArrowUp", "↓": "ArrowDown", "Del": "Delete"}
 
 
@@ -152,8 +154,8 @@ def test_every_key_of_the_table_has_a_command_in_the_page():
     keys = set()
     for cell in re.findall(r"^\| ([^|]+) \|", table, flags=re.MULTILINE)[1:]:
         for entry in cell.split(","):
-            held, names = re.fullmatch(r" ?((?:\w+\+)*)(.+)", entry).groups()
-            keys |= {held + KEYS.get(name, name) for name in names.split()}
+            modifiers, names = re.fullmatch(r" ?((?:\w+\+)*)(.+)", entry).groups()
+            keys |= {modifiers + KEYS.get(name, name) for name in names.split()}
     folder = ROOT / "musictx" / "studio" / "page" / "js"
     code = "".join(p.read_text("utf-8") for p in folder.rglob("*.js"))
     lists = re.findall(r"\bkeys: \[([^\]]+)\]", code)
@@ -161,7 +163,7 @@ def test_every_key_of_the_table_has_a_command_in_the_page():
     assert keys - {key for keys in lists for key in re.findall(r'"([^"]+)"', keys)} == set()
 
 
-def test_the_files_that_developers_are_sent_to_are_there():
+def test_the_files_that_pages_for_developers_name_exist():
     for page in ("CONTRIBUTING.md", "ARCHITECTURE.md"):
         text = (ROOT / page).read_text("utf-8")
         named = set(re.findall(r"`((?:musictx|tests|scripts|conf|docs)/[\w./]+)`", text))
@@ -172,7 +174,7 @@ def test_the_files_that_developers_are_sent_to_are_there():
 CHANGES = (ROOT / "CHANGELOG.md").read_text("utf-8")
 
 
-def test_the_version_is_one():
+def test_all_versions_are_equal():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     released = re.findall(r"^## \[([\d.]+)\] - (\d{4}-\d\d-\d\d)$", CHANGES, re.M)
@@ -182,10 +184,10 @@ def test_the_version_is_one():
 
 @pytest.fixture(scope="module")
 def typed_options() -> set[str]:
-    """Every option as it is typed."""
+    """Return every option as it is typed."""
     kinds = [command.config for command in COMMANDS.values()]
     typed = {checks.cli_name(name, field) for kind in kinds for name, field in checks.options(kind)}
-    schemes = {f"position.{name}" for one in SCHEMES.values() for name, _ in checks.options(one)}
+    schemes = {f"position.{name}" for kind in SCHEMES.values() for name, _ in checks.options(kind)}
     return typed - {"trainer.flags"} | schemes | {f"trainer.{flag}" for flag in PASSED_ON}
 
 

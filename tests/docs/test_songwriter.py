@@ -1,4 +1,5 @@
-"""docs/recipes.md, thirty tasks of a songwriter: each command runs and keeps what it promises."""
+"""docs/recipes.md, thirty tasks of a songwriter: each command runs, and its result has the promised
+properties."""
 
 import io
 import re
@@ -31,7 +32,7 @@ ORDER = {"Lead": 80, "Keys": 0, "Bass": 33, "Drums": 0}
 
 
 def song() -> Score:
-    """Four bars: rows of (start and end in quarters, pitch, track)."""
+    """Return four bars of a lead, keys, bass and drums."""
     rows = [(n, n + 0.9, pitch, 0) for n, pitch in enumerate(TUNE)]
     for at, (root, triad) in zip(range(0, 16, 4), ROOTS):
         rows += [(at, at + 3.8, pitch, 1) for pitch in triad]
@@ -46,7 +47,7 @@ def song() -> Score:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """A folder with the music that the page speaks of; the song has bends and controllers."""
+    """Make a folder with the music that the page names; the song has bends and controllers."""
     folder, band = tmp_path_factory.mktemp("songwriter"), song()
     bent = mido.MidiFile(file=io.BytesIO(musictx.to_bytes(band)))
     for track in bent.tracks[1:]:
@@ -64,7 +65,7 @@ def files(tmp_path_factory):
 
 
 class Made:
-    """What a command printed and wrote, and what it was given."""
+    """The output, the files and the input of a command."""
 
     def __init__(self, here: Path, command: str, text: str, status: int) -> None:
         self.text, self.status = text, status
@@ -83,19 +84,19 @@ class Made:
         return self.score.notes[[key not in given for key in plain(self.score.notes)]]
 
     def changed(self, markers: bool = False) -> set[str]:
-        """Names of the song's tracks that are not what they were, byte for byte; the first, that of
-        tempo and markers, has none."""
+        """Return the names of tracks whose bytes have changed. The first track (tempo, markers) may
+        change only with ``markers``."""
         before, after = (
             [data[begin:end] for begin, end in track_chunks(data, Counter())]
             for data in (self.data, self.paths[0].read_bytes())
         )
         assert markers or after[0] == before[0]
-        return {name for name, one, two in zip(ORDER, before[1:], after[1:]) if one != two}
+        return {name for name, old, new in zip(ORDER, before[1:], after[1:]) if old != new}
 
 
 def plain(notes: np.ndarray) -> list[tuple[int, int, int, bool]]:
-    return [(round(one["start"] * 960), round(one["end"] * 960), int(one["pitch"]),
-             bool(one["drum"])) for one in notes]  # fmt: skip
+    return [(round(note["start"] * 960), round(note["end"] * 960), int(note["pitch"]),
+             bool(note["drum"])) for note in notes]  # fmt: skip
 
 
 def one_at_a_time(notes: np.ndarray) -> bool:
@@ -107,14 +108,14 @@ def inside(notes: np.ndarray, begin: float, end: float) -> bool:
 
 
 def in_chords(notes: np.ndarray, names: list[str], bar: float = BAR) -> float:
-    """The share of ``notes`` that are tones of the chord of their bar."""
+    """Return the share of ``notes`` that are tones of the chord of their bar."""
     tones = [chords.symbol(name).classes for name in names]
     bars = (notes["start"] / bar + 1e-6).astype(int) % len(names)
     return float(np.mean([pitch % 12 in tones[n] for n, pitch in zip(bars, notes["pitch"])]))
 
 
 def named(score: Score) -> list[tuple[int, str]]:
-    """Bar, from 0, and name of each chord marker."""
+    """Return (bar from 0, name) of each chord marker."""
     return [(round(at / BAR), text) for at, text in score.markers if chords.named(text) is not None]
 
 
@@ -123,7 +124,8 @@ def tune_stays(made: Made) -> bool:
 
 
 def composed_line(made: Made, name: str, begin: float = 0.0, end: float = 1e9) -> bool:
-    """One note at a time in the track ``name``, which alone has changed, within these seconds."""
+    """Whether the track ``name`` alone has changed, is monophonic and has new notes within these
+    seconds."""
     line = one_at_a_time(made.track(name))
     return made.changed() <= {name} and line and inside(made.new(), begin, end)
 
@@ -136,7 +138,7 @@ def drums(made: Made) -> np.ndarray:
 
 
 def bass_of_the_sheet(made: Made) -> bool:
-    """A bass of one line, mostly on the root of its sheet where a bar begins."""
+    """Whether the bass is monophonic and mostly begins bars on the root of the sheet's chord."""
     notes = made.track("Bass")
     first = notes[np.abs(notes["start"] / BAR - np.round(notes["start"] / BAR)) < 1e-3]
     roots = [(2, 7, 0, 0)[round(at / BAR) % 4] for at in first["start"]]
@@ -144,7 +146,7 @@ def bass_of_the_sheet(made: Made) -> bool:
 
 
 FOUR = ["C", "Am", "F", "G"]
-#: What the page promises of each task; of the third a file of notation with chord symbols.
+#: Number of a task -> whether a result is as the page promises. The third writes notation.
 PROMISES = {
     1: lambda m: m.text.split("\n")[0].split() == ["|", "C", "|", "Am", "|", "F", "|", "G", "|"]
     and "Sections" in m.text,

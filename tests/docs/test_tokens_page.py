@@ -1,4 +1,4 @@
-"""MidiTok as a tokenizer of one's own: docs/examples/remi.py obeys the laws."""
+"""docs/examples/remi.py makes MidiTok a tokenizer that obeys the laws of tokenizers."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ pieces = scores(pitches=(15, 115), velocities=(1, 127))
 
 
 def quantised(score: Score) -> list[tuple[int, int, int]]:
-    """(start, length, pitch) in 32nd notes at 120 bpm, at most 12 beats long, in their order."""
+    """Return (start, length, pitch) in 32nd notes at 120 bpm, at most 12 beats long, sorted."""
     notes = score.notes
     start, end = (np.floor(notes[key] * 16 + 0.5).astype(int) for key in ("start", "end"))
     rows = zip(start, np.clip(end - start, 1, 96), notes["pitch"], notes["drum"])
@@ -28,10 +28,12 @@ def quantised(score: Score) -> list[tuple[int, int, int]]:
 
 @quick
 @given(pieces)
-def test_what_is_written_is_the_quantised_piece_and_its_grammar_takes_it(piece):
+def test_ids_decode_to_the_quantised_piece_and_the_grammar_accepts_them(piece):
     ids, left_out = REMI.encode_with_report(piece)
     decoded_score = REMI.decode(ids)
-    assert quantised(decoded_score) == quantised(fold_sustain(piece))  # as the adapter does
+    assert quantised(decoded_score) == quantised(
+        fold_sustain(piece)
+    )  # as docs/examples/remi.py does
     assert len(decoded_score) == len(piece) - sum(left_out.values())
     assert REMI.encode(decoded_score).tolist() == ids.tolist()
     state = REMI.grammar()

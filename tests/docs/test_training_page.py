@@ -1,18 +1,16 @@
-"""docs/training.md: what its table promises and no other test covers, and the file for SLURM."""
+"""docs/training.md: options of its table that no other test covers, and the file for SLURM."""
 
 import os
 import shutil
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from musictx import cli
 from musictx.training import checkpoint
+from tests import programs
 from tests.data.helpers import write_songs
 
-ROOT = Path(__file__).resolve().parents[2]
 TINY = ["model=tiny", "model.layers=1", "model.width=16", "model.context=32", "data.batch_size=2"]
 TINY += ["data.validation_windows=2", "trainer.accelerator=cpu", "corpus.workers=1"]
 
@@ -27,8 +25,7 @@ TINY += ["data.validation_windows=2", "trainer.accelerator=cpu", "corpus.workers
         ("callbacks=quiet trainer=debug trainer.max_steps=10", "trained 10 steps"),
     ],
 )
-def test_what_users_type(words, printed, here, capsys):
-    """What has no test elsewhere, typed on a folder of six tunes."""
+def test_options_of_the_table_work(words, printed, here, capsys):
     steps = ["trainer.max_steps=1"] * ("max_steps" not in words)
     tunes = str(write_songs(here / "tunes", range(6)))
     assert cli.main(["train", tunes, *TINY, *steps, *words.split(), "out=run"]) == 0
@@ -41,7 +38,7 @@ def test_what_users_type(words, printed, here, capsys):
 @pytest.mark.slow
 @pytest.mark.skipif((os.cpu_count() or 1) < 2 or not shutil.which("bash"), reason="two cores")
 def test_the_file_for_slurm_trains_with_the_processes_of_srun(here):
-    """srun is played by a script that starts two processes in the environment that it gives."""
+    """A script in place of srun starts two processes with its environment variables."""
     write_songs(here / "tunes", range(6))
     srun = 'for r in 0 1; do SLURM_PROCID=$r SLURM_LOCALID=$r "$@" & done; wait -n; wait -n\n'
     (here / "bin").mkdir()
@@ -50,14 +47,12 @@ def test_the_file_for_slurm_trains_with_the_processes_of_srun(here):
         (here / "bin" / name).chmod(0o755)
     slurm = {"JOB_ID": "7", "JOB_NAME": "musictx", "NTASKS": "2", "NNODES": "1", "NODEID": "0"}
     slurm |= {"NTASKS_PER_NODE": "2", "NODELIST": "127.0.0.1", "JOB_NODELIST": "127.0.0.1"}
-    environment = {**os.environ, **{f"SLURM_{name}": value for name, value in slurm.items()}}
+    environment = {f"SLURM_{name}": value for name, value in slurm.items()}
     environment |= {"PATH": f"{here / 'bin'}:{os.environ['PATH']}", "MASTER_ADDR": "127.0.0.1"}
-    environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    script = programs.ROOT / "docs" / "slurm" / "train.sbatch"
     words = ["tunes", "corpus.shards=shards", *TINY, "callbacks=quiet", "out=run"]
-    done = subprocess.run(
-        ["bash", str(ROOT / "docs" / "slurm" / "train.sbatch"), *words, "trainer.max_steps=2"],
-        env=environment, cwd=here, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    words += ["trainer.max_steps=2"]
+    done = programs.run("bash", script, *words, folder=here, **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 steps of 4 x 32 tokens on 2 x cpu" in done.stdout
     assert checkpoint.read(here / "run" / "last.ckpt")["global_step"] == 2

@@ -1,12 +1,11 @@
-"""Tutorials, notebooks, examples and the page of HTTP: files are saved and commands typed as they
-say, with less training and less music, and what is shown happens."""
+"""Tutorials, notebooks, examples and the page of HTTP: files are saved and commands run as written
+there, with less training and less music, and have the output that is shown."""
 
 import asyncio
 import json
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -20,6 +19,7 @@ from musictx.studio.config import StudioConfig
 from tests import untrained
 from tests.browser.served import ROOT, Served
 from tests.data.helpers import write_songs
+from tests.programs import run_python
 
 BLOCK = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
 #: A listing whose first line is the name of its file.
@@ -28,7 +28,7 @@ NAMED = re.compile(r"# (\w+\.py)\n")
 #: indented instead need files of the reader's.
 TYPED = re.compile(r"```console\n(.*?)```\n(?:(?:(?!```).)*```text\n(.*?)```)?", re.DOTALL)
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
-#: What is run instead: Jupyter brings IPython; a few steps and a second of music show the same.
+#: Text of a cell -> what runs instead: without IPython, with fewer steps and less music.
 INSTEAD = {
     "from IPython.display import Audio": "Audio = Path.read_bytes",
     'Audio("piano.wav")': 'Audio(Path("piano.wav"))',
@@ -38,13 +38,13 @@ INSTEAD = {
 
 
 def without_numbers(line: str) -> str:
-    """The line with its numbers and the keys of run folders replaced."""
+    """Replace the numbers of a line and the keys of run folders."""
     line = re.sub(r"-[0-9a-f]{8}\b", "-KEY", line)
     return " ".join(re.sub(r"\d[\d.,]*", "N", line).split())
 
 
 TUTORIALS = ROOT / "docs" / "tutorials"
-#: Less of everything, so that a command takes a second or two.
+#: Options that make a command take a second or two.
 TINY = ["init=null", "model=tiny", "model.layers=1", "model.width=16", "model.context=32"]
 TINY += ["data.batch_size=2", "data.validation_windows=2", "trainer.max_steps=2"]
 SHORTER = {
@@ -54,7 +54,7 @@ SHORTER = {
     "continue": ["seconds=1"],
     "compare": ["seconds=1"],
 }
-#: Page -> what its commands have written in the end.
+#: Page -> files that its commands write.
 MADE = {
     "experiment": ["multirun/**/results.csv"],
     "position-scheme": ["generated/*.mid"],
@@ -67,7 +67,7 @@ MADE["own-music"].append("generated/song-001-continued-1-1.mid")
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("name", MADE)
-def test_what_a_tutorial_shows_is_what_happens(name, tmp_path, monkeypatch, capsys):
+def test_the_commands_of_a_tutorial_print_what_it_shows(name, tmp_path, monkeypatch, capsys):
     page = (TUTORIALS / f"{name}.md").read_text(encoding="utf-8")
     shutil.copytree(ROOT / "musictx" / "examples", tmp_path / "musictx" / "examples")
     shutil.copy(ROOT / "musictx" / "examples" / "ode_to_joy.mid", tmp_path / "first-song.mid")
@@ -85,8 +85,8 @@ def test_what_a_tutorial_shows_is_what_happens(name, tmp_path, monkeypatch, caps
 
 
 def run(words: list[str], monkeypatch) -> int:
-    """The exit status of a command, which may begin with variables of the environment; of musictx
-    with the words of SHORTER in place of the same options."""
+    """Return the exit status of a command, which may begin with environment variables. Commands of
+    musictx run with the options of SHORTER."""
     with monkeypatch.context() as here:
         while re.match(r"\w+=", words[0]):
             here.setenv(*words.pop(0).split("=", 1))
@@ -97,15 +97,13 @@ def run(words: list[str], monkeypatch) -> int:
             names = {word.partition("=")[0] for word in shorter}
             return cli.main([w for w in words[1:] if w.partition("=")[0] not in names] + shorter)
         assert words[0] == "pytest"
-        here.setenv("PYTHONPATH", str(ROOT))
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words[1:]]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = run_python("-m", "pytest", "-p", "no:cacheprovider", *words[1:])
         print(re.sub(r" in .*", "", done.stdout))
         return done.returncode
 
 
-def test_the_tutorial_names_what_is_on_the_page():
-    """Everything in italics, but the name of a track, begins a text of the studio's page."""
+def test_names_of_buttons_in_the_tutorial_are_on_the_page():
+    """All words in italics, except the name of a track, begin a text of the studio's page."""
     folder = ROOT / "musictx" / "studio" / "page"
     code = "".join(path.read_text("utf-8") for path in sorted(folder.glob("js/**/*.js")))
     text = (TUTORIALS / "first-song.md").read_text("utf-8")
@@ -135,7 +133,7 @@ def test_the_cells_of_a_notebook_run(notebook, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_exported_network_makes_music(tmp_path, monkeypatch):
-    """Of a small model: what is exported of a large one differs in its numbers alone."""
+    """The model is small; the export of a large one differs only in numbers."""
     small = musictx.load(untrained.saved(tmp_path / "small", layers=2, context=96))
     monkeypatch.setattr(musictx, "load", lambda name: small, raising=False)
     monkeypatch.chdir(tmp_path)
@@ -149,7 +147,7 @@ def test_the_exported_network_makes_music(tmp_path, monkeypatch):
 PAGE = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
 
 
-def test_every_route_is_in_the_table_and_no_other(tmp_path):
+def test_the_table_has_exactly_the_routes_of_the_studio(tmp_path):
     async def routes():
         studio = Studio(StudioConfig(folder=str(tmp_path)), lambda *arguments: None)
         return {f"{route.method} {plain(route.path)}" for route in studio.routes()}
@@ -164,7 +162,7 @@ def test_every_route_is_in_the_table_and_no_other(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_examples_run_as_they_stand(tmp_path, monkeypatch):
+def test_the_examples_of_the_page_of_http_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     Path("ode.mid").write_bytes(shipped.examples()["ode_to_joy"].read_bytes())

@@ -1,14 +1,12 @@
 """No command connects to another machine unless one is named (docs/reliability.md)."""
 
-import subprocess
-import sys
-
 import pytest
 
 from musictx import formats, shipped
+from tests.programs import run_python
 
-#: Runs commands of musictx, a line each, where connections end in an error; those to a file of this
-#: machine, by which Python's processes speak to each other, are none.
+#: Runs the commands of musictx in its arguments, and ends at a connection. Connections to files of
+#: this machine, which Python uses between processes, are allowed.
 FORBID = """
 import os, sys
 
@@ -40,8 +38,7 @@ def test_nothing_connects_to_another_machine_and_a_connection_would_be_noticed(t
         "infill ode_to_joy from=3 to=3 seed=1",
         "generate model=hf:nobody/nothing seconds=1",
     )
-    command = [sys.executable, "-c", FORBID, *lines]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = run_python("-c", FORBID, *lines, folder=tmp_path)
     statuses = [line for line in done.stdout.splitlines() if line.startswith("status")]
     assert statuses == ["status 0"] * 4, (done.stdout, done.stderr)
     assert (done.returncode, "a connection" in done.stderr) == (99, True)

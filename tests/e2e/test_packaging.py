@@ -1,4 +1,4 @@
-"""The wheel holds everything, and works where the checkout is not."""
+"""The wheel has all files of the package, and works without the checkout."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def files_of_the_package() -> list[Path]:
-    """All files of musictx/ and conf/, of whatever kind, but what Python leaves there."""
+    """Return all files of musictx/ and conf/, except what Python writes there."""
     return [
         path.relative_to(CHECKOUT)
         for name in ("musictx", "conf")
@@ -55,16 +55,16 @@ def test_every_file_of_the_checkout_is_in_the_wheel(wheel):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory) -> Path:
-    """The command of a fresh environment that has the wheel, and sees our dependencies' folder.
+    """Return the command of a new environment with the wheel and the packages of this environment.
 
-    A ``.pth`` line lends it the packages of the environment that runs the tests; the editable
-    install in there stays out, because ``.pth`` files found along such a line are not read.
+    A ``.pth`` file adds the folder of those packages. Python reads no ``.pth`` file in that folder,
+    so the editable install there has no effect.
     """
     root = tmp_path_factory.mktemp("fresh")
     venv.create(root, with_pip=False)
     site = Path(sysconfig.get_path("purelib", vars={"base": str(root), "platbase": str(root)}))
     zipfile.ZipFile(wheel).extractall(site)
-    (site / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (site / "packages.pth").write_text(sysconfig.get_path("purelib") + "\n")
     command = root / "bin" / "musictx"
     command.write_text(
         f"#!{root / 'bin' / 'python'}\nimport sys\nfrom musictx.cli import main\nsys.exit(main())\n"

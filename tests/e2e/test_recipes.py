@@ -1,5 +1,5 @@
-"""Every recipe of experiment= trains, and so do other tokenizers and positions by one switch. Files
-whose first notes lie before the first beat are prepared, trained on and composed to."""
+"""Every experiment trains, and so do other tokenizers and positions by one option. Files with notes
+before the first beat are prepared, trained on, continued, filled and accompanied."""
 
 import json
 
@@ -13,7 +13,7 @@ from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.songs.bar_tokens import BarTokenizer
 from tests.data.helpers import write_songs
-from tests.pieces import listed, score
+from tests.pieces import line, listed, score
 from tests.untrained import saved
 
 TINY = ["model=tiny", "model.layers=1", "model.width=32", "model.heads=2", "model.context=64"]
@@ -23,18 +23,18 @@ TINY += ["callbacks.samples.seconds=1", "corpus.workers=1"]
 
 
 @pytest.mark.parametrize(
-    "switch",
+    "option",
     ["tokenizer.name=docs.examples.remi:Remi", "tokenizer=ensemble", "position=learned",
      "position=two_d"],
 )  # fmt: skip
-def test_a_switch_trains_evaluates_and_continues(switch, tmp_path, monkeypatch):
-    """Past the context too, in a folder with a file that is broken and one that is no music."""
+def test_a_model_with_another_option_trains_evaluates_and_continues(option, tmp_path, monkeypatch):
+    """Also beyond the context, and from a folder with a broken file and a text file."""
     monkeypatch.setenv("MUSICTX_TRUST", "docs.examples.remi")
     folder = write_songs(tmp_path / "my midi (live)", range(6), notes=80)
     (folder / "broken.MID").write_bytes(b"MThd\x00\x00")
     (folder / "notes.txt").write_text("not music")
     words, model = [f"corpus.path={folder}", f"corpus.shards={tmp_path}/s"], f"{tmp_path}/run/model"
-    steps = [f"out={tmp_path}/run", "trainer.max_steps=5", switch]
+    steps = [f"out={tmp_path}/run", "trainer.max_steps=5", option]
     assert cli.main(["train", *words, *steps, *TINY]) == 0
     assert cli.main(["evaluate", f"model={model}", *words, "corpus.workers=1"]) == 0
     options = [f"model={model}", "seconds=30", "tokens=100", f"out={tmp_path}/made.mid"]
@@ -44,9 +44,9 @@ def test_a_switch_trains_evaluates_and_continues(switch, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory) -> dict[str, list[str]]:
-    """An experiment's folder -> its corpus and, where the paper's size would take minutes, a
-    small model. Recipes without a folder train on the chorales, whose shards they share. ``init``:
-    a small model in place of the included one."""
+    """Return folder of experiments -> options of its corpus, and of a small model where the paper's
+    would take minutes. Experiments without a folder share shards of the chorales. ``init``: a small
+    model in place of the included one."""
     root = tmp_path_factory.mktemp("corpora")
     small = [f"model.{k}={v}" for k, v in {"layers": 1, "width": 16, "heads": 2}.items()]
     piece = [[72, 67, 60, 48], [74, 67, 59, 50]] * 8
@@ -59,8 +59,8 @@ def corpora(tmp_path_factory) -> dict[str, list[str]]:
     split = ["split,midi_filename"]
     for seed in range(6):
         pitches = np.random.default_rng(seed).integers(60, 72, 32)
-        rows = [(i / 4, i / 4 + 0.2, p, 80, 73, False, 0) for i, p in enumerate(pitches)]
-        midi.write(Score(rows), root / "grid" / f"{seed}.mid")
+        tune = line(*pitches, every=0.25, length=0.2, program=73)
+        midi.write(tune, root / "grid" / f"{seed}.mid")
         split.append(f"{'train' if seed else 'validation'},{seed}.mid")
     (root / "grid" / "split.csv").write_text("\n".join(split))
     return {
@@ -74,7 +74,7 @@ def corpora(tmp_path_factory) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("name", groups("train")["experiment"])
 def test_every_experiment_takes_a_step(name, corpora, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # where shards go that are not named
+    monkeypatch.chdir(tmp_path)  # the default place of shards
     words = [f"experiment={name}", "trainer.max_steps=1", "trainer.max_time=null"]
     short = ["data.batch_size=2", "data.validation_windows=2", "callbacks=quiet"]
     where = [f"out={tmp_path}/run", "trainer.accelerator=cpu", "data.num_workers=0"]
@@ -85,7 +85,7 @@ def test_every_experiment_takes_a_step(name, corpora, tmp_path, monkeypatch):
 
 
 def late(low: int, bpm: float = 120.0) -> Score:
-    """A note on tick 0, before the first beat, and 47 eighths, each 40 ticks late."""
+    """Return a note at 0, before the first beat, and 47 eighths, each 40 ticks late."""
     starts = [0, *(240 * n + 40 for n in range(1, 48))]
     second = 8 * bpm
     rows = [(start / second, (start + 160) / second, low + n * 7 % 24, 70, 0, False, 0)
@@ -100,8 +100,8 @@ LATE += ["data.tasks.infill=0.3", "data.tasks.accompany=0.3", "trainer.max_steps
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder with these files, shards and a model; encoding the slow piece raises an unexpected
-    error."""
+    """Make a folder with the pieces, shards and a model; encoding the slow piece raises an
+    unexpected error."""
     assert BarTokenizer().clock(in_time(PIECES["a"])).begins < -0.1
     root = tmp_path_factory.mktemp("late")
     (root / "midi").mkdir()
@@ -121,19 +121,19 @@ def trained(tmp_path_factory):
     return root
 
 
-def test_late_files_are_learned_from_without_the_one_that_cannot_be_encoded(trained):
+def test_late_files_are_prepared_without_the_one_that_cannot_be_encoded(trained):
     (left_out,) = json.loads((trained / "shards" / "report.json").read_text())["left_out"]
     assert (left_out["name"], left_out["reason"]) == ("slow.mid", "not encodable")
     assert left_out["detail"] == "ZeroDivisionError: what nobody expects"
     assert sum(piece.notes for piece in Shards(trained / "shards").pieces()) == 3 * 48
 
 
-@pytest.mark.parametrize("asked", ["continue bars=2", "infill from=1 to=1", "accompany add=piano"])
-def test_late_files_are_composed_to(trained, tmp_path, asked):
+@pytest.mark.parametrize("words", ["continue bars=2", "infill from=1 to=1", "accompany add=piano"])
+def test_late_files_are_continued_filled_and_accompanied(trained, tmp_path, words):
     """Given notes keep their times; new notes are where they were requested."""
-    file, (command, *words) = trained / "midi" / "a.mid", asked.split()
-    more = [f"model={trained}/run/model", f"out={tmp_path}/made.mid", "seed=1"]
-    assert cli.main([command, str(file), *words, *more]) == 0
+    file, (command, *options) = trained / "midi" / "a.mid", words.split()
+    options += [f"model={trained}/run/model", f"out={tmp_path}/made.mid", "seed=1"]
+    assert cli.main([command, str(file), *options]) == 0
     given, made = midi.read(file).notes, midi.read(tmp_path / "made.mid").notes
     lost = listed(given) - listed(made)
     assert not lost or (command == "infill" and max(start for start, *_ in lost) < 2.0)

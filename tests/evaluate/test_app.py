@@ -1,4 +1,4 @@
-"""musictx evaluate: the numbers against plain loops; which corpus is measured, what is printed."""
+"""musictx evaluate: numbers against plain loops, the choice of the corpus, and the output."""
 
 import json
 import math
@@ -42,7 +42,7 @@ def save(folder, card, tokenizer=SMALL):
 
 @pytest.fixture
 def trained(tmp_path, corpus):
-    """A model folder whose card names the corpus as musictx train writes it."""
+    """Save a model whose card names the corpus, as musictx train does."""
     prepare(corpus_config(tmp_path, corpus), build(**SMALL))
     about = {"name": "folder", "path": str(corpus), "shards": str(tmp_path / "shards")}
     about |= {"label": "tunes", "held out": {"validation": 0.1, "test": 0.0}}
@@ -65,17 +65,17 @@ def test_by_default_the_corpus_the_model_was_trained_on_is_measured(
     assert result == evaluate(bundle.load(trained).model, Shards(tmp_path / "shards"))
     printed = capsys.readouterr().out
     assert all(str(part) in printed for part in (result, out, tmp_path / "shards"))
-    assert files(tmp_path) == before | {"new folder/result.json"}, "tokens are used as they are"
+    assert files(tmp_path) == before | {"new folder/result.json"}, "existing shards are used"
     written = json.loads(out.read_text())
     assert written["nats_per_token"] == result.nats_per_token
     assert (written["split"], written["window"], written["stride"]) == ("validation", 16, 16)
     assert written["model"] == str(trained)
     assert written["tokenizer"] == build(**SMALL).fingerprint
     corpus.rename(corpus.with_name("elsewhere"))
-    assert app.run(config(trained)) == result, "and are enough"
+    assert app.run(config(trained)) == result, "the corpus itself is not needed"
 
 
-def test_named_parts_keep_their_programs_in_another_corpus(tmp_path, corpus):
+def test_programs_of_named_parts_apply_to_another_corpus(tmp_path, corpus):
     for number, path in enumerate(sorted(corpus.glob("*.mid"))):
         midi.write(replace(song(number, 30), names={0: "MELODY"}), path)
     tokenizer = SMALL | {"tracks": "programs"}
@@ -108,7 +108,7 @@ def test_tokens_of_another_vocabulary_are_refused_and_kept(trained, corpus, tmp_
         ({"device": "abacus"}, "device=abacus: "),
     ],
 )
-def test_mistakes_are_refused_and_leave_nothing(options, words, trained, tmp_path):
+def test_mistakes_are_refused_and_write_nothing(options, words, trained, tmp_path):
     (tmp_path / "a.json").mkdir()
     before = files(tmp_path)
     filled = {k: v.format(tmp=tmp_path) if isinstance(v, str) else v for k, v in options.items()}
@@ -118,7 +118,7 @@ def test_mistakes_are_refused_and_leave_nothing(options, words, trained, tmp_pat
     assert not (tmp_path / "a").exists()
 
 
-def test_a_model_that_names_no_corpus_asks_for_one(tmp_path, corpus):
+def test_a_model_without_a_corpus_on_its_card_needs_corpus_path(tmp_path, corpus):
     model = save(tmp_path / "model", {})
     with pytest.raises(UserError, match=r"corpus.path: "):
         app.run(config(model))
@@ -130,7 +130,7 @@ V = 20
 
 
 def in_a_plain_loop(model, pieces, window, stride):
-    """Total nats, hits, tokens and ends, one window and one token at a time."""
+    """Return nats, correct tokens, tokens and nats of each end, by windows and tokens in turn."""
     nats, hits, tokens, ends = 0.0, 0, 0, []
     for piece in pieces:
         whole = [*piece.tolist(), EOS]
@@ -155,7 +155,7 @@ def in_a_plain_loop(model, pieces, window, stride):
 
 @pytest.mark.parametrize(("window", "stride"), [(8, None), (8, 3), (8, 1), (5, 5), (64, None)])
 @pytest.mark.parametrize("batch", [1, 4])
-def test_equals_a_plain_loop(tmp_path, window, stride, batch):
+def test_numbers_are_those_of_a_plain_loop(tmp_path, window, stride, batch):
     random = np.random.default_rng(0)
     pieces = [random.integers(4, V, n).astype(np.uint16) for n in (1, 7, 8, 9, 16, 17, 30)]
     model, shards = make(context=8, vocab=V), make_shards(tmp_path / "s", [], pieces)

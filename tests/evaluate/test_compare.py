@@ -1,4 +1,4 @@
-"""musictx compare: samples that were there or are generated, beside files or a corpus."""
+"""musictx compare: given or generated samples are compared with files or a corpus."""
 
 import csv
 import json
@@ -56,7 +56,7 @@ def files(folder):
 
 
 def samples_of(folder):
-    """What samples.json has about each sample."""
+    """Return the entries of samples.json about each sample."""
     return json.loads((folder / "samples.json").read_text())["samples"]
 
 
@@ -83,7 +83,7 @@ def test_samples_are_generated_and_measured(model, midi_files, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("task", ["infill", "accompany"])
-def test_what_is_given_of_a_piece_stays_and_the_rest_is_measured(task, tmp_path, midi_files):
+def test_given_notes_of_a_piece_stay_and_the_new_part_is_measured(task, tmp_path, midi_files):
     tokens = {"name": "performance", "velocity_bins": 4, "controls": True}
     model = str(saved(tmp_path / "m", tokens=tokens, width=16, context=64))
     options = {"model": model, "against": midi_files, "samples": str(tmp_path / "s"), "task": task}
@@ -107,17 +107,17 @@ def test_a_corpus_gives_real_music_the_training_split_and_copies(model, midi_fil
     write_songs(tmp_path / "own", [1, 99], notes=40)
     for with_model in ({"model": model}, {}):
         samples = {"samples": str(tmp_path / "own"), "seconds": 3.0}
-        found = comparison(**with_model, **samples, corpus=corpus)
+        result = comparison(**with_model, **samples, corpus=corpus)
         shards = Shards(tmp_path / "shards")
         names = {s: {piece.name for piece in shards.pieces(s)} for s in ("train", "validation")}
         assert "song-001.mid" in names["train"]
-        drawn = {s: {p["name"] for p in found.pieces if p["set"] == s} for s in found.sets}
+        drawn = {s: {p["name"] for p in result.pieces if p["set"] == s} for s in result.sets}
         assert list(drawn) == ["samples", "real", "training"]
         assert drawn["samples"] == {"song-001", "song-099"}
         assert drawn["real"] <= names["validation"]
         assert drawn["training"] <= names["train"]
-        copied = {p["name"]: (p[COPIED], p["copied from"]) for p in found.pieces[:2]}
-        whole = found.pieces[0]["notes"]
+        copied = {p["name"]: (p[COPIED], p["copied from"]) for p in result.pieces[:2]}
+        whole = result.pieces[0]["notes"]
         assert whole >= SHORTEST_COPY
         assert copied == {"song-001": (whole, "song-001.mid"), "song-099": (0, "")}
         corpus = CorpusConfig(shards=str(tmp_path / "shards"))
@@ -134,7 +134,7 @@ def test_a_corpus_gives_real_music_the_training_split_and_copies(model, midi_fil
         ({"pieces": 2, "task": "harmonise", "against": "{midi}"}, "task=harmonise: "),
     ],
 )
-def test_mistakes_are_refused_and_leave_nothing(
+def test_mistakes_are_refused_and_write_nothing(
     options, words, model, midi_files, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -146,7 +146,7 @@ def test_mistakes_are_refused_and_leave_nothing(
 
 
 def chorale(seed, steps=40):
-    """Four voices, each on a note of its own range for two to four steps."""
+    """Return (steps, 4) of voices that keep each note of their range for two to four steps."""
     rng = np.random.default_rng(seed)
     columns = []
     for low in (66, 62, 57, 45):
@@ -181,9 +181,9 @@ def test_chorales_are_measured_by_voice_leading(task, singer, published, tmp_pat
         "samples": str(tmp_path / "s"),
     }
     options |= {"primer_seconds": 2.4, "particles": 2} if task != "free" else {}
-    found = comparison(model=singer, corpus=corpus, pieces=2, task=task, **options)
-    assert list(found.sets) == ["samples", "real", "training"]
-    for piece, file in zip(found.pieces, sorted((tmp_path / "s").glob("*.mid"))):
+    result = comparison(model=singer, corpus=corpus, pieces=2, task=task, **options)
+    assert list(result.sets) == ["samples", "real", "training"]
+    for piece, file in zip(result.pieces, sorted((tmp_path / "s").glob("*.mid"))):
         grid, _ = four.read(midi.read(file))
         if task == "harmonise":
             report = voice_leading.assess(grid.pitches, grid.tied)
@@ -191,12 +191,12 @@ def test_chorales_are_measured_by_voice_leading(task, singer, published, tmp_pat
             assert len(piece["faults"]) == sum(report.counts.values())
         else:
             assert piece["bars"] <= 1.2 / 2.4 + 1e-9
-    real = [piece for piece in found.pieces if piece["set"] == "real"]
+    real = [piece for piece in result.pieces if piece["set"] == "real"]
     assert len(real) == (2 if task == "harmonise" else 4)
     if task == "free":
         whole = [voice_leading.assess(chorale(9 + i), None) for i in range(4)]
         expected = voice_leading.rates(whole)["all faults / 100 bars"]
-        rows = {row.name: row.values for row in found.rows}
+        rows = {row.name: row.values for row in result.rows}
         assert rows["all faults / 100 bars"]["real"] == pytest.approx(expected, rel=0.2)
 
 
@@ -205,17 +205,17 @@ def test_a_copied_chorale_is_found(published, tmp_path):
     (tmp_path / "s").mkdir()
     midi.write(four.write(copy), tmp_path / "s" / "copy.mid")
     corpus = CorpusConfig(name="jsb", path=str(published), shards=str(tmp_path / "shards"))
-    found = comparison(samples=str(tmp_path / "s"), corpus=corpus)
-    assert found.pieces[0]["copied bars"] == 40 / 16
+    result = comparison(samples=str(tmp_path / "s"), corpus=corpus)
+    assert result.pieces[0]["copied bars"] == 40 / 16
     midi.write(of(*((0, 1, pitch) for pitch in range(60, 65))), tmp_path / "s" / "thick.mid")
     with pytest.raises(UserError, match=r"samples: .*thick.mid: .* notes sound at once"):
         comparison(samples=str(tmp_path / "s"), corpus=corpus)
 
 
-def test_the_table_and_the_files_say_the_same(tmp_path):
+def test_the_table_and_the_written_files_have_the_same_numbers(tmp_path):
     named = {
-        which: [Excerpt(f"{i}", song(i, 30), 0.0, 10.0) for i in some]
-        for which, some in ((SAMPLES, range(2)), (REAL, range(2, 6)))
+        name: [Excerpt(f"{i}", song(i, 30), 0.0, 10.0) for i in seeds]
+        for name, seeds in ((SAMPLES, range(2)), (REAL, range(2, 6)))
     }
     result = compare(named)
     whole = result.to_dict()
@@ -228,7 +228,7 @@ def test_the_table_and_the_files_say_the_same(tmp_path):
     assert rows["pitches"][REAL] is None
     silent = np.mean([p["dead air of 5 s"] >= 5 for p in result.pieces if p["set"] == REAL])
     assert rows["dead air of 5 s"][REAL] == silent, "a share of pieces"
-    assert "runs of the music given" not in rows, "nothing was given"
+    assert "runs of the music given" not in rows, "no sample has given music"
     lines = {line.split("  ")[0]: line for line in str(result).splitlines()}
     assert number(float(np.mean(values))) in lines["notes a second"]
     write_result(tmp_path / "a.json", whole, result.pieces)
@@ -239,7 +239,7 @@ def test_the_table_and_the_files_say_the_same(tmp_path):
 
 
 def eighths(seed, late=0.0):
-    """Forty bars of eighths over a bass, in 96 beats a minute; each note up to ``late`` late."""
+    """Return forty bars of eighths over a bass at 96; each note is up to ``late`` seconds late."""
     rng = np.random.default_rng(seed)
     eighth = 30 / 96
     rows = [(n, 60 + int(rng.integers(12))) for n in range(320)]
@@ -248,7 +248,7 @@ def eighths(seed, late=0.0):
     return of(*((start, start + 0.2, pitch) for start, pitch in sorted(rows)), tempos=[(0, 96.0)])
 
 
-def test_music_on_a_grid_is_measured_in_bars_where_it_stands_in_the_piece():
+def test_music_on_a_grid_is_measured_in_bars_counted_from_the_beginning_of_the_piece():
     start = 8 * 2.5 + 0.1  # in the ninth bar: from there the second eighth is the first
     strict = [Excerpt(f"{i}", eighths(i), start, 20.0) for i in range(3)]
     loose = [Excerpt(f"{i}", eighths(9 + i, late=0.3), start, 20.0) for i in range(3)]
@@ -258,7 +258,7 @@ def test_music_on_a_grid_is_measured_in_bars_where_it_stands_in_the_piece():
     assert 0.2 < rows["places in the bar"][SAMPLES] < 0.8
     assert {"diatonic chords", "clashes with the top line", "bars copied"} <= set(rows)
     assert "bars alike, 16 apart" not in rows, "eight bars are measured"
-    # Real music decides.
+    # The real music decides whether bars are measured.
     other = {row.name for row in compare({SAMPLES: strict, REAL: loose}).rows}
     assert other.isdisjoint(name for table in measures.in_bars() for name in table)
 
@@ -282,19 +282,19 @@ def test_real_pieces_are_drawn_by_the_seed_among_those_long_enough(tmp_path):
     lasting = {p.name for p in pieces if p.seconds >= 15}
     draws = [sets.drawn(pieces, "validation", 4, 15, seed) for seed in (0, 0, 1)]
     assert draws[0] == draws[1] != draws[2]
-    for one in draws:
-        assert len({p.name for p in one} & lasting) == 4
+    for draw in draws:
+        assert len({p.name for p in draw} & lasting) == 4
     assert {p.name for p in sets.drawn(pieces, "validation", 99, 15, 0)} == lasting
     with pytest.raises(UserError, match=r"seconds: no validation piece .* lasts 99 s"):
         sets.drawn(pieces, "validation", 4, 99, 0)
 
 
-def test_the_control_has_what_was_given_of_another_piece_and_its_harmony_a_tritone_off():
+def test_controls_have_the_given_music_of_another_piece_and_moved_harmony():
     real = [sets.Excerpt(f"{i}", song(i, 40), 2.0, 3.0) for i in range(3)]
-    for one, other, control in zip(real, [*real[1:], real[0]], sets.controls(real)):
+    for excerpt, other, control in zip(real, [*real[1:], real[0]], sets.controls(real)):
         assert control.given == other.given
-        top = skyline(one.piece)[one.inside]
-        moved = control.in_place.notes["pitch"].astype(int) - one.in_place.notes["pitch"]
+        top = skyline(excerpt.piece)[excerpt.inside]
+        moved = control.in_place.notes["pitch"].astype(int) - excerpt.in_place.notes["pitch"]
         assert set(moved[top]) == {0}
         assert set(np.abs(moved[~top])) <= {6}
     assert sets.controls(real[:1]) == []

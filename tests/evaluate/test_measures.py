@@ -1,4 +1,4 @@
-"""Measures of one piece and of sets, and the longest copied span: plain loops, laws, edges."""
+"""Measures of a piece and of sets, and the longest copied span, against plain loops."""
 
 import math
 from collections import Counter
@@ -49,7 +49,7 @@ def test_histograms_against_loops(name, pieces):
 
 
 def listed(piece):
-    """Pitched notes as (start, end, pitch) by start, then pitch."""
+    """Return (start, end, pitch) of pitched notes by start, then pitch."""
     rows = [(float(n["start"]), float(n["end"]), int(n["pitch"])) for n in piece.notes]
     kept = [row for row, note in zip(rows, piece.notes) if not note["drum"]]
     return sorted(kept, key=lambda row: (row[0], row[2]))
@@ -90,7 +90,7 @@ def test_pitch_and_time_against_loops(piece, seconds):
 
 
 def stuck_in_a_loop(pitches):
-    """Every stretch, every period: the longest that is four turns or more of one pattern."""
+    """Return the seconds of the longest stretch that is a pattern four times or more."""
     best = 0
     for start in range(len(pitches)):
         for period in range(1, len(pitches)):
@@ -103,24 +103,24 @@ def stuck_in_a_loop(pitches):
 
 
 @given(st.lists(st.sampled_from([60, 62]), max_size=24))
-def test_stuck_against_a_loop(pitches):
+def test_the_longest_repeated_pattern_is_that_of_a_loop(pitches):
     assert m.stuck_seconds(line(*pitches)) == stuck_in_a_loop(pitches)
 
 
 def runs(pitches):
-    """Place -> the intervals that follow, if they are not all zero."""
+    """Return place -> the intervals that follow, unless all are zero."""
     steps = [b - a for a, b in pairwise(pitches)]
     every = {i: steps[i : i + m.RUN_INTERVALS] for i in range(len(steps) - m.RUN_INTERVALS + 1)}
     return {i: run for i, run in every.items() if any(run)}
 
 
 def share_of_notes(starts, pitches):
-    """The share of notes in runs from ``starts``."""
+    """Return the share of notes in runs from ``starts``."""
     return len({i + n for i in starts for n in range(m.RUN_INTERVALS + 1)}) / len(pitches)
 
 
 @given(st.lists(st.integers(60, 63), min_size=4, max_size=60))
-def test_runs_that_return(pitches):
+def test_returning_runs_are_those_of_a_loop(pitches):
     far, there = m.RETURN_SECONDS / 0.5, runs(pitches)
     starts = [i for i in there if any(there[i] == there[j] and abs(i - j) > far for j in there)]
     expected = share_of_notes(starts, pitches) if len(pitches) > m.RUN_INTERVALS else math.nan
@@ -128,7 +128,7 @@ def test_runs_that_return(pitches):
 
 
 @given(st.lists(st.integers(60, 62), max_size=30), st.lists(st.integers(60, 62), max_size=30))
-def test_runs_shared_with_others(pitches, others):
+def test_shared_runs_are_those_of_a_loop(pitches, others):
     there, theirs = runs(pitches), [*runs(others).values()]
     starts = [i for i, run in there.items() if run in theirs]
     has_value = len(pitches) > m.RUN_INTERVALS and theirs
@@ -163,7 +163,9 @@ def test_the_top_line_against_a_loop(piece):
 
 
 @given(scores(pitches=(20, 100)), st.integers(-12, 12), st.integers(0, 5000))
-def test_no_measure_depends_on_the_key_and_only_silence_on_the_beginning(piece, by, milliseconds):
+def test_measures_do_not_depend_on_the_key_nor_but_silence_on_the_beginning(
+    piece, by, milliseconds
+):
     some = {name: of for name, of in MEASURES.items() if not name.startswith("dead air")}
     notes = piece.notes.copy()
     notes["pitch"] += np.array(by).astype(notes["pitch"].dtype)
@@ -176,7 +178,7 @@ NOTES = st.lists(st.tuples(st.sampled_from([0, 1]), st.sampled_from([60, 62])), 
 
 
 def score(rows):
-    """(steps since the note before, pitch) of each note."""
+    """Return the score of (steps since the note before, pitch)."""
     starts = np.cumsum([gap for gap, _ in rows]) * STEP
     return of(*((start, start + 0.1, pitch) for start, (_, pitch) in zip(starts, rows)))
 
@@ -187,7 +189,7 @@ def steps_of(piece):
 
 
 def longest_in_a_loop(copy, pieces):
-    """(notes, start) of the longest common span, the first of equal ones."""
+    """Return (notes, start) of the longest common span, the first of equally long ones."""
     a, spans = steps_of(copy), [(0, -1)]
     for b in map(steps_of, pieces):
         for i, j in product(range(len(a)), range(len(b))):
@@ -200,20 +202,20 @@ def longest_in_a_loop(copy, pieces):
 
 
 @given(NOTES, st.lists(NOTES, max_size=4))
-def test_against_a_loop(rows, corpus):
+def test_the_longest_copied_span_is_that_of_a_loop(rows, corpus):
     copy, pieces = score(rows), [score(piece) for piece in corpus]
-    found = CopyIndex([symbols(piece) for piece in pieces]).longest(symbols(copy))
-    assert (found.notes, found.start) == longest_in_a_loop(copy, pieces)
-    if found.notes:
-        span = steps_of(copy)[found.start : found.start + found.notes - 1]
-        there = steps_of(pieces[found.piece])
-        assert any(there[j : j + len(span)] == span for j in range(len(there)))
+    longest = CopyIndex([symbols(piece) for piece in pieces]).longest(symbols(copy))
+    assert (longest.notes, longest.start) == longest_in_a_loop(copy, pieces)
+    if longest.notes:
+        span = steps_of(copy)[longest.start : longest.start + longest.notes - 1]
+        steps = steps_of(pieces[longest.piece])
+        assert any(steps[j : j + len(span)] == span for j in range(len(steps)))
     else:
-        assert found == NOTHING
+        assert longest == NOTHING
 
 
 def chords_in_a_loop(piece, corpus):
-    """Steps of the longest span copied: every start against every start, chord by chord."""
+    """Return the steps of the longest copied span, comparing all pairs of starts."""
     best = 0
     for other in corpus:
         for i, j in product(range(len(piece)), range(len(other))):
@@ -229,12 +231,12 @@ def chords_in_a_loop(piece, corpus):
     return best if best >= SHORTEST_COPY else 0
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(pieces(longest=12), st.lists(pieces(longest=12), max_size=3), st.data())
-def test_longest_copied_against_every_pair_of_starts(piece, corpus, data):
-    """Spans do not run on from one piece of the corpus into the next."""
+def test_the_longest_copied_span_of_chords_is_that_of_a_loop(piece, corpus, data):
+    """No span continues from one piece of the corpus in the next."""
     assert Copies(corpus).longest(piece) == chords_in_a_loop(piece, corpus)
-    if corpus:  # a planted copy, so that there is something to find
+    if corpus:  # with a planted copy
         source = data.draw(st.sampled_from(corpus))
         up = data.draw(st.integers(-6, 6))
         planted = np.vstack([piece, np.where(source >= 0, source + up, -1)])

@@ -1,4 +1,4 @@
-"""Playing together, by a clock that moves when somebody sleeps or works."""
+"""A duet of a person and a model, with a clock that moves only by sleeping and composing."""
 
 import mido
 import pytest
@@ -8,11 +8,11 @@ from tests.live.test_player import Composer, Recorder, Time, scale
 
 
 class Person:
-    """A port at which messages arrive at their moments, and which closes after the last."""
+    """An input port, at which messages arrive at their times; it closes after the last one."""
 
     def __init__(self, time, *moments):
         begin = time.at
-        self._time, self._moments = time, [(begin + at, message) for at, message in moments]
+        self._time, self._moments = time, [(begin + second, message) for second, message in moments]
 
     @property
     def closed(self):
@@ -24,7 +24,7 @@ class Person:
 
 
 class Answer(Composer):
-    """An answer of so many notes, a quarter of a second each, that takes a second to compose."""
+    """An answer of ``notes`` notes of a quarter of a second each; preparing takes a second."""
 
     def __init__(self, time, score, primers, notes):
         super().__init__(time, scale(notes))
@@ -61,7 +61,7 @@ END = (30.0, mido.Message("clock"))
 
 
 def jammed(*moments, notes=1, pause=1.5):
-    """Answers, the primers they were composed from, and (seconds since the start, message)."""
+    """Return the number of answers, their primers and (seconds since the start, message)."""
     time, primers = Time(), []
     begin, port = time.at, Recorder(time)
     compose = lambda score, _: Answer(time, score, primers, notes)  # noqa: E731
@@ -71,7 +71,7 @@ def jammed(*moments, notes=1, pause=1.5):
     return count, primers, [(at - begin, message) for at, message in port.sent]
 
 
-def test_it_answers_a_pause_and_stops_when_one_plays_again():
+def test_an_answer_follows_a_pause_and_stops_when_the_person_plays():
     count, primers, sent = jammed(on(0, 60), off(0.3, 60), on(3.0, 72), off(3.2, 72), notes=40)
     assert count == 2
     begins = [at for at, message in sent if message.type == "note_on"]
@@ -83,7 +83,7 @@ def test_it_answers_a_pause_and_stops_when_one_plays_again():
     assert len(primers[1]) > 3, "the first answer is remembered too"
 
 
-def test_a_controller_calls_for_an_answer_at_once_but_not_to_nothing():
+def test_a_controller_requests_an_answer_at_once_if_there_are_notes():
     note = on(1.0, 60), off(1.1, 60)
     count, _, sent = jammed(control(0.0), *note, pause=10)
     assert count == 1
@@ -93,7 +93,7 @@ def test_a_controller_calls_for_an_answer_at_once_but_not_to_nothing():
     assert sent[0][0] < 3
 
 
-def test_what_is_played_while_an_answer_is_composed_comes_before_it():
+def test_notes_played_while_an_answer_is_composed_are_part_of_its_primer():
     count, primers, _ = jammed(on(0.0, 60), off(0.1, 60), on(0.6, 62), off(0.7, 62))
     assert count == 1
     assert primers[0] == [60, 62]

@@ -1,4 +1,4 @@
-"""Playing: each message at its moment by an injected clock, no note left on, whatever happens."""
+"""Messages are played at their times by a simulated clock, and errors leave no note on."""
 
 import mido
 import pytest
@@ -12,7 +12,7 @@ from musictx.sampling.stream import Event
 
 
 class Time:
-    """A clock that moves when somebody sleeps or works."""
+    """A clock that moves only by sleeping and composing."""
 
     def __init__(self):
         self.at = 100.0
@@ -25,7 +25,7 @@ class Time:
 
 
 class Composer:
-    """Events, each of which takes ``cost`` seconds to compose, less with less look-back."""
+    """Events that take ``cost`` seconds each to compose, less with a smaller context."""
 
     def __init__(self, time, events, cost=0.0, context=512):
         self._time, self._events, self._cost = time, iter(events), cost
@@ -43,7 +43,7 @@ class Composer:
 
 
 class Recorder:
-    """A port that notes when what was sent, and fails at a message if asked."""
+    """A port that records (time, message) and raises ``error`` at message number ``fail_at``."""
 
     def __init__(self, time, fail_at=None, error=KeyboardInterrupt):
         self._time, self._fail_at, self._error = time, fail_at, error
@@ -76,7 +76,7 @@ def notes(port):
     return [(at, m) for at, m in port.sent if m.type in ("note_on", "note_off")]
 
 
-def test_each_message_is_sent_at_its_moment():
+def test_each_message_is_sent_at_its_time():
     time = Time()
     port, events = Recorder(time), scale(40)
     composer = Composer(time, events, cost=0.02)
@@ -91,7 +91,7 @@ def test_each_message_is_sent_at_its_moment():
     assert port.sent[-1][1].control == ALL_NOTES_OFF
 
 
-def test_composing_that_falls_behind_looks_back_on_less_and_what_is_late_is_counted():
+def test_slow_composing_reduces_the_context_and_late_messages_are_counted():
     time, remarks = Time(), []
     port, events = Recorder(time), scale(120)
     composer = Composer(time, events, cost=0.25)  # twice as slow as the music
@@ -99,12 +99,12 @@ def test_composing_that_falls_behind_looks_back_on_less_and_what_is_late_is_coun
     assert composer.context < 512
     assert "looks back on 256 tokens" in remarks[0]
     assert 0 < report.late < len(events)
-    tail = notes(port)[-40:]  # by now it keeps up
+    tail = notes(port)[-40:]  # after the context was reduced
     steps = [b - a for (a, _), (b, _) in zip(tail, tail[2:])]
     assert steps == pytest.approx([0.25] * len(steps), abs=2 * LATE_SECONDS)
 
 
-def test_every_note_sounds_with_its_program_though_many_share_a_channel():
+def test_every_note_has_its_program_although_many_programs_share_a_channel():
     time, events = Time(), []
     for i, program in enumerate([*range(17), *range(17), DRUMS]):
         events += [Event(i * 0.25, True, 60, 80, program), Event(i * 0.25, False, 60, 0, program)]
@@ -133,14 +133,14 @@ def test_no_note_is_left_on_after_an_error(error, fail_at):
     assert composer.closed
 
 
-def test_over_a_socket_what_is_sent_arrives_both_ways_until_the_other_end_hangs_up():
+def test_a_socket_sends_and_receives_until_the_other_end_closes():
     server = mido.sockets.PortServer("127.0.0.1", 0)
     name = f"socket:127.0.0.1:{server._socket.getsockname()[1]}"
     port = ports.open_output(name, Clock.now)
-    there = server.accept()
+    receiver = server.accept()
     report = play(Composer(Time(), scale(3, every=0.01)), port, look_ahead=0.2)
-    got = [message.type for message in there.iter_pending()]
-    assert got.count("note_on") == got.count("note_off") == report.notes == 3
+    types = [message.type for message in receiver.iter_pending()]
+    assert types.count("note_on") == types.count("note_off") == report.notes == 3
     source = ports.open_input(name)
     keyboard = server.accept()
     keyboard.send(mido.Message("note_on", note=60))
@@ -149,7 +149,7 @@ def test_over_a_socket_what_is_sent_arrives_both_ways_until_the_other_end_hangs_
         arrived = list(source.iter_pending())
     assert arrived[0].note == 60
     source.close()
-    for end in (there, keyboard):
+    for end in (receiver, keyboard):
         for stream in (end._rfile, end._wfile, end):
             stream.close()
     server.close()
@@ -159,7 +159,7 @@ def test_over_a_socket_what_is_sent_arrives_both_ways_until_the_other_end_hangs_
     port.close()
 
 
-def test_a_file_is_timed_by_the_clock(tmp_path):
+def test_a_file_has_the_times_of_the_clock(tmp_path):
     time = Time()
     port = ports.open_output(str(tmp_path / "take.mid"), time.now)
     play(Composer(time, scale(8)), port, clock=time)
@@ -168,15 +168,17 @@ def test_a_file_is_timed_by_the_clock(tmp_path):
     assert written["start"].tolist() == pytest.approx([0.25 * i for i in range(8)], abs=0.011)
     before = (tmp_path / "take.mid").read_bytes()
     ports.open_output(str(tmp_path / "take.mid"), time.now).close()
-    assert (tmp_path / "take.mid").read_bytes() == before, "left alone where nothing was played"
+    assert (tmp_path / "take.mid").read_bytes() == before, (
+        "it is not replaced where nothing was played"
+    )
 
 
-def test_without_ports_the_error_names_what_to_do(monkeypatch):
+def test_errors_of_ports_name_a_remedy(monkeypatch):
     def raises(error):
-        def ask():
+        def function():
             raise error
 
-        return ask
+        return function
 
     monkeypatch.setattr(mido, "get_output_names", raises(ModuleNotFoundError("rtmidi")))
     with pytest.raises(UserError, match=r"pip install 'musictx\[live\]'"):
@@ -203,7 +205,7 @@ def test_the_command_plays_into_a_file(tmp_path, monkeypatch, capsys):
     assert "notes in" in capsys.readouterr().out
 
 
-def test_the_command_refuses_a_model_that_cannot_be_played_by_the_name_of_its_option(
+def test_the_command_refuses_a_model_that_cannot_be_played_and_names_one_that_can(
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)

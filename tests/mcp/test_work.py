@@ -1,4 +1,4 @@
-"""The calls of tools: options, files and answers. Nothing is written outside of one folder."""
+"""Calls of tools: options, files and answers. Files are written in one folder only."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""MIDI files spelled as hexadecimal digits, with what each byte means beside it."""
+"""MIDI files for tests, from hexadecimal digits or from mido's messages."""
 
 import io
 from collections import Counter
@@ -47,7 +47,7 @@ def opened(data: bytes) -> mido.MidiFile:
 
 
 def messages(data: bytes, *, without: Container[str] = ()) -> list[list[tuple[int, mido.Message]]]:
-    """By mido: of each track its messages but the end and other types, with their ticks."""
+    """Read with mido: for each track (tick, message), but its end and the types ``without``."""
     tracks = []
     for track in opened(data).tracks:
         now, rows = 0, []
@@ -60,19 +60,19 @@ def messages(data: bytes, *, without: Container[str] = ()) -> list[list[tuple[in
 
 
 def chunks(data: bytes) -> list[bytes]:
-    """The bytes of each track."""
+    """Return the bytes of each track."""
     return [data[begin:end] for begin, end in track_chunks(data, Counter())]
 
 
 def saved(*tracks: list[tuple[int, mido.Message]], kind: int = 1, quarter: int = 480) -> bytes:
-    """By mido: a file of tracks of (tick, message)."""
-    made = mido.MidiFile(type=kind, ticks_per_beat=quarter, charset="utf-8")
+    """Write with mido a file of tracks of (tick, message)."""
+    file = mido.MidiFile(type=kind, ticks_per_beat=quarter, charset="utf-8")
     for rows in tracks:
         track, now = mido.MidiTrack(), 0
         for tick, message in sorted(rows, key=lambda row: row[0]):
             track.append(message.copy(time=tick - now))
             now = tick
-        made.tracks.append(track)
+        file.tracks.append(track)
     out = io.BytesIO()
-    made.save(file=out)
+    file.save(file=out)
     return out.getvalue()

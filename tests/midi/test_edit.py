@@ -1,5 +1,5 @@
-"""Notes come and go in a file; every other event stays where and what it was. With other tempos and
-meters all else keeps its beats, or its seconds."""
+"""Notes are added to a file and removed from it; every other event stays unchanged. With other
+tempos and meters all events keep their beats or their seconds."""
 
 import warnings
 from collections import Counter
@@ -22,7 +22,7 @@ velocities = st.integers(1, 127)
 
 
 def texts(data: bytes, without: tuple[str, ...] = ("note_on", "note_off")) -> list[list[tuple]]:
-    """Of each track its messages but those of some types, with their ticks, as texts."""
+    """Return for each track (tick, message as text), but the types ``without``."""
     return [[(tick, str(row)) for tick, row in rows] for rows in messages(data, without=without)]
 
 
@@ -46,7 +46,7 @@ OTHERS = [
 
 @st.composite
 def files(draw: st.DrawFn) -> bytes:
-    """Files of all kinds of events; notes of one pitch and channel follow each other."""
+    """Draw a file of all kinds of events, in which notes of one pitch and channel never overlap."""
     kind = draw(st.integers(0, 1))
     tracks = []
     for _ in range(1 if kind == 0 else draw(st.integers(1, 3))):
@@ -71,16 +71,16 @@ def files(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def changes(draw: st.DrawFn, score: Score) -> tuple[np.ndarray, np.ndarray]:
-    """Which notes stay, and new ones on ticks, on known parts and on new ones."""
+    """Draw which notes stay, and new notes on ticks, of parts of the score and of a new part."""
     stay = np.array([draw(st.booleans()) for _ in range(len(score))], bool)
     parts = np.unique(score.notes["track"]).tolist()
     new = []
     for _ in range(draw(st.integers(0, 4))):
         part = draw(st.integers(0, len(parts)))
         begin, length = draw(st.integers(0, 3000)), draw(st.integers(1, 900))
-        known = score.notes[score.notes["track"] == part]
-        program = draw(st.sampled_from([*known["program"].tolist(), 7]))
-        drum = bool(known["drum"][0]) if len(known) else False
+        old = score.notes[score.notes["track"] == part]
+        program = draw(st.sampled_from([*old["program"].tolist(), 7]))
+        drum = bool(old["drum"][0]) if len(old) else False
         pitch, velocity = draw(st.integers(59, 62)), draw(velocities)
         new.append((begin, begin + length, pitch, velocity, program, drum, part))
     return stay, np.array(new, NOTE)
@@ -90,7 +90,7 @@ def seconds_of(data: bytes, ticks: np.ndarray) -> np.ndarray:
     return Beats(midi.read(data)).seconds(ticks / QUARTER)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(files(), st.data())
 def test_only_notes_change_and_only_in_their_tracks(data: bytes, more: st.DataObject) -> None:
     score = midi.read(data)
@@ -98,20 +98,20 @@ def test_only_notes_change_and_only_in_their_tracks(data: bytes, more: st.DataOb
     stay, new = more.draw(changes(score))
     for name in ("start", "end"):
         new[name] = seconds_of(data, new[name])
-    asked = np.concatenate([score.notes[stay], new])
-    made = midi.to_bytes(score.with_notes(asked))
+    notes = np.concatenate([score.notes[stay], new])
+    made = midi.to_bytes(score.with_notes(notes))
     back = midi.read(made)
-    # Of other messages only programs are new.
+    # The only other new messages are programs.
     without = ("note_on", "note_off", "program_change")
     assert texts(made, without)[: len(texts(data))] == texts(data, without)
     for was, now in zip(texts(data), map(iter, texts(made))):
         assert all(row in now for row in was)  # in the same order
-    # Notes that stay are the same; new ones begin where, and sound as, they were to.
+    # Notes that stay are unchanged, and new notes are those that were added.
     columns = ["start", "end", "pitch", "velocity", "program", "drum"]
     kept = Counter(score.notes[stay][columns].tolist())
     assert not kept - Counter(back.notes[columns].tolist())
-    assert sounding(back.notes) == sounding(asked)
-    assert np.allclose(np.sort(back.notes["start"]), np.sort(asked["start"]), atol=1e-9)
+    assert sounding(back.notes) == sounding(notes)
+    assert np.allclose(np.sort(back.notes["start"]), np.sort(notes["start"]), atol=1e-9)
     # Tracks without a change are the same bytes.
     last_part = np.cumsum(parts_by_track(data))
     changed = np.concatenate([score.notes["track"][~stay], new["track"]])
@@ -122,13 +122,13 @@ def test_only_notes_change_and_only_in_their_tracks(data: bytes, more: st.DataOb
 
 
 def sounding(notes: np.ndarray) -> Counter:
-    """Notes by pitch, velocity and program; drums by the kit in force, whatever they ask for."""
+    """Count notes by pitch, velocity and program. Drums have the kit that is set, so no program."""
     program = np.where(notes["drum"], 0, notes["program"]).tolist()
     return Counter(zip(notes[["pitch", "velocity", "drum"]].tolist(), program))
 
 
 def parts_by_track(data: bytes) -> list[int]:
-    """Of each track on how many channels it has notes."""
+    """Return for each track the number of channels that have notes."""
     return [len({m.channel for m in t if m.type == "note_on"}) for t in opened(data).tracks]
 
 
@@ -148,7 +148,7 @@ BODY = f"""
     {END}"""
 
 
-def test_a_new_part_is_a_track_at_the_end_on_a_channel_of_its_own() -> None:
+def test_a_new_part_is_a_last_track_on_an_unused_channel() -> None:
     score = midi.read(file(BODY, kind=0))
     score = with_more(score, (0.5, 1.0, 70, 90, 33, False, 1), (0.5, 1.0, 36, 91, 0, True, 2))
     score = replace(score, names={0: "x", 1: "bass"})
@@ -161,7 +161,7 @@ def test_a_new_part_is_a_track_at_the_end_on_a_channel_of_its_own() -> None:
     assert midi.read(made).names == score.names
 
 
-def test_chords_that_come_with_a_new_part_stand_in_its_track_and_all_others_stay() -> None:
+def test_chords_of_a_new_part_are_in_its_track_and_other_tracks_are_unchanged() -> None:
     data = file(NOTE_ON_OFF + END)
     score = midi.read(data)
     two_parts = with_more(score, *((*row[:6], 1) for row in score.notes.tolist()))
@@ -187,7 +187,7 @@ def test_bytes_around_the_tracks_stay() -> None:
 BENT = file(f"00 FF 51 03 07 A1 20 {END}", f"00 E0 01 02 {NOTE_ON_OFF} {END}")
 FILM = BENT[:12] + bytes([0xE7, 40]) + BENT[14:]  # 25 frames of film a second, 40 ticks each
 REST = f"00 B0 40 7F {NOTE_ON_OFF} {END}"
-#: A file, what is to be another, and what is lost where the file is written anew.
+#: (file, changed fields that force a new file, words of the warning about losses)
 ANEW = [
     (file(BODY, REST), {"tempos": [(0.0, 3.0)]},
      "without its bends, SysEx messages, release velocities, controllers"),
@@ -197,7 +197,9 @@ ANEW = [
 
 
 @pytest.mark.parametrize(("data", "change", "lost"), ANEW)
-def test_what_a_file_cannot_say_is_written_anew_with_what_is_lost(data, change, lost) -> None:
+def test_a_change_that_a_file_cannot_hold_makes_a_new_file_and_warns_of_losses(
+    data, change, lost
+) -> None:
     score = midi.read(data)
     assert score.file
     changed = replace(score, **change)
@@ -206,10 +208,10 @@ def test_what_a_file_cannot_say_is_written_anew_with_what_is_lost(data, change, 
         made = midi.to_bytes(changed)
     assert made == midi.to_bytes(replace(changed, file=b""))
     assert len(midi.read(made)) == len(score)
-    assert [str(one.message).partition("), ")[2] for one in caught] == [lost] * bool(lost)
+    assert [str(warning.message).partition("), ")[2] for warning in caught] == [lost] * bool(lost)
 
 
-#: What changes -> the messages that say it.
+#: What changes -> words of the messages that change.
 CHANGED = {
     "part": ("program_change", "track_name"),
     "pedals": ("control=64",),
@@ -217,15 +219,15 @@ CHANGED = {
 }
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(files(), st.sets(st.sampled_from([*CHANGED]), min_size=1), st.data())
-def test_what_is_asked_for_changes_and_all_else_stays(data, kinds, more) -> None:
+def test_parts_pedals_and_texts_can_change_and_other_messages_stay(data, kinds, more) -> None:
     score = midi.read(data)
     assume(len(score))
-    asked = {name: getattr(score, name) for name in ("notes", "pedals", "lyrics", "markers")}
+    fields = {name: getattr(score, name) for name in ("notes", "pedals", "lyrics", "markers")}
     part, names = int(score.notes["track"][0]), dict(score.names)
     if "part" in kinds:
-        notes = asked["notes"] = score.notes.copy()
+        notes = fields["notes"] = score.notes.copy()
         notes["program"][notes["track"] == part] = more.draw(st.integers(0, 127))
         names[part] = more.draw(st.sampled_from(["", "Flute"]))
     if "pedals" in kinds:
@@ -233,24 +235,23 @@ def test_what_is_asked_for_changes_and_all_else_stays(data, kinds, more) -> None
         parts = st.sampled_from(sorted(set(score.notes["track"].tolist())))
         rows = st.tuples(st.sampled_from(score.notes["start"].tolist()), st.just(77), parts)
         new = np.array(more.draw(st.lists(rows)), PEDAL)
-        asked["pedals"] = np.concatenate([score.pedals[stay], new])
+        fields["pedals"] = np.concatenate([score.pedals[stay], new])
     for name in ("lyrics", "markers") if "texts" in kinds else ():
         word = st.tuples(st.sampled_from([0.0, 0.5, 1.25]), st.sampled_from(["a", "la", "Verse"]))
         kept = [row for row in getattr(score, name) if more.draw(st.booleans())]
-        asked[name] = tuple(sorted([*kept, *more.draw(st.lists(word, max_size=3))]))
+        fields[name] = tuple(sorted([*kept, *more.draw(st.lists(word, max_size=3))]))
     given_names = {number: name for number, name in names.items() if name}
-    made = midi.to_bytes(replace(score, names=given_names, **asked))
+    made = midi.to_bytes(replace(score, names=given_names, **fields))
     back = midi.read(made)
-    assert back.notes.tolist() == asked["notes"].tolist()
+    assert back.notes.tolist() == fields["notes"].tolist()
     assert back.names.get(part, "") == names.get(part, "")
-    assert sorted(back.pedals.tolist()) == sorted(asked["pedals"].tolist())
+    assert sorted(back.pedals.tolist()) == sorted(fields["pedals"].tolist())
     for name in ("lyrics", "markers"):
-        (times, words), (back_times, back_words) = (
-            ([time for time, _ in rows], sorted(word for _, word in rows))
-            for rows in (asked[name], getattr(back, name))
+        rows, read = fields[name], getattr(back, name)
+        np.testing.assert_allclose(
+            [time for time, _ in read], [time for time, _ in rows], atol=0.005
         )
-        np.testing.assert_allclose(back_times, times, atol=0.005)
-        assert back_words == words
+        assert sorted(word for _, word in read) == sorted(word for _, word in rows)
     words = [word for kind in kinds for word in CHANGED[kind]]
     was, now = (
         [[row for row in rows if not any(word in row[1] for word in words)] for rows in texts(file)]
@@ -264,7 +265,7 @@ def test_what_is_asked_for_changes_and_all_else_stays(data, kinds, more) -> None
 
 @settings(max_examples=60)
 @given(files(), st.floats(0, 8))
-def test_tracks_end_where_the_file_is_shortened_to_or_with_their_last_message(data, seconds):
+def test_shortening_moves_only_the_ends_of_tracks_and_drops_no_message(data, seconds):
     made = shortened(data, seconds)
     assert messages(made) == messages(data)
     latest = Document(data).clock.ticks(np.array([seconds]))[0]
@@ -286,11 +287,11 @@ def test_coarse_ticks_are_divided_for_all_messages_alike() -> None:
     assert abs(back.notes["start"][1] - 0.51) < 0.005
 
 
-def test_a_damaged_file_is_no_file_to_write_into() -> None:
+def test_a_damaged_file_is_not_kept_to_be_written_into() -> None:
     assert not midi.read(file(BODY)[:-6]).file
 
 
-def test_a_note_left_open_stays_what_it_is() -> None:
+def test_a_note_without_an_end_stays_unchanged() -> None:
     data = file(f"00 E0 01 02 00 90 3C 40 {NOTE_ON_OFF.replace('3C', '40')} 30 FF 2F 00")
     score = midi.read(data)
     assert midi.to_bytes(score) == data
@@ -307,7 +308,7 @@ TIMED = ("notes", "pedals", "tempos", "meters", "keys")
 
 
 def marked(data: bytes, new: list[tuple[int, mido.MetaMessage]]) -> bytes:
-    """By mido: a file whose marks are ``new``, in its first track."""
+    """Replace with mido the marks of a file by ``new`` ones in its first track."""
     first, *others = messages(data, without=MARKS)
     return saved([*new, *first], *others, kind=data[9], quarter=QUARTER)
 
@@ -324,19 +325,19 @@ def new_marks(draw: st.DrawFn) -> list[tuple[int, mido.MetaMessage]]:
 
 
 @given(files(), new_marks(), st.randoms(use_true_random=False))
-def test_where_notes_keep_their_beats_nothing_but_the_marks_is_another(data, new, random) -> None:
+def test_where_notes_keep_their_beats_only_the_marks_change(data, new, random) -> None:
     score = midi.read(data)
     assume(score.file)
     wanted = midi.read(marked(data, new))
-    jitter = 1 + 1e-7 * random.random()  # as seconds that a page has counted itself
+    jitter = 1 + 1e-7 * random.random()  # since the studio's page rounds seconds in its own way
 
-    def counted(rows: np.ndarray) -> np.ndarray:
+    def rounded(rows: np.ndarray) -> np.ndarray:
         rows = rows.copy()
         for name in {"time", "start", "end"} & set(rows.dtype.names):
             rows[name] *= jitter
         return rows
 
-    columns = {name: counted(getattr(wanted, name)) for name in TIMED}
+    columns = {name: rounded(getattr(wanted, name)) for name in TIMED}
     for name in ("markers", "lyrics"):
         columns[name] = tuple((time * jitter, text) for time, text in getattr(wanted, name))
     made = midi.to_bytes(replace(score, **columns))
@@ -346,7 +347,7 @@ def test_where_notes_keep_their_beats_nothing_but_the_marks_is_another(data, new
         assert np.array_equal(getattr(again, name), getattr(wanted, name))
     assert (again.markers, again.lyrics) == (wanted.markers, wanted.lyrics)
     for name in ("tempos", "meters", "keys"):
-        rows, expected = ([*map(list, getattr(one, name).tolist())] for one in (again, wanted))
+        rows, expected = ([*map(list, getattr(score, name).tolist())] for score in (again, wanted))
         np.testing.assert_allclose(np.array(rows, float), np.array(expected, float), rtol=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""MIDI files are read to the last note, at the right time, in the right part, and written to the
+"""MIDI files are read with all notes, at the right time, in the right part, and written to the
 millisecond."""
 
 import itertools
@@ -67,7 +67,7 @@ def test_drums_are_where_messages_of_gs_and_xg_put_them(message: str, channel: i
     assert back.notes["pitch"].tolist().count(60) == 17
 
 
-def test_a_pedal_moves_the_part_on_its_channel_or_without_notes_that_of_every_track() -> None:
+def test_a_pedal_applies_to_its_channel_in_its_track_or_without_notes_there_in_all() -> None:
     first = f"""
         00 B0 40 7F  # pedal of channel 0, before any program
         00 C0 05 00 90 3C 40 60 80 3C 00
@@ -81,7 +81,7 @@ def test_a_pedal_moves_the_part_on_its_channel_or_without_notes_that_of_every_tr
 
 
 def _read_by_mido(data: bytes) -> list[tuple]:
-    """(start tick, end tick, pitch, velocity) by mido's parser and a queue for each pitch."""
+    """Return (start tick, end tick, pitch, velocity) from mido and a queue for each pitch."""
     rows = []
     for track in messages(data):
         waiting = defaultdict(deque)
@@ -97,7 +97,7 @@ def _read_by_mido(data: bytes) -> list[tuple]:
 
 @st.composite
 def _event_files(draw: st.DrawFn) -> bytes:
-    """Files of notes as they come: overlapping, with offs in vain, but none left open."""
+    """Draw a file of notes that overlap and of offs without a note; each note has an end."""
     tracks = []
     for _ in range(draw(st.integers(1, 3))):
         body = b""
@@ -132,8 +132,8 @@ def test_markers_are_read_from_any_track_and_written_again() -> None:
 
 
 def _first_in_first_out(score: Score) -> Score:
-    """``score`` with the ends of overlapping notes of one pitch in the order of their starts, as
-    MIDI has them. Notes by start, pitch, track, end; pedals by time, track."""
+    """Sort the ends of overlapping notes of one pitch in the order of their starts, as MIDI has
+    them. Notes are in order of start, pitch, track, end; pedals of time, track."""
     notes = score.notes.copy()
     for key in np.unique(notes[["track", "pitch"]]):
         same = np.flatnonzero(notes[["track", "pitch"]] == key)
@@ -144,7 +144,10 @@ def _first_in_first_out(score: Score) -> Score:
     return Score(notes=notes[order], pedals=pedals, meters=score.meters)
 
 
-@settings(max_examples=150)
+quick = settings(max_examples=50)
+
+
+@quick
 @given(scores())
 def test_write_then_read_is_the_identity_on_the_millisecond_grid(score: Score) -> None:
     back = midi.read(midi.to_bytes(score))
@@ -156,7 +159,7 @@ def test_write_then_read_is_the_identity_on_the_millisecond_grid(score: Score) -
     assert back.tempos.tolist() == [(0.0, 120.0)]
 
 
-@settings(max_examples=80)
+@quick
 @given(
     scores(grid=None, pedals=False), st.sampled_from([0, 1, 7, 480, 32767]), st.floats(20.0, 400.0)
 )
@@ -168,6 +171,7 @@ def test_written_times_are_off_by_half_a_millisecond_at_most(score, ticks, bpm) 
         assert np.all(np.abs(difference) <= 0.0005 + 1e-5)
 
 
+@quick
 @given(gridded())
 def test_music_on_ticks_comes_back_on_its_ticks(piece: Score) -> None:
     back = midi.read(midi.to_bytes(piece))
@@ -180,7 +184,7 @@ def test_music_on_ticks_comes_back_on_its_ticks(piece: Score) -> None:
             assert np.allclose(of_back[name], marks[name], rtol=1e-5)
 
 
-def test_written_file_has_note_offs_before_note_ons() -> None:
+def test_a_written_file_has_note_offs_before_note_ons() -> None:
     score = of((0.0, 1.0, 60), (1.0, 2.0, 60), (1.0, 1.0, 61))
     _, rows = messages(midi.to_bytes(score), without=("program_change", "track_name"))
     assert [(tick, row.type.removeprefix("note_"), row.note) for tick, row in rows] == [
@@ -191,11 +195,11 @@ def test_written_file_has_note_offs_before_note_ons() -> None:
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 moments = st.integers(0, 5000).map(lambda n: n / 1000)
-said = st.lists(st.tuples(moments, words), max_size=5).map(lambda rows: tuple(sorted(rows)))
+text_rows = st.lists(st.tuples(moments, words), max_size=5).map(lambda rows: tuple(sorted(rows)))
 
 
-@given(words, said, said, st.lists(st.tuples(moments, st.integers(-7, 7), st.booleans())))
-def test_names_texts_and_keys_are_read_by_mido_as_they_were_given(name, markers, lyrics, keys):
+@given(words, text_rows, text_rows, st.lists(st.tuples(moments, st.integers(-7, 7), st.booleans())))
+def test_mido_reads_the_names_texts_and_keys_that_are_written(name, markers, lyrics, keys):
     notes = [(0.0, 1.0, 60, 80, 0, False, 0)]
     score = Score(notes, keys=keys, names={0: name}, markers=markers, lyrics=lyrics)
     data = midi.to_bytes(score)
@@ -208,6 +212,7 @@ def test_names_texts_and_keys_are_read_by_mido_as_they_were_given(name, markers,
     assert midi.read(data).keys.tolist() == score.keys.tolist()
 
 
+@quick
 @given(
     scores(grid=None, max_seconds=3000.0),
     st.sampled_from([1, 7, 480, 32767]),
@@ -223,8 +228,8 @@ def test_any_tempos_are_written_in_order_of_time(score, ticks, tempos):
 
 
 def _played(data: bytes) -> list[tuple[int, int, bool]]:
-    """(velocity, program, drum) of each note as a synthesiser plays the file, track after track
-    at one time, one program a channel."""
+    """Return (velocity, program, drum) of each note as a synthesiser plays it: all tracks at once,
+    with a program for each channel."""
     program, played = [0] * 16, []
     for message in mido.merge_tracks(opened(data).tracks):
         if message.type == "program_change":
@@ -235,7 +240,7 @@ def _played(data: bytes) -> list[tuple[int, int, bool]]:
 
 
 @pytest.mark.parametrize(("tracks", "programs"), [(15, 15), (16, 12), (16, 16), (40, 16), (40, 40)])
-def test_any_number_of_parts_sounds_with_its_own_program(tracks: int, programs: int) -> None:
+def test_each_of_many_parts_sounds_with_its_program(tracks: int, programs: int) -> None:
     notes = [
         (start, start + 0.4, 60, track + 1, track % programs, track % 10 == 9, track)
         for start, track in itertools.product((0.0, 0.5, 1.0), range(tracks))
@@ -249,7 +254,7 @@ def test_any_number_of_parts_sounds_with_its_own_program(tracks: int, programs: 
     assert midi.read(data).pedals.tolist() == score.pedals.tolist()
 
 
-def test_what_midi_cannot_hold_is_left_out_or_refused() -> None:
+def test_marks_that_midi_cannot_hold_are_left_out_and_notes_are_refused() -> None:
     score = Score(meters=[(0.0, 3, 4), (1.0, 4, 3), (2.0, 0, 4), (3.0, 7, 16)])
     assert midi.read(midi.to_bytes(score)).meters.tolist() == [(0.0, 3, 4), (3.0, 7, 16)]
     with pytest.raises(UserError, match="at most 86400"):

@@ -1,5 +1,5 @@
-"""Time bases and tempo maps give true seconds; damage is survived, counted or named; reading many
-events at once gives what reading one by one gives."""
+"""Time bases and tempo maps give exact seconds; damage is repaired and counted, or refused with a
+reason; many events at once are read as one by one."""
 
 import contextlib
 import random
@@ -57,7 +57,7 @@ def test_smpte_time_ignores_tempo(division: int, seconds: float) -> None:
 
 
 def _short(data: bytes) -> bytes:
-    """The length of the first track is stated three bytes too short."""
+    """State the length of the first track three bytes too short."""
     return data[:21] + bytes([data[21] - 3]) + data[22:]
 
 
@@ -65,7 +65,7 @@ SECOND = f"00 91 3E 40 60 81 3E 00 {END}"
 ONE, TWO = file(f"{NOTE_ON_OFF} {END}"), file(f"{NOTE_ON_OFF} {END}", SECOND)
 ALIEN = b"XFIH" + (5).to_bytes(4, "big") + b"MTrkX"
 C4, D4 = (0.0, tick(96), 60, 64), (0.0, tick(96), 62, 64)
-#: What it is about -> a file, its notes, and what is counted as repaired.
+#: Title -> file, its notes, counted repairs.
 FILES = {
     "status runs on after meta and system events": (
         file(f"""
@@ -98,7 +98,7 @@ FILES = {
         file(f"{NOTE_ON_OFF} FF FF FF FF 7F 90 40 40 {END}",  # a delta time of five bytes
              f"00 40 40 {NOTE_ON_OFF} {END}",  # data bytes without a status
              SECOND), [C4, D4], {"damaged track": 2}),
-    "time that runs away": (  # 300 times the longest delta time: 2**36 ticks and more
+    "times beyond all limits": (  # 300 times the longest delta time: 2**36 ticks and more
         file(f"{NOTE_ON_OFF} {'FF FF FF 7F FE ' * 300} 00 90 3E 40 {END}"), [C4],
         {"damaged track": 1}),
     "a file that is cut off": (
@@ -109,9 +109,9 @@ FILES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", FILES)
-def test_odd_and_damaged_files_are_read_and_repairs_counted(what: str) -> None:
-    data, notes, counted = FILES[what]
+@pytest.mark.parametrize("title", FILES)
+def test_odd_and_damaged_files_are_read_and_repairs_counted(title: str) -> None:
+    data, notes, counted = FILES[title]
     repairs: Counter = Counter()
     score = midi.read(data, repairs=repairs)
     assert table(score) == notes
@@ -134,7 +134,7 @@ def test_odd_and_damaged_files_are_read_and_repairs_counted(what: str) -> None:
         (file(f"FF FF FF 7F 90 3C 40 00 80 3C 00 {END}", division=1), "absurd times", "hours"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_a_reason(data: bytes, reason: str, words: str) -> None:
+def test_unreadable_files_are_refused_with_a_reason(data: bytes, reason: str, words: str) -> None:
     with pytest.raises(MidiError, match=words) as caught:
         midi.read(data)
     assert reason in ("", caught.value.reason)
@@ -149,7 +149,7 @@ RICH = file(
 
 
 def _damaged(data: bytes, source: random.Random) -> bytes:
-    """``data`` with a few bytes changed, left out, put in, repeated or cut off."""
+    """Change, remove, insert, repeat or cut off a few bytes."""
     out = bytearray(data)
     for _ in range(source.randint(1, 4)):
         place, length = source.randrange(len(out) + 1), source.randint(1, 6)
@@ -165,7 +165,7 @@ def test_damaged_files_give_a_score_or_a_midi_error() -> None:
         with contextlib.suppress(MidiError):
             assert midi.read(_damaged(RICH, source)).duration <= DAY  # a Score checks its values
             read += 1
-    assert 100 < read < 600  # both ways out are taken
+    assert 100 < read < 600  # both outcomes occur
 
 
 @pytest.mark.parametrize("mark", ["51 03 07 A1 20", "58 02 04 02", "59 02 01 00", "06 01 61"])
@@ -199,16 +199,16 @@ tracks = st.lists(pieces, max_size=40).map(lambda parts: b"\x00\x90\x3c\x40" + b
 def scanned(data: bytes) -> tuple:
     repairs: Counter = Counter()
     try:
-        there = module.scan(data, repairs=repairs)
+        file = module.scan(data, repairs=repairs)
     except MidiError as error:
         return str(error), repairs
-    marks = (there.tempos, there.meters, there.keys, there.names)
-    return there.format, there.division, there.events.tobytes(), there.ends.tolist(), marks, repairs
+    marks = (file.tempos, file.meters, file.keys, file.names)
+    return file.format, file.division, file.events.tobytes(), file.ends.tolist(), marks, repairs
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(tracks)
-def test_a_stretch_is_its_events_one_by_one(track):
+def test_many_events_at_once_are_read_as_one_by_one(track):
     whole = file(track, kind=0)
     at_once = scanned(whole)
     with pytest.MonkeyPatch.context() as patch:

@@ -1,7 +1,5 @@
 """Small models and ids that the tests of the model share."""
 
-from __future__ import annotations
-
 import dataclasses
 from itertools import pairwise
 from typing import Any

@@ -1,8 +1,6 @@
 """Submodules are called, so that what replaces them, wraps them or hooks into them has its effect:
 wrappers and hooks here, and so pruning, parametrizations, quantised layers, sharding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -2,8 +2,6 @@
 nothing looks ahead or into another piece, the cache goes on, everything learned is saved. Then what
 the cache refuses."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

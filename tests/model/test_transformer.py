@@ -1,8 +1,6 @@
 """What the model learns and how it begins, dropout and precision, weights of attention; it is the
 same whichever implementation computes it. Its laws: test_laws.py."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

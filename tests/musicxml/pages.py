@@ -1,6 +1,4 @@
-"""Pages of MusicXML for tests, and what is read from them."""
-
-from __future__ import annotations
+"""Documents of MusicXML for tests, and the notes that are read from them."""
 
 from musictx import musicxml
 
@@ -15,7 +13,7 @@ CHORD, GRACE, CUE, REST = "<chord/>", "<grace/>", "<cue/>", "<rest/>"
 
 
 def note(pitch, duration, *, before="", ties=(), after=""):
-    """Children in the order of the MusicXML schema."""
+    """Return a <note> with its children in the order of the schema."""
     length = f"<duration>{duration}</duration>" if duration is not None else ""
     tied = "".join(f'<tie type="{t}"/>' for t in ties)
     return f"<note>{before}{pitch}{length}{tied}{after}</note>"
@@ -30,7 +28,7 @@ def forward(duration):
 
 
 def document(*parts, part_list=PARTS):
-    """Each part is a list of measures, each measure a string of its contents."""
+    """Return a document; a part is a list of measures, a measure the XML inside it."""
     body = "".join(
         f'<part id="P{i + 1}">'
         + "".join(f'<measure number="{n}">{m}</measure>' for n, m in enumerate(measures))
@@ -44,7 +42,7 @@ def document(*parts, part_list=PARTS):
 
 
 def read(*parts, bpm=60, **options):
-    """(start, end, pitch, track) of each note; at 60 a quarter is a second."""
+    """Return (start, end, pitch, track) of each note; at 60 a quarter lasts a second."""
     score = musicxml.read(document(*parts, **options), bpm=bpm)
     return [
         (round(n["start"], 6), round(n["end"], 6), int(n["pitch"]), int(n["track"]))
@@ -71,7 +69,7 @@ def sign(name, more=""):
 def bar(
     *, forward=False, backward=0, ending="", stop="", how="stop", before="", after="", again=False
 ):
-    """What stands at a measure: repeats, an ending that begins and one that stops, other music."""
+    """Return the XML before and after the notes of a measure: repeats, endings and other music."""
     left = f'<ending number="{ending}" type="start"/>' if ending else ""
     left += '<repeat direction="forward"/>' if forward else ""
     right = f'<ending number="{stop}" type="{how}"/>' if stop else ""
@@ -87,7 +85,7 @@ STEPS = ["C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B"]
 
 
 def numbered(number, length=4, more=""):
-    """A note whose pitch names its measure."""
+    """Return a note whose pitch is the ``number`` of its measure."""
     pitch = 36 + number
     step = STEPS[pitch % 12]
     alter = "<alter>1</alter>" if step[1:] else ""
@@ -103,7 +101,7 @@ def measures(bars, notes=numbered):
 
 
 def played(bars, **options):
-    """The numbers of the measures as they sound, and that one follows the other at once."""
+    """Return the numbers of the measures in the order of playing; there are no gaps between."""
     score = musicxml.read(document(measures(bars)), bpm=60, **options)
     assert score.notes["start"].tolist() == [4.0 * n for n in range(len(score))]
     return (score.notes["pitch"] - 36).tolist()

@@ -1,6 +1,4 @@
-"""Documents of MusicXML: zips, encodings, forms; what is damaged, too large or meant to harm."""
-
-from __future__ import annotations
+"""Documents of MusicXML: zips, encodings, forms; damaged, too large and hostile documents."""
 
 import io
 import xml.etree.ElementTree as ET
@@ -21,7 +19,10 @@ from tests.musicxml.pages import HEAD, C, D, document, note
 def mxl(files):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():  # no time of day: each worker names the cases alike
+        for (
+            name,
+            data,
+        ) in files.items():  # without the time, so that test ids are equal in all processes
             archive.writestr(zipfile.ZipInfo(name), data)
     return buffer.getvalue()
 
@@ -83,7 +84,7 @@ WIDE = WIDE.decode().encode("utf-16")
         (mxl({"x.xml": GOOD})[:60], ".mxl"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_gets_one_sentence(data, message):
+def test_unreadable_documents_are_refused_in_a_sentence(data, message):
     with pytest.raises(UserError, match=r"^the given bytes: ") as caught:
         musicxml.read(data, bpm=100)
     assert message in str(caught.value)
@@ -139,7 +140,7 @@ def test_bombs_are_refused(data, message):
         musicxml.read(data, limits=Limits(xml_tags=300_000, tracks=1000))
 
 
-def test_what_only_looks_like_one_is_read():
+def test_large_documents_that_are_no_bombs_are_read():
     """Many measures; a public document type, never fetched; a meter of thousands of digits."""
     many = part(b"<measure/>") * 20_000 + part(b"<measure/>" * 40_000)
     assert len(musicxml.read(whole(many))) == 0

@@ -1,7 +1,5 @@
-"""How MusicXML is played: loudness, grace notes, articulations, pedals, and what is not; its chord
-symbols, read and written, and sheets that hold nothing else."""
-
-from __future__ import annotations
+"""MusicXML is played with loudness, grace notes, articulations and pedals; other signs are counted.
+Chord symbols are read and written; sheets may have chords alone."""
 
 from collections import Counter
 from dataclasses import replace
@@ -70,11 +68,11 @@ QUARTER = note(C, 2)
         ('<sound dynamics="999"/>' + QUARTER, [127]),
         (QUARTER.replace("<note>", '<note dynamics="50">') + QUARTER, [45, 80]),
         (note(C, 2, after=articulation("accent")) + QUARTER, [92, 80]),
-        # a hairpin to a mark, at its end or soon after; to none; one that never stops
+        # a hairpin to a mark at its end, and to none
         (dynamics("p") + wedge("crescendo") + QUARTER * 4 + wedge("stop") + dynamics("f") + QUARTER,
          [49, 61, 72, 84, 96]),
         (wedge("diminuendo") + QUARTER * 2 + wedge("stop") + QUARTER * 2, [80, 72, 64, 64]),
-        # to a softer mark a crescendo does not lead
+        # a crescendo does not end in a softer mark
         (wedge("crescendo") + QUARTER * 2 + wedge("stop") + dynamics("p") + QUARTER, [80, 88, 49]),
     ],
 )  # fmt: skip
@@ -82,14 +80,14 @@ def test_dynamics_and_hairpins_are_velocities(music, expected):
     assert velocities(music) == expected
 
 
-def test_loudness_and_grace_notes_belong_to_their_part_and_come_again_with_a_repeat():
+def test_loudness_and_grace_notes_apply_to_their_part_and_are_repeated():
     back = '<barline><repeat direction="backward"/></barline>'
     soft = HEAD.format(2) + dynamics("p") + QUARTER + dynamics("f") + grace(D) + QUARTER + back
     score = musicxml.read(document([soft], [HEAD.format(2) + note(E, 4)]), bpm=60)
-    one, two = (score.notes[score.notes["track"] == track] for track in (0, 1))
-    assert one["pitch"].tolist() == [60, 62, 60] * 2
-    assert one["velocity"].tolist() == [49, 96, 96] * 2
-    assert two["velocity"].tolist() == [80, 80]
+    first, second = (score.notes[score.notes["track"] == track] for track in (0, 1))
+    assert first["pitch"].tolist() == [60, 62, 60] * 2
+    assert first["velocity"].tolist() == [49, 96, 96] * 2
+    assert second["velocity"].tolist() == [80, 80]
 
 
 def grace(pitch, more=""):
@@ -103,7 +101,7 @@ def spans(score):
     ]
 
 
-def test_grace_notes_come_before_the_beat_and_take_their_time_from_the_note_before():
+def test_grace_notes_come_before_the_beat_and_shorten_the_note_before():
     one = round(2 - TWELFTH, 4)
     assert spans(played(note(C, 4) + grace(D) + note(E, 4))) == [
         (0, one, 60), (one, 2, 62), (2, 4, 64)
@@ -115,13 +113,13 @@ def test_grace_notes_come_before_the_beat_and_take_their_time_from_the_note_befo
     assert spans(played(*more)) == [
         (0, two, 60), (0, 2, 67), (two, one, 62), (one, 2, 64), (one, 2, 67), (2, 4, 60)
     ]  # fmt: skip
-    # the end of a tie is what is shortened
+    # of a tied note the end is shortened
     tied = note(C, 2, ties=["start"]) + note(C, 2, ties=["stop"]) + grace(D) + note(E, 4)
     assert spans(played(tied))[0] == (0, one, 60)
 
 
-def test_grace_notes_take_time_only_where_they_follow():
-    """The first time a repeat leads back; after a rest they come before the bar line."""
+def test_grace_notes_shorten_only_the_note_that_is_played_before_them():
+    """The last of a repeat; after a rest they come before the bar line and shorten nothing."""
     one = round(4 - TWELFTH, 4)
     back = '<barline><repeat direction="backward"/></barline>'
     assert spans(played(note(C, 4) + back, grace(D) + note(E, 4))) == [
@@ -159,7 +157,7 @@ PLAIN = [
 ]
 
 
-def test_what_is_not_played_is_counted():
+def test_signs_that_are_not_played_are_counted():
     for music in PLAIN:
         repairs = Counter()
         assert spans(played(music, repairs=repairs)) == [(0, 1, 60)]
@@ -179,7 +177,7 @@ FLAT_NINE = (
     "<degree><degree-value>9</degree-value><degree-alter>-1</degree-alter>"
     "<degree-type>add</degree-type></degree>"
 )
-#: A chord symbol -> its name, and the chord that it counts as.
+#: (chord symbol, its name, the chord of the model's vocabulary)
 SYMBOLS = [
     (harmony(bass="G"), "C:maj/5", "C:maj"),
     (harmony("B", -2), "Bbb:maj", "A:maj"),
@@ -193,7 +191,7 @@ SYMBOLS = [
 ]
 
 
-def test_chord_symbols_keep_their_bass_and_what_no_name_is_for():
+def test_chord_symbols_keep_their_bass_and_additions_without_a_name():
     bars = [symbol + note(C, 4) for symbol, _, _ in SYMBOLS]
     bars[0] = FOUR.format(1) + bars[0]
     repairs = Counter()
@@ -241,7 +239,7 @@ def test_chords_are_written_as_symbols_and_read_back():
     assert read == [*lines.items()]
 
 
-def test_what_is_not_played_stands_in_the_report_of_a_corpus(tmp_path):
+def test_the_report_of_a_corpus_counts_signs_that_are_not_played(tmp_path):
     trill = "<notations><ornaments><trill-mark/></ornaments></notations>"
     page = document([HEAD.format(1) + note(C, 1, after=trill) * 20])
     (tmp_path / "x.musicxml").write_bytes(page)

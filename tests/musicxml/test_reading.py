@@ -1,6 +1,4 @@
-"""The notes, instruments, tempos, meters and keys of MusicXML, as programs write it too."""
-
-from __future__ import annotations
+"""The notes, instruments, tempos, meters and keys of MusicXML, also of imperfect documents."""
 
 from itertools import product
 
@@ -30,8 +28,9 @@ THIRD = (
     "<time-modification><actual-notes>3</actual-notes><normal-notes>2</normal-notes>"
     "</time-modification>"
 )
-#: What test_music21.py has not: what it is about -> the parts as lists of measures, and
-#: (start, end, pitch, track) of the notes.
+TIED = '<notations><tied type="{}"/></notations>'
+#: Cases that test_music21.py lacks: title -> parts as lists of measures, and (start, end, pitch,
+#: track) of the notes.
 WRITTEN = {
     "a tie into another voice, which the file writes after the first one": (
         [[HEAD.format(1) + note(C, 2, ties=["start"]) + note(E, 2, before=CHORD),
@@ -77,12 +76,35 @@ WRITTEN = {
           + note(G, 1)]],
         [(0, 1, 60, 0), (2, 3, 67, 0)],
     ),
+    "a tie that only begins ends in the next note of its pitch": (
+        [[HEAD.format(1) + note(C, 2, ties=["start"]), note(C, 2)]], [(0, 4, 60, 0)],
+    ),
+    "so does a sign of a tie": (
+        [[HEAD.format(1) + note(C, 2, after=TIED.format("start")), note(C, 2)]], [(0, 4, 60, 0)],
+    ),
+    "but not after another note": (
+        [[HEAD.format(1) + note(C, 2, ties=["start"]), note(D, 2) + note(C, 2)]],
+        [(0, 2, 60, 0), (2, 4, 62, 0), (4, 6, 60, 0)],
+    ),
+    "nor where a note rings on": (
+        [[HEAD.format(1) + note(C, 2, after=TIED.format("let-ring")), note(C, 2)]],
+        [(0, 2, 60, 0), (2, 4, 60, 0)],
+    ),
+    "such a tie of one note in a chord": (
+        [[HEAD.format(1) + note(C, 2, ties=["start"]) + note(E, 2, before=CHORD),
+          note(C, 2) + note(E, 2, before=CHORD)]],
+        [(0, 4, 60, 0), (0, 2, 64, 0), (2, 4, 64, 0)],
+    ),
+    "divisions may come after the first notes": (
+        [[note(C, 2) + note(D, 2) + HEAD.format(2) + note(E, 2) + note(G, 2)]],
+        [(0, 1, 60, 0), (1, 2, 62, 0), (2, 3, 64, 0), (3, 4, 67, 0)],
+    ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", WRITTEN)
-def test_notes_sound_as_they_are_written(what):
-    parts, notes = WRITTEN[what]
+@pytest.mark.parametrize("title", WRITTEN)
+def test_notes_sound_as_they_are_written(title):
+    parts, notes = WRITTEN[title]
     assert read(*parts) == notes
 
 
@@ -104,11 +126,11 @@ DRUMSET = """<part-list><score-part id="P1"><part-name>Drumset</part-name>
 <score-part id="P3"><part-name>x</part-name></score-part></part-list>"""
 
 
-def test_drums_without_a_key_sound_by_their_names_or_their_places():
+def test_drums_without_a_key_get_it_from_their_name_or_their_place_on_the_staff():
     places = [("F4",), ("C5",), ("G5", "x"), ("G5", "circle-x"), ("F5", "x"), ("C5", "x"), ()]
     hits = [[unpitched(instrument=f"I{n}") for n in range(3)], [unpitched("C5")],
             [unpitched(*place) for place in places]]  # fmt: skip
-    parts = ([HEAD.format(1) + "".join(some)] for some in hits)
+    parts = ([HEAD.format(1) + "".join(part)] for part in hits)
     score = musicxml.read(document(*parts, part_list=DRUMSET), bpm=60)
     assert score.notes["drum"].all()
     keys = [score.notes["pitch"][score.notes["track"] == n].tolist() for n in range(3)]
@@ -122,7 +144,7 @@ def test_an_instrument_may_change_its_program():
     assert dict(zip(notes["pitch"].tolist(), notes["program"].tolist())) == {60: 0, 62: 40, 64: 0}
 
 
-def test_a_key_sounds_as_far_from_the_written_one_as_the_notes():
+def test_keys_are_transposed_as_the_notes_of_transposing_instruments():
     for fifths, chromatic in product(range(-7, 8), range(-12, 13)):
         key = f"<key><fifths>{fifths}</fifths><mode>minor</mode></key>"
         transposed = f"<transpose><chromatic>{chromatic}</chromatic></transpose>"
@@ -134,10 +156,10 @@ def test_a_key_sounds_as_far_from_the_written_one_as_the_notes():
         assert chromatic % 12 or sharps == fifths
 
 
-def test_the_file_s_tempo_is_followed_unless_one_is_given():
+def test_the_tempo_is_that_of_the_file_unless_one_is_given():
     tempo, slower = (f'<sound tempo="{bpm}"/>' for bpm in (120, 60))
-    one = HEAD.format(1) + tempo + note(C, 2) + slower + note(D, 1)
-    data = document([one, note(E, 1)])
+    first = HEAD.format(1) + tempo + note(C, 2) + slower + note(D, 1)
+    data = document([first, note(E, 1)])
     for bpm, starts, tempos in ((None, [0, 1, 2], [(0, 120), (1, 60)]), (30, [0, 4, 6], [(0, 30)])):
         score = musicxml.read(data, bpm=bpm)
         assert (score.notes["start"].tolist(), score.tempos.tolist()) == (starts, tempos)
@@ -151,7 +173,7 @@ def metronome(unit, number, more="", sound=""):
 
 DOT, SOUND = "<beat-unit-dot/>", '<sound tempo="90"/>'
 EQUAL = metronome("eighth", 1).replace("<per-minute>1</per-minute>", "<beat-unit>half</beat-unit>")
-#: A mark of the tempo -> (the second from which it holds, its tempo), beside 120 before it.
+#: (tempo mark, (second from which it holds, tempo)); the tempo is 120 before.
 TEMPOS = [
     ('<direction><offset sound="yes">1</offset><sound tempo="60"/></direction>', (0.5, 60)),
     ('<direction><offset>1</offset><sound tempo="60"/></direction>', (0, 60)),
@@ -163,7 +185,7 @@ TEMPOS = [
 
 
 @pytest.mark.parametrize(("mark", "tempo"), TEMPOS)
-def test_marks_of_the_tempo_count_from_where_they_sound_and_for_programs_first(mark, tempo):
+def test_a_tempo_mark_has_the_time_and_the_number_that_programs_play(mark, tempo):
     data = document([HEAD.format(1) + mark + note(C, 1) + note(D, 1)])
     assert musicxml.read(data).tempos[-1].tolist() == tempo
 
@@ -179,8 +201,8 @@ def test_meters_are_marked():
     assert score.meters.tolist() == [(0.0, 3, 4), (3.0, 5, 8), (5.5, 7, 8)]
 
 
-def test_the_meter_is_said_again_where_a_measure_is_no_whole_bar():
-    """A pick-up; a bar that a repeat divides; the last one, after which nothing comes."""
+def test_the_meter_is_marked_again_after_an_incomplete_measure():
+    """A pick-up and a bar that a repeat divides; not after the last measure."""
     four = "<attributes><time><beats>4</beats><beat-type>4</beat-type></time></attributes>"
     lengths = (1, 4, 4, 3, 1, 4, 3)
     measures = [note(C, length) for length in lengths]
@@ -193,7 +215,7 @@ def test_the_meter_is_said_again_where_a_measure_is_no_whole_bar():
     assert again.meters.tolist() == score.meters.tolist()
 
 
-def test_a_mark_that_says_no_number_is_passed_over():
+def test_marks_without_a_number_are_ignored():
     marks = (
         '<sound tempo="fast"/><direction><direction-type><words>x</words></direction-type><offset/>'
         '<sound tempo="90"><offset/></sound></direction>'
@@ -206,32 +228,3 @@ def test_a_mark_that_says_no_number_is_passed_over():
     assert score.notes["pitch"].tolist() == [60]
     assert score.tempos["bpm"].tolist() == [90]
     assert score.markers == ((0.0, "C:maj"),)
-
-
-TIED = '<notations><tied type="{}"/></notations>'
-
-
-@pytest.mark.parametrize(
-    ("measures", "notes"),
-    [
-        ([note(C, 2, ties=["start"]), note(C, 2)], [(0, 4, 60, 0)]),
-        ([note(C, 2, after=TIED.format("start")), note(C, 2)], [(0, 4, 60, 0)]),
-        ([note(C, 2, ties=["start"]), note(D, 2) + note(C, 2)],
-         [(0, 2, 60, 0), (2, 4, 62, 0), (4, 6, 60, 0)]),
-        (  # of a chord one note
-            [note(C, 2, ties=["start"]) + note(E, 2, before=CHORD),
-             note(C, 2) + note(E, 2, before=CHORD)],
-            [(0, 4, 60, 0), (0, 2, 64, 0), (2, 4, 64, 0)],
-        ),
-        ([note(C, 2, after=TIED.format("let-ring")), note(C, 2)], [(0, 2, 60, 0), (2, 4, 60, 0)]),
-    ],
-)  # fmt: skip
-def test_a_tie_that_only_begins_ends_in_the_next_note_of_its_pitch(measures, notes):
-    first, *others = measures
-    assert read([HEAD.format(1) + first, *others]) == notes
-
-
-def test_divisions_may_come_after_the_first_notes():
-    assert read([note(C, 2) + note(D, 2) + HEAD.format(2) + note(E, 2) + note(G, 2)]) == [
-        (0, 1, 60, 0), (1, 2, 62, 0), (2, 3, 64, 0), (3, 4, 67, 0)
-    ]  # fmt: skip

@@ -1,7 +1,5 @@
-"""Repeats of MusicXML are played as musicians play them, with all that stands on the page, and as
-plain loops over trees."""
-
-from __future__ import annotations
+"""Repeats of MusicXML are played as musicians play them, with tempos, meters, chords and words, and
+as plain loops over trees of sections play them."""
 
 from collections import Counter
 
@@ -28,7 +26,7 @@ from tests.musicxml.pages import (
     words,
 )
 
-#: A form -> its page, and the measures as a musician plays them.
+#: Form -> marks of the measures, numbers of the measures as a musician plays them.
 FORMS = {
     "back to the last repeat's end": (
         [bar(), bar(backward=2), bar(), bar(backward=2), bar()], [0, 1, 0, 1, 2, 3, 2, 3, 4]),
@@ -79,14 +77,14 @@ def test_a_repeat_within_a_measure_divides_it_in_all_parts():
     )
     second = measures([bar()] * 2, lambda n: numbered(10 + n, 3) + numbered(20 + n, 1))
     score = musicxml.read(document(second, first), bpm=60)
-    mine = score.notes[score.notes["track"] == 1]
-    assert (mine["pitch"] - 36).tolist() == [0, 1, 2, 0, 1, 2, 3]
-    assert mine["start"].tolist() == [0, 3, 4, 7, 10, 11, 14]
+    divided = score.notes[score.notes["track"] == 1]
+    assert (divided["pitch"] - 36).tolist() == [0, 1, 2, 0, 1, 2, 3]
+    assert divided["start"].tolist() == [0, 3, 4, 7, 10, 11, 14]
     other = score.notes[score.notes["track"] == 0]
     assert (other["pitch"] - 36).tolist() == [10, 20, 11, 10, 20, 11, 21]
 
 
-def test_a_pick_up_comes_again_with_its_piece():
+def test_a_pick_up_is_repeated_with_its_piece():
     marks = [bar(), bar(), bar(after=words("Fine")), bar(), bar(after=words("D.C. al Fine"))]
     lengths = [1, 4, 4, 4, 3]
     page = measures(marks, lambda n: numbered(n, lengths[n]))
@@ -94,12 +92,12 @@ def test_a_pick_up_comes_again_with_its_piece():
     other = measures(marks, lambda n: numbered(n, lengths[n]) if n else note(REST, 4))
     data = document(page, other).replace(b'number="0"', b'number="0" implicit="yes"')
     notes = musicxml.read(data, bpm=60).notes
-    mine = notes[notes["track"] == 0]
-    assert (mine["pitch"] - 36).tolist() == [0, 1, 2, 3, 4, 0, 1, 2]
-    assert mine["start"].tolist() == [0, 1, 5, 9, 13, 16, 17, 21]
+    notes = notes[notes["track"] == 0]
+    assert (notes["pitch"] - 36).tolist() == [0, 1, 2, 3, 4, 0, 1, 2]
+    assert notes["start"].tolist() == [0, 1, 5, 9, 13, 16, 17, 21]
 
 
-def test_what_holds_at_a_place_holds_there_again():
+def test_tempo_meter_key_chords_and_words_are_repeated_with_their_measures():
     chord = "<harmony><root><root-step>C</root-step></root><kind>major</kind></harmony>"
     change = (
         "<attributes><key><fifths>2</fifths></key>"
@@ -129,7 +127,7 @@ def test_what_holds_at_a_place_holds_there_again():
     assert again.notes[["start", "pitch"]].tolist() == score.notes[["start", "pitch"]].tolist()
 
 
-def test_a_note_tied_over_a_repeat_is_one_and_struck_again_where_it_is_no_more():
+def test_a_note_tied_over_a_repeat_is_struck_again_where_its_beginning_is_not_played():
     start, stop = '<tie type="start"/>', '<tie type="stop"/>'
     ties = {0: start, 1: stop, 2: "", 3: ""}
     bars = [bar(forward=True), *ENDINGS, bar()]
@@ -153,10 +151,10 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_what_leads_nowhere_is_read_as_it_stands_and_counted(what):
+@pytest.mark.parametrize("title", WRONG)
+def test_impossible_repeats_are_ignored_and_counted(title):
     repairs = Counter()
-    assert played(WRONG[what], repairs=repairs) == list(range(len(WRONG[what])))
+    assert played(WRONG[title], repairs=repairs) == list(range(len(WRONG[title])))
     assert [text.split(",")[0] for text in repairs] == ["repeats that are not taken"]
 
 
@@ -169,7 +167,7 @@ def test_repeats_keep_to_the_limits():
     assert len(played(bars, limits=Limits(notes=100))) == 100
 
 
-def test_every_door_takes_repeats(tmp_path):
+def test_repeats_are_an_option_of_read(tmp_path):
     data = document(measures([bar(), bar(backward=2)]))
     path = tmp_path / "x.musicxml"
     path.write_bytes(data)
@@ -181,8 +179,8 @@ def test_every_door_takes_repeats(tmp_path):
 
 # A tree of music, as a page and as plain loops over it.
 def marked(tree):
-    """The marks of a tree: an int is so many plain sections; ("repeat", times, trees);
-    ("endings", trees, [numbers of each ending])."""
+    """Return the marks of a tree, whose branches are numbers of plain sections, ("repeat", times,
+    tree) and ("endings", tree, [numbers of each ending])."""
     marks = []
     for branch in tree:
         if isinstance(branch, int):
@@ -201,42 +199,41 @@ def marked(tree):
 
 
 def loops(tree, first=0):
-    """The order in which the sections of a tree are played, and how many there are."""
-    sequence, at = [], first
+    """Return the order in which the sections of a tree are played, and their number."""
+    sequence, place = [], first
     for branch in tree:
         if isinstance(branch, int):
-            sequence += range(at, at + branch)
-            at += branch
+            sequence += range(place, place + branch)
+            place += branch
             continue
-        body, stop = loops(branch[2] if branch[0] == "repeat" else branch[1], at)
+        body, stop = loops(branch[2] if branch[0] == "repeat" else branch[1], place)
         if branch[0] == "repeat":
             sequence += body * branch[1]
-            at = stop
+            place = stop
         else:
             for number in range(1, max(map(max, branch[2])) + 1):
-                place = next(i for i, numbers in enumerate(branch[2]) if number in numbers)
-                sequence += [*body, stop + place]
-            at = stop + len(branch[2])
-    return sequence, at
+                ending = next(i for i, numbers in enumerate(branch[2]) if number in numbers)
+                sequence += [*body, stop + ending]
+            place = stop + len(branch[2])
+    return sequence, place
 
 
 plain = st.integers(1, 2)
-# A bar line is the beginning, and the end, of one repeat only: plain bars stand around each.
+# A bar line begins or ends one repeat only, so plain bars surround each repeat.
 verses = st.sampled_from([[[1], [2]], [[1, 2], [3]], [[1], [2], [3]]])
 
 
 def around(branches):
     body = st.tuples(plain, branches, plain).map(list)
-    one = st.tuples(st.just("repeat"), st.integers(2, 3), body)
-    two = st.tuples(st.just("endings"), body, verses)
-    return one | two
+    repeats = st.tuples(st.just("repeat"), st.integers(2, 3), body)
+    return repeats | st.tuples(st.just("endings"), body, verses)
 
 
 branches = plain | around(plain) | around(around(plain))
 trees = st.lists(branches, min_size=1, max_size=4)
 
 
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=50)
 @given(tree=trees)
 def test_trees_of_repeats_are_played_as_loops(tree):
     numbers, count = loops(tree)
@@ -264,7 +261,7 @@ any_marks = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=100)
 @given(st.lists(any_marks, max_size=12))
 def test_any_marks_have_an_order_or_a_reason(marks):
     try:

@@ -4,8 +4,6 @@
 the key at position j, read from its paper. Parameters are those of the scheme object under test.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

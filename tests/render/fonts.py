@@ -1,6 +1,4 @@
-"""Tiny sound fonts made in the test, made of a few generators."""
-
-from __future__ import annotations
+"""Tiny sound fonts of a few generators."""
 
 import io
 import struct
@@ -24,7 +22,7 @@ Zone = dict[int, int]  # generator number -> amount; 53 names a sample, 41 an in
 
 
 class Sound(NamedTuple):
-    """A recording; the loop is from one frame to before another, (0, 0) for none."""
+    """A recording; ``loop`` is (first frame, frame after the last), or (0, 0) for none."""
 
     frames: np.ndarray  # -1 to 1
     rate: int = 22050
@@ -126,8 +124,7 @@ def _list(name: bytes, chunks: list[tuple[bytes, bytes]]) -> bytes:
 def sound_of(
     score: Score, font: Path = OURS, *, rate: int = 44100, reverb: bool = False, **options: object
 ) -> np.ndarray:
-    """The whole sound, (n, 2) float32, not yet scaled; without ``reverb`` nothing goes to the
-    room."""
+    """Return the whole sound, (n, 2) float32, unscaled, with or without reverberation."""
     if not reverb:
         options["mix"] = dict.fromkeys(np.unique(score.notes["track"]).tolist(), (1.0, 0.0, 0.0))
     blocks = audio.blocks(score, SoundFont(font), sample_rate=rate, **options)

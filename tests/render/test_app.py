@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from musictx import midi
@@ -35,7 +33,7 @@ def run(**options):
     return render.run(RenderConfig(**options))
 
 
-def test_sound_and_picture_go_where_they_are_wanted_and_are_named(song, tmp_path, capsys):
+def test_sound_and_picture_are_written_to_the_requested_place_and_printed(song, tmp_path, capsys):
     paths = run(files=[str(song)])
     assert names(song.parent) == [f"My song no. 1.{e}" for e in ("mid", "png", "wav")]
     assert paths == [song.with_name(f"My song no. 1.{e}") for e in ("wav", "png")]
@@ -68,7 +66,7 @@ def test_several_files_and_folders_are_all_rendered(song, tmp_path):
         run(files=[str(song.parent / "three.MID"), str(tmp_path / "three.mid")], out="o")
 
 
-def test_what_of_notation_is_not_played_is_a_line(tmp_path, capsys):
+def test_signs_that_are_not_played_are_printed(tmp_path, capsys):
     music = note(C, 4) + note(C, 4, before=CUE)
     (tmp_path / "x.musicxml").write_bytes(document([HEAD.format(4) + music]))
     run(files=[str(tmp_path / "x.musicxml")], png=False)
@@ -90,7 +88,7 @@ def test_what_of_notation_is_not_played_is_a_line(tmp_path, capsys):
         ({"files": "{song}", "soundfont": "{tmp}/text.mid"}, "soundfont="),
     ],
 )
-def test_wrong_input_gets_one_sentence_and_leaves_nothing(options, name, song, tmp_path):
+def test_wrong_input_is_refused_in_a_sentence_and_writes_nothing(options, name, song, tmp_path):
     (tmp_path / "text.mid").write_text("no music")
     (tmp_path / "bare").mkdir()
     midi.write(Score(), tmp_path / "empty.mid")
@@ -106,7 +104,7 @@ def test_wrong_input_gets_one_sentence_and_leaves_nothing(options, name, song, t
     assert names(song.parent) == [song.name]
 
 
-def test_music_is_rendered_from_python_under_the_name_that_is_given(song, tmp_path):
+def test_render_in_python_writes_files_of_the_given_name(song, tmp_path):
     for music in (SCORE, song, str(song), song.read_bytes()):
         paths = render.render(music, tmp_path / "r" / "a.wav")
         assert [p.name for p in paths] == ["a.wav", "a.png"]

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import wave
 
 import numpy as np
@@ -36,7 +34,7 @@ def test_files_are_stereo_16_bit_never_clip_and_repeat_to_the_byte(font, tmp_pat
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.wav", "b", "x.sf2"]
 
 
-def test_the_room_is_the_plain_convolution_however_it_is_cut():
+def test_reverberation_in_blocks_is_a_plain_convolution():
     random = np.random.default_rng(3)
     response = audio._impulse_responses(8000).astype(np.float64)
     sound = np.zeros((2, 3 * audio.HOP + 777), np.float32)
@@ -62,7 +60,7 @@ def test_a_pedal_holds_notes(font):
     assert np.abs(sounds[1][44100 * 17 // 10 : 44100 * 19 // 10]).max() > 0.1
 
 
-def test_what_cannot_be_written_or_played_is_refused_and_leaves_nothing(font, tmp_path):
+def test_a_path_that_cannot_be_written_is_refused_and_nothing_is_left(font, tmp_path):
     (tmp_path / "b.wav").mkdir()
     for place in (font / "a.wav", tmp_path / "b.wav"):
         with pytest.raises(UserError, match=rf"{place.name}: cannot be written"):
@@ -71,8 +69,8 @@ def test_what_cannot_be_written_or_played_is_refused_and_leaves_nothing(font, tm
 
 
 def test_the_included_piano_sounds_the_notes_that_are_written():
-    """The energy lies at the harmonics of each, but for the knock of the hammers and for overtones
-    that the strings' stiffness makes sharp."""
+    """The energy is at the harmonics of each note, except the noise of the hammers and overtones
+    that stiff strings make sharp."""
     keys = np.arange(28, 100, 6)
     samples = f.sound_of(line(*keys.tolist(), every=1.5, length=1.0)).mean(axis=1)
     assert np.all(np.isfinite(samples))
@@ -162,9 +160,9 @@ def test_a_loop_joins_without_a_seam_and_what_is_not_looped_ends_with_its_record
     assert 10 * np.log10(spectrum[~around].sum() / spectrum[around].sum()) < -60
 
 
-def test_louder_keys_sound_louder_and_attenuation_lowers_by_its_decibels(tmp_path):
-    by = level(play(tmp_path, {f.ATTENUATION: 250}), 0.1, 0.9) - level(play(tmp_path), 0.1, 0.9)
-    assert by == pytest.approx(-10.0, abs=0.01)
+def test_higher_velocities_are_louder_and_attenuation_lowers_by_its_decibels(tmp_path):
+    change = level(play(tmp_path, {f.ATTENUATION: 250}), 0.1, 0.9) - level(play(tmp_path), 0.1, 0.9)
+    assert change == pytest.approx(-10.0, abs=0.01)
     levels = [level(play(tmp_path, note=(0, 0.3, 69, v)), 0, 0.3) for v in range(1, 128, 9)]
     assert all(np.diff(levels) > 0.3)
     assert level(play(tmp_path, note=(0, 0.3, 69, 1)), 0, 0.3) > -120
@@ -191,8 +189,8 @@ def test_a_released_key_fades_by_its_release_time(tmp_path):
     samples = play(tmp_path, {f.RELEASE: f.cents(1.0)}, note=(0, 0.5, 69, FULL))
     full = level(samples, 0.2, 0.5)
     for after in (0.1, 0.3, 0.6):
-        here = level(samples, 0.5 + after - 0.01, 0.5 + after + 0.01)
-        assert here - full == pytest.approx(-100 * after, abs=0.5)
+        faded = level(samples, 0.5 + after - 0.01, 0.5 + after + 0.01)
+        assert faded - full == pytest.approx(-100 * after, abs=0.5)
     assert len(play(tmp_path, note=(0, 0.5, 69, FULL))) < 0.52 * RATE  # the font's default: at once
 
 
@@ -203,19 +201,19 @@ def test_a_font_s_pan_moves_its_sound(tmp_path):
 
 
 def response(tmp_path, hertz, zone):
-    """dB by which a filter changes a sine of ``hertz``."""
+    """Return the dB by which a filter changes a sine of ``hertz``."""
     sound = f.sine(hertz=hertz, rate=44100, seconds=0.2)
     with_filter = play(tmp_path, zone, sound=sound)
     return level(with_filter, 0.3, 0.9) - level(play(tmp_path, sound=sound), 0.3, 0.9)
 
 
 def test_the_low_pass_follows_its_cutoff_and_resonance(tmp_path):
-    at = {f.CUTOFF: 8100}  # a whole step of the grid of levels: 880 Hz
-    assert response(tmp_path, 882.0, at) == pytest.approx(-3.0, abs=0.1)
+    zone = {f.CUTOFF: 8100}  # 880 Hz, one of the cutoffs for which filters are computed
+    assert response(tmp_path, 882.0, zone) == pytest.approx(-3.0, abs=0.1)
     far = 3675 / 880  # times the cutoff: 12 dB an octave
-    assert response(tmp_path, 3675.0, at) == pytest.approx(-40 * np.log10(far), abs=0.1)
-    assert response(tmp_path, 88.2, at) == pytest.approx(0, abs=0.1)
-    peaked = at | {f.RESONANCE: 200}  # 20 dB, of which half is taken off the level
+    assert response(tmp_path, 3675.0, zone) == pytest.approx(-40 * np.log10(far), abs=0.1)
+    assert response(tmp_path, 88.2, zone) == pytest.approx(0, abs=0.1)
+    peaked = zone | {f.RESONANCE: 200}  # 20 dB, half of which lowers the level
     assert response(tmp_path, 882.0, peaked) == pytest.approx(-3 + 20 - 10, abs=0.5)
     assert response(tmp_path, 88.2, peaked) == pytest.approx(-10, abs=0.3)
 
@@ -229,7 +227,7 @@ def test_the_modulation_envelope_opens_and_closes_the_filter(tmp_path):
     assert np.sign(np.diff(levels)).tolist() == [1, 1, -1, -1]
 
 
-def test_what_the_output_rate_cannot_hold_is_silent_instead_of_false(tmp_path):
+def test_partials_above_the_output_rate_are_silent_instead_of_aliased(tmp_path):
     """5292 Hz does not fit into 8000 samples a second; it must not come out as 2708 Hz."""
     sound = f.sine(hertz=1764.0, rate=44100, seconds=0.2)
     zone = {f.ROOT: 50}

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -13,8 +11,8 @@ def note(start, end, pitch, velocity=90, program=0, drum=False, track=0):
     return (start, end, pitch, velocity, program, drum, track)
 
 
-def looker(score, **options):
-    """(second, pitch, drum) -> colour at the middle of that pitch's line."""
+def colours(score, **options):
+    """Return a function of (second, pitch, drum) for the colour in the middle of a pitch's line."""
     layout, picture = Layout.of(score), pianoroll.image(score, **options)
 
     def colour(second, pitch, drum=False):
@@ -43,7 +41,7 @@ def test_the_file_is_a_png_of_the_layouts_size_and_repeats_to_the_byte(tmp_path)
 def test_notes_stand_at_their_time_and_pitch_and_nowhere_else():
     shortest = [note(8, 8 + seconds, pitch) for pitch in (0, 127) for seconds in (0.0, 0.02)]
     score = Score([note(1, 2, 60), note(3, 3.5, 72), note(3, 6, 40), *shortest])
-    colour, edge = looker(score), 8 + 1 / Layout.of(score).second
+    colour, edge = colours(score), 8 + 1 / Layout.of(score).second
     for place in ((1.05, 60), (1.95, 60), (3.05, 72), (4.5, 40), (edge, 0), (edge, 127)):
         assert not is_paper(colour(*place)), place
     for place in ((0.9, 60), (2.1, 60), (1.5, 61), (1.5, 59), (3.6, 72), (6.1, 40)):
@@ -53,7 +51,7 @@ def test_notes_stand_at_their_time_and_pitch_and_nowhere_else():
 def test_long_pieces_wrap_and_notes_continue_on_the_next_line_but_strokes_of_drums_do_not():
     score = Score([note(30, 95, 64), note(99, 100, 60)])
     edge = Layout.of(score).system_seconds
-    colour = looker(Score([*score.notes.tolist(), note(edge - 1, edge + 1, 36, drum=True)]))
+    colour = colours(Score([*score.notes.tolist(), note(edge - 1, edge + 1, 36, drum=True)]))
     for second in (31, 34.5, 50, 67, 69, 94):
         assert not is_paper(colour(second, 64)), second
     assert is_paper(colour(29, 64))
@@ -63,16 +61,16 @@ def test_long_pieces_wrap_and_notes_continue_on_the_next_line_but_strokes_of_dru
 
 
 @pytest.mark.parametrize("hours", [0.1, 10])
-def test_the_page_stays_of_a_size_to_look_at(hours):
+def test_pages_of_short_and_long_pieces_have_a_viewable_size(hours):
     score = Score(notes=[note(0, 1, 21), note(hours * 3600 - 1, hours * 3600, 108)])
     assert max(Layout.of(score).size) < 6000
-    assert not is_paper(looker(score)(hours * 3600 - 0.5, 108))
+    assert not is_paper(colours(score)(hours * 3600 - 0.5, 108))
 
 
-def test_louder_is_fuller_and_tracks_have_their_own_colours():
+def test_louder_notes_are_darker_and_tracks_have_different_colours():
     notes = [note(i, i + 0.9, 60, v) for i, v in enumerate((20, 50, 80, 110))]
     notes += [note(5, 6, 60, 80, program=40, track=1), note(7, 8, 60, 80, program=0, track=2)]
-    colour = looker(Score(notes=notes))
+    colour = colours(Score(notes=notes))
     assert all(np.diff([colour(i + 0.4, 60).sum() for i in range(4)]) < -20)
     three = [colour(second, 60) for second in (2.4, 5.5, 7.5)]
     for a, b in ((0, 1), (0, 2), (1, 2)):
@@ -82,7 +80,7 @@ def test_louder_is_fuller_and_tracks_have_their_own_colours():
 def test_drums_have_a_lane_below_and_no_pitch():
     drums = [note(0.5, 0.6, 36, drum=True), note(1.5, 1.6, 42, drum=True)]
     score = Score(notes=[note(1, 2, 60), *drums])
-    layout, colour = Layout.of(score), looker(score)
+    layout, colour = Layout.of(score), colours(score)
     assert layout.y(36, drum=True) > layout.y(42, drum=True) >= layout.pitch_height
     assert not is_paper(colour(0.5, 36, True))
     assert not is_paper(colour(1.5, 42, True))
@@ -91,9 +89,9 @@ def test_drums_have_a_lane_below_and_no_pitch():
 
 
 @pytest.mark.parametrize("end", [None, 7.0])
-def test_lines_show_where_new_music_begins_and_ends_and_given_music_is_tinted(end):
+def test_lines_mark_the_beginning_and_end_of_new_music_and_given_music_is_tinted(end):
     score = Score(notes=[note(0, 10, 60)])
-    marked, plain = looker(score, seam=4.0, end=end), looker(score)
+    marked, plain = colours(score, seam=4.0, end=end), colours(score)
     for second in (4.0, 7.0):
         red, green, blue = marked(second, 65)
         assert (red > 180 > 160 > max(green, blue)) == (second in (4.0, end))
@@ -105,16 +103,16 @@ def test_lines_show_where_new_music_begins_and_ends_and_given_music_is_tinted(en
 def test_a_roll_of_drums_has_no_keyboard():
     score = Score(notes=[note(n, n + 0.1, 36, drum=True) for n in range(4)])
     assert Layout.of(score).pitch_height == 0
-    assert not is_paper(looker(score)(2.0, 36, True))
+    assert not is_paper(colours(score)(2.0, 36, True))
 
 
-def test_music_on_its_beats_has_numbered_bar_lines_but_for_a_pick_up_and_other_music_seconds():
+def test_music_on_beats_has_numbered_bars_after_a_pick_up_and_other_music_has_seconds():
     rows = [note(n / 2, n / 2 + 0.4, 60) for n in range(25)]
     score = Score(rows, meters=[(0.0, 4, 4), (0.5, 3, 4)], tempos=[(0.0, 120.0)])
     lines = Layout.of(score).times(score)
     assert lines[:3] == [(0.0, ""), (0.5, "bar 1"), (2.0, "bar 2")]
     assert np.diff([second for second, _ in lines[1:]]) == pytest.approx(1.5)
-    colour = looker(score)
+    colour = colours(score)
     assert colour(2.0, 75).sum() < colour(2.1, 75).sum(), "a line across the roll"
     starts = np.random.default_rng(0).uniform(0, 3600, 400)
     played = Score([note(start, start + 0.4, 60) for start in [*np.sort(starts), 3600]])

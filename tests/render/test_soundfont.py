@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import hashlib
 import io
 
@@ -18,14 +16,14 @@ def zones(tmp_path, instrument, preset):
     return SoundFont(path).zones(0)
 
 
-def test_presets_add_to_what_instruments_say_and_to_their_defaults_but_not_to_samples(tmp_path):
+def test_preset_generators_add_to_those_of_instruments_but_not_to_samples(tmp_path):
     instrument = {f.COARSE: 3, f.FINE: -20, f.ATTENUATION: 50, f.PAN: -100, f.SAMPLE: 0}
     instrument |= {f.ROOT: 57, f.LOOP: 1, f.KEYS: f.span(40, 70), f.VELOCITIES: f.span(0, 99)}
     instrument |= {f.START: 10, f.END: -20}
     preset = {f.COARSE: -1, f.FINE: 5, f.ATTENUATION: 150, f.PAN: 350, f.INSTRUMENT: 0}
     preset |= {f.CUTOFF: -3500, f.RELEASE: 12000}
     preset |= {f.KEYS: f.span(60, 127), f.VELOCITIES: f.span(50, 127)}
-    preset |= {f.ROOT: 7, f.START: 5}  # not theirs
+    preset |= {f.ROOT: 7, f.START: 5}  # which presets cannot change
     (zone,) = zones(tmp_path, [instrument], [preset])
     assert zone.tuning == 2 * 100 - 15
     assert zone.gain == pytest.approx(10 ** (-0.4 * 20.0 / 20))  # 200 centibel, hardware scale
@@ -35,17 +33,17 @@ def test_presets_add_to_what_instruments_say_and_to_their_defaults_but_not_to_sa
     assert (zone.root, zone.sample.start, zone.sample.end) == (57, 10, len(f.sine().frames) - 20)
     assert not zone.looped  # the loop would end after the sample does
     assert (zone.keys, zone.velocities) == ((60, 70), (50, 99))
-    covered = [(60, 50), (70, 99), (59, 60), (71, 60), (65, 100)]
-    assert [zone.covers(*one) for one in covered] == [True, True, False, False, False]
+    keys = [(60, 50), (70, 99), (59, 60), (71, 60), (65, 100)]
+    assert [zone.covers(*key) for key in keys] == [True, True, False, False, False]
 
 
-def test_global_zones_lie_under_the_others_and_sound_nothing_themselves(tmp_path):
+def test_global_zones_are_defaults_of_the_others_and_make_no_sound(tmp_path):
     instrument = [{f.FINE: 30, f.PAN: 100}, {f.SAMPLE: 0}, {f.FINE: 7, f.SAMPLE: 0}, {f.FINE: 99}]
     both = zones(tmp_path, instrument, [{f.COARSE: 1}, {f.INSTRUMENT: 0}])
     assert [(zone.tuning, zone.pan) for zone in both] == [(130, 0.6), (107, 0.6)]
 
 
-def test_what_a_font_lacks_falls_back(tmp_path):
+def test_missing_programs_are_replaced_by_others_of_the_font(tmp_path):
     names = [(0, 0), (0, 5), (128, 0), (128, 8)]
     presets = {key: [{f.FINE: i, f.INSTRUMENT: 0}] for i, key in enumerate(names)}
     font = SoundFont(f.build(tmp_path / "x.sf2", [f.sine()], presets=presets))
@@ -112,7 +110,7 @@ def test_recordings_that_are_damaged_or_too_long_are_left_out(tmp_path):
     soundfile.write(opus, f.sine().frames, 24000, format="OGG", subtype="OPUS")
     for spoilt, most in ((whole, 2204), (b"OggS" + bytes(100), 9999), (opus.getvalue(), 9999)):
         assert not len(decode(spoilt, most))
-    # Silence of a minute takes a few hundred bytes: what grows is bounded, not what is read.
+    # A minute of silence takes a few hundred bytes, so the decoded size is limited.
     zones = [{f.SAMPLE: n} for n in range(4)]
     path = f.build(tmp_path / "x.sf3", [f.Sound(np.zeros(300_000))] * 4, [zones], vorbis=True)
     assert path.stat().st_size < 100_000
@@ -137,8 +135,8 @@ def test_the_included_font_is_small_and_plays_every_program_on_every_key():
 
 
 def test_zones_are_bounded_for_a_preset_and_for_a_key_and_may_not_cross(tmp_path):
-    """A preset that names an instrument a thousand times, which names a sample as often; bags that
-    point back into the list of generators would make each zone hold all of them."""
+    """A preset has an instrument a thousand times, which has a sample as often. Zones whose ranges
+    cross would each have all generators."""
     instrument = [{f.LOOP: 1, f.SAMPLE: 0}] * 1000
     preset = {(0, 0): [{f.INSTRUMENT: 0}] * 1000}
     path = f.build(tmp_path / "x.sf2", [f.sine()], [instrument], preset)

@@ -112,7 +112,7 @@ def test_a_broken_model_is_told_and_not_sampled():
 def test_a_head_stays_in_sight_when_the_window_is_full(scheme, cache):
     """A full window is read again as ``cut``, the head and the latest ids."""
     model, prompt, head, context = make(scheme=scheme), [BOS, 9, 8, 7, 5], 3, 16
-    if cache == "native" and not compiler.THERE:
+    if cache == "native" and not compiler.INSTALLED:
         pytest.skip("no C++ compiler on this machine")
     found = run(
         model,

@@ -1,7 +1,5 @@
 """Notes as they are composed, in streams and around known notes: those of the finished piece."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import islice
 

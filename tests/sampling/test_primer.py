@@ -1,7 +1,5 @@
 """What a model reads of a primer, what stays of it, and where new notes stand in its piece."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,5 +1,4 @@
-"""Checks that maintainers run, small: each passes, and reports what it is there to
-notice."""
+"""Scripts that check the program, on small data: they pass, and report planted faults."""
 
 import os
 import re
@@ -15,7 +14,7 @@ from tests.data.helpers import write_songs
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_files_are_kept_and_changed_notes_are_reported(tmp_path, monkeypatch, capsys):
+def test_given_notes_are_unchanged_and_planted_changes_are_reported(tmp_path, monkeypatch, capsys):
     folder = write_songs(tmp_path / "midi", range(2), notes=30)
     assert kept.main(str(folder), n=2) == 0
     assert capsys.readouterr().out.splitlines()[2] == "| midi | 2 | 2 | 2 | 0 | 0 |"
@@ -43,7 +42,7 @@ def test_the_lowest_versions_are_those_of_the_project():
     assert all(line.replace("==", ">=") in text for line in lines)
 
 
-#: Nearly all damage to a session is read past.
+#: Nearly every damaged session can be read.
 FEWEST = {"sessions": 0}
 CASES = {"marks": 20, "sessions": 30}
 
@@ -83,7 +82,9 @@ def fail(path):
         (fail, "KeyError: 'a fault' (test_checks.py:"),
     ],
 )
-def test_an_escape_is_reported_and_kept(use, outcome, tmp_path, monkeypatch, capsys):
+def test_an_unexpected_error_is_reported_and_its_file_kept(
+    use, outcome, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setitem(fuzz.KINDS, "json", fuzz.KINDS["json"]._replace(use=use))
     assert fuzz.main(tmp_path, 1, kinds=["json"], seconds=0.5 if "after" in outcome else 10) == 1
     _, _, row, line = capsys.readouterr().out.splitlines()

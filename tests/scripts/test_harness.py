@@ -1,5 +1,5 @@
-"""The words of scripts become the arguments of their main function, or one sentence; what scripts
-import is there."""
+"""Words become arguments of a script's main function, or a wrong one is an error of one sentence;
+scripts import only what exists."""
 
 import ast
 import importlib
@@ -16,14 +16,14 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 
 @pytest.mark.parametrize("path", sorted(SCRIPTS.rglob("*.py")), ids=lambda path: path.stem)
-def test_a_script_imports_what_there_is(path):
-    """Without the packages that only some scripts need."""
+def test_a_script_imports_what_exists(path):
+    """Only imports of musictx and tests are checked."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and re.match(
             "musictx|tests(?!.browser)", str(node.module)
         ):
             module = importlib.import_module(str(node.module))
-            for name in (one.name for one in node.names):
+            for name in (alias.name for alias in node.names):
                 assert hasattr(module, name) or importlib.import_module(f"{node.module}.{name}")
 
 

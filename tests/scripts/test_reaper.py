@@ -1,13 +1,13 @@
-"""scripts/reaper: the script for REAPER in a real Lua, with a REAPER that only pretends."""
+"""scripts/reaper: the script for REAPER runs in Lua with an imitation of REAPER's functions."""
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import programs
 
 HERE = Path(__file__).resolve().parent
 SCRIPT = HERE.parents[1] / "scripts" / "reaper" / "musictx_infill.lua"
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(LUA is None, reason="no Lua at hand (apt install
 #: (ppq of the start, of the end, channel, pitch, velocity, muted): an eighth on each of 24 beats.
 TUNE = [(960 * i, 960 * i + 480, 2, 60 + i % 12, 70 + i, 0) for i in range(24)]
 MUTED = (480, 960, 2, 99, 50, 1)
-#: Stands in for ``musictx``: it writes down its words, and what was given an octave lower.
+#: Replaces ``musictx``: it writes its arguments to a file, and the given music an octave lower.
 ECHO = """
 import sys
 import musictx
@@ -31,7 +31,7 @@ open(given + ".words", "w").write(f"{command} {options} {score.meters.tolist()}"
 
 
 def played(tmp_path, program: list[str], **project):
-    """The message of the script, and the takes of the item: [(name, notes)]."""
+    """Return the message of the script, and the takes of the item: [(name, notes)]."""
     shim = tmp_path / "it's musictx"
     words = " ".join(f"'{word}'" for word in program)
     shim.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
@@ -43,10 +43,7 @@ def played(tmp_path, program: list[str], **project):
     start.write_text(
         f"PROJECT = {lua(setup)}\nSCRIPT = {lua(str(SCRIPT))}\ndofile({lua(str(fake))})"
     )
-    here = os.environ | {"PYTHONPATH": str(HERE.parents[1]), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [str(LUA), str(start)], capture_output=True, text=True, env=here, timeout=900, check=False
-    )
+    done = programs.run(str(LUA), start)
     assert done.returncode == 0, done.stderr
     message, *lines = (line.split("\t") for line in done.stdout.splitlines())
     takes: list[tuple[str, list]] = []
@@ -66,7 +63,7 @@ def lua(value) -> str:
     return json.dumps(value)
 
 
-def test_bars_and_notes_go_out_and_come_back_to_the_tick(tmp_path):
+def test_bars_and_notes_are_sent_and_new_notes_received_to_the_tick(tmp_path):
     notes = [TUNE[0], MUTED, *TUNE[1:]]
     message, takes = played(tmp_path, [sys.executable, "-c", ECHO], notes=notes)
     assert message == "nil"
@@ -77,7 +74,7 @@ def test_bars_and_notes_go_out_and_come_back_to_the_tick(tmp_path):
     assert (before, name) == ("played", "musictx, bars 2 to 3")
     assert tune == notes
     lower = [(a, b, channel, pitch - 12, velocity, 0) for a, b, channel, pitch, velocity, _ in TUNE]
-    assert new == sorted([MUTED, *lower])  # what is muted is not sent, and stays
+    assert new == sorted([MUTED, *lower])  # muted notes are not sent, and stay
 
 
 @pytest.mark.parametrize(
@@ -87,10 +84,10 @@ def test_bars_and_notes_go_out_and_come_back_to_the_tick(tmp_path):
         ({"midi": False}, "Select one MIDI item."),
         ({"from": 40, "to": 50}, "Select in time the bars"),
         ({"command": "/no/such/program"}, "musictx has composed nothing."),
-        ({"command": ""}, "nil"),  # asked for, and not given
+        ({"command": ""}, "nil"),  # the dialog for the command was cancelled
     ],
 )
-def test_what_cannot_be_done_has_a_message_and_changes_nothing(project, begins, tmp_path):
+def test_a_failure_shows_a_message_and_changes_nothing(project, begins, tmp_path):
     message, takes = played(tmp_path, [sys.executable, "-c", ECHO], **project)
     assert message.startswith(begins)
     assert [name for name, _ in takes] == ["played"]

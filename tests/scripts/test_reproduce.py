@@ -1,4 +1,4 @@
-"""What makes corpora (scripts/reproduce), small."""
+"""Scripts that make corpora (scripts/reproduce), on small data."""
 
 import csv
 
@@ -12,7 +12,7 @@ from tests.pieces import score
 
 
 def drummer(bars):
-    """Eighths on the hat with a kick on each bar line, all of it late and a bit uneven."""
+    """Return eighths on a hi-hat and a kick on each bar line, late and uneven."""
     random = np.random.default_rng(0)
     rows = []
     for number in range(8 * bars):
@@ -23,7 +23,7 @@ def drummer(bars):
 
 
 def with_an_upbeat(bars=41):
-    """From an upbeat on: chords on each quarter over a low note on each bar; the tempo changes."""
+    """Return an upbeat, then chords on quarters over a bass on bars; the tempo changes."""
     clock = Score(tempos=[(0.0, 100.0), (9.0, 110.0)], meters=[(0.0, 4, 4)])
     at = Beats(clock).seconds(np.arange(4 * bars + 6))
     rows = []
@@ -33,19 +33,19 @@ def with_an_upbeat(bars=41):
     return clock.with_notes(rows)
 
 
-def test_strokes_lie_on_the_bars_of_the_song():
+def test_drums_are_placed_on_the_bars_of_the_song():
     once, _ = bands.snapped(drummer(18))
     assert bands.snapped(once)[0] == once
     assert bands.performance("7_rock_90_beat_4-4", drummer(12)) is None
-    one = bands.performance("7_rock_90_beat_4-4", drummer(18))
-    assert one.bars == 16
+    performance = bands.performance("7_rock_90_beat_4-4", drummer(18))
+    assert performance.bars == 16
     given = with_an_upbeat()
-    made = bands.drummed("001", given, [one])
+    made = bands.drummed("001", given, [performance])
     kicks = made.notes[made.notes["pitch"] == 36]
     at = Beats(given).quarters(kicks["start"])
     assert np.allclose(at, 4 * np.arange(1, 41), atol=1e-6)
     assert np.array_equal(made.notes[~made.notes["drum"]], given.notes)
-    assert made == bands.drummed("001", given, [one])
+    assert made == bands.drummed("001", given, [performance])
 
 
 def in_parts(programs, count=24):
@@ -55,7 +55,7 @@ def in_parts(programs, count=24):
     return score(rows, meter=(3, 4), markers=((0.0, "C:maj"),))
 
 
-def test_a_folder_is_made(tmp_path):
+def test_songs_of_all_sources_become_a_folder_with_a_split(tmp_path):
     sources = {
         "pop909": {"779": in_parts([0, 0, 0]), "780": in_parts([0, 0, 0])},
         "lieder": {"lc1": in_parts([0, 68])},

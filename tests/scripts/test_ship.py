@@ -1,4 +1,4 @@
-"""An included model: half the size, measured as stored, nothing private on its card."""
+"""An included model is half as large, measured as stored, and has nothing private on its card."""
 
 from functools import partial
 
@@ -58,7 +58,7 @@ def test_a_shipped_model_states_its_numbers_and_nothing_private(ship, tmp_path):
     assert made.model.config.attention == "auto"
 
 
-def test_bytes_and_divided_logits(ship, model, tmp_path):
+def test_weights_may_be_bytes_and_logits_divided_by_a_temperature(ship, model, tmp_path):
     place = tmp_path / "scripts" / "ships" / "piano.yaml"
     place.write_text(yaml.safe_dump(yaml.safe_load(place.read_text()) | {"dtype": "int8"}))
     made = bundle.load(ship(windows=2, temperature=1.25))
@@ -91,7 +91,7 @@ def test_several_models_are_averaged_and_must_be_of_one_shape(model, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["piano", "song", "chorale"])
-def test_cards_of_included_models_say_what_their_files_say(name):
+def test_cards_of_included_models_have_the_text_of_their_files(name):
     text, card = shipping.read_description(name), bundle.load(name).card
     stated = {key: text[key] for key in text if key not in ("measure", "dtype")}
     assert {key: card[key] for key in stated} == stated

@@ -16,7 +16,8 @@ PARTS = [
     *([0, 4, 36, 84, 6.0], [33, 2, 30, 50, 2.0], [40, 2, 56, 91, 5.0], [48, 3, 50, 80, 2.0]),
     *([73, 1, 57, 81, 2.0], [80, 2, 40, 84, 2.0], [128, 4, 22, 60, 6.0]),
 ]
-#: A kick on every beat, or a hat; of the others nothing. A fill is a tom on the last two beats.
+#: Styles of drums: nothing, a kick on every beat, a hi-hat on every beat, and a fill of toms on the
+#: last two beats.
 NONE = "0" * 24
 DRUMMERS = {
     "usual": [" ".join([NONE] * 6)],
@@ -27,7 +28,7 @@ DRUMMERS = {
 
 
 def random_model(folder, card=None):
-    """A model of notes in bars, by random weights."""
+    """Load a model of notes in bars with random weights."""
     tokens = {"name": "notes", "low": 21, "high": 108, "controls": True}
     return musictx.load(saved(folder / "m", card, tokens=tokens, group=5, context=1500))
 

@@ -1,6 +1,4 @@
-"""Times in seconds meet bar lines in every tempo: what is rounded on the way is no other bar."""
-
-from __future__ import annotations
+"""Times in seconds are on the right bar line in every tempo, although they are rounded."""
 
 import numpy as np
 import pytest
@@ -34,21 +32,21 @@ def whole_bars(bpm: float, meter: tuple[int, int], bars: int) -> Score:
 
 
 @pytest.mark.parametrize("meter", METERS)
-def test_the_first_new_bar_is_the_one_that_begins_at_the_end_of_the_file(meter):
+def test_the_first_new_bar_begins_where_the_file_ends(meter):
     for bpm in TEMPI:
         for bars in (1 + bpm % 3, 7):
             score = whole_bars(bpm, meter, bars)
             primer = to_bar_line(BARS, encode_primer(BARS, score))
             clock = BARS.clock(score)
             seam = float(clock.seconds(primer.seconds))
-            at = float(score.beats.quarters(seam)) / quarters_of(meter)
-            assert at == pytest.approx(bars, abs=1e-3), bpm
+            begin = float(score.beats.quarters(seam)) / quarters_of(meter)
+            assert begin == pytest.approx(bars, abs=1e-3), bpm
             stop = float(score.beats.quarters(clock.after_bars(seam, 2))) / quarters_of(meter)
             assert stop == pytest.approx(bars + 2, abs=1e-3), bpm
 
 
-def test_no_new_note_begins_where_the_asked_bars_end():
-    """What rounding to a grid moves there is left out."""
+def test_no_new_note_begins_at_the_end_of_the_requested_bars():
+    """Notes that rounding to a grid moves to the end are left out."""
     for bpm in TEMPI:
         score = whole_bars(bpm, (4, 4), 2)
         primer = to_bar_line(BARS, encode_primer(BARS, score))
@@ -65,7 +63,7 @@ def test_no_new_note_begins_where_the_asked_bars_end():
 
 @pytest.mark.parametrize("bpm", range(40, 241, 8))
 def test_notes_that_follow_each_other_end_before_they_begin_again(bpm):
-    """A listener never has one pitch begin while it sounds."""
+    """No event begins a pitch that still sounds."""
     score = line(*[60] * 96, every=10 / bpm, tempos=[(0.0, bpm)])
     clock, events = BARS.clock(score), []
 

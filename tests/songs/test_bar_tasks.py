@@ -1,6 +1,4 @@
-"""Windows of music in bars: the groups ahead, and tasks that hold what follows from the piece."""
-
-from __future__ import annotations
+"""Training windows of tasks in bars: groups ahead of a bar hold given notes of the piece."""
 
 import numpy as np
 import pytest
@@ -26,7 +24,7 @@ NEVER_RETURNS = song().with_notes(line(*(45 + n * 7 % 40 for n in range(100)), e
 
 
 def piece(task, number):
-    """Random music; to be varied, of bars that are like those of some bars before, or the same."""
+    """Return random music; for the task vary, bars resemble or equal those some bars before."""
     score = song(bars=6 + number % 30, seed=number % 7)
     if task != "vary":
         return score
@@ -40,7 +38,7 @@ def piece(task, number):
 
 
 def windows(task, count=60):
-    """(the ids of a piece, a row of it)"""
+    """Yield (ids of a piece, row of the task)."""
     for number in range(count):
         ids = TOKENS.encode(piece(task, number))
         if row := row_of(task, ids, number):
@@ -53,35 +51,35 @@ def row_of(task, ids, seed=0):
 
 
 def without_repeats(ids):
-    """(n, 5) groups, whose bar lines name no earlier bar that they repeat."""
+    """Return (n, 5) groups, without the numbers of repeated bars in bar lines."""
     groups = ids.reshape(-1, FIELDS_PER_NOTE).astype(np.int64)
     groups[groups[:, 0] == TABLE.id("bar"), 3] = TABLE.id("section")
     return groups
 
 
 @pytest.mark.parametrize("task", ["infill", "accompany", "vary", "steer"])
-def test_the_piece_is_whole_without_what_is_ahead(task):
-    found = 0
+def test_a_window_without_the_groups_ahead_is_a_part_of_its_piece(task):
+    count = 0
     for ids, row in windows(task):
-        found += 1
+        count += 1
         assert len(row.ids) <= BUDGET
         has_end = row.targets[-1] == EOS
         window = np.append(row.ids, row.targets[-1:][: 1 - has_end])
         bars = TOKENS.write(TOKENS.read(window))
-        # Bar lines of a window name only bars of the window that they repeat.
+        # Bar lines of a window number only repeated bars of the window.
         piece, part = without_repeats(ids), without_repeats(bars)
         starts = [n for n in range(len(piece)) if np.array_equal(piece[n : n + len(part)], part)]
         assert starts, "a window is a stretch of its piece"
         assert (row.ids[0] == BOS) == (0 in starts)
-        # The piece is scored, all of it and nothing else.
+        # All of the piece is scored, and nothing else.
         scored = row.targets[: len(window) - 1]
         assert np.array_equal(scored[scored != UNSCORED], bars)
-    assert found > 20
+    assert count > 20
 
 
 def groups_of(window):
-    """Of ids without controls: the groups of each bar, those ahead of each bar, and its section, by
-    number. The first group of a bar is its meter."""
+    """Return three dicts by number of the bar: its groups, groups ahead of it, and its section. The
+    first group of a bar is its meter. ``window`` has no controls."""
     written, ahead, sections, bar, described = {}, {}, {}, 0, None
     for group in window[: len(window) // 5 * 5].reshape(-1, 5).tolist():
         first, second = (TABLE.tokens[i][0] for i in group[:2])
@@ -102,10 +100,10 @@ def test_a_window_that_is_too_short_or_never_returns_stays_plain(task, piece):
     assert row_of(task, TOKENS.encode(piece)) is None
 
 
-def test_what_is_varied_is_a_stretch_of_the_piece():
-    exact = found = 0
+def test_the_varied_bars_are_a_similar_stretch_of_the_piece():
+    exact = count = 0
     for ids, row in windows("vary", 120):
-        found += 1
+        count += 1
         written, ahead, sections = groups_of(np.append(row.ids, max(row.targets[-1], 0))[1:])
         whole, *_ = groups_of(ids)
         varied = [bar for bar, section in sections.items() if section == bar_layout.VARIED]
@@ -122,7 +120,7 @@ def test_what_is_varied_is_a_stretch_of_the_piece():
         for bar in set(ahead) - {*varied}:
             assert sections[bar] == bar_layout.WHOLE
             assert bar > varied[-1]
-    assert min(found, exact) > 10
+    assert min(count, exact) > 10
 
 
 FEW = BarTokenizer(low=40, high=70, velocity_bins=4, controls=True)
@@ -142,7 +140,7 @@ def group(*kinds: str) -> st.SearchStrategy[list[int]]:
 
 
 content = st.integers(len(SPECIALS), WORDS.size - 1)
-#: Groups of every shape, and of none.
+#: Groups of every form, and random ids.
 groups = st.one_of(
     group("bar", "numerator", "denominator", "section", "place"),
     group("place", "program", "pitch", "length", "velocity"),
@@ -164,7 +162,7 @@ def flat(groups: list[list[int]]) -> list[int]:
 
 @quick
 @given(st.lists(groups, max_size=60), st.lists(st.integers(0, WORDS.size - 1), max_size=200))
-def test_any_ids_can_be_read_in_groups_or_not(drawn, rest):
+def test_any_ids_can_be_decoded(drawn, rest):
     score = FEW.decode([*flat(drawn), *rest])
     assert (score.notes["end"] > score.notes["start"]).all()
     again = FEW.encode(score)
@@ -174,7 +172,7 @@ def test_any_ids_can_be_read_in_groups_or_not(drawn, rest):
 
 @quick
 @given(gridded(), st.data())
-def test_what_stands_ahead_of_a_bar_line_is_passed_over(piece, data):
+def test_groups_ahead_of_a_bar_line_are_no_notes(piece, data):
     ids = FEW.encode(piece)
     opening = st.tuples(st.just(KNOWN), content, content, content, content)
     woven = [CUT, *data.draw(group(*FRONT))]
@@ -190,30 +188,30 @@ def test_what_stands_ahead_of_a_bar_line_is_passed_over(piece, data):
 
 @quick
 @given(gridded(), st.data())
-def test_what_is_known_of_a_bar_stands_once_before_its_line(piece, data):
+def test_given_notes_of_a_bar_are_written_once_before_its_line(piece, data):
     stream = FEW.read(FEW.encode(piece))
     notes, bar, count = stream.notes, stream.bar, len(stream.bars)
     begin = data.draw(st.integers(0, count - 1))
     stop = data.draw(st.integers(begin + 1, count))
     look = data.draw(st.integers(1, 3))
-    is_known = data.draw(st.lists(st.booleans(), min_size=len(notes), max_size=len(notes)))
-    known = notes[np.array(is_known)]
-    whole = ~np.isin(np.arange(count), bar[~np.array(is_known)])
+    is_given = data.draw(st.lists(st.booleans(), min_size=len(notes), max_size=len(notes)))
+    given_notes = notes[np.array(is_given)]
+    whole = ~np.isin(np.arange(count), bar[~np.array(is_given)])
     parts = data.draw(st.lists(st.sampled_from([CHORD, 0, 40, DRUM_PART]), unique=True))
-    ahead = bar_layout.Lookahead(begin, stop, look, known, whole, parts)
+    ahead = bar_layout.Lookahead(begin, stop, look, given_notes, whole, parts)
     ids, of_piece = bar_layout.interleaved(stream, ahead, WORDS)
     assert np.array_equal(ids[of_piece], FEW.write(stream))
     assert all(map(np.array_equal, FEW.read(ids), stream))
-    # Read as a piece of their own, the groups ahead are the known bars.
+    # Decoded as a piece, the groups ahead are the bars of given notes.
     lines = ids[~of_piece].reshape(-1, FIELDS_PER_NOTE)
     assert (lines[: len(parts), 0] == KNOWN).all()
     lines = lines[len(parts) :].copy()
     is_line = lines[:, 0] == KNOWN
     assert (lines[is_line, 3] - WORDS.id("section")).tolist() == whole[begin:stop].tolist()
     lines[is_line, 0], lines[is_line, 3] = BAR, WORDS.id("section")
-    inside = stream._replace(notes=known).in_bars(begin, stop)
+    inside = stream._replace(notes=given_notes).in_bars(begin, stop)
     assert all(map(np.array_equal, FEW.read(lines.reshape(-1)), inside))
-    # And at most ``look`` bars before it.
+    # They are at most ``look`` bars ahead.
     first = ids[::FIELDS_PER_NOTE]
     ahead_at, bar_at = np.flatnonzero(first == KNOWN)[len(parts) :], np.flatnonzero(first == BAR)
     for number, place in zip(range(begin, stop), ahead_at, strict=True):

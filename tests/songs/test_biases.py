@@ -1,4 +1,4 @@
-"""Sections and bars return, what is asked for is fed back in bars: plain loops."""
+"""Biases of bars against plain loops: repeated bars, sections, and requested controls."""
 
 from dataclasses import replace
 from functools import partial
@@ -37,12 +37,12 @@ from tests.sampling.pieces import BARS, DRUMS, line_ids, note_ids
 from tests.songs.test_grouped import song
 
 TABLE = BARS.vocabulary
-#: With more pitches, and of which a new section has some.
+#: Tokens of more pitches.
 WIDE = build("notes", low=40, high=90, controls=True)
 
 
 def nats(bias, state):
-    """(V,) what a bias takes off."""
+    """Return (V,) the nats that a bias takes off."""
     costs = taken_off(state.table, [bias(state)])
     return np.zeros(state.table.size) if costs is None else costs
 
@@ -50,7 +50,7 @@ def nats(bias, state):
 @settings(max_examples=40, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_a_bar_is_pulled_to_the_next_note_of_the_one_that_it_repeats(random):
-    """Oracle: the first note of the earlier bar that lies behind the last one here."""
+    """Oracle: the first note of the earlier bar after the place of the last new note."""
     state, bars = BARS.grammar([]), []
 
     def pull():
@@ -95,7 +95,7 @@ def contrast(piece, drums=True):
 
 
 @pytest.mark.parametrize("drums", [False, True])
-def test_costs_are_those_of_the_bars_in_the_same_place(piece, drums):
+def test_notes_of_a_new_section_cost_if_the_same_bar_of_the_first_has_them(piece, drums):
     """Oracle: by loops over the groups of the first section."""
     steps, section = 3 * STEPS, piece.in_bars(0, SECTION)
     is_chord = section.notes["part"] == CHORD
@@ -150,11 +150,11 @@ rows_of_a_bar = st.lists(
     st.booleans(),
     st.tuples(st.floats(1, 9), st.floats(0.5, 8), st.floats(48, 72), st.floats(30, 90)),
 )
-def test_costs_in_bars_are_those_of_plain_loops(bars, length, count, given, asked):
-    """Bars of two seconds, 48 steps each; the note that is being written is the last one again,
-    whose first ``count`` ids stand."""
-    targets = dict(zip(("density", "polyphony", "register", "loudness"), asked))
-    density, polyphony, register, loudness = asked
+def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, values):
+    """In bars of two seconds, 48 steps each. The next note is a copy of the last one, of which
+    ``count`` ids are written."""
+    targets = dict(zip(("density", "polyphony", "register", "loudness"), values))
+    density, polyphony, register, loudness = values
     bars, ids, notes = [sorted(bar) for bar in bars], [], []
     for number, bar in enumerate(bars):
         ids += line_ids()
@@ -176,7 +176,7 @@ def test_costs_in_bars_are_those_of_plain_loops(bars, length, count, given, aske
         for place in range(*TABLE.range("place")):
             wait = (TABLE.tokens[place][1] - last) / 48
             wanted[place] = (dense + crowd) * (1 - min(max(wait, 0), 1))
-        wanted[TABLE.id("place", 0)] *= bool(bars[-1])  # where the chord of a bar stands
+        wanted[TABLE.id("place", 0)] *= bool(bars[-1])  # the place of the chord of a bar
         wanted[TABLE.id("bar")] = -(dense + crowd) * min((96 - last) / 48, 1)
     elif count == 1:
         wanted[slice(*TABLE.range("program"))] = dense + crowd
@@ -200,8 +200,8 @@ def test_costs_in_bars_are_those_of_plain_loops(bars, length, count, given, aske
 
 
 @pytest.mark.parametrize("from_start", [False, True])
-def test_what_a_part_lacks_makes_its_notes_likelier(from_start):
-    """Four notes of a part and none of two others."""
+def test_a_part_with_too_few_notes_becomes_likelier(from_start):
+    """Of three parts one has four notes, and two have none."""
     state = BARS.grammar([token for _ in range(4) for token in [*line_ids(), *note_ids(0, 0)]])
     passed = state.seconds / PART_SECONDS if from_start else 1.0
     least = {0: 3.0, 5: 2.0, DRUMS: 6.0}
@@ -216,13 +216,13 @@ def test_what_a_part_lacks_makes_its_notes_likelier(from_start):
 
 
 @pytest.mark.parametrize("habits", [True, False])
-def test_a_part_that_the_model_would_drop_goes_on(counting, habits):
-    """Its program costs eight nats; without habits it is as good as silent."""
+def test_a_part_continues_although_the_model_would_drop_it(counting, habits):
+    """Its program costs eight nats; without habits it is almost silent."""
     music = together(line(*[72] * 32, program=73), line(*[48] * 16, every=1.0, program=48, track=1))
     costs = np.zeros((1, counting.tokenizer.size))
     costs[0, counting.tokenizer.vocabulary.id("program", 48)] = 8.0
-    asked = {"constraints": [lambda states, past: costs], "sampling": {"habits": habits}}
-    (made,) = generate(counting, primer=music, bars=16, seed=1, **asked)
+    options = {"constraints": [lambda states, past: costs], "sampling": {"habits": habits}}
+    (made,) = generate(counting, primer=music, bars=16, seed=1, **options)
     new = made.score.notes[made.score.notes["start"] >= 16 - 1e-3]
     share = (new["track"] == 1).sum() / 32
     assert share >= PART_SHARE / 2 if habits else share < PART_SHARE / 2

@@ -1,6 +1,4 @@
-"""Chords that notes imply, and those searched for a melody: the likeliest sequence, in any key."""
-
-from __future__ import annotations
+"""Chords recognised in notes, and the likeliest chords of a melody, in any key."""
 
 from dataclasses import replace
 from itertools import product
@@ -24,7 +22,7 @@ quick = settings(deadline=None, max_examples=40)
 
 
 def of_chords(names: list[Chord], semitones: int = 0) -> Score:
-    """A bar of four quarters for each: the root in the bass, its tones above."""
+    """Return a bar of 4/4 for each chord: the root in the bass, its tones above."""
     notes = []
     for bar, chord in enumerate(names):
         tones = [36 + chord.root, *(60 + tone for tone in sorted(chord.classes))]
@@ -92,7 +90,7 @@ melodies = st.lists(st.tuples(st.integers(55, 76), st.sampled_from([0.25, 0.5, 1
 
 
 def tune(notes, tempo=120.0, transposed=0):
-    """A melody of (pitch, quarter notes) one after the other."""
+    """Return a melody of (pitch, quarter notes)."""
     pitches, lengths = zip(*notes)
     ends = (np.cumsum(lengths) * 60 / tempo).tolist()
     rows = zip([0.0, *ends], ends, (pitch + transposed for pitch in pitches))
@@ -101,8 +99,8 @@ def tune(notes, tempo=120.0, transposed=0):
 
 @given(melodies.filter(lambda notes: sum(length for _, length in notes) <= 6))
 @settings(max_examples=8, deadline=None)
-def test_no_sequence_in_any_key_is_likelier(notes):
-    """Beside random sequences, and its own with one triad changed, by a plain loop."""
+def test_no_other_sequence_of_chords_is_likelier_in_any_key(notes):
+    """Compared with random sequences and with all that differ in a triad, by a plain loop."""
     score = tune(notes)
     lines, sounds, at_bar = chord_estimation.observed(score, score.notes)
     chances, final = table(), notes[-1][0] % 12
@@ -122,8 +120,8 @@ def test_no_sequence_in_any_key_is_likelier(notes):
     best = chord_estimation.likeliest(sounds, at_bar, final)
     relative = [(best - key) % 12 + 12 * (best // 12) for key in range(12)]
     reached = max(log_likelihood(states, key) for key, states in enumerate(relative))
-    some = np.random.default_rng(0).integers(0, STATES, (20, len(lines)))
-    others = [log_likelihood(states, key) for states in some for key in range(12)]
+    draws = np.random.default_rng(0).integers(0, STATES, (20, len(lines)))
+    others = [log_likelihood(states, key) for states in draws for key in range(12)]
     changed = [
         log_likelihood([*states[:n], other, *states[n + 1 :]], key)
         for key, states in enumerate(relative)
@@ -144,11 +142,11 @@ def test_chords_go_with_the_key_and_the_tempo(notes, up, tempo):
     assert [time for time, _ in moved] == pytest.approx([t * 120 / tempo for t, _ in chords])
 
 
-def test_only_a_melody_without_chords_gets_some():
+def test_only_a_melody_without_chords_gets_estimated_chords():
     melody = tune([(60, 1), (64, 1), (67, 2)])
     marked = replace(melody, markers=((0.0, "F:maj"),))
-    asked = AccompanyConfig(melody="x.mid")
-    assert annotated(with_chords(accompaniment_task(melody, asked)).given) == search(melody)
-    assert with_chords(accompaniment_task(marked, asked)).given.markers == marked.markers
+    request = AccompanyConfig(melody="x.mid")
+    assert annotated(with_chords(accompaniment_task(melody, request)).given) == search(melody)
+    assert with_chords(accompaniment_task(marked, request)).given.markers == marked.markers
     inside = gap_task(melody, InfillConfig(file="x.mid", begin="0s", end="1s"))
     assert with_chords(inside) is inside

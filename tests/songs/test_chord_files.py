@@ -1,6 +1,4 @@
-"""Chord symbols, sheets and files of chords: as musicians write them; what is written is read."""
-
-from __future__ import annotations
+"""Chord symbols, sheets and files of chords are read as musicians write them, and written."""
 
 from collections import Counter
 from dataclasses import replace
@@ -18,7 +16,7 @@ from musictx.songs.chord_sheet import bars_of, laid, sheet, text_of, voiced
 from tests.pieces import of, score
 
 LINK = "irealb://A%20Song=Who%20Ever==Swing=G-==1r34LbKcu7{}=Jazz=90=3"
-#: A chart -> the bars that are played.
+#: A chart of iReal Pro -> the bars that are played.
 CHARTS = {
     "*A[T44C^7   |A-7 D7 |G6   | x  Z": "Cmaj7 | Am7 D7 | G6 | %",
     "{T44C   |N1F   }|N2G   Z": "C | F | C | G",
@@ -35,7 +33,7 @@ CHARTS = {
 
 
 def shuffled(chart):
-    """As the program sends it: of blocks of fifty characters all but the last are shuffled."""
+    """Shuffle the blocks of fifty characters, except the last, as iReal Pro does."""
     block = list(chart[:50])
     for n in (*range(5), *range(10, 24)) if len(chart) > 51 else ():
         block[n], block[49 - n] = block[49 - n], block[n]
@@ -96,7 +94,7 @@ def test_chordpro_and_chords_over_words():
     assert (score.title, score.tempos["bpm"][0]) == ("House", 80)
 
 
-#: Other texts -> what is played.
+#: Other texts -> the bars that are played.
 TEXTS = {
     "C - Am - F": "C | Am | F",
     "Am  C/G\nthere is a house\nN.C.  (G)\nla la": "Am | C/G | N.C. | G",
@@ -140,7 +138,7 @@ def test_any_text_is_read_or_refused(data):
     assert all(time >= 0 for time, _ in score.markers)
 
 
-#: Symbols as musicians and programs write them -> their name, and the chord that a model knows.
+#: Symbol, its name, the chord of the model's vocabulary.
 SYMBOLS = """
 C C:maj C:maj | Cm C:min C:min | A-7 A:min7 A:min7 | Bbmaj7 Bb:maj7 Bb:maj7 | EbΔ Eb:maj7 Eb:maj7
 F#m7b5 F#:hdim7 F#:hdim7 | Bh7 B:hdim7 B:hdim7 | Bø B:hdim7 B:hdim7 | B°7 B:dim7 B:dim
@@ -158,28 +156,26 @@ added = st.sampled_from(["b9", "#9", "#11", "b13", "add9", "sus4", "no3"])
 suffixes = st.tuples(
     st.sampled_from(["", "m", "maj", "dim", "+", "h"]),
     st.sampled_from(["", "6", "7", "9", "11", "13"]),
-    st.lists(st.sampled_from(["b9", "#9", "#11", "b13", "add9", "sus4", "no3"]), max_size=3).map(
-        "".join
-    ),
+    st.lists(added, max_size=3).map("".join),
     st.sampled_from(["", "/E", "/Bb", "/F#", "/C"]),
 )
 
 
 @pytest.mark.parametrize(("text", "name", "chord"), WRITTEN)
-def test_symbols(text, name, chord):
+def test_a_symbol_has_a_name_and_a_chord(text, name, chord):
     assert name_of(text) == name
     assert symbol(text) == named(chord)
     assert name_of(symbol_of(name)) == name
 
 
 @given(st.sampled_from(ROOTS), suffixes)
-def test_what_is_read_of_a_symbol_is_written(root, suffix):
+def test_a_symbol_that_is_read_is_written_again(root, suffix):
     chord = spelled(root + "".join(suffix))
     assert spelled(chord.symbol) == spelled(chord.name) == chord
 
 
 @pytest.mark.parametrize("text", ["H", "Cmajor", "c", "", "|", "Am77", "Verse", "Bridge", "Coda"])
-def test_what_is_no_symbol(text):
+def test_other_words_are_no_symbols(text):
     assert symbol(text) is None
 
 
@@ -188,7 +184,7 @@ shares = st.tuples(names, st.lists(names | st.just(""), max_size=3)).map(lambda 
 
 
 @given(st.lists(shares, min_size=1, max_size=9))
-def test_what_is_written_is_read_again(bars):
+def test_a_written_sheet_is_read_again(bars):
     assert sheet(text_of(bars)) == bars
 
 
@@ -206,7 +202,7 @@ def test_wrong_sheets_get_one_sentence(text):
         sheet(text)
 
 
-def test_chords_share_their_bar_and_come_back_from_a_piece():
+def test_chords_share_their_bar_and_are_read_from_a_piece():
     piece = of((0.0, 12.0), tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4), (6.0, 4, 4)])
     bars = sheet("| C | Am F | G7 |")
     markers = laid(bars, Beats(piece), 0, 7)
@@ -216,7 +212,7 @@ def test_chords_share_their_bar_and_come_back_from_a_piece():
     assert changes(named_piece)[0] == (0.0, "C:maj")
 
 
-def test_a_chart_is_voiced_so_that_each_chord_sounds_in_its_time():
+def test_each_chord_of_a_voiced_chart_sounds_in_its_time():
     markers = ((0.0, "C:maj/3"), (2.0, "A:min7"), (3.0, "N"), (4.0, "F:maj"), (6.0, "N"))
     notes = voiced(score([], markers=markers)).notes
     for begin, end, name in ((0, 2, "C:maj"), (2, 3, "A:min7"), (4, 6, "F:maj")):

@@ -1,4 +1,4 @@
-"""Chords on the command line: printed, written, followed."""
+"""Chords are printed, written to files, and followed by accompaniments."""
 
 import shutil
 from dataclasses import replace
@@ -71,8 +71,8 @@ def test_a_file_of_chords_is_followed_in_its_tempo(counting, tmp_path):
 
 
 @pytest.mark.parametrize(("meter", "pickup"), [((3, 4), 1.0), ((6, 8), 0.5), ((4, 4), 0.0)])
-def test_a_sheet_lies_on_the_bars_of_its_file_after_a_pick_up(meter, pickup):
-    """Under a change of tempo, too; what the file says of chords goes."""
+def test_chords_of_a_sheet_are_placed_on_the_bars_of_the_file_after_a_pick_up(meter, pickup):
+    """Also with a change of tempo; they replace the chords of the file."""
 
     def seconds(quarter):
         return 0.6 * quarter if quarter < 6 else 3.6 + 0.4 * (quarter - 6)
@@ -82,15 +82,15 @@ def test_a_sheet_lies_on_the_bars_of_its_file_after_a_pick_up(meter, pickup):
     chords = ((0.0, "Am7"), (1.2, "D"), (2.4, "E:min"))
     tune = of(*notes, tempos=[(0, 100), (3.6, 150)], meters=meters, markers=chords)
     request = AccompanyConfig(chords="| C | G/B Am7 | N.C. |")
-    found = tasks.accompaniment_task(tune, request).given.markers
+    placed = tasks.accompaniment_task(tune, request).given.markers
     bar = 4 * meter[0] / meter[1]
     places = [(0, "C:maj"), (1, "G:maj/3"), (1.5, "A:min7"), (2, "N")]
     expected = [(seconds(pickup + bar * n), name) for n, name in places]
-    assert [name for _, name in found[:4]] == [name for _, name in expected]
-    assert [time for time, _ in found[:4]] == pytest.approx([time for time, _ in expected])
+    assert [name for _, name in placed[:4]] == [name for _, name in expected]
+    assert [time for time, _ in placed[:4]] == pytest.approx([time for time, _ in expected])
 
 
-def test_a_chart_without_notes_is_shown_written_and_accompanied_as_its_sheet(
+def test_a_chart_without_notes_is_printed_written_and_accompanied_as_its_sheet(
     counting, tmp_path, capsys
 ):
     text = "| C | F G | C |"

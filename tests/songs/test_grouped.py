@@ -1,4 +1,4 @@
-"""Networks that take a group of ids as one step, against loops; their laws: test_laws.py."""
+"""Networks with a step for each group of ids, against loops. Further laws: test_laws.py."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ TOKENS = build("notes", low=40, high=90)
 
 
 def song(bars=12, seed=0):
-    """Random music in bars of 3/4 that repeats itself now and then."""
+    """Return random music in bars of 3/4, some of which are repeated."""
     random, notes = np.random.default_rng(seed), []
     for bar in range(bars):
         if bar % 3 and notes:
@@ -31,7 +31,7 @@ def model(**options):
     shape = {"layers": 2, "width": 32, "feedforward": 64, "context": 400, "group": TOKENS.group}
     features = with_tokens([{"name": "bars"}], TOKENS)
     made = untrained.network(TOKENS.size, features=features, **shape | options)
-    for parameter in made.bars.parameters():  # else it adds nothing yet
+    for parameter in made.bars.parameters():  # which are zero before training
         torch.nn.init.normal_(parameter, std=0.3)
     return made
 
@@ -69,7 +69,7 @@ def test_every_map_of_the_cascade_learns():
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in cascade.parameters())
 
 
-def test_forked_and_selected_rows_go_on_as_rows_of_their_own(network):
+def test_forked_and_selected_rows_continue_independently(network):
     more = torch.tensor([IDS[0, 50:60].tolist(), IDS[0, 60:70].tolist()])
     with torch.inference_mode():
         cache = network.new_cache(rows=1, capacity=130)

@@ -220,7 +220,7 @@ def test_of_each_kind_one_drum_is_struck_at_a_time():
 @pytest.mark.parametrize("is_common", [True, False])
 def test_drummers_strike_no_drum_outside_of_the_kit(is_common):
     """In any meter, although the model strikes others."""
-    score = waltz(bars=8)
+    score = waltz(bars=4)
     score = TOKENS.quantise(common(score) if is_common else score)
     drummer = Drummer(np.full((6, 96), 0.3), 1.0, TONES)
     for players in ([drummer], []):

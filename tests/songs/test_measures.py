@@ -1,4 +1,4 @@
-"""Measures of metre and harmony: plain loops, and the values at the edges that docstrings state."""
+"""Measures of metre and harmony against plain loops, and their values for silence."""
 
 import math
 
@@ -26,7 +26,7 @@ def played(tune, bpm=120.0, meter=(4, 4)):
 
 
 @given(tunes, st.floats(40, 220))
-def test_what_stands_on_the_grid_keeps_time(tune, bpm):
+def test_all_notes_on_the_grid_are_near_sixteenths(tune, bpm):
     assert m.near_sixteenths(played(tune, bpm)) == 1.0
 
 
@@ -55,10 +55,10 @@ def test_likeness_of_bars(tune, bars, meter):
         table = tables.setdefault(n // length, {})
         table[n % length, p % 12] = table.get((n % length, p % 12), 0) + 1
     values = []
-    for bar, one in tables.items():
+    for bar, table in tables.items():
         if other := tables.get(bar + bars):
-            product = sum(count * other.get(key, 0) for key, count in one.items())
-            sizes = [math.sqrt(sum(c * c for c in each.values())) for each in (one, other)]
+            product = sum(count * other.get(key, 0) for key, count in table.items())
+            sizes = [math.sqrt(sum(c * c for c in each.values())) for each in (table, other)]
             values.append(product / sizes[0] / sizes[1])
     got = m.bar_likeness(played(tune, meter=meter), bars)
     assert got == pytest.approx(np.mean(values)) if values else math.isnan(got)
@@ -72,7 +72,7 @@ TRIADS = [{root, (root + third) % 12, (root + 7) % 12} for third in (4, 3) for r
 
 
 def in_sixteenths(piece, mask):
-    """Sixteenth -> pitch classes that sound, one for each note of ``mask``."""
+    """Return sixteenth -> pitch classes that sound then, one for each note of ``mask``."""
     table = {}
     for note in piece.notes[mask]:
         for at in range(round(note["start"] * 8), round(note["end"] * 8)):
@@ -102,7 +102,7 @@ def test_triads_and_the_melody_on_them_by_sixteenths(line):
 
 
 def progression(*chords, melody=84):
-    """Roots and thirds of triads, a half bar each, under one note."""
+    """Return triads of (root, third), a half bar each, under one note."""
     notes = [(0, 8 * len(chords), melody)]
     for n, (root, third) in enumerate(chords):
         notes += [(8 * n, 8, 48 + root + step) for step in (0, third, 7)]

@@ -1,6 +1,4 @@
-"""New pieces of model=song as they are asked for: tempo, meter, instruments, loops, a plan."""
-
-from __future__ import annotations
+"""New pieces of model=song have the requested tempo, meter, instruments, loop and form."""
 
 from collections import Counter
 from dataclasses import replace
@@ -30,7 +28,7 @@ TUNE = musictx.read(examples()["frere_jacques"])
 
 
 def written(song, tmp_path, **options):
-    """The piece that comes back from its file."""
+    """Generate a piece, write it to a file and read the file."""
     (piece,) = musictx.generate(song, seed=1, **options)
     musictx.write(piece, tmp_path / "piece.mid")
     return musictx.read(tmp_path / "piece.mid")
@@ -52,7 +50,7 @@ def test_tempo_and_meter_are_those_of_the_file(song, tmp_path):
 @pytest.mark.parametrize(
     "values", [{"note_on": 0.5}, {"pitch": 0.5}, {"note_on": 1.0, "pitch": 0.5}]
 )
-def test_pitches_that_continue_have_the_temperature_of_strikes_unless_one_is_given(song, values):
+def test_pitches_of_continuations_have_the_temperature_of_note_on_unless_one_is_given(song, values):
     tokenizer = song.tokenizer
     config, primer = SamplingConfig(top_p=1.0, temperatures=values), encode_primer(tokenizer, TUNE)
     sampling = idiom.of(tokenizer).sampling(config, [primer])
@@ -61,7 +59,7 @@ def test_pitches_that_continue_have_the_temperature_of_strikes_unless_one_is_giv
     drawn = logits
     for rule in processors.build(sampling, tokenizer):
         drawn = rule(torch.zeros(1, 0, dtype=torch.int64), drawn)
-    before, after = (one.double().softmax(-1)[0].numpy() for one in (logits, drawn))
+    before, after = (x.double().softmax(-1)[0].numpy() for x in (logits, drawn))
     pitches = slice(*tokenizer.vocabulary.range("pitch"))
     squares = before[pitches] ** 2
     expected = before.copy()
@@ -73,7 +71,7 @@ def test_pitches_that_continue_have_the_temperature_of_strikes_unless_one_is_giv
     ("names", "programs"),
     [("bass", {33}), ("piano,bass,drums", {0, 33, DRUMS}), ("strings, piano", {48, 0})],
 )
-def test_these_instruments_play_and_no_others(song, tmp_path, names, programs):
+def test_the_requested_instruments_play_and_no_others(song, tmp_path, names, programs):
     assert playing(written(song, tmp_path, bars=8, instruments=names).notes) == programs
 
 
@@ -81,8 +79,8 @@ def playing(notes):
     return set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
 
 
-def test_new_pieces_are_for_ensembles_of_the_corpus(song):
-    """None of whose parts is silent: no lone instrument, no stray notes of others."""
+def test_new_pieces_are_played_by_ensembles_of_the_corpus(song):
+    """All parts of the ensemble play, and no others."""
     made = musictx.generate(song, bars=8, samples=4, seed=100)
     (whole,) = musictx.generate(song, form="AB", bars=4, seed=101)
     ensembles = [{*programs} for _, programs in song.stats.ensembles]
@@ -113,7 +111,7 @@ BAR = 2.0  # seconds, in 4/4 at 120
 
 
 def loop_of(bars, seed=0):
-    """Four notes in each bar on two tracks."""
+    """Return four notes a bar on each of two tracks."""
     pitches = np.random.default_rng(seed).integers(48, 80, (2, 4 * bars)).tolist()
     return together(*(line(*row, length=0.4, track=track) for track, row in enumerate(pitches)))
 
@@ -142,8 +140,8 @@ def test_a_gap_of_a_loop_is_filled_and_nothing_else(song, bar):
 
 @pytest.mark.parametrize("later", [1, 100_000])
 def test_an_accompaniment_is_as_long_as_the_loop(song, later, tmp_path):
-    """Nothing of the file but its end and its new notes is another (pretty_midi ends each track a
-    tick after its last note)."""
+    """Only the new notes and the ends of tracks change in the file. (pretty_midi ends each track a
+    tick after its last note.)"""
     tune = together(line(*range(60, 76)))
     musictx.write(tune, tmp_path / "tune.mid")
     file = mido.MidiFile(tmp_path / "tune.mid")
@@ -153,7 +151,7 @@ def test_an_accompaniment_is_as_long_as_the_loop(song, later, tmp_path):
     (piece,) = musictx.accompany(tmp_path / "tune.mid", song, loop=True, seed=1)
     assert (piece.score.notes["track"] > 0).sum() > 4
     assert piece.score.notes["end"].max() <= 4 * BAR + 1e-6
-    assert all(at < 4 * BAR or text == LOOP_END for at, text in piece.score.markers)
+    assert all(time < 4 * BAR or text == LOOP_END for time, text in piece.score.markers)
     musictx.write(piece, tmp_path / "loop.mid")
     made = mido.MidiFile(tmp_path / "loop.mid")
     ticks = [sum(message.time for message in track) for track in made.tracks]
@@ -166,7 +164,7 @@ BEAT = 60 / 90
 
 @pytest.fixture(scope="module")
 def verse(tmp_path_factory):
-    """Four bars in 3/4 at 90 on a harpsichord, after a rest of two bars; a chord is named."""
+    """Write four bars in 3/4 at 90 for a harpsichord, after a rest of two bars, with a chord."""
     notes = [(n * BEAT, (n + 1) * BEAT, 60 + n * 7 % 20, 80, 6) for n in range(6, 18)]
     marks = {"names": {0: "Tune"}, "markers": ((6 * BEAT, "C:maj"),)}
     file = tmp_path_factory.mktemp("verse") / "verse.mid"
@@ -182,7 +180,7 @@ def made(song, verse):
 
 
 def bars_of(score, first, count):
-    """The notes of bars as (place in the bar, length, pitch, track), in milliseconds."""
+    """Return for each bar its notes (place in the bar, length, pitch, track), in milliseconds."""
     bars = [[] for _ in range(first + count)]
     for start, end, pitch, *_, track in score.notes.tolist():
         bar, place = divmod(start + 1e-3, 3 * BEAT)
@@ -254,7 +252,7 @@ def test_returns_are_recognised(song):
         ({"form": "AB", "processors": [lambda ids, logits: logits]}, "form=AB: expected no"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_sentence(song, options, sentence):
+def test_impossible_requests_are_refused_in_a_sentence(song, options, sentence):
     with pytest.raises(UserError, match=sentence):
         musictx.generate(**({"model": song, "bars": 2} | options))
 
@@ -277,9 +275,7 @@ def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
 
 
 @pytest.mark.parametrize("density", [1.0, 100.0])
-def test_parts_of_a_new_piece_have_room_in_the_density_that_is_asked_for(
-    song, density, monkeypatch
-):
+def test_parts_of_a_new_piece_share_the_requested_density(song, density, monkeypatch):
     its, sampling, asked = idiom.of(song.tokenizer), SamplingConfig(), []
     lacking = lambda state, least, **more: asked.append(least) or iter(())  # noqa: E731
     monkeypatch.setattr("musictx.songs.idiom.lacking_parts", lacking)
@@ -298,7 +294,7 @@ def test_parts_of_a_new_piece_have_room_in_the_density_that_is_asked_for(
 
 @pytest.mark.parametrize("seed", [100, 102])
 def test_a_section_that_returns_is_no_copy(song, seed):
-    """Of what is composed, all but its first and its last bar, a fifth at least is new."""
+    """At least a fifth of the notes is new, except in the first and the last bar."""
     (piece,) = musictx.generate(song, form="AA", bars=4, seed=seed)
     clock, notes = piece.score.beats, piece.score.notes
     steps = np.round(clock.quarters(notes["start"]) * STEPS).astype(int)
@@ -316,7 +312,7 @@ def test_a_section_that_returns_is_no_copy(song, seed):
     assert 0.1 < 2 * len(first & again) / (len(first) + len(again)) <= MOST_ALIKE
 
 
-def test_sections_after_a_melody_are_written_over_the_chords_that_fit_it(song):
+def test_the_melody_of_a_form_gets_the_likeliest_chords(song):
     (piece,) = musictx.generate(song, primer=TUNE, form="AB", bars=4, seed=1)
     first = TUNE.beats.bar_line(0.0, 4)
     of_tune, of_piece = (

@@ -1,6 +1,4 @@
-"""Parts by name: what is asked for comes on a track of its own and keeps its habits."""
-
-from __future__ import annotations
+"""Parts by name: each requested part is a new track and plays as usual for its instrument."""
 
 from dataclasses import replace
 
@@ -29,7 +27,7 @@ def pianist(tmp_path_factory):
 
 @pytest.fixture
 def band(tmp_path):
-    """Four bars in 4/4 at 90: a tune on a guitar and chords on a piano."""
+    """Write four bars in 4/4 at 90: a tune on a guitar and chords on a piano."""
     beat = 60 / 90
     tune = line(*(70 + n % 5 for n in range(16)), every=beat, length=0.6, program=27)
     bar = {"every": 4 * beat, "length": 2.0, "velocity": 60, "program": 1, "track": 1}
@@ -38,11 +36,11 @@ def band(tmp_path):
     return musictx.write(music, tmp_path / "band.mid")
 
 
-def test_parts_come_on_tracks_of_their_own_and_keep_their_habits(songs, band, tmp_path):
+def test_each_part_is_a_new_track_and_plays_as_usual(songs, band, tmp_path):
     (made,) = musictx.accompany(band, songs, add="bass, drums,Strings", seed=1)
     out = tmp_path / "out.mid"
     musictx.write(made.score, out)
-    assert out.read_bytes()[14:].startswith(band.read_bytes()[14:]), "tracks as they were"
+    assert out.read_bytes()[14:].startswith(band.read_bytes()[14:]), "given tracks are unchanged"
     back = musictx.read(out)
     bass, drums, strings = (of_track(back, name) for name in ("Bass", "Drums", "Strings"))
     assert min(len(bass), len(drums), len(strings)) > 0
@@ -52,11 +50,13 @@ def test_parts_come_on_tracks_of_their_own_and_keep_their_habits(songs, band, tm
     assert drums["drum"].all()
     assert 35 <= drums["pitch"].min() <= drums["pitch"].max() <= 60, "drums of General MIDI"
     assert set(strings["program"].tolist()) == {48}
-    for at in strings["start"]:
-        sounds = (strings["start"] <= at) & (strings["end"] > at + 1e-6)
+    for start in strings["start"]:
+        sounds = (strings["start"] <= start) & (strings["end"] > start + 1e-6)
         assert sounds.sum() <= 3
     (made,) = musictx.accompany(band, songs, add="bass", sampling={"low": "C5"}, seed=1)
-    assert of_track(made.score, "Bass")["pitch"].min() >= 72, "what is asked for goes first"
+    assert of_track(made.score, "Bass")["pitch"].min() >= 72, (
+        "a requested range precedes the usual one"
+    )
 
 
 @pytest.mark.parametrize("velocity", [32, 112])
@@ -68,8 +68,8 @@ def test_a_part_is_as_loud_as_the_music_that_it_joins(songs, velocity):
     assert abs(drums["velocity"].mean() - velocity) < 16
 
 
-def test_a_lead_lies_around_the_tune_although_another_track_is_higher(songs):
-    """The tune is the one track of the program that the model knows tunes by."""
+def test_a_lead_is_in_the_range_of_the_tune_although_another_track_is_higher(songs):
+    """The tune is the track with the program of melodies."""
     strings = line(*(84 + n % 3 for n in range(16)), every=1.0, program=48, track=2)
     music = together(line(*TUNE, program=73, track=1), strings)
     (made,) = musictx.accompany(music, songs, add="lead", seed=1)
@@ -78,19 +78,7 @@ def test_a_lead_lies_around_the_tune_although_another_track_is_higher(songs):
     assert 56 <= lead.min() <= lead.max() <= 68
 
 
-def test_a_part_that_a_model_does_not_know_is_refused_with_what_it_writes(songs, pianist, band):
-    for model, name, sentence in (
-        (songs, "harp", r"add=harp: .* lead, piano, chords, bass, violin, strings, flute, drums"),
-        (pianist, "bass", r"add=bass: .* \(model=song does\); it writes piano, chords"),
-        (songs, " , ", r"^add= , : expected names of parts"),
-        (songs, "bass,bass", r"add=bass: that part is asked for twice"),
-        (songs, "piano,chords", r"add=chords: that part is asked for twice"),
-    ):  # fmt: skip
-        with pytest.raises(UserError, match=sentence):
-            musictx.accompany(band, model, add=name)
-
-
-def test_programs_are_read_as_those_that_the_model_knows(songs, band):
+def test_programs_become_the_nearest_of_the_model(songs, band):
     read = parts.with_model_programs(songs, musictx.read(band))
     assert set(read.notes["program"].tolist()) == {27, 0}, "no guitar is known, pianos are"
     for program, stands in ((0, 0), (7, 0), (35, 33), (47, 48), (71, 65), (127, 81)):
@@ -100,27 +88,28 @@ def test_programs_are_read_as_those_that_the_model_knows(songs, band):
 def test_a_variation_of_a_line_is_a_line_in_its_register(songs, band):
     tune = of_track(musictx.read(band), "Tune")
     (made,) = musictx.infill(band, songs, begin=2, end=3, tracks="Tune", seed=1)
-    mine = of_track(made.score, "Tune")
-    assert set(mine["program"].tolist()) == {27}
-    assert np.all(mine["end"][:-1] <= mine["start"][1:] + 1e-6)
-    assert tune["pitch"].min() - 4 <= mine["pitch"].min()
-    assert mine["pitch"].max() <= tune["pitch"].max() + 4
+    varied = of_track(made.score, "Tune")
+    assert set(varied["program"].tolist()) == {27}
+    assert np.all(varied["end"][:-1] <= varied["start"][1:] + 1e-6)
+    assert tune["pitch"].min() - 4 <= varied["pitch"].min()
+    assert varied["pitch"].max() <= tune["pitch"].max() + 4
 
 
-@pytest.mark.parametrize("asked", [{}, {"register": "low", "polyphony": 9}])
-def test_a_gap_written_by_a_pianist_keeps_the_pitches_and_voices_of_its_track(asked, pianist, band):
-    """Unless others are asked for."""
+@pytest.mark.parametrize("controls", [{}, {"register": "low", "polyphony": 9}])
+def test_a_gap_keeps_the_pitches_and_voices_of_its_track_unless_others_are_requested(
+    controls, pianist, band
+):
     bar = 4 * 60 / 90
     for seed in range(3):
-        config = {"begin": "2", "end": "3", "tracks": "Tune", "seed": seed, **asked}
+        config = {"begin": "2", "end": "3", "tracks": "Tune", "seed": seed, **controls}
         tune = of_track(musictx.infill(band, pianist, **config)[0].score, "Tune")
         new = tune[(tune["start"] > bar - 0.01) & (tune["start"] < 3 * bar - 0.01)]
         assert len(new) > 3
         keeps_pitches = 66 <= new["pitch"].min() <= new["pitch"].max() <= 78
-        assert (keeps_pitches and at_once(new).max() == 1) == (not asked)
+        assert (keeps_pitches and at_once(new).max() == 1) == (not controls)
 
 
-def test_drums_are_played_in_the_style_that_is_asked_for(songs, band):
+def test_drums_are_played_in_the_requested_style(songs, band):
     """Although the weights of the model are random."""
     for style, kind in (("disco", "kick"), ("hush", "hat")):
         (made,) = musictx.accompany(band, songs, add="drums", style=style, seed=2)
@@ -142,22 +131,26 @@ def test_a_loop_ends_with_a_fill_and_begins_with_a_crash(songs, band):
         assert set(bar[crashes].tolist()) == ({0} if loop else set())
 
 
-def test_a_style_that_cannot_be_kept_is_refused_in_a_sentence(songs, band, tmp_path):
-    def refused(what, **asked):
-        with pytest.raises(UserError, match=what):
-            musictx.accompany(asked.pop("file", band), songs, **asked)
-
-    refused("style=polka: expected one of disco, hush", add="drums", style="polka")
-    refused("style=disco: only drums have styles.* disco, hush; .* add=drums", style="disco")
-    refused("style=walking: only drums have styles.* disco, hush", add="bass", style="walking")
+def test_parts_and_styles_that_a_model_lacks_are_refused_in_a_sentence(songs, pianist, band):
     music = musictx.read(band)
     waltz = replace(music, meters=np.array([(0.0, 3, 4)], METER), file=b"")
-    musictx.write(waltz, tmp_path / "waltz.mid")
-    refused("play in 4/4", file=tmp_path / "waltz.mid", add="drums", style="disco")
+    for file, model, options, sentence in (
+        (band, songs, {"add": "harp"}, "lead, piano, chords, bass, violin, strings, flute, drums"),
+        (band, pianist, {"add": "bass"}, r"\(model=song does\); it writes piano, chords"),
+        (band, songs, {"add": " , "}, "^add= , : expected names of parts"),
+        (band, songs, {"add": "bass,bass"}, "add=bass: that part is asked for twice"),
+        (band, songs, {"add": "piano,chords"}, "add=chords: that part is asked for twice"),
+        (band, songs, {"add": "drums", "style": "polka"}, "polka: expected one of disco, hush"),
+        (band, songs, {"style": "disco"}, "only drums have styles.* disco, hush; .* add=drums"),
+        (band, songs, {"add": "bass", "style": "walk"}, "only drums have styles.* disco, hush"),
+        (waltz, songs, {"add": "drums", "style": "disco"}, "play in 4/4"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            musictx.accompany(file, model, **options)
 
 
-def test_a_few_high_notes_are_no_tune(songs):
-    """Nor are new parts then as rare as those that accompany a tune of so few notes."""
+def test_a_track_of_few_high_notes_is_not_the_tune(songs):
+    """So that the density of new parts is not set by these few notes."""
     tune, high = line(*TUNE, program=1), of((4.0, 4.5, 90, 80, 2, False, 1))
     assert parts.find_melody_track(together(tune, high)) == 0
     assert parts.find_melody_track(together(line(60, 61), high)) == 1, "all are few"

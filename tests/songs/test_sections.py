@@ -1,4 +1,4 @@
-"""Form: which earlier bar a bar repeats, by loops; sections by markers, and of random phrases."""
+"""Repeated bars against loops; sections from markers, and of pieces of random phrases."""
 
 from dataclasses import replace
 from math import fsum
@@ -12,11 +12,12 @@ from musictx.notes import Score
 from musictx.songs.repeats import AFTER, ALIKE, BEFORE, FARTHEST_BARS, repeated
 from musictx.songs.sections import Section, sections
 from musictx.tokens.stream import BAR, NOTE, NoteStream
+from tests.pieces import of
 
 
 def song(plan, bars, seed, changed=0, empty=0):
-    """A piece in 4/4: sections of ``bars`` random bars, of which the last ``changed`` are others
-    whenever a section comes again; ``empty`` bars before it."""
+    """Return sections of ``bars`` random bars in 4/4, after ``empty`` bars. A section that returns
+    has ``changed`` new bars at its end."""
     random = np.random.default_rng(seed)
 
     def bar():
@@ -55,20 +56,20 @@ def test_markers_that_name_sections_count_and_others_do_not():
     piece = song("AABA", 4, 0)
     texts = [(0.0, "Intro"), (0.0, "C:maj"), (7.99, "Verse 1"), (12.0, "N"), (16.0, "a tempo"),
              (24.0, "Chorus")]  # fmt: skip
-    got = sections(replace(piece, markers=tuple(texts)))
-    assert got == [Section(0, 4, "Intro"), Section(4, 12, "Verse 1"), Section(12, 16, "Chorus")]
+    named = sections(replace(piece, markers=tuple(texts)))
+    assert named == [Section(0, 4, "Intro"), Section(4, 12, "Verse 1"), Section(12, 16, "Chorus")]
 
 
 @pytest.mark.parametrize(("texts", "named"), [(["A", "B", "A2"], True), (["Bb", "C", "G"], False)])
 def test_letters_that_are_no_chords_name_sections(texts, named):
     marks = tuple((2.0 * n, text) for n, text in enumerate(texts))
-    score = Score([(0, 12, 60, 80, 0, False, 0)], markers=marks)
-    assert ({"A", "B"} <= {one.name for one in sections(score)}) == named
+    score = of((0, 12), markers=marks)
+    assert ({"A", "B"} <= {section.name for section in sections(score)}) == named
 
 
 def piece(order, seed=0, kept=1.0, meters=(4,)):
-    """Bars by the letters ``order``, five notes each, of which a share is ``kept`` whenever a
-    letter comes again; a space is a bar of rest."""
+    """Return a bar of five notes for each letter of ``order``, of rest for a space. Where a letter
+    returns, a share of about ``kept`` of its notes is the same."""
     random = np.random.default_rng(seed)
     bars, rows = np.zeros(len(order), BAR), []
     letters = {}
@@ -79,8 +80,8 @@ def piece(order, seed=0, kept=1.0, meters=(4,)):
         fresh = [
             (int(p), int(t)) for p, t in zip(random.permutation(12) * 6, random.integers(30, 90, 5))
         ]
-        known = letters.setdefault(name, fresh)
-        notes = [one if random.random() < kept else other for one, other in zip(known, fresh)]
+        first = letters.setdefault(name, fresh)
+        notes = [old if random.random() < kept else new for old, new in zip(first, fresh)]
         rows += [(line, place, pitch) for place, pitch in sorted(set(notes))]
     lines = NoteStream(bars, np.empty(0, NOTE)).lines
     notes = [(lines[line] + place, 0, pitch, 12, 3) for line, place, pitch in rows]
@@ -96,18 +97,18 @@ def expected(stream):
             return 0.0
         return len(notes[b] & notes[b - back]) / max(len(notes[b]), len(notes[b - back]), 1)
 
-    found = []
+    result = []
     for b in range(len(bars)):
         if not notes[b] and b:
-            found.append(found[-1])
+            result.append(result[-1])
             continue
         ways = [
             (-round(fsum(alike(b + n, back) for n in range(-BEFORE, AFTER + 1)), 6), back)
             for back in range(1, FARTHEST_BARS + 1)
             if alike(b, back) >= ALIKE
         ]
-        found.append(min(ways, default=(0, 0))[1])
-    return found
+        result.append(min(ways, default=(0, 0))[1])
+    return result
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def expected(stream):
 )
 @pytest.mark.parametrize("kept", [1.0, 0.8])
 @pytest.mark.parametrize("meters", [(4,), (4, 3)])
-def test_it_finds_what_loops_find(order, kept, meters):
+def test_repeated_bars_are_those_of_loops(order, kept, meters):
     for seed in range(3):
         stream = piece(order, seed, kept, meters)
         assert repeated(stream).tolist() == expected(stream)

@@ -1,6 +1,4 @@
-"""Tracks of one program are different parts for the model, and get their program back."""
-
-from __future__ import annotations
+"""Tracks that share a program are different parts for the model; their programs stay in files."""
 
 from collections import Counter
 from dataclasses import replace
@@ -22,17 +20,17 @@ GIVEN = [*sorted(PROGRAMS), 1, 49]
 
 
 def tracks(*rows, bars=8) -> Score:
-    """A track for each (program, lowest pitch, notes per bar), legato, in 4/4 at 120."""
+    """Return a legato track in 4/4 at 120 for each (program, lowest pitch, notes a bar)."""
     pitches = ([low + n % 3 for n in range(count)] * bars for _, low, count in rows)
     return together(
         *(
-            line(*some, every=2.0 / count, program=program, track=track)
-            for track, (some, (program, _, count)) in enumerate(zip(pitches, rows))
+            line(*notes, every=2.0 / count, program=program, track=track)
+            for track, (notes, (program, _, count)) in enumerate(zip(pitches, rows))
         )
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20)
 @given(
     st.lists(
         st.tuples(st.sampled_from(GIVEN), st.integers(30, 80), st.integers(1, 4)),
@@ -87,7 +85,7 @@ def test_neither_of_two_tracks_of_one_program_falls_silent(songs, programs):
 
 @pytest.mark.parametrize("rows", [[(0, 72, 4), (0, 60, 2), (0, 36, 2)], [(29, 60, 4), (30, 45, 4)]])
 def test_each_track_of_one_program_is_continued(songs, rows):
-    """With random weights every part plays."""
+    """Every part plays, since the weights are random."""
     music = tracks(*rows)
     primer = generate.make_primer(songs, music, GenerateConfig()).score
     assert len(set(primer.notes["program"].tolist())) == len(rows), "different parts for the model"
@@ -133,7 +131,7 @@ def test_the_density_of_added_parts_does_not_count_given_notes(songs):
     music = tracks((73, 72, 8), (0, 48, 4))  # six notes a second
     counts = []
     for density in (0.5, 6.0):
-        asked = {"add": "bass,strings", "density": density}
-        made = [musictx.accompany(music, songs, seed=seed, **asked)[0] for seed in range(3)]
+        options = {"add": "bass,strings", "density": density}
+        made = [musictx.accompany(music, songs, seed=seed, **options)[0] for seed in range(3)]
         counts.append(sum(sample.notes for sample in made))
     assert 3 * 16 * 1.8 <= counts[0] < counts[1]

@@ -1,4 +1,4 @@
-"""Beats that are found by the notes: played music whose beats are known, and music without any."""
+"""Beats estimated from notes: of played music, whose true beats are given, and of random onsets."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ NOTES = build(name="notes")
 
 
 def song(seed=0, bars=24, beats=4):
-    """A bass on the bars, chords on the beats and a melody in eighths, on the grid of 120."""
+    """Return a bass on bars, chords on beats and a melody in eighths, on the grid at 120."""
     rng, rows = np.random.default_rng(seed), []
     for first in range(0, bars * beats, beats):
         root = 36 + int(rng.choice([0, 5, 7, 9]))
@@ -36,13 +36,13 @@ def song(seed=0, bars=24, beats=4):
 
 
 def swung(quarters, swing):
-    """Places in quarter notes, where an eighth after the beat is at the share ``swing`` of it."""
+    """Move eighths between beats to the share ``swing`` of the quarter note."""
     whole, rest = np.divmod(quarters + 1e-9, 1.0)
     return whole + np.interp(rest, (0, 0.5, 1), (0, swing, 1))
 
 
 def played(score, bpm=90.0, sway=0.1, jitter=0.008, begin=3.0, seed=0):
-    """The same at a tempo that sways by a share of itself, without marks; and its beats."""
+    """Return the score at a tempo that varies by the share ``sway``, unmarked, and its beats."""
     rng = np.random.default_rng(seed)
     quarters = np.arange(2 * score.duration + 2)
     tempo = bpm * (1 + sway * np.sin(2 * np.pi * quarters / 40))
@@ -72,7 +72,7 @@ def test_beats_of_played_music_are_found(bpm, sway, seed, in_a_bar):
     assert (np.abs(bars[:, None] - there[::size]).min(axis=1) < 0.05).mean() > 0.9
 
 
-def test_music_on_its_beats_stays_as_it_is_and_late_music_is_late():
+def test_music_on_beats_is_unchanged_and_late_music_gets_its_delay():
     written = song()
     assert in_time(written) is written
     late = replace(written.shifted(0.04), tempos=written.tempos, meters=written.meters)
@@ -101,13 +101,13 @@ def test_music_that_swings_is_read_straight(swing):
 
 
 def on_beats(onsets, timed):
-    """Whether all ``onsets`` in seconds are places of the estimated bars of ``timed``."""
+    """Whether all ``onsets`` in seconds are on the grid of the estimated bars of ``timed``."""
     steps = Beats(timed).quarters(onsets) * 24
     return len(steps) and np.abs(steps - nearest(steps)).max() < 0.15  # ticks of a file are coarse
 
 
-def test_what_was_played_is_continued_filled_and_accompanied_on_its_own_beats(counting, tmp_path):
-    """The file keeps its marks; new notes stand on the beats of its music."""
+def test_played_music_is_continued_and_filled_on_its_beats(counting, tmp_path):
+    """The file keeps its tempos, and new notes are on the beats of the music."""
     music, _ = played(song(5, bars=8))
     path = musictx.write(replace(music, ticks_per_quarter=960), tmp_path / "played.mid")
     file = musictx.read(path)
@@ -126,8 +126,7 @@ def test_what_was_played_is_continued_filled_and_accompanied_on_its_own_beats(co
 
 
 def swinging_with_changes(swing):
-    """Swinging music with a pick-up of a beat, whose tempo and meter change, on the ticks of its
-    file."""
+    """Return swinging music on ticks, with a pick-up of a beat and changes of tempo and meter."""
     tempos = np.array([(0.0, 120.0), (16.0, 96.0), (36.0, 138.0)], TEMPO)
     meters = np.array([(0.0, 4, 4), (22.0, 3, 4)], METER)  # after eleven bars
     written = song(3, bars=16)
@@ -140,21 +139,21 @@ def swinging_with_changes(swing):
 
 
 @pytest.mark.parametrize("swing", [0.5, 0.6])
-def test_a_sequencer_s_file_is_given_back_as_it_was(swing, counting, tmp_path):
-    """With swing, a pick-up, changes of tempo and meter: nothing moves that was not asked for, and
-    new notes stand where the music has its lines."""
+def test_given_notes_and_marks_of_a_sequencers_file_are_unchanged(swing, counting, tmp_path):
+    """Although there are swing, a pick-up, and changes of tempo and meter. New notes are on the
+    grid of the music."""
     path = musictx.write(swinging_with_changes(swing), tmp_path / "song.mid")
     file = musictx.read(path)
     timed = in_time(file)
     musictx.write(file.with_notes(file.notes[file.notes["pitch"] >= 72]), tmp_path / "tune.mid")
-    ways = {
-        # One bar: a network that has learnt nothing ends bars early, and the next begins there.
+    results = {
+        # One bar, since an untrained network may end a bar early, which moves the next bars.
         "continued": musictx.generate(counting, primer=path, bars=1, seed=1)[0],
         "filled": musictx.infill(path, counting, seed=1, begin=5, end=6)[0],
         "accompanied": musictx.accompany(tmp_path / "tune.mid", counting, seed=1)[0],
     }
     first, last = (float(Beats(file).seconds(q)) for q in (16, 24))
-    for way, made in ways.items():
+    for way, made in results.items():
         back = musictx.read(musictx.write(made.score, tmp_path / f"{way}.mid"))
         np.testing.assert_array_equal(back.tempos, file.tempos)
         np.testing.assert_array_equal(back.meters, file.meters)
@@ -167,8 +166,8 @@ def test_a_sequencer_s_file_is_given_back_as_it_was(swing, counting, tmp_path):
         assert on_beats([start for start, *_ in now - was], timed)
 
 
-def test_prepare_reads_what_has_beats_and_leaves_out_what_has_none(tmp_path):
-    """Each played piece as its score, with a line in the report; random onsets are refused."""
+def test_prepare_estimates_beats_and_leaves_out_music_without_beats(tmp_path):
+    """The report has a line about estimated beats and a reason for random onsets."""
     folder = tmp_path / "midi"
     folder.mkdir()
     musictx.write(song(1), folder / "a.mid")

@@ -5,8 +5,6 @@ The interpreter must be chosen before anybody imports Triton, hence a process of
     TRITON_INTERPRET=1 python -m pytest tests/speed/fused_kernels.py
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 

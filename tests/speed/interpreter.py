@@ -3,8 +3,6 @@
 It must be chosen before anybody imports Triton.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

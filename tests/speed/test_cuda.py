@@ -1,8 +1,6 @@
 """The kernels of attention in CUDA C++ without a GPU: the same source on an emulated block, held
 against the specification in float64; and what NVIDIA's compiler makes of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from types import SimpleNamespace

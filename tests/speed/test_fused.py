@@ -1,7 +1,5 @@
 """The fused kernel without a GPU: by Triton's interpreter, and through the compiler for Hopper."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """The compiled operator: its panels, its threads, numbers that are none. That it computes what the
 specification says: test_conformance.py."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

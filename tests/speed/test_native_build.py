@@ -1,7 +1,5 @@
 """Compiling on first use: once, for this machine, and what is said where it cannot be."""
 
-from __future__ import annotations
-
 import multiprocessing
 import stat
 import subprocess

@@ -1,7 +1,5 @@
 """The step in C++ computes what the forward pass does: every scheme and feature."""
 
-from __future__ import annotations
-
 import ctypes
 import platform
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Which networks are stepped in C++, weights that change, and the ids that generation draws."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

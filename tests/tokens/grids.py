@@ -1,6 +1,4 @@
-"""Pieces on a grid, for tests: notes whose times are ticks of their own tempo map."""
-
-from __future__ import annotations
+"""Pieces on a grid for tests; the times of their notes are ticks of their tempo map."""
 
 from itertools import pairwise
 
@@ -15,7 +13,7 @@ TICKS = 480
 
 
 def on_ticks(notes, tempos=((0, 120.0),), meters=((0, 4, 4),)) -> Score:
-    """A piece whose times are ticks: notes (start, end, pitch, velocity, program, drum, track)."""
+    """Return a piece whose notes, tempos and meters have times in ticks."""
     marks = []
     for n, (tick, bpm) in enumerate(tempos):
         before = marks[-1] if n else (0.0, bpm)
@@ -39,7 +37,7 @@ def ticks(score: Score, seconds: np.ndarray) -> list[int]:
 
 @st.composite
 def gridded(draw: st.DrawFn) -> Score:
-    """A piece on its own ticks: bars of several meters, some cut short, tempi that change anywhere,
+    """Draw a piece on ticks: bars of several meters, some cut short, changes of tempo anywhere, and
     notes on sixteenths, thirty-seconds and triplets of their bars."""
     lines, meters = [0], []
     for _ in range(draw(st.integers(1, 4))):

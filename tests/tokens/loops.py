@@ -1,6 +1,4 @@
-"""Performance tokens by plain loops: slow, obvious, and written apart from the real thing."""
-
-from __future__ import annotations
+"""Performance tokens by slow and plain loops, which share no code with the tokenizer."""
 
 import math
 from collections import defaultdict, deque
@@ -12,7 +10,7 @@ from musictx.tokens.performance import PerformanceTokenizer
 
 
 def encode(tokenizer: PerformanceTokenizer, score: Score) -> list[str]:
-    """Descriptions (``note_on:60``) of what a score without pedals encodes to."""
+    """Encode a score without pedals to descriptions such as ``note_on:60``."""
     per_second = 1000 / tokenizer.step_ms
     width = math.ceil(127 / tokenizer.velocity_bins)
     longest = tokenizer.max_shift_ms // tokenizer.step_ms
@@ -65,7 +63,7 @@ def describe(tokenizer: PerformanceTokenizer, ids: np.ndarray) -> list[str]:
 
 
 def notes_of(tokenizer: PerformanceTokenizer, ids: np.ndarray) -> list[tuple]:
-    """(start, end in steps, pitch, program, drum, velocity bin) in order of striking."""
+    """Return (start, end in steps, pitch, program, drum, velocity bin) in order of their starts."""
     now, current_bin, program = 0, (64 - 1) // math.ceil(127 / tokenizer.velocity_bins) + 1, 0
     notes: list[list] = []
     sounding: dict[tuple[int, int], deque[int]] = defaultdict(deque)

@@ -1,4 +1,4 @@
-"""Name and options -> tokenizer; what a model of two axes reads of its tokens."""
+"""Tokenizers are built from a name and options; the coordinates that ``two_d`` reads of tokens."""
 
 import dataclasses
 import json
@@ -26,7 +26,7 @@ OPTIONS = {
 }
 
 
-def test_every_option_is_taken_and_saved():
+def test_every_option_changes_its_tokenizers_and_is_saved():
     fields = {field.name for field in dataclasses.fields(TokenizerConfig)}
     assert fields - {"name", "params"} == set(OPTIONS)
     for option, (value, takers) in OPTIONS.items():
@@ -54,9 +54,7 @@ class Ours(PerformanceTokenizer):
 """
 
 
-def test_a_class_of_ones_own_in_the_current_folder_gets_the_options_that_it_names(
-    tmp_path, monkeypatch
-):
+def test_a_class_in_the_current_folder_gets_the_options_that_it_names(tmp_path, monkeypatch):
     (tmp_path / "only_here.py").write_text(OURS)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
     monkeypatch.chdir(tmp_path)
@@ -75,7 +73,7 @@ def test_a_class_of_ones_own_in_the_current_folder_gets_the_options_that_it_name
         ("notes", {"params": {"grid": 25}}, r"tokenizer\.params\.grid=25: notes takes no params"),
     ],
 )
-def test_unknown_names_and_options_are_refused_with_what_there_is(name, options, words):
+def test_unknown_names_and_options_are_refused_with_the_right_ones(name, options, words):
     with pytest.raises(ConfigError, match=f"^{words}"):
         build(name, **options)
 
@@ -88,7 +86,7 @@ def test_unknown_names_and_options_are_refused_with_what_there_is(name, options,
         ({"name": "chorale", "ties": True}, ("pitch",)),
     ],
 )
-def test_every_id_has_its_time_or_voice_and_its_pitch(options, pitched):
+def test_ids_have_the_coordinates_time_or_voice_and_pitch(options, pitched):
     tokenizer = build(**options)
     columns = token_coordinates(tokenizer)
     assert yaml.safe_load(yaml.safe_dump(columns)) == columns
@@ -104,7 +102,7 @@ def test_every_id_has_its_time_or_voice_and_its_pitch(options, pitched):
         assert read["pitch"].differences == (-88, 88)
 
 
-def test_tokens_whose_time_does_not_add_up_are_refused():
+def test_tokens_without_these_coordinates_are_refused():
     pytest.importorskip("miditok")
     with pytest.raises(ConfigError, match=r"two_d: expected tokenizer=performance.*not docs"):
         token_coordinates(build(name="docs.examples.remi:Remi"))

@@ -1,7 +1,4 @@
-"""Performance tokens against plain loops, and stretched windows; the grammar lets nothing through
-that is no music."""
-
-from __future__ import annotations
+"""Performance tokens and stretched windows against plain loops; rules of the grammar."""
 
 from collections import Counter
 
@@ -12,7 +9,7 @@ from hypothesis import strategies as st
 
 from musictx.notes import Score
 from musictx.tokens.performance import PerformanceTokenizer
-from musictx.tokens.vocab import BOS, CUT, EOS, PAD
+from musictx.tokens.vocab import BOS, EOS
 from tests.pieces import of
 from tests.strategies import scores
 from tests.tokens import loops
@@ -30,7 +27,7 @@ def ids_of(tokenizer: PerformanceTokenizer, words: str) -> list[int]:
 
 @quick
 @given(tokenizers, scores(pedals=False, max_notes=50))
-def test_columns_write_what_plain_loops_write(tokenizer, piece):
+def test_ids_are_those_of_plain_loops(tokenizer, piece):
     ids = tokenizer.encode(piece)
     assert loops.describe(tokenizer, ids) == loops.encode(tokenizer, piece)
 
@@ -56,7 +53,7 @@ def test_any_ids_decode_as_plain_loops_decode_them(tokenizer, data):
         assert (note["velocity"] - 1) // width + 1 == velocity_bin
 
 
-def test_what_is_left_out_is_counted():
+def test_notes_left_out_are_counted():
     notes = [(0, 1, 20), (0, 1, 60), (0, 1, 109), (0, 1, 36, 64, 0, True)]
     _, left_out = PerformanceTokenizer(low=21, high=108).encode_with_report(of(*notes))
     assert left_out == {"drum notes left out": 1, "notes outside pitches 21..108 left out": 2}
@@ -76,7 +73,7 @@ def test_every_velocity_survives_within_half_a_bin_and_none_becomes_silent():
         assert end - first == len(set(velocities))  # no id for a bin that nothing falls into
 
 
-def test_the_pedal_is_folded_into_the_ends_of_notes_unless_it_is_left_out():
+def test_the_pedal_is_folded_into_the_ends_of_notes_unless_sustain_is_off():
     dry = of((0.0, 0.5, 60), (1.0, 1.5, 62))
     wet = of((0.0, 0.5, 60), (1.0, 1.5, 62), pedals=[(0.0, 127, 0), (3.0, 0, 0)])
     assert PerformanceTokenizer().quantise(wet).notes["end"].tolist() == [3.0, 3.0]
@@ -134,8 +131,8 @@ def test_a_window_from_inside_a_piece_keeps_every_strike_and_release(
         "time_shift:1 program:5 note_on:60 time_shift:1 program:2 velocity:9 note_on:61",
     ],
 )
-def test_what_a_window_has_not_said_yet_is_not_taken_from_what_it_says_later(window):
-    # Squeezed into one step, the later event would sort first and lend its program or loudness.
+def test_the_first_notes_of_a_window_get_no_program_or_velocity_from_later_ids(window):
+    # When both events are in one step, the later one is sorted first.
     tokenizer = STRETCHED[1]
     ids = np.array(ids_of(tokenizer, window))
     fields = ["pitch", "program", "velocity"]
@@ -144,14 +141,14 @@ def test_what_a_window_has_not_said_yet_is_not_taken_from_what_it_says_later(win
 
 
 @pytest.mark.parametrize("change", [{"semitones": 1}, {"semitones": 1, "stretch": 2.0}])
-def test_a_release_of_an_older_note_may_not_leave_the_range(change):
+def test_a_note_off_without_its_note_on_may_not_leave_the_range(change):
     window = np.array(ids_of(STRETCHED[0], "note_off:120 note_on:60"), np.uint16)
     assert STRETCHED[0].augment(window, **change) is None
 
 
 def test_special_ids_at_the_ends_stay_and_a_pause_at_the_end_is_stretched():
     tokenizer = STRETCHED[0]
-    words = "velocity:9 note_on:60 time_shift:{} note_off:70 note_off:60"  # of an older note first
+    words = "velocity:9 note_on:60 time_shift:{} note_off:70 note_off:60"
     once, twice = (np.array(ids_of(tokenizer, words.format(n))) for n in (5, 10))
     assert tokenizer.augment(once, stretch=2.0).tolist() == twice.tolist()
     words = ids_of(tokenizer, "velocity:9 note_on:60 time_shift:50")
@@ -166,41 +163,10 @@ def kinds(tokenizer: PerformanceTokenizer, mask: np.ndarray) -> set[str]:
     return {tokenizer.vocabulary.token(int(i))[0] for i in np.flatnonzero(mask)}
 
 
-@quick
-@given(tokenizers, st.integers(0, 2**31))
-def test_whatever_is_drawn_within_the_grammar_decodes_note_for_note(tokenizer, seed):
-    generator = np.random.default_rng(seed)
-    state = tokenizer.grammar()
-    drawn: list[int] = []
-    for _ in range(80):
-        allowed = state.allowed()
-        assert allowed.shape == (tokenizer.size,)
-        assert not allowed[[PAD, BOS, CUT]].any()
-        by_kind = sorted(kinds(tokenizer, allowed))
-        assert by_kind
-        kind = by_kind[generator.integers(len(by_kind))]  # kinds alike, else notes drown releases
-        first, end = tokenizer.vocabulary.range(kind)
-        token_id = first + int(generator.choice(np.flatnonzero(allowed[first:end])))
-        state.advance(token_id)
-        if kind == "eos":
-            assert kinds(tokenizer, state.allowed()) == {"eos"}
-            break
-        drawn.append(token_id)
-    piece = tokenizer.decode(drawn)
-    assert len(piece) == state.notes
-    assert piece.notes["start"].max(initial=0) <= state.seconds + 1e-9
-    tokenizer.grammar(drawn)
-    if state.notes:
-        tokenizer.grammar(tokenizer.encode(piece))
-    if state.allowed().sum() == 1 and state.allowed()[EOS]:  # ended: nothing was left sounding
-        closed = [tokenizer.vocabulary.token(i)[0] for i in drawn]
-        assert closed.count("note_on") == closed.count("note_off")
-
-
 ON = "velocity:9 note_on:60"
 IN_TWO = f"program:3 {ON} time_shift:5 program:4"
 
-#: After these: the kinds that may come, some ids among them, and some of these kinds that may not.
+#: (tokenizer, ids, kinds allowed next, some ids that are allowed, some that are not)
 RULES = [
     # A piece begins with its loudness and without silence.
     (ENSEMBLE, "", "program velocity", "", ""),
@@ -210,10 +176,10 @@ RULES = [
     (PIANO, f"{ON} note_on:60 time_shift:5 note_off:60", "note_on note_off velocity time_shift",
      "note_off:60", "note_off:61"),
     (PIANO, f"{ON} time_shift:5 note_off:60", "note_on velocity time_shift eos", "", ""),
-    # Time goes on only after the longest shift.
+    # A time shift follows another only if that is the longest.
     (PIANO, f"{ON} time_shift:99", "note_on note_off velocity", "", ""),
     (PIANO, f"{ON} time_shift:100", "note_on note_off velocity time_shift", "", ""),
-    # A program is another, and is followed by something that it is for.
+    # A program differs from the current one, and a note or note-off follows.
     (ENSEMBLE, IN_TWO, "velocity note_on", "", ""),
     (ENSEMBLE, f"{IN_TWO} velocity:7", "note_on", "", ""),
     (ENSEMBLE, f"{IN_TWO} note_on:50 time_shift:5", "note_on note_off velocity program drum",
@@ -221,10 +187,10 @@ RULES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("tokenizer", "prefix", "may", "some", "others"), RULES)
-def test_the_rules(tokenizer, prefix, may, some, others):
+@pytest.mark.parametrize(("tokenizer", "prefix", "next_kinds", "right", "wrong"), RULES)
+def test_rules_of_the_grammar(tokenizer, prefix, next_kinds, right, wrong):
     allowed = tokenizer.grammar(ids_of(tokenizer, prefix)).allowed()
-    assert kinds(tokenizer, allowed) == set(may.split())
-    assert allowed[ids_of(tokenizer, some)].all()
-    assert not allowed[ids_of(tokenizer, others)].any()
+    assert kinds(tokenizer, allowed) == set(next_kinds.split())
+    assert allowed[ids_of(tokenizer, right)].all()
+    assert not allowed[ids_of(tokenizer, wrong)].any()
     assert not allowed.flags.writeable

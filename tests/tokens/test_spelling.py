@@ -1,7 +1,5 @@
-"""Laws of both languages of notes: reading, writing, the grammar, transposing, controls; the times
-that ids count within those of a score, and that notes are written near where they were."""
-
-from __future__ import annotations
+"""Laws of performance and bar tokens: reading, writing, the grammar, transposing, controls, and the
+times of decoded notes in their score."""
 
 import pickle
 from dataclasses import replace
@@ -47,7 +45,7 @@ quick = settings(deadline=None, max_examples=100)
 
 @quick
 @given(tokenizers, pieces)
-def test_what_is_written_reads_back_as_the_quantised_score_and_is_written_again(tokenizer, piece):
+def test_ids_decode_to_the_quantised_score_which_encodes_to_the_same_ids(tokenizer, piece):
     ids, left_out = tokenizer.encode_with_report(piece)
     decoded, expected = tokenizer.decode(ids), tokenizer.quantise(piece)
     assert decoded == expected
@@ -61,7 +59,7 @@ def test_what_is_written_reads_back_as_the_quantised_score_and_is_written_again(
 
 @quick
 @given(tokenizers, pieces)
-def test_every_encoding_is_accepted_and_may_end(tokenizer, piece):
+def test_the_grammar_accepts_every_encoding_and_its_end(tokenizer, piece):
     ids = tokenizer.encode(piece)
     state = tokenizer.grammar([CUT, *ids])
     assert state.notes == len(tokenizer.decode(ids))
@@ -69,14 +67,43 @@ def test_every_encoding_is_accepted_and_may_end(tokenizer, piece):
 
 
 @quick
+@given(tokenizers, st.integers(0, 2**31))
+def test_ids_that_the_grammar_allows_decode_to_as_many_notes(tokenizer, seed):
+    random, table = np.random.default_rng(seed), tokenizer.vocabulary
+    state, drawn = tokenizer.grammar(), []
+    for _ in range(80):
+        allowed = state.allowed()
+        assert not allowed[[PAD, BOS, CUT]].any()
+        kinds = sorted({table.token(int(i))[0] for i in np.flatnonzero(allowed)})
+        ids = np.arange(*table.range(random.choice(kinds)))  # so that note-offs occur
+        token = int(random.choice(ids[allowed[ids]]))
+        state.advance(token)
+        if token == EOS:
+            assert np.flatnonzero(state.allowed()).tolist() == [EOS]
+            described = [table.token(i)[0] for i in drawn]
+            assert described.count("note_on") == described.count("note_off")
+            break
+        drawn.append(token)
+    piece = tokenizer.decode(drawn)
+    assert len(piece) == state.notes
+    assert piece.notes["start"].max(initial=0) <= state.seconds + 1e-9
+    assert tokenizer.decode(drawn[: len(drawn) // tokenizer.group * tokenizer.group]) == piece
+    if state.notes:
+        tokenizer.grammar(tokenizer.encode(piece))
+    if isinstance(tokenizer, BarTokenizer) and not allowed.all():
+        with pytest.raises(ValueError, match="not allowed"):
+            state.advance(int(np.flatnonzero(~state.allowed())[0]))
+
+
+@quick
 @given(tokenizers, pieces, st.integers(0, 10**6))
-def test_what_is_written_in_a_copy_changes_nothing_of_its_original(tokenizer, piece, cut):
+def test_a_copy_of_a_grammar_advances_without_its_original(tokenizer, piece, cut):
     ids = tokenizer.encode(piece).tolist()
     cut %= len(ids) + 1
     state = tokenizer.grammar(ids[:cut])
-    other = state.copy()
+    copy = state.copy()
     for token in ids[cut:]:
-        other.advance(token)
+        copy.advance(token)
     assert pickle.dumps(state) == pickle.dumps(tokenizer.grammar(ids[:cut]))
 
 
@@ -98,7 +125,7 @@ def test_transposing_commutes_with_encoding(tokenizer, piece, semitones):
 
 
 @pytest.mark.parametrize("tokenizer", [EVENTS[2], BARS[2]])
-def test_nothing_is_an_empty_array_and_special_ids_are_passed_over(tokenizer):
+def test_an_empty_score_has_no_ids_and_special_ids_have_no_notes(tokenizer):
     assert tokenizer.encode(Score()).shape == (0,)
     assert tokenizer.encode(Score()).dtype == np.uint16
     assert tokenizer.decode([]) == tokenizer.decode([PAD, BOS, EOS, CUT]) == Score()
@@ -111,14 +138,14 @@ def test_nothing_is_an_empty_array_and_special_ids_are_passed_over(tokenizer):
 PLAIN, STEERED = (PerformanceTokenizer(tracks="programs", controls=c) for c in (False, True))
 
 
-def test_events_keep_their_ids_and_corpora_their_fingerprint():
+def test_control_tokens_change_no_other_id_and_no_fingerprint_of_a_corpus():
     assert STEERED.kinds == PLAIN.kinds + CONTROL_KINDS
     assert np.array_equal(STEERED.kind_of[: PLAIN.size], PLAIN.kind_of)
     assert STEERED.fingerprint != PLAIN.fingerprint
     assert STEERED.events.fingerprint == PLAIN.fingerprint == PLAIN.events.fingerprint
     assert build(**STEERED.to_config()).fingerprint == STEERED.fingerprint
-    assert "controls" not in PLAIN.to_config()  # what was made without them stays what it was
-    # Shards and models on disk name it: it may only change together with the encoding.
+    assert "controls" not in PLAIN.to_config()  # so that older configurations stay equal
+    # Stored shards and models have this fingerprint. It may only change with the encoding.
     assert EVENTS[0].fingerprint == "a1766be32e9585d9"
 
 
@@ -142,7 +169,7 @@ def test_control_tokens_among_events_change_nothing(piece, places):
 
 @quick
 @given(scores(max_notes=20), st.floats(4.0, 12.0))
-def test_measured_is_what_a_loop_over_moments_finds(piece, seconds):
+def test_measured_controls_are_those_of_a_loop_over_moments(piece, seconds):
     notes = piece.notes
     values = measured(notes, seconds)
     assert values["density"] == len(notes) / seconds
@@ -167,56 +194,56 @@ TEMPOS = st.lists(
 
 
 @given(TEMPOS, st.floats(0, 5), st.floats(0, 20), st.floats(0.1, 9), st.sampled_from([None, 90.0]))
-def test_ids_count_from_their_beginning_in_their_own_tempo(tempos, begins, time, length, tempo):
+def test_a_clock_counts_from_its_beginning_at_its_tempo(tempos, begins, time, length, tempo):
     beats = Score(tempos=tempos).beats
     clock = Clock(beats, begins, tempo)
-    at = float(clock.seconds(time))
+    moment = float(clock.seconds(time))
     if tempo is None:
-        assert at == pytest.approx(begins + time)
+        assert moment == pytest.approx(begins + time)
     else:  # as many quarter notes on, in the piece's tempos
-        passed = beats.quarters(at) - beats.quarters(begins)
+        passed = beats.quarters(moment) - beats.quarters(begins)
         assert passed == pytest.approx(time * tempo / 60, abs=1e-6)
-    assert clock.time(at) == pytest.approx(time, abs=1e-6)
+    assert clock.time(moment) == pytest.approx(time, abs=1e-6)
     passed = clock.time(time + length) - clock.time(time)
     assert clock.pace(time, time + length) * passed == pytest.approx(length)
 
 
 @quick
 @given(st.integers(40, 240), st.integers(0, 9), st.sampled_from(NAMES))
-def test_decoded_notes_stand_where_the_clock_says(bpm, rest, name):
+def test_the_clock_gives_decoded_notes_their_times_in_the_score(bpm, rest, name):
     quarter, tokenizer = 60 / bpm, build(name)
     score = line(*range(60, 68), every=quarter).shifted(rest * quarter)
     score = Score(score.notes, tempos=[(0.0, float(bpm))])
     decoded = tokenizer.decode(tokenizer.encode(score)).notes
     clock = tokenizer.clock(score)
-    at = np.sort(clock.seconds(decoded["start"]))
-    assert np.allclose(at, score.notes["start"], atol=0.011)
+    starts = np.sort(clock.seconds(decoded["start"]))
+    assert np.allclose(starts, score.notes["start"], atol=0.011)
     assert clock.after_bars(0.0, 3) == pytest.approx(12 * quarter)
 
 
 @st.composite
 def moved(draw: st.DrawFn) -> Score:
-    """Music whose beats come later or earlier than the marks of its file, by up to some bars; its
-    first notes may stand before them, and it may swing."""
+    """Draw music whose beats are up to some bars later or earlier than the marks of its file. Its
+    first notes may precede the marks, and it may swing."""
     piece = draw(st.one_of(scores(pedals=False), gridded()))
     late = draw(st.one_of(st.floats(-0.3, 0.3), st.floats(-1.0, 8.0)))
     swing = draw(st.sampled_from([0.5, 0.6]))
     return replace(piece, pulse=Pulse(piece.tempos, piece.meters, late, swing))
 
 
-#: Half of the way between the two places that lie farthest apart.
+#: Half of the largest distance between neighbouring places.
 NEAR_STEPS = 1.5 + 1e-5
 
 
 def by_pitch(notes: np.ndarray, starts: np.ndarray) -> list[tuple]:
-    """Of each note (program, drum or not, pitch) and when it begins, in order."""
+    """Return (program, is drum, pitch, start) of each note, sorted."""
     columns = (notes["program"] * ~notes["drum"], notes["drum"], notes["pitch"], starts)
     return sorted(zip(*(column.tolist() for column in columns)))
 
 
 @quick
 @given(moved())
-def test_notes_stay_on_their_beats_however_late_these_are(score):
+def test_notes_stay_on_their_beats_although_the_beats_are_late(score):
     back, clock = BARS[0].decode(BARS[0].encode(score)), Beats(score)
     assert back == BARS[0].quantise(score)
     begins = (
@@ -228,7 +255,7 @@ def test_notes_stay_on_their_beats_however_late_these_are(score):
     assert all(abs(now[3] - then[3]) <= NEAR_STEPS for now, then in zip(are, were))
 
 
-def test_what_is_outside_the_vocabulary_is_nothing_else():
+def test_values_outside_the_vocabulary_are_refused():
     right = {"numerator": 4, "exponent": 2, "cut": 0}
     right |= {"start": 0, "part": 0, "pitch": 60, "length": 24, "velocity_bin": 3}
 

@@ -1,7 +1,5 @@
 """Features on a grid of voices against plain loops; gradients. Their laws: test_laws.py."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

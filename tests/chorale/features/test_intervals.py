@@ -1,7 +1,5 @@
 """Intervals between notes against plain loops, and their laws; noise in training."""
 
-from __future__ import annotations
-
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Conditions against a plain loop over events, and the laws: pieces, the cache, additions."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,8 +1,6 @@
 """The kernels in CUDA C++ on the CPU: the same source through g++, a block at a time, fibers for
 threads. What a GPU does beside that (its timing, its machine code) is not tested here."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import subprocess
