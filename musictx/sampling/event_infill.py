@@ -237,7 +237,7 @@ class EventInfill(Infill):
         events = ev.read(ids, self.vocabulary)[0]
         events["step"] += first - self.origin
         self.begin, self.stop = (self._step(at) - self.origin for at in (begin, end))
-        self.here = self.begin
+        self.here, self.done = self.begin, self.begin >= self.stop
         self.past = events[events["step"] < self.here]
         self.given = events[events["step"] >= self.here]
         self.held: list[tuple[int, int]] = []
@@ -246,10 +246,6 @@ class EventInfill(Infill):
     def _step(self, seconds: float) -> int:
         """The step nearest to ``seconds``."""
         return int(np.floor(seconds / self.step_seconds + 0.5))
-
-    @property
-    def done(self) -> bool:  # type: ignore[override]
-        return self.here >= self.stop and not (self.is_gap and self.held)
 
     @property
     def _until(self) -> int:
@@ -270,7 +266,7 @@ class EventInfill(Infill):
             notes[name] += self.origin * self.step_seconds
         return notes
 
-    def rows(self, count: int) -> list[EventRow]:  # type: ignore[override]
+    def rows(self, count: int) -> list[EventRow]:
         new = NewNotes(
             self.vocabulary,
             end=self.stop if self.is_gap else None,
@@ -296,6 +292,7 @@ class EventInfill(Infill):
         self.past["bin"][given_strikes] = given["bin"][ev.struck(given)]
         self.given = self.given[self.row.next :]
         self.held = list(self.row.held.elements())
+        self.done = self.here >= self.stop and not (self.is_gap and self.held)
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
         room = int(PAST_SHARE * self.context)

@@ -38,7 +38,7 @@ from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.tokens.controls import CONTROLS
 from musictx.tokens.stream import CHORD, DRUM_PART
-from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, Tokenizer
 from musictx.tokens.vocab import EOS, PAD, Vocabulary
 
 
@@ -178,6 +178,8 @@ class Infill(Region):
     segments  number of segments composed so far
     stalled   number of consecutive segments in which time did not advance
     unlike    another version, and the penalty in nats for repeating its new notes
+    varied    the notes of which the new notes are a variation, in seconds of the score; ``None`` if
+              they are not a variation
     """
 
     step_seconds: float
@@ -208,6 +210,7 @@ class Infill(Region):
         self.is_gap, self.parts, self.habits = is_gap, parts, habits or {}
         self.around = Primer(score=music if len(music) else None)  # for key=auto
         self.unlike: tuple[Self, float] | None = None
+        self.varied: np.ndarray | None = None
         self.segments = self.stalled = 0
         self.seconds = 0.0
 
@@ -229,12 +232,6 @@ class Infill(Region):
         return self.placed(notes[np.array(self.is_new, bool)])
 
     @property
-    def varied(self) -> np.ndarray | None:
-        """The notes of which the new notes are a variation, in seconds of the score; ``None`` if
-        they are not a variation."""
-        return None
-
-    @property
     def chords(self) -> tuple[tuple[float, str], ...]:
         """(seconds of the score, name) of each new chord."""
         return ()
@@ -250,12 +247,12 @@ class Infill(Region):
         """The ids that the model reads first."""
         raise NotImplementedError
 
-    def rows(self, count: int) -> list[GivenRow]:
+    def rows(self, count: int) -> Sequence[GivenRow]:
         """``count`` constraints, each after the ids written so far."""
         raise NotImplementedError
 
-    def biases(self, regions: Sequence[Self], rows: Sequence[GivenRow]) -> list[Penalty]:
-        """Further penalties of this kind of region, which apply to given notes, too."""
+    def biases(self, row: GivenRow) -> list[RowPenalty]:
+        """Further penalties of ``row``, which apply to given notes, too."""
         return []
 
     def setup(self, regions: Sequence[Self]) -> Setup:
@@ -266,10 +263,11 @@ class Infill(Region):
         free = by_row([[*map(row.free, self._penalties())] for row in rows])
         every = [*rules(self.tokenizer, self.sampling), *free]
         penalties = combined(self.tokenizer, every, lambda: given.allowed().numpy())
+        biases = by_row([region.biases(row) for region, row in zip(regions, rows)])
         return Setup(
             np.repeat(prompts, len(rows) // len(prompts), 0) if prompts[1:] else prompts[0],
             given,
-            [*penalties, *self.biases(regions, rows)],
+            [*penalties, *biases],
             max(self.context - len(prompts[0]), FEWEST_NOTES * self.tokenizer.group),
         )
 

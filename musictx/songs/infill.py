@@ -35,7 +35,6 @@ from musictx.songs import chord_sheet, drummers, loops
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.chord_estimation import recognised, search
-from musictx.songs.infill_biases import BASS
 
 #: The mean velocity of a melody with its accompaniment, divided by that of the melody alone: the
 #: median of 40 songs (scripts/LOG.md).
@@ -79,16 +78,9 @@ def _region(
     assert isinstance(tokenizer, BarTokenizer)
     if task.add and len(given) and not annotated(given):
         given = chord_sheet.with_markers(given, recognised(given))
-    bass = bundle.stats.parts.get(BASS)
-    return BarInfill(
-        bundle.model,
-        tokenizer,
-        given,
-        drummers=players,
-        varied=arrangement.score if task.is_variation else None,
-        bass=(0, -1) if bass is None else (bass.low, bass.high),
-        **arrangement.options,
-    )
+    varied = arrangement.score if task.is_variation else None
+    more = {"drummers": players, "varied": varied, **arrangement.options}
+    return BarInfill(bundle.model, tokenizer, given, **more)
 
 
 def _usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.bundle import read_config
-from musictx.card import Habit
+from musictx.card import CorpusStats, Habit
 from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
 from musictx.shipped import models
@@ -113,7 +113,8 @@ def test_an_accompaniment_without_a_bass_has_low_roots(has_bass, monkeypatch):
     monkeypatch.setattr(infill_biases, "ON_ROOT", 60.0)
     roots = (0, 9, 5, 7)
     music = whole_notes([71, 50] if has_bass else [71], major_chords(roots))
-    part = accompaniment(music, (0,), habits={0: Habit(4, 36, 87, 4.0)}, bass=(48, 59))
+    stats = CorpusStats(parts={33: Habit(1, 48, 59)})
+    part = accompaniment(music, (0,), habits={0: Habit(4, 36, 87, 4.0)}, stats=stats)
     low = []
     for made in versions(part, [(0,), (1,), (2,)], SamplingConfig()):
         for bar, root in enumerate(roots):
@@ -163,8 +164,7 @@ def test_new_notes_off_a_given_chord_cost_and_given_notes_do_not():
     notes = [(0.0, BAR, 60), (0.0, BAR, 61, 64, 33, False, 1)]
     part = accompaniment(score(notes, meter=(3, 4), markers=((0.0, "C:maj"),)), (33,))
     row = row_at(part, 0, 33)
-    costs = [penalty([row.state], [[]]) for penalty in part.biases([part], [row])]
-    (nats,) = sum(cost for cost in costs if cost is not None)
+    nats = sum(cost for penalty in part.biases(row) if (cost := penalty(row.state, [])) is not None)
     for token, pitch in enumerate(row.new.values("pitch").tolist(), row.new.ids["pitch"].start):
         clash = CLASH * (pitch % 12 in (0, 1, 2, 11))
         off_chord = 0.0 if pitch % 12 in (0, 4, 7) else CLASH + clash
