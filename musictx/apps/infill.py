@@ -2,16 +2,16 @@
 notes.
 
 From the request to the file: :func:`.tasks.task_of` decides where new notes begin and which notes
-stay; :func:`arrange` decides which parts are composed, with which habits and controls; a region
-(:class:`~musictx.sampling.infill.Infill`) turns the given notes into the prompt, constraints and
-biases of the engine; :func:`compose_region` composes it and moves its notes to the file's tracks;
+stay; :func:`arrange` decides which parts are composed, with which habits and controls, in a
+:class:`.Brief`; the region of the brief (:class:`.Infill`) has the prompt, constraint and biases
+for the engine; :func:`compose_region` composes it and moves its notes to the tracks of the file;
 :func:`make_sample` adds them to the piece.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -44,33 +44,14 @@ from musictx.sampling import composer, timeline
 from musictx.sampling.composer import OnProgress
 from musictx.sampling.event_infill import EventInfill
 from musictx.sampling.events import OnEvent
-from musictx.sampling.infill import Infill
+from musictx.sampling.infill import Brief, Infill
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import controls_of, counts_no_bars, has_controls, steering, unable
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.stream import DRUM_PART
-from musictx.tokens.tokenizer import Tokenizer
 
 #: Semitones by which the mean pitch of a melody with its accompaniment is below that of the melody.
 SEMITONES_LOWER = 6.5
-
-
-@dataclass(frozen=True)
-class Arrangement:
-    """The parts to compose for a ``task``, and the music around them with the programs that the
-    model was trained with.
-
-    score    the music of the file
-    given    the notes that stay
-    parts    the programs of the new notes, 128 for drums
-    options  further arguments of the region
-    """
-
-    task: Task
-    score: Score
-    given: Score
-    parts: Sequence[int]
-    options: Mapping[str, Any]
 
 
 class Version(NamedTuple):
@@ -117,11 +98,10 @@ def compose_events(
     if len(task.given):  # without a target the accompaniment stays too close to the melody
         mean_pitch = float(task.given.notes["pitch"].mean())
         usual["register"] = max(mean_pitch - SEMITONES_LOWER, 1.0)
-    arrangement = arrange(bundle, task, request, usual)
-    tokenizer = bundle.tokenizer
-    assert isinstance(tokenizer, PerformanceTokenizer)
-    region = EventInfill(bundle.model, tokenizer, arrangement.given, **arrangement.options)
-    for version in compose_region(region, arrangement, request, seed, **callbacks):
+    score, brief = arrange(bundle, task, request, usual)
+    assert isinstance(bundle.tokenizer, PerformanceTokenizer)
+    region = EventInfill(bundle.model, bundle.tokenizer, brief)
+    for version in compose_region(region, task, score, request, seed, **callbacks):
         yield make_sample(bundle, task, version)
 
 
@@ -160,8 +140,9 @@ def arrange(
     task: Task,
     request: InfillConfig | AccompanyConfig,
     usual: Mapping[str, float],
-) -> Arrangement:
-    """Choose the parts to compose for ``task``, their habits, and the targets of controls.
+) -> tuple[Score, Brief]:
+    """Choose the parts to compose for ``task``, their habits, and the targets of controls. Return
+    the file with the programs that the model was trained with, and the brief of the region.
 
     In a gap, and for parts that ``request`` names, targets apply to the new notes alone; for the
     usual accompaniment they apply to the new and the given notes together, and controls without a
@@ -197,17 +178,18 @@ def arrange(
     if task.is_gap and not bundle.tokenizer.beats:
         targets = {**around, **targets}
     steered_parts = frozenset(new_parts) if new_notes_only else None
-    options = {
-        "begin": task.begin,
-        "end": task.end,
-        "is_gap": task.is_gap,
-        "parts": set(new_parts),
-        "habits": habits,
-        "sampling": request.sampling,
-        "stats": replace(bundle.stats, density=task.given_levels.get("density")),
-        "steering": replace(steer, values=targets, parts=steered_parts),
-    }
-    return Arrangement(task, score, given, new_parts, options)
+    brief = Brief(
+        given,
+        task.begin,
+        task.end,
+        task.is_gap,
+        new_parts,
+        habits,
+        request.sampling,
+        stats=replace(bundle.stats, density=task.given_levels.get("density")),
+        steering=replace(steer, values=targets, parts=steered_parts),
+    )
+    return score, brief
 
 
 def _with_model_programs(
@@ -270,39 +252,38 @@ def _check_drums(bundle: Bundle, task: Task) -> None:
 
 def compose_region(
     region: Infill,
-    arrangement: Arrangement,
+    task: Task,
+    score: Score,
     request: InfillConfig | AccompanyConfig,
     seed: int,
     **callbacks: Any,
 ) -> Iterator[Version]:
-    """Compose the ``region`` of an ``arrangement`` in ``request.samples`` versions; yield each as
-    soon as it is composed. ``callbacks`` are those of :func:`.composer.versions`."""
+    """Compose ``request.samples`` versions of the ``region`` of a ``task``; yield each as soon as
+    it is composed. ``score`` is the file with the programs of the model; ``callbacks`` are those of
+    :func:`.composer.versions`."""
     seeds = [(seed, number) for number in range(request.samples)]
-    place = partial(_place, region.tokenizer, arrangement, request.quantise)
+    place = partial(_place, region, task, score, request.quantise)
     for version in composer.versions(region, seeds, placed=place, **callbacks):
         yield Version(place(version.new), version.chords, version.done)
 
 
-def _place(
-    tokenizer: Tokenizer, arrangement: Arrangement, grid: str, new: np.ndarray
-) -> np.ndarray:
+def _place(region: Infill, task: Task, score: Score, grid: str, new: np.ndarray) -> np.ndarray:
     """Return the ``new`` notes on tracks of the file, quantised to ``grid``, and in a gap moved
     inside the gap.
 
-    In a gap, each note goes to the track that has the program of the note for the model. An
+    In a gap, each note goes to the track that has the program of the note in ``score``. An
     accompaniment gets a new track for each new part.
     """
-    task = arrangement.task
     new = timeline.quantised(new, task.score, grid)
     begin, end = (task.begin, task.end) if task.is_gap else (0.0, np.inf)
     if task.is_gap:
         new = timeline.within(new, task.score, grid, begin, end)
     new = timeline.on_ticks(new, task.score, begin, end)
     if task.tracks:
-        new = timeline.on_tracks(new, arrangement.score, tokenizer, task.tracks)
+        new = timeline.on_tracks(new, score, region.tokenizer, task.tracks)
         return timeline.sounding(new, task.score.notes)
     new["track"] = timeline.first_free(task.score)
-    for number, part in enumerate(arrangement.parts):
+    for number, part in enumerate(region.brief.parts or ()):
         of_part = new["drum"] if part == DRUMS else (new["program"] == part) & ~new["drum"]
         new["track"][of_part] += number
     return new

@@ -161,13 +161,33 @@ class GivenRow(RowConstraint):
         return costs
 
 
-class Infill(Region):
-    """A region of new notes around ``music``, the notes that stay.
+@dataclass(frozen=True)
+class Brief:
+    """What is to be composed in a region, and around which notes.
 
+    given     the notes that stay, with the programs that the model was trained with
+    begin     the beginning of the region in seconds
+    end       the end of the region in seconds
     is_gap    whether the region is a gap, in which no new note begins after its end
     parts     the parts of new notes: programs, 128 for drums; ``None``: any
     habits    part -> its usual number of simultaneous notes, of notes within a few seconds, length
               of notes and range of pitches
+    sampling, stats, steering   as in :class:`.Region`
+    """
+
+    given: Score
+    begin: float
+    end: float
+    is_gap: bool
+    parts: Collection[int] | None = None
+    habits: Mapping[int, Habit] = field(default_factory=dict)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    stats: CorpusStats = field(default_factory=CorpusStats)
+    steering: Steering = field(default_factory=lambda: Steering((0,) * len(CONTROLS)))
+
+
+class Infill(Region):
+    """The region of a ``brief``.
 
     begin     the step at which the region begins
     here      the step up to which the piece is written
@@ -191,24 +211,10 @@ class Infill(Region):
     is_new: list[bool]
     row: GivenRow
 
-    def __init__(
-        self,
-        model: MusicTransformer,
-        tokenizer: Tokenizer,
-        music: Score,
-        *,
-        is_gap: bool,
-        parts: Collection[int] | None = None,
-        habits: Mapping[int, Habit] | None = None,
-        steering: Steering | None = None,
-        sampling: SamplingConfig | None = None,
-        stats: CorpusStats | None = None,
-    ) -> None:
-        steering = steering or Steering((0,) * len(CONTROLS))
-        sampling, stats = sampling or SamplingConfig(), stats or CorpusStats()
-        super().__init__(model, tokenizer, sampling, stats, steering)
-        self.is_gap, self.parts, self.habits = is_gap, parts, habits or {}
-        self.around = Primer(score=music if len(music) else None)  # for key=auto
+    def __init__(self, model: MusicTransformer, tokenizer: Tokenizer, brief: Brief) -> None:
+        super().__init__(model, tokenizer, brief.sampling, brief.stats, brief.steering)
+        self.brief = brief
+        self.around = Primer(score=brief.given if len(brief.given) else None)  # for key=auto
         self.unlike: tuple[Self, float] | None = None
         self.varied: np.ndarray | None = None
         self.segments = self.stalled = 0

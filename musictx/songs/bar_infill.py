@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from musictx.chords import annotated
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.constraints import RowPenalty
-from musictx.sampling.infill import Infill, NewNotes
+from musictx.sampling.infill import Brief, Infill, NewNotes
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE
 from musictx.songs import bar_layout
@@ -36,12 +36,13 @@ from musictx.tokens.vocab import BOS, CUT
 
 
 class BarInfill(Infill):
-    """Composes the notes from ``begin`` to ``end``, in seconds. In a gap, the model reads the music
-    after the gap from the beginning on, as far as its context allows.
+    """In a gap, the model reads the music after the gap from the beginning on, as far as its
+    context allows.
 
     drummers  styles for new drums; the seed of a version chooses its drummer
     varied    the score with the notes to vary, if the new notes are a variation
 
+    parts     the parts of new notes, with ``CHORD`` if chords are composed
     clock     converts the seconds of the ids to those of the score
     given     all bars, with the notes that are kept
     ahead     the same bars, with the notes that the model reads ahead of them: the given notes, or
@@ -56,21 +57,17 @@ class BarInfill(Infill):
     step_seconds = STEP_SECONDS
     tokenizer: BarTokenizer
     row: BarRow
-    parts: list[int]
 
     def __init__(
         self,
         model: MusicTransformer,
         tokenizer: BarTokenizer,
-        music: Score,
-        begin: float,
-        end: float,
-        *,
+        brief: Brief,
         drummers: Sequence[Drummer] = (),
         varied: Score | None = None,
-        **options: Any,
     ) -> None:
-        super().__init__(model, tokenizer, music, **options)
+        super().__init__(model, tokenizer, brief)
+        music, begin, end = brief.given, brief.begin, brief.end
         self.table, self.drummers = tokenizer.vocabulary, drummers
         grid = tokenizer.grid(music, begin, end)
         self.clock, self.given, self.lines = grid.clock, grid.stream, grid.stream.lines
@@ -87,7 +84,7 @@ class BarInfill(Infill):
         is_chord = (notes["part"] == CHORD) & self._inside(notes)
         if not annotated(music):  # the file names no chords, so chords are composed, too
             self.given, is_chord = self.given._replace(notes=notes[~is_chord]), np.zeros(0, bool)
-        self.parts = sorted({0} if self.parts is None else {*self.parts})
+        self.parts = sorted({0} if brief.parts is None else {*brief.parts})
         if tokenizer.chords and not is_chord.any():
             self.parts.insert(0, CHORD)
 
@@ -173,11 +170,11 @@ class BarInfill(Infill):
     def _groups_ahead(self) -> list[np.ndarray]:
         """The groups ahead, (n, 5), of the current bar and of each bar after it."""
         bars, stop = self.ahead.bars, self.composed.stop
-        if self.is_gap:
+        if self.brief.is_gap:
             stop = min(stop + TAIL_BARS, len(bars))
         sizes = FIELDS_PER_NOTE * (1 + np.bincount(self.ahead.bar, minlength=len(bars)))
         look, room = LOOKAHEAD_BARS, int(AHEAD_SHARE * self.context)
-        if self.is_gap and sizes[self.bar : stop].sum() < room:
+        if self.brief.is_gap and sizes[self.bar : stop].sum() < room:
             look = len(bars)
         while look > 1 and sizes[self.bar : self.bar + look].sum() > room:
             look //= 2
@@ -199,7 +196,7 @@ class BarInfill(Infill):
             self.begin,
             self.stop,
             self.parts,
-            self.habits,
+            self.brief.habits,
             pitch_set(self.sampling, self.around),
             IN_KIT if self.drummers else None,
         )
@@ -244,7 +241,7 @@ class BarInfill(Infill):
         repetition = partial(bias.as_in_repeated_bar, back=back, steady=steady)
         favoured: list[RowBias] = [repetition, bias.filling_parts, bias.bass_on_bar_line]
         bass = self.stats.parts.get(BASS)
-        if BASS in self.habits:
+        if BASS in self.brief.habits:
             favoured.append(partial(bias.on_root, part=BASS))
         elif bass is not None and (part := self._lowest_part(bass.high)) is not None:
             favoured.append(partial(bias.on_root, part=part, low=bass.low, high=bass.high))
@@ -258,11 +255,11 @@ class BarInfill(Infill):
         parts = np.unique(notes["part"])
         heights = [np.median(notes["pitch"][notes["part"] == part]) for part in parts]
         has_bass = min(heights, default=128) <= highest_bass
-        if self.is_gap or has_bass or "register" in self.steering.values:
+        if self.brief.is_gap or has_bass or "register" in self.steering.values:
             return None
         lowest = {
             part: habit.low
-            for part, habit in self.habits.items()
+            for part, habit in self.brief.habits.items()
             if habit.voices > 1 and part != DRUM_PART
         }
         return min(lowest, key=lowest.__getitem__, default=None)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,14 +12,7 @@ import numpy as np
 
 from musictx import formats
 from musictx.apps import parts
-from musictx.apps.infill import (
-    Arrangement,
-    arrange,
-    compose_region,
-    make_sample,
-    usual_density,
-    with_beats,
-)
+from musictx.apps.infill import arrange, compose_region, make_sample, usual_density, with_beats
 from musictx.apps.tasks import Task, melody_task, requested_parts
 from musictx.bundle import Bundle
 from musictx.chords import annotated
@@ -50,37 +43,28 @@ def compose(
     progress: OnProgress,
     on_event: OnEvent | None,
 ) -> Iterator[Sample]:
-    """Do what :func:`.compose_versions` does, with a model of notes in bars: compose to chords, if
-    there are any, with drums by the drummers of the style, and if the request says so in a loop."""
+    """Do what :func:`.compose_versions` does, with a model of notes in bars: compose to the chords
+    that the file names or the given notes imply, and in a loop if the request says so."""
     task = with_beats(bundle, task, request)
     named_parts, style = parts.find_parts(bundle, task.add), getattr(request, "style", None)
     players = drummers.players(bundle, named_parts, style, task.score)
     task = with_chords(task)
     loop = loops.Loop.of(task) if request.loop else None
     laid_out = loop.laid_out() if loop else task
-    arrangement = arrange(bundle, laid_out, request, _usual_levels(bundle, laid_out))
+    score, brief = arrange(bundle, laid_out, request, _usual_levels(bundle, laid_out))
+    if task.add and len(brief.given) and not annotated(brief.given):
+        implied = recognised(brief.given)
+        brief = replace(brief, given=chord_sheet.with_markers(brief.given, implied))
+    assert isinstance(bundle.tokenizer, BarTokenizer)
+    varied = score if task.is_variation else None
+    region = BarInfill(bundle.model, bundle.tokenizer, brief, players, varied)
     callbacks = {"progress": progress, "on_event": None if loop else on_event}
-    region = _region(bundle, arrangement, players)
-    for version in compose_region(region, arrangement, request, seed, **callbacks):
+    for version in compose_region(region, laid_out, score, request, seed, **callbacks):
         if loop is None:
             yield make_sample(bundle, task, version)
         else:
             piece = make_sample(bundle, task, loop.taken(version))
             yield replace(piece, score=loop.ended(piece.score))
-
-
-def _region(
-    bundle: Bundle, arrangement: Arrangement, players: Sequence[drummers.Drummer]
-) -> BarInfill:
-    """The region to compose. Parts that the request names follow the chords that the given notes
-    imply, unless the file names chords."""
-    task, given, tokenizer = arrangement.task, arrangement.given, bundle.tokenizer
-    assert isinstance(tokenizer, BarTokenizer)
-    if task.add and len(given) and not annotated(given):
-        given = chord_sheet.with_markers(given, recognised(given))
-    varied = arrangement.score if task.is_variation else None
-    more = {"drummers": players, "varied": varied, **arrangement.options}
-    return BarInfill(bundle.model, tokenizer, given, **more)
 
 
 def _usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:

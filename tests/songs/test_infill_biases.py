@@ -14,13 +14,12 @@ from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
 from musictx.shipped import models
 from musictx.songs import drummers, infill_biases
-from musictx.songs.bar_infill import BarInfill
 from musictx.songs.drummers import IN_KIT, Drummer
 from musictx.songs.infill_biases import HarmonicFit
 from musictx.songs.strengths import CLASH, OVERHANG, RAREST, SUREST
 from musictx.tokens.stream import CHORD, DRUM_PART, NOTE
 from tests.pieces import line, score, together
-from tests.songs.test_bar_infill import BAR, NETWORK, TOKENS, gap, versions
+from tests.songs.test_bar_infill import BAR, TOKENS, gap, part_of, versions
 from tests.songs.test_grouped import song as waltz
 
 notes = st.tuples(st.integers(0, 100), st.integers(1, 60), st.integers(30, 90))
@@ -61,7 +60,7 @@ def test_a_note_that_outlasts_its_chord_or_lasts_into_a_clash_costs(
 def accompaniment(music, parts, **options):
     """A region that is all of ``music`` in whole bars, in which ``parts`` are composed."""
     end = np.ceil(music.duration / BAR - 1e-6) * BAR
-    return BarInfill(NETWORK, TOKENS, music, 0.0, end, is_gap=False, parts=parts, **options)
+    return part_of(music, 0.0, end, parts, **options)
 
 
 def whole_notes(pitches, chords):
@@ -265,8 +264,7 @@ def test_a_fill_ends_a_section_and_a_crash_begins_the_next(marked):
     if marked:
         score = replace(score, markers=((4.0, "verse"), (12.0, "chorus"), (13.0, "C:maj")))
     some = [Drummer(rates, 2.0, TONES, fill)]
-    options = {"is_gap": False, "parts": (DRUM_PART,), "drummers": some}
-    (made,) = versions(BarInfill(NETWORK, TOKENS, score, 0.0, 24.0, **options))
+    (made,) = versions(part_of(score, 0.0, 24.0, (DRUM_PART,), drummers=some))
     bar, step = np.divmod(np.round(made.new["start"] * 48).astype(int), 96)
     begins = {2, 6} if marked else {8}
     kinds = drummers.KIND_OF[made.new["pitch"]]
@@ -282,7 +280,7 @@ def test_sections_are_counted_from_the_bar_line_nearest_to_the_first_note(begin,
     """In bars of two seconds: a note on the second beat is no pick-up, one on the last beat is."""
     score = TOKENS.quantise(common(waltz(bars=16)))
     score = score.with_notes(score.notes[score.notes["start"] >= begin - 1e-6])
-    part = BarInfill(NETWORK, TOKENS, score, begin, 24.0, is_gap=False, parts=(DRUM_PART,))
+    part = part_of(score, begin, 24.0, (DRUM_PART,))
     assert part.sections == {section}
 
 
