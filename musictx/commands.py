@@ -284,24 +284,18 @@ def groups(command: str, folders: Iterable[Path] = ()) -> dict[str, list[str]]:
 
 @cache
 def options_of(command: str) -> dict[str, dataclasses.Field]:
-    """Return every option of ``command`` by its dotted name, with those of all position schemes."""
+    """Return every option of ``command`` by its dotted name, with those of all position schemes
+    and the parts of other options, such as ``limits.notes``."""
     options = dict(checks.options(COMMANDS[command].config))
-    if any(name.startswith("position.") for name in options):
+    if "position.name" in options:
         for scheme in SCHEMES.values():
             for field in dataclasses.fields(scheme):
                 options.setdefault(f"position.{field.name}", field)
+    for name, option in [*options.items()]:
+        if checks.has_parts(option):
+            parts: Any = option.default_factory
+            options |= {f"{name}.{part}": field for part, field in checks.options(parts)}
     return options
-
-
-@cache
-def parts(command: str) -> dict[str, dataclasses.Field]:
-    """Return the parts of options that hold several values, such as ``limits.notes``."""
-    return {
-        f"{name}.{part}": field
-        for name, option in options_of(command).items()
-        if checks.holds_several(option)
-        for part, field in checks.options(option.default_factory)  # type: ignore[arg-type]
-    }
 
 
 def free_form(command: str) -> list[str]:

@@ -129,5 +129,5 @@ def _tokenizer(folder: Path) -> str | None:
     """Return the name of the tokenizer of a model folder; None if it cannot be read."""
     try:
         return str(json.loads((folder / "tokenizer.json").read_text())["config"]["name"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

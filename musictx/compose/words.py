@@ -13,10 +13,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from musictx.commands import free_form, groups, options_of, parts
+from musictx.commands import free_form, groups, options_of
 from musictx.config import checks
 from musictx.config.trainer import PASSED_ON
-from musictx.config.values import converted, home, types_of
+from musictx.config.values import converted, expand_home, types_of
 from musictx.errors import ConfigError, shown
 from musictx.options import QUOTED, check_paths, is_file, unknown_option, within
 
@@ -30,10 +30,10 @@ def normalise(
     """Convert the words ``typed`` to overrides for Hydra. ``folders`` are the user's folders of
     YAML files. Raises :class:`ConfigError` for a word that is wrong regardless of the other words.
     """
-    declared, choices = options_of("train") | parts("train"), groups("train", folders)
+    declared, choices = options_of("train"), groups("train", folders)
     # Options of position schemes and of the user's optimizers are checked after composing.
     free = [*free_form("train"), "position", "optim", *(f"trainer.{flag}" for flag in PASSED_ON)]
-    free += [name for name in declared if checks.holds_several(declared[name])]
+    free += [name for name in declared if checks.has_parts(declared[name])]
     others = [*choices, *free, "hydra"]
     bare = [word for word in typed if is_file("train", word, others) and not _is_signed(word)]
     named = [word for word in typed if word not in bare]
@@ -78,7 +78,7 @@ def normalise(
 
 def _is_signed(word: str) -> bool:
     """Whether ``word`` adds or removes something, and is no file of such a name."""
-    is_file_name = word.startswith("~/") or os.path.exists(home(word))
+    is_file_name = word.startswith("~/") or os.path.exists(expand_home(word))
     return word.startswith(("+", "~")) and not is_file_name
 
 
@@ -88,7 +88,7 @@ def _hydra(word: str, name: str, value: str, sweep: bool) -> str:
         raise ConfigError(f"{name}={value}: has an effect only in a sweep; add -m")
     if name == "hydra.run.dir" and value.strip("'\"") != ".":
         raise ConfigError(f"{name}={value}: expected ., the current folder; out= names the run")
-    return f"{name}={quote(home(value))}" if name == "hydra.sweep.dir" else word
+    return f"{name}={quote(expand_home(value))}" if name == "hydra.sweep.dir" else word
 
 
 def _values(name: str, field: dataclasses.Field, text: str, sweep: bool) -> str:

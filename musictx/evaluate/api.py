@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(*words: str, **options: Any) -> Evaluation:
-    """The likelihood of a corpus under a model, as ``musictx evaluate`` measures it: an
+    """Return the likelihood of a corpus under a model, as ``musictx evaluate`` measures it: an
     :class:`~musictx.evaluate.nll.Evaluation`.
 
     Options are given as on the command line or by name. Raises :class:`UserError` for wrong ones.

@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import test from "node:test";
 import { toAbc } from "../../../musictx/studio/page/js/notation/abc.js";
 import { barsOf, quantiseNotes, QUARTER } from "../../../musictx/studio/page/js/notation/grid.js";
-import { likelyKey, signatureAccidental, spell } from "../../../musictx/studio/page/js/notation/spelling.js";
+import { likelyKey, signatureAccidental, spell } from "../../../musictx/studio/page/js/document/spelling.js";
 import { pieceOf, randomly } from "./music.mjs";
 import { voicesOf } from "../../../musictx/studio/page/js/notation/voices.js";
 

@@ -1,7 +1,7 @@
 /** Input from the computer's keys and MIDI keyboards, and its recording into the piece. */
 
 import { h, icon, iconButton, setPressed } from "../core/dom.js";
-import { pitchLabel } from "../document/words.js";
+import { pitchLabel } from "../document/spelling.js";
 import { drawGhosts } from "../roll/overlay.js";
 import { createKeys } from "./keys.js";
 import { connectMidi } from "./midi.js";

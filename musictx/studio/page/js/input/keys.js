@@ -1,5 +1,7 @@
 /** The computer's keys as a piano, by their position on the keyboard (`code`), so that it works with every layout. */
 
+import { clamp } from "../core/numbers.js";
+
 /** Semitones above C by key: two rows as on a piano, from A (C) to ' (F). */
 export const PIANO = new Map(Object.entries({
   KeyA: 0, KeyW: 1, KeyS: 2, KeyE: 3, KeyD: 4, KeyF: 5, KeyT: 6, KeyG: 7, KeyY: 8, KeyH: 9, KeyU: 10, KeyJ: 11,
@@ -23,7 +25,7 @@ export class KeyPiano {
   /** Press a key; return whether it belongs to the piano. @param {{code: string, repeat?: boolean, timeStamp: number}} event */
   down({ code, repeat, timeStamp }) {
     if (!repeat && code in OCTAVES) {
-      this.base = Math.min(Math.max(this.base + OCTAVES[code], 12), 96);
+      this.base = clamp(this.base + OCTAVES[code], 12, 96);
       this.onChange();
     } else if (!repeat && PIANO.has(code) && !this.held.has(code)) {
       this.held.set(code, this.base + PIANO.get(code));

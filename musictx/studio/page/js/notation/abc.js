@@ -1,7 +1,7 @@
 /** A piece as text in ABC notation, with the position of every note in the text. Pure functions. */
 
+import { abcKey, likelyKey, signatureAccidental, spell } from "../document/spelling.js";
 import { barsOf, quantiseNotes, QUARTER, quartersOf } from "./grid.js";
-import { keyName, likelyKey, signatureAccidental, spell } from "./spelling.js";
 import { partsOf } from "./voices.js";
 
 const UNIT = QUARTER / 4; // ticks of L:1/16
@@ -37,7 +37,7 @@ export function toAbc(piece, { barsPerLine = 4, most = Infinity } = {}) {
       for (let i = first; i < Math.min(first + barsPerLine, bars.length); i++) {
         const [bar, previous] = [bars[i], bars[i - 1]];
         if (previous && String(previous.meter) !== String(bar.meter)) abc += `[M:${bar.meter.join("/")}]`;
-        if (previous && String(previous.key) !== String(bar.key)) abc += `[K:${keyName(bar.key)}]`;
+        if (previous && String(previous.key) !== String(bar.key)) abc += `[K:${abcKey(bar.key)}]`;
         const tokens = barTokens(voice, bar);
         if (voice.number === 1) addTexts(tokens, bar, texts, syllables);
         for (const { text, chord, start, end, above = "" } of tokens) {
@@ -57,7 +57,7 @@ export function toAbc(piece, { barsPerLine = 4, most = Infinity } = {}) {
 
 /** Return the lines before the music, and the voices in order; all but the first voice of a staff are `lower`. */
 function header(parts, bar) {
-  let abc = `X:1\n%%barnumbers 0\n%%setbarnb ${bar.number}\nM:${bar.meter.join("/")}\nL:1/16\n%%score ${score(parts)}\nK:${keyName(bar.key)}\n`;
+  let abc = `X:1\n%%barnumbers 0\n%%setbarnb ${bar.number}\nM:${bar.meter.join("/")}\nL:1/16\n%%score ${score(parts)}\nK:${abcKey(bar.key)}\n`;
   const voices = [];
   for (const part of parts) {
     part.staves.forEach((staff, s) => staff.voices.forEach((chords, v) => {

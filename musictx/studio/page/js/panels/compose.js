@@ -2,11 +2,12 @@
 
 import { post, session } from "../core/api.js";
 import { selectBox, fill, h, icon, iconButton, arrowKeys, svg } from "../core/dom.js";
-import { count } from "../document/words.js";
+import { clamp } from "../core/numbers.js";
+import { count, list } from "../document/words.js";
 import { slider } from "./slider.js";
 import { saveSetting, loadSetting } from "../core/storage.js";
 import { writeChords } from "../document/harmony.js";
-import { describe, firstWish, hasGrid, list, modelFor, request, TASKS, whyModel, wishOf } from "./tasks.js";
+import { describe, firstWish, hasGrid, modelFor, request, TASKS, whyModel, wishOf } from "./tasks.js";
 
 const KEYS = ["C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"];
 const GRIDS = [["", "As the file"], ["16", "Sixteenths"], ["8", "Eighths"], ["8t", "Triplets"], ["none", "Free"]];
@@ -50,7 +51,7 @@ export function mountCompose(app, panel) {
   }
 
   function samples(by) {
-    wish.samples = Math.min(8, Math.max(1, wish.samples + by));
+    wish.samples = clamp(wish.samples + by, 1, 8);
     refresh();
   }
 

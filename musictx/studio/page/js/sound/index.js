@@ -1,10 +1,9 @@
 /** The transport bar, and the player that all parts of the page use. */
 
-import { fill, h, icon, iconButton, setPressed, set } from "../core/dom.js";
+import { fill, h, icon, iconButton, setPressed, set, setRange } from "../core/dom.js";
 import { clock, positionLabel } from "../document/words.js";
 import { mountInput } from "../input/index.js";
 import { listenAlong } from "./along.js";
-import { stretchOfNotes } from "../selection.js";
 import { createPlayer } from "./player.js";
 import { saveSetting, loadSetting } from "../core/storage.js";
 
@@ -51,10 +50,9 @@ export function mountSound(app, bar) {
     },
     /** Play the selection once, or from the cursor if nothing is selected. */
     playSelection() {
-      const { range, notes } = app.selection;
-      const chosen = range ?? stretchOfNotes([...notes].flatMap((id) => app.piece.notes.get(id) ?? []));
+      const { stretch } = app.selection.scope(app.piece);
       listening = false;
-      player.play(chosen?.begin ?? app.cursor.time, { end: chosen?.end });
+      player.play(stretch?.begin ?? app.cursor.time, { end: stretch?.end });
     },
     stop() { player.stop(); },
     toggle() { page.playing ? page.stop() : page.play(); },
@@ -86,20 +84,21 @@ export function mountSound(app, bar) {
   const volume = h("input", {
     type: "range", min: 0, max: 100, "aria-label": "Volume", title: "Volume",
     oninput() {
-      player.volume = Number(volume.value) / 100;
+      setVolume(Number(volume.value));
       saveSetting("volume", player.volume);
-      shade();
     },
     onpointerup: () => app.piece && app.roll.focus(), // so that keys are commands again
   });
-  const shade = () => volume.style.setProperty("--part", `${volume.value}%`);
+  /** @param {number} percent */
+  function setVolume(percent) {
+    player.volume = percent / 100;
+    setRange(volume, percent, `${percent} %`);
+  }
   const where = h("span.where", { role: "timer", "aria-label": "Position" });
   const input = mountInput(app, player);
   fill(bar, start, play, input.record, where, repeat, clicks, along, h("span.gap"), ...input.controls, h("label.volume", null, volume));
 
-  player.volume = loadSetting("volume", 0.8);
-  volume.value = String(Math.round(player.volume * 100));
-  shade();
+  setVolume(Math.round(loadSetting("volume", 0.8) * 100));
 
   function show() {
     const on = page.playing;

@@ -1,6 +1,6 @@
 /** Notes, pedals and metronome clicks as MIDI events. Pure functions. */
 
-import { lowerBound } from "../core/search.js";
+import { lowerBound } from "../core/numbers.js";
 
 /** @typedef {{start: number, end: number | null, pitch: number, velocity: number, track: number}} Note  end null: not known yet */
 /** @typedef {[time: number, channel: number, status: number, data1: number, data2: number]} Event  time of the document */
