@@ -50,7 +50,7 @@ def request(
     for name, value in sorted(options.items(), key=lambda item: item[0] not in group_names):
         if name in without or name.partition(".")[0] in without:
             raise ConfigError(f"{name}: no such option here, only on the command line")
-        for dotted, converted_value in _flattened(command, name, value, folders):
+        for dotted, converted_value in _settings(command, name, value, folders):
             if dotted in free:  # a dict changes only its own keys
                 default = checks.default_of(options_of(command)[dotted])
                 converted_value = default | values.get(dotted, {}) | converted_value
@@ -149,8 +149,10 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
         or _similar_by_help(command, last.split("_"))
     )
     hint = f"did you mean {' or '.join(near[:3])}? " if near else hint
-    whole = f"musictx {command} --help lists all"
-    return f"{shown(name)}: no such option of musictx {command}; {hint}{whole}"
+    return (
+        f"{shown(name)}: no such option of musictx {command}; {hint}"
+        f"musictx {command} --help lists all"
+    )
 
 
 def _similar_by_help(command: str, typed: Sequence[str]) -> list[str]:
@@ -193,17 +195,18 @@ def within(name: str, options: Collection[str]) -> bool:
     return name in options or any(name.startswith(f"{option}.") for option in options)
 
 
-def _flattened(
+def _settings(
     command: str, name: str, value: Any, folders: Sequence[Path]
 ) -> Iterator[tuple[str, Any]]:
-    """Yield (dotted name, converted value) of each option that ``value`` sets. The value of a group
-    such as ``sampling`` sets several options."""
-    names, fields = _group_names(command), options_of(command)
-    is_group = name in names and (isinstance(value, Mapping) or dataclasses.is_dataclass(value))
-    option = name if is_group else full_name(command, name)
-    if option in names:
-        yield from _of_group(command, option, value, folders)
-    elif option == "position":  # has other options for each scheme
+    """Yield (dotted name, converted value) of each option that ``name=value`` sets: one option, or
+    those of a group such as ``sampling``."""
+    group_names, fields = _group_names(command), options_of(command)
+    has_entries = isinstance(value, Mapping) or dataclasses.is_dataclass(value)
+    option = name if has_entries and name in group_names else full_name(command, name)
+    if option in group_names:
+        for entry, inner in _entries(command, option, value, folders).items():
+            yield from _settings(command, f"{option}.{entry}", inner, folders)
+    elif option == "position":  # its options depend on the scheme, and are checked with it
         yield option, value
     elif outer := next((o for o in free_form(command) if option.startswith(f"{o}.")), None):
         yield outer, converted(outer, fields[outer], {option.removeprefix(f"{outer}."): value})
@@ -215,11 +218,9 @@ def _flattened(
         yield option, value
 
 
-def _of_group(
-    command: str, group: str, value: Any, folders: Sequence[Path]
-) -> Iterator[tuple[str, Any]]:
-    """Yield (dotted name, converted value) of each option that the ``value`` of a group sets: a
-    dict, a dataclass, the name of a preset or None."""
+def _entries(command: str, group: str, value: Any, folders: Sequence[Path]) -> Mapping[str, Any]:
+    """Return the options in the ``value`` of a group: a dict, a dataclass, the name of a preset, or
+    None for no options."""
     presets = groups(command, folders).get(group, [])
     if isinstance(value, str):
         value = preset(group, value, folders) if value in presets else parse_brackets(value)
@@ -228,19 +229,18 @@ def _of_group(
     if not isinstance(value, Mapping | None):
         more = f", or one of {', '.join(presets)}" if presets else ""
         raise ConfigError(f"{group}={shown(value)}: expected values by their names{more}")
-    for name, inner in (value or {}).items():
-        yield from _flattened(command, f"{group}.{name}", inner, folders)
+    return value or {}
 
 
 @cache
 def _group_names(command: str) -> set[str]:
-    """Return the dotted names of the groups of options: each is one dataclass. ``position`` is none
-    of them, as each scheme has a dataclass."""
+    """Return the dotted names of the groups of options, such as ``sampling`` or ``limits``. A group
+    is one dataclass; ``position`` is not a group, since each scheme has its own dataclass."""
     return {option.rpartition(".")[0] for option in options_of(command)} - {"", "position"}
 
 
 def _assembled(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:
-    """Make a ``config`` from the ``values`` whose dotted names begin with ``prefix``."""
+    """Make an object of the dataclass ``config`` from the ``values`` with this ``prefix``."""
     arguments = {}
     for field in dataclasses.fields(config):
         name = f"{prefix}{field.name}"

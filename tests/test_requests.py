@@ -37,7 +37,7 @@ VALUES = {
     "polyphony": "thin", "meter": "3/4",
 }  # fmt: skip
 #: Music, the machine and files: beside what is to be composed.
-BESIDE = ("primer", "file", "melody", "model.path", *api.BY_ARGUMENT)
+BESIDE = ("primer", "file", "melody", "model.path", *api.EXCLUDED)
 MUSIC = {"generate": "primer", "infill": "file", "accompany": "melody", "harmonise": "melody"}
 TASKS = {"generate": "continue", "infill": "replace"}
 #: What each command cannot be without.

@@ -20,7 +20,7 @@ from musictx.evaluate import nll
 from musictx.evaluate.config import EvaluateConfig
 from musictx.files import check_writable, write_table, write_text
 from musictx.progress import progress
-from musictx.shipped import chosen
+from musictx.shipped import model_folder
 from musictx.tokens.tokenizer import Tokenizer
 
 
@@ -31,7 +31,7 @@ def run(config: EvaluateConfig) -> nll.Evaluation:
     Options are checked before the long work. A refused command writes no files.
     """
     check_file(config.out)
-    folder = chosen(config.model.path)
+    folder = model_folder(config.model.path)
     bundle = load(folder, config.device)
     nll.window_lengths(bundle.model, config.window)
     shards = find_shards(config.corpus, bundle.tokenizer, card=bundle.card, split=config.split)

@@ -19,7 +19,7 @@ from musictx.evaluate.sets import REAL, SAMPLES, TRAINING, Excerpt
 from musictx.notes import Score
 from musictx.progress import progress
 from musictx.sampling.steer import counts_no_bars
-from musictx.shipped import chosen, name_of
+from musictx.shipped import model_folder, name_of
 from musictx.tokens.build import build
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -90,7 +90,7 @@ def run(config: CompareConfig) -> Comparison:
     """
     check_file(config.out)
     needs_model = config.model.path is not None or config.pieces
-    bundle = load(chosen(config.model.path), config.device) if needs_model else None
+    bundle = load(model_folder(config.model.path), config.device) if needs_model else None
     measures = _measures(config, bundle)
     _check(config, bundle, measures)
     real = RealMusic(config, bundle, measures)
