@@ -206,7 +206,8 @@ class EventRow(GivenRow):
 
 
 class EventInfill(Infill):
-    """New notes that sound at the end of a gap end within :data:`WINDOW_SECONDS`.
+    """A region in strikes and releases. New notes that sound at the end of a gap end within
+    :data:`WINDOW_SECONDS`.
 
     parts   the parts of new notes: models of events do not compose drums around given notes
     origin  the step of the score at which the stream begins; all other steps count from it
@@ -230,8 +231,8 @@ class EventInfill(Infill):
         ids = ev.as_ids(tokenizer.encode(music), self.vocabulary)
         events = ev.read(ids, self.vocabulary)[0]
         events["step"] += first - self.origin
-        self.begin, self.stop = (self._step(at) - self.origin for at in (begin, end))
-        self.here, self.done = self.begin, self.begin >= self.stop
+        self.here, self.stop = (self._step(at) - self.origin for at in (begin, end))
+        self.done = self.here >= self.stop
         self.past = events[events["step"] < self.here]
         self.given = events[events["step"] >= self.here]
         self.held: list[tuple[int, int]] = []

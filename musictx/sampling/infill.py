@@ -148,7 +148,7 @@ class GivenRow(RowConstraint):
         groups[token] = self._time
         return groups
 
-    def free(self, penalty: RowPenalty) -> RowPenalty:
+    def sparing_given(self, penalty: RowPenalty) -> RowPenalty:
         """``penalty``, except that ids which lead to a given item cost nothing."""
 
         def costs(state: GrammarState, past: np.ndarray) -> np.ndarray | None:
@@ -187,9 +187,12 @@ class Brief:
 
 
 class Infill(Region):
-    """The region of a ``brief``.
+    """The region of a ``brief``, which is composed segment by segment.
 
-    begin     the step at which the region begins
+    For each segment :meth:`setup` collects what the engine needs: the prompt, a constraint for each
+    row (:meth:`rows`), and the penalties, the further ones of :meth:`biases` included. Afterwards
+    :meth:`absorb` appends the new ids to the piece.
+
     here      the step up to which the piece is written
     stop      the step at which the region ends
     since     the step from which ``seconds`` count
@@ -203,7 +206,6 @@ class Infill(Region):
     """
 
     step_seconds: float
-    begin: int
     since: int
     here: int
     stop: int
@@ -264,15 +266,14 @@ class Infill(Region):
     def setup(self, regions: Sequence[Self]) -> Setup:
         prompts = [self.prompt(levels) for levels in self.steering.rows]
         rows = self.rows(len(regions))
-
-        given = Constraint(rows)
-        free = by_row([[*map(row.free, self._penalties())] for row in rows])
-        every = [*rules(self.tokenizer, self.sampling), *free]
-        penalties = combined(self.tokenizer, every, lambda: given.allowed().numpy())
+        constraint = Constraint(rows)
+        of_rows = by_row([[*map(row.sparing_given, self._penalties())] for row in rows])
+        every = [*rules(self.tokenizer, self.sampling), *of_rows]
+        penalties = combined(self.tokenizer, every, lambda: constraint.allowed().numpy())
         biases = by_row([region.biases(row) for region, row in zip(regions, rows)])
         return Setup(
             np.repeat(prompts, len(rows) // len(prompts), 0) if prompts[1:] else prompts[0],
-            given,
+            constraint,
             [*penalties, *biases],
             max(self.context - len(prompts[0]), FEWEST_NOTES * self.tokenizer.group),
         )

@@ -36,12 +36,13 @@ from musictx.tokens.vocab import BOS, CUT
 
 
 class BarInfill(Infill):
-    """In a gap, the model reads the music after the gap from the beginning on, as far as its
-    context allows.
+    """A region in bars. In a gap, the model reads the music after the gap from the beginning on, as
+    far as its context allows.
 
     drummers  styles for new drums; the seed of a version chooses its drummer
     varied    the score with the notes to vary, if the new notes are a variation
 
+    begin     the step at which the region begins
     parts     the parts of new notes, with ``CHORD`` if chords are composed
     clock     converts the seconds of the ids to those of the score
     given     all bars, with the notes that are kept
@@ -221,7 +222,7 @@ class BarInfill(Infill):
             costs.append(partial(bias.in_harmony, fit=self._fit))
         if self.unlike is not None:
             costs.append(self._unlike(row, *self.unlike))
-        return [penalty_around(row, favoured), row.free(penalty_around(row, costs))]
+        return [penalty_around(row, favoured), row.sparing_given(penalty_around(row, costs))]
 
     @cached_property
     def _fit(self) -> HarmonicFit:

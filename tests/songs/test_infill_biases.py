@@ -98,8 +98,8 @@ def test_a_bass_begins_with_each_chord_on_its_root():
 def row_at(part, place, program):
     """A row of ``part`` in its first bar that begins a new note of ``program`` at ``place``."""
     (row,), table = part.rows(1), TOKENS.vocabulary
-    while row.left and row.left[0].key < (place, program):
-        for token in row.left[0].ids:
+    while row.remaining and row.remaining[0].key < (place, program):
+        for token in row.remaining[0].ids:
             row.advance(token)
     for token in (table.id("place", place), table.id("program", program)):
         row.advance(token)
