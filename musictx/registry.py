@@ -61,8 +61,10 @@ GROUPS = _present(cascade="musictx.songs.grouped:Cascade")
 STEPS = _present(native="musictx.speed.step:NativeStep")
 #: Tokenizer -> the class of its idiom (``sampling/idiom.py``).
 IDIOMS = _present(notes="musictx.songs.idiom:BarIdiom")
-#: Tokenizer -> the class that composes gaps and accompaniments (``apps.infill.Filler``).
-FILLERS = _present(notes="musictx.songs.infill:BarFiller", chorale="musictx.chorale.app:GapFiller")
+#: Tokenizer -> the function that fills gaps and accompanies (``apps.infill.compose_versions``).
+INFILLERS = _present(
+    notes="musictx.songs.infill:compose", chorale="musictx.chorale.app:compose_gap"
+)
 #: Tokenizer -> the function that composes forms and loops (``apps.generate.compose_pieces``).
 PIECES = _present(notes="musictx.songs.generate:pieces")
 #: Things other than melodies that can be accompanied -> the function (score, options) that makes

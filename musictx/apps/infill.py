@@ -1,12 +1,19 @@
 """``musictx infill FILE from=5 to=8`` and ``musictx accompany FILE``: compose notes that fit given
-notes."""
+notes.
+
+From the request to the file: :func:`.tasks.task_of` decides where new notes begin and which notes
+stay; :func:`arrange` decides which parts are composed, with which habits and controls, in a
+:class:`.Brief`; the region of the brief (:class:`.Infill`) has the prompt, constraint and biases
+for the engine; :func:`compose_region` composes it and moves its notes to the tracks of the file;
+:func:`make_sample` adds them to the piece.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,8 +43,8 @@ from musictx.progress import progress
 from musictx.sampling import composer, timeline
 from musictx.sampling.composer import OnProgress
 from musictx.sampling.event_infill import EventInfill
-from musictx.sampling.events import OnEvent, Placed
-from musictx.sampling.infill import Infill
+from musictx.sampling.events import OnEvent
+from musictx.sampling.infill import Brief, Infill
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import controls_of, counts_no_bars, has_controls, steering, unable
 from musictx.tokens.performance import PerformanceTokenizer
@@ -45,6 +52,15 @@ from musictx.tokens.stream import DRUM_PART
 
 #: Semitones by which the mean pitch of a melody with its accompaniment is below that of the melody.
 SEMITONES_LOWER = 6.5
+
+
+class Version(NamedTuple):
+    """The new ``notes`` of one version, its new ``chords`` as (seconds, name), and whether the
+    version reaches the end of the region."""
+
+    notes: np.ndarray
+    chords: Sequence[tuple[float, str]]
+    is_complete: bool
 
 
 def compose_versions(
@@ -63,166 +79,142 @@ def compose_versions(
     ``UserError`` for a model without control tokens, and for an option that the model's tokens
     cannot express, such as chords.
     """
-    path = registry.FILLERS.get(bundle.tokenizer.name)
-    kind: type[Filler] = registry.load(path) if path else Filler
-    yield from kind(bundle, task, request).compose(seed, progress, on_event)
+    path = registry.INFILLERS.get(bundle.tokenizer.name)
+    compose = registry.load(path) if path else compose_events
+    yield from compose(bundle, task, request, seed, progress=progress, on_event=on_event)
 
 
-class Filler:
-    """Composes a ``task`` with a model of events. ``registry.FILLERS`` names the subclasses for
-    other tokens.
+def compose_events(
+    bundle: Bundle,
+    task: Task,
+    request: InfillConfig | AccompanyConfig,
+    seed: int,
+    **callbacks: Any,
+) -> Iterator[Sample]:
+    """Do what :func:`compose_versions` does, with a model of events."""
+    task = with_beats(bundle, task, request)
+    _refuse_bars(bundle, task, request)
+    usual = usual_density(bundle, task)
+    if len(task.given):  # without a target the accompaniment stays too close to the melody
+        mean_pitch = float(task.given.notes["pitch"].mean())
+        usual["register"] = max(mean_pitch - SEMITONES_LOWER, 1.0)
+    score, brief = arrange(bundle, task, request, usual)
+    assert isinstance(bundle.tokenizer, PerformanceTokenizer)
+    region = EventInfill(bundle.model, bundle.tokenizer, brief)
+    for version in compose_region(region, task, score, request, seed, **callbacks):
+        yield make_sample(bundle, task, version)
 
-    values  control -> the value in the request, such as the density in notes per second
+
+def with_beats(bundle: Bundle, task: Task, request: InfillConfig | AccompanyConfig) -> Task:
+    """Return ``task`` with the beats of its music if the new notes need beats. Raises ``UserError``
+    for a model without control tokens."""
+    if not has_controls(bundle.tokenizer):
+        raise UserError(f"model: {unable(bundle.tokenizer)}")
+    return task.in_time() if on_beats(bundle, request.quantise) else task
+
+
+def _refuse_bars(bundle: Bundle, task: Task, request: InfillConfig | AccompanyConfig) -> None:
+    """Raise ``UserError`` for options that events, which have neither bars nor chords, cannot
+    express."""
+    options = {name: getattr(request, name, None) for name in ("chords", "style")}
+    options |= {"loop": "true" if request.loop else None}
+    if is_chart(task.score):
+        options["chords"] = options["chords"] or "of the file"
+    for name, value in options.items():
+        if value is not None:
+            raise UserError(f"{name}={value}: {counts_no_bars(bundle.tokenizer)}")
+
+
+def usual_density(bundle: Bundle, task: Task) -> dict[str, float]:
+    """Return the usual density of a melody with its accompaniment, in notes per second of the file;
+    without a melody, that of an accompaniment to a usual melody."""
+    density = accompaniment_density(bundle, task, len(task.given))
+    if task.given_levels:
+        density += task.given_levels["density"]
+        return {"density": min(density, bundle.stats.density or np.inf)}
+    return {"density": density} if np.isfinite(density) else {}
+
+
+def arrange(
+    bundle: Bundle,
+    task: Task,
+    request: InfillConfig | AccompanyConfig,
+    usual: Mapping[str, float],
+) -> tuple[Score, Brief]:
+    """Choose the parts to compose for ``task``, their habits, and the targets of controls. Return
+    the file with the programs that the model was trained with, and the brief of the region.
+
+    In a gap, and for parts that ``request`` names, targets apply to the new notes alone; for the
+    usual accompaniment they apply to the new and the given notes together, and controls without a
+    value in ``request`` have the ``usual`` values.
     """
+    _check_drums(bundle, task)
+    named_parts = parts.find_parts(bundle, task.add)
+    score, given = _with_model_programs(bundle, task, named_parts)
+    new_parts = list(named_parts.values()) or default_parts(bundle, task, score)
+    habits = habits_of(bundle, task, named_parts, request, score, new_parts)
+    habit_density = sum(habit.density for habit in habits.values())
 
-    def __init__(self, bundle: Bundle, task: Task, request: InfillConfig | AccompanyConfig) -> None:
-        if not has_controls(bundle.tokenizer):
-            raise UserError(f"model: {unable(bundle.tokenizer)}")
-        self.bundle, self.request, self.values = bundle, request, controls_of(request)
-        in_time = on_beats(bundle, request.quantise)
-        self.task = task.in_time() if in_time else task
-        self.check()
+    new_notes_only = task.is_gap or bool(named_parts)
+    steered_parts = frozenset(new_parts) if new_notes_only else None
+    defaults = {} if new_notes_only else usual
+    if named_parts and len(task.given):  # named parts are as loud as the given notes
+        defaults = {"loudness": float(task.given.notes["velocity"].mean())}
+    # A control counts notes per second of the ids, which is `pace` seconds of the file.
+    pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
+    targets = _per_second_of_ids({**defaults, **controls_of(request)}, pace)
+    around = _per_second_of_ids(task.given_levels, pace)
+    described = dict(targets)  # by the control tokens, which describe all notes of the region
+    if new_notes_only and "density" in targets:
+        if targets["density"]:
+            described["density"] += _given_density(task) * pace
+        factor = targets["density"] / habit_density if habit_density else 0.0
+        habits = {p: h._replace(density=factor * h.density) for p, h in habits.items()}
+    elif named_parts and all(habit.density for habit in habits.values()):
+        if around:
+            around["density"] += habit_density
+        # The target of drums is the density of their habit.
+        pitched = [part for part in habits if part != DRUMS]
+        if pitched:
+            steered_parts = frozenset(pitched)
+            targets["density"] = sum(habits[part].density for part in pitched)
+    steer = steering(bundle, described, request.guidance, around=around)
+    if task.is_gap and not bundle.tokenizer.beats:
+        targets = {**around, **targets}
+    brief = Brief(
+        given,
+        task.begin,
+        task.end,
+        task.is_gap,
+        new_parts,
+        habits,
+        request.sampling,
+        stats=replace(bundle.stats, density=task.given_levels.get("density")),
+        steering=replace(steer, values=targets, parts=steered_parts),
+    )
+    return score, brief
 
-    def check(self) -> None:
-        """Raise ``UserError`` for options that the model's tokens cannot express: events have
-        neither bars nor chords."""
-        options = {name: getattr(self.request, name, None) for name in ("chords", "style")}
-        options |= {"loop": "true" if self.request.loop else None}
-        if is_chart(self.task.score):
-            options["chords"] = options["chords"] or "of the file"
-        for name, value in options.items():
-            if value is not None:
-                raise UserError(f"{name}={value}: {counts_no_bars(self.bundle.tokenizer)}")
 
-    def compose(
-        self, seed: int, progress: OnProgress, on_event: OnEvent | None
-    ) -> Iterator[Sample]:
-        """Yield each version as soon as it is composed (:func:`compose_versions`)."""
-        for new, chords, is_complete in self.versions(self.task, seed, progress, on_event):
-            yield make_sample(self.bundle, self.task, new, chords, is_complete)
-
-    def versions(
-        self, task: Task, seed: int, progress: OnProgress, on_event: OnEvent | None
-    ) -> Iterator[tuple[np.ndarray, Sequence[tuple[float, str]], bool]]:
-        """Yield for each version its new notes, its new chords as (seconds, name), and whether the
-        version reached the end of the region."""
-        region, place = self._region(task)
-        versions = composer.versions(
-            region,
-            [(seed, number) for number in range(self.request.samples)],
-            placed=place,
-            progress=progress,
-            on_event=on_event,
-        )
-        for version in versions:
-            yield place(version.new), version.chords, version.done
-
-    def _region(self, task: Task) -> tuple[Infill, Placed]:
-        """Return the region to compose for ``task``, and a function that converts its new notes to
-        notes of the file."""
-        bundle, request = self.bundle, self.request
-        _check_drums(bundle, task)
-        named_parts = parts.find_parts(bundle, task.add)
-        # Targets apply to the new notes alone, or else to the new and the given notes together.
-        new_notes_only = task.is_gap or bool(named_parts)
-        # A control counts notes per second of the ids, which is `pace` seconds of the file.
-        pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
-        targets = _per_second_of_ids(self._targets(task, named_parts), pace)
-        given_levels = _per_second_of_ids(task.given_levels, pace)
-        # Control tokens describe all notes of the region.
-        described = targets
-        if new_notes_only and targets.get("density"):
-            described = {**targets, "density": targets["density"] + _given_density(task) * pace}
-
-        score, given = self._with_model_programs(task, named_parts)
-        new_parts = list(named_parts.values()) or default_parts(bundle, task, score)
-        habits = habits_of(bundle, task, named_parts, request, score, new_parts)
-        steered = frozenset(new_parts) if new_notes_only else None
-        habit_density = sum(habit.density for habit in habits.values())
-        if new_notes_only and "density" in targets:
-            factor = targets["density"] / habit_density if habit_density else 0.0
-            habits = {p: h._replace(density=factor * h.density) for p, h in habits.items()}
-        elif named_parts and all(habit.density for habit in habits.values()):
-            if given_levels:
-                given_levels["density"] += habit_density
-            # The target of drums is the density of their habit.
-            pitched = [part for part in habits if part != DRUMS]
-            if pitched:
-                steered = frozenset(pitched)
-                targets = {**targets, "density": sum(habits[part].density for part in pitched)}
-
-        steer = steering(bundle, described, request.guidance, around=given_levels)
-        if task.is_gap and not bundle.tokenizer.beats:
-            targets = {**given_levels, **targets}
-        region = self.region(
-            task,
-            score,
-            given,
-            is_gap=task.is_gap,
-            parts=set(new_parts),
-            habits=habits,
-            sampling=request.sampling,
-            stats=replace(bundle.stats, density=task.given_levels.get("density")),
-            steering=replace(steer, values=targets, parts=steered),
-        )
-        return region, partial(_place, bundle, task, score, new_parts, request.quantise)
-
-    def _targets(self, task: Task, named_parts: Mapping[str, int]) -> dict[str, float]:
-        """Return the values of the controls in the request, and default values for the other
-        controls of an accompaniment. The density is in notes per second of the file."""
-        if not (task.is_gap or named_parts):
-            return {**self.usual_levels(task), **self.values}
-        if named_parts and len(task.given):  # named parts are as loud as the given notes
-            return {"loudness": float(task.given.notes["velocity"].mean()), **self.values}
-        return self.values
-
-    def _with_model_programs(
-        self, task: Task, named_parts: Mapping[str, int]
-    ) -> tuple[Score, Score]:
-        """Return the file and its given notes with the programs that the model was trained with.
-        For the usual accompaniment, the given notes get the program of melodies."""
-        bundle, melody = self.bundle, parts.melody_program(self.bundle)
-        lent = parts.lend_programs(
-            bundle,
-            task.score,
-            first=task.tracks,
-            melodies=task.melody if named_parts else (),
-            new_parts=named_parts.values(),
-        )
-        score = parts.with_model_programs(bundle, task.score, lent)
-        given = parts.with_model_programs(bundle, task.given, lent)
-        if task.is_gap or named_parts or melody is None:
-            return score, given
-        notes = given.notes.copy()
-        notes["program"][~notes["drum"]] = melody
-        return score, given.with_notes(notes)
-
-    # --------------------------------------------------------- depends on the tokens
-
-    def region(self, task: Task, score: Score, given: Score, **options: Any) -> Infill:
-        """Return the region to compose. ``score``, the whole file, and ``given``, its notes that
-        stay, have the programs that the model was trained with; ``options`` are passed to
-        :class:`.Infill`."""
-        model, tokenizer = self.bundle.model, self.bundle.tokenizer
-        assert isinstance(tokenizer, PerformanceTokenizer)
-        return EventInfill(model, tokenizer, given, task.begin, task.end, **options)
-
-    def usual_levels(self, task: Task) -> dict[str, float]:
-        """Return the usual density and register of a melody with its accompaniment. Without a
-        target for the register the accompaniment stays too close to the melody."""
-        levels, notes = self.usual_density(task), task.given.notes
-        if len(notes):
-            levels["register"] = max(float(notes["pitch"].mean()) - SEMITONES_LOWER, 1.0)
-        return levels
-
-    def usual_density(self, task: Task) -> dict[str, float]:
-        """Return the usual density of a melody with its accompaniment; without a melody, that of an
-        accompaniment to a usual melody."""
-        density = accompaniment_density(self.bundle, task, len(task.given))
-        if task.given_levels:
-            density += task.given_levels["density"]
-            return {"density": min(density, self.bundle.stats.density or np.inf)}
-        return {"density": density} if np.isfinite(density) else {}
+def _with_model_programs(
+    bundle: Bundle, task: Task, named_parts: Mapping[str, int]
+) -> tuple[Score, Score]:
+    """Return the file and its given notes with the programs that the model was trained with. For
+    the usual accompaniment, the given notes get the program of melodies."""
+    melody = parts.melody_program(bundle)
+    lent = parts.lend_programs(
+        bundle,
+        task.score,
+        first=task.tracks,
+        melodies=task.melody if named_parts else (),
+        new_parts=named_parts.values(),
+    )
+    score = parts.with_model_programs(bundle, task.score, lent)
+    given = parts.with_model_programs(bundle, task.given, lent)
+    if task.is_gap or named_parts or melody is None:
+        return score, given
+    notes = given.notes.copy()
+    notes["program"][~notes["drum"]] = melody
+    return score, given.with_notes(notes)
 
 
 def _per_second_of_ids(values: Mapping[str, float], pace: float) -> dict[str, float]:
@@ -261,60 +253,65 @@ def _check_drums(bundle: Bundle, task: Task) -> None:
         raise UserError(f"tracks={name}: these are drums, and {parts.refusal(bundle, 'drums')}")
 
 
-def _place(
-    bundle: Bundle,
+def compose_region(
+    region: Infill,
     task: Task,
     score: Score,
-    new_parts: Sequence[int],
-    quantise: str,
-    new: np.ndarray,
-) -> np.ndarray:
-    """Return the ``new`` notes on tracks of the file, quantised to the grid ``quantise``, and in a
-    gap moved inside the gap.
+    request: InfillConfig | AccompanyConfig,
+    seed: int,
+    **callbacks: Any,
+) -> Iterator[Version]:
+    """Compose ``request.samples`` versions of the ``region`` of a ``task``; yield each as soon as
+    it is composed. ``score`` is the file with the programs of the model; ``callbacks`` are those of
+    :func:`.composer.versions`."""
+    seeds = [(seed, number) for number in range(request.samples)]
+    place = partial(_place, region, task, score, request.quantise)
+    for version in composer.versions(region, seeds, placed=place, **callbacks):
+        yield Version(place(version.new), version.chords, version.done)
 
-    In a gap, each note goes to the track that has the note's program in ``score``, the file with
-    the programs that the model was trained with. An accompaniment gets a new track for each of the
-    ``new_parts``.
+
+def _place(region: Infill, task: Task, score: Score, grid: str, new: np.ndarray) -> np.ndarray:
+    """Return the ``new`` notes on tracks of the file, quantised to ``grid``, and in a gap moved
+    inside the gap.
+
+    In a gap, each note goes to the track that has the program of the note in ``score``. An
+    accompaniment gets a new track for each new part.
     """
-    new = timeline.quantised(new, task.score, quantise)
+    new = timeline.quantised(new, task.score, grid)
     begin, end = (task.begin, task.end) if task.is_gap else (0.0, np.inf)
     if task.is_gap:
-        new = timeline.within(new, task.score, quantise, begin, end)
+        new = timeline.within(new, task.score, grid, begin, end)
     new = timeline.on_ticks(new, task.score, begin, end)
     if task.tracks:
-        new = timeline.on_tracks(new, score, bundle.tokenizer, task.tracks)
+        new = timeline.on_tracks(new, score, region.tokenizer, task.tracks)
         return timeline.sounding(new, task.score.notes)
     new["track"] = timeline.first_free(task.score)
-    for number, part in enumerate(new_parts):
+    for number, part in enumerate(region.brief.parts or ()):
         of_part = new["drum"] if part == DRUMS else (new["program"] == part) & ~new["drum"]
         new["track"][of_part] += number
     return new
 
 
-def make_sample(
-    bundle: Bundle,
-    task: Task,
-    new: np.ndarray,
-    chords: Sequence[tuple[float, str]],
-    is_complete: bool,
-) -> Sample:
-    """Return the piece with its ``new`` notes, and with the new ``chords`` as markers. New tracks
-    get the names of the parts that the request names, or else "accompaniment"."""
+def make_sample(bundle: Bundle, task: Task, version: Version) -> Sample:
+    """Return the piece with the new notes of ``version``, and with its new chords as markers. New
+    tracks get the names of the parts that the request names, or else "accompaniment"."""
     kept, names = task.given if task.is_gap else task.score, dict(task.score.names)
     first_new_track = timeline.first_free(task.score)
-    for number, track in enumerate([] if task.tracks else np.unique(new["track"]).tolist(), 1):
+    new_tracks = [] if task.tracks else np.unique(version.notes["track"]).tolist()
+    for number, track in enumerate(new_tracks, 1):
         if task.add:
             names[track] = task.add[track - first_new_track].capitalize()
         else:
             names[track] = "accompaniment" if number == 1 else f"accompaniment {number}"
-    notes = np.concatenate([kept.notes, new])
+    notes = np.concatenate([kept.notes, version.notes])
     # The chords of a gap are not written: infilling leaves other tracks and the markers unchanged.
-    markers = tuple(sorted([*task.given.markers, *(() if task.is_gap else chords)]))
+    chords = () if task.is_gap else version.chords
+    markers = tuple(sorted([*task.given.markers, *chords]))
     piece = replace(kept, notes=notes, names=names, markers=markers)
     score = parts.with_file_programs(bundle, piece, task.score)
-    seam = task.begin if task.is_gap else 0.0
-    ended: Ended = "seconds" if is_complete else "stuck"
-    return Sample(score, seam, np.empty(0, np.uint16), len(new), task.end - task.begin, ended)
+    seam, length = task.begin if task.is_gap else 0.0, task.end - task.begin
+    ended: Ended = "seconds" if version.is_complete else "stuck"
+    return Sample(score, seam, np.empty(0, np.uint16), len(version.notes), length, ended)
 
 
 def run(config: InfillConfig | AccompanyConfig) -> list[Result]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -121,29 +122,24 @@ def lend_programs(
     notes = notes[~notes["drum"]]
     tracks = np.unique(notes["track"]).tolist()
     notes_of = {track: notes[notes["track"] == track] for track in tracks}
-    programs_of = {track: set(notes_of[track]["program"].tolist()) for track in tracks}
     lent: dict[int, int] = {}
     if of_melodies is not None and of_melodies not in new_parts:
         lent = {track: of_melodies for track in melodies if track in tracks}
-    others = {track: programs_of[track] for track in tracks if track not in lent}
-    users = Counter(program for programs in others.values() for program in programs)
-    users.update({*lent.values()})
-    users.update(new_parts)
-    sharing = [
-        t for t, programs in others.items() if len(programs) == 1 and users[min(programs)] > 1
-    ]
+    programs_of = {track: set(notes_of[track]["program"].tolist()) for track in tracks}
     programs_of |= {track: {program} for track, program in lent.items()}
+    users = Counter([*new_parts, *chain.from_iterable(programs_of.values())])
+    sharing = {
+        track
+        for track, programs in programs_of.items()
+        if track not in lent and len(programs) == 1 and users[min(programs)] > 1
+    }
     used = set(new_parts).union(*(programs_of[track] for track in tracks if track not in sharing))
-    melody = None if melodies else find_melody_track(score)
-    if (
-        melody is not None
-        and melody in sharing
-        and of_melodies is not None
-        and of_melodies not in used
-    ):
-        lent[melody], programs_of[melody] = of_melodies, {of_melodies}
-        used.add(of_melodies)
-    undecided = {*sharing} - {*lent}
+    if not melodies and of_melodies is not None and of_melodies not in used:
+        melody = find_melody_track(score)
+        if melody is not None and melody in sharing:
+            lent[melody], programs_of[melody] = of_melodies, {of_melodies}
+            used.add(of_melodies)
+    undecided = sharing - {*lent}
     for track in sorted(undecided, key=lambda track: (track not in first, -len(notes_of[track]))):
         used_in_first = set().union(*(programs_of[other] for other in first if other in tracks))
         free = [program for program in pitched if program not in used]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from musictx import musicxml
-from musictx.apps.infill import Filler
 from musictx.apps.results import Notice, Result, Work, check_notation, read_music, report, say
 from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
@@ -23,7 +23,6 @@ from musictx.notes import Score
 from musictx.progress import progress
 from musictx.sampling import penalties
 from musictx.sampling.composer import OnProgress
-from musictx.sampling.events import OnEvent
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, counts_no_bars, unable
 
@@ -106,40 +105,40 @@ def pieces(
         yield harmony, Sample(score, 0.0, harmony.ids, int(new.sum()), score.duration, "melody")
 
 
-class GapFiller(Filler):
-    """Composes gaps in files of four tracks (``apps/infill.py``). Raises ``UserError`` for other
-    files and for options that do not apply to chorales."""
+def compose_gap(
+    bundle: Bundle,
+    task: Task,
+    request: InfillConfig | AccompanyConfig,
+    seed: int,
+    *,
+    progress: OnProgress,
+    **unused: Any,
+) -> Iterator[Sample]:
+    """Do what :func:`musictx.apps.infill.compose_versions` does, for a gap in a file of four
+    tracks. Raises ``UserError`` for other files and for options that do not apply to chorales."""
+    values = controls_of(request)
+    if isinstance(request, AccompanyConfig):
+        raise UserError(f"model: {unable(bundle.tokenizer)}")
+    if values or request.guidance != 1:
+        raise UserError(f"{next(iter(values), 'guidance')}: {unable(bundle.tokenizer)}")
+    if request.loop:
+        raise UserError(f"loop=true: {counts_no_bars(bundle.tokenizer)}")
+    if request.quantise not in ("none", "16"):
+        raise UserError(
+            f"quantise={request.quantise}: a model of chorales writes sixteenths; give 16"
+        )
+    gap = Gap.between(task.score, task.begin, task.end, task.tracks)
+    where = "where voices of a chorale are written anew"
+    penalties.refuse(request.sampling, NOT_OF_VOICES, where)
+    length = task.end - task.begin
 
-    def __init__(self, bundle: Bundle, task: Task, request: InfillConfig | AccompanyConfig) -> None:
-        values = controls_of(request)
-        if isinstance(request, AccompanyConfig):
-            raise UserError(f"model: {unable(bundle.tokenizer)}")
-        if values or request.guidance != 1:
-            raise UserError(f"{next(iter(values), 'guidance')}: {unable(bundle.tokenizer)}")
-        if request.loop:
-            raise UserError(f"loop=true: {counts_no_bars(bundle.tokenizer)}")
-        if request.quantise not in ("none", "16"):
-            raise UserError(
-                f"quantise={request.quantise}: a model of chorales writes sixteenths; give 16"
-            )
-        self.bundle, self.task, self.request = bundle, task, request
+    def seconds(share: float) -> None:
+        if progress is not None:
+            progress(length * request.samples * share)
 
-    def compose(
-        self, seed: int, progress: OnProgress, on_event: OnEvent | None
-    ) -> Iterator[Sample]:
-        task, request = self.task, self.request
-        gap = Gap.between(task.score, task.begin, task.end, task.tracks)
-        where = "where voices of a chorale are written anew"
-        penalties.refuse(request.sampling, NOT_OF_VOICES, where)
-        length = task.end - task.begin
-
-        def seconds(share: float) -> None:
-            if progress is not None:
-                progress(length * request.samples * share)
-
-        voices = HarmoniseConfig(samples=request.samples, sampling=request.sampling)
-        for _, sample in pieces(self.bundle, gap, voices, seed, seconds):
-            yield replace(sample, seam=task.begin, seconds=length, ended="seconds")
+    voices = HarmoniseConfig(samples=request.samples, sampling=request.sampling)
+    for _, sample in pieces(bundle, gap, voices, seed, seconds):
+        yield replace(sample, seam=task.begin, seconds=length, ended="seconds")
 
 
 def tune_of(score: Score, request: HarmoniseConfig) -> Tune:

@@ -11,14 +11,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from musictx.card import WINDOW_SECONDS
 from musictx.model.transformer import MusicTransformer
-from musictx.notes import DRUMS, Score
-from musictx.sampling.infill import GivenRow, Infill, NewNotes
+from musictx.notes import DRUMS
+from musictx.sampling.infill import Brief, GivenRow, Infill, NewNotes
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE, SEGMENT_SECONDS
 from musictx.tokens import events as ev
@@ -206,9 +206,10 @@ class EventRow(GivenRow):
 
 
 class EventInfill(Infill):
-    """A region from ``begin`` to ``end`` (seconds of ``music``). New notes that sound at the end of
-    a gap end within :data:`WINDOW_SECONDS`.
+    """A region in strikes and releases. New notes that sound at the end of a gap end within
+    :data:`WINDOW_SECONDS`.
 
+    parts   the parts of new notes: models of events do not compose drums around given notes
     origin  the step of the score at which the stream begins; all other steps count from it
     past    the events that are written
     given   the given events that are still to be written
@@ -219,25 +220,19 @@ class EventInfill(Infill):
     row: EventRow
 
     def __init__(
-        self,
-        model: MusicTransformer,
-        tokenizer: PerformanceTokenizer,
-        music: Score,
-        begin: float,
-        end: float,
-        **options: Any,
+        self, model: MusicTransformer, tokenizer: PerformanceTokenizer, brief: Brief
     ) -> None:
-        super().__init__(model, tokenizer, music, **options)
+        super().__init__(model, tokenizer, brief)
         self.vocabulary, self.step_seconds = tokenizer.vocabulary, tokenizer.step_seconds
-        if self.parts is not None:  # models of events do not compose drums around given notes
-            self.parts = [part for part in self.parts if part != DRUMS]
+        self.parts = None if brief.parts is None else [n for n in brief.parts if n != DRUMS]
+        music, begin, end = brief.given, brief.begin, brief.end
         first = self._step(tokenizer.clock(music).begins) if len(music) else self._step(begin)
         self.origin = min(first, self._step(begin))
         ids = ev.as_ids(tokenizer.encode(music), self.vocabulary)
         events = ev.read(ids, self.vocabulary)[0]
         events["step"] += first - self.origin
-        self.begin, self.stop = (self._step(at) - self.origin for at in (begin, end))
-        self.here = self.begin
+        self.here, self.stop = (self._step(at) - self.origin for at in (begin, end))
+        self.done = self.here >= self.stop
         self.past = events[events["step"] < self.here]
         self.given = events[events["step"] >= self.here]
         self.held: list[tuple[int, int]] = []
@@ -248,13 +243,9 @@ class EventInfill(Infill):
         return int(np.floor(seconds / self.step_seconds + 0.5))
 
     @property
-    def done(self) -> bool:  # type: ignore[override]
-        return self.here >= self.stop and not (self.is_gap and self.held)
-
-    @property
     def _until(self) -> int:
         """The step at which the last new note ends at the latest."""
-        return self.stop + (self._step(WINDOW_SECONDS) if self.is_gap else 0)
+        return self.stop + (self._step(WINDOW_SECONDS) if self.brief.is_gap else 0)
 
     def written(self, first: int = 0) -> np.ndarray:
         """The ids so far, from the event with the index ``first`` on."""
@@ -270,17 +261,17 @@ class EventInfill(Infill):
             notes[name] += self.origin * self.step_seconds
         return notes
 
-    def rows(self, count: int) -> list[EventRow]:  # type: ignore[override]
+    def rows(self, count: int) -> list[EventRow]:
         new = NewNotes(
             self.vocabulary,
-            end=self.stop if self.is_gap else None,
+            end=self.stop if self.brief.is_gap else None,
             parts=self.parts,
-            habits=self.habits,
+            habits=self.brief.habits,
             pitches=pitch_set(self.sampling, self.around),
         )
         mark = [self.vocabulary.id(HERE)]  # after it a time shift is allowed, even at the beginning
         state = self.tokenizer.grammar(np.concatenate([mark, self.written(), mark]))
-        segment = np.inf if self.is_gap else max(1, self._step(SEGMENT_SECONDS))
+        segment = np.inf if self.brief.is_gap else max(1, self._step(SEGMENT_SECONDS))
         until = int(min(self._until, self.here + segment))
         return [EventRow(new, state.copy(), self.given, self.held, until) for _ in range(count)]
 
@@ -296,6 +287,7 @@ class EventInfill(Infill):
         self.past["bin"][given_strikes] = given["bin"][ev.struck(given)]
         self.given = self.given[self.row.next :]
         self.held = list(self.row.held.elements())
+        self.done = self.here >= self.stop and not (self.brief.is_gap and self.held)
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
         room = int(PAST_SHARE * self.context)

@@ -38,7 +38,7 @@ from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.tokens.controls import CONTROLS
 from musictx.tokens.stream import CHORD, DRUM_PART
-from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, Tokenizer
 from musictx.tokens.vocab import EOS, PAD, Vocabulary
 
 
@@ -148,7 +148,7 @@ class GivenRow(RowConstraint):
         groups[token] = self._time
         return groups
 
-    def free(self, penalty: RowPenalty) -> RowPenalty:
+    def sparing_given(self, penalty: RowPenalty) -> RowPenalty:
         """``penalty``, except that ids which lead to a given item cost nothing."""
 
         def costs(state: GrammarState, past: np.ndarray) -> np.ndarray | None:
@@ -161,15 +161,38 @@ class GivenRow(RowConstraint):
         return costs
 
 
-class Infill(Region):
-    """A region of new notes around ``music``, the notes that stay.
+@dataclass(frozen=True)
+class Brief:
+    """What is to be composed in a region, and around which notes.
 
+    given     the notes that stay, with the programs that the model was trained with
+    begin     the beginning of the region in seconds
+    end       the end of the region in seconds
     is_gap    whether the region is a gap, in which no new note begins after its end
     parts     the parts of new notes: programs, 128 for drums; ``None``: any
     habits    part -> its usual number of simultaneous notes, of notes within a few seconds, length
               of notes and range of pitches
+    sampling, stats, steering   as in :class:`.Region`
+    """
 
-    begin     the step at which the region begins
+    given: Score
+    begin: float
+    end: float
+    is_gap: bool
+    parts: Collection[int] | None = None
+    habits: Mapping[int, Habit] = field(default_factory=dict)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    stats: CorpusStats = field(default_factory=CorpusStats)
+    steering: Steering = field(default_factory=lambda: Steering((0,) * len(CONTROLS)))
+
+
+class Infill(Region):
+    """The region of a ``brief``, which is composed segment by segment.
+
+    For each segment :meth:`setup` collects what the engine needs: the prompt, a constraint for each
+    row (:meth:`rows`), and the penalties, the further ones of :meth:`biases` included. Afterwards
+    :meth:`absorb` appends the new ids to the piece.
+
     here      the step up to which the piece is written
     stop      the step at which the region ends
     since     the step from which ``seconds`` count
@@ -178,10 +201,11 @@ class Infill(Region):
     segments  number of segments composed so far
     stalled   number of consecutive segments in which time did not advance
     unlike    another version, and the penalty in nats for repeating its new notes
+    varied    the notes of which the new notes are a variation, in seconds of the score; ``None`` if
+              they are not a variation
     """
 
     step_seconds: float
-    begin: int
     since: int
     here: int
     stop: int
@@ -189,25 +213,12 @@ class Infill(Region):
     is_new: list[bool]
     row: GivenRow
 
-    def __init__(
-        self,
-        model: MusicTransformer,
-        tokenizer: Tokenizer,
-        music: Score,
-        *,
-        is_gap: bool,
-        parts: Collection[int] | None = None,
-        habits: Mapping[int, Habit] | None = None,
-        steering: Steering | None = None,
-        sampling: SamplingConfig | None = None,
-        stats: CorpusStats | None = None,
-    ) -> None:
-        steering = steering or Steering((0,) * len(CONTROLS))
-        sampling, stats = sampling or SamplingConfig(), stats or CorpusStats()
-        super().__init__(model, tokenizer, sampling, stats, steering)
-        self.is_gap, self.parts, self.habits = is_gap, parts, habits or {}
-        self.around = Primer(score=music if len(music) else None)  # for key=auto
+    def __init__(self, model: MusicTransformer, tokenizer: Tokenizer, brief: Brief) -> None:
+        super().__init__(model, tokenizer, brief.sampling, brief.stats, brief.steering)
+        self.brief = brief
+        self.around = Primer(score=brief.given if len(brief.given) else None)  # for key=auto
         self.unlike: tuple[Self, float] | None = None
+        self.varied: np.ndarray | None = None
         self.segments = self.stalled = 0
         self.seconds = 0.0
 
@@ -229,12 +240,6 @@ class Infill(Region):
         return self.placed(notes[np.array(self.is_new, bool)])
 
     @property
-    def varied(self) -> np.ndarray | None:
-        """The notes of which the new notes are a variation, in seconds of the score; ``None`` if
-        they are not a variation."""
-        return None
-
-    @property
     def chords(self) -> tuple[tuple[float, str], ...]:
         """(seconds of the score, name) of each new chord."""
         return ()
@@ -250,26 +255,26 @@ class Infill(Region):
         """The ids that the model reads first."""
         raise NotImplementedError
 
-    def rows(self, count: int) -> list[GivenRow]:
+    def rows(self, count: int) -> Sequence[GivenRow]:
         """``count`` constraints, each after the ids written so far."""
         raise NotImplementedError
 
-    def biases(self, regions: Sequence[Self], rows: Sequence[GivenRow]) -> list[Penalty]:
-        """Further penalties of this kind of region, which apply to given notes, too."""
+    def biases(self, row: GivenRow) -> list[RowPenalty]:
+        """Further penalties of ``row``, which apply to given notes, too."""
         return []
 
     def setup(self, regions: Sequence[Self]) -> Setup:
         prompts = [self.prompt(levels) for levels in self.steering.rows]
         rows = self.rows(len(regions))
-
-        given = Constraint(rows)
-        free = by_row([[*map(row.free, self._penalties())] for row in rows])
-        every = [*rules(self.tokenizer, self.sampling), *free]
-        penalties = combined(self.tokenizer, every, lambda: given.allowed().numpy())
+        constraint = Constraint(rows)
+        of_rows = by_row([[*map(row.sparing_given, self._penalties())] for row in rows])
+        every = [*rules(self.tokenizer, self.sampling), *of_rows]
+        penalties = combined(self.tokenizer, every, lambda: constraint.allowed().numpy())
+        biases = by_row([region.biases(row) for region, row in zip(regions, rows)])
         return Setup(
             np.repeat(prompts, len(rows) // len(prompts), 0) if prompts[1:] else prompts[0],
-            given,
-            [*penalties, *self.biases(regions, rows)],
+            constraint,
+            [*penalties, *biases],
             max(self.context - len(prompts[0]), FEWEST_NOTES * self.tokenizer.group),
         )
 

@@ -52,10 +52,10 @@ class GivenBars:
 class BarRow(GivenRow):
     """The constraint on one row, whose ids so far must end with a complete group.
 
-    since   the step from which notes are composed
-    left    the given groups of this bar that are still to be written
-    queue   the ids that are forced next, :data:`FREE` for an id that the model draws
-    limits  the limits of parts, with the onsets of the new notes
+    since      the step from which notes are composed
+    remaining  the given groups of this bar that are still to be written
+    queue      the ids that are forced next, :data:`FREE` for an id that the model draws
+    limits     the limits of parts, with the onsets of the new notes
     """
 
     state: BarState
@@ -65,7 +65,7 @@ class BarRow(GivenRow):
         self.given, self.limits = given, PartLimits(new.habits)
         self.since = max(state.bars[-1].begin, new.begin)
         self.queue: list[int] = []
-        self.left = [group for group in given.groups[self.bar] if group.key > state.last]
+        self.remaining = [group for group in given.groups[self.bar] if group.key > state.last]
         self._ahead = 0  # how many ids at the front of the queue belong to groups ahead
         self._settle()
 
@@ -80,15 +80,15 @@ class BarRow(GivenRow):
         return list(takewhile(FREE.__ne__, self.queue))
 
     def due(self) -> list[int]:
-        if not self.left or self.queue:
+        if not self.remaining or self.queue:
             return []
-        ids, count = self.left[0].ids, len(self.state.group)
+        ids, count = self.remaining[0].ids, len(self.state.group)
         return [ids[count]] if ids[:count] == self.state.group else []
 
     def onward(self) -> int | None:
         return self.table.id("known") if "known" in self.new.ids else None
 
-    def leaves(self) -> int:
+    def bar_end(self) -> int:
         """The id that ends this bar: the first id of the groups ahead of the next bar, or else of
         its bar line."""
         following = self.given.ahead.get(self.bar + 1)
@@ -100,7 +100,7 @@ class BarRow(GivenRow):
         state, ids = self.state, self.new.ids
         field = len(state.group)
         if field == 0:
-            until = self.left[0].place if self.left else len(mask)
+            until = self.remaining[0].place if self.remaining else len(mask)
             places = [
                 place
                 for place in np.flatnonzero(mask[ids["place"]]).tolist()
@@ -108,7 +108,7 @@ class BarRow(GivenRow):
             ]
             mask[:] = False
             mask[ids["place"]][places] = True
-            mask[self.left[0].ids[0] if self.left else self.leaves()] = True
+            mask[self.remaining[0].ids[0] if self.remaining else self.bar_end()] = True
         elif field == 1:
             mask[:] = False
             mask[[part_id(self.table, part) for part in self.parts_at(state.place)]] = True
@@ -130,7 +130,7 @@ class BarRow(GivenRow):
             return room
         return min(max(round(habit.longest / STEP_SECONDS), 1), room)
 
-    def _open(self, place: int) -> bool:
+    def _is_open(self, place: int) -> bool:
         """Whether new notes may begin at a place of this bar."""
         begin, steps, *_ = self.state.bars[-1]
         assert self.new.end is not None
@@ -138,11 +138,15 @@ class BarRow(GivenRow):
 
     def parts_at(self, place: int) -> list[int]:
         """The parts that may have a new group at ``place``, after the last group."""
-        if not self._open(place):
+        if not self._is_open(place):
             return []
         last_place, last_part, _ = self.state.last
         least = last_part if last_place == place else -2
-        most = self.left[0].part if self.left and self.left[0].place == place else DRUM_PART
+        most = (
+            self.remaining[0].part
+            if self.remaining and self.remaining[0].place == place
+            else DRUM_PART
+        )
         return [
             part
             for part in self.new.parts or ()
@@ -154,13 +158,13 @@ class BarRow(GivenRow):
     def _tones(self, place: int, part: int) -> np.ndarray:
         """(128,) bool: the tones that a new group of ``part`` may have at ``place``."""
         tones, step = self.new.tones(part).copy(), self.state.bars[-1].begin + place
-        if not self._open(place) or self.full(part, step):
+        if not self._is_open(place) or self.is_full(part, step):
             tones[:] = False
         *last, tone = self.state.last
         if last == [place, part]:
             tones[: tone + 1] = False
-        if self.left and self.left[0].key[:2] == (place, part):
-            tones[self.left[0].tone :] = False
+        if self.remaining and self.remaining[0].key[:2] == (place, part):
+            tones[self.remaining[0].tone :] = False
         tones[[*self._sounding(part, step)]] = False
         return tones
 
@@ -170,13 +174,13 @@ class BarRow(GivenRow):
         if not 0 <= part < DRUM_PART:
             return {}
         sounding = {pitch: end for end, pitch in self.state.sounding_at(part, step)}
-        for group in self.left:
+        for group in self.remaining:
             begin = self.state.bars[-1].begin + group.place
             if group.part == part and begin <= step:
                 sounding[group.tone] = begin + group.length
         return sounding
 
-    def full(self, part: int, step: int) -> bool:
+    def is_full(self, part: int, step: int) -> bool:
         """Whether ``part`` may begin no further note at ``step``, since it has reached a limit of
         its habit."""
         return step < self.limits.opens(part, self._sounding(part, step).values())
@@ -186,7 +190,7 @@ class BarRow(GivenRow):
     def advance(self, token: int) -> None:
         if self.queue:
             self.queue.pop(0)
-        elif not self.state.group and not self.left and token == self.leaves():
+        elif not self.state.group and not self.remaining and token == self.bar_end():
             self._next_bar()
             return
         if self._ahead:
@@ -204,7 +208,7 @@ class BarRow(GivenRow):
         ahead, line = self.given.ahead.get(bar, []), self.given.openings[bar].tolist()
         self.queue = [*ahead, *line][1:]
         self._ahead = max(len(ahead) - 1, 0)
-        self.left = list(self.given.groups[bar])
+        self.remaining = list(self.given.groups[bar])
         if not ahead:
             self._write(line[0])
 
@@ -213,8 +217,13 @@ class BarRow(GivenRow):
         self.changes = self.state.advance(token)
         self.piece.append(token)
         if self.state.group:
-            if not self.queue and len(group) == 3 and self.left and self.left[0].ids[:3] == group:
-                self.queue = self.left[0].ids[3:]
+            if (
+                not self.queue
+                and len(group) == 3
+                and self.remaining
+                and self.remaining[0].ids[:3] == group
+            ):
+                self.queue = self.remaining[0].ids[3:]
             return
         if self.state.lines == lines:
             self._record(self.state.bars[-1].groups[-1])
@@ -222,9 +231,9 @@ class BarRow(GivenRow):
 
     def _record(self, group: Group) -> None:
         """Record a complete note, stroke or chord as given or new."""
-        is_given = bool(self.left) and self.left[0].ids == group.ids
+        is_given = bool(self.remaining) and self.remaining[0].ids == group.ids
         if is_given:
-            self.left.pop(0)
+            self.remaining.pop(0)
         if group.velocity_bin:
             self.is_new.append(not is_given)
             if not is_given:
@@ -234,6 +243,6 @@ class BarRow(GivenRow):
         """Set ``done`` if nothing more is to be composed after a complete group."""
         begin, steps, *_ = self.state.bars[-1]
         assert self.new.end is not None
-        self.left = [group for group in self.left if begin + group.place < self.new.end]
-        if begin + steps >= self.new.end and not self.left:
-            self.done = not any(map(self._open, range(self.state.place, steps)))
+        self.remaining = [group for group in self.remaining if begin + group.place < self.new.end]
+        if begin + steps >= self.new.end and not self.remaining:
+            self.done = not any(map(self._is_open, range(self.state.place, steps)))

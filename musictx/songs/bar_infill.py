@@ -8,16 +8,16 @@ this bar and the next ones (:mod:`musictx.songs.bar_layout`), as in training
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any, Self
+from functools import cached_property, partial
+from typing import Self
 
 import numpy as np
 
 from musictx.chords import annotated
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling.constraints import EachRow
-from musictx.sampling.infill import Infill, NewNotes
+from musictx.sampling.constraints import RowPenalty
+from musictx.sampling.infill import Brief, Infill, NewNotes
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE
 from musictx.songs import bar_layout
@@ -32,23 +32,24 @@ from musictx.songs.drummers import IN_KIT, Drummer, section_begins, section_mark
 from musictx.songs.infill_biases import BASS, HarmonicFit, RowBias, penalty_around
 from musictx.songs.repeats import repeated
 from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
-from musictx.tokens.tokenizer import Penalty
 from musictx.tokens.vocab import BOS, CUT
 
 
 class BarInfill(Infill):
-    """Composes the notes from ``begin`` to ``end``, in seconds. In a gap, the model reads the music
-    after the gap from the beginning on, as far as its context allows.
+    """A region in bars. In a gap, the model reads the music after the gap from the beginning on, as
+    far as its context allows.
 
     drummers  styles for new drums; the seed of a version chooses its drummer
     varied    the score with the notes to vary, if the new notes are a variation
-    bass      the lowest and the highest usual pitch of a bass
 
+    begin     the step at which the region begins
+    parts     the parts of new notes, with ``CHORD`` if chords are composed
     clock     converts the seconds of the ids to those of the score
     given     all bars, with the notes that are kept
     ahead     the same bars, with the notes that the model reads ahead of them: the given notes, or
               in the bars of a variation the notes that it varies
     lines     (B + 1,) the steps at which the bars begin, and at which the last bar ends
+    composed  the numbers of the bars in which notes are composed, as a slice
     sections  the numbers of the bars at which one section ends and the next begins
     bar       the number of the current bar, which is continued
     piece     the ids so far
@@ -57,28 +58,25 @@ class BarInfill(Infill):
     step_seconds = STEP_SECONDS
     tokenizer: BarTokenizer
     row: BarRow
-    parts: list[int]
 
     def __init__(
         self,
         model: MusicTransformer,
         tokenizer: BarTokenizer,
-        music: Score,
-        begin: float,
-        end: float,
-        *,
+        brief: Brief,
         drummers: Sequence[Drummer] = (),
         varied: Score | None = None,
-        bass: tuple[int, int] = (0, -1),
-        **options: Any,
     ) -> None:
-        super().__init__(model, tokenizer, music, **options)
-        self.table, self.drummers, self.bass = tokenizer.vocabulary, drummers, bass
+        super().__init__(model, tokenizer, brief)
+        music, begin, end = brief.given, brief.begin, brief.end
+        self.table, self.drummers = tokenizer.vocabulary, drummers
         grid = tokenizer.grid(music, begin, end)
         self.clock, self.given, self.lines = grid.clock, grid.stream, grid.stream.lines
         self.begin, stop = grid.steps(begin, end)
         self.stop = max(stop, self.begin + 1)
         self.bar, self.done = self._bar_of(self.begin), False
+        self.here = int(self.lines[self.bar])
+        self.composed = slice(self.bar, self._bar_of(self.stop - 1) + 1)
         first = int(np.abs(self.lines - self.begin).argmin())  # after a pick-up, if any
         marks = {self._bar_of(step) for step in grid.steps(*section_marks(music))}
         self.sections = section_begins(first, len(self.given.bars), marks)
@@ -86,14 +84,17 @@ class BarInfill(Infill):
         notes = self.given.notes
         is_chord = (notes["part"] == CHORD) & self._inside(notes)
         if not annotated(music):  # the file names no chords, so chords are composed, too
-            self.given = self.given._replace(notes=notes[~is_chord])
-        self.parts = sorted({0} if self.parts is None else {*self.parts})
-        if tokenizer.chords and not (annotated(music) and is_chord.any()):
+            self.given, is_chord = self.given._replace(notes=notes[~is_chord]), np.zeros(0, bool)
+        self.parts = sorted({0} if brief.parts is None else {*brief.parts})
+        if tokenizer.chords and not is_chord.any():
             self.parts.insert(0, CHORD)
 
-        self.varies, self.ahead = varied is not None, self.given
+        self.is_variation, self.ahead = varied is not None, self.given
         if varied is not None:
             self.ahead = self._with_varied(varied, begin, end)
+            notes = self.ahead.notes
+            old = self.ahead._replace(notes=notes[self._inside(notes)])
+            self.varied = self.placed(tokenizer.score(old).notes)
         self.piece = self._opening()
         self.is_new = [False] * len(tokenizer.decode(self.piece).notes)
 
@@ -112,7 +113,7 @@ class BarInfill(Infill):
         grid = self.tokenizer.grid(varied, begin, end)
         old, given = grid.stream.notes, self.given.notes
         old["start"] += self.begin - grid.steps(begin)[0]
-        first, stop = self.lines[[self.bar, self._bar_of(self.stop - 1) + 1]]
+        first, stop = self.lines[[self.composed.start, self.composed.stop]]
         composed, replaced = ((n["start"] >= first) & (n["start"] < stop) for n in (old, given))
         return self.given._replace(notes=np.concatenate([old[composed], given[~replaced]]))
 
@@ -123,7 +124,7 @@ class BarInfill(Infill):
         earlier = NoteStream(bars[: self.bar + 1], notes[start < self.lines[self.bar]])
         in_bar = NoteStream(bars, notes[start < self.begin]).in_bars(self.bar, self.bar + 1)
         ids = write(earlier, self.table).astype(np.int64)
-        if self.varies:
+        if self.is_variation:
             ids[-FIELDS_PER_NOTE:] = self._bar_lines()[self.bar]
         return np.append(ids, write(in_bar, self.table)[FIELDS_PER_NOTE:])
 
@@ -137,18 +138,6 @@ class BarInfill(Infill):
         """The groups in each bar."""
         bars = bar_layout.by_bar(ids, self.table.id("bar"))
         return [[Group.of(self.table, group) for group in bar[1:].tolist()] for bar in bars]
-
-    @property
-    def here(self) -> int:  # type: ignore[override]
-        return int(self.lines[self.bar])
-
-    @property
-    def varied(self) -> np.ndarray | None:
-        if not self.varies:
-            return None
-        notes = self.ahead.notes
-        old = self.ahead._replace(notes=notes[self._inside(notes)])
-        return self.placed(self.tokenizer.score(old).notes)
 
     @property
     def chords(self) -> tuple[tuple[float, str], ...]:
@@ -181,22 +170,23 @@ class BarInfill(Infill):
 
     def _groups_ahead(self) -> list[np.ndarray]:
         """The groups ahead, (n, 5), of the current bar and of each bar after it."""
-        bars, notes, last = self.ahead.bars, self.ahead.notes, self._bar_of(self.stop - 1)
-        stop = min(last + 1 + TAIL_BARS, len(bars)) if self.is_gap else last + 1
+        bars, stop = self.ahead.bars, self.composed.stop
+        if self.brief.is_gap:
+            stop = min(stop + TAIL_BARS, len(bars))
         sizes = FIELDS_PER_NOTE * (1 + np.bincount(self.ahead.bar, minlength=len(bars)))
         look, room = LOOKAHEAD_BARS, int(AHEAD_SHARE * self.context)
-        if self.is_gap and sizes[self.bar : stop].sum() < room:
+        if self.brief.is_gap and sizes[self.bar : stop].sum() < room:
             look = len(bars)
         while look > 1 and sizes[self.bar : self.bar + look].sum() > room:
             look //= 2
         sections = np.full(len(bars), bar_layout.WHOLE)
-        sections[self._bar_of(self.begin) : last + 1] = bar_layout.VARIED if self.varies else 0
-        ahead = Lookahead(self.bar, stop, look, notes, sections, self.parts)
+        sections[self.composed] = bar_layout.VARIED if self.is_variation else 0
+        ahead = Lookahead(self.bar, stop, look, self.ahead.notes, sections, self.parts)
         return bar_layout.groups_ahead(bars, ahead, self.table)
 
-    def rows(self, count: int) -> list[BarRow]:  # type: ignore[override]
+    def rows(self, count: int) -> list[BarRow]:
         openings = self._bar_lines()
-        if not self.varies:
+        if not self.is_variation:
             openings[:, REPEAT_FIELD] = FREE
         groups = self._groups(write(self.given, self.table))
         later = (rows.reshape(-1).tolist() for rows in self._groups_ahead()[1:])
@@ -207,7 +197,7 @@ class BarInfill(Infill):
             self.begin,
             self.stop,
             self.parts,
-            self.habits,
+            self.brief.habits,
             pitch_set(self.sampling, self.around),
             IN_KIT if self.drummers else None,
         )
@@ -218,72 +208,69 @@ class BarInfill(Infill):
         whole = len(self.row.piece) - len(self.row.piece) % FIELDS_PER_NOTE
         self.piece = np.concatenate([self.piece, np.array(self.row.piece[:whole], np.int64)])
         self.bar, self.done = self.row.bar, self.row.done
+        self.here = int(self.lines[self.bar])
 
     # --------------------------------------------------------------------------------- its biases
 
-    def biases(
-        self,
-        regions: Sequence[Self],
-        rows: Sequence[BarRow],  # type: ignore[override]
-    ) -> list[Penalty]:
-        favoured, fit = self._favoured(), HarmonicFit(self.given.notes)
-        melodies = self._melodies()
-        gains, costs = [], []
-        for row, region in zip(rows, regions):
-            row_gains, row_costs = list(favoured), list[RowBias]()
-            if self.drummers:
-                drummer = self.drummers[sum(region.seed) % len(self.drummers)]
-                strokes = partial(bias.drummer_strokes, drummer=drummer, sections=self.sections)
-                row_gains.append(strokes)
-            if self.sampling.habits:
-                row_costs.append(partial(bias.in_harmony, fit=fit, melodies=melodies))
-            if region.unlike is not None:
-                row_costs.append(region._unlike(row, *region.unlike))
-            gains.append(penalty_around(row, row_gains))
-            costs.append(row.free(penalty_around(row, row_costs)))
-        return [EachRow(gains), EachRow(costs)]
+    def biases(self, row: BarRow) -> list[RowPenalty]:  # type: ignore[override]
+        favoured, costs = [*self._favoured], list[RowBias]()
+        if self.drummers:
+            drummer = self.drummers[sum(self.seed) % len(self.drummers)]
+            strokes = partial(bias.drummer_strokes, drummer=drummer, sections=self.sections)
+            favoured.append(strokes)
+        if self.sampling.habits:
+            costs.append(partial(bias.in_harmony, fit=self._fit, melodies=self._melodies))
+        if self.unlike is not None:
+            costs.append(self._unlike(row, *self.unlike))
+        return [penalty_around(row, favoured), row.sparing_given(penalty_around(row, costs))]
 
+    @cached_property
+    def _fit(self) -> HarmonicFit:
+        return HarmonicFit(self.given.notes)
+
+    @cached_property
     def _favoured(self) -> list[RowBias]:
         """The biases that favour new notes in every version. A bar that repeats an earlier one
         favours the notes of that bar; with ``sampling.habits`` other bars favour the rhythm of the
         bar before, except in a variation."""
         back = np.zeros(len(self.given.bars), np.int64)
-        if self.varies:
+        if self.is_variation:
             back = repeated(self.ahead)
         elif self.sampling.habits:
             back = bias.repeated_bars(self.given)
-        steady = self.sampling.habits and not self.varies
+        steady = self.sampling.habits and not self.is_variation
         repetition = partial(
-            bias.as_in_repeated_bar, back=back, steady=steady, melodies=self._melodies()
+            bias.as_in_repeated_bar, back=back, steady=steady, melodies=self._melodies
         )
         favoured: list[RowBias] = [repetition, bias.filling_parts, bias.bass_on_bar_line]
-        if BASS in self.habits:
+        bass = self.stats.parts.get(BASS)
+        if BASS in self.brief.habits:
             favoured.append(partial(bias.on_root, part=BASS))
-        elif (part := self._lowest_part()) is not None:
-            low, high = self.bass
-            favoured.append(partial(bias.on_root, part=part, low=low, high=high))
+        elif bass is not None and (part := self._lowest_part(bass.high)) is not None:
+            favoured.append(partial(bias.on_root, part=part, low=bass.low, high=bass.high))
         return favoured
 
+    @cached_property
     def _melodies(self) -> set[int]:
         """The new parts of one voice, other than the bass, if nothing but chords is given: no other
         part has the tune."""
         if (self.given.notes["part"] != CHORD).any():
             return set()
-        return {p for p, habit in self.habits.items() if p != BASS and habit.voices == 1}
+        return {p for p, habit in self.brief.habits.items() if p != BASS and habit.voices == 1}
 
-    def _lowest_part(self) -> int | None:
+    def _lowest_part(self, highest_bass: int) -> int | None:
         """The new part with several voices whose usual pitches reach lowest, in an accompaniment.
-        ``None`` in a gap, if a given part is in the register of a bass, if a register is
-        requested, or if no new part has several voices."""
+        ``None`` in a gap, if the median pitch of a given part is at most ``highest_bass``, if a
+        register is requested, or if no new part has several voices."""
         notes = self.given.notes[~np.isin(self.given.notes["part"], (CHORD, DRUM_PART))]
         parts = np.unique(notes["part"])
         heights = [np.median(notes["pitch"][notes["part"] == part]) for part in parts]
-        has_bass = min(heights, default=128) <= self.bass[1]
-        if self.is_gap or has_bass or "register" in self.steering.values:
+        has_bass = min(heights, default=128) <= highest_bass
+        if self.brief.is_gap or has_bass or "register" in self.steering.values:
             return None
         lowest = {
             part: habit.low
-            for part, habit in self.habits.items()
+            for part, habit in self.brief.habits.items()
             if habit.voices > 1 and part != DRUM_PART
         }
         return min(lowest, key=lowest.__getitem__, default=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -76,21 +77,21 @@ class BarTasks(Tasks):
         return (window, scored) if len(window) - 1 <= budget else None
 
     def _infill(self, stream: NoteStream, random: np.random.Generator, room: int) -> BarSpan | None:
-        bars, notes, bar = stream.bars, stream.notes, stream.bar
+        bar, count = stream.bar, len(stream.bars)
         size = int(np.exp(random.uniform(*np.log(GAP_BARS))))
-        size = min(size, max(len(bars) * 2 // 3, 1))
-        begin = int(random.integers(len(bars) - size + 1))
+        size = min(size, max(count * 2 // 3, 1))
+        begin = int(random.integers(count - size + 1))
         stop = begin + size
-        given_stop = min(stop + int(random.integers(TAIL_BARS + 1)), len(bars))
+        given_stop = min(stop + int(random.integers(TAIL_BARS + 1)), count)
         new = (bar >= begin) & (bar < stop)
         if random.random() >= AT_LINES_SHARE:
             new &= ~self._edges(stream, begin, stop, random)
-        chords = notes["part"] == CHORD
         if random.random() < CHORDS_SHARE:
-            new &= ~chords
+            new &= stream.notes["part"] != CHORD
         if random.random() < LOCKED_SHARE:
-            new &= ~self._voice(notes, new, random)
-        return self._arranged(stream, ~new, begin, stop, given_stop, random, room, len(bars))
+            new &= ~self._voice(stream.notes, new, random)
+        ahead = self._lookahead(stream, new, begin, given_stop, count, random)
+        return None if ahead is None else _fitted(stream, ahead, stop, room)
 
     def _accompany(
         self, stream: NoteStream, random: np.random.Generator, room: int
@@ -105,53 +106,33 @@ class BarTasks(Tasks):
             if random.random() < CHORDS_SHARE:
                 given |= chords
         look = int(random.choice(LOOKS))
-        return self._arranged(stream, given | ~region, begin, count, count, random, room, look)
+        ahead = self._lookahead(stream, region & ~given, begin, count, look, random)
+        return None if ahead is None else _fitted(stream, ahead, count, room)
 
-    def _arranged(
+    def _lookahead(
         self,
         stream: NoteStream,
-        given: np.ndarray,
+        new: np.ndarray,
         begin: int,
         stop: int,
-        given_stop: int,
-        random: np.random.Generator,
-        room: int,
         look: int,
-    ) -> BarSpan | None:
-        """The window of the bars that fit into ``room`` groups, with given notes ahead of the bars
-        from ``begin`` on; ``None`` if nothing is new or too little fits."""
-        bars, notes, bar = stream.bars, stream.notes, stream.bar
-        new = ~given & (bar >= begin) & (bar < stop)
+        random: np.random.Generator,
+    ) -> Lookahead | None:
+        """All notes but the ``new`` ones, as given notes ahead of the bars from ``begin`` to before
+        ``stop``; ``None`` if nothing is new."""
         if not new.any():
             return None
-        groups = 1 + np.bincount(bar, minlength=len(bars))
-        ahead_of = 1 + np.bincount(bar[given], minlength=len(bars))
-        ahead_of[:begin] = 0
-        parts = np.unique(notes["part"][new]).tolist() if random.random() < NAMED_SHARE else []
-        room -= len(parts)
-        if look >= len(bars):  # a gap: the whole gap with the given bars after it must fit
-            first = begin
-            size = groups[begin:stop].sum() + ahead_of[begin:given_stop].sum()
-            while first and size + groups[first - 1] <= room:
-                first -= 1
-                size += groups[first]
-            if size > room:
-                return None
-        else:
-            first = 0
-            total = np.cumsum(groups + ahead_of) + ahead_of[: look + begin].sum()
-            stop = given_stop = min(stop, int(np.searchsorted(total, room, side="right")))
-            if stop < begin + 2:
-                return None
-        whole = np.bincount(bar[new], minlength=len(bars)) == 0
-        sections = np.where(whole, bar_layout.WHOLE, 0)
-        return BarSpan(
-            first, stop, Lookahead(begin, given_stop, look, notes[given], sections, parts)
-        )
+        is_whole = np.bincount(stream.bar[new], minlength=len(stream.bars)) == 0
+        sections = np.where(is_whole, bar_layout.WHOLE, 0)
+        parts = self._named_parts(stream.notes[new], random)
+        return Lookahead(begin, stop, look, stream.notes[~new], sections, parts)
+
+    def _named_parts(self, new: np.ndarray, random: np.random.Generator) -> list[int]:
+        """The parts of the ``new`` notes in windows that name them, else an empty list."""
+        return np.unique(new["part"]).tolist() if random.random() < NAMED_SHARE else []
 
     def _steer(self, stream: NoteStream, random: np.random.Generator, room: int) -> BarSpan | None:
-        groups = 1 + np.bincount(stream.bar, minlength=len(stream.bars))
-        stop = int(np.searchsorted(np.cumsum(groups), room, side="right"))
+        stop = int(np.searchsorted(np.cumsum(_groups(stream)), room, side="right"))
         return BarSpan(0, stop, None) if stop else None
 
     def _vary(self, stream: NoteStream, random: np.random.Generator, room: int) -> BarSpan | None:
@@ -172,23 +153,13 @@ class BarTasks(Tasks):
         given_stop = min(stop + tail, len(bars))
         varied = notes[(bar >= begin - back) & (bar < stop - back)].copy()
         varied["start"] += stream.lines[begin] - stream.lines[begin - back]
-        after = notes[(bar >= stop) & (bar < given_stop)]
+        given = np.concatenate([varied, notes[(bar >= stop) & (bar < given_stop)]])
         sections = np.full(len(bars), bar_layout.WHOLE)
         sections[begin:stop] = bar_layout.VARIED
-        composed = notes["part"][(bar >= begin) & (bar < stop)]
-        parts = np.unique(composed).tolist() if random.random() < NAMED_SHARE else []
-        groups = 1 + np.bincount(bar, minlength=len(bars))
-        room -= len(parts) + len(varied) + size + int(groups[stop:given_stop].sum())
-        room -= int(groups[begin:stop].sum())
+        parts = self._named_parts(notes[(bar >= begin) & (bar < stop)], random)
         least = 0 if random.random() < IN_SIGHT_SHARE else stop - back
-        first = begin
-        while first > least and room >= groups[first - 1]:
-            first -= 1
-            room -= int(groups[first])
-        if room < 0:
-            return None
-        given = np.concatenate([varied, after])
-        return BarSpan(first, stop, Lookahead(begin, given_stop, len(bars), given, sections, parts))
+        ahead = Lookahead(begin, given_stop, len(bars), given, sections, parts)
+        return _fitted(stream, ahead, stop, room, least)
 
     def _edges(
         self, stream: NoteStream, begin: int, stop: int, random: np.random.Generator
@@ -222,3 +193,33 @@ class BarTasks(Tasks):
         pitched = among & (notes["part"] != CHORD) & (notes["part"] != DRUM_PART)
         # The skyline of notes of one step: the highest of all notes that begin together.
         return draw_voice(notes, pitched, notes["start"] + 1, SKYLINE_OF_PART_SHARE, random)
+
+
+def _groups(stream: NoteStream) -> np.ndarray:
+    """(B,) the number of groups in each bar: its bar line and its notes."""
+    return 1 + np.bincount(stream.bar, minlength=len(stream.bars))
+
+
+def _fitted(
+    stream: NoteStream, ahead: Lookahead, stop: int, room: int, least: int = 0
+) -> BarSpan | None:
+    """The bars that fit into ``room`` groups with the given notes ``ahead``; ``None`` if too few.
+
+    If the model looks ahead to the end, all bars from ``ahead.begin`` to before ``stop`` must fit,
+    and bars before them are added back to the bar ``least``. Otherwise as many bars as fit are
+    taken from the beginning.
+    """
+    begin, groups = ahead.begin, _groups(stream)
+    groups_ahead = _groups(stream._replace(notes=ahead.given))
+    groups_ahead[:begin] = 0
+    room -= len(ahead.parts)
+    if ahead.look < len(stream.bars):
+        total = np.cumsum(groups + groups_ahead) + groups_ahead[: ahead.look + begin].sum()
+        stop = min(stop, int(np.searchsorted(total, room, side="right")))
+        return BarSpan(0, stop, replace(ahead, stop=stop)) if stop >= begin + 2 else None
+    room -= int(groups[begin:stop].sum() + groups_ahead[begin : ahead.stop].sum())
+    first = begin
+    while first > least and room >= groups[first - 1]:
+        first -= 1
+        room -= int(groups[first])
+    return BarSpan(first, stop, ahead) if room >= 0 else None

@@ -7,13 +7,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from musictx import formats
 from musictx.apps import parts
-from musictx.apps.infill import Filler, make_sample
+from musictx.apps.infill import arrange, compose_region, make_sample, usual_density, with_beats
 from musictx.apps.tasks import Task, melody_task, requested_parts
 from musictx.bundle import Bundle
 from musictx.chords import annotated
@@ -29,57 +28,53 @@ from musictx.songs import chord_sheet, drummers, loops
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.chord_estimation import recognised, search
-from musictx.songs.infill_biases import BASS
 
 #: The mean velocity of a melody with its accompaniment, divided by that of the melody alone: the
 #: median of 40 songs (scripts/LOG.md).
 QUIETER = 0.87
 
 
-class BarFiller(Filler):
-    """Composes a task with a model of notes in bars, to chords if there are any."""
-
-    def __init__(self, bundle: Bundle, task: Task, request: InfillConfig | AccompanyConfig) -> None:
-        super().__init__(bundle, task, request)
-        self.task = with_chords(self.task)
-
-    def check(self) -> None:
-        style = getattr(self.request, "style", None)
-        wanted = parts.find_parts(self.bundle, self.task.add)
-        self.players = drummers.players(self.bundle, wanted, style, self.task.score)
-
-    def compose(
-        self, seed: int, progress: OnProgress, on_event: OnEvent | None
-    ) -> Iterator[Sample]:
-        if not self.request.loop:
-            yield from super().compose(seed, progress, on_event)
-            return
-        loop = loops.Loop.of(self.task)
-        for new, chords, done in self.versions(loop.laid_out(), seed, progress, None):
-            since = loop.seconds
-            chords = [(at - since, name) for at, name in chords if at >= since - 1e-6]
-            piece = make_sample(self.bundle, self.task, loop.taken(new), chords, done)
+def compose(
+    bundle: Bundle,
+    task: Task,
+    request: InfillConfig | AccompanyConfig,
+    seed: int,
+    *,
+    progress: OnProgress,
+    on_event: OnEvent | None,
+) -> Iterator[Sample]:
+    """Do what :func:`.compose_versions` does, with a model of notes in bars: compose to the chords
+    that the file names or the given notes imply, and in a loop if the request says so."""
+    task = with_beats(bundle, task, request)
+    named_parts, style = parts.find_parts(bundle, task.add), getattr(request, "style", None)
+    players = drummers.players(bundle, named_parts, style, task.score)
+    task = with_chords(task)
+    loop = loops.Loop.of(task) if request.loop else None
+    laid_out = loop.laid_out() if loop else task
+    score, brief = arrange(bundle, laid_out, request, _usual_levels(bundle, laid_out))
+    if task.add and len(brief.given) and not annotated(brief.given):
+        implied = recognised(brief.given)
+        brief = replace(brief, given=chord_sheet.with_markers(brief.given, implied))
+    assert isinstance(bundle.tokenizer, BarTokenizer)
+    varied = score if task.is_variation else None
+    region = BarInfill(bundle.model, bundle.tokenizer, brief, players, varied)
+    callbacks = {"progress": progress, "on_event": None if loop else on_event}
+    for version in compose_region(region, laid_out, score, request, seed, **callbacks):
+        if loop is None:
+            yield make_sample(bundle, task, version)
+        else:
+            piece = make_sample(bundle, task, loop.taken(version))
             yield replace(piece, score=loop.ended(piece.score))
 
-    def region(self, task: Task, score: Score, given: Score, **options: Any) -> BarInfill:
-        model, tokenizer = self.bundle.model, self.bundle.tokenizer
-        assert isinstance(tokenizer, BarTokenizer)
-        if task.add and len(given) and not annotated(given):
-            given = chord_sheet.with_markers(given, recognised(given))
-        varied = score if task.is_variation else None
-        options |= {"drummers": self.players, "varied": varied}
-        if (bass := self.bundle.stats.parts.get(BASS)) is not None:
-            options["bass"] = bass.low, bass.high
-        return BarInfill(model, tokenizer, given, task.begin, task.end, **options)
 
-    def usual_levels(self, task: Task) -> dict[str, float]:
-        """The usual density, loudness and polyphony of a melody with its accompaniment. Without
-        these controls the model writes short notes that are as loud as the melody."""
-        levels, notes = self.usual_density(task), task.given.notes
-        if self.bundle.stats.polyphony is not None and len(notes):
-            levels["loudness"] = QUIETER * float(notes["velocity"].mean())
-            levels["polyphony"] = self.bundle.stats.polyphony
-        return levels
+def _usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:
+    """The usual density, loudness and polyphony of a melody with its accompaniment. Without targets
+    for them the model writes short notes that are as loud as the melody."""
+    levels, notes = usual_density(bundle, task), task.given.notes
+    if bundle.stats.polyphony is not None and len(notes):
+        levels["loudness"] = QUIETER * float(notes["velocity"].mean())
+        levels["polyphony"] = bundle.stats.polyphony
+    return levels
 
 
 def with_chords(task: Task) -> Task:

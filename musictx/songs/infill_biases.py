@@ -70,7 +70,7 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
             if due and first <= due[0] < first + steps:  # a given group may stand at this place
                 nats[due[0] - first] -= hits[due[0] - first - place]
         yield slice(first, first + steps), nats[:-1]
-        yield row.leaves(), nats[-1]
+        yield row.bar_end(), nats[-1]
     elif len(state.group) == 1 and (due or not alone):
         yield part_id(row.table, DRUM_PART), drummer.log_prob_hit(place, struck)
     elif len(state.group) == 2 and state.part == DRUM_PART:
@@ -186,8 +186,8 @@ def as_in_repeated_bar(
         if row.given.lines[before] >= row.new.begin:
             like = [group for group in like if group not in row.given.groups[before]]
     if like:
-        like = [*like, *row.left[:1]]
-    token = row.state.continued(like, REPEATED if distance else RHYTHM, row.leaves())
+        like = [*like, *row.remaining[:1]]
+    token = row.state.continued(like, REPEATED if distance else RHYTHM, row.bar_end())
     if token is not None:
         yield token, REPEAT_GAIN
 
@@ -212,10 +212,10 @@ def filling_parts(row: BarRow) -> Nats:
     for part, habit in row.new.habits.items():
         begun = row.limits.begun[part]
         count = len(begun) - bisect_left(begun, since)
-        if part in (row.new.parts or ()) and not row.full(part, step):
+        if part in (row.new.parts or ()) and not row.is_full(part, step):
             target = PART_SHARE * habit.density * STEP_SECONDS * (step - since)
             lacks[part] = max(target - count, 0.0)
-    if not row.state.group and row.left and not row.parts_at(row.left[0].place):
+    if not row.state.group and row.remaining and not row.parts_at(row.remaining[0].place):
         yield row.due()[0], -PART_GAIN * max(lacks.values(), default=0.0)
     yield from favour_parts(row.state, lacks)
 

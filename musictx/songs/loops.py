@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from musictx.apps.infill import Version
 from musictx.apps.tasks import Task
 from musictx.errors import UserError
 from musictx.midi.document import shortened
@@ -72,15 +73,17 @@ class Loop:
         score, given = (self._twice(music, again) for music in (task.score, task.given))
         return replace(task, score=score, given=given, begin=begin, end=stop)
 
-    def taken(self, notes: np.ndarray) -> np.ndarray:
-        """New ``notes`` at their times in the loop, cut off at its end."""
-        notes = notes.copy()
+    def taken(self, version: Version) -> Version:
+        """``version`` with its new notes and chords at their times in the loop; notes are cut off
+        at its end."""
+        notes, since = version.notes.copy(), self.seconds - 1e-6
         if not self.task.is_gap:
-            notes = notes[notes["start"] >= self.seconds - 1e-6]
+            notes = notes[notes["start"] >= since]
         lengths = notes["end"] - notes["start"]
         notes["start"] = self._turn(notes["start"], self.turned)
         notes["end"] = np.minimum(notes["start"] + lengths, self.seconds)
-        return notes
+        chords = [(at - self.seconds, name) for at, name in version.chords if at >= since]
+        return version._replace(notes=notes, chords=chords)
 
     def _turn(self, times: Any, by: float) -> Any:
         """``times`` shifted ``by`` seconds, modulo the length of the loop."""

@@ -17,6 +17,7 @@ from musictx.notes import DRUMS, Score
 from musictx.sampling import composer, engine, event_infill, timeline
 from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.event_infill import EventInfill
+from musictx.sampling.infill import Brief
 from musictx.sampling.primer import NOTHING, encode_primer
 from musictx.sampling.steer import Guidance, Steering
 from musictx.sampling.stream import Stream
@@ -107,7 +108,7 @@ def parts(is_gap: bool, guidance: float = 1.0, tracks: str = "piano") -> EventIn
     span = (2.0, 3.0) if is_gap else (0.0, 2.0)
     programs = None if is_gap or tracks == "piano" else {0, 48}
     options = {"is_gap": is_gap, "parts": programs}
-    return EventInfill(model, tokenizer, KEPT, *span, steering=steering, **options)
+    return EventInfill(model, tokenizer, Brief(KEPT, *span, steering=steering, **options))
 
 
 def composed(part: EventInfill, seeds, **more):
@@ -243,7 +244,8 @@ def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span_and_habit
     end = begin + length
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(event_infill, "SEGMENT_SECONDS", 1.0)
-        part = EventInfill(model, tokenizer, kept, begin, end, is_gap=is_gap, habits=habits)
+        brief = Brief(kept, begin, end, is_gap, habits=habits)
+        part = EventInfill(model, tokenizer, brief)
         given_before = as_tokens(tokenizer.quantise(kept).notes, 0.01)
         (part,) = composed(part, [[seed]])
     new = part.new

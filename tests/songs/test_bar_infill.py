@@ -13,6 +13,7 @@ from musictx.config import SamplingConfig
 from musictx.model.features import with_tokens
 from musictx.sampling import composer
 from musictx.sampling.constraints import Constraint
+from musictx.sampling.infill import Brief
 from musictx.sampling.strengths import MOST_ALIKE
 from musictx.songs import infill_biases
 from musictx.songs.bar_infill import BarInfill
@@ -68,12 +69,16 @@ def given_notes(made):
     return as_counts(made.placed(notes[~np.array(made.is_new, bool)]))
 
 
-def gap(score, begin, end, parts=(0,), **more):
+def part_of(music, begin, end, parts, is_gap=False, drummers=(), varied=None, **more):
+    brief = Brief(music, begin, end, is_gap, parts, **more)
+    return BarInfill(NETWORK, TOKENS, brief, drummers, varied)
+
+
+def gap(score, begin, end, parts=(0,), is_gap=True, **more):
     kept = TOKENS.quantise(score)
     inside = (kept.notes["start"] >= begin - 1e-6) & (kept.notes["start"] < end - 1e-6)
     kept = kept.with_notes(kept.notes[~inside])
-    options = {"is_gap": True, "parts": parts} | more
-    return kept, BarInfill(NETWORK, TOKENS, kept, begin, end, **options)
+    return kept, part_of(kept, begin, end, parts, is_gap, **more)
 
 
 @settings(max_examples=15, deadline=None)
@@ -111,7 +116,7 @@ def test_versions_differ_although_all_have_the_likeliest_notes():
     assert [as_counts(version.new) for version in unreported] == notes[:2]
 
 
-def test_a_variation_differs_from_the_notes_that_it_varies(monkeypatch):
+def test_a_variation_differs_from_the_notes_that_it_varies():
     """Although these are the likeliest notes."""
     old = TOKENS.quantise(song())
     kept, part = gap(song(), 3.0, 6.0, varied=old)
@@ -120,7 +125,7 @@ def test_a_variation_differs_from_the_notes_that_it_varies(monkeypatch):
     assert part.varied is None
     likeliest = SamplingConfig(temperature=0.0)
     (first,) = versions(part, sampling=likeliest)
-    monkeypatch.setattr(BarInfill, "varied", first.new)
+    part.varied = first.new
     (made,) = versions(part, sampling=likeliest)
     assert len(first.new)
     assert len(made.new)
@@ -130,8 +135,7 @@ def test_a_variation_differs_from_the_notes_that_it_varies(monkeypatch):
 def test_a_long_region_is_composed_in_segments():
     score = song(bars=24)
     melody = score.with_notes(score.notes[score.notes["program"] == 33])
-    options = {"is_gap": False, "parts": (0,)}
-    part = BarInfill(model(context=600), TOKENS, melody, 0.0, 24 * BAR, **options)
+    part = BarInfill(model(context=600), TOKENS, Brief(melody, 0.0, 24 * BAR, False, (0,)))
     (made,) = versions(part)
     assert made.done
     assert given_notes(made) == as_counts(TOKENS.quantise(melody).notes)
@@ -141,13 +145,13 @@ def test_a_long_region_is_composed_in_segments():
 def test_chords_of_the_file_are_given_and_others_are_composed():
     named = TOKENS.quantise(song())
     assert named.markers
-    part = BarInfill(NETWORK, TOKENS, named, 3.0, 6.0, is_gap=True, parts=(0,))
+    part = part_of(named, 3.0, 6.0, (0,), is_gap=True)
     assert CHORD not in part.parts
     (made,) = versions(part)
     given_chords = tuple(chord for chord in named.markers if chord[0] < 6.0 - 1e-6)
     assert TOKENS.decode(made.piece).markers == given_chords
     unnamed = replace(named, markers=())
-    assert CHORD in BarInfill(NETWORK, TOKENS, unnamed, 3.0, 6.0, is_gap=True, parts=(0,)).parts
+    assert CHORD in part_of(unnamed, 3.0, 6.0, (0,), is_gap=True).parts
 
 
 @pytest.mark.parametrize("count", [1, 3])

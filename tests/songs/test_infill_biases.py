@@ -9,18 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.bundle import read_config
-from musictx.card import Habit
+from musictx.card import CorpusStats, Habit
 from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
 from musictx.shipped import models
 from musictx.songs import drummers, infill_biases
-from musictx.songs.bar_infill import BarInfill
 from musictx.songs.drummers import IN_KIT, Drummer
 from musictx.songs.infill_biases import HarmonicFit
 from musictx.songs.strengths import CLASH, OVERHANG, RAREST, SUREST
 from musictx.tokens.stream import CHORD, DRUM_PART, NOTE
 from tests.pieces import line, score, together
-from tests.songs.test_bar_infill import BAR, NETWORK, TOKENS, gap, versions
+from tests.songs.test_bar_infill import BAR, TOKENS, gap, part_of, versions
 from tests.songs.test_grouped import song as waltz
 
 notes = st.tuples(st.integers(0, 100), st.integers(1, 60), st.integers(30, 90))
@@ -61,7 +60,7 @@ def test_a_note_that_outlasts_its_chord_or_lasts_into_a_clash_costs(
 def accompaniment(music, parts, **options):
     """A region that is all of ``music`` in whole bars, in which ``parts`` are composed."""
     end = np.ceil(music.duration / BAR - 1e-6) * BAR
-    return BarInfill(NETWORK, TOKENS, music, 0.0, end, is_gap=False, parts=parts, **options)
+    return part_of(music, 0.0, end, parts, **options)
 
 
 def whole_notes(pitches, chords):
@@ -99,8 +98,8 @@ def test_a_bass_begins_with_each_chord_on_its_root():
 def row_at(part, place, program):
     """A row of ``part`` in its first bar that begins a new note of ``program`` at ``place``."""
     (row,), table = part.rows(1), TOKENS.vocabulary
-    while row.left and row.left[0].key < (place, program):
-        for token in row.left[0].ids:
+    while row.remaining and row.remaining[0].key < (place, program):
+        for token in row.remaining[0].ids:
             row.advance(token)
     for token in (table.id("place", place), table.id("program", program)):
         row.advance(token)
@@ -113,7 +112,8 @@ def test_an_accompaniment_without_a_bass_has_low_roots(has_bass, monkeypatch):
     monkeypatch.setattr(infill_biases, "ON_ROOT", 60.0)
     roots = (0, 9, 5, 7)
     music = whole_notes([71, 50] if has_bass else [71], major_chords(roots))
-    part = accompaniment(music, (0,), habits={0: Habit(4, 36, 87, 4.0)}, bass=(48, 59))
+    stats = CorpusStats(parts={33: Habit(1, 48, 59)})
+    part = accompaniment(music, (0,), habits={0: Habit(4, 36, 87, 4.0)}, stats=stats)
     low = []
     for made in versions(part, [(0,), (1,), (2,)], SamplingConfig()):
         for bar, root in enumerate(roots):
@@ -163,8 +163,7 @@ def test_new_notes_off_a_given_chord_cost_and_given_notes_do_not():
     notes = [(0.0, BAR, 60), (0.0, BAR, 61, 64, 33, False, 1)]
     part = accompaniment(score(notes, meter=(3, 4), markers=((0.0, "C:maj"),)), (33,))
     row = row_at(part, 0, 33)
-    costs = [penalty([row.state], [[]]) for penalty in part.biases([part], [row])]
-    (nats,) = sum(cost for cost in costs if cost is not None)
+    nats = sum(cost for penalty in part.biases(row) if (cost := penalty(row.state, [])) is not None)
     for token, pitch in enumerate(row.new.values("pitch").tolist(), row.new.ids["pitch"].start):
         clash = CLASH * (pitch % 12 in (0, 1, 2, 11))
         off_chord = 0.0 if pitch % 12 in (0, 4, 7) else CLASH + clash
@@ -265,8 +264,7 @@ def test_a_fill_ends_a_section_and_a_crash_begins_the_next(marked):
     if marked:
         score = replace(score, markers=((4.0, "verse"), (12.0, "chorus"), (13.0, "C:maj")))
     some = [Drummer(rates, 2.0, TONES, fill)]
-    options = {"is_gap": False, "parts": (DRUM_PART,), "drummers": some}
-    (made,) = versions(BarInfill(NETWORK, TOKENS, score, 0.0, 24.0, **options))
+    (made,) = versions(part_of(score, 0.0, 24.0, (DRUM_PART,), drummers=some))
     bar, step = np.divmod(np.round(made.new["start"] * 48).astype(int), 96)
     begins = {2, 6} if marked else {8}
     kinds = drummers.KIND_OF[made.new["pitch"]]
@@ -282,7 +280,7 @@ def test_sections_are_counted_from_the_bar_line_nearest_to_the_first_note(begin,
     """In bars of two seconds: a note on the second beat is no pick-up, one on the last beat is."""
     score = TOKENS.quantise(common(waltz(bars=16)))
     score = score.with_notes(score.notes[score.notes["start"] >= begin - 1e-6])
-    part = BarInfill(NETWORK, TOKENS, score, begin, 24.0, is_gap=False, parts=(DRUM_PART,))
+    part = part_of(score, begin, 24.0, (DRUM_PART,))
     assert part.sections == {section}
 
 
