@@ -194,8 +194,8 @@ def test_a_gradient_that_is_not_wanted_changes_no_other(name):
             torch.testing.assert_close(gradient, every[which], msg=f"{which} without {constant}")
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.script.*deprecated")  # torch's own, on first use
 @of("skew", "chunked", "sdpa", "native")
+@pytest.mark.filterwarnings("ignore:.torch.jit.script.*deprecated")  # torch's own, on first use
 @pytest.mark.parametrize("way", ["jvp", "hessian", "gradients of each"])
 def test_what_torch_func_does_is_right_or_refused_by_name(name, way):
     torch.manual_seed(2)
