@@ -1,9 +1,9 @@
-"""The functions of the package, as they are called from Python.
+"""The public functions of the package.
 
-Their options are those of the commands (``musictx generate --help``), checked in one place
-(:func:`musictx.options.request`); the work is done in ``apps/``. What is wrong with an argument is
-a :class:`~musictx.errors.UserError` of one sentence. Type checkers and editors read
-``musictx/__init__.pyi``, which ``scripts/stub.py`` writes from the same dataclasses.
+Their options are those of the commands (``musictx generate --help``), checked by
+:func:`musictx.options.request`; the work is done in ``apps/``. A wrong argument is a
+:class:`~musictx.errors.UserError` of one sentence. Type checkers and editors read
+``musictx/__init__.pyi``, which ``scripts/stub.py`` writes from the dataclasses of options.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ if TYPE_CHECKING:
 Music = Any
 Model = Bundle | str | Path | None
 
-#: Options of commands that are arguments of another kind in Python, or say what is written.
-BY_ARGUMENT = ("model", "model.path", "seed", "device", "limits", "repeats", "out", "render")
-#: Options of generate that make sense for a stream.
-STREAMED = ("seconds", "primer_seconds", "sampling")
+#: Options of commands that are not options here: they are arguments of other types, or are about
+#: the written files.
+EXCLUDED = ("model", "model.path", "seed", "device", "limits", "repeats", "out", "render")
+#: The options of generate that a stream has, too.
+STREAM_OPTIONS = ("seconds", "primer_seconds", "sampling")
 
 
 def generate(
@@ -56,7 +57,7 @@ def generate(
     on_event: OnEvent | None = None,
     **options: Any,
 ) -> list[Sample]:
-    """New pieces, or continuations of ``primer``: a list of :class:`Sample`.
+    """Compose new pieces, or continuations of ``primer``. Return a list of :class:`Sample`.
 
     model     a loaded model, its folder or its name; None: the newest under runs/, or the
               included one
@@ -66,11 +67,11 @@ def generate(
               for each of several primers
     constraints, processors  functions that change the probabilities of the next id
               (docs/python.md, "A rule of your own")
-    progress  called after each step with the tokens just drawn and the seconds that the slowest
-              piece has now
-    on_event  called with the number of a piece, from 0, and an :class:`Event` as each new note
-              begins and ends while it is composed, in seconds of that piece. Nothing is drawn
-              otherwise for it. What it or ``progress`` raises stops composing at once
+    progress  called after each step with the number of drawn tokens and the length in seconds of
+              the shortest piece so far
+    on_event  called with the number of a piece, from 0, and an :class:`Event` when a new note is
+              composed to begin or end. It does not change the music. If it or ``progress`` raises
+              an exception, composing stops
     options   those of ``musictx generate``: seconds, bars, samples, form, key, density, ...;
               ``sampling`` is a dict of those of sampling, a :class:`SamplingConfig` or the name of
               a preset ("safe")
@@ -80,7 +81,7 @@ def generate(
 
         pieces = musictx.generate("piano", primer="mozart_k545", seconds=30, samples=2, seed=1)
     """
-    config = request("generate", options, without=BY_ARGUMENT)
+    config = request("generate", options, without=EXCLUDED)
     music: Score | list[Score] | None = None
     if isinstance(primer, list):
         music = [music_of(one, f"primer[{number}]") for number, one in enumerate(primer)]
@@ -94,10 +95,10 @@ def generate(
         config,
         music,
         seed=_seeds(seed, music),
-        constraints=checked_constraints(_functions("constraints", constraints)),
-        processors=checked_processors(_functions("processors", processors)),
-        progress=function_of("progress", progress),
-        on_event=function_of("on_event", on_event),
+        constraints=checked_constraints(_checked_functions("constraints", constraints)),
+        processors=checked_processors(_checked_functions("processors", processors)),
+        progress=checked_function("progress", progress),
+        on_event=checked_function("on_event", on_event),
     )
 
 
@@ -110,29 +111,29 @@ def stream(
     processors: Sequence[Processor] = (),
     **options: Any,
 ) -> Stream:
-    """New music, or a continuation of ``primer``, as an iterator of
-    :class:`~musictx.sampling.stream.Event`: notes that begin and end, as soon as they are drawn.
+    """Compose new music, or a continuation of ``primer``. Return an iterator of
+    :class:`~musictx.sampling.stream.Event`: the beginnings and ends of notes as they are drawn.
 
-    options   ``seconds``, its length (without it the stream has no end, in memory that does not
-              grow), ``primer_seconds`` and those of sampling
+    options   ``seconds``, the length (without it the stream has no end, and its memory does not
+              grow), ``primer_seconds`` and the options of sampling
 
     The other arguments are those of :func:`generate`. To stop, call ``close()`` or leave a ``with``
-    block. Raises :class:`UserError` as there, and for a model whose tokens write notes with their
-    length (MidiTok's), since it would know the end of a note too late. ::
+    block. Raises :class:`UserError` as :func:`generate` does, and for a model whose tokens write
+    notes with their length (MidiTok's), since the end of a note would be drawn too late. ::
 
         with musictx.stream("piano", seconds=10) as events:
             for event in events:
                 print(event.seconds, event.on, event.pitch)
     """
-    without = [f.name for f in fields(GenerateConfig) if f.name not in STREAMED]
+    without = [f.name for f in fields(GenerateConfig) if f.name not in STREAM_OPTIONS]
     config = request("generate", options, without=without)
     return generating.stream(
         model_of(model),
         config,
         None if primer is None else music_of(primer, "primer"),
         seed=seed_of(seed),
-        constraints=checked_constraints(_functions("constraints", constraints)),
-        processors=checked_processors(_functions("processors", processors)),
+        constraints=checked_constraints(_checked_functions("constraints", constraints)),
+        processors=checked_processors(_checked_functions("processors", processors)),
     )
 
 
@@ -147,19 +148,19 @@ def infill(
     on_event: OnEvent | None = None,
     **options: Any,
 ) -> list[Sample]:
-    """``music`` with new notes in place of those that begin from ``begin`` to ``end``: a list of
-    :class:`Sample`. Everything else is kept, also in the file that :func:`musictx.write` writes.
+    """Replace the notes of ``music`` that begin from ``begin`` to ``end``. Return a list of
+    :class:`Sample`. Everything else stays, also in the file that :func:`musictx.write` writes.
 
-    begin, end  bars by the meter of the music, the last one included (5, 8), or seconds ("12.5s")
+    begin, end  bars of the music (5, 8), the last one included, or seconds ("12.5s")
     options     those of ``musictx infill``: tracks, samples, sampling, density, ...
 
-    The model is one of chorales or has control tokens. Other arguments are those of
+    The model writes chorales or has control tokens. Other arguments are those of
     :func:`generate`; ``progress`` is called with the seconds of all versions so far. Models of
     chorales report no events. Raises :class:`UserError` for wrong arguments and other models. ::
 
         (piece,) = musictx.infill("song.mid", "song", begin=5, end=8, tracks="Bass")
     """
-    config = request("infill", {"begin": begin, "end": end, **options}, without=BY_ARGUMENT)
+    config = request("infill", {"begin": begin, "end": end, **options}, without=EXCLUDED)
     return _composed_around(music_of(music, "music"), model, config, seed, progress, on_event)
 
 
@@ -173,8 +174,8 @@ def accompany(
     on_event: OnEvent | None = None,
     **options: Any,
 ) -> list[Sample]:
-    """``melody``, all its tracks unchanged, with an accompaniment on another track: a list of
-    :class:`Sample`.
+    """Compose an accompaniment to ``melody`` on another track; all its tracks stay. Return a list
+    of :class:`Sample`.
 
     chords    a chord sheet, such as ``| C | Am7 F | G |``, repeated from the bar of the melody's
               first note on; without a melody it is played once
@@ -185,7 +186,7 @@ def accompany(
 
         (piece,) = musictx.accompany("ode_to_joy", "song", add="bass,drums", seed=1)
     """
-    config = request("accompany", {"chords": chords, **options}, without=BY_ARGUMENT)
+    config = request("accompany", {"chords": chords, **options}, without=EXCLUDED)
     if melody is None and chords is None:
         raise UserError("melody=None: expected a melody, or chords='| C | Am7 F | G |'")
     score = Score() if melody is None else music_of(melody, "melody")
@@ -199,19 +200,19 @@ def _composed_around(
     from musictx.apps.tasks import task_of
 
     task = task_of(config, score, ("begin", "end"))
-    more = {"progress": function_of("progress", progress)}
-    more["on_event"] = function_of("on_event", on_event)
+    more = {"progress": checked_function("progress", progress)}
+    more["on_event"] = checked_function("on_event", on_event)
     bundle = model_of(model, in_bars=suits_bars(config, score))
     return list(compose_versions(bundle, task, config, seed=seed_of(seed), **more))
 
 
 def log_likelihood(model: Bundle | str | Path, music: Music) -> Likelihood:
-    """The negative log-likelihood of a piece under a model, in nats.
+    """Compute the negative log-likelihood of a piece under a model, in nats.
 
-    Returns a :class:`~musictx.likelihood.Likelihood`: ``ids`` (n,), the tokens; ``nats`` (n,),
-    -ln p of each given those before it; ``total``, their sum: the smaller, the likelier. A piece
-    that is longer than the context of the model is measured in several windows. Arguments and
-    errors are those of :func:`generate`. ::
+    Return a :class:`~musictx.likelihood.Likelihood`: ``ids`` (n,), the tokens; ``nats`` (n,),
+    -ln p of each token given the tokens before it; ``total``, their sum: the smaller, the likelier.
+    A piece that is longer than the context of the model is measured in several windows. Arguments
+    and errors are those of :func:`generate`. ::
 
         musictx.log_likelihood("piano", "mozart_k545").total
     """
@@ -229,14 +230,14 @@ def train(*words: str) -> Path:
     """
     from musictx.apps import train as training
 
-    trained = training.run(compose(texts("train", words)))
+    trained = training.run(compose(checked_words("train", words)))
     if trained.model is None:
         raise UserError("train: a fast_dev_run leaves no model; leave trainer.fast_dev_run out")
     return trained.model
 
 
-def texts(command: str, words: Sequence[Any]) -> Sequence[str]:
-    """``words`` if they are options as on the command line."""
+def checked_words(command: str, words: Sequence[Any]) -> Sequence[str]:
+    """Return ``words``. Raises :class:`UserError` if one of them is not text."""
     for word in words:
         if not isinstance(word, str):
             raise UserError(
@@ -262,7 +263,8 @@ def model_of(model: Any, *, tokenizer: str | None = None, in_bars: bool = False)
 
 
 def music_of(music: Any, name: str) -> Score:
-    """``music`` (:data:`Music`, or a sample) as a Score; ``name`` is the argument's, for errors."""
+    """Convert ``music`` (:data:`Music`, or a sample) to a Score. Errors begin with ``name``, the
+    argument."""
     if isinstance(music, str) and not os.path.exists(os.path.expanduser(music)):
         music = shipped.examples().get(music, music)
     try:
@@ -272,7 +274,7 @@ def music_of(music: Any, name: str) -> Score:
 
 
 def seed_of(seed: Any) -> int:
-    """``seed``, or a new one, which is printed."""
+    """Check and return ``seed``; draw and print one for None."""
     if seed is None:
         seed = fresh_seed()
         say(f"seed: {seed}")
@@ -290,14 +292,14 @@ def _seeds(seed: Any, primer: Score | list[Score] | None) -> int | list[int]:
     return [seed_of(one) for one in seed]
 
 
-def function_of(name: str, value: Any) -> Any:
-    """``value`` if it is a function or None."""
+def checked_function(name: str, value: Any) -> Any:
+    """Return ``value``. Raises :class:`UserError` if it is neither a function nor None."""
     if value is not None and not callable(value):
         raise UserError(f"{name}={shown(value)}: expected a function")
     return value
 
 
-def _functions(name: str, value: Any) -> Sequence[Any]:
+def _checked_functions(name: str, value: Any) -> Sequence[Any]:
     if not isinstance(value, list | tuple) or not all(map(callable, value)):
         raise UserError(f"{name}={shown(value)}: expected a list of functions")
     return value

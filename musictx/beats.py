@@ -11,16 +11,19 @@ TEMPO = np.dtype([("time", "f8"), ("bpm", "f8")])
 #: A meter from ``time`` (seconds) on.
 METER = np.dtype([("time", "f8"), ("numerator", "u1"), ("denominator", "u2")])
 
-#: Quarter notes a minute without a tempo mark, as in MIDI.
+#: The tempo without a tempo mark, in quarter notes a minute, as in MIDI.
 BPM = 120.0
 #: Music keeps to a grid if this share of its notes begins at most so many seconds from a grid line.
 ON_GRID, NEAR = 0.9, 0.012
 
 
 class Pulse(NamedTuple):
-    """Beats that are not those of the file: ``tempos`` and ``meters`` with times from ``late``
-    seconds on, which may be negative, and the place of the second eighth in a quarter note,
-    ``swing``."""
+    """Beats that differ from those of the file.
+
+    tempos, meters  marks, with times from ``late`` on
+    late            seconds by which the beats are late; may be negative
+    swing           the place of the second eighth in a quarter note
+    """
 
     tempos: np.ndarray
     meters: np.ndarray
@@ -31,9 +34,9 @@ class Pulse(NamedTuple):
 class Beats:
     """The clock of a piece.
 
-    score  a :class:`musictx.notes.Score`: its pulse counts, or else its marks; the first tempo
-           holds from the beginning, the first meter too
-    bpm    the tempo where there is no mark; bars are of 4/4 where there is no meter
+    score  a :class:`musictx.notes.Score`, with its pulse or, without a pulse, its tempo and meter
+           marks; the first tempo and the first meter are valid from the beginning
+    bpm    the tempo of a piece without tempo marks; without meter marks bars are of 4/4
     """
 
     def __init__(self, score: Any, *, bpm: float = BPM) -> None:
@@ -61,24 +64,24 @@ class Beats:
         return straight(quarters, self.swing)
 
     def seconds(self, quarters: Any) -> Any:
-        """The inverse of :meth:`quarters`."""
+        """Convert quarter notes from the start of the piece to seconds, a number or an array."""
         quarters = swung(quarters, self.swing)
         mark = np.maximum(np.searchsorted(self._tempo_at, quarters, side="right") - 1, 0)
         since = quarters - self._tempo_at[mark]
         return self.late + self.tempos["time"][mark] + since * 60.0 / self.tempos["bpm"][mark]
 
     def on_grid(self, times: np.ndarray, lines: int) -> bool:
-        """Whether ``times`` in seconds are on a grid of so many lines in a quarter note: whether
-        enough of them are near a line. A time is near if it is less than :data:`NEAR` seconds and
-        less than a quarter of the distance between lines away, as half of random times are."""
+        """Whether ``times`` in seconds are on a grid of ``lines`` in a quarter note: most are less
+        than :data:`NEAR` seconds from a line, and less than a quarter of the distance between lines
+        (as half of random times are)."""
         position = self.quarters(times) * lines
         distance = np.abs(self.seconds(np.round(position) / lines) - times)
         near = (distance < NEAR) & (np.abs(np.round(position) - position) < 0.25)
         return bool(np.mean(near) >= ON_GRID)
 
     def bar(self, quarters: float) -> tuple[int, float]:
-        """(number of the bar, from 1, 0 and less before the start; quarter notes since the
-        beginning of the bar)."""
+        """Return (number of the bar, quarter notes since its beginning). The first bar is bar 1;
+        bars before the start have numbers from 0 down."""
         meter = max(int(np.searchsorted(self.meter_at - 1e-6, quarters, side="right")) - 1, 0)
         since, length = quarters - self.meter_at[meter], self.bar_quarters[meter]
         passed = np.floor(since / length + 1e-6)
@@ -96,17 +99,18 @@ class Beats:
         return bool(first < later - 1e-6 and first < opening + 1e-6)
 
     def bar_line(self, quarters: float, bars: int = 0) -> float:
-        """The first bar line at or after ``quarters``, or ``bars`` bars after it, in quarters."""
+        """Return the quarter note of the bar line that is ``bars`` bars after the first bar line at
+        or after ``quarters``."""
         number, since = self.bar(quarters)
         return float(self._line(number + bars + (since > 1e-3)))
 
     def bar_lines(self, until: float) -> np.ndarray:
-        """(B,) all bar lines before ``until``, in quarter notes."""
+        """Return (B,) all bar lines before ``until``, in quarter notes."""
         lines = self._line(np.arange(1.0, self.bar(until)[0] + 1))
         return lines[lines < until - 1e-6]
 
     def _line(self, number: Any) -> Any:
-        """The quarter note at which the bar ``number`` begins; ``number`` may be an array."""
+        """Return the quarter note at which bar ``number`` begins; ``number`` may be an array."""
         meter = np.maximum(np.searchsorted(self._first_bar, number, side="right") - 1, 0)
         return self.meter_at[meter] + (number - self._first_bar[meter]) * self.bar_quarters[meter]
 
@@ -118,7 +122,7 @@ def straight(quarters: Any, swing: float) -> Any:
 
 
 def swung(quarters: Any, swing: float) -> Any:
-    """The inverse of :func:`straight`."""
+    """Add swing to times in quarter notes: the inverse of :func:`straight`."""
     return _bent(quarters, 0.5, swing)
 
 
@@ -131,8 +135,8 @@ def _bent(quarters: Any, second: float, to: float) -> Any:
 
 
 def from_zero(marks: np.ndarray, default: np.ndarray) -> np.ndarray:
-    """``marks`` with one at time 0: the first of them, or the default; of marks at one time the
-    last counts."""
+    """Return ``marks`` from time 0 on: the first mark counts from there, or ``default`` without
+    marks. Of several marks at the same time only the last is kept."""
     if not len(marks):
         return default
     marks = marks[np.append(np.diff(marks["time"]) > 0, True)]

@@ -34,7 +34,7 @@ from musictx.errors import UserError, WriteError, reason, shown
 from musictx.files import atomic_folder, write_text
 from musictx.model import rounding
 from musictx.model.transformer import MusicTransformer
-from musictx.shipped import FILES, WHAT, is_model, locate
+from musictx.shipped import CONTENTS, FILES, is_model, locate
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -227,7 +227,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         number, version = (str(config.get(key))[:20] for key in ("format", "musictx"))
         raise UserError(
             f"{path}: format {number}, written by musictx {version}; expected format {FORMAT}: "
-            f"install that musictx, or train the model again ({WHAT})"
+            f"install that musictx, or train the model again ({CONTENTS})"
         )
     for key in ("model", "vocabulary"):
         if not isinstance(config.get(key), dict):

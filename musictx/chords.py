@@ -1,4 +1,4 @@
-"""Parses and writes chord names, and finds the chords in the markers of a file.
+"""Parse and write chord names, and find the chords in the markers of a file.
 
 A :class:`Chord` is a root and one of ten qualities. A :class:`Spelling` also has the letter of the
 root, a bass note and added degrees. There are two notations: *names* in the syntax of Harte et al.
@@ -255,7 +255,7 @@ def nearest(text: str) -> str | None:
 
 
 def _alter(signs: str) -> int:
-    """The inverse of :func:`_signs`, also for the signs of Unicode."""
+    """Count sharps minus flats, the inverse of :func:`_signs`, also for the signs of Unicode."""
     return sum((sign in "#♯") - (sign in "b♭") for sign in signs)
 
 

@@ -1,4 +1,4 @@
-"""The table of commands: each with its dataclass of options, and the YAML files of ``conf/``.
+"""The table of commands, the options of each, and the presets of options in ``conf/``.
 
 Options and programs are named by import path, so that only those of the requested command are
 imported. Neither Hydra nor torch is imported here.
@@ -23,16 +23,16 @@ from musictx.errors import UserError, shown
 
 @dataclass(frozen=True)
 class Command:
-    """One command of ``musictx``: everything that help and hints show.
+    """A command of ``musictx``, with everything that its help shows.
 
     name        the word that is typed
     options     import path ``package.module:Class`` of its dataclass of options
     run         import path ``package.module:function`` of its program, called with that dataclass
     about       a sentence on what the command does
     examples    lines to try
-    positional  the option whose value is a word without "=", such as a file; "" for none
+    positional  the option that a word without "=", the name of a file, sets; "" for none
     important   the dotted options in the short help, besides all options without a dot
-    spellings   names of the command in other programs or countries, for hints
+    spellings   other names for the command, as in other programs: typing one gives a hint
     """
 
     name: str
@@ -47,13 +47,13 @@ class Command:
     @cached_property
     def config(self) -> type:
         """The dataclass of its options."""
-        made: type = registry.load(self.options)
-        return made
+        config: type = registry.load(self.options)
+        return config
 
     def aliases(self) -> dict[str, str]:
-        """Name on the command line -> option, if the names differ (from -> begin)."""
-        named = [(checks.cli_name(name, f), name) for name, f in checks.options(self.config)]
-        return {word: name for word, name in named if word != name}
+        """Return name on the command line -> name in Python, where they differ (from -> begin)."""
+        names = [(checks.cli_name(name, f), name) for name, f in checks.options(self.config)]
+        return {typed: name for typed, name in names if typed != name}
 
 
 @dataclass
@@ -243,7 +243,7 @@ EVERY = (
 COMMANDS = {command.name: command for command in EVERY if registry.is_present(command.run)}
 
 
-#: Wrong command -> what to type instead, for hints; also from the ``spellings`` of each command.
+#: Wrong command -> what to type instead, for hints. The ``spellings`` of commands are added.
 SPELLINGS = {
     "finetune": "train init=MODEL",
     "test": "evaluate split=test",
@@ -251,10 +251,10 @@ SPELLINGS = {
     **dict.fromkeys(("models", "list"), "generate --help (it lists them)"),
 }
 SPELLINGS |= {spelling: c.name for c in COMMANDS.values() for spelling in c.spellings}
-#: The groups of ``train``, composed by Hydra, and the groups with presets in other commands.
+#: The groups with presets: of ``train``, which Hydra composes, and of the other commands.
 GROUPS = ("corpus", "tokenizer", "model", "position", "optim", "trainer", "callbacks", "logger",
           "sampling", "experiment")  # fmt: skip
-PRESETS = ("corpus", "tokenizer", "sampling")
+PLAIN_GROUPS = ("corpus", "tokenizer", "sampling")
 
 
 def conf_dir() -> Path:
@@ -264,8 +264,8 @@ def conf_dir() -> Path:
     return checkout if (checkout / "train.yaml").is_file() else installed
 
 
-def choices(group: str, folders: Iterable[Path] = ()) -> dict[str, Path]:
-    """Return the choices of a group of options as name -> YAML file, such as ``free`` and ``safe``
+def presets(group: str, folders: Iterable[Path] = ()) -> dict[str, Path]:
+    """Return the presets of a group of options as name -> YAML file, such as ``free`` and ``safe``
     of sampling. Files in the user's ``folders`` replace those of the same name in ``conf/``, and
     files in ``conf/`` those of optional components."""
     files: dict[str, Path] = {}
@@ -276,32 +276,26 @@ def choices(group: str, folders: Iterable[Path] = ()) -> dict[str, Path]:
 
 
 def groups(command: str, folders: Iterable[Path] = ()) -> dict[str, list[str]]:
-    """Return the groups of options of ``command``, each with the names of its choices."""
-    names = GROUPS if command == "train" else PRESETS
-    rooms = {name.partition(".")[0] for name in options_of(command)} | {"experiment"}
-    return {name: sorted(choices(name, folders)) for name in names if name in rooms}
+    """Return the groups of options of ``command`` that have presets, with the presets' names."""
+    candidates = GROUPS if command == "train" else PLAIN_GROUPS
+    present = {name.partition(".")[0] for name in options_of(command)} | {"experiment"}
+    return {group: sorted(presets(group, folders)) for group in candidates if group in present}
 
 
 @cache
 def options_of(command: str) -> dict[str, dataclasses.Field]:
-    """Return every option of ``command`` by its dotted name, with those of all position schemes."""
+    """Return every option of ``command`` by its dotted name, with those of all position schemes
+    and the parts of other options, such as ``limits.notes``."""
     options = dict(checks.options(COMMANDS[command].config))
-    if any(name.startswith("position.") for name in options):
+    if "position.name" in options:
         for scheme in SCHEMES.values():
             for field in dataclasses.fields(scheme):
                 options.setdefault(f"position.{field.name}", field)
+    for name, option in [*options.items()]:
+        if checks.has_parts(option):
+            parts: Any = option.default_factory
+            options |= {f"{name}.{part}": field for part, field in checks.options(parts)}
     return options
-
-
-@cache
-def parts(command: str) -> dict[str, dataclasses.Field]:
-    """Return the parts of options that hold several values, such as ``limits.notes``."""
-    return {
-        f"{name}.{part}": field
-        for name, option in options_of(command).items()
-        if checks.holds_several(option)
-        for part, field in checks.options(option.default_factory)  # type: ignore[arg-type]
-    }
 
 
 def free_form(command: str) -> list[str]:
@@ -311,10 +305,10 @@ def free_form(command: str) -> list[str]:
 
 
 def preset(group: str, name: str, folders: Iterable[Path] = ()) -> dict[str, Any]:
-    """Read the options in ``GROUP/NAME.yaml`` (:func:`choices`)."""
+    """Read the options in ``GROUP/NAME.yaml`` (:func:`presets`)."""
     import yaml
 
-    file = choices(group, folders)[name]
+    file = presets(group, folders)[name]
     try:
         options = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
     except (yaml.YAMLError, ValueError) as error:

@@ -132,8 +132,8 @@ def check_writable(folder: str | Path, option: str) -> None:
 
 
 def cannot_write(what: str | Path, error: OSError) -> UserError:
-    """The error for an ``OSError`` while writing: a :class:`UserError` if the name is wrong (a file
-    instead of a folder or the reverse, or too long), else a :class:`WriteError`."""
+    """Return the error for an ``OSError`` while writing: a :class:`UserError` if the name is wrong
+    (a file instead of a folder or the reverse, or too long), else a :class:`WriteError`."""
     wrong = isinstance(error, (FileExistsError, NotADirectoryError, IsADirectoryError))
     kind = UserError if wrong or error.errno == errno.ENAMETOOLONG else WriteError
     return kind(f"{shown(what)}: cannot be written: {error.strerror or error}")

@@ -38,8 +38,8 @@ _call: ContextVar[Callable[..., Score]] = ContextVar("call", default=lambda f, *
 
 @contextmanager
 def reading(call: Callable[..., Score]) -> Iterator[None]:
-    """In this context and thread, :func:`read` reads files by ``call(function, *arguments)``, which
-    may call the function in another process, for example. ``repairs`` may then be lost."""
+    """A context in which :func:`read`, in this thread, calls the function that reads a file by
+    ``call(function, *arguments)``, for example in another process. ``repairs`` may then be lost."""
     before = _call.set(call)
     try:
         yield
@@ -102,8 +102,9 @@ def read(
 
 
 def not_played(path: str | Path, repairs: Counter[str]) -> str:
-    """A message that some marks of the notation in ``path`` are not played, from the ``repairs`` of
-    :func:`read`. Empty for MIDI files, whose repairs are in the report of prepare."""
+    """Return a message that some marks of the notation in ``path`` are not played, from the
+    ``repairs`` of :func:`read`. Empty for MIDI files, whose repairs are in the report of prepare.
+    """
     if not repairs or str(path).lower().endswith(MIDI_SUFFIXES):
         return ""
     return f"{path}: not played as written: {'; '.join(repairs)}"
@@ -113,14 +114,14 @@ def _parse(data: bytes, name: str, limits: Limits, repairs: Counter | None, repe
     """Read the bytes ``data`` of the file ``name``. The bytes determine the format, the name only
     if they are ambiguous."""
     name = name.lower()
-    xml = _looks_like_xml(data)
+    is_xml = _looks_like_xml(data)
     if data[:4] not in (b"MThd", b"RIFF"):  # packages are imported only for their files
-        linked = b"irealb" in data and b"<score-" not in data
-        if xml and not linked:
+        is_ireal = b"irealb" in data and b"<score-" not in data
+        if is_xml and not is_ireal:
             return _notation().read(data, limits=limits, repeats=repeats, repairs=repairs)
         if "chords" in registry.READERS:
             texts = registry.load(registry.READERS["chords"])
-            if linked or name.endswith(CHORD_SUFFIXES) or texts.looks_like(data):
+            if is_ireal or name.endswith(CHORD_SUFFIXES) or texts.looks_like(data):
                 chart: Score = texts.read(data, repeats=repeats, repairs=repairs)
                 return chart
         if name.endswith(XML_SUFFIXES):
@@ -133,7 +134,7 @@ def _parse(data: bytes, name: str, limits: Limits, repairs: Counter | None, repe
 
 
 def _notation() -> Any:
-    """The module that reads and writes MusicXML."""
+    """Return the module that reads and writes MusicXML."""
     if "notation" not in registry.READERS:
         raise ReadError(
             "MusicXML: expected the folder musictx/musicxml, which is missing", "no reader"
@@ -239,8 +240,8 @@ def write(score: Any, path: str | Path) -> Path:
 
 
 def writer(path: Path) -> Callable[..., Any]:
-    """The function of ``registry.WRITERS`` for the ending of ``path``. Raises :class:`UserError` if
-    there is none."""
+    """Return the function of ``registry.WRITERS`` for the ending of ``path``. Raises
+    :class:`UserError` if there is none."""
     suffix = path.suffix.lower()
     function = registry.WRITERS.get(suffix)
     if function is None:
@@ -255,7 +256,8 @@ def writer(path: Path) -> Callable[..., Any]:
 
 
 def find(folder: str | Path) -> list[Path]:
-    """All music files (:data:`SUFFIXES`, in any case) in ``folder`` and its subfolders, sorted.
+    """Return all music files (:data:`SUFFIXES`, in any case) in ``folder`` and its subfolders,
+    sorted.
 
     Names that begin with a dot are ignored (on some disks macOS adds a ``._x.mid``, which is not
     MIDI, to x.mid). Links to folders are followed as in :func:`walk`. Raises :class:`UserError` if

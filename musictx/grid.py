@@ -1,4 +1,4 @@
-"""Decide from its notes whether music keeps to the beats of its file.
+"""Decide from the notes of a file whether they keep to its beats.
 
 In scores, notes begin on the beats of the file, to the tick. Music that was played with a click is
 off by a few milliseconds, and often late or early as a whole. Free playing in the default tempo of
@@ -71,7 +71,7 @@ class BeatFit:
 
 @cached
 def grid_of(score: Score) -> BeatFit:
-    """Whether and how ``score`` keeps to its tempo marks, 120 quarter notes a minute by default."""
+    """Estimate how ``score`` keeps to its tempo marks, 120 quarter notes a minute by default."""
     onsets = _onsets(score)
     if len(onsets) < SHORTEST:
         return BeatFit("short", 0.0)
@@ -126,8 +126,9 @@ def _onsets(score: Score) -> np.ndarray:
 
 
 def strength(quarters: np.ndarray) -> float:
-    """How well onsets, in quarter notes, agree with the grids: the mean of cos 2 pi (distance to a
-    line / distance between lines), with the better grid of :data:`LINES` for each span."""
+    """Compute how well onsets, in quarter notes, agree with the grids: the mean of cos 2 pi
+    (distance to a line / distance between lines), with the better grid of :data:`LINES` for each
+    span."""
     span = np.floor(quarters / SPAN).astype(np.int64)
     index, count = np.unique(span, return_inverse=True, return_counts=True)[1:]
     agree = [
@@ -137,8 +138,8 @@ def strength(quarters: np.ndarray) -> float:
 
 
 def _swing(quarters: np.ndarray) -> float:
-    """The place of the second eighth in a quarter note, if most onsets near the half of a quarter
-    note are at one later place; else 0.5."""
+    """Return the place of the second eighth in a quarter note, if most onsets near the half of a
+    quarter note are at one later place; else 0.5."""
     within = quarters - np.floor(quarters)
     near = within[(within > AROUND[0]) & (within < AROUND[1])]
     beats = quarters - np.round(quarters)
@@ -152,15 +153,15 @@ def _swing(quarters: np.ndarray) -> float:
 
 
 def exact_share(quarters: np.ndarray) -> float:
-    """The share of onsets, in quarter notes, that are exactly on sixteenths, thirty-seconds or
-    triplets of eighths or sixteenths; 0.15 for random onsets."""
+    """Return the share of onsets, in quarter notes, that are exactly on sixteenths, thirty-seconds
+    or triplets of eighths or sixteenths; 0.15 for random onsets."""
     off = [np.abs(quarters * lines - np.round(quarters * lines)) / lines for lines in (8, 6)]
     return float(np.mean(np.minimum(*off) < EXACT))
 
 
 def _delay(onsets: np.ndarray, clock: Beats) -> float:
-    """The seconds by which ``onsets`` are late (negative: early) on the grid with which they agree
-    best, less than half a line."""
+    """Return the seconds by which ``onsets`` are late (negative: early) on the grid with which they
+    agree best, less than half a line."""
     delay = 0.0
     for _ in range(3):
         quarters = clock.quarters(onsets - delay)

@@ -9,7 +9,8 @@ import numpy as np
 from musictx.chords import ROOTS
 from musictx.notes import Score, pitched
 
-#: How well the twelve notes above the tonic fit, rated by listeners: Krumhansl & Kessler 1982.
+#: How well each of the twelve pitch classes from the tonic up fits a key, as rated by listeners
+#: (Krumhansl & Kessler 1982).
 _PROFILES = {
     "major": (6.35, 2.23, 3.48, 2.33, 4.38, 4.09, 2.52, 5.19, 2.39, 3.66, 2.29, 2.88),
     "minor": (6.33, 2.68, 3.52, 5.38, 2.60, 3.53, 2.54, 4.75, 3.98, 2.69, 3.34, 3.17),
@@ -46,13 +47,14 @@ _HOME = 0.2
 
 
 def of_melody(pitches: np.ndarray) -> Key | None:
-    """The key of a melody (T,), -1 = silence; ``None`` without a note. It is :func:`estimate`, with
-    a preference for the last note as the tonic, since a single line has little evidence."""
+    """Return the key of a melody (T,), -1 = silence; ``None`` without a note. It is
+    :func:`estimate`, with a preference for the last note as the tonic, since a single line has
+    little evidence."""
     return estimate(pitches[:, None], home=_HOME)
 
 
 def estimate(pitches: np.ndarray, *, home: float = 0.0) -> Key | None:
-    """The key of a piece (T, voices), -1 = silence; ``None`` if nothing sounds.
+    """Return the key of a piece (T, voices), -1 = silence; ``None`` if nothing sounds.
 
     It is the key whose profile correlates best with the number of steps of each pitch class in the
     whole piece (Krumhansl & Schmuckler; Krumhansl 1990, chapter 4). Of equal correlations the key
@@ -70,30 +72,30 @@ def estimate(pitches: np.ndarray, *, home: float = 0.0) -> Key | None:
     centred = weights - weights.mean()
     fits = _CENTRED @ centred / max(float(np.linalg.norm(centred)), 1e-9)
     fits[: len(_PROFILES)] += home
-    best = int(np.argmax(fits > fits.max() - 1e-9))  # the first of equal ones
+    best = int(np.argmax(fits > fits.max() - 1e-9))  # the first of equal correlations
     return Key((origin + best // len(_PROFILES)) % 12, list(_PROFILES)[best % len(_PROFILES)])
 
 
 def _counts(score: Score) -> np.ndarray:
-    """(12,) the number of notes of each pitch class, without drums."""
+    """Return (12,) the number of notes of each pitch class, without drums."""
     return np.bincount(pitched(score)["pitch"] % 12, minlength=12)
 
 
 def best_scale(score: Score) -> np.ndarray:
-    """(12,) bool: the pitch classes of the scale that contains the most notes, among 12 major and
-    12 harmonic minor scales; of equal ones the first, so C major without notes."""
+    """Return (12,) bool: the pitch classes of the scale with the most notes of ``score``, among 12
+    major and 12 harmonic minor scales; of equal scales the first: C major without notes."""
     return _SCALES[int((_SCALES @ _counts(score)).argmax())]
 
 
 def key_of(score: Score) -> tuple[int, bool]:
-    """The pitch class of the tonic of :func:`best_scale`, and whether it is minor."""
+    """Return the pitch class of the tonic of :func:`best_scale`, and whether it is minor."""
     minor, keynote = divmod(int((_SCALES @ _counts(score)).argmax()), 12)
     return keynote, bool(minor)
 
 
 def scale_consistency(score: Score) -> float:
-    """The share of notes in :func:`best_scale`. Empty: nan; one note: 1; all pitch classes equally
-    often: 7/12."""
+    """Return the share of notes in :func:`best_scale`. Empty: nan; one note: 1; all pitch classes
+    equally often: 7/12."""
     counts = _counts(score)
     inside = counts[best_scale(score)].sum()
     return float(inside / counts.sum()) if counts.sum() else np.nan

@@ -22,7 +22,7 @@ class Likelihood:
 
     ids     (n,) uint16, the piece as tokens
     nats    (n,) float64, -ln p of each token given those before it: 0 is certain
-    total   their sum, nats;  ``total / n`` compares with what ``musictx evaluate`` prints
+    total   their sum, nats; ``total / n`` is comparable with the result of ``musictx evaluate``
     """
 
     ids: np.ndarray
@@ -32,7 +32,7 @@ class Likelihood:
 
 @torch.inference_mode()
 def log_likelihood(bundle: Bundle, score: Score) -> Likelihood:
-    """-ln p of every token of ``score`` under the model of ``bundle``, and of the piece.
+    """Compute -ln p of every token of ``score``, and of the piece, under the model of ``bundle``.
 
     A piece longer than the model's context is read in windows that overlap by half, so that each
     token has at least half a context before it, except at the beginning of the piece. The end of
@@ -55,8 +55,8 @@ def log_likelihood(bundle: Bundle, score: Score) -> Likelihood:
 
 
 def losses(model: MusicTransformer, ids: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """For rows ``ids`` (B, T): the likeliest next id at each position, and -ln p of each target in
-    float64, 0 for a position without a target. Both are (B, T) on the CPU."""
+    """Return the likeliest next id at each position of the rows ``ids`` (B, T), and -ln p of each
+    target in float64, 0 for a position without a target. Both are (B, T) on the CPU."""
     logits = model(ids.to(next(model.parameters()).device)).flatten(0, 1).float()
     nats = F.cross_entropy(
         logits, targets.to(logits.device).flatten(), ignore_index=UNSCORED, reduction="none"

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from musictx import shipped
-from musictx.commands import COMMANDS, free_form, groups, options_of, parts, preset
+from musictx.commands import COMMANDS, free_form, groups, options_of, preset
 from musictx.config import checks
 from musictx.config.trainer import NOT_OFFERED
-from musictx.config.values import converted, home, types_of, unfolded
+from musictx.config.values import converted, expand_home, parse_brackets, types_of
 from musictx.errors import ConfigError, shown
 
 #: A text in quotes.
@@ -46,15 +46,15 @@ def request(
     begins with the name of the wrong option.
     """
     values: dict[str, Any] = {}
-    names = _group_names(command)
-    for name, value in sorted(options.items(), key=lambda item: item[0] not in names):
+    group_names, free = _group_names(command), free_form(command)
+    for name, value in sorted(options.items(), key=lambda item: item[0] not in group_names):
         if name in without or name.partition(".")[0] in without:
             raise ConfigError(f"{name}: no such option here, only on the command line")
-        for option, converted_value in _flattened(command, name, value, folders):
-            if option in free_form(command):  # a dict changes only the keys that it has
-                default = checks.default_of(options_of(command)[option])
-                converted_value = default | values.get(option, {}) | converted_value
-            values[option] = converted_value
+        for dotted, converted_value in _settings(command, name, value, folders):
+            if dotted in free:  # a dict changes only its own keys
+                default = checks.default_of(options_of(command)[dotted])
+                converted_value = default | values.get(dotted, {}) | converted_value
+            values[dotted] = converted_value
     return _assembled(COMMANDS[command].config, values)
 
 
@@ -92,30 +92,30 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
 
 
 def is_file(command: str, word: str, more: Collection[str] = ()) -> bool:
-    """Whether a word of a command line names a file or folder rather than an option of ``command``
-    or one of the options ``more``. The name of an existing file may have "=" in it."""
+    """Whether a word of a command line names a file or folder, not an option of ``command`` or one
+    of the options ``more``. A word with "=" is a file only if the file exists."""
     name, equals, _ = word.partition("=")
     name = full_name(command, name.lstrip("+~"))
-    names = [*options_of(command), *parts(command), *groups(command), *more]
+    names = [*options_of(command), *groups(command), *more]
     is_option = bool(equals) and within(name, names)
-    return not is_option and (not equals or os.path.exists(home(word)))
+    return not is_option and (not equals or os.path.exists(expand_home(word)))
 
 
 def words(command: str, config: Any) -> list[str]:
     """Return the words after ``musictx COMMAND`` that make ``config``: its values other than the
-    defaults."""
-    defaults, fields = type(config)(), options_of(command) | parts(command)
+    defaults. It is the inverse of :func:`parse` and :func:`request`."""
+    defaults, fields = type(config)(), options_of(command)
     files, options = [], []
     for name, field in fields.items():
         value, default = (reduce(getattr, name.split("."), root) for root in (config, defaults))
-        if value == default or checks.holds_several(field):  # the parts of the option follow
+        if value == default or checks.has_parts(field):  # the parts are among the fields
             continue
         if name == COMMANDS[command].positional:
             files = value if isinstance(value, list) else [value]
             continue
         short = name.removeprefix("sampling.")
         word = checks.cli_name(name, field) if short in fields else short
-        options.append(f"{'model' if name == 'model.path' else word}={_word(value)}")
+        options.append(f"{'model' if name == 'model.path' else word}={_as_typed(value)}")
     return [*files, *options]
 
 
@@ -135,8 +135,7 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
     flag = name.removeprefix("trainer.")
     if command == "train" and flag in NOT_OFFERED:
         return f"trainer.{flag}: this flag of Lightning's is not offered: {NOT_OFFERED[flag]}"
-    names = [*options_of(command), *groups(command), *COMMANDS[command].aliases()]
-    names += [*parts(command), *more]
+    names = [*options_of(command), *groups(command), *COMMANDS[command].aliases(), *more]
     if "." not in name:  # "tracks" hardly means limits.tracks
         names = [option for option in names if "limits" not in option.split(".")]
     last = name.rpartition(".")[2].lower().replace("-", "_")
@@ -147,36 +146,41 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
         [option for option in names if option.rpartition(".")[2] == last]
         or difflib.get_close_matches(name, names, n=1, cutoff=0.8)
         or [by_last[match] for match in difflib.get_close_matches(last, by_last, cutoff=0.8)]
-        or _of_meaning(command, last.split("_"))
+        or _similar_by_help(command, last.split("_"))
     )
     hint = f"did you mean {' or '.join(near[:3])}? " if near else hint
-    whole = f"musictx {command} --help lists all"
-    return f"{shown(name)}: no such option of musictx {command}; {hint}{whole}"
+    return (
+        f"{shown(name)}: no such option of musictx {command}; {hint}"
+        f"musictx {command} --help lists all"
+    )
 
 
-def _of_meaning(command: str, typed: Sequence[str]) -> list[str]:
-    """Return options that the words ``typed`` may mean: those whose name is one of the words, such
-    as key for ``key_signature``; else those whose help has the most of the words, such as meter for
-    ``time_signature``. Names with a dot come only if no name without a dot does."""
-    helps = {checks.cli_name(o, f): f.metadata["help"] for o, f in options_of(command).items()}
-    named = [option for option in helps if option.rpartition(".")[2] in typed]
+def _similar_by_help(command: str, typed: Sequence[str]) -> list[str]:
+    """Return the options that the words ``typed`` may mean: those named by one of the words, such
+    as key for ``key_signature``; else those with the most of the words in their help, such as meter
+    for ``time_signature``, preferably without a dot in their name."""
+    helps = {
+        checks.cli_name(name, field): field.metadata["help"].lower()
+        for name, field in options_of(command).items()
+        if "limits" not in name.split(".")
+    }
+    if named := [name for name in helps if name.rpartition(".")[2] in typed]:
+        return named
     stems = [rf"\b{re.escape(word.removesuffix('s'))}" for word in typed if len(word) > 2]
-    hits = {option: sum(map(bool, (re.search(s, text.lower()) for s in stems)))
-            for option, text in helps.items() if option != "limits"}  # fmt: skip
-    for options in ([o for o in hits if "." not in o], [o for o in hits if "." in o]):
-        most = max((hits[option] for option in options), default=0)
-        if most and not named:
-            return [option for option in options if hits[option] == most]
-    return named
+    hits = {name: sum(bool(re.search(s, text)) for s in stems) for name, text in helps.items()}
+    for names in ([n for n in hits if "." not in n], [n for n in hits if "." in n]):
+        if most := max((hits[name] for name in names), default=0):
+            return [name for name in names if hits[name] == most]
+    return []
 
 
 def check_paths(name: str, field: dataclasses.Field, value: Any) -> None:
     """Raise :class:`ConfigError` about the option ``name`` if its ``value`` names an input that is
     neither a file or folder nor an example or model that comes with musictx."""
-    if field.metadata["path"] != "in" or types_of(field)[0] != "str" or value is None:
+    kind = field.metadata["path"]
+    if kind in ("", "out") or types_of(field)[0] != "str" or value is None:
         return
-    kind = field.metadata["names"]
-    included = {"examples": shipped.examples, "models": shipped.models}[kind]() if kind else {}
+    included = {"examples": shipped.examples, "models": shipped.models}.get(kind, dict)()
     for path in value if isinstance(value, list) else [value]:
         from_hub = kind == "models" and path.startswith("hf:")
         if not (os.path.exists(path) or path in included or from_hub):
@@ -191,17 +195,18 @@ def within(name: str, options: Collection[str]) -> bool:
     return name in options or any(name.startswith(f"{option}.") for option in options)
 
 
-def _flattened(
+def _settings(
     command: str, name: str, value: Any, folders: Sequence[Path]
 ) -> Iterator[tuple[str, Any]]:
-    """Yield (dotted name, converted value) of each option that ``value`` sets. The value of a group
-    such as ``sampling`` sets several options."""
-    names, fields = _group_names(command), options_of(command) | parts(command)
-    is_group = name in names and (isinstance(value, Mapping) or dataclasses.is_dataclass(value))
-    option = name if is_group else full_name(command, name)
-    if option in names:
-        yield from _of_group(command, option, value, folders)
-    elif option == "position":  # has other options for each scheme
+    """Yield (dotted name, converted value) of each option that ``name=value`` sets: one option, or
+    those of a group such as ``sampling``."""
+    group_names, fields = _group_names(command), options_of(command)
+    has_entries = isinstance(value, Mapping) or dataclasses.is_dataclass(value)
+    option = name if has_entries and name in group_names else full_name(command, name)
+    if option in group_names:
+        for entry, inner in _entries(command, option, value, folders).items():
+            yield from _settings(command, f"{option}.{entry}", inner, folders)
+    elif option == "position":  # its options depend on the scheme, and are checked with it
         yield option, value
     elif outer := next((o for o in free_form(command) if option.startswith(f"{o}.")), None):
         yield outer, converted(outer, fields[outer], {option.removeprefix(f"{outer}."): value})
@@ -213,33 +218,29 @@ def _flattened(
         yield option, value
 
 
-def _of_group(
-    command: str, group: str, value: Any, folders: Sequence[Path]
-) -> Iterator[tuple[str, Any]]:
-    """Yield (dotted name, converted value) of each option that the ``value`` of a group sets: a
-    dict, a dataclass, the name of a preset or None."""
+def _entries(command: str, group: str, value: Any, folders: Sequence[Path]) -> Mapping[str, Any]:
+    """Return the options in the ``value`` of a group: a dict, a dataclass, the name of a preset, or
+    None for no options."""
     presets = groups(command, folders).get(group, [])
     if isinstance(value, str):
-        value = preset(group, value, folders) if value in presets else unfolded(value)
+        value = preset(group, value, folders) if value in presets else parse_brackets(value)
     if dataclasses.is_dataclass(value):
         value = vars(value)
     if not isinstance(value, Mapping | None):
         more = f", or one of {', '.join(presets)}" if presets else ""
         raise ConfigError(f"{group}={shown(value)}: expected values by their names{more}")
-    for name, inner in (value or {}).items():
-        yield from _flattened(command, f"{group}.{name}", inner, folders)
+    return value or {}
 
 
 @cache
 def _group_names(command: str) -> set[str]:
-    """Return the dotted names of the groups of options: each is one dataclass. ``position`` is none
-    of them, as each scheme has a dataclass."""
-    options = [*options_of(command), *parts(command)]
-    return {option.rpartition(".")[0] for option in options} - {"", "position"}
+    """Return the dotted names of the groups of options, such as ``sampling`` or ``limits``. A group
+    is one dataclass; ``position`` is not a group, since each scheme has its own dataclass."""
+    return {option.rpartition(".")[0] for option in options_of(command)} - {"", "position"}
 
 
 def _assembled(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:
-    """Make a ``config`` from the ``values`` whose dotted names begin with ``prefix``."""
+    """Make an object of the dataclass ``config`` from the ``values`` with this ``prefix``."""
     arguments = {}
     for field in dataclasses.fields(config):
         name = f"{prefix}{field.name}"
@@ -259,8 +260,8 @@ def _yaml(name: str, text: str) -> Any:
         raise ConfigError(f"{name}={shown(text)}: expected a value of YAML") from None
 
 
-def _word(value: Any) -> str:
-    """Return ``value`` as it is typed."""
+def _as_typed(value: Any) -> str:
+    """Write ``value`` as on a command line."""
     if isinstance(value, str):
         return f"'{value}'" if value == "null" or QUOTED.fullmatch(value) else value
     if isinstance(value, list | dict):

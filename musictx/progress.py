@@ -10,7 +10,7 @@ from contextvars import ContextVar
 
 from tqdm import tqdm
 
-#: Seconds between two lines, and before the first.
+#: Seconds between two lines, and before the first line.
 EVERY = 15.0
 
 #: Called with (name of the work, done, total or None) at every step; an exception ends the work.
@@ -20,7 +20,8 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """In this context and thread, ``listener`` gets the progress, and nothing is printed."""
+    """A context in which ``listener`` is called with the progress, in this thread, and nothing is
+    printed."""
     token = _listener.set(listener)
     try:
         yield
@@ -51,7 +52,7 @@ def progress(what: str, unit: str, total: float | None = None) -> Iterator[Calla
 
 
 def _lines(what: str, unit: str, total: float | None) -> Callable[..., None]:
-    """A function that prints a line at most every :data:`EVERY` seconds."""
+    """Return a function that prints a line at most every :data:`EVERY` seconds."""
     began = last = time.monotonic()
 
     def show(done: float, total: float | None = total) -> None:

@@ -86,7 +86,7 @@ READERS = _present(chords="musictx.songs.chord_files", notation="musictx.musicxm
 WRITERS = _present(
     **{".wav": "musictx.render.audio:write", ".png": "musictx.render.pianoroll:draw"}
 )
-#: Measures of compare for special music: subclasses of ``evaluate.compare.AnyMusic``.
+#: Measures of compare for special music: subclasses of ``evaluate.compare.GeneralMeasures``.
 MEASURES = _present(chorales="musictx.chorale.evaluation:ChoraleMeasures")
 #: Tasks of compare for these measures -> the function that makes a sample for each piece.
 TASKS = _present(harmonise="musictx.chorale.evaluation:harmonised")

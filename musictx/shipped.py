@@ -14,7 +14,7 @@ from musictx.errors import UserError, shown
 #: The files of a model folder. CARD.md may be deleted or changed.
 FILES = ("model.safetensors", "config.json", "tokenizer.json", "CARD.md")
 REQUIRED = FILES[:3]
-WHAT = "a model folder holds " + ", ".join(FILES) + " and is written by musictx train"
+CONTENTS = "a model folder holds " + ", ".join(FILES) + " and is written by musictx train"
 _HERE = Path(__file__).resolve().parent
 #: The default model before a model was trained, and the one for music on the beats of its file.
 DEFAULT, ON_BEATS = "piano", "song"
@@ -75,18 +75,18 @@ def locate(folder: str | Path) -> Path:
         included = models()
         if name not in included:
             raise UserError(
-                f"{shown(folder)}: no such model folder ({WHAT}), nor a model that comes with "
+                f"{shown(folder)}: no such model folder ({CONTENTS}), nor a model that comes with "
                 f"musictx ({', '.join(included) or 'none'})"
             )
         folder = included[name]
     if not is_model(folder) and is_model(folder / "model"):
         folder = folder / "model"
     if absent := missing(os.listdir(folder)):
-        raise UserError(f"{folder}: {' and '.join(absent)} missing; {WHAT}")
+        raise UserError(f"{folder}: {' and '.join(absent)} missing; {CONTENTS}")
     return folder
 
 
-def chosen(path: str | None, tokenizer: str | None = None, *, on_beats: bool = False) -> Path:
+def model_folder(path: str | None, tokenizer: str | None = None, *, on_beats: bool = False) -> Path:
     """Return the model folder of the option ``model``; by default that of :func:`find_latest`.
     Errors begin with ``model=``."""
     if path is None:
@@ -129,5 +129,5 @@ def _tokenizer(folder: Path) -> str | None:
     """Return the name of the tokenizer of a model folder; None if it cannot be read."""
     try:
         return str(json.loads((folder / "tokenizer.json").read_text())["config"]["name"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -119,6 +119,8 @@ def check_import(name: Any, what: str) -> None:
 
 def read_header(path: Path) -> dict[str, Stored]:
     """Read the header of a file of weights: name of a tensor -> its shape and dtype."""
+    if not path.is_file():  # a pipe would be read without end
+        raise UserError(f"{path}: expected a file of weights")
     try:
         with safe_open(path, framework="pt") as file:
             names = file.keys()
@@ -150,6 +152,7 @@ def check_arguments(arguments: Mapping[str, Any], tokenizer: Tokenizer) -> None:
     size = tokenizer.size
     require(arguments["vocab_size"] == size, "vocab_size", f"the tokens' {size}")
     require(arguments["context"] >= 2, "context", "at least 2 tokens")
+    require("_target_" not in arguments["position"], "position", "a name")
     check_import(arguments["position"].get("name"), "model.position.name")
     if "coordinates" in arguments["position"]:
         same = arguments["position"]["coordinates"] == plain(token_coordinates(tokenizer))

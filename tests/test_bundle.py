@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from musictx import __version__, bundle, shipped
 from musictx.errors import UserError
+from musictx.evaluate import app
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build
 from tests.data.helpers import contents
@@ -251,6 +253,9 @@ def test_weights_load_strictly(folder, dtype):
         refused(folder, "model.safetensors", word.removesuffix(".scales"))
     path.write_bytes(path.read_bytes()[:100])
     refused(folder, "model.safetensors")
+    path.unlink()
+    os.mkfifo(path)
+    refused(folder, "model.safetensors", "expected a file")
 
 
 @pytest.mark.parametrize("name", ["os:abort", "subprocess:Popen", "musictx.files:tidy", "a.b:C"])
@@ -260,6 +265,31 @@ def test_a_tokenizer_may_not_import_and_call_what_its_name_says(folder, name, mo
     monkeypatch.setenv("MUSICTX_TRUST", "a.b,c")
     if name == "a.b:C":
         refused(folder, "importable")
+
+
+@pytest.mark.parametrize(
+    "position", [{"_target_": "stranger.Scheme"}, {"name": "stranger:Scheme"}, {"name": "stranger"}]
+)
+def test_a_position_scheme_may_not_import_code(folder, position, stranger):
+    change(folder / "config.json", lambda c: c["model"].update(position=position))
+    refused(folder, "config.json", "position")
+    assert not stranger.exists()
+
+
+def test_a_corpus_of_a_card_may_not_import_code(folder, stranger):
+    change(folder / "config.json", lambda c: c["card"]["corpus"].update(name="stranger"))
+    with pytest.raises(UserError, match=r"corpus\.name=stranger"):
+        app.corpus_of(bundle.load(folder).card | {"corpus": {"name": "stranger"}})
+    assert not stranger.exists()
+
+
+@pytest.fixture
+def stranger(tmp_path, monkeypatch):
+    """A file that exists once the module ``stranger`` in the current folder is imported."""
+    (tmp_path / "stranger.py").write_text("open('imported', 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path / "imported"
+    sys.modules.pop("stranger", None)
 
 
 def test_a_tokenizer_that_is_not_the_models_is_refused(folder, tmp_path):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from musictx import cli, config
 from musictx import compose as hydra
-from musictx.commands import COMMANDS, free_form, groups, options_of, parts
+from musictx.commands import COMMANDS, free_form, groups, options_of
 from musictx.config import Limits, SamplingConfig, checks
 from musictx.config.values import types_of
 from musictx.errors import ConfigError, UserError
@@ -24,8 +24,8 @@ from musictx.options import parse, request, unknown_option, words
 FIELDS = {
     (name, id(field)): (command, name, field)
     for command in COMMANDS
-    for name, field in (options_of(command) | parts(command)).items()
-    if name not in free_form(command) and not checks.holds_several(field)
+    for name, field in options_of(command).items()
+    if name not in free_form(command) and not checks.has_parts(field)
 }.values()
 
 
@@ -35,8 +35,8 @@ def _wrong(name: str, field: dataclasses.Field) -> list[str]:
     wrong = [f"{name}="]
     if "None" not in kinds:
         wrong.append(f"{name}=null")
-    if field.metadata.get("path"):
-        wrong += [f"{name}=no/such"] * (field.metadata["path"] == "in" and kinds[0] == "str")
+    if path := field.metadata["path"]:
+        wrong += [f"{name}=no/such"] * (path != "out" and kinds[0] == "str")
         return [*wrong, f"{name}={'a' * 5000}", f"{name}={'a' * 300}"]
     if field.metadata["choices"]:
         wrong.append(f"{name}=nonsense")

@@ -20,7 +20,7 @@ from musictx.config.levels import LEVELS
 from musictx.config.values import types_of
 from musictx.mcp import work
 from musictx.mcp.places import Places
-from musictx.mcp.tools import arguments
+from musictx.mcp.tools import TOOLS
 from musictx.studio.config import StudioConfig
 from musictx.studio.models import Models
 from musictx.studio.request import command_line, parse_request
@@ -37,7 +37,7 @@ VALUES = {
     "polyphony": "thin", "meter": "3/4",
 }  # fmt: skip
 #: Music, the machine and files: beside what is to be composed.
-BESIDE = ("primer", "file", "melody", "model.path", *api.BY_ARGUMENT)
+BESIDE = ("primer", "file", "melody", "model.path", *api.EXCLUDED)
 MUSIC = {"generate": "primer", "infill": "file", "accompany": "melody", "harmonise": "melody"}
 TASKS = {"generate": "continue", "infill": "replace"}
 #: What each command cannot be without.
@@ -130,7 +130,7 @@ def test_every_way_in_makes_the_same_configuration(command, name, value, monkeyp
     spoken = {n.rpartition(".")[2]: v for n, v in given.items()}
     tool = "continue" if command == "generate" else command
     file = {MUSIC[command]: "ode_to_joy", "seed": 3, "model": "piano"}
-    if set(spoken) <= {*arguments(tool)}:
+    if set(spoken) <= {*TOOLS[tool].options}:
         mcp = work.config_of(tool, {**file, **spoken}, Places(tmp_path))
         same = {"model": mcp.model, "out": mcp.out, "seed": 3, MUSIC[command]: "ode_to_joy"}
         assert mcp == replace(typed, **same)

@@ -1,5 +1,5 @@
-"""``musictx doctor``: print what this machine has, which implementations are used, and why; test
-these."""
+"""``musictx doctor``: print what this machine has, which implementations are used and why, and test
+them."""
 
 from __future__ import annotations
 
@@ -24,29 +24,30 @@ from musictx.sampling import engine
 from musictx.tokens.vocab import BOS
 from musictx.training.trainer import precision
 
-#: The self-test composes for so many seconds; the largest relative error of attention.
+#: The self-test composes for so many seconds.
 SECONDS = 5.0
-CLOSE = {torch.float32: 0.01, torch.bfloat16: 0.02}
+#: The largest allowed relative error of attention.
+MAX_ERROR = {torch.float32: 0.01, torch.bfloat16: 0.02}
 
 
 def run(config: NoOptions) -> bool:
     """Print the report and return True. Raises ``UserError`` if the self-test fails."""
     checks = [(name, registry.load(path)()) for name, path in sorted(registry.CHECKS.items())]
-    for what, text in (*_machine(), *checks, *_paths()):
-        say(f"{what:<11} {text}")
-    wrong = [
+    for title, text in (*_machine(), *checks, *_implementations()):
+        say(f"{title:<11} {text}")
+    failed = [
         f"{name} in {str(dtype).removeprefix('torch.')}"
-        for dtype, close in CLOSE.items()
-        for name, off in _errors(dtype).items()
-        if not off < close  # also NaN
+        for dtype, max_error in MAX_ERROR.items()
+        for name, error in _errors(dtype).items()
+        if not error < max_error  # also NaN
     ]
-    if wrong:
+    if failed:
         raise UserError(
-            f"self-test: attention on this machine is wrong: {', '.join(wrong)}; use "
+            f"self-test: attention on this machine is wrong: {', '.join(failed)}; use "
             "model.attention=reference, and report this page"
         )
     say(f"{'self-test':<11} attention and its gradients are right")
-    say(f"{'':<11} {_composed()}")
+    say(f"{'':<11} {_composing_speed()}")
     return True
 
 
@@ -62,7 +63,7 @@ def _machine() -> Iterator[tuple[str, str]]:
 
 
 def cpu_name() -> str:
-    """The name of the processor, if the system has it."""
+    """Return the name of the processor, if the system has it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -71,16 +72,16 @@ def cpu_name() -> str:
     return next(names, platform.machine())
 
 
-def _paths() -> Iterator[tuple[str, str]]:
+def _implementations() -> Iterator[tuple[str, str]]:
     device = bundle.choose_device("auto")
     yield "device", f"{device.type}: what commands take without device="
     yield "precision", f"{precision('fast', 'auto')}: trainer.precision=fast, the fastest here"
     q = torch.zeros(1, 1, 8, 64, device=device)
     terms, span = Terms(0.125, (Axis(torch.zeros(1, 8, 64, device=device), high=7),)), Span(0, 8)
-    taken = api.chosen("auto", Job.of(terms, Setting((span,), (span,)), q))
-    yield "attention", f"{taken}: model.attention=auto, with relative positions"
+    implementation = api.chosen("auto", Job.of(terms, Setting((span,), (span,)), q))
+    yield "attention", f"{implementation}: model.attention=auto, with relative positions"
     for name in registry.ATTENTION:
-        if name not in (taken, "decode"):
+        if name not in (implementation, "decode"):
             reason = api.why_not(name, terms, q=q) or "auto takes another first"
             yield "", f"not {name}: {reason}"
     model = bundle.load(shipped.models()["piano"], device=str(device)).model
@@ -88,29 +89,29 @@ def _paths() -> Iterator[tuple[str, str]]:
 
 
 def _errors(dtype: torch.dtype) -> dict[str, float]:
-    """Output or gradient -> the relative error of ``implementation=auto`` in ``dtype``, compared
-    with the reference in float32 on the same device with the same numbers."""
+    """Return name of the output or gradient -> relative error of ``implementation=auto`` in
+    ``dtype``, compared with the reference in float32 on the same device and inputs."""
     device, generator = bundle.choose_device("auto"), torch.Generator().manual_seed(0)
-    named = {name: torch.randn(1, 2, 200, 64, generator=generator) for name in ("q", "k", "v")}
-    named["table"] = torch.randn(2, 200, 64, generator=generator)
+    inputs = {name: torch.randn(1, 2, 200, 64, generator=generator) for name in ("q", "k", "v")}
+    inputs["table"] = torch.randn(2, 200, 64, generator=generator)
     results = []
     for implementation, precise in (("auto", dtype), ("reference", torch.float32)):
         leaves = {
-            name: x.to(device, dtype).to(precise).requires_grad_() for name, x in named.items()
+            name: x.to(device, dtype).to(precise).requires_grad_() for name, x in inputs.items()
         }
         terms = Terms(0.125, (Axis(leaves["table"], high=199),))
         q, k, v = (leaves[name] for name in "qkv")
         out = attention.attend(q, k, v, terms, implementation=implementation)
         gradients = torch.autograd.grad(out.float().square().sum(), list(leaves.values()))
         results.append([x.detach().float() for x in (out, *gradients)])
-    names = ("output", *(f"gradient of {name}" for name in named))
+    names = ("output", *(f"gradient of {name}" for name in inputs))
     return {
         name: float((got - want).norm() / want.norm()) for name, got, want in zip(names, *results)
     }
 
 
-def _composed() -> str:
-    """Compose with the model piano; return a text with the tokens per second."""
+def _composing_speed() -> str:
+    """Compose with the model piano. Return a text with the tokens per second."""
     model = bundle.load(shipped.models()["piano"], device=str(bundle.choose_device("auto"))).model
     begin, count = time.perf_counter(), 0
     for _ in engine.generate(model, [BOS], max_tokens=10**6, seeds=[0]):

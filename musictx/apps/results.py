@@ -20,7 +20,7 @@ from musictx.errors import UserError
 from musictx.grid import grid_of, without_beats
 from musictx.notes import Score
 from musictx.sampling.sample import Sample
-from musictx.shipped import chosen
+from musictx.shipped import model_folder
 
 #: The most bytes of the first part of a file name. File systems allow 255 bytes for the whole name,
 #: which also has a seed, a number and an ending.
@@ -145,7 +145,7 @@ def choose_model(
     tokenizer  the tokenizer that the command needs; None: any
     in_bars    prefer a model of notes in bars
     """
-    folder = chosen(model.path, tokenizer, on_beats=in_bars)
+    folder = model_folder(model.path, tokenizer, on_beats=in_bars)
     if model.path is not None:
         return folder
     included = {path: name for name, path in shipped.models().items()}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from musictx.api import BY_ARGUMENT, function_of, model_of, music_of, seed_of
+from musictx.api import EXCLUDED, checked_function, model_of, music_of, seed_of
 from musictx.options import request
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def harmonise(
     """
     from musictx.chorale.app import pieces, tune_of
 
-    config = request("harmonise", options, without=BY_ARGUMENT)
+    config = request("harmonise", options, without=EXCLUDED)
     bundle = model_of(model, tokenizer=config.tokenizer)
     tune = tune_of(music_of(melody, "melody"), config)
-    share = function_of("progress", progress)
+    share = checked_function("progress", progress)
     return [sample for _, sample in pieces(bundle, tune, config, seed_of(seed), share)]

@@ -23,7 +23,7 @@ from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import melody_of
 from musictx.data.shards import Shards
 from musictx.errors import UserError
-from musictx.evaluate.compare import AnyMusic, Progress
+from musictx.evaluate.compare import GeneralMeasures, Progress
 from musictx.evaluate.comparison import Comparison, TableRow
 from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import CopyIndex
@@ -55,7 +55,7 @@ class Chorale(NamedTuple):
         return replace(result, faults=faults)
 
 
-class ChoraleMeasures(AnyMusic):
+class ChoraleMeasures(GeneralMeasures):
     """Measures of chorales; whole splits are compared."""
 
     tokenizer = ChoraleTokenizer.name

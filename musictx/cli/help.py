@@ -106,7 +106,7 @@ def _options(command: str, position: str) -> list[tuple[str, dataclasses.Field]]
 def _included(options: list[tuple[str, dataclasses.Field]]) -> list[tuple[str, str]]:
     """Return the models, melodies or openings that come with musictx and that ``options`` accept:
     (kind, their names)."""
-    option_of = {field.metadata["names"]: name for name, field in options}
+    option_of = {field.metadata["path"]: name for name, field in options}
     included = {"models": sorted(shipped.models())} if "models" in option_of else {}
     if option_of.get("examples") == "melody":
         included["melodies"] = sorted(shipped.melodies())

@@ -13,10 +13,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from musictx.commands import free_form, groups, options_of, parts
+from musictx.commands import free_form, groups, options_of
 from musictx.config import checks
 from musictx.config.trainer import PASSED_ON
-from musictx.config.values import converted, home, types_of
+from musictx.config.values import converted, expand_home, types_of
 from musictx.errors import ConfigError, shown
 from musictx.options import QUOTED, check_paths, is_file, unknown_option, within
 
@@ -30,69 +30,71 @@ def normalise(
     """Convert the words ``typed`` to overrides for Hydra. ``folders`` are the user's folders of
     YAML files. Raises :class:`ConfigError` for a word that is wrong regardless of the other words.
     """
-    declared, choices = options_of("train") | parts("train"), groups("train", folders)
+    options, presets = options_of("train"), groups("train", folders)
     # Options of position schemes and of the user's optimizers are checked after composing.
-    free = [*free_form("train"), "position", "optim", *(f"trainer.{flag}" for flag in PASSED_ON)]
-    free += [name for name in declared if checks.holds_several(declared[name])]
-    others = [*choices, *free, "hydra"]
-    bare = [word for word in typed if is_file("train", word, others) and not _is_signed(word)]
-    named = [word for word in typed if word not in bare]
-    searches = any(word.lstrip("+").startswith("hydra.searchpath=") for word in named)
-    words = []
-    if bare:
-        field = declared["corpus.path"]
-        words.append(f"corpus.path={_value('corpus.path', field, bare)}")
+    unchecked = [*free_form("train"), "position", "optim"]
+    unchecked += [f"trainer.{flag}" for flag in PASSED_ON]
+    unchecked += [name for name, field in options.items() if checks.has_parts(field)]
+    others = [*presets, *unchecked, "hydra"]
+    files = [word for word in typed if is_file("train", word, others) and not _is_signed(word)]
+    named = [word for word in typed if word not in files]
+    has_search_path = any(word.lstrip("+").startswith("hydra.searchpath=") for word in named)
+    overrides = []
+    if files:
+        overrides.append(f"corpus.path={_value('corpus.path', options['corpus.path'], files)}")
     for word in named:
         key, equals, value = word.partition("=")
         name = key.lstrip("+~")
-        if name not in (*declared, *choices) and f"sampling.{name}" in declared:
+        if name not in (*options, *presets) and f"sampling.{name}" in options:
             name = f"sampling.{name}"  # key=Cm is sampling.key=Cm
-        # +hparams=wide adds a file of a group of the user's.
-        is_new = key != name and any(os.path.isdir(folder / name) for folder in folders)
-        if key.startswith("~") and (name in choices or within(name, [*declared, *free])):
-            words.append(word)
+        # +hparams=wide adds a YAML file of a group that only the user's folders have.
+        is_new_group = key != name and any(os.path.isdir(folder / name) for folder in folders)
+        if key.startswith("~") and (name in presets or within(name, [*options, *unchecked])):
+            overrides.append(word)
         elif not equals and not key.startswith("~"):
             raise ConfigError(
                 f"{shown(word)}: expected name=value; musictx train --help lists the options"
             )
         elif name.startswith(("hydra.", "hydra/")):
-            words.append(_hydra(word, name, value, sweep))
-        elif name in choices:
-            given = split(value.strip("[]")) if sweep or value.startswith("[") else [value]
-            if not (searches or "(" in value or {*given} <= {*choices[name], "null"}):
-                expected = ", ".join(choices[name])
+            overrides.append(_hydra(word, name, value, sweep))
+        elif name in presets:
+            chosen = split(value.strip("[]")) if sweep or value.startswith("[") else [value]
+            if not (has_search_path or "(" in value or {*chosen} <= {*presets[name], "null"}):
+                expected = ", ".join(presets[name])
                 raise ConfigError(f"{name}={shown(value)}: expected one of {expected}")
-            words.append(f"{name}={value}")
-        elif name in declared and name not in free:
+            overrides.append(f"{name}={value}")
+        elif name in options and name not in unchecked:
             # The YAML file of a position scheme has only its name.
-            added = "++" if name.startswith("position.") else ""
-            words.append(f"{added}{name}={_values(name, declared[name], value, sweep)}")
-        elif within(name, free):
-            words.append(f"++{name}={value}")
-        elif is_new or (searches and key != name):
-            words.append(word)
+            prefix = "++" if name.startswith("position.") else ""
+            overrides.append(f"{prefix}{name}={_values(name, options[name], value, sweep)}")
+        elif within(name, unchecked):
+            overrides.append(f"++{name}={value}")
+        elif is_new_group or (has_search_path and key != name):
+            overrides.append(word)
         else:
-            raise ConfigError(unknown_option("train", key.replace("+", ""), free))
-    return words
+            raise ConfigError(unknown_option("train", key.replace("+", ""), unchecked))
+    return overrides
 
 
 def _is_signed(word: str) -> bool:
-    """Whether ``word`` adds or removes something, and is no file of such a name."""
-    is_file_name = word.startswith("~/") or os.path.exists(home(word))
-    return word.startswith(("+", "~")) and not is_file_name
+    """Whether ``word`` begins with the "+" or "~" of an override that adds or removes an option;
+    a file may have such a name, too."""
+    is_path = word.startswith("~/") or os.path.exists(expand_home(word))
+    return word.startswith(("+", "~")) and not is_path
 
 
 def _hydra(word: str, name: str, value: str, sweep: bool) -> str:
-    """An option of Hydra's, which has to have an effect."""
+    """Return the override for an option of Hydra's. Raises :class:`ConfigError` if it would have no
+    effect."""
     if re.match(r"hydra[./](sweep|launcher)", name) and not sweep:
         raise ConfigError(f"{name}={value}: has an effect only in a sweep; add -m")
     if name == "hydra.run.dir" and value.strip("'\"") != ".":
         raise ConfigError(f"{name}={value}: expected ., the current folder; out= names the run")
-    return f"{name}={quote(home(value))}" if name == "hydra.sweep.dir" else word
+    return f"{name}={quote(expand_home(value))}" if name == "hydra.sweep.dir" else word
 
 
 def _values(name: str, field: dataclasses.Field, text: str, sweep: bool) -> str:
-    """The value of an option, or those of a sweep, in the grammar of Hydra's overrides."""
+    """Return the value of an option, or the values in a sweep, in Hydra's grammar."""
     if not sweep:
         try:
             return _value(name, field, text)
@@ -104,14 +106,14 @@ def _values(name: str, field: dataclasses.Field, text: str, sweep: bool) -> str:
     return ",".join(_value(name, field, one) for one in split(text))
 
 
-def _value(name: str, field: dataclasses.Field, given: str | list[str]) -> str:
+def _value(name: str, field: dataclasses.Field, typed: str | list[str]) -> str:
     """Return one checked value in Hydra's grammar: text in quotes."""
-    value = QUOTED.sub(r"\2", given) if isinstance(given, str) else given
+    value = QUOTED.sub(r"\2", typed) if isinstance(typed, str) else typed
     if "${" not in value:
         value = converted(name, field, None if value == "null" else value)
         check_paths(name, field, value)
     if "str" not in types_of(field):
-        return str(given)
+        return str(typed)
     if isinstance(value, list):
         return f"[{','.join(map(quote, value))}]"
     return quote(value or "null")

@@ -1,9 +1,8 @@
-"""Every option of every command: name, type, default, unit, check. No torch, no Hydra.
+"""The options of all commands, as dataclasses: name, type, default, help and bounds of each.
 
-The YAML files under ``conf/`` give combinations of these; a value that is not declared here cannot
-be set. A dataclass checks itself when it is made and raises :class:`ConfigError` with the option's
-dotted name, what came and what would be right - before anything heavy starts. The text after each
-field is its help: ``musictx train --help`` prints it.
+Only options that are declared here can be set; the YAML files in ``conf/`` are presets of their
+values. A new object checks its values and raises :class:`ConfigError` for a wrong one. Neither
+torch nor Hydra is imported, so a mistake is reported before anything slow starts.
 """
 
 from musictx.config.composing import ModelFolder as ModelFolder

@@ -1,5 +1,5 @@
-"""Options of a command: how they are declared (:func:`option`), and the base class of their
-dataclasses, which checks their values (:class:`Options`).
+"""Declare the options of a command: :func:`option` makes a field of a dataclass, and
+:class:`Options`, the base class of these dataclasses, checks the values.
 
 A check that fails raises :class:`ConfigError` with the option's dotted name, what came and what
 would be right.
@@ -12,10 +12,10 @@ import importlib
 import os
 import sys
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from musictx.config.levels import LEVELS
-from musictx.config.values import converted
+from musictx.config.values import Bounds, converted
 from musictx.errors import ConfigError, shown
 
 
@@ -30,32 +30,40 @@ def option(
     choices: tuple[str, ...] = (),
     level: str = "",
     pattern: tuple[str, str] | None = None,
-    path: bool | str = False,
-    alias: str | None = None,
+    path: Literal["", "in", "out", "examples", "models"] = "",
+    alias: str = "",
     rare: bool = False,
 ) -> Any:
-    """A dataclass field with its one-line help; lists and dicts are copied for each instance. The
-    default of several values that are one option (:class:`~musictx.config.Limits`) is their class.
+    """Declare an option: a dataclass field with its default and its help in one line.
 
-    ``low`` and ``high`` are inclusive bounds of its values, ``above`` and ``below`` exclusive ones;
-    ``choices`` are all values it may have. ``level`` is the name of a control in
-    :data:`musictx.config.levels.LEVELS`, whose value is a number or a word. ``pattern`` is a
-    regular expression that the whole text matches, and a description of it for the error message.
-    :class:`Options` checks all of these; of a list or dict, each element. A number is no larger
-    than :data:`musictx.config.values.MOST` unless its bounds are.
+    The ``default`` of an option with parts, such as ``limits``, is the dataclass of its parts.
 
-    ``path`` marks names of files and folders, in which ``~`` is the home folder; "in" those that
-    must be there; "examples" and "models" those that must be there or come with musictx.
+    ``low`` and ``high`` are inclusive bounds, ``above`` and ``below`` exclusive ones; the absolute
+    value of a number is at most :data:`~musictx.config.values.MOST` unless ``high`` is larger.
+    ``choices`` are all allowed values. ``level`` is a control in
+    :data:`musictx.config.levels.LEVELS`: its value is a number or a word. ``pattern`` is a regular
+    expression for the whole text, and its description for the error message. :class:`Options`
+    checks these rules, for a list or dict in each element.
 
-    ``alias`` is the name on the command line where that in Python differs ("from"). A ``rare``
-    option is only in the full help.
+    ``path`` is the kind of a file name, in which ``~`` is the home folder: "out" for a result, "in"
+    for an input that must exist, "examples" and "models" for an input that may also be the name of
+    an included example or model.
+
+    ``alias`` is the name on the command line if it differs from that in Python ("from" for begin).
+    A ``rare`` option is only in the full help.
     """
-    names = path if path in ("examples", "models") else None
-    metadata: dict[str, Any] = {"help": help, "names": names, "path": "in" if names else path}
-    metadata |= {"choices": choices, "pattern": pattern, "alias": alias, "rare": rare}
-    metadata |= {"level": None, "bounds": (low, above, high, below)}
     if level:
-        metadata |= {"level": LEVELS[level], "bounds": (0.0, None, LEVELS[level].most, None)}
+        low, high = 0.0, LEVELS[level].most
+    metadata = {
+        "help": help,
+        "bounds": Bounds(low, above, high, below),
+        "choices": choices,
+        "level": LEVELS.get(level),
+        "pattern": pattern,
+        "path": path,
+        "alias": alias,
+        "rare": rare,
+    }
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     if isinstance(default, (list, dict)):
@@ -64,25 +72,26 @@ def option(
 
 
 def require(condition: bool, name: str, value: object, expected: str) -> None:
-    """Raise :class:`ConfigError` "name=value: expected ..." unless ``condition`` holds."""
+    """Raise :class:`ConfigError` "name=value: expected ..." unless ``condition`` is true."""
     if not condition:
         raise ConfigError(f"{name}={shown(value)}: expected {expected}")
 
 
-#: The largest seed that every generator takes.
+#: The largest seed, accepted by all random generators.
 LARGEST_SEED = 2**31 - 1
-#: The longest piece, seconds; times in MIDI files that are longer are damaged.
+#: The longest piece, seconds. MIDI files with later times are damaged.
 DAY = 86_400
-#: The pattern of a device's name in torch; whether this machine has it shows when it is used.
+#: The pattern of the names of devices in torch. Whether the device exists is checked when it is
+#: used.
 DEVICE = r"auto|cpu|mps|(cuda|xpu|hpu|tpu)(:\d+)?", "auto, cpu, cuda, cuda:1 or mps"
 #: The most pieces that one command writes.
 MOST_SAMPLES = 100_000
 
 
 class Options:
-    """The base class of all dataclasses of options. A new object converts and checks each of its
-    values (:func:`musictx.config.values.converted`); errors name the option ``prefix.option``,
-    with the ``prefix`` that a subclass gives: ``class SamplingConfig(Options, prefix="sampling")``.
+    """The base class of all dataclasses of options. A new object converts and checks its values
+    (:func:`musictx.config.values.converted`). Errors name the option ``prefix.option``, with the
+    ``prefix`` of the subclass: ``class SamplingConfig(Options, prefix="sampling")``.
     """
 
     prefix: ClassVar[str] = ""
@@ -92,34 +101,36 @@ class Options:
 
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):  # type: ignore[arg-type]
-            if f.metadata and not holds_several(f):
-                setattr(self, f.name, converted(self._full(f.name), f, getattr(self, f.name)))
+            if f.metadata and not has_parts(f):
+                setattr(self, f.name, converted(self._dotted(f.name), f, getattr(self, f.name)))
         self.check()
 
     def check(self) -> None:
-        """What a subclass checks of several options together."""
+        """Check the options that depend on each other; a subclass overrides this."""
 
     def require(self, option: str, condition: bool, expected: str) -> None:
-        """Raise :class:`ConfigError` about the value of ``option`` unless ``condition`` holds."""
-        require(condition, self._full(option), getattr(self, option), expected)
+        """Raise :class:`ConfigError` about the value of ``option`` unless ``condition`` is true."""
+        require(condition, self._dotted(option), getattr(self, option), expected)
 
-    def _full(self, option: str) -> str:
+    def _dotted(self, option: str) -> str:
         return f"{self.prefix}.{option}" if self.prefix else option
 
 
 def cli_name(name: str, field: dataclasses.Field) -> str:
-    """The word that is typed for the option ``name``: its alias, if it has one."""
+    """Return the name of the option ``name`` on the command line: its alias, if it has one."""
     return field.metadata.get("alias") or name
 
 
 def imported(name: str, target: str) -> Any:
-    """The object that ``target`` names, as ``module:Class``; the folder musictx runs in counts.
+    """Import ``target``, written as ``module:Class``; modules in the current folder count.
 
     Raises :class:`ConfigError` about the option ``name`` if there is no such module or object.
     """
     module, _, attribute = target.partition(":")
     import_from_here()
     try:
+        if not attribute:  # nothing is imported: names in a model folder reach this function
+            raise ValueError("it names no class")
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
@@ -128,29 +139,30 @@ def imported(name: str, target: str) -> Any:
 
 
 def import_from_here() -> None:
-    """Let modules be imported from the current folder, as ``python`` itself does."""
+    """Allow imports from the current folder, as ``python`` itself does."""
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
 
 
 def default_of(field: dataclasses.Field) -> Any:
-    """The default of an option; of a list or dict a new one."""
+    """Return the default of an option; a list or dict is a new one."""
     factory = field.default_factory
     return field.default if factory is dataclasses.MISSING else factory()
 
 
-def holds_several(field: dataclasses.Field) -> bool:
-    """Whether the option holds several values by their names, such as ``limits``."""
+def has_parts(field: dataclasses.Field) -> bool:
+    """Whether the value of an option is a dataclass of parts, such as ``limits``."""
     return isinstance(field.default_factory, type)
 
 
 def options(config: type) -> list[tuple[str, dataclasses.Field]]:
-    """Every option of a command's dataclass as (dotted name, field), nested ones included."""
-    every: list[tuple[str, dataclasses.Field]] = []
+    """Return every option of a command's dataclass as (dotted name, field), with those of nested
+    groups such as ``sampling``. The parts of an option (:func:`has_parts`) are not included."""
+    named_fields: list[tuple[str, dataclasses.Field]] = []
     for f in dataclasses.fields(config):
-        factory = f.default_factory
-        if isinstance(factory, type) and not f.metadata:
-            every += [(f"{f.name}.{name}", inner) for name, inner in options(factory)]
+        group = f.default_factory
+        if isinstance(group, type) and not f.metadata:
+            named_fields += [(f"{f.name}.{name}", field) for name, field in options(group)]
         else:
-            every.append((f.name, f))
-    return every
+            named_fields.append((f.name, f))
+    return named_fields

@@ -1,4 +1,4 @@
-"""What the commands share that make music with a model."""
+"""Options that several commands that compose with a model share, as base classes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class ModelFolder(Options, prefix="model"):
 
 @dataclass
 class Composing(Options):
-    """A model that draws, and where.
+    """The options of all composing commands: the model, the device and the seed.
 
-    tokenizer  the only tokenizer whose models can do what is asked; None: any
+    tokenizer  the tokenizer of the models that can run the command; None for any
     """
 
     tokenizer: ClassVar[str | None] = None
@@ -44,20 +44,20 @@ class Composing(Options):
 
 @dataclass
 class Written(Composing):
-    """Pieces that are written to files."""
+    """The options of commands that write pieces to files."""
 
     samples: int = option(1, "number of pieces to write", low=1, high=MOST_SAMPLES)
     render: bool = option(False, "also write a .wav and a .png for each .mid")
     out: str = option(
-        "generated", "folder for the results, or a file, x.mid or x.musicxml", path=True
+        "generated", "folder for the results, or a file, x.mid or x.musicxml", path="out"
     )
     repeats: bool = option(True, REPEATS, rare=True)
 
 
 @dataclass
 class Steered(Written):
-    """Pieces with requested controls: loudness and others by models with control tokens, density
-    (``sampling.density``) by any model."""
+    """The options of commands with controls. Loudness, register and polyphony need a model with
+    control tokens; density (``sampling.density``) works with any model."""
 
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     loudness: float | None = option(

@@ -1,4 +1,4 @@
-"""Where the music comes from, and how training windows are varied."""
+"""The options of the corpus: its files, their split, and the augmentation of training windows."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from musictx import registry
 from musictx.config.checks import Options, option, require
 from musictx.config.limits import HELP, Limits
 
-#: The corpora of the core; optional components add theirs.
-CORE = ("folder", "maestro")
+#: Names of the corpora of the core; optional components add further ones.
+BUILT_IN = ("folder", "maestro")
 
 
 @dataclass
 class AugmentConfig(Options, prefix="corpus.augment"):
-    """Changes made to training windows as they are drawn; validation never sees them."""
+    """Random changes of training windows (augmentation). Validation windows are not changed."""
 
     transpose: int = option(
         3, "transpose each window by up to this many semitones, up or down", low=0, high=24
@@ -33,9 +33,9 @@ class AugmentConfig(Options, prefix="corpus.augment"):
 
 @dataclass
 class CorpusConfig(Options, prefix="corpus"):
-    """Where the music comes from and how it is split.
+    """The files of the corpus and their split into training, validation and test.
 
-    A file that passes one of ``limits`` is left out with the reason.
+    Files beyond one of the ``limits`` are left out, and the report says why.
     """
 
     name: str = option(
@@ -45,8 +45,8 @@ class CorpusConfig(Options, prefix="corpus"):
     )
     path: str | list[str] | None = option(
         None,
-        "folder of MIDI or MusicXML files, at any depth, or several, [a,b], or the file of a "
-        "corpus that is one",
+        "folder of MIDI or MusicXML files, with its subfolders, or several, [a,b]; or a file, for "
+        "a corpus in one file",
         path="in",
     )
     validation: float = option(
@@ -66,7 +66,7 @@ class CorpusConfig(Options, prefix="corpus"):
         None,
         "folder for the prepared tokens; default data/shards/NAME-KEY; without corpus.path those "
         "already in it are used as they are",
-        path=True,
+        path="out",
     )
     workers: int = option(
         0,
@@ -78,7 +78,7 @@ class CorpusConfig(Options, prefix="corpus"):
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
     def check(self) -> None:
-        names = (*CORE, *registry.CORPORA)
+        names = (*BUILT_IN, *registry.CORPORA)
         self.require("name", ":" in self.name or self.name in names, f"one of {', '.join(names)}")
-        held, expected = self.validation + self.test, "less than 1, so that something trains"
-        require(held < 1.0, "corpus.validation + corpus.test", held, expected)
+        held_out, expected = self.validation + self.test, "less than 1, so that something trains"
+        require(held_out < 1.0, "corpus.validation + corpus.test", held_out, expected)

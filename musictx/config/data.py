@@ -1,4 +1,4 @@
-"""How training and validation windows become batches."""
+"""The options of batches: how windows of the corpus are combined for training."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from musictx.config.checks import Options, option
 
-#: The tasks that training windows can be arranged as.
+#: The tasks for which training windows can be arranged.
 TASKS = ("infill", "accompany", "vary", "steer")
 
 
@@ -41,10 +41,10 @@ class DataConfig(Options, prefix="data"):
     )
 
     def check(self) -> None:
-        shares = set(self.tasks) <= set(TASKS) and sum(self.tasks.values()) <= 1
-        self.require("tasks", shares, f"shares of {', '.join(TASKS)} that add up to 1 at most")
+        are_shares = set(self.tasks) <= set(TASKS) and sum(self.tasks.values()) <= 1
+        self.require("tasks", are_shares, f"shares of {', '.join(TASKS)} that add up to 1 at most")
         pairs, expected = self.growing_windows, "pairs of batches and tokens that both grow"
-        grow = all(len(pair) == 2 and min(pair) >= 1 for pair in pairs) and all(
+        are_growing = all(len(pair) == 2 and min(pair) >= 1 for pair in pairs) and all(
             a[0] < b[0] and a[1] < b[1] for a, b in itertools.pairwise(pairs)
         )
-        self.require("growing_windows", grow, f"{expected}, such as [[2000,256],[8000,512]]")
+        self.require("growing_windows", are_growing, f"{expected}, such as [[2000,256],[8000,512]]")

@@ -1,4 +1,4 @@
-"""Options of ``musictx generate``."""
+"""The options of ``musictx generate``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOOP_BARS = 8
 
 @dataclass
 class GenerateConfig(Steered):
-    """musictx generate: a model folder -> new music."""
+    """The options of ``musictx generate``: new pieces, or continuations of a primer."""
 
     primer: str | list[str] | None = option(
         None,
@@ -79,31 +79,32 @@ class GenerateConfig(Steered):
         for name, value in self.plan.items():
             require(self.form is None, name, value, "none with form")
         if self.loop:
-            self._leave_out(("seconds", "tokens"), "loop; bars says how long it is")
+            self._refuse(("seconds", "tokens"), "loop; bars says how long it is")
             self.bars = LOOP_BARS if self.bars is None else self.bars
         if self.form is not None:
             lengths = ("seconds", "tokens", "end", "primer_seconds")
-            self._leave_out(lengths, "form; bars says how long a section is")
+            self._refuse(lengths, "form; bars says how long a section is")
             self.require("include_primer", self.include_primer, "true with form")
 
-    def _leave_out(self, options: tuple[str, ...], reason: str) -> None:
+    def _refuse(self, options: tuple[str, ...], reason: str) -> None:
+        """Raise :class:`ConfigError` if one of ``options`` is set."""
         for name in options:
             self.require(name, getattr(self, name) is None, f"none with {reason}")
 
     @property
     def plan(self) -> dict[str, Any]:
-        """The given options that make sense for new pieces alone."""
-        asked = {name: getattr(self, name) for name in ("tempo", "meter", "instruments")}
-        asked["loop"] = self.loop or None
-        return {name: value for name, value in asked.items() if value is not None}
+        """The options that are set and are only for new pieces, not for continuations."""
+        options = {name: getattr(self, name) for name in ("tempo", "meter", "instruments")}
+        options["loop"] = self.loop or None
+        return {name: value for name, value in options.items() if value is not None}
 
 
 def meter_of(meter: str) -> tuple[int, int]:
-    """(numerator, denominator) of the option ``meter``."""
+    """Parse the option ``meter`` into (numerator, denominator)."""
     numerator, _, denominator = meter.partition("/")
     return int(numerator), int(denominator)
 
 
 def sections_of(form: str) -> list[tuple[str, str]]:
-    """(letter, primes) of each section of the option ``form``."""
+    """Parse the option ``form`` into (letter, primes) of each section."""
     return re.findall("([A-M])('*)", form.replace(" ", "").upper())

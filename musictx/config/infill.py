@@ -1,4 +1,4 @@
-"""Options of ``musictx infill`` and ``musictx accompany``: music around notes that stay."""
+"""The options of ``musictx infill`` and ``musictx accompany``: new music around given notes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from musictx.config.composing import Steered
 
 @dataclass
 class InfillConfig(Steered):
-    """musictx infill: some bars of a file composed anew, the rest kept to the tick."""
+    """The options of ``musictx infill``: new music in some bars of a file, the rest unchanged."""
 
     file: str | None = option(
         None, "MIDI or MusicXML file, or an example that comes with musictx", path="examples"
@@ -30,7 +30,7 @@ class InfillConfig(Steered):
 
 @dataclass
 class AccompanyConfig(Steered):
-    """musictx accompany: a melody, or chords -> the same with an accompaniment."""
+    """The options of ``musictx accompany``: an accompaniment to a melody or to chords."""
 
     melody: str | None = option(
         None,
@@ -56,6 +56,6 @@ class AccompanyConfig(Steered):
     )
     style: str | None = option(
         None,
-        "style of the drums that add= asks for, such as rock or jazz, as the drummers of the "
-        "model's corpus play it in 4/4; another name lists those that the model knows",
+        "style of the drums of add=, such as rock or jazz, in 4/4; an unknown name lists the "
+        "styles of the model",
     )

@@ -1,4 +1,4 @@
-"""The four properties of music that a request can ask for, in numbers or words."""
+"""The four controls: properties of the new music, requested by a number or a word."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 
 class Level(NamedTuple):
-    """unit    of its numbers, for people
-    most    the largest number that is accepted
-    words   names of values
-    slider  lowest value, highest value and step where it is chosen with a mouse
+    """The numbers and words that a control accepts.
+
+    unit    the unit of its numbers, for help and errors
+    most    the largest number
+    words   word -> number
+    slider  lowest value, highest value and step of the slider in the studio
     """
 
     unit: str

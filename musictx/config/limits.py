@@ -1,4 +1,4 @@
-"""How much a file of music may ask of the machine."""
+"""Bounds on the size of music files and on the time and memory for reading them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from musictx.config.checks import DAY, Options, option
 
 #: The help of an option ``limits``.
-HELP = "what a file may ask of the machine; {notes: 5000} changes one of these numbers"
+HELP = "bounds on files, and on the time to read them; {notes: 5000} changes one of them"
 
 #: The help of an option ``repeats``.
-REPEATS = "repeats of MusicXML are taken; false: the page is read as it stands"
+REPEATS = "play the repeats of MusicXML; false = once through, as it is written"
 
 
 @dataclass
 class Limits(Options, prefix="limits"):
-    """Bounds of what is read and written, so that no file can fill the memory or hold a command
-    for minutes. The defaults are far above real music; beyond one there is a ``UserError``.
+    """Bounds on what is read and written, so that no file can fill the memory or block a command
+    for minutes. The defaults are far above real music. A file beyond a bound is a ``UserError``.
 
     The fields are the options ``limits.NAME`` of the commands. ::
 
@@ -50,8 +50,8 @@ class Limits(Options, prefix="limits"):
 
 @dataclass
 class ServerLimits(Limits):
-    """Limits for files that are sent to a server. Most files within the other limits take a tenth
-    of this time."""
+    """Limits for files that are sent to a server. Most files within the other limits are read in a
+    tenth of this time."""
 
     read_seconds: float = option(10.0, "time in which a file is read, seconds", above=0, below=1e6)
     read_mb: int = option(1024, "memory in which a file is read, MB", low=16)

@@ -1,4 +1,4 @@
-"""The network's shape."""
+"""The options of the network: its size and its parts."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from musictx import registry
 from musictx.config.checks import Options, option
 
-#: Of attention: those of the core, then those of optional components.
+#: Implementations of attention: those of the core, then those of optional components.
 IMPLEMENTATIONS = ("auto", "reference", "skew", "sdpa", *registry.ATTENTION)
 
 
 @dataclass
 class ModelConfig(Options, prefix="model"):
-    """The network's shape; the sizes are files under conf/model.
+    """The size and the parts of the network. ``conf/model`` has presets.
 
-    The bounds are far above what anybody trains, far below what would be built until the memory is
-    full.
+    The bounds are far above any useful size, and low enough that a typing error does not fill the
+    memory.
     """
 
     layers: int = option(6, "number of transformer blocks", low=1, high=1000)
@@ -48,8 +48,8 @@ class ModelConfig(Options, prefix="model"):
     def check(self) -> None:
         expected = f"a divisor of model.width={self.width} that leaves an even size for each head"
         self.require("heads", self.width % (2 * self.heads) == 0, expected)
-        self.features = [{"name": one} if isinstance(one, str) else one for one in self.features]
-        names = [one.get("name") if isinstance(one, dict) else None for one in self.features]
-        differ = all(isinstance(n, str) and n for n in names) and len({*names}) == len(names)
+        self.features = [{"name": f} if isinstance(f, str) else f for f in self.features]
+        names = [f.get("name") if isinstance(f, dict) else None for f in self.features]
+        are_unique = all(isinstance(n, str) and n for n in names) and len({*names}) == len(names)
         expected = "different names, each alone or with its options: [{name: sounding, recent: 8}]"
-        self.require("features", differ, expected)
+        self.require("features", are_unique, expected)

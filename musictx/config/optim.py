@@ -1,4 +1,4 @@
-"""The optimizer and its learning rate."""
+"""The options of the optimizer and its learning-rate schedule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OPTIMIZERS = ("adamw", "muon")
 
 @dataclass
 class OptimConfig(Options, prefix="optim"):
-    """The optimizer and the course of its learning rate."""
+    """The optimizer and its learning-rate schedule."""
 
     name: str = option(
         "adamw",

@@ -1,7 +1,7 @@
-"""How the model knows order: each position scheme with its own options, and only those.
+"""The options of each position scheme, which gives the model the order of tokens.
 
 A new scheme is a file in ``musictx/attention/positions``, a dataclass here that names its class,
-and a file under ``conf/position``. A custom class needs nothing here:
+and a file in ``conf/position``. A class of the user's needs no dataclass:
 ``position.name=my.module:Class``.
 """
 
@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 from musictx.config.checks import Options, option, require
 from musictx.errors import ConfigError
 
-#: The numbers that T5 learns for each head, as in the paper.
+#: T5 learns so many numbers for each head, as in the paper.
 BUCKETS = 32
-#: The options of each scheme, by its name.
+#: Name of a scheme -> the dataclass of its options.
 SCHEMES: dict[str, type[PositionConfig]] = {}
 _SHARED = "one table of distances for all heads instead of one for each"
 _DISTANCE = "longer distances share one table entry, tokens; default: half the context"
@@ -25,9 +25,9 @@ _DISTANCE = "longer distances share one table entry, tokens; default: half the c
 
 @dataclass
 class PositionConfig(Options, prefix="position"):
-    """What every scheme has: its name, and what is added to the token embeddings."""
+    """The options of every scheme: its name, and encodings added to the token embeddings."""
 
-    #: Import path of the class of the scheme.
+    #: Import path of the class that implements the scheme.
     target: ClassVar[str] = ""
 
     name: str = option("", "the scheme; each has options of its own: position=NAME --help=all")
@@ -42,8 +42,8 @@ class PositionConfig(Options, prefix="position"):
     )
 
     def __init_subclass__(cls, scheme: str, target: str) -> None:
-        """Enter ``cls`` in :data:`SCHEMES` as the options of ``scheme``, whose class is the
-        ``target`` in the package of schemes."""
+        """Register ``cls`` in :data:`SCHEMES` as the options of ``scheme``. ``target`` is the
+        class that implements it, as ``module:Class`` in ``musictx.attention.positions``."""
         cls.__annotations__["name"] = "str"
         cls.name = option(scheme, "the scheme")
         cls.target = f"musictx.attention.positions.{target}"
@@ -51,8 +51,8 @@ class PositionConfig(Options, prefix="position"):
 
     def check(self) -> None:
         self.require("name", SCHEMES.get(self.name) is type(self), "the name of this scheme")
-        even = self.concat_sinusoids in range(0, 2**15 + 1, 2)
-        self.require("concat_sinusoids", even, "an even number from 0: sines and cosines")
+        is_even = self.concat_sinusoids in range(0, 2**15 + 1, 2)
+        self.require("concat_sinusoids", is_even, "an even number from 0: sines and cosines")
 
 
 @dataclass
@@ -141,11 +141,11 @@ class NoPositionConfig(PositionConfig, scheme="none", target="absolute:Plain"):
 
 
 def checked(position: PositionConfig | Mapping[str, Any]) -> PositionConfig | dict[str, Any]:
-    """The options of a scheme by name: its dataclass, or a dict for a custom class.
+    """Check the options of a scheme, and return its dataclass.
 
-    Such a class is named by ``name: module:Class`` or, as Hydra does, ``_target_: module.Class``;
-    the other entries are its arguments and are not looked at. Raises :class:`ConfigError` for an
-    unknown name and for an option that the scheme does not have.
+    For a class of the user's, ``name: module:Class`` or Hydra's ``_target_: module.Class``, return
+    a dict: the other entries are its arguments and are not checked. Raises :class:`ConfigError` for
+    an unknown name and for an option that the scheme does not have.
     """
     if isinstance(position, PositionConfig):
         return position
@@ -158,16 +158,15 @@ def checked(position: PositionConfig | Mapping[str, Any]) -> PositionConfig | di
         return options
     expected = f"one of {', '.join(SCHEMES)}, or module:Class"
     require(isinstance(name, str) and name in SCHEMES, "position.name", name, expected)
-    kind = SCHEMES[name]
-    names = [f.name for f in dataclasses.fields(kind)]
-    for key in options:
-        if key not in names:
+    names = [f.name for f in dataclasses.fields(SCHEMES[name])]
+    for entry in options:
+        if entry not in names:
             raise ConfigError(
-                f"position.{key}: no option of position={name}, which has {', '.join(names)}"
+                f"position.{entry}: no option of position={name}, which has {', '.join(names)}"
             )
-    return kind(**options)
+    return SCHEMES[name](**options)
 
 
 def plain(position: PositionConfig | Mapping[str, Any]) -> dict[str, Any]:
-    """The options as a dict of plain values."""
+    """Return the options of a scheme as a dict."""
     return dataclasses.asdict(position) if dataclasses.is_dataclass(position) else dict(position)

@@ -1,4 +1,4 @@
-"""How the next token is drawn."""
+"""The options of sampling: how the next token is drawn, and which notes may sound."""
 
 from __future__ import annotations
 
@@ -61,17 +61,15 @@ class SamplingConfig(TokenSampling):
     )
     temperatures: dict[str, float] = option(
         {"note_on": 0.75, "root": 0.5, "quality": 0.5},
-        "temperature within one kind of token, such as {note_on: 0.9}; how often that kind is "
-        "drawn stays the same; note_on: of strikes, and of pitches where music in bars is "
-        "continued; root and quality are those of chords",
+        "temperature among the tokens of one kind, such as {note_on: 0.9}; how often that kind is "
+        "drawn stays the same; note_on: pitches (in bars, only those of continuations); root and "
+        "quality: chords",
         above=0,
     )
 
     def check(self) -> None:
         if self.key is not None and str(self.key) != "auto":
             scales.key(self.key, "sampling.key")
-        low, high = (
-            0 if n is None else scales.pitch(n, f"sampling.{o}")
-            for o, n in (("low", self.low), ("high", self.high))
-        )
-        self.require("high", self.high is None or low < high, "a pitch above low")
+        low = 0 if self.low is None else scales.pitch(self.low, "sampling.low")
+        high = 128 if self.high is None else scales.pitch(self.high, "sampling.high")
+        self.require("high", low < high, "a pitch above low")

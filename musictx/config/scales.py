@@ -1,4 +1,4 @@
-"""Names of pitches, keys and scales, as people type them."""
+"""Parse the names of pitches, keys and scales."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ SCALES: dict[str, tuple[int, ...]] = {
 }
 _LETTERS = {"c": 0, "d": 2, "e": 4, "f": 5, "g": 7, "a": 9, "b": 11}
 _NAME = r"([a-g])([#b♯♭]*)"
-_BENT = {"#": 1, "♯": 1, "b": -1, "♭": -1}
+_ACCIDENTALS = {"#": 1, "♯": 1, "b": -1, "♭": -1}
 
 
 def key(name: str, option: str) -> tuple[int, str]:
-    """``C``, ``F#m``, ``Bb major`` as (keynote 0..11, ``major`` or ``minor``)."""
+    """Parse ``C``, ``F#m`` or ``Bb major`` into (keynote 0..11, ``major`` or ``minor``). Raises
+    :class:`ConfigError` about ``option`` for another text."""
     text = shown(name).strip().lower()
     match = re.fullmatch(_NAME + r"[ _-]?(m|min|minor|maj|major)?", text)
     if match is None:
         raise ConfigError(f"{option}={shown(name)}: expected a key such as C, F#m or Bb, or auto")
     minor = (match[3] or "").removesuffix("or").removesuffix("in") == "m"
-    return _pitch_class(match), "minor" if minor else "major"
+    return _semitones(match) % 12, "minor" if minor else "major"
 
 
 def pitch(name: str, option: str) -> int:
-    """``C4`` (middle C, 60) or a MIDI number from 0 to 127."""
+    """Parse ``C4`` (middle C, 60) or a number from 0 to 127 into a MIDI pitch. Raises
+    :class:`ConfigError` about ``option`` for another text."""
     text = shown(name).strip().lower()
     match = re.fullmatch(_NAME + r"(-?[0-9])", text)
     number = -1
     if match is not None:
-        bent = sum(_BENT[sign] for sign in match[2])
-        number = _LETTERS[match[1]] + bent + 12 * (int(match[3]) + 1)
+        number = _semitones(match) + 12 * (int(match[3]) + 1)
     elif re.fullmatch(r"[0-9]{1,3}", text):
         number = int(text)
     if not 0 <= number < 128:
@@ -49,5 +50,6 @@ def pitch(name: str, option: str) -> int:
     return number
 
 
-def _pitch_class(match: re.Match[str]) -> int:
-    return (_LETTERS[match[1]] + sum(_BENT[sign] for sign in match[2])) % 12
+def _semitones(match: re.Match[str]) -> int:
+    """The semitones above C of a letter with its accidentals."""
+    return _LETTERS[match[1]] + sum(_ACCIDENTALS[sign] for sign in match[2])

@@ -1,4 +1,4 @@
-"""How music becomes tokens."""
+"""The options of the tokenizer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TokenizerConfig(Options, prefix="tokenizer"):
     controls: bool = option(
         False,
         "performance, notes: also tokens for density, loudness, register and polyphony, "
-        "and for what is known ahead (infill, accompany); prepared corpora stay the same",
+        "and for given notes (infill, accompany); prepared corpora stay the same",
     )
     chords: bool = option(
         True, "notes: also tokens for chords, from the file's markers or implied by its notes"
@@ -45,8 +45,8 @@ class TokenizerConfig(Options, prefix="tokenizer"):
     )
 
     def check(self) -> None:
-        lowest = f"a MIDI pitch from tokenizer.low={self.low} to 127"
-        self.require("high", self.low <= self.high, lowest)
-        steps = range(self.step_ms, 1000 * DAY, self.step_ms)
+        expected = f"a MIDI pitch from tokenizer.low={self.low} to 127"
+        self.require("high", self.low <= self.high, expected)
+        multiples = range(self.step_ms, 1000 * DAY, self.step_ms)
         expected = f"a multiple of tokenizer.step_ms={self.step_ms} below a day"
-        self.require("max_shift_ms", self.max_shift_ms in steps, expected)
+        self.require("max_shift_ms", self.max_shift_ms in multiples, expected)

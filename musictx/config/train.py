@@ -1,4 +1,4 @@
-"""Options of ``musictx train``, and of ``musictx prepare``, its first step."""
+"""The options of ``musictx train``, and of ``musictx prepare``, its first step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from musictx.config.trainer import TrainerConfig
 
 @dataclass
 class PrepareConfig(Options):
-    """musictx prepare: a folder of MIDI -> token shards."""
+    """The options of ``musictx prepare``: a folder of music becomes token shards."""
 
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
@@ -26,12 +26,12 @@ class PrepareConfig(Options):
 
 @dataclass
 class TrainConfig(Options):
-    """musictx train: a corpus -> a model folder."""
+    """The options of ``musictx train``: a corpus becomes a model folder."""
 
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
-    #: A dict holds the arguments of a scheme that is the user's own class.
+    #: A dict has the arguments of the user's own class (:func:`musictx.config.position.checked`).
     position: PositionConfig | dict[str, Any] = field(default_factory=HuangConfig)
     data: DataConfig = field(default_factory=DataConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
@@ -50,14 +50,14 @@ class TrainConfig(Options):
     )
     freeze: int = option(
         0,
-        "fine-tuning: so many layers, from the first, stay as they are in the model of init",
+        "fine-tuning: number of layers, from the first, that keep the weights of init",
         low=0,
         high=1000,
     )
     out: str | None = option(
         None,
         "run folder; default runs/CORPUS-MODEL-seedSEED-KEY, resumed if it is there",
-        path=True,
+        path="out",
     )
     seed: int = option(0, "seed of all random draws", low=0, high=LARGEST_SEED)
 

@@ -1,5 +1,5 @@
-"""Options of the Trainer: those that musictx declares itself, and the flags that are passed on to
-Lightning's Trainer under Lightning's names and with Lightning's meanings."""
+"""The options of Lightning's Trainer: some declared here, and flags that are passed on under
+Lightning's names and with Lightning's meanings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PRECISIONS = (
 )  # fmt: skip
 STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_true")
 TIMES = "days, hours, minutes and seconds as DD:HH:MM:SS, such as 00:01:30:00"
-#: Flags of Lightning's that are passed on, and what each is unless it is given.
+#: Flags of Lightning's Trainer that are passed on -> their defaults here.
 PASSED_ON: dict[str, Any] = {
     "benchmark": None,
     "detect_anomaly": False,
@@ -39,7 +39,7 @@ PASSED_ON: dict[str, Any] = {
     "reload_dataloaders_every_n_epochs": 0,
     "sync_batchnorm": False,
 }
-#: Flags of Lightning's that would do harm here, and what does no harm.
+#: Flags of Lightning's Trainer that do not work here -> the reason, or what to use instead.
 NOT_OFFERED = {
     "barebones": "it turns off checkpoints and logs; callbacks=none logger=none does",
     "callbacks": "callbacks are a group: callbacks=none, callbacks.mine._target_=my_module.Mine",
@@ -96,28 +96,27 @@ class TrainerConfig(Options, prefix="trainer"):
             require(name in PASSED_ON, f"trainer.{name}", value, "one of " + ", ".join(PASSED_ON))
         self.flags = PASSED_ON | self.flags
         self.require("max_steps", self.max_steps != 0, "at least 1, or -1 for no end")
-        epochs, train = self.flags["max_epochs"], self.flags["limit_train_batches"]
-        ends = train is not None or self.flags["overfit_batches"] or self.fast_dev_run
+        epochs, limit = self.flags["max_epochs"], self.flags["limit_train_batches"]
+        epochs_end = limit is not None or self.flags["overfit_batches"] or self.fast_dev_run
         expected = "trainer.limit_train_batches with it, since epochs have no end"
-        require(epochs == -1 or bool(ends), "trainer.max_epochs", epochs, expected)
+        require(epochs == -1 or bool(epochs_end), "trainer.max_epochs", epochs, expected)
         self.require("max_time", self.seconds != 0, TIMES)
         clip = self.flags["gradient_clip_val"]
         is_bound = clip is None or (type(clip) in (int, float) and clip >= 0)
         expected = "a number of at least 0, or null for no bound"
         require(is_bound, "trainer.gradient_clip_val", clip, expected)
-        counts = {"val_check_interval": self.val_check_interval, "limit_train_batches": train or 0}
-        counts["overfit_batches"] = self.flags["overfit_batches"]
-        for name, batches in counts.items():
-            # A checkpoint is written between two steps.
-            fits = type(batches) in (int, float) and batches % self.accumulate_grad_batches == 0
-            expected = (
-                f"multiples of trainer.accumulate_grad_batches={self.accumulate_grad_batches}"
-            )
-            require(fits, f"trainer.{name}", batches, expected)
+        # A checkpoint is written between two optimizer steps, so these must be whole steps.
+        numbers = {"val_check_interval": self.val_check_interval, "limit_train_batches": limit or 0}
+        numbers["overfit_batches"] = self.flags["overfit_batches"]
+        batches = self.accumulate_grad_batches
+        for name, number in numbers.items():
+            is_multiple = type(number) in (int, float) and number % batches == 0
+            expected = f"multiples of trainer.accumulate_grad_batches={batches}"
+            require(is_multiple, f"trainer.{name}", number, expected)
 
     @property
     def seconds(self) -> float | None:
-        """``max_time`` in seconds; None where the steps count."""
+        """``max_time`` in seconds; None if the number of steps limits the run."""
         if self.max_time is None:
             return None
         days, hours, minutes, seconds = map(int, self.max_time.split(":"))

@@ -1,4 +1,4 @@
-"""Reads the value of one option, from a command line, JSON or Python: :func:`converted`."""
+"""Convert and check the value of an option, given as text, JSON or a Python object."""
 
 from __future__ import annotations
 
@@ -9,96 +9,121 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from musictx.errors import ConfigError, shown
 
 #: The words for true and for false.
-TRUTH = dict.fromkeys(("true", "yes", "on", "1", "y"), True)
-TRUTH |= dict.fromkeys(("false", "no", "off", "0", "n"), False)
-#: A number as it is typed: in the digits 0 to 9, without underscores.
+BOOLEANS = dict.fromkeys(("true", "yes", "on", "1", "y"), True)
+BOOLEANS |= dict.fromkeys(("false", "no", "off", "0", "n"), False)
+#: A number in the digits 0 to 9, without underscores.
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 #: The largest absolute value of a number whose option has no larger bound.
 MOST = 1_000_000_000
-#: Extra characters that a file name needs for the temporary prefix and the sample number.
+#: Characters of a file name that are kept free for a temporary prefix and the sample number.
 ROOM = 40
 
 
-def converted(name: str, field: dataclasses.Field, given: Any, kind: str = "") -> Any:
-    """Convert ``given`` to the first type of ``field`` that it fits, or to the type ``kind``.
+class Bounds(NamedTuple):
+    """The bounds of a number: ``low`` and ``high`` inclusive, ``above`` and ``below`` exclusive."""
 
-    Text is parsed, a number of numpy becomes a number of Python, and a word for a level becomes its
-    number. Several texts are joined with commas, and ``~`` in the name of a file is expanded. A
-    converted value is returned unchanged.
+    low: float | None = None
+    above: float | None = None
+    high: float | None = None
+    below: float | None = None
+
+    def include(self, number: float) -> bool:
+        return (
+            abs(number) <= max(MOST, self.high or 0)
+            and (self.low is None or number >= self.low)
+            and (self.above is None or number > self.above)
+            and (self.high is None or number <= self.high)
+            and (self.below is None or number < self.below)
+        )
+
+    def __str__(self) -> str:
+        """The bounds for an error message, such as "at least 1 and at most 8"."""
+        high = MOST if self.high is None and self.below is None else self.high
+        words = ("at least", "above", "at most", "below")
+        pairs = zip(words, self._replace(high=high))
+        return " and ".join(f"{word} {bound:.10g}" for word, bound in pairs if bound is not None)
+
+
+def converted(name: str, field: dataclasses.Field, value: Any, type_name: str = "") -> Any:
+    """Convert ``value`` to the first type of the option ``name`` that fits: one of the types of
+    ``field``, or of ``type_name`` if that is given.
+
+    Text is parsed, a numpy number becomes a Python number, and the name of a level ("dense")
+    becomes its number. A list of texts for a text option is joined with commas. ``~`` in a file
+    name is expanded. Converting a value again changes nothing.
 
     Raises :class:`ConfigError` "name=value: expected ..." for a value of another type, or outside
     the bounds, choices or pattern of ``field``.
     """
-    kind, rules = kind or type_of(field), field.metadata
-    of_numpy = type(given).__module__ == "numpy" and getattr(given, "shape", None) == ()
-    value, kinds = given.item() if of_numpy else given, kind.split(" | ")
+    types = (type_name or type_of(field)).split(" | ")
+    rules, original = field.metadata, value
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        value = value.item()
     if isinstance(value, str) and value == "":
-        raise ConfigError(f"{name}=: the value is missing; expected {_expected(kinds, rules)}")
-    if "[" in kind and not (isinstance(value, str) and os.path.exists(os.path.expanduser(value))):
-        value = unfolded(value)
-    if kind.startswith("dict[") and isinstance(value, Mapping):
-        inner = kind[len("dict[str, ") : -1]
-        return {str(k): converted(f"{name}.{k}", field, one, inner) for k, one in value.items()}
-    if kinds[0] == "str" and isinstance(value, list | tuple) and len(value) < 2:
-        value = value[0] if value else ""  # which is no value
-    for one in kinds:
+        raise ConfigError(f"{name}=: the value is missing; expected {_expected(types, rules)}")
+    if any("[" in kind for kind in types) and not _is_existing_file(value):
+        value = parse_brackets(value)
+    if types[0].startswith("dict[") and isinstance(value, Mapping):
+        inner = types[0].removeprefix("dict[str, ").removesuffix("]")
+        return {str(k): converted(f"{name}.{k}", field, v, inner) for k, v in value.items()}
+    if types[0] == "str" and isinstance(value, list | tuple) and len(value) < 2:
+        value = value[0] if value else ""  # which is rejected below
+    for kind in types:
         with suppress(ValueError):
-            return _read(one, rules, value)
-    raise ConfigError(f"{name}={shown(given)}: expected {_expected(kinds, rules)}")
+            return _as_type(kind, rules, value)
+    raise ConfigError(f"{name}={shown(original)}: expected {_expected(types, rules)}")
 
 
-def _read(kind: str, rules: Mapping[str, Any], value: Any) -> Any:
-    """``value`` as the type ``kind``; ``ValueError`` if it is none."""
+def _is_existing_file(value: Any) -> bool:
+    return isinstance(value, str) and os.path.exists(os.path.expanduser(value))
+
+
+def _as_type(kind: str, rules: Mapping[str, Any], value: Any) -> Any:
+    """Convert ``value`` to the type ``kind``. Raises ``ValueError`` if that is impossible."""
     if kind == "Any" or (kind == "None" and value is None):
         return value
     if kind.startswith("list["):
-        several = value if isinstance(value, list | tuple | range) else [value]
-        return [_read(kind[len("list[") : -1], rules, one) for one in several]
+        elements = value if isinstance(value, list | tuple | range) else [value]
+        inner = kind.removeprefix("list[").removesuffix("]")
+        return [_as_type(inner, rules, element) for element in elements]
     if kind in ("int", "float"):
-        return _number(kind, rules, value)
+        return _as_number(kind, rules, value)
     if kind == "str":
-        return _text(rules, value)
-    truth = TRUTH.get(value.lower()) if isinstance(value, str) else value
-    if kind != "bool" or not isinstance(truth, bool):
+        return _as_text(rules, value)
+    boolean = BOOLEANS.get(value.lower()) if isinstance(value, str) else value
+    if kind != "bool" or not isinstance(boolean, bool):
         raise ValueError
-    return truth
+    return boolean
 
 
-def _number(kind: str, rules: Mapping[str, Any], value: Any) -> int | float:
+def _as_number(kind: str, rules: Mapping[str, Any], value: Any) -> int | float:
     if isinstance(value, str) and rules["level"]:
         value = {**rules["level"].words, "any": 0.0}.get(value, value)
     if isinstance(value, str) and NUMBER.fullmatch(value.strip()):
         value = float(value)
-    low, above, high, below = rules["bounds"]
-    if not (
-        type(value) in (int, float)
-        and abs(value) <= max(MOST, high or 0)
-        and (kind == "float" or value == int(value))
-        and (low is None or value >= low)
-        and (above is None or value > above)
-        and (high is None or value <= high)
-        and (below is None or value < below)
-    ):
+    if type(value) not in (int, float) or not rules["bounds"].include(value):
+        raise ValueError
+    if kind == "int" and value != int(value):
         raise ValueError
     return int(value) if kind == "int" else float(value)
 
 
-def _text(rules: Mapping[str, Any], value: Any) -> str:
+def _as_text(rules: Mapping[str, Any], value: Any) -> str:
     path = rules["path"]
     if isinstance(value, os.PathLike) and path:
         value = str(value)
-    several = value if isinstance(value, list | tuple) and value and not path else [value]
-    if not all(isinstance(one, str | int | float) and type(one) is not bool for one in several):
+    elements = value if isinstance(value, list | tuple) and value and not path else [value]
+    if not all(isinstance(e, str | int | float) and type(e) is not bool for e in elements):
         raise ValueError
-    text = ",".join(map(str, several))  # of numbers with thousands of digits a ValueError
-    if not text or (path and not is_file_name(text, 0 if path == "in" else ROOM)):
+    text = ",".join(map(str, elements))  # ValueError for a number of thousands of digits
+    if not text or (path and not is_file_name(text, ROOM if path == "out" else 0)):
         raise ValueError
-    text = home(text) if path else text
+    text = expand_home(text) if path else text
     if rules["choices"] and text not in rules["choices"]:
         raise ValueError
     if rules["pattern"] and not re.fullmatch(rules["pattern"][0], text):
@@ -107,24 +132,24 @@ def _text(rules: Mapping[str, Any], value: Any) -> str:
 
 
 def is_file_name(name: Any, room: int = 0) -> bool:
-    """Whether a file or folder can have this name, also with ``room`` more characters."""
+    """Whether ``name`` is possible for a file or folder, also with ``room`` more characters."""
     try:
         longest = max((len(os.fsencode(part)) for part in Path(name).parts), default=0)
-    except (TypeError, ValueError):  # no text, or none that can be encoded
+    except (TypeError, ValueError):  # no text, or text that cannot be encoded
         return False
     return "\0" not in str(name) and longest + room <= 255 and len(str(name)) + room < 4096
 
 
-def home(path: str) -> str:
-    """``path`` with ``~`` expanded. One that begins with ``~`` but names no user's home folder,
-    such as ~song.mid, is made absolute, so that it is not expanded later."""
+def expand_home(path: str) -> str:
+    """Expand ``~`` in ``path``. If ``path`` begins with ``~`` but names no user's home folder, such
+    as ~song.mid, it is made absolute, so that it is not expanded later."""
     expanded = os.path.expanduser(path)
     return os.path.abspath(expanded) if expanded.startswith("~") else expanded
 
 
-def unfolded(value: Any) -> Any:
-    """The list or dict that a text such as ``[a,b]`` or ``{a: 1}`` writes; its elements stay text.
-    Any other value is returned as it is."""
+def parse_brackets(value: Any) -> Any:
+    """Parse a text such as ``[a,b]`` or ``{a: 1}`` into a list or dict of texts. Any other value is
+    returned unchanged."""
     if not isinstance(value, str) or value[:1] not in ("[", "{"):
         return value
     import yaml
@@ -137,36 +162,32 @@ def unfolded(value: Any) -> Any:
 
 
 def type_of(field: dataclasses.Field) -> str:
-    """The type of an option as it is written, such as "int | None", whether or not the module of
-    its dataclass keeps annotations as text."""
-    kind: Any = field.type
-    return kind if isinstance(kind, str) else inspect.formatannotation(kind)
+    """Return the type of an option as it is written in the dataclass, such as "int | None". A
+    module without ``from __future__ import annotations`` has objects instead of text."""
+    annotation: Any = field.type
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
 def types_of(field: dataclasses.Field) -> list[str]:
-    """The types that ``field`` allows, such as int and None."""
+    """Return the types of an option, such as ["int", "None"]."""
     return type_of(field).split(" | ")
 
 
-def _expected(kinds: list[str], rules: Mapping[str, Any]) -> str:
-    """What a value looks like, in words."""
-    low, above, high, below = rules["bounds"]
-    most = MOST if high is None and below is None else high
-    bounds = (("at least", low), ("above", above), ("at most", most), ("below", below))
-    limits = " and ".join(f"{word} {n:.10g}" for word, n in bounds if n is not None)
-    level = rules["level"]
-    of = f" of {level.unit}" if level else ""
+def _expected(types: list[str], rules: Mapping[str, Any]) -> str:
+    """Describe the values of an option, for an error message."""
+    bounds, level = rules["bounds"], rules["level"]
+    unit = f" of {level.unit}" if level else ""
     text = "a name that a file can have" if rules["path"] else "text"
     text = f"one of {', '.join(rules['choices'])}" if rules["choices"] else text
-    names = {
+    descriptions = {
         "bool": "true or false",
-        "int": f"a whole number{of}, {limits}",
-        "float": f"a number{of}, {limits}",
+        "int": f"a whole number{unit}, {bounds}",
+        "float": f"a number{unit}, {bounds}",
         "str": rules["pattern"][1] if rules["pattern"] else text,
         "list[str]": "a list such as [a,b]",
-        "list[int]": f"a list such as [1,2], each a whole number, {limits}",
-        "list[float]": f"a list such as [1,2], each a number, {limits}",
+        "list[int]": f"a list such as [1,2], each a whole number, {bounds}",
+        "list[float]": f"a list such as [1,2], each a number, {bounds}",
     }
-    usual = "values by their names" if kinds[0].startswith("dict") else "a list such as [1,2]"
-    texts = [names.get(kind, usual) for kind in kinds if kind != "None"]
+    other = "values by their names" if types[0].startswith("dict") else "a list such as [1,2]"
+    texts = [descriptions.get(kind, other) for kind in types if kind != "None"]
     return " or ".join([*texts, *([", ".join([*level.words, "any"])] if level else [])])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from musictx.api import texts
+from musictx.api import checked_words
 from musictx.options import parse, request
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(*words: str, **options: Any) -> Evaluation:
-    """The likelihood of a corpus under a model, as ``musictx evaluate`` measures it: an
+    """Return the likelihood of a corpus under a model, as ``musictx evaluate`` measures it: an
     :class:`~musictx.evaluate.nll.Evaluation`.
 
     Options are given as on the command line or by name. Raises :class:`UserError` for wrong ones.
@@ -23,7 +23,9 @@ def evaluate(*words: str, **options: Any) -> Evaluation:
     """
     from musictx.evaluate import app
 
-    return app.run(request("evaluate", parse("evaluate", texts("evaluate", words)) | options))
+    return app.run(
+        request("evaluate", parse("evaluate", checked_words("evaluate", words)) | options)
+    )
 
 
 def compare(*words: str, **options: Any) -> Comparison:
@@ -37,4 +39,4 @@ def compare(*words: str, **options: Any) -> Comparison:
     """
     from musictx.evaluate import compare as app
 
-    return app.run(request("compare", parse("compare", texts("compare", words)) | options))
+    return app.run(request("compare", parse("compare", checked_words("compare", words)) | options))

@@ -1,5 +1,5 @@
-"""``musictx evaluate``: the likelihood of a corpus under a model. Also functions that ``compare``
-uses: find a corpus, write a result."""
+"""``musictx evaluate``: the likelihood of a corpus under a model. ``compare`` uses the functions
+that find a corpus and write a result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from musictx.evaluate import nll
 from musictx.evaluate.config import EvaluateConfig
 from musictx.files import check_writable, write_table, write_text
 from musictx.progress import progress
-from musictx.shipped import chosen
+from musictx.shipped import model_folder
 from musictx.tokens.tokenizer import Tokenizer
 
 
@@ -31,9 +31,9 @@ def run(config: EvaluateConfig) -> nll.Evaluation:
     Options are checked before the long work. A refused command writes no files.
     """
     check_file(config.out)
-    where = chosen(config.model.path)
-    bundle = load(where, config.device)
-    nll.lengths(bundle.model, config.window)
+    folder = model_folder(config.model.path)
+    bundle = load(folder, config.device)
+    nll.window_lengths(bundle.model, config.window)
     shards = find_shards(config.corpus, bundle.tokenizer, card=bundle.card, split=config.split)
     with progress("evaluating", "windows") as update:
         result = nll.evaluate(
@@ -48,8 +48,8 @@ def run(config: EvaluateConfig) -> nll.Evaluation:
     print(result, flush=True)
     if config.out is not None:
         facts = {
-            "model": str(where),
-            "parameters": count(bundle),
+            "model": str(folder),
+            "parameters": parameters_of(bundle),
             "tokenizer": bundle.tokenizer.fingerprint,
             "shards": str(shards.folder),
         }
@@ -78,12 +78,12 @@ def write_result(
 
 
 def described(bundle: Bundle) -> str:
-    """The model folder and its number of parameters, as text."""
-    return f"{bundle.folder} ({count(bundle):,} parameters)"
+    """Return the model folder and its number of parameters, as text."""
+    return f"{bundle.folder} ({parameters_of(bundle):,} parameters)"
 
 
-def count(bundle: Bundle) -> int:
-    """The number of parameters of the model."""
+def parameters_of(bundle: Bundle) -> int:
+    """Return the number of parameters of the model."""
     return sum(p.numel() for p in bundle.model.parameters())
 
 
@@ -94,17 +94,18 @@ def find_shards(
     card: dict[str, Any] | None = None,
     split: str = "validation",
 ) -> Shards:
-    """The shards of ``corpus``, or of the corpus that the model's ``card`` names.
+    """Return the shards of ``corpus`` or, if the options name none, of the corpus on which the
+    model was trained, by its ``card``.
 
-    Prepares them with ``tokenizer`` if necessary, with the names of parts on the card. Shards that
-    a model was trained on are used unchanged, since their music files may have changed or be gone.
-    Raises ``UserError`` for shards of another vocabulary, without a corpus, and if no piece is in
-    ``split``.
+    Missing shards are prepared with ``tokenizer`` and with the programs of tracks on the card.
+    Shards that a model was trained on are used unchanged, since their music files may have changed
+    or be gone. Raises ``UserError`` for shards of another vocabulary, without a corpus, and if no
+    piece is in ``split``.
     """
-    if unnamed(corpus):
+    if not is_named(corpus):
         corpus = corpus_of(card or {})
     elif not corpus.programs:
-        corpus = replace(corpus, programs=_about(card or {}).get("programs") or {})
+        corpus = replace(corpus, programs=_corpus_entries(card or {}).get("programs") or {})
     if corpus.shards is not None and is_shards(Path(corpus.shards)):
         Shards(corpus.shards).check(tokenizer)  # never replace shards of another tokenizer
     report = prepare(corpus, tokenizer)
@@ -115,15 +116,15 @@ def find_shards(
     return shards
 
 
-def unnamed(corpus: CorpusConfig) -> bool:
-    """Whether the options name no corpus."""
-    return corpus.name == "folder" and corpus.path is None and corpus.shards is None
+def is_named(corpus: CorpusConfig) -> bool:
+    """Whether the options name a corpus."""
+    return corpus.name != "folder" or corpus.path is not None or corpus.shards is not None
 
 
 def corpus_of(card: dict[str, Any]) -> CorpusConfig:
-    """The corpus that a model was trained on, by its card (see ``training/report.py``)."""
+    """Return the corpus that a model was trained on, by its card (see ``training/report.py``)."""
     check_card(card, "the model's card")
-    about = _about(card)
+    about = _corpus_entries(card)
     path, shards, held_out = about.get("path"), about.get("shards"), about.get("held out") or {}
     if not (isinstance(held_out, dict) and held_out.keys() <= {"validation", "test"}):
         raise UserError("corpus.path: the model's card is damaged; give corpus.path=DIR")
@@ -137,7 +138,7 @@ def corpus_of(card: dict[str, Any]) -> CorpusConfig:
     return CorpusConfig(name=name, path=path, programs=programs, **held_out)
 
 
-def _about(card: dict[str, Any]) -> dict[str, Any]:
-    """The entries of ``card`` about the corpus; none if the corpus is described in words."""
+def _corpus_entries(card: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries of ``card`` about the corpus; none if the corpus is described in words."""
     corpus = card.get("corpus")
     return corpus if isinstance(corpus, dict) else {}

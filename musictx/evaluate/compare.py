@@ -11,15 +11,15 @@ from musictx.bundle import Bundle, load
 from musictx.data.shards import Shards, is_shards
 from musictx.errors import UserError
 from musictx.evaluate import sets
-from musictx.evaluate.app import check_file, described, find_shards, unnamed, write_result
+from musictx.evaluate.app import check_file, described, find_shards, is_named, write_result
 from musictx.evaluate.comparison import Comparison, compare, copy_index
 from musictx.evaluate.config import CompareConfig
-from musictx.evaluate.samples import GAPS, SampleFolder, around, continued
+from musictx.evaluate.samples import GAPS, SampleFolder, compose_continuations, compose_excerpts
 from musictx.evaluate.sets import REAL, SAMPLES, TRAINING, Excerpt
 from musictx.notes import Score
 from musictx.progress import progress
 from musictx.sampling.steer import counts_no_bars
-from musictx.shipped import chosen, name_of
+from musictx.shipped import model_folder, name_of
 from musictx.tokens.build import build
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -27,53 +27,53 @@ from musictx.tokens.tokenizer import Tokenizer
 Progress = Callable[[int, int], None]
 
 
-class AnyMusic:
-    """Measures of any music: excerpts of equal length (:mod:`musictx.evaluate.comparison`).
+class GeneralMeasures:
+    """How any music is measured: by excerpts of equal length (:mod:`musictx.evaluate.comparison`).
 
     Real pieces are drawn by the seed, none twice. If there is a model, they are encoded and decoded
-    by its tokenizer. Subclasses in ``registry.MEASURES`` have their own type for pieces.
+    by its tokenizer. The subclasses in ``registry.MEASURES`` measure special music, by pieces of a
+    type of their own.
     """
 
-    #: These measures are used for models with this tokenizer,
+    #: A subclass is used for models with this tokenizer and for comparisons with these corpora.
     tokenizer = ""
-    #: and for comparisons with these corpora.
     corpora: tuple[str, ...] = ()
     #: The option ``end`` of generate for the samples.
     ending = "cut"
 
     def __init__(self, config: CompareConfig, bundle: Bundle | None) -> None:
         self.seed, self.seconds = config.seed, config.seconds
-        self.tokens = None if bundle is None else bundle.tokenizer
-        gap = config.task in GAPS
+        self.model_tokenizer = None if bundle is None else bundle.tokenizer
+        has_gap = config.task in GAPS
         #: Seconds of given music before and after the measured excerpt.
-        self.before = config.primer_seconds if gap or config.task == "continue" else 0.0
-        self.after = self.before if gap else 0.0
+        self.before = config.primer_seconds if has_gap or config.task == "continue" else 0.0
+        self.after = self.before if has_gap else 0.0
         self.length = self.before + self.seconds + self.after
 
     def samples(self, folder: str | Path) -> list[Any]:
-        """The measured excerpts of all files in ``folder``."""
+        """Return the measured excerpts of all files in ``folder``."""
         return sets.read_samples(folder, self.before, self.seconds, self.after)
 
     def of_folder(self, folder: str, count: int) -> list[Any]:
-        """At most ``count`` excerpts of the real music in the folder ``against``."""
+        """Return at most ``count`` excerpts of the real music in the folder ``against``."""
         pieces = sets.real_files(folder, count, self.length, self.seed)
-        if self.tokens is not None:
-            pieces = sets.encoded_and_decoded(pieces, self.tokens)
+        if self.model_tokenizer is not None:
+            pieces = sets.encoded_and_decoded(pieces, self.model_tokenizer)
         return [self._excerpt(name, score) for name, score in pieces]
 
     def of_shards(self, shards: Shards, tokenizer: Any, split: str, count: int) -> list[Any]:
-        """At most ``count`` excerpts of the real music in a split of a corpus."""
+        """Return at most ``count`` excerpts of the real music in a split of a corpus."""
         return [
             self._excerpt(piece.name, tokenizer.decode(shards.tokens(piece.number)))
             for piece in sets.drawn(shards.pieces(split), split, count, self.length, self.seed)
         ]
 
     def _excerpt(self, name: str, score: Score) -> Excerpt:
-        """The measured excerpt of a piece, with the given music around it."""
+        """Return the measured excerpt of a piece, with the given music around it."""
         return Excerpt(name, sets.beginning(score, self.length), self.before, self.seconds)
 
     def copy_index(self, shards: Shards, tokenizer: Any, progress: Progress) -> Any:
-        """An index of the training split, in which :meth:`compare` searches for copies."""
+        """Return an index of the training split, in which :meth:`compare` searches for copies."""
         return copy_index(shards, tokenizer, progress)
 
     def compare(
@@ -89,36 +89,22 @@ def run(config: CompareConfig) -> Comparison:
     Options are checked before the long work. A refused command writes no files.
     """
     check_file(config.out)
-    named = config.model.path is not None or config.pieces
-    bundle = load(chosen(config.model.path), config.device) if named else None
+    needs_model = config.model.path is not None or config.pieces
+    bundle = load(model_folder(config.model.path), config.device) if needs_model else None
     measures = _measures(config, bundle)
-    if config.samples is None and not config.pieces:
-        raise UserError(
-            "samples: missing; give samples=FOLDER of music, or pieces=64 to generate them"
-        )
-    if bundle is not None:
-        needed, has = measures.tokenizer, bundle.tokenizer.name
-        if config.task in registry.TASKS and has != needed:
-            raise UserError(
-                f"task={config.task}: {bundle.folder} writes {has} tokens; expected a model of "
-                f"{needed or 'other'} tokens"
-            )
-        if config.task == "vary" and has not in registry.ARRANGED:
-            raise UserError(f"task=vary: {counts_no_bars(bundle.tokenizer)}")
-    if config.samples is not None and not config.pieces:
-        sets.files_in(config.samples, "samples")
-    real = _Real(config, bundle, measures)
+    _check(config, bundle, measures)
+    real = RealMusic(config, bundle, measures)
+    folder = Path(str(config.samples))
     if bundle is not None and config.pieces:
-        name = f"{name_of(bundle.folder.resolve())}-{config.task}-seed{config.seed}"
-        place = Path(config.samples or f"compared/{name}")
-        _generate(config, bundle, real, place, measures)
-    else:
-        place = Path(str(config.samples))
-    facts = {"samples": str(place), "real": real.name, "seconds": config.seconds}
+        if config.samples is None:
+            name = name_of(bundle.folder.resolve())
+            folder = Path(f"compared/{name}-{config.task}-seed{config.seed}")
+        _generate(config, bundle, real, folder, measures)
+    facts = {"samples": str(folder), "real": real.name, "seconds": config.seconds}
     if bundle is not None:
         facts["model"] = str(bundle.folder)
-        print(f"{described(bundle)}, samples in {place}, real music of {real.name}")
-    result = _measured(config, real, place, measures)
+        print(f"{described(bundle)}, samples in {folder}, real music of {real.name}")
+    result = _measured(config, real, folder, measures)
     print(result, flush=True)
     if config.out is not None:
         write_result(Path(config.out), result.to_dict() | facts, result.pieces)
@@ -126,20 +112,42 @@ def run(config: CompareConfig) -> Comparison:
     return result
 
 
-def _measures(config: CompareConfig, bundle: Bundle | None) -> AnyMusic:
-    """The measures of ``registry.MEASURES`` for the model or the corpus, else :class:`AnyMusic`."""
+def _check(config: CompareConfig, bundle: Bundle | None, measures: GeneralMeasures) -> None:
+    """Raise ``UserError`` without samples, or if the model cannot do the task."""
+    if not config.pieces:
+        if config.samples is None:
+            raise UserError(
+                "samples: missing; give samples=FOLDER of music, or pieces=64 to generate them"
+            )
+        sets.files_in(config.samples, "samples")
+    if bundle is not None:
+        needed, tokens = measures.tokenizer, bundle.tokenizer.name
+        if config.task in registry.TASKS and tokens != needed:
+            raise UserError(
+                f"task={config.task}: {bundle.folder} writes {tokens} tokens; expected a model of "
+                f"{needed or 'other'} tokens"
+            )
+        if config.task == "vary" and tokens not in registry.ARRANGED:
+            raise UserError(f"task=vary: {counts_no_bars(bundle.tokenizer)}")
+
+
+def _measures(config: CompareConfig, bundle: Bundle | None) -> GeneralMeasures:
+    """Return the measures of ``registry.MEASURES`` for the model or corpus; by default the general
+    ones."""
     for path in registry.MEASURES.values():
-        kind: type[AnyMusic] = registry.load(path)
+        kind: type[GeneralMeasures] = registry.load(path)
         of_corpus = config.corpus.name in kind.corpora
         if of_corpus or (bundle is not None and bundle.tokenizer.name == kind.tokenizer):
             return kind(config, bundle)
-    return AnyMusic(config, bundle)
+    return GeneralMeasures(config, bundle)
 
 
-def _measured(config: CompareConfig, real: _Real, place: Path, measures: AnyMusic) -> Comparison:
-    """Compare the samples in ``place`` with as many real pieces, and as many training pieces if
+def _measured(
+    config: CompareConfig, real: RealMusic, folder: Path, measures: GeneralMeasures
+) -> Comparison:
+    """Compare the samples in ``folder`` with as many real pieces, and as many training pieces if
     there is a training split."""
-    samples = measures.samples(place)
+    samples = measures.samples(folder)
     if config.pieces:
         samples = samples[: config.pieces]
     compared = {SAMPLES: samples, REAL: real.pieces(measures, len(samples))}
@@ -154,37 +162,42 @@ def _measured(config: CompareConfig, real: _Real, place: Path, measures: AnyMusi
         return measures.compare(compared, copies, update)
 
 
-class _Real:
-    """The real music: files of ``against``, or pieces of a split of a corpus; and the training
-    split of the corpus, if there is one."""
+class RealMusic:
+    """The real music: the files of ``against`` or a split of the corpus; and the training split of
+    the corpus, if there is one."""
 
-    def __init__(self, config: CompareConfig, bundle: Bundle | None, measures: AnyMusic) -> None:
+    def __init__(
+        self, config: CompareConfig, bundle: Bundle | None, measures: GeneralMeasures
+    ) -> None:
         self.against, self.split = config.against, config.split
         self.shards: Shards | None = None
         self.tokenizer: Tokenizer | None = None
         self.name = f"{config.against}"
         if config.against is not None:
             sets.files_in(config.against, "against")
-        if config.against is None or not unnamed(config.corpus):
+        if config.against is None or is_named(config.corpus):
             self.tokenizer = _tokenizer(config, bundle, measures)
             card = bundle.card if bundle else None
             self.shards = find_shards(config.corpus, self.tokenizer, card=card, split=config.split)
             self.name = config.against or f"{self.shards.folder}, {config.split}"
 
-    def pieces(self, measures: AnyMusic, count: int, split: str | None = None) -> list[Any]:
-        """Real pieces for ``measures``: of ``split``; by default of ``against``, else of the split
-        that is compared."""
+    def pieces(self, measures: GeneralMeasures, count: int, split: str | None = None) -> list[Any]:
+        """Return at most ``count`` pieces for ``measures``, from ``split`` of the corpus; by
+        default from ``against`` or, without it, from the split ``config.split``."""
         if split is None and self.against is not None:
             return measures.of_folder(self.against, count)
         assert self.shards is not None
         return measures.of_shards(self.shards, self.tokenizer, split or self.split, count)
 
 
-def _tokenizer(config: CompareConfig, bundle: Bundle | None, measures: AnyMusic) -> Tokenizer:
-    """The tokenizer of the model, else of the shards, else one that loses little of the music."""
+def _tokenizer(
+    config: CompareConfig, bundle: Bundle | None, measures: GeneralMeasures
+) -> Tokenizer:
+    """Return the tokenizer of the model, or of the shards, or a default that loses little of the
+    music."""
     if bundle is not None:
         return bundle.tokenizer
-    if unnamed(config.corpus):
+    if not is_named(config.corpus):
         raise UserError(
             "against: expected the real music to compare with; give against=FOLDER of MIDI files, "
             "or a corpus, such as corpus.path=FOLDER"
@@ -195,17 +208,17 @@ def _tokenizer(config: CompareConfig, bundle: Bundle | None, measures: AnyMusic)
 
 
 def _generate(
-    config: CompareConfig, bundle: Bundle, real: _Real, folder: Path, measures: AnyMusic
+    config: CompareConfig, bundle: Bundle, real: RealMusic, folder: Path, measures: GeneralMeasures
 ) -> None:
     """Compose ``config.pieces`` samples into ``folder``."""
-    out, music = SampleFolder(folder), AnyMusic(config, bundle)
+    out, music = SampleFolder(folder), GeneralMeasures(config, bundle)
     if config.task in ("free", "continue"):
         pieces = [] if config.task == "free" else real.pieces(music, config.pieces)
         with progress("generating", "seconds", config.pieces * config.seconds) as update:
-            continued(out, bundle, pieces, config, measures.ending, update)
+            compose_continuations(out, bundle, pieces, config, measures.ending, update)
         return
     is_registered = config.task in registry.TASKS
-    compose = registry.load(registry.TASKS[config.task]) if is_registered else around
+    compose = registry.load(registry.TASKS[config.task]) if is_registered else compose_excerpts
     pieces = real.pieces(measures if is_registered else music, config.pieces)[: config.pieces]
     with progress("composing", "pieces") as update:
         compose(out, bundle, pieces, config, update)

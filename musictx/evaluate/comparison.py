@@ -17,6 +17,7 @@ import numpy as np
 from musictx.data.shards import Shards
 from musictx.evaluate import measures
 from musictx.evaluate.copies import CopyIndex, symbols
+from musictx.evaluate.measures import Distribution
 from musictx.evaluate.sets import CONTROL, REAL, TRAINING, Excerpt, controls
 from musictx.notes import Score
 from musictx.tokens.tokenizer import Tokenizer
@@ -49,14 +50,14 @@ class Comparison:
         return list(dict.fromkeys(piece["set"] for piece in self.pieces))
 
     def __str__(self) -> str:
-        """The table for the terminal."""
+        """Return the table for the terminal."""
         lines = [["", *self.sets, "unit"]]
         for row in self.rows:
             lines.append([row.name, *(number(row.values[name]) for name in self.sets), row.unit])
         return aligned(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """The table and the pieces for JSON; nan becomes ``None``."""
+        """Return the table and the pieces for JSON; nan becomes ``None``."""
         rows = [row._asdict() | {"values": without_nan(row.values)} for row in self.rows]
         return {"table": rows, "pieces": [without_nan(piece) for piece in self.pieces]}
 
@@ -75,48 +76,61 @@ def compare(
     copies    the result of :func:`copy_index`; only samples are searched for copies
     progress  called after each piece with the number of finished pieces and of all pieces
     """
-    sets = dict(sets)
-    training = sets.pop(TRAINING, None)
-    if control := controls(sets[REAL]):
-        sets[CONTROL] = control
-    sets |= {} if training is None else {TRAINING: training}
-    listed, distributions = dict(measures.MEASURES), dict(measures.DISTRIBUTIONS)
-    if measures.on_a_grid([excerpt.in_place for excerpt in sets[REAL]]):
-        more, others = measures.in_bars()
-        listed, distributions = listed | more, distributions | others
+    sets = _with_control(sets)
+    table, distributions = dict(measures.MEASURES), dict(measures.DISTRIBUTIONS)
+    if measures.on_a_grid(sets[REAL]):
+        in_bars, distributions_in_bars = measures.in_bars()
+        table, distributions = table | in_bars, distributions | distributions_in_bars
     pieces: list[dict[str, Any]] = []
     for set_name, excerpts in sets.items():
         for excerpt in excerpts:
-            line = {"set": set_name, "name": excerpt.name, "notes": len(excerpt.alone)}
-            line |= measures.measure(excerpt, listed)
+            piece = {"set": set_name, "name": excerpt.name, "notes": len(excerpt.alone)}
+            piece |= measures.measure(excerpt, table)
             if copies:
-                line |= _copied(set_name, excerpt.alone, *copies)
-            pieces.append(line)
+                piece |= _copied(set_name, excerpt.alone, *copies)
+            pieces.append(piece)
             progress(len(pieces), sum(map(len, sets.values())))
-    listed |= {COPIED: measures.Measure(lambda one: np.nan, "notes")} if copies else {}
-    rows = []
-    for name, measure in listed.items():
-        columns = {s: np.array([p[name] for p in pieces if p["set"] == s], float) for s in sets}
-        values = {s: measures.of_set(column, measure) for s, column in columns.items()}
-        if np.isfinite(list(values.values())).any():
-            rows.append(TableRow(name, measure.unit, values))
-    for name, distribution in distributions.items():
-        in_bars = name not in measures.DISTRIBUTIONS
-        scores = {
-            name: [excerpt.in_place if in_bars else excerpt.alone for excerpt in excerpts]
-            for name, excerpts in sets.items()
-        }
-        counts = {s: measures.histogram(some, distribution) for s, some in scores.items()}
-        overlaps = {s: measures.overlap(counts[s], counts[REAL]) for s in sets}
-        rows.append(TableRow(name, "overlap with real", overlaps | {REAL: np.nan}))
+    rows = [_measure_row(name, m.unit, pieces, m.reached) for name, m in table.items()]
+    if copies:
+        rows.append(_measure_row(COPIED, "notes", pieces))
+    rows = [row for row in rows if np.isfinite(list(row.values.values())).any()]
+    rows += [_overlap_row(name, sets, distribution) for name, distribution in distributions.items()]
     return Comparison(pieces, rows)
+
+
+def _with_control(sets: Mapping[str, Sequence[Excerpt]]) -> dict[str, Sequence[Excerpt]]:
+    """Add the control set, if there is one, before the training set."""
+    sets = dict(sets)
+    training = {TRAINING: sets.pop(TRAINING)} if TRAINING in sets else {}
+    control = controls(sets[REAL])
+    return sets | ({CONTROL: control} if control else {}) | training
+
+
+def _measure_row(
+    name: str, unit: str, pieces: Sequence[dict[str, Any]], reached: float | None = None
+) -> TableRow:
+    """Return the row of a measure, from the values of the pieces."""
+    columns: dict[str, list[float]] = {}
+    for piece in pieces:
+        columns.setdefault(piece["set"], []).append(piece[name])
+    values = {s: measures.of_set(np.array(c, float), reached) for s, c in columns.items()}
+    return TableRow(name, unit, values)
+
+
+def _overlap_row(
+    name: str, sets: Mapping[str, Sequence[Excerpt]], distribution: Distribution
+) -> TableRow:
+    """Return the row of a distribution: the overlap of each set with real music."""
+    counts = {s: measures.histogram(excerpts, distribution) for s, excerpts in sets.items()}
+    overlaps = {s: measures.overlap(count, counts[REAL]) for s, count in counts.items()}
+    return TableRow(name, "overlap with real", overlaps | {REAL: np.nan})
 
 
 def copy_index(
     shards: Shards, tokenizer: Tokenizer, progress: Callable[[int, int], None]
 ) -> tuple[CopyIndex, list[str]]:
-    """An index of the training split, in which copied spans are searched, and the names of its
-    pieces."""
+    """Return an index of the training split, in which copied spans are searched, and the names of
+    its pieces."""
     pieces = shards.pieces("train")
     scores = []
     for done, piece in enumerate(pieces):

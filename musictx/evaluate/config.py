@@ -1,4 +1,4 @@
-"""Options of ``musictx evaluate`` and ``musictx compare``."""
+"""The options of ``musictx evaluate`` and ``musictx compare``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from musictx.config.composing import ModelFolder
 from musictx.config.corpus import CorpusConfig
 from musictx.config.sampling import SamplingConfig
 
-#: What a model can be asked for; optional components add theirs.
+#: The tasks for which a model can compose samples; optional components add further ones.
 TASKS = ("free", "continue", "infill", "vary", "accompany", *registry.TASKS)
 
 
@@ -25,7 +25,7 @@ def _split() -> Any:
 
 @dataclass
 class EvaluateConfig(Options):
-    """musictx evaluate: the likelihood of a corpus."""
+    """The options of ``musictx evaluate``: the likelihood of a corpus."""
 
     model: ModelFolder = field(default_factory=ModelFolder)
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
@@ -39,7 +39,7 @@ class EvaluateConfig(Options):
     out: str | None = option(
         None,
         "also write the result to this file: .json",
-        path=True,
+        path="out",
         pattern=(r"(?s).*\.json", "a file name that ends with .json"),
     )
     device: str = option("auto", "auto, cpu, cuda, mps", pattern=DEVICE)
@@ -47,18 +47,18 @@ class EvaluateConfig(Options):
 
 @dataclass
 class CompareConfig(Options):
-    """musictx compare: samples compared with real music."""
+    """The options of ``musictx compare``: samples compared with real music."""
 
     samples: str | None = option(
         None,
         "file of music, or folder of such files, to measure; with pieces=N a folder that they are "
         "generated into",
-        path=True,
+        path="out",
     )
     against: str | None = option(
         None,
         "file or folder of real music to compare with; default: the split of the corpus",
-        path=True,
+        path="out",
     )
     model: ModelFolder = field(default_factory=ModelFolder)
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
@@ -69,8 +69,8 @@ class CompareConfig(Options):
     )
     task: str = option(
         "free",
-        f"with pieces=: {', '.join(TASKS)}. Pieces from nothing; openings of real pieces "
-        "continued; their middle written anew, or varied; their melody accompanied, or harmonised",
+        f"with pieces=: {', '.join(TASKS)}. free: new pieces; the others continue the openings of "
+        "real pieces, recompose or vary their middle, accompany or harmonise their melody",
         choices=TASKS,
     )
     seconds: float = option(
@@ -81,8 +81,8 @@ class CompareConfig(Options):
     )
     primer_seconds: float = option(
         10.0,
-        "length of what is given before a continuation, before and after a middle; seconds; it is "
-        "not measured",
+        "length of the given music before a continuation, and before and after a middle, seconds; "
+        "it is not measured",
         above=0,
         high=DAY,
     )
@@ -92,7 +92,7 @@ class CompareConfig(Options):
     out: str | None = option(
         None,
         "also write the result to this file: .json, or .csv (one row per piece)",
-        path=True,
+        path="out",
         pattern=(r"(?s).*\.(json|csv)", "a file name that ends with .json or .csv"),
     )
     device: str = option("auto", "auto, cpu, cuda, mps", pattern=DEVICE)
@@ -101,6 +101,6 @@ class CompareConfig(Options):
     )
 
     def check(self) -> None:
-        generated = self.pieces > 0 or self.task == "free"
+        is_possible = self.pieces > 0 or self.task == "free"
         expected = "free, unless the model generates the samples: give pieces=64, say"
-        self.require("task", generated, expected)
+        self.require("task", is_possible, expected)

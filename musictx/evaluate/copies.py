@@ -73,8 +73,8 @@ class CopyIndex:
         self._hashes = hashes[self._places]
 
     def longest(self, piece: np.ndarray) -> Copy:
-        """The longest span of ``piece``, its :func:`symbols`, in the index; the first of equally
-        long ones."""
+        """Return the longest span of ``piece``, its :func:`symbols`, in the index; the first of
+        equally long ones."""
         best, start, where = 0, -1, -1
         keys = _hashes(piece, SHORTEST_COPY - 1)
         low = np.searchsorted(self._hashes, keys, side="left")
@@ -93,8 +93,8 @@ class CopyIndex:
         return Copy(best + 1, start, int(np.searchsorted(self._walls, where)) - 1)
 
     def _extend(self, piece: np.ndarray, places: np.ndarray, least: int) -> tuple[int, int]:
-        """The largest number of symbols of ``piece`` that are at one of ``places``, and the place.
-        The number may be too small if it does not exceed ``least``."""
+        """Return the largest number of symbols of ``piece`` that are at one of ``places``, and the
+        place. The number may be too small if it does not exceed ``least``."""
         # Most candidates differ at the symbol that would make them the longest.
         ahead = np.minimum(places + least, len(self._symbols) - 1)
         places = places[self._symbols[ahead] == piece[least]]

@@ -19,7 +19,7 @@ pieces of the same number and length.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,8 +60,8 @@ def density(score: Score, seconds: float) -> float:
 
 
 def polyphony(score: Score) -> float:
-    """The mean number of notes that sound at once, silence left out: sum of all lengths / seconds
-    with a sounding note. Empty, or only notes of length 0: nan; one note: 1."""
+    """Return the mean number of notes that sound at once, silence left out: sum of all lengths /
+    seconds with a sounding note. Empty, or only notes of length 0: nan; one note: 1."""
     notes = pitched(score)
     begins, stops = sounding(score)
     union = float((stops - begins).sum())
@@ -69,7 +69,7 @@ def polyphony(score: Score) -> float:
 
 
 def sounding(score: Score) -> tuple[np.ndarray, np.ndarray]:
-    """The beginnings and ends, in seconds, of the stretches without silence, in order."""
+    """Return the beginnings and ends, in seconds, of the stretches without silence, in order."""
     notes = pitched(score)
     if not len(notes):
         return np.empty(0), np.empty(0)
@@ -79,8 +79,8 @@ def sounding(score: Score) -> tuple[np.ndarray, np.ndarray]:
 
 
 def longest_silence(score: Score, seconds: float) -> float:
-    """The longest silence between 0 and ``seconds``, in seconds, including silence at the beginning
-    and end. Empty: ``seconds``; one note: the longer silence before or after it."""
+    """Return the longest silence between 0 and ``seconds``, in seconds, including silence at the
+    beginning and end. Empty: ``seconds``; one note: the longer silence before or after it."""
     begins, stops = (np.minimum(moments, seconds) for moments in sounding(score))
     gaps = np.append(begins, seconds) - np.append(0.0, stops)
     return max(0.0, float(gaps.max()))
@@ -90,8 +90,8 @@ def longest_silence(score: Score, seconds: float) -> float:
 
 
 def stuck_seconds(score: Score) -> float:
-    """The longest time in seconds, from first to last onset, in which a pattern of pitches of any
-    length is repeated at least :data:`TURNS` times without a gap; 0 if there is none."""
+    """Return the longest time in seconds, from first to last onset, in which a pattern of pitches
+    of any length is repeated at least :data:`TURNS` times without a gap; 0 if there is none."""
     notes = pitched(score)
     start, pitch = notes["start"], notes["pitch"]
     longest = 0.0
@@ -106,9 +106,9 @@ def stuck_seconds(score: Score) -> float:
 
 
 def returning_runs(score: Score) -> float:
-    """The share of notes of the top line in runs of :data:`RUN_INTERVALS` intervals that occur
-    again more than :data:`RETURN_SECONDS` later or earlier, at any pitch; nan if there are too few
-    notes for a run."""
+    """Return the share of notes of the top line in runs of :data:`RUN_INTERVALS` intervals that
+    occur again more than :data:`RETURN_SECONDS` later or earlier, at any pitch; nan if there are
+    too few notes for a run."""
     top = score.notes[top_line(score)]
     if len(top) <= RUN_INTERVALS:
         return np.nan
@@ -124,9 +124,9 @@ def returning_runs(score: Score) -> float:
 
 
 def shared_runs(score: Score, others: Sequence[Score]) -> float:
-    """The share of notes of the top line in runs of :data:`RUN_INTERVALS` intervals that are also
-    in the top line of one of ``others``, at any pitch; nan if there are too few notes for a run, or
-    if ``others`` have no runs."""
+    """Return the share of notes of the top line in runs of :data:`RUN_INTERVALS` intervals that are
+    also in the top line of one of ``others``, at any pitch; nan if there are too few notes for a
+    run, or if ``others`` have no runs."""
     top = score.notes[top_line(score)]
     tops = (other.notes[top_line(other)]["pitch"] for other in others)
     other_runs = {run for pitches in tops for run in _runs(pitches) if any(run)}
@@ -135,15 +135,15 @@ def shared_runs(score: Score, others: Sequence[Score]) -> float:
     return _share_in_runs(run in other_runs for run in _runs(top["pitch"]))
 
 
-def _share_in_runs(counts: Iterable[bool]) -> float:
-    """The share of notes in the runs for which ``counts`` is true, a value for each run of
+def _share_in_runs(is_counted: Iterable[bool]) -> float:
+    """Return the share of notes in the counted runs; ``is_counted`` has a value for each of
     :func:`_runs`."""
-    counted = np.array(list(counts))
+    counted = np.array(list(is_counted))
     return float(np.convolve(counted, np.ones(RUN_INTERVALS + 1)).astype(bool).mean())
 
 
 def _runs(pitches: np.ndarray) -> list[tuple[int, ...]]:
-    """The run of :data:`RUN_INTERVALS` intervals that begins with each note of a line."""
+    """Return the run of :data:`RUN_INTERVALS` intervals that begins with each note of a line."""
     intervals = np.diff(pitches.astype(int)).tolist()
     return [
         tuple(intervals[i : i + RUN_INTERVALS]) for i in range(len(intervals) - RUN_INTERVALS + 1)
@@ -151,8 +151,8 @@ def _runs(pitches: np.ndarray) -> list[tuple[int, ...]]:
 
 
 def towers(score: Score) -> int:
-    """The number of chords of at least :data:`TOWER_NOTES` notes of one program, each at most
-    :data:`TOWER_SECONDS` after the previous note, without drums."""
+    """Return the number of chords of at least :data:`TOWER_NOTES` notes of one program, each at
+    most :data:`TOWER_SECONDS` after the previous note, without drums."""
     count = 0
     notes = pitched(score)
     for program in np.unique(notes["program"]):
@@ -178,8 +178,12 @@ def top_line(score: Score) -> np.ndarray:
 
 
 class Measure(NamedTuple):
-    """``of(excerpt)`` is the value of an excerpt in ``unit``, or nan. The value of a set is the
-    mean or, with ``reached``, the share of its pieces with at least that value."""
+    """A measure with one value for an excerpt.
+
+    of       excerpt -> value, or nan
+    unit     the unit of the value, or of the value of a set
+    reached  None: the value of a set is the mean; else the share of pieces with at least this value
+    """
 
     of: Callable[[Excerpt], float]
     unit: str
@@ -187,16 +191,23 @@ class Measure(NamedTuple):
 
 
 class Distribution(NamedTuple):
-    """``of(score)`` are the values of a piece, such as one for each note; ``edges`` are those of
-    the bins."""
+    """A measure with several values for an excerpt, such as one for each note.
 
-    of: Callable[[Score], np.ndarray]
+    of     excerpt -> values
+    edges  the edges of the bins of the histogram
+    """
+
+    of: Callable[[Excerpt], np.ndarray]
     edges: np.ndarray
 
 
-def _alone(of: Callable[[Score], float], unit: str, reached: float | None = None) -> Measure:
-    """A measure of the pitched notes of an excerpt, with times from its beginning."""
-    return Measure(lambda excerpt: of(excerpt.alone), unit, reached)
+def _alone(function: Callable[[Score], Any]) -> Callable[[Excerpt], Any]:
+    """Apply ``function`` to the pitched notes of an excerpt, with times from its beginning."""
+    return lambda excerpt: function(excerpt.alone)
+
+
+def _runs_of_given(excerpt: Excerpt) -> float:
+    return shared_runs(excerpt.alone, excerpt.given)
 
 
 def _lengths(score: Score) -> np.ndarray:
@@ -208,34 +219,32 @@ _PIECES = "share of pieces"
 #: Measures of any music, by name.
 MEASURES: dict[str, Measure] = {
     "notes a second": Measure(lambda e: density(e.alone, e.seconds), "notes/s"),
-    "polyphony": _alone(polyphony, "notes"),
-    "re-struck notes": _alone(restruck, "share"),
-    "in scale": _alone(scale_consistency, "share"),
-    "runs of the music given": Measure(lambda e: shared_runs(e.alone, e.given), "share of notes"),
-    "has runs of the music given": Measure(
-        lambda e: shared_runs(e.alone, e.given), _PIECES, HAS_RUNS
-    ),
-    "has runs that return": _alone(returning_runs, _PIECES, HAS_RUNS),
-    "has towers of 6 notes": _alone(towers, _PIECES, 1),
+    "polyphony": Measure(_alone(polyphony), "notes"),
+    "re-struck notes": Measure(_alone(restruck), "share"),
+    "in scale": Measure(_alone(scale_consistency), "share"),
+    "runs of the music given": Measure(_runs_of_given, "share of notes"),
+    "has runs of the music given": Measure(_runs_of_given, _PIECES, HAS_RUNS),
+    "has runs that return": Measure(_alone(returning_runs), _PIECES, HAS_RUNS),
+    "has towers of 6 notes": Measure(_alone(towers), _PIECES, 1),
     f"dead air of {DEAD_AIR_SECONDS:g} s": Measure(
-        lambda e: longest_silence(e.alone, e.seconds),
-        _PIECES,
-        DEAD_AIR_SECONDS - ROUNDING,
+        lambda e: longest_silence(e.alone, e.seconds), _PIECES, DEAD_AIR_SECONDS - ROUNDING
     ),
-    f"stuck for {STUCK_SECONDS:g} s": _alone(stuck_seconds, _PIECES, STUCK_SECONDS - ROUNDING),
+    f"stuck for {STUCK_SECONDS:g} s": Measure(
+        _alone(stuck_seconds), _PIECES, STUCK_SECONDS - ROUNDING
+    ),
 }
 #: Distributions of any music, by name.
 DISTRIBUTIONS: dict[str, Distribution] = {
-    "onset intervals": Distribution(lambda score: np.diff(pitched(score)["start"]), TIME_EDGES),
-    "note lengths": Distribution(_lengths, TIME_EDGES),
-    "velocities": Distribution(lambda score: pitched(score)["velocity"], VELOCITY_EDGES),
-    "pitches": Distribution(lambda score: pitched(score)["pitch"], PITCH_EDGES),
+    "onset intervals": Distribution(lambda e: np.diff(pitched(e.alone)["start"]), TIME_EDGES),
+    "note lengths": Distribution(_alone(_lengths), TIME_EDGES),
+    "velocities": Distribution(lambda e: pitched(e.alone)["velocity"], VELOCITY_EDGES),
+    "pitches": Distribution(lambda e: pitched(e.alone)["pitch"], PITCH_EDGES),
 }
 
 
 def in_bars() -> tuple[dict[str, Measure], dict[str, Distribution]]:
-    """The measures and distributions of music on a grid (``registry.IN_BARS``); none without the
-    optional component."""
+    """Return the measures and distributions of music on a grid (``registry.IN_BARS``); none without
+    the optional component."""
     if not registry.IN_BARS:
         return {}, {}
     names = ("measures", "distributions")
@@ -243,30 +252,32 @@ def in_bars() -> tuple[dict[str, Measure], dict[str, Distribution]]:
     return measures, distributions
 
 
-def on_a_grid(pieces: Sequence[Score]) -> bool:
-    """Whether most of ``pieces`` keep to the beats of their files (:mod:`musictx.grid`)."""
-    return sum(grid_of(score).kind == "grid" for score in pieces) > len(pieces) / 2
+def on_a_grid(excerpts: Sequence[Excerpt]) -> bool:
+    """Whether most excerpts keep to the beats of their files (:mod:`musictx.grid`)."""
+    return sum(grid_of(e.in_place).kind == "grid" for e in excerpts) > len(excerpts) / 2
 
 
 def measure(excerpt: Excerpt, measures: Mapping[str, Measure]) -> dict[str, float]:
-    """The value of each of ``measures`` for an excerpt, or nan."""
+    """Return the value of each of ``measures`` for an excerpt, or nan."""
     return {name: measure.of(excerpt) for name, measure in measures.items()}
 
 
-def of_set(values: np.ndarray, measure: Measure) -> float:
-    """The value of a measure for a set with these ``values``; nan is ignored. nan without any."""
+def of_set(values: np.ndarray, reached: float | None = None) -> float:
+    """Return the value of a set from the ``values`` of its excerpts: their mean or, with
+    ``reached``, the share of values that are at least as large. nan is ignored; nan without other
+    values."""
     finite = values[np.isfinite(values)]
-    if measure.reached is not None:
-        finite = (finite >= measure.reached).astype(float)
+    if reached is not None:
+        finite = (finite >= reached).astype(float)
     return float(finite.mean()) if len(finite) else np.nan
 
 
-def histogram(pieces: Sequence[Score], distribution: Distribution) -> np.ndarray:
-    """The mean of the histograms of pieces, each of sum 1. Pieces without values are ignored; zeros
-    if no piece has values."""
+def histogram(excerpts: Sequence[Excerpt], distribution: Distribution) -> np.ndarray:
+    """Return the mean of the histograms of excerpts, each of sum 1. Excerpts without values are
+    ignored; zeros if no excerpt has values."""
     total, counted = np.zeros(len(distribution.edges) - 1), 0
-    for piece in pieces:
-        values = distribution.of(piece)
+    for excerpt in excerpts:
+        values = distribution.of(excerpt)
         if len(values):
             bins = np.searchsorted(distribution.edges, values, side="right") - 1
             total += np.bincount(bins, minlength=len(total)) / len(values)
@@ -275,8 +286,8 @@ def histogram(pieces: Sequence[Score], distribution: Distribution) -> np.ndarray
 
 
 def overlap(p: np.ndarray, q: np.ndarray) -> float:
-    """The sum of min(p, q) of two histograms (n,), each divided by its sum: 1 if they are equal, 0
-    if they share no bin; nan if one is empty."""
+    """Return the sum of min(p, q) of two histograms (n,), each divided by its sum: 1 if they are
+    equal, 0 if they share no bin; nan if one is empty."""
     if not (p.sum() > 0 and q.sum() > 0):
         return np.nan
     return min(1.0, float(np.minimum(p / p.sum(), q / q.sum()).sum()))

@@ -68,7 +68,7 @@ class Evaluation:
     complete: bool = True
 
     def __str__(self) -> str:
-        """A table for the terminal."""
+        """Return a table for the terminal."""
         overlap = "no overlap" if self.stride == self.window else f"stride {self.stride}"
         remainders = ", remainders included" if self.complete else " (a part of the split)"
         rows = [
@@ -91,12 +91,12 @@ def _or_dash(value: float | None, digits: int = 4) -> str:
 
 
 def check_split(shards: Shards, split: str) -> Totals:
-    """The totals of ``split``. Raises ``UserError`` if it is empty."""
+    """Return the totals of ``split``. Raises ``UserError`` if it is empty."""
     totals = shards.totals(split)
     if totals.tokens == 0:
-        have = ", ".join(f"{s} {t.pieces}" for s in SPLITS if (t := shards.totals(s)).pieces)
+        counts = ", ".join(f"{s} {t.pieces}" for s in SPLITS if (t := shards.totals(s)).pieces)
         raise UserError(
-            f"split={split}: no piece of this corpus is in it (pieces: {have or 'none'}); choose "
+            f"split={split}: no piece of this corpus is in it (pieces: {counts or 'none'}); choose "
             f"another split, or set corpus.{split} above 0 and prepare again"
         )
     return totals
@@ -125,7 +125,7 @@ def evaluate(
     The model is in evaluation mode meanwhile. Raises ``UserError`` if the split is empty or
     ``stride`` exceeds ``window``.
     """
-    window, stride = lengths(model, window, stride)
+    window, stride = window_lengths(model, window, stride)
     totals = check_split(shards, split)
     rows = EvaluationWindows(shards, split, window, stride, score_eos=True)
     chosen = evenly_spread(windows or len(rows), len(rows))
@@ -139,12 +139,12 @@ def evaluate(
             first, nats = losses(model, ids, targets)
             ended = targets == EOS
             counted = (targets != UNSCORED) & ~ended
-            right = (first == targets) & counted
-            parts = (nats[counted], counted, right, nats[ended], ended)
-            sums += [float(part.sum()) for part in parts]
+            hits = (first == targets) & counted
+            terms = (nats[counted], counted, hits, nats[ended], ended)
+            sums += [float(term.sum()) for term in terms]
             if progress is not None:
                 progress(min(start + batch, len(order)), len(order))
-    total, tokens, hits, end_nats, ends = sums.tolist()
+    total, tokens, correct, end_nats, ends = sums.tolist()
     complete = tokens == totals.tokens
     assert complete or len(chosen) < len(rows), "each event token is scored exactly once"
     mean, bits = total / tokens, total / math.log(2)
@@ -154,7 +154,7 @@ def evaluate(
         stride=stride,
         nats_per_token=mean,
         perplexity=math.exp(min(mean, 700.0)),
-        accuracy=hits / tokens,
+        accuracy=correct / tokens,
         nats_per_note=total / totals.notes if complete and totals.notes else None,
         bits_per_second=bits / totals.seconds if complete and totals.seconds else None,
         nats_per_end=end_nats / ends if ends else None,
@@ -168,7 +168,7 @@ def evaluate(
     )
 
 
-def lengths(
+def window_lengths(
     model: MusicTransformer, window: int | None, stride: int | None = None
 ) -> tuple[int, int]:
     """Window and stride in tokens; by default the model's context in whole notes, without overlap.

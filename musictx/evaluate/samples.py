@@ -55,7 +55,7 @@ class SampleFolder:
         write_text(self.folder / LIST, json.dumps(content, indent=1) + "\n")
 
 
-def continued(
+def compose_continuations(
     out: SampleFolder,
     bundle: Bundle,
     pieces: Sequence[Excerpt],
@@ -64,7 +64,7 @@ def continued(
     progress: Callable[[float], None],
 ) -> None:
     """Compose ``config.pieces`` continuations of the openings of ``pieces``, several of each if
-    these are too few; without ``pieces`` compose new pieces. Sample i is that of ``musictx
+    there are fewer; without ``pieces`` compose new pieces. Sample i is sample i of ``musictx
     generate`` with the same seed.
 
     ending    the option ``end`` of generate
@@ -80,34 +80,35 @@ def continued(
             (piece.name, encode_primer(tokenizer, piece.piece, seconds=seconds, name=piece.name))
             for piece in pieces
         ]
-    starts = [(i, *openings[i % len(openings)]) for i in range(config.pieces)]
-    starts.sort(key=lambda start: (len(start[2].ids), start[0]))  # batches of similar lengths
-    values = controls_of(request)
+    names, primers = zip(*(openings[i % len(openings)] for i in range(config.pieces)))
+    # Batches have primers of similar lengths.
+    order = sorted(range(config.pieces), key=lambda i: (len(primers[i].ids), i))
+    controls = controls_of(request)
     samples = continuations(
         bundle,
-        [primer for _, _, primer in starts],
+        [primers[i] for i in order],
         request,
-        seeds=[(config.seed, i) for i, _, _ in starts],
+        seeds=[(config.seed, i) for i in order],
         steering=[
-            steering(bundle, values, request.guidance, like=primer.score) for _, _, primer in starts
+            steering(bundle, controls, request.guidance, like=primers[i].score) for i in order
         ],
         progress=lambda _, seconds: progress(len(out.samples) * config.seconds + seconds),
     )
     for row, sample in samples:
         if sample.ended != "interrupted":
-            i, name, _ = starts[row]
-            out.add(i, sample.score, source=name, seam=sample.seam, ended=sample.ended)
+            i = order[row]
+            out.add(i, sample.score, source=names[i], seam=sample.seam, ended=sample.ended)
 
 
-def around(
+def compose_excerpts(
     out: SampleFolder,
     bundle: Bundle,
     pieces: Sequence[Excerpt],
     config: CompareConfig,
     progress: Callable[[int, int], None],
 ) -> None:
-    """For each real piece compose the excerpt again, or vary it, within the given music; or remove
-    everything but its melody and accompany that."""
+    """For each real piece compose a new excerpt, or a variation of it, between the given music; or
+    keep only its melody and compose an accompaniment."""
     request: InfillConfig | AccompanyConfig = AccompanyConfig(sampling=config.sampling)
     for number, excerpt in enumerate(pieces):
         score = excerpt.piece

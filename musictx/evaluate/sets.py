@@ -80,8 +80,8 @@ class Excerpt:
 
 
 def controls(real: Sequence[Excerpt]) -> list[Excerpt]:
-    """The control set, which shows the values of chance: each excerpt with all notes but its melody
-    moved by a tritone, and with the given music of the next piece. Empty for fewer than two
+    """Return the control set, which shows the values of chance: each excerpt with all notes but its
+    melody moved by a tritone, and with the given music of the next piece. Empty for fewer than two
     excerpts."""
     control = []
     for original, other in zip(real, [*real[1:], *real[:1]] if len(real) > 1 else []):
@@ -96,8 +96,8 @@ def controls(real: Sequence[Excerpt]) -> list[Excerpt]:
 
 
 def files_in(place: str | Path, option: str) -> list[Path]:
-    """All music files in the folder ``place`` and its subfolders, sorted by name; or ``place``
-    itself if it is a file. Raises ``UserError`` about ``option`` if there are none."""
+    """Return all music files in the folder ``place`` and its subfolders, sorted by name; or
+    ``place`` itself if it is a file. Raises ``UserError`` about ``option`` if there are none."""
     if Path(place).is_file():
         return [Path(place)]
     files = formats.find(place) if Path(place).is_dir() else []
@@ -107,7 +107,7 @@ def files_in(place: str | Path, option: str) -> list[Path]:
 
 
 def name_in(place: str | Path, file: Path) -> str:
-    """The name of a file of :func:`files_in`: its path in the folder, without the ending."""
+    """Return the name of a file of :func:`files_in`: its path in the folder, without the ending."""
     within = Path(file.name) if Path(place).is_file() else file.relative_to(place)
     return within.with_suffix("").as_posix()
 
@@ -133,7 +133,7 @@ def seams_in(folder: str | Path) -> dict[str, float]:
 
 
 def beginning(score: Score, seconds: float) -> Score:
-    """The notes that begin in the first ``seconds``, and end at the latest then."""
+    """Return the notes that begin in the first ``seconds``, and end at the latest then."""
     notes = score.notes[score.notes["start"] < seconds].copy()
     notes["end"] = np.minimum(notes["end"], seconds)
     return score.with_notes(notes)
@@ -142,8 +142,8 @@ def beginning(score: Score, seconds: float) -> Score:
 def read_samples(
     place: str | Path, start: float, seconds: float, after: float = 0.0
 ) -> list[Excerpt]:
-    """The measured excerpts of samples or other files: ``seconds`` from ``start``, or from the
-    beginning of the new music in :data:`LIST`; the piece has ``after`` more seconds."""
+    """Return the measured excerpts of samples or other files: ``seconds`` from ``start``, or from
+    the beginning of the new music in :data:`LIST`; the piece has ``after`` more seconds."""
     seams = seams_in(place)
     excerpts = []
     for file in files_in(place, "samples"):
@@ -155,8 +155,8 @@ def read_samples(
 
 
 def drawn(pieces: Sequence[Piece], split: str, count: int, length: float, seed: int) -> list[Piece]:
-    """At most ``count`` pieces that last ``length`` seconds, drawn by ``seed``, none twice. Raises
-    ``UserError`` if there is none."""
+    """Return at most ``count`` pieces that last ``length`` seconds, drawn by ``seed``, none twice.
+    Raises ``UserError`` if there is none."""
     long = [piece for piece in pieces if piece.begins and piece.seconds >= length]
     if not long:
         raise UserError(
@@ -168,7 +168,8 @@ def drawn(pieces: Sequence[Piece], split: str, count: int, length: float, seed: 
 
 
 def real_files(place: str, count: int, length: float, seed: int) -> list[Named]:
-    """At most ``count`` files of ``place`` that last ``length`` seconds, drawn by ``seed``."""
+    """Return at most ``count`` files of ``place``, drawn by ``seed``, with at least ``length``
+    seconds of music."""
     files = files_in(place, "against")
     pieces: list[Named] = []
     for i in np.random.default_rng([seed, 0]).permutation(len(files)).tolist():

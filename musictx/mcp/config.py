@@ -1,4 +1,4 @@
-"""Options of ``musictx mcp``."""
+"""The options of ``musictx mcp``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from musictx.config.checks import DEVICE, Options, option
 
 @dataclass
 class McpConfig(Options):
-    """musictx mcp: composing as tools of an assistant, by the Model Context Protocol."""
+    """The options of ``musictx mcp``: composing as tools of an assistant."""
 
     out: str = option(
         "generated",
         "folder for everything that is written; nothing is written outside it",
-        path=True,
+        path="out",
     )
     read: str | None = option(
         None,

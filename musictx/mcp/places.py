@@ -1,4 +1,4 @@
-"""The files that an assistant may read, and the one folder that it may write into."""
+"""Where an assistant may read and write files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from musictx.data.workers import run_isolated
 from musictx.errors import UserError, shown
 from musictx.formats import CHORD_SUFFIXES, SUFFIXES
 
-#: Option that names a file -> the endings of its files.
+#: Option with a file name -> the allowed endings of the file.
 ENDINGS: dict[str, tuple[str, ...]] = {
     "soundfont": (".sf2", ".sf3"),
     **dict.fromkeys(("primer", "file", "melody", "files"), SUFFIXES),
@@ -25,16 +25,17 @@ ENDINGS: dict[str, tuple[str, ...]] = {
 
 
 class Places:
-    """Files are written below ``out``, and read from ``read`` and ``out`` if ``read`` is given."""
+    """The folders of a server: files are written below ``out``, and read below ``out`` or ``read``;
+    anywhere if ``read`` is None."""
 
     def __init__(self, out: str | Path, read: str | Path | None = None) -> None:
         self.out = Path(out).expanduser().resolve()
         self.read = None if read is None else Path(read).expanduser().resolve()
 
-    def source(self, option: str, name: str) -> str:
+    def input_path(self, option: str, name: str) -> str:
         """Return the absolute path of the file or model folder ``name``, which is relative to
-        ``out`` or to the current folder. Names of included examples and models stay as they are,
-        except for the option "files", whose command does not accept them."""
+        ``out`` or to the current folder. The name of an included example or model is returned
+        unchanged; for the option "files", whose command does not accept it, its path."""
         included = shipped.models() if option == "model" else shipped.examples()
         if option != "soundfont" and name in included:
             return str(included[name]) if option == "files" else name
@@ -43,11 +44,11 @@ class Places:
             raise UserError(
                 f"{option}={shown(name)}: expected a file with the ending {', '.join(endings)}"
             )
-        typed = Path(os.path.expanduser(name))
-        require(is_file_name(self.out / typed), option, name, "a name that a file can have")
-        path = (self.out / typed).resolve()
+        given = Path(os.path.expanduser(name))
+        require(is_file_name(self.out / given), option, name, "a name that a file can have")
+        path = (self.out / given).resolve()
         if not path.exists():
-            path = typed.resolve()
+            path = given.resolve()
         if self.read is not None and not self._inside(path, self.out, self.read):
             raise UserError(f"{option}={name}: expected a file below {self.read} or {self.out}")
         if not (path.is_file() if endings is not None else path.is_dir()):
@@ -55,16 +56,17 @@ class Places:
             raise UserError(f"{option}={name}: no such {kind}")
         return str(path)
 
-    def result(self, name: str) -> str:
-        """Return the path ``name`` in ``out``, to which results are written."""
+    def output_path(self, name: str) -> str:
+        """Return the path of the result ``name`` in ``out``."""
         require(is_file_name(self.out / name, ROOM), "out", name, "a name that a file can have")
         path = (self.out / name).resolve()
         if not self._inside(path, self.out):
             raise UserError(f"out={name}: expected a place inside {self.out}")
         return str(path)
 
-    def music(self, option: str, text: str) -> str:
-        """Write music in base64 to a file named by its hash, in ``out``/given; return the path."""
+    def save_music(self, option: str, text: str) -> str:
+        """Write a file of music given in base64 into ``out``/given, named by its hash, and return
+        its path."""
         limits = ServerLimits()
         try:
             content = base64.b64decode("".join(text.split()), validate=True)
@@ -77,8 +79,8 @@ class Places:
             run_isolated(formats.read, content, limits=limits)
         except UserError as error:
             raise UserError(f"{option}: {error}") from None
-        xml = content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<"
-        suffix = ".musicxml" if xml else ".mxl" if content[:2] == b"PK" else ".mid"
+        is_xml = content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<"
+        suffix = ".musicxml" if is_xml else ".mxl" if content[:2] == b"PK" else ".mid"
         path = self.out / "given" / f"{hashlib.sha256(content).hexdigest()[:12]}{suffix}"
         if not path.exists():
             files.check_writable(path.parent, "out")

@@ -13,7 +13,7 @@ from musictx.errors import UserError
 from musictx.mcp import work
 from musictx.mcp.config import McpConfig
 from musictx.mcp.places import Places
-from musictx.mcp.tools import INSTRUCTIONS, TOOLS, schema
+from musictx.mcp.tools import INSTRUCTIONS, TOOLS
 
 #: Seconds between two messages about progress.
 PROGRESS_SECONDS = 0.25
@@ -56,7 +56,7 @@ def server(places: Places, device: str = "auto") -> Any:
                 types.Tool(
                     name=name,
                     description=tool.description,
-                    input_schema=schema(name),
+                    input_schema=tool.schema(),
                     annotations=annotations,
                 )
                 for name, tool in TOOLS.items()

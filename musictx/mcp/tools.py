@@ -1,8 +1,9 @@
-"""The tools: name, description and JSON schema of the arguments, from the options of commands."""
+"""The tools, made from commands: names, descriptions and the JSON schemas of their arguments."""
 
 from __future__ import annotations
 
 import dataclasses
+from functools import cached_property
 from typing import Any
 
 from musictx.commands import COMMANDS
@@ -22,132 +23,141 @@ with quantise=16, can be written as notation (out=NAME.musicxml).
 """
 
 
+#: Options that the user of the server sets.
+_SERVER_OPTIONS = ("device", "limits")
+#: The largest number of samples in one call.
+MOST_SAMPLES = 8
+
+
 @dataclasses.dataclass(frozen=True)
 class Tool:
-    """A tool.
+    """A command as a tool.
 
-    music     the option of the command that names the music
-    required  other options that a call must have
-    without   options of the command that the tool does not have
+    music     the option that names the music, if the tool needs any
+    required  further options that a call must have
+    excluded  options of the command that the tool does not have
     """
 
+    name: str
     command: str
     description: str
     music: str | None = None
     required: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+
+    @property
+    def base64_option(self) -> str | None:
+        """The argument for music in base64, in place of a file name; None if there is none."""
+        return None if self.music in (None, "files") else f"{self.music}_base64"
+
+    @cached_property
+    def options(self) -> dict[str, dataclasses.Field]:
+        """The options by their names on the command line: ``model`` for ``model.path``, and the
+        last part of the names of ``sampling.key`` and other options of sampling."""
+        fields: dict[str, dataclasses.Field] = {}
+        for dotted, field in options(COMMANDS[self.command].config):
+            group, _, name = dotted.rpartition(".")
+            if dotted == "model.path":
+                name = "model"
+            elif group not in ("", "sampling") or name in (*_SERVER_OPTIONS, *self.excluded):
+                continue
+            if not type_of(field).startswith("dict"):
+                fields.setdefault(cli_name(name, field), field)
+        return fields
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of the arguments."""
+        properties = {name: _property(field) for name, field in self.options.items()}
+        if "samples" in properties:
+            properties["samples"]["maximum"] = MOST_SAMPLES
+        if "out" in properties:
+            properties["out"] = {
+                "type": "string",
+                "description": "a folder inside the server's, or a file in it: x.mid, or "
+                "x.musicxml for notation; default: the server's folder itself",
+            }
+        required = list(self.required)
+        if self.base64_option is not None:
+            properties[str(self.music)]["description"] += f"; or give {self.base64_option}"
+            properties[self.base64_option] = {
+                "type": "string",
+                "contentEncoding": "base64",
+                "description": f"instead of {self.music}: the bytes of a MIDI or MusicXML file",
+            }
+        elif self.music is not None:
+            required.append(self.music)
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": False,
+        }
 
 
-_PRIMER = ("primer", "primer_seconds", "include_primer")
-_ALL_TOOLS = {
-    "generate": Tool(
+def _property(field: dataclasses.Field) -> dict[str, Any]:
+    """Return the JSON schema of an option: its type, bounds, choices, default and help."""
+    json_types = {"int": "integer", "float": "number", "bool": "boolean", "str": "string"}
+    rules, types = field.metadata, types_of(field)
+    content: dict[str, Any] = {"description": rules["help"]}
+    value = content  # the schema of the value, or of the elements of a list
+    if types[0].startswith("list["):
+        content |= {"type": "array", "items": (value := {})}
+        types = [types[0].removeprefix("list[").removesuffix("]")]
+    names = [json_types[kind] for kind in types if kind in json_types]
+    value["type"] = names[0] if len(names) == 1 else names
+    if rules["level"]:
+        value["type"] = ["number", "string"]
+    else:
+        limits = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
+        value |= {name: n for name, n in zip(limits, rules["bounds"]) if n is not None}
+    if rules["choices"]:
+        value["enum"] = list(rules["choices"])
+    if field.default not in (None, dataclasses.MISSING):
+        content["default"] = field.default
+    return content
+
+
+_ALL_TOOLS = (
+    Tool(
+        "generate",
         "generate",
         "Compose a new piece: piano music, a song (model=song) or a chorale (model=chorale).",
-        without=_PRIMER,
+        excluded=("primer", "primer_seconds", "include_primer"),
     ),
-    "continue": Tool(
+    Tool(
+        "continue",
         "generate",
         "Continue a piece: the new music begins where the file ends and takes over its manner. "
         "Give bars and quantise=16 if the file keeps to beats.",
         music="primer",
     ),
-    "infill": Tool(
+    Tool(
+        "infill",
         "infill",
         "Compose some bars or seconds of a file anew, in all tracks or in some; everything else "
         "stays as it is.",
         music="file",
         required=("from", "to"),
     ),
-    "accompany": Tool(
+    Tool(
+        "accompany",
         "accompany",
         "Write an accompaniment to a melody, or parts such as a bass or drums to a song (add).",
         music="melody",
     ),
-    "harmonise": Tool(
+    Tool(
+        "harmonise",
         "harmonise",
         "Write alto, tenor and bass to a melody in beats, as in a chorale. The answer says which "
         "faults of voice leading a teacher would mark.",
         music="melody",
     ),
-    "render": Tool(
+    Tool(
+        "render",
         "render",
         "Turn MIDI or MusicXML files into sound (WAV) and pictures (piano-roll PNG).",
         music="files",
     ),
-}
+)
 #: The tools whose commands are installed, by name.
-TOOLS = {name: tool for name, tool in _ALL_TOOLS.items() if tool.command in COMMANDS}
-#: Options of the machine, which the user of the server sets.
-_SERVER_OPTIONS = ("device", "limits")
-#: The largest number of samples in one call.
-MOST_SAMPLES = 8
-
-
-def arguments(name: str) -> dict[str, dataclasses.Field]:
-    """Return the options of a tool by the names that people type: ``model`` for ``model.path``, and
-    the last word of options of ``sampling`` (``key``, ``density``)."""
-    tool = TOOLS[name]
-    fields: dict[str, dataclasses.Field] = {}
-    for dotted, field in options(COMMANDS[tool.command].config):
-        group, _, last = dotted.rpartition(".")
-        if dotted == "model.path":
-            last = "model"
-        elif group not in ("", "sampling") or last in (*_SERVER_OPTIONS, *tool.without):
-            continue
-        if type_of(field).startswith("dict"):
-            continue
-        fields.setdefault(cli_name(last, field), field)
-    return fields
-
-
-def schema(name: str) -> dict[str, Any]:
-    """Return the JSON schema of a tool's arguments."""
-    tool = TOOLS[name]
-    properties = {option: _property(field) for option, field in arguments(name).items()}
-    if "samples" in properties:
-        properties["samples"]["maximum"] = MOST_SAMPLES
-    if "out" in properties:
-        properties["out"] = {
-            "type": "string",
-            "description": "a folder inside the server's, or a file in it: x.mid, or x.musicxml "
-            "for notation; default: the server's folder itself",
-        }
-    required = list(tool.required)
-    if tool.music is not None and tool.music != "files":
-        properties[tool.music]["description"] += f"; or give {tool.music}_base64"
-        properties[f"{tool.music}_base64"] = {
-            "type": "string",
-            "contentEncoding": "base64",
-            "description": f"instead of {tool.music}: the bytes of a MIDI or MusicXML file",
-        }
-    elif tool.music is not None:
-        required.append(tool.music)
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
-
-
-def _property(field: dataclasses.Field) -> dict[str, Any]:
-    """Return the JSON schema of an option: its type, bounds, choices and help."""
-    json_types = {"int": "integer", "float": "number", "bool": "boolean", "str": "string"}
-    parts = types_of(field)
-    content: dict[str, Any] = {"description": field.metadata["help"]}
-    inner = content
-    if parts[0].startswith("list["):
-        content |= {"type": "array", "items": (inner := {})}
-        parts = [parts[0][5:-1]]
-    types = [json_types[part] for part in parts if part in json_types]
-    inner["type"] = types[0] if len(types) == 1 else types
-    names = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
-    if field.metadata["level"]:
-        inner["type"] = ["number", "string"]
-    else:
-        inner |= {word: n for word, n in zip(names, field.metadata["bounds"]) if n is not None}
-    if field.metadata["choices"]:
-        inner["enum"] = list(field.metadata["choices"])
-    if field.default not in (None, dataclasses.MISSING):
-        content["default"] = field.default
-    return content
+TOOLS = {tool.name: tool for tool in _ALL_TOOLS if tool.command in COMMANDS}

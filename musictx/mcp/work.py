@@ -1,4 +1,5 @@
-"""One call of a tool: converts its arguments to options of a command; describes the results."""
+"""Perform a call of a tool: convert its arguments to options, run the command, describe the
+results."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from musictx.config.limits import Limits, ServerLimits
 from musictx.data.workers import run_isolated
 from musictx.errors import UserError
 from musictx.mcp.places import ENDINGS, Places
-from musictx.mcp.tools import MOST_SAMPLES, TOOLS, arguments, schema
+from musictx.mcp.tools import MOST_SAMPLES, TOOLS
 from musictx.notes import Score
 from musictx.options import request, unknown_option, words
 from musictx.progress import listening
@@ -26,50 +27,55 @@ from musictx.registry import load
 
 #: Limits for rendering: an hour of dense music takes some minutes.
 RENDERING = Limits(read_seconds=900)
-#: One call at a time composes, since composing uses all cores.
+#: Only one call composes at a time, since composing uses all cores.
 _BUSY = threading.Lock()
 
 
-def config_of(name: str, values: Mapping[str, Any], places: Places, device: str = "auto") -> Any:
-    """Return the options of the command for a call of the tool ``name``, with absolute paths, a
-    seed and a model. If music is given, the command chooses the model by the music, and names it in
-    a notice. Raise ``UserError`` if an argument is invalid."""
-    tool, fields = TOOLS[name], arguments(name)
-    options = {option: value for option, value in values.items() if value is not None}
-    encoded = f"{tool.music}_base64"
-    if encoded in options and tool.music != "files":
+def config_of(name: str, arguments: Mapping[str, Any], places: Places, device: str = "auto") -> Any:
+    """Convert the ``arguments`` of a call of the tool ``name`` to the options of its command, with
+    absolute paths and a seed. Raise ``UserError`` if an argument is wrong.
+
+    The default model is the one of the command line for new music. If music is given, the command
+    itself chooses the model by the music, and names it in a notice.
+    """
+    tool = TOOLS[name]
+    options = {option: value for option, value in arguments.items() if value is not None}
+    if tool.base64_option in options:
         if tool.music in options:
-            raise UserError(f"{tool.music} and {encoded}: give one of them")
-        options[str(tool.music)] = places.music(encoded, _text(encoded, options.pop(encoded)))
-    for option in options:
-        if option not in fields:
-            raise UserError(unknown_option(tool.command, option))
-    for option in (*([tool.music] if tool.music else []), *tool.required):
-        if option not in options and not (option == "melody" and "chords" in options):
-            description = schema(name)["properties"][option]["description"]
+            raise UserError(f"{tool.music} and {tool.base64_option}: give one of them")
+        text = _text(tool.base64_option, options.pop(tool.base64_option))
+        options[str(tool.music)] = places.save_music(tool.base64_option, text)
+    if unknown := [option for option in options if option not in tool.options]:
+        raise UserError(unknown_option(tool.command, unknown[0]))
+    for option in [tool.music, *tool.required]:
+        replaceable = option == "melody" and "chords" in options
+        if option is not None and option not in options and not replaceable:
+            description = tool.schema()["properties"][option]["description"]
             raise UserError(f"{option}: missing; {description}")
-    tokenizer = getattr(COMMANDS[tool.command].config, "tokenizer", None)
-    if "model" in fields and "model" not in options and (tokenizer or tool.music not in options):
-        options["model"] = _default_model(tokenizer)
-    if "seed" in fields and "seed" not in options:
-        options["seed"] = fresh_seed()
-    options["out"] = places.result(_text("out", options.get("out", "")))
-    for option in {*ENDINGS, "model"} & {*options}:
-        value = options[option]
-        if option == "chords":
-            path = Path(_text(option, value)).expanduser()
-            if path.suffix.lower() not in ENDINGS[option] and not path.is_file():
-                continue  # the text of a chord sheet, not a file
-        files = value if isinstance(value, list) else [value]
-        paths = [places.source(option, _text(option, file)) for file in files]
-        options[option] = paths if isinstance(value, list) else paths[0]
     if name != "render":
-        options["device"] = device
+        options = {"seed": fresh_seed(), "device": device} | options
+        tokenizer = getattr(COMMANDS[tool.command].config, "tokenizer", None)
+        if "model" not in options and (tokenizer or tool.music not in options):
+            options["model"] = _default_model(tokenizer)
+    for option in {*ENDINGS, "model"} & {*options}:
+        options[option] = _absolute(option, options[option], places)
+    options["out"] = places.output_path(_text("out", options.get("out", "")))
     config = request(tool.command, options)
     samples = getattr(config, "samples", 1)
     if samples > MOST_SAMPLES:
         raise UserError(f"samples={samples}: expected at most {MOST_SAMPLES} in one call")
     return config
+
+
+def _absolute(option: str, value: Any, places: Places) -> Any:
+    """Return the absolute path for a file name of an argument, or a list of paths for a list."""
+    if isinstance(value, list):
+        return [places.input_path(option, _text(option, file)) for file in value]
+    text = _text(option, value)
+    path = Path(text).expanduser()
+    if option == "chords" and path.suffix.lower() not in ENDINGS[option] and not path.is_file():
+        return text  # a chord sheet itself, not the name of a file
+    return places.input_path(option, text)
 
 
 def _default_model(tokenizer: str | None) -> str:
@@ -89,11 +95,11 @@ def _text(name: str, value: object) -> str:
 def perform(
     command: str, config: Any, progress: Callable[[str, float, float | None], None]
 ) -> dict[str, Any]:
-    """Run the command with ``config``, and return a description of its results: files and
-    properties of the music, the command line, and notices.
+    """Run the command with ``config`` and describe its results: files and properties of the music,
+    the command line, and notices.
 
-    ``progress(step, done, total)`` is called often; an exception of it stops the work. Raise
-    ``UserError`` as the command line does.
+    ``progress(step, done, total)`` is called often; if it raises an exception, the work stops.
+    Raise ``UserError`` as the command line does.
     """
     notices: list[str] = []
     program, _, _ = COMMANDS[command].run.partition(":")

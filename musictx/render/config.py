@@ -20,7 +20,7 @@ class RenderConfig(Options):
         None,
         "folder for the results, or for one of them a file, x.wav or x.png; default: beside each "
         "file",
-        path=True,
+        path="out",
     )
     soundfont: str | None = option(
         None,

@@ -20,7 +20,7 @@ class ChordsConfig(Options):
     out: str | None = option(
         None,
         "also write the music with these chords as markers: x.mid",
-        path=True,
+        path="out",
     )
     repeats: bool = option(True, REPEATS, rare=True)
     limits: Limits = option(Limits, HELP, rare=True)

@@ -270,5 +270,5 @@ MEASURES: dict[str, Measure] = {
 }
 #: Name -> distribution.
 DISTRIBUTIONS: dict[str, Distribution] = {
-    "places in the bar": Distribution(bar_places, PLACE_EDGES),
+    "places in the bar": Distribution(lambda e: bar_places(e.in_place), PLACE_EDGES),
 }

@@ -56,12 +56,12 @@ NamedNote = Annotated[
     tuple[Number, Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(_check_times)
 ]
 #: Tempo (seconds, quarter notes a minute), meter (seconds, numerator, denominator) and key
-#: (seconds, sharps, minor) have the bounds of a Score, since files may have extreme values.
+#: (seconds, sharps, minor) have the bounds of files, which may have extreme values.
 Tempo = tuple[Seconds, Annotated[float, Field(ge=1e-9, le=1e12, allow_inf_nan=False)]]
 Meter = tuple[
     Seconds,
-    Annotated[int, Field(ge=0, le=255)],
-    Annotated[int, Field(ge=0, le=65_535)],
+    Annotated[int, Field(ge=1, le=255)],
+    Annotated[int, Field(ge=1, le=65_535)],
 ]
 Key = tuple[Seconds, Annotated[int, Field(ge=-128, le=127)], bool]
 Pedal = tuple[Seconds, Byte, TrackId]

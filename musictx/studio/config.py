@@ -31,7 +31,7 @@ class StudioConfig(Options):
     folder: str = option(
         "studio",
         "where pieces are kept, each in a folder of its own; created if missing",
-        path=True,
+        path="out",
     )
     port: int = option(7870, "port of the page; 0: any that is free", low=0, high=65_535)
     host: str = option(

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from musictx import registry
-from musictx.beats import Beats
 from musictx.chords import is_chart, marked, name_of, symbol_of
 from musictx.grid import FEWEST, exact_share, grid_of
 from musictx.midi.names import part_names
-from musictx.notes import METER, NOTE, TEMPO, Score
+from musictx.notes import NOTE, Score
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
 from musictx.studio.controllers import controllers
 from musictx.studio.document import Document
@@ -161,14 +160,15 @@ def music_of(document: Document) -> str:
     notes["velocity"] = 1
     score = Score(notes=notes, tempos=document.tempos)  # type: ignore[arg-type]
     if 0 < len(score) < FEWEST:
-        exact = exact_share(_clock(document).quarters(notes["start"])) == 1
+        exact = exact_share(score_of(document, ()).beats.quarters(notes["start"])) == 1
         return "beats" if exact else "free"
     return "beats" if grid_of(score).kind == "grid" else "free"
 
 
 def closest_grid(document: Document) -> str:
     """Return the closest grid: "16" (sixteenths) or "8t" (triplets), as for ``quantise``."""
-    onsets = _clock(document).quarters(np.array([values[0] for values in document.notes.values()]))
+    starts = np.array([values[0] for values in document.notes.values()])
+    onsets = score_of(document, ()).beats.quarters(starts)
 
     def share_on_grid(lines_per_quarter: int) -> float:
         lines = onsets * lines_per_quarter
@@ -264,10 +264,9 @@ def _in_force(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
 def beats(document: Document) -> list[tuple[float, int, int]]:
     """Return (seconds, bar, beat) of every beat up to :data:`BARS_AFTER` bars after the end. Beats
     and bars count from 1; a pick-up is bar 0."""
-    clock = _clock(document)
-    end = max(
-        [document.duration, *(time for time, _ in document.markers)]
-    )  # a chart has only markers
+    clock = score_of(document, ()).beats
+    # A chart has only markers.
+    end = max([document.duration, *(time for time, _ in document.markers)])
     last = clock.bar(float(clock.quarters(end)))[0] + BARS_AFTER
     rows: list[tuple[float, int, int]] = []
     bar = 1 - clock.pickup
@@ -282,10 +281,3 @@ def beats(document: Document) -> list[tuple[float, int, int]]:
             line = begin + round((line - begin) / length + 1) * length
     seconds = clock.seconds(np.array([row[0] for row in rows])).tolist()
     return [(time, bar, beat) for time, (_, bar, beat) in zip(seconds, rows)]
-
-
-def _clock(document: Document) -> Beats:
-    meters = [row for row in document.meters if row[1] and row[2]]
-    return Beats(
-        Score(tempos=np.array(list(document.tempos), TEMPO), meters=np.array(meters, METER))
-    )

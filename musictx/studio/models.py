@@ -174,7 +174,7 @@ class Models:
 
     def __init__(self, config: StudioConfig) -> None:
         included = shipped.models()
-        default = shipped.chosen(config.model.path).resolve()
+        default = shipped.model_folder(config.model.path).resolve()
         names = {folder: name for name, folder in included.items()}
         name = names.get(default) or re.sub(r"[^\w.-]", "-", shipped.name_of(default))
         if default not in names and name in included:

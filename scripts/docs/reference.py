@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from musictx.cli.help import default_text
-from musictx.commands import COMMANDS, choices, groups
+from musictx.commands import COMMANDS, groups, presets
 from musictx.config import SCHEMES, Limits, checks
 from musictx.config.trainer import NOT_OFFERED, PASSED_ON
 
@@ -64,7 +64,7 @@ def configuration() -> str:
     lines += ["your own: `--config-dir DIR`, a folder laid out like this one.", ""]
     for group in groups("train"):
         lines += [f"## {group}", ""]
-        files = sorted(choices(group).items())
+        files = sorted(presets(group).items())
         rows = [(f"`{group}={name}`", comment(file)) for name, file in files]
         lines += _table(("choice", "what it is"), rows)
     return "\n".join(lines)

@@ -110,7 +110,7 @@ def sequencer(desk: Desk, seed: int, out: Path) -> None:
     desk.page.evaluate("musictx.player.stop()")
     picture(desk.page, out / "studio-replaced.png")
     desk.accept()
-    desk.page.locator("summary[aria-label=Export]").click()
+    desk.page.locator("button[aria-label=Export]").click()
     picture(desk.page, out / "studio-export.png")
 
 

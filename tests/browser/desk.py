@@ -190,9 +190,9 @@ class Desk:
 
     def export(self, label: str) -> tuple[str, bytes]:
         """Export a file by the menu, and return its name and contents."""
-        self.page.locator("summary[aria-label=Export]").click()
+        self.page.locator("button[aria-label=Export]").click()
         with self.page.expect_download(timeout=COMPOSED) as download:
-            self.page.locator(".menu[open] a").filter(has_text=label).first.click()
+            self.page.locator(".items:popover-open a").filter(has_text=label).first.click()
         path = download.value.path()
         return download.value.suggested_filename, path.read_bytes()
 

@@ -71,7 +71,7 @@ def test_a_piece_is_drawn_composed_and_exported_by_keys_alone(desk):
     press("Control+Shift+z")
     tab_to("Export")
     press("Enter")
-    page.locator(".menu[open] a").first.wait_for()
+    page.locator(".items:popover-open a").first.wait_for()
     press("ArrowDown")
     with page.expect_download() as download:
         press("Enter")

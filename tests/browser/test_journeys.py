@@ -296,8 +296,8 @@ def test_11_export_in_four_formats(desk):
     desk.select_bars(1, 2)
     _, content = desk.export("Selected bars as MIDI")
     assert 0 < len(musictx.read(content)) < count
-    desk.page.locator("summary[aria-label=Export]").click()
-    link = desk.page.locator(".menu[open] a").filter(has_text="MIDI").first
+    desk.page.locator("button[aria-label=Export]").click()
+    link = desk.page.locator(".items:popover-open a").filter(has_text="MIDI").first
     url = link.evaluate(
         "e => {const data = new DataTransfer();"
         " e.dispatchEvent(new DragEvent('dragstart', {dataTransfer: data, bubbles: true}));"

@@ -168,9 +168,11 @@ def test_controllers_are_shown_a_track_is_named_and_an_export_lists_its_losses(d
     assert desk.export("MIDI")[1] == path.read_bytes()
     page.keyboard.press("Escape")
     desk.select_bars(1, 1)
-    page.locator("summary[aria-label=Export]").click()
-    page.locator(".menu[open] .losses").filter(has_text="bends, release velocities").wait_for()
-    assert page.locator(".menu[open] .losses").all_inner_texts().count("") == 1
+    page.locator("button[aria-label=Export]").click()
+    page.locator(".items:popover-open .losses").filter(
+        has_text="bends, release velocities"
+    ).wait_for()
+    assert page.locator(".items:popover-open .losses").all_inner_texts().count("") == 1
     page.keyboard.press("Escape")
 
     def image(canvas):

@@ -16,7 +16,7 @@ from musictx.data.shards import Shards
 from musictx.errors import UserError, WriteError
 from musictx.evaluate import app
 from musictx.evaluate.config import EvaluateConfig
-from musictx.evaluate.nll import evaluate, lengths
+from musictx.evaluate.nll import evaluate, window_lengths
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT, EOS
 from tests.data.helpers import contents, make_shards, song, write_songs
@@ -175,8 +175,8 @@ def test_equals_a_plain_loop(tmp_path, window, stride, batch):
 
 def test_a_window_holds_whole_notes():
     model = SimpleNamespace(config=SimpleNamespace(context=512, group=5))
-    assert lengths(model, None) == (510, 510)
+    assert window_lengths(model, None) == (510, 510)
     with pytest.raises(UserError, match="window=512: expected a multiple of 5"):
-        lengths(model, 512)
+        window_lengths(model, 512)
     with pytest.raises(UserError, match="stride=9: expected 1 to window=5"):
-        lengths(model, 5, 9)
+        window_lengths(model, 5, 9)

@@ -13,7 +13,7 @@ from musictx.data.workers import run_isolated
 from musictx.errors import UserError
 from musictx.mcp import work
 from musictx.mcp.places import Places
-from musictx.mcp.tools import TOOLS, schema
+from musictx.mcp.tools import TOOLS
 from musictx.render.soundfont import OURS, SoundFont
 from tests.untrained import saved
 
@@ -28,7 +28,7 @@ def places(tmp_path):
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_the_schema_of_a_tool_is_valid_and_has_no_options_of_the_machine(tool):
-    content = schema(tool)
+    content = TOOLS[tool].schema()
     jsonschema.Draft202012Validator.check_schema(content)
     json.dumps(content)
     assert set(content["required"]) <= set(content["properties"])
@@ -73,12 +73,12 @@ def test_only_files_in_the_read_folder_and_in_out_are_read(tmp_path):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x.mid").write_bytes(ODE)
     places = Places(tmp_path / "out", tmp_path / "music")
-    assert places.source("primer", str(tmp_path / "music" / "x.mid"))
-    assert places.source("primer", "x.mid") == str(tmp_path / "out" / "x.mid")
+    assert places.input_path("primer", str(tmp_path / "music" / "x.mid"))
+    assert places.input_path("primer", "x.mid") == str(tmp_path / "out" / "x.mid")
     (tmp_path / "music" / "link.mid").symlink_to(tmp_path / "other" / "x.mid")
     for name in ("other/x.mid", "music/../other/x.mid", "music/link.mid"):
         with pytest.raises(UserError, match="expected a file below"):
-            places.source("primer", str(tmp_path / name))
+            places.input_path("primer", str(tmp_path / name))
     sheet = tmp_path / "other" / "sheet"
     sheet.write_text("| C | F |")
     with pytest.raises(UserError, match="chords="):
@@ -95,7 +95,7 @@ def test_music_in_base64_is_written_once_and_named_by_its_contents(places):
     assert first.endswith(".mid")
     assert len(list((places.out / "given").iterdir())) == 1
     xml = base64.b64encode(formats.to_bytes(midi.read(ODE), ".musicxml")).decode()
-    assert places.music("primer_base64", xml).endswith(".musicxml")
+    assert places.save_music("primer_base64", xml).endswith(".musicxml")
 
 
 def call(tool, folder, **arguments):

@@ -87,6 +87,7 @@ TRACK = {"id": 0, "name": "", "program": 0, "drum": False}
         ({"tracks": [TRACK | {"id": i} for i in range(257)]}, "257 tracks are more than"),
         ({"tempos": [[0, 3.5]]}, "tempos: at 0 s 3.5, expected 3.6 to 6e+07"),
         ({"pedals": [[0, 128, 0]]}, "pedals.0.1=128: "),
+        ({"meters": [[0, 0, 4]]}, "meters.0.1=0: "),
         ({"name": "\n\t"}, "name: expected at least a letter"),
     ],
 )

@@ -4,7 +4,8 @@ import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
 import * as edits from "../../../musictx/studio/page/js/document/edits.js";
 import { apply } from "../../../musictx/studio/page/js/document/operation.js";
 import { changes, timingAt, changeTiming, removeTiming } from "../../../musictx/studio/page/js/document/timing.js";
-import { notesIn, Selection } from "../../../musictx/studio/page/js/selection.js";
+import { freeNotes, notesIn } from "../../../musictx/studio/page/js/document/notes.js";
+import { Selection } from "../../../musictx/studio/page/js/selection.js";
 import { beatsOf, pieceOf, randomly, randomNotes, rows, whole } from "./music.mjs";
 
 const beats = new Beats(beatsOf(40));
@@ -16,7 +17,7 @@ test("whatever is done to notes, they stay notes", () => {
     let piece = pieceOf(randomNotes(random, 30));
     for (let i = 0; i < 20; i++) {
       const ids = [...piece.notes.keys()].filter(() => random() < 0.3);
-      const notes = edits.freeNotes(piece, ids);
+      const notes = freeNotes(piece, ids);
       if (!notes.length) continue;
       const by = (random() - 0.5) * 40;
       const operation = [
@@ -42,7 +43,7 @@ test("whatever is done to notes, they stay notes", () => {
 
 test("locked notes are left alone, and locking twice unlocks", () => {
   const piece = pieceOf(randomNotes(randomly(12), 5), { locked: [1, 2] });
-  assert.deepEqual(edits.freeNotes(piece, [0, 1, 2, 3, 99]).map((note) => note.id), [0, 3]);
+  assert.deepEqual(freeNotes(piece, [0, 1, 2, 3, 99]).map((note) => note.id), [0, 3]);
   assert.deepEqual(edits.toggleLock(piece, [0, 1]).lock, [0]);
   const locked = apply(piece, edits.toggleLock(piece, [0, 1]));
   assert.deepEqual(edits.toggleLock(locked, [0, 1]).unlock, [0, 1]);
@@ -51,7 +52,7 @@ test("locked notes are left alone, and locking twice unlocks", () => {
 
 test("what is cut and pasted at its old place is what it was", () => {
   const piece = pieceOf(randomNotes(randomly(14), 12));
-  const chosen = edits.freeNotes(piece, [2, 5, 7]);
+  const chosen = freeNotes(piece, [2, 5, 7]);
   const cut = apply(piece, edits.erase(chosen));
   const at = Math.min(...chosen.map((note) => note.start));
   const back = apply(cut, edits.paste(cut, edits.clip(chosen), at));

@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import test from "node:test";
 import { toAbc } from "../../../musictx/studio/page/js/notation/abc.js";
 import { barsOf, quantiseNotes, QUARTER } from "../../../musictx/studio/page/js/notation/grid.js";
-import { likelyKey, signatureAccidental, spell } from "../../../musictx/studio/page/js/notation/spelling.js";
+import { likelyKey, signatureAccidental, spell } from "../../../musictx/studio/page/js/document/spelling.js";
 import { pieceOf, randomly } from "./music.mjs";
 import { voicesOf } from "../../../musictx/studio/page/js/notation/voices.js";
 
@@ -119,7 +119,7 @@ test("a fermata stands over the upper voice of each staff, where it is", () => {
   const { abc } = toAbc(document);
   assert.equal(abcjs.parseOnly(abc)[0].warnings, undefined, abc);
   const lines = abc.split("\n").filter((line) => line.includes("|"));
-  assert.deepEqual(lines.filter((line) => line.includes("!fermata!")).map((line) => line.match(/!fermata!(\S+?)8/)[1]), ["B", "D"], abc);
+  assert.deepEqual(lines.filter((line) => line.includes("!fermata!")).map((line) => line.match(/!fermata!(\S+?)48/)[1]), ["B", "D"], abc);
   assert.ok(!toAbc({ ...document, fermatas: [] }).abc.includes("fermata"));
 });
 
@@ -134,7 +134,7 @@ test("only the first bars of a long piece are written", () => {
 test("chords and sections stand over the notes, syllables under them", () => {
   const above = { chords: [[0, "A:min", "Am"], [1, "N", "N.C."]], sections: [[0, "Verse"]], lyrics: [[0, "Freu-"], [0.5, "de"]] };
   const { abc } = toAbc({ ...made([[0, 1, 60], [1, 2, 62], [2, 4, 64]]), ...above });
-  assert.match(abc, /"\^Verse""Am"C4 D4 "\^N.C."E8\|\]\nw:Freu de \*/);
+  assert.match(abc, /"\^Verse""Am"C24 D24 "\^N.C."E48\|\]\nw:Freu de \*/);
 });
 
 test("music off the grid is told, music played a little early is not", () => {

@@ -6,12 +6,13 @@
 
 import { Emitter } from "./core/emitter.js";
 import { get, ServerError } from "./core/api.js";
+import { clamp } from "./core/numbers.js";
 import { Beats } from "./document/beats.js";
 import { STRAIGHT } from "./document/edits.js";
 import { audible } from "./document/mixer.js";
 import { Mirror } from "./document/mirror.js";
 import { Stream } from "./document/stream.js";
-import { takeStretch, Takes } from "./document/takes.js";
+import { exchangedNotes, takeStretch, Takes } from "./document/takes.js";
 import { Selection } from "./selection.js";
 import { loadSetting } from "./core/storage.js";
 
@@ -122,8 +123,8 @@ export class App extends Emitter {
   /** The take and the proposal that the roll shows, if any. */
   get proposal() {
     const take = this.takes.get(this.shown.take);
-    const proposal = take?.proposals.find((each) => each.number === this.shown.proposal);
-    return take && proposal ? { take, proposal } : null;
+    const proposal = this.takes.proposal(this.shown.take, this.shown.proposal);
+    return proposal ? { take, proposal } : null;
   }
 
   /** Show a proposal as ghost notes. @param {number | null} take @param {number} [proposal] */
@@ -132,15 +133,21 @@ export class App extends Emitter {
     this.emit("shown", this.proposal);
   }
 
-  /** Does the piece contain a proposal? @param {Take} take @param {Proposal} proposal */
-  accepted(take, proposal) {
-    return `${take.id}/${proposal.number}` in (this.piece?.brought ?? {});
+  /** Does the piece contain a proposal? @param {Take} take @param {number} number */
+  accepted(take, number) {
+    return `${take.id}/${number}` in (this.piece?.brought ?? {});
+  }
+
+  /** Return which notes of the piece a proposal removes and restores: none if the piece contains it already. @param {Take} [take] @param {Proposal} [proposal] */
+  exchange(take, proposal) {
+    if (!proposal || this.accepted(take, proposal.number)) return { removed: new Set(), restored: [] };
+    return exchangedNotes(this.piece, take, proposal);
   }
 
   /** The proposal that is shown, unless the piece contains it already. */
   get ghost() {
     const shown = this.proposal;
-    return shown && !this.accepted(shown.take, shown.proposal) ? shown : null;
+    return shown && !this.accepted(shown.take, shown.proposal.number) ? shown : null;
   }
 
   /** Return the stretch of time that a take composes. @param {Take} take */
@@ -167,7 +174,7 @@ export class App extends Emitter {
 
   /** Move the roll's cursor. */
   point(time, pitch = this.cursor.pitch) {
-    this.cursor = { time: Math.max(0, time), pitch: Math.min(127, Math.max(0, pitch)) };
+    this.cursor = { time: Math.max(0, time), pitch: clamp(pitch, 0, 127) };
     this.emit("cursor", null);
   }
 

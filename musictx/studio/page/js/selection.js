@@ -1,33 +1,7 @@
 /** The selection: notes, a stretch of time (usually bars), tracks. */
 
 import { Emitter } from "./core/emitter.js";
-
-/** Return the stretch from the first start to the last end of notes; null without notes. @param {Note[]} notes @returns {Stretch | null} */
-export function stretchOfNotes(notes) {
-  if (!notes.length) return null;
-  let begin = Infinity;
-  let end = 0;
-  for (const note of notes) {
-    begin = Math.min(begin, note.start);
-    end = Math.max(end, note.end);
-  }
-  return { begin, end };
-}
-
-const EARLY = 0.1; // seconds that a note may start before the bar to which it belongs
-
-/** Does a note belong to the music after a bar line? It starts there, or just before and sounds mostly there. @param {Note} note @param {number} line */
-const isAfter = ({ start, end }, line) =>
-  start >= line - 1e-6 || (start >= line - EARLY && end - line > Math.max(line - start, (end - start) / 2));
-
-/** Return the notes of a stretch in some tracks (an empty set means all), by the server's rule (`within` in document.py). @param {Piece} piece @param {Stretch} stretch @param {Set<number>} [tracks] */
-export function notesIn(piece, { begin, end }, tracks = new Set()) {
-  const inside = [];
-  for (const note of piece.notes.values()) {
-    if (isAfter(note, begin) && !isAfter(note, end) && (!tracks.size || tracks.has(note.track))) inside.push(note);
-  }
-  return inside;
-}
+import { extentOf, notesById, notesIn } from "./document/notes.js";
 
 /** @extends {Emitter<{change: Selection}>} */
 export class Selection extends Emitter {
@@ -98,8 +72,9 @@ export class Selection extends Emitter {
    * @param {Piece} piece @returns {{stretch: Stretch | null, tracks: number[] | null}}
    */
   scope(piece) {
-    const notes = [...this.notes].flatMap((id) => piece.notes.get(id) ?? []);
-    const stretch = this.range ?? stretchOfNotes(notes);
+    const notes = notesById(piece, this.notes);
+    const extent = extentOf(notes);
+    const stretch = this.range ?? (extent && { begin: extent.begin, end: extent.end });
     const chosen = this.tracks.size ? this.tracks : new Set(this.range ? [] : notes.map((note) => note.track));
     const all = !chosen.size || chosen.size >= piece.tracks.length;
     return { stretch, tracks: all ? null : [...chosen].sort((a, b) => a - b) };

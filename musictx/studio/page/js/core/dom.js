@@ -83,6 +83,14 @@ export function selectBox(options, value, onchange, properties = {}) {
   return select;
 }
 
+/** Set the value of a range input, the part of it that is filled, and what screen readers say. @param {HTMLInputElement} input @param {number} value @param {string} words */
+export function setRange(input, value, words) {
+  const [low, high] = [Number(input.min), Number(input.max)];
+  input.value = String(value);
+  input.style.setProperty("--part", `${((value - low) / (high - low)) * 100}%`);
+  input.setAttribute("aria-valuetext", words);
+}
+
 /** Let the arrow keys focus and choose the next or previous button of a group. @param {HTMLElement[]} buttons @param {(index: number) => void} choose */
 export function arrowKeys(buttons, choose) {
   buttons.forEach((button, i) => button.addEventListener("keydown", (event) => {

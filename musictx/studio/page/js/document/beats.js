@@ -1,6 +1,6 @@
 /** Bars, beats and grid lines of a piece, computed from the server's list of beats. */
 
-import { lowerBound } from "../core/search.js";
+import { lowerBound } from "../core/numbers.js";
 
 const NEAR = 1e-4; // seconds that count as the same moment
 

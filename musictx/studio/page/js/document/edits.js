@@ -1,37 +1,19 @@
 /**
  * Edits of notes as operations. Pure functions; they return null if nothing would change.
- * Callers pass unlocked notes (see freeNotes).
+ * Callers pass unlocked notes (see freeNotes in notes.js).
  */
 
+import { clamp } from "../core/numbers.js";
+import { extentOf } from "./notes.js";
 import { count } from "./words.js";
 
 /** The shortest note that an edit makes, in seconds. */
 export const SHORTEST = 0.01;
 
-/** Return the notes of some ids that the piece contains and that are not locked. @param {Piece} piece @param {Iterable<number>} ids */
-export function freeNotes(piece, ids) {
-  const notes = [];
-  for (const id of ids) {
-    const note = piece.notes.get(id);
-    if (note && !piece.locked.has(id)) notes.push(note);
-  }
-  return notes;
-}
-
 /** Limit a move so that all notes stay after the start and within MIDI pitches. @param {Note[]} notes */
 export function limitMove(notes, seconds, semitones) {
-  let earliest = Infinity;
-  let low = 127;
-  let high = 0;
-  for (const note of notes) {
-    earliest = Math.min(earliest, note.start);
-    low = Math.min(low, note.pitch);
-    high = Math.max(high, note.pitch);
-  }
-  return {
-    seconds: Math.max(seconds, -earliest),
-    semitones: Math.min(Math.max(semitones, -low), 127 - high),
-  };
+  const { begin, low, high } = extentOf(notes);
+  return { seconds: Math.max(seconds, -begin), semitones: clamp(semitones, -low, 127 - high) };
 }
 
 /** Apply `change` to each note; it returns a note that stays as it is unchanged. @param {Note[]} notes @param {(note: Note) => Note} change @returns {Operation | null} */
@@ -73,7 +55,7 @@ export function setVelocities(notes, velocities) {
   });
 }
 
-const clampVelocity = (velocity) => Math.min(127, Math.max(1, Math.round(velocity)));
+const clampVelocity = (velocity) => clamp(Math.round(velocity), 1, 127);
 
 /** The default options of quantise. */
 export const STRAIGHT = { strength: 1, swing: 0.5, lengths: false };
@@ -136,8 +118,8 @@ export function draw(piece, note) {
 
 /** Return copies of notes for the clipboard, the first starting at 0. @param {Note[]} notes */
 export function clip(notes) {
-  const first = Math.min(...notes.map((note) => note.start));
-  return notes.map((note) => ({ ...note, start: note.start - first, end: note.end - first }));
+  const { begin } = extentOf(notes);
+  return notes.map((note) => ({ ...note, start: note.start - begin, end: note.end - begin }));
 }
 
 /** Add the notes of the clipboard at a time; notes of a deleted track go to the first track. @param {Piece} piece @param {Note[]} clipped @param {number} time @returns {Operation | null} */

@@ -1,7 +1,7 @@
 /** The mixer, and edits of the list of tracks as operations. Pure functions. */
 
 import { toggleLock } from "./edits.js";
-import { notesOf } from "./operation.js";
+import { notesOf, trackById } from "./notes.js";
 import { trackName } from "./words.js";
 
 /** The default value and the MIDI controller of each mixer setting. */
@@ -28,7 +28,7 @@ export const panWords = (value) => (Math.abs(value - 64) < 1 ? "middle" : `${Mat
 
 /** Change fields of a track. @param {Piece} piece @param {number} id @param {Partial<Track>} change @param {string} [label] @returns {Operation | null} */
 export function changeTrack(piece, id, change, label) {
-  const track = piece.tracks.find((each) => each.id === id);
+  const track = trackById(piece, id);
   if (!track || Object.entries(change).every(([name, value]) => track[name] === value)) return null;
   return { label: label ?? `change track ${trackName(track)}`, tracks: piece.tracks.map((each) => (each.id === id ? { ...each, ...change } : each)) };
 }

@@ -1,5 +1,7 @@
 /** Pieces and operations: conversion from and to the server's JSON, and applying an operation. Pure functions. */
 
+import { extentOf } from "./notes.js";
+
 /** @param {[number, number, number, number, number, number]} row @returns {Note} */
 export function noteFromWire([id, start, end, pitch, velocity, track]) {
   return { id, start, end, pitch, velocity, track };
@@ -19,9 +21,6 @@ export function fromWire(document) {
   };
 }
 
-/** Return the notes of a track. @param {Piece} piece @param {number} track */
-export const notesOf = (piece, track) => [...piece.notes.values()].filter((note) => note.track === track);
-
 /** Return the piece after an operation, without changing `piece`. @param {Piece} piece @param {Operation} operation @returns {Piece} */
 export function apply(piece, operation) {
   const notes = new Map(piece.notes);
@@ -38,8 +37,7 @@ export function apply(piece, operation) {
   }
   for (const id of operation.lock ?? []) if (notes.has(id)) locked.add(id);
   for (const id of operation.unlock ?? []) locked.delete(id);
-  let duration = 0;
-  for (const note of notes.values()) if (note.end > duration) duration = note.end;
+  const duration = extentOf(notes.values())?.end ?? 0;
   const { remove, add, change, lock, unlock, label, ...lists } = operation;
   return { ...piece, ...defined(lists), notes, locked, next_id, duration };
 }

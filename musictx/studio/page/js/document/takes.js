@@ -126,6 +126,11 @@ export class Takes extends Emitter {
     return this.#takes.get(id ?? -1);
   }
 
+  /** @param {number | null} id @param {number} number */
+  proposal(id, number) {
+    return this.get(id)?.proposals.find((proposal) => proposal.number === number);
+  }
+
   /** Replace all takes: a session was opened, or the connection is new. */
   reset(list) {
     const old = this.#takes;
@@ -150,7 +155,7 @@ export class Takes extends Emitter {
   composed({ take: id, proposal: number, events }) {
     const take = this.#takes.get(id);
     if (!take) return;
-    const proposal = take.proposals.find((each) => each.number === number);
+    const proposal = this.proposal(id, number);
     applyEvents(proposal.notes, events);
     proposal.version = (proposal.version ?? 0) + 1;
     this.emit("notes", { take, proposal, events });

@@ -1,10 +1,6 @@
 /** Tempo, meter and key of a piece, and edits of them as operations. Pure functions. */
 
-const MAJOR = ["C♭", "G♭", "D♭", "A♭", "E♭", "B♭", "F", "C", "G", "D", "A", "E", "B", "F♯", "C♯"];
-const MINOR = ["A♭", "E♭", "B♭", "F", "C", "G", "D", "A", "E", "B", "F♯", "C♯", "G♯", "D♯", "A♯"];
-
-/** Return the name of a key, such as "E♭ major"; negative sharps are flats. */
-export const keyWords = (sharps, minor) => `${(minor ? MINOR : MAJOR)[sharps + 7]} ${minor ? "minor" : "major"}`;
+import { keyWords } from "./spelling.js";
 
 /** Conversion between seconds and quarter notes by tempo marks. */
 class Clock {
@@ -89,9 +85,34 @@ function changeTempos(piece, newTempos, from) {
   return { tempos, ...mapTimes(piece, (seconds) => (seconds < from ? seconds : clock.seconds(old.quarters(seconds)))) };
 }
 
+/** Return the change to a new tempo from a time on; from the beginning it scales all tempos of the piece. @param {Piece} piece @returns {Partial<Operation>} */
+function setTempo(piece, bpm, keepBeats, from) {
+  const tempos = /** @type {[number, number][]} */ (piece.tempos.length ? piece.tempos : [[0, 120]]);
+  if (from || !keepBeats) {
+    const changed = from ? withMark(tempos, from, bpm) : [[0, bpm]];
+    return keepBeats ? changeTempos(piece, changed, from) : { tempos: changed };
+  }
+  const factor = bpm / timingAt(piece).tempo;
+  return changeTempos(piece, tempos.map(([time, old]) => [time, old * factor]), 0);
+}
+
+/** Return the meters with a new one from a time on; from the beginning with a pick-up bar of `short` beats, `before` in `piece`. @param {Piece} piece */
+function metersWith({ meters, tempos }, { beats, unit }, before, short, from) {
+  if (from) return withMark(meters.length ? meters : [[0, 4, 4]], from, beats, unit);
+  const later = meters.slice(before ? 2 : 1);
+  if (!short) return [[0, beats, unit], ...later];
+  if (short === before) return [meters[0], [meters[1][0], beats, unit], ...later];
+  return [[0, short, unit], [new Clock(tempos).seconds((4 * short) / unit), beats, unit], ...later];
+}
+
+/** Return the keys with a new one from a time on; null: none. */
+function keysWith(keys, key, from) {
+  const values = key ? [key.sharps, key.minor] : [];
+  return from ? withMark(keys, from, ...values) : [...(key ? [[0, ...values]] : []), ...keys.slice(1)];
+}
+
 /**
- * Change the tempo, meter or key from a time on; null if nothing would change. A new tempo from the beginning scales all
- * tempos of the piece.
+ * Change the tempo, meter or key from a time on; null if nothing would change.
  * @param {Piece} piece
  * @param {{tempo: number, beats: number, unit: number, key: {sharps: number, minor: boolean} | null, pickup?: number}} wish
  * @param {boolean} keepBeats  notes keep their beats; else they keep their seconds, and only the grid moves
@@ -100,39 +121,26 @@ function changeTempos(piece, newTempos, from) {
  */
 export function changeTiming(piece, wish, keepBeats, from = 0) {
   const now = timingAt(piece, from);
-  /** @type {Operation} */
-  const operation = { label: "" };
-  const parts = [];
-  if (Math.abs(wish.tempo - now.tempo) > 1e-6) {
-    const tempos = piece.tempos.length ? piece.tempos : [[0, 120]];
-    const scaled = tempos.map(([time, bpm]) => [time, (bpm * wish.tempo) / now.tempo]);
-    if (keepBeats) Object.assign(operation, changeTempos(piece, from ? withMark(tempos, from, wish.tempo) : scaled, from));
-    else operation.tempos = from ? withMark(tempos, from, wish.tempo) : [[0, wish.tempo]];
-    parts.push(`tempo ${Math.round(wish.tempo * 10) / 10}`);
-  }
   const before = pickup(piece);
   const short = from ? before : Math.min(wish.pickup ?? before, wish.beats - 1);
-  if (wish.beats !== now.beats || wish.unit !== now.unit || short !== before) {
-    const meters = operation.meters ?? piece.meters;
-    if (from) operation.meters = withMark(meters.length ? meters : [[0, 4, 4]], from, wish.beats, wish.unit);
-    else {
-      const clock = new Clock(operation.tempos ?? piece.tempos);
-      const at = short === before ? meters[before ? 1 : 0]?.[0] ?? 0 : short ? clock.seconds((4 * short) / wish.unit) : 0;
-      const first = short ? [short === before ? meters[0] : [0, short, wish.unit]] : [];
-      operation.meters = [...first, [short ? at : 0, wish.beats, wish.unit], ...meters.slice(before ? 2 : 1)];
-    }
-    if (wish.beats !== now.beats || wish.unit !== now.unit) parts.push(`${wish.beats}/${wish.unit}`);
-    if (short !== before) parts.push(short ? `pick-up of ${short}` : "no pick-up");
+  const isOtherMeter = wish.beats !== now.beats || wish.unit !== now.unit;
+  /** @type {Partial<Operation>} */
+  const operation = {};
+  const parts = [];
+  if (Math.abs(wish.tempo - now.tempo) > 1e-6) {
+    Object.assign(operation, setTempo(piece, wish.tempo, keepBeats, from));
+    parts.push(`tempo ${Math.round(wish.tempo * 10) / 10}`);
   }
+  const moved = /** @type {Piece} */ ({ ...piece, ...operation });
+  if (isOtherMeter || short !== before) operation.meters = metersWith(moved, wish, before, short, from);
+  if (isOtherMeter) parts.push(`${wish.beats}/${wish.unit}`);
+  if (short !== before) parts.push(short ? `pick-up of ${short}` : "no pick-up");
   const { key } = wish;
   if (key?.sharps !== now.key?.sharps || key?.minor !== now.key?.minor) {
-    const keys = operation.keys ?? piece.keys;
-    if (from) operation.keys = key ? withMark(keys, from, key.sharps, key.minor) : withMark(keys, from);
-    else operation.keys = [...(key ? [[0, key.sharps, key.minor]] : []), ...keys.slice(1)];
+    operation.keys = keysWith(moved.keys, key, from);
     parts.push(key ? keyWords(key.sharps, key.minor) : "no key");
   }
-  operation.label = parts.join(", ");
-  return parts.length ? operation : null;
+  return parts.length ? { ...operation, label: parts.join(", ") } : null;
 }
 
 /** Delete the changes of tempo, meter and key at a time; notes keep their beats. @param {Piece} piece @param {number} from @returns {Operation} */

@@ -113,16 +113,6 @@
  * @property {() => number} edge  until when notes have been composed: seconds; Infinity once all are
  * @property {{take: number, proposal: number}} proposal
  *
- * @typedef {object} Player  what the page asks of sound; see js/sound/
- * @property {number} position  seconds of the playhead
- * @property {boolean} playing
- * @property {(from?: number, instead?: Playable) => void} play  the piece, or what is given instead
- * @property {() => void} playSelection  what is selected once, or from the cursor
- * @property {() => void} stop
- * @property {() => void} toggle
- * @property {(seconds: number) => void} seek
- * @property {(pitch: number, velocity: number, track: number) => void} audition  one note, briefly
- *
  * @typedef {[time: number, text: string]} TimedText
  * @typedef {[time: number, marker: string, symbol: string]} Chord  by the text of its marker, and as musicians write it
  * @typedef {{begin: number, end: number}} Stretch  of time
@@ -131,6 +121,7 @@
  *
  * @typedef {import("../app.js").App} App
  * @typedef {import("./beats.js").Beats} Beats
+ * @typedef {import("../sound/player.js").Player} Player
  * @typedef {import("../roll/roll.js").Roll} Roll
  * @typedef {import("../roll/view.js").View} View
  * @typedef {import("../roll/pixels.js").Pixels} Pixels

@@ -1,7 +1,7 @@
 /** Music in words: what a screen reader says, and what labels show. */
 
-const NAMES = ["C", "C sharp", "D", "E flat", "E", "F", "F sharp", "G", "A flat", "A", "B flat", "B"];
-const SHORT = ["C", "C♯", "D", "E♭", "E", "F", "F♯", "G", "A♭", "A", "B♭", "B"];
+import { pitchWords } from "./spelling.js";
+
 /** Velocities up to which a dynamic mark holds. */
 const DYNAMICS = [
   [16, "pianississimo", "ppp"],
@@ -13,15 +13,6 @@ const DYNAMICS = [
   [112, "fortissimo", "ff"],
   [127, "fortississimo", "fff"],
 ];
-
-/** "C4" (middle C) as it is written. */
-export const pitchLabel = (pitch) => `${SHORT[pitch % 12]}${Math.floor(pitch / 12) - 1}`;
-
-/** "C sharp 4" as it is spoken. */
-export function pitchWords(pitch) {
-  const name = NAMES[pitch % 12];
-  return `${name}${name.length > 1 ? " " : ""}${Math.floor(pitch / 12) - 1}`;
-}
 
 const dynamic = (velocity) => DYNAMICS.find(([most]) => velocity <= most) ?? DYNAMICS[7];
 export const dynamicWords = (velocity) => dynamic(velocity)[1];
@@ -88,6 +79,10 @@ Guitar fret noise|Breath noise|Seashore|Bird|Telephone|Helicopter|Applause|Gunsh
 export const instrument = (track) => (track.drum ? "Drums" : PROGRAMS[track.program] ?? "Instrument");
 /** The name of a track, else that of its instrument. @param {Track} track */
 export const trackName = (track) => track.name || instrument(track);
+
+const LIST = new Intl.ListFormat("en-GB");
+/** "a, b and c" @param {string[]} names */
+export const list = (names) => LIST.format(names);
 
 /** "mozart_k545" -> "Mozart K545", "ode_to_joy" -> "Ode to joy" */
 export const title = (name) =>

@@ -1,13 +1,13 @@
 /** Input from the computer's keys and MIDI keyboards, and its recording into the piece. */
 
 import { h, icon, iconButton, setPressed } from "../core/dom.js";
-import { pitchLabel } from "../document/words.js";
+import { pitchLabel } from "../document/spelling.js";
 import { drawGhosts } from "../roll/overlay.js";
-import { createKeys } from "./keys.js";
+import { KeyPiano } from "./keys.js";
 import { connectMidi } from "./midi.js";
 import { countIn, addRecording, Recording } from "./take.js";
 
-/** @param {App} app @param {ReturnType<typeof import("../sound/player.js").createPlayer>} player */
+/** @param {App} app @param {Player} player */
 export function mountInput(app, player) {
   /** @type {Recording | null} */
   let recording = null;
@@ -30,7 +30,7 @@ export function mountInput(app, player) {
       recording?.sustain(player.at(time), down);
     },
   };
-  const keys = createKeys(callbacks.onNote, show);
+  const keys = new KeyPiano(callbacks.onNote, show);
 
   const record = iconButton("record", "Record (R)", () => (recording ? finish() : start()), { className: "icon record" });
   const piano = iconButton("piano", "Play with the computer's keys: A W S E D …", () => {
@@ -63,7 +63,7 @@ export function mountInput(app, player) {
     show();
     const clicks = countIn(app.beats, from);
     app.say("counting in");
-    await player.play(from, { end: Infinity, countIn: clicks });
+    await player.record(from, clicks);
     startTime = performance.now() + clicks[0] * 1000;
     beat = clicks[clicks.length - 1];
   }
@@ -93,7 +93,7 @@ export function mountInput(app, player) {
     setPressed(record, recording !== null);
     setPressed(piano, keys.enabled);
     octave.hidden = !keys.enabled;
-    octave.textContent = `A = ${pitchLabel(keys.piano.base)}`;
+    octave.textContent = `A = ${pitchLabel(keys.base)}`;
     setPressed(midi, connection !== null);
     midi.title = !connection ? "Listen to MIDI keyboards" : names.length ? `Listening to ${names.join(", ")}` : "No MIDI keyboard is connected yet";
   }

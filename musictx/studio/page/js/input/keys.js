@@ -1,5 +1,7 @@
 /** The computer's keys as a piano, by their position on the keyboard (`code`), so that it works with every layout. */
 
+import { clamp } from "../core/numbers.js";
+
 /** Semitones above C by key: two rows as on a piano, from A (C) to ' (F). */
 export const PIANO = new Map(Object.entries({
   KeyA: 0, KeyW: 1, KeyS: 2, KeyE: 3, KeyD: 4, KeyF: 5, KeyT: 6, KeyG: 7, KeyY: 8, KeyH: 9, KeyU: 10, KeyJ: 11,
@@ -8,11 +10,23 @@ export const PIANO = new Map(Object.entries({
 const OCTAVES = { KeyZ: -12, KeyX: 12 };
 const VELOCITY = 80;
 
-/** The pressed keys and the octave of the piano. */
+/** Is the user typing, or pressing a shortcut? @param {KeyboardEvent} event */
+const isTyping = (event) => event.ctrlKey || event.metaKey || event.altKey
+  || /** @type {Element} */ (event.target)?.closest?.("input, textarea, select, [contenteditable]");
+
+/** Let an event do nothing else. @param {KeyboardEvent} event */
+function consume(event) {
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+/** The pressed keys and the octave of the piano. It plays from the page's key events while it is `enabled`. */
 export class KeyPiano {
   base = 60;
   /** Pressed key -> its pitch. @type {Map<string, number>} */
   held = new Map();
+  /** Removes the listeners. @type {AbortController | null} */
+  #listeners = null;
 
   /** @param {(pitch: number, velocity: number, time: number) => void} onNote  velocity 0: the key is released @param {() => void} onChange  the octave has changed */
   constructor(onNote, onChange) {
@@ -20,10 +34,26 @@ export class KeyPiano {
     this.onChange = onChange;
   }
 
+  get enabled() {
+    return this.#listeners !== null;
+  }
+
+  set enabled(/** @type {boolean} */ on) {
+    this.#listeners?.abort();
+    this.#listeners = on ? new AbortController() : null;
+    this.releaseAll();
+    if (!on) return;
+    const { signal } = this.#listeners;
+    const first = { capture: true, signal }; // before the shortcuts of the page
+    addEventListener("keydown", (event) => !isTyping(event) && this.down(event) && consume(event), first);
+    addEventListener("keyup", (event) => this.up(event) && consume(event), first);
+    addEventListener("blur", () => this.releaseAll(), { signal });
+  }
+
   /** Press a key; return whether it belongs to the piano. @param {{code: string, repeat?: boolean, timeStamp: number}} event */
   down({ code, repeat, timeStamp }) {
     if (!repeat && code in OCTAVES) {
-      this.base = Math.min(Math.max(this.base + OCTAVES[code], 12), 96);
+      this.base = clamp(this.base + OCTAVES[code], 12, 96);
       this.onChange();
     } else if (!repeat && PIANO.has(code) && !this.held.has(code)) {
       this.held.set(code, this.base + PIANO.get(code));
@@ -43,33 +73,4 @@ export class KeyPiano {
   releaseAll() {
     for (const code of [...this.held.keys()]) this.up({ code, timeStamp: performance.now() });
   }
-}
-
-/** Let the page's key events play a KeyPiano while it is `enabled`. @param {ConstructorParameters<typeof KeyPiano>} callbacks */
-export function createKeys(...callbacks) {
-  const piano = new KeyPiano(...callbacks);
-  let enabled = false;
-  const isTyping = (event) => event.ctrlKey || event.metaKey || event.altKey
-    || event.target?.closest?.("input, textarea, select, [contenteditable]");
-  const consume = (event) => {
-    event.preventDefault();
-    event.stopPropagation();
-  };
-  const down = (event) => !isTyping(event) && piano.down(event) && consume(event);
-  const up = (event) => piano.up(event) && consume(event);
-  const releaseAll = () => piano.releaseAll();
-
-  return {
-    piano,
-    get enabled() { return enabled; },
-    set enabled(on) {
-      if (on === enabled) return;
-      enabled = on;
-      const change = on ? addEventListener : removeEventListener;
-      change("keydown", down, true); // before the shortcuts of the page
-      change("keyup", up, true);
-      change("blur", releaseAll);
-      if (!on) releaseAll();
-    },
-  };
 }

@@ -73,5 +73,5 @@ export function countIn(beats, /** @type {number} */ from) {
 /** Return the operation that adds the recorded notes; null without notes. @param {Piece} piece @param {Recording["notes"]} played */
 export function addRecording(piece, played) {
   if (!played.length) return null;
-  return { label: `${count(played.length, "note")} addRecording`, add: played.map((note, i) => ({ ...note, id: piece.next_id + i })) };
+  return { label: `${count(played.length, "note")} recorded`, add: played.map((note, i) => ({ ...note, id: piece.next_id + i })) };
 }

@@ -1,10 +1,9 @@
 /** A piece as text in ABC notation, with the position of every note in the text. Pure functions. */
 
+import { abcKey, likelyKey, signatureAccidental, spell } from "../document/spelling.js";
 import { barsOf, quantiseNotes, QUARTER, quartersOf } from "./grid.js";
-import { keyName, likelyKey, signatureAccidental, spell } from "./spelling.js";
 import { partsOf } from "./voices.js";
 
-const UNIT = QUARTER / 4; // ticks of L:1/16
 const WRITTEN = [192, 144, 96, 72, 48, 36, 24, 18, 12, 9, 6, 3]; // ticks that a single note head can have
 const ACCIDENTALS = { "-2": "__", "-1": "_", 0: "=", 1: "^", 2: "^^" };
 
@@ -37,7 +36,7 @@ export function toAbc(piece, { barsPerLine = 4, most = Infinity } = {}) {
       for (let i = first; i < Math.min(first + barsPerLine, bars.length); i++) {
         const [bar, previous] = [bars[i], bars[i - 1]];
         if (previous && String(previous.meter) !== String(bar.meter)) abc += `[M:${bar.meter.join("/")}]`;
-        if (previous && String(previous.key) !== String(bar.key)) abc += `[K:${keyName(bar.key)}]`;
+        if (previous && String(previous.key) !== String(bar.key)) abc += `[K:${abcKey(bar.key)}]`;
         const tokens = barTokens(voice, bar);
         if (voice.number === 1) addTexts(tokens, bar, texts, syllables);
         for (const { text, chord, start, end, above = "" } of tokens) {
@@ -57,7 +56,7 @@ export function toAbc(piece, { barsPerLine = 4, most = Infinity } = {}) {
 
 /** Return the lines before the music, and the voices in order; all but the first voice of a staff are `lower`. */
 function header(parts, bar) {
-  let abc = `X:1\n%%barnumbers 0\n%%setbarnb ${bar.number}\nM:${bar.meter.join("/")}\nL:1/16\n%%score ${score(parts)}\nK:${keyName(bar.key)}\n`;
+  let abc = `X:1\n%%barnumbers 0\n%%setbarnb ${bar.number}\nM:${bar.meter.join("/")}\nL:1/${4 * QUARTER}\n%%score ${score(parts)}\nK:${abcKey(bar.key)}\n`;
   const voices = [];
   for (const part of parts) {
     part.staves.forEach((staff, s) => staff.voices.forEach((chords, v) => {
@@ -119,7 +118,7 @@ function barTokens({ chords, lower }, bar) {
   const end = bar.tick + bar.ticks;
   const beat = beatOf(bar);
   const inside = chords.filter((chord) => chord.start < end && chord.end > bar.tick);
-  if (!inside.length) return [{ text: `${lower ? "x" : "z"}${length(bar.ticks)}`, start: bar.tick }];
+  if (!inside.length) return [{ text: `${lower ? "x" : "z"}${bar.ticks}`, start: bar.tick }];
   /** @type {{start: number, end: number, chord: any}[]} */
   const spans = [];
   let filled = bar.tick;
@@ -150,14 +149,14 @@ function barTokens({ chords, lower }, bar) {
     const ticks = (piece.end - piece.start) * (triplet ? 1.5 : 1);
     if (!piece.chord) {
       // The bracket of a triplet needs a visible first and last sign.
-      tokens.push({ text: `${lower && !triplet ? "x" : "z"}${length(ticks)}`, start: piece.start });
+      tokens.push({ text: `${lower && !triplet ? "x" : "z"}${ticks}`, start: piece.start });
       return;
     }
     const isTied = piece.chord.start < bar.tick;
     const names = piece.chord.notes.map((note) => abcPitch(note.pitch, bar.key, accidentals, isTied));
     const body = names.length > 1 ? `[${names.join("")}]` : names[0];
     const tie = piece.end < piece.chord.end ? "-" : "";
-    tokens.push({ text: `${body}${length(ticks)}${tie}`, chord: piece.chord, start: piece.start, end: piece.end });
+    tokens.push({ text: `${body}${ticks}${tie}`, chord: piece.chord, start: piece.start, end: piece.end });
   });
   return tokens;
 }
@@ -214,18 +213,9 @@ function abcPitch(pitch, [sharps, minor], accidentals, isTied) {
   return sign + name;
 }
 
-/** Return a length in ABC, as a fraction of L:1/16: "" for one, "3", "3/2". */
-function length(ticks) {
-  const divisor = gcd(ticks * 2, UNIT * 2);
-  const [numerator, denominator] = [(ticks * 2) / divisor, (UNIT * 2) / divisor];
-  if (denominator > 1) return `${numerator}/${denominator}`;
-  return numerator === 1 ? "" : String(numerator);
-}
-
 /** Remove what would end a text in quotes. */
 const quoted = (text) => text.replace(/["\\%\n]/g, "");
 /** Return a syllable for a `w:` line, without the characters that have a meaning there. */
 const syllable = (text) => text.replace(/["\\%\n|*_]/g, "").replace(/-+$/, "").replaceAll("-", "\\-").trim().replace(/\s+/g, "~") || "*";
 
-const gcd = (a, b) => (b ? gcd(b, a % b) : a);
 const plain = (name) => String(name ?? "").replace(/[^\p{L}\p{N} .,'-]/gu, "").slice(0, 24).trim();

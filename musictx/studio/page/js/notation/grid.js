@@ -1,6 +1,6 @@
 /** Bars, and notes quantised for notation. Times are ticks, of which a quarter note has 24. Pure functions. */
 
-import { lowerBound } from "../core/search.js";
+import { clamp, lowerBound } from "../core/numbers.js";
 
 export const QUARTER = 24; // ticks: a 32nd note has 3, an eighth of a triplet 8
 const TOLERANCE = 0.06; // quarters by which a note that is on the grid may miss it
@@ -35,7 +35,7 @@ export function quartersOf({ beats, meters }) {
   for (const length of lengths) starts.push(starts.at(-1) + length);
   return (/** @type {number} */ time) => {
     const last = lowerBound(beats, time + 1e-9, (beat) => beat[0]) - 1; // the last beat that has begun
-    const beat = Math.min(Math.max(last, 0), beats.length - 2);
+    const beat = clamp(last, 0, beats.length - 2);
     const part = (time - beats[beat][0]) / (beats[beat + 1][0] - beats[beat][0]);
     return starts[beat] + part * lengths[beat];
   };

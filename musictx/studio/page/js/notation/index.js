@@ -1,6 +1,7 @@
 /** The notation view, which replaces the roll: abcjs draws the text of abc.js. */
 
 import { h, iconButton, setPressed } from "../core/dom.js";
+import { notesById } from "../document/notes.js";
 import { toAbc } from "./abc.js";
 import { mountPrint } from "./print.js";
 
@@ -100,7 +101,7 @@ export function mountNotation(app, frame, tools) {
     const mark = marks.find(({ from, to }) => element.startChar >= from && element.startChar < to);
     if (!mark) return;
     app.selection.pickNotes(mark.ids);
-    const notes = mark.ids.flatMap((id) => app.piece?.notes.get(id) ?? []);
+    const notes = notesById(app.piece, mark.ids);
     if (notes.length) app.point(notes[0].start, notes[0].pitch);
     for (const { pitch, velocity, track } of notes) app.player.audition(pitch, velocity, track);
   }

@@ -1,7 +1,8 @@
 /** The printed page: title, tempo, key and notation. */
 
 import { fill, h } from "../core/dom.js";
-import { keyWords, timingAt } from "../document/timing.js";
+import { keyWords } from "../document/spelling.js";
+import { timingAt } from "../document/timing.js";
 import { title } from "../document/words.js";
 import { toAbc } from "./abc.js";
 import { abcjs, remarksOf, withoutStyles } from "./index.js";

@@ -1,5 +1,7 @@
 /** Notes distributed over staves and voices. A voice is a list of chords that never overlap. Pure functions. */
 
+import { extentOf } from "../document/notes.js";
+
 /** @typedef {import("./grid.js").GridNote} GridNote */
 /** @typedef {{start: number, end: number, notes: GridNote[]}} VoiceChord */
 /** @typedef {{clef: "treble" | "bass", voices: VoiceChord[][]}} Staff */
@@ -27,8 +29,8 @@ export function partsOf(notes, tracks) {
 
 /** Return one staff if it is enough, else a staff for each hand. @returns {Staff[]} */
 function stavesOf({ notes, voices, isMelody, meanPitch }) {
-  const pitches = notes.map((note) => note.pitch);
-  if (isMelody || Math.min(...pitches) >= MIDDLE_C - 5 || Math.max(...pitches) <= MIDDLE_C + 4) {
+  const { low, high } = extentOf(notes);
+  if (isMelody || low >= MIDDLE_C - 5 || high <= MIDDLE_C + 4) {
     return [{ clef: meanPitch >= MIDDLE_C - 3 ? "treble" : "bass", voices }];
   }
   return [

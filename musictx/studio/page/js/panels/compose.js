@@ -2,13 +2,15 @@
 
 import { post, session } from "../core/api.js";
 import { selectBox, fill, h, icon, iconButton, arrowKeys, svg } from "../core/dom.js";
-import { count } from "../document/words.js";
+import { clamp } from "../core/numbers.js";
+import { count, list } from "../document/words.js";
 import { slider } from "./slider.js";
 import { saveSetting, loadSetting } from "../core/storage.js";
 import { writeChords } from "../document/harmony.js";
-import { describe, firstWish, hasGrid, list, modelFor, request, TASKS, whyModel, wishOf } from "./tasks.js";
+import { describe, firstWish, hasGrid, modelFor, request, TASKS, whyModel, wishOf } from "./tasks.js";
 
-const KEYS = ["C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"];
+const TONICS = ["C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"];
+const KEYS = [["", "Any"], ["auto", "As the music is"], ...TONICS.map((key) => [key, `${key} major`]), ...TONICS.map((key) => [`${key}m`, `${key} minor`])];
 const GRIDS = [["", "As the file"], ["16", "Sixteenths"], ["8", "Eighths"], ["8t", "Triplets"], ["none", "Free"]];
 
 /** @param {App} app @param {HTMLElement} panel */
@@ -50,7 +52,7 @@ export function mountCompose(app, panel) {
   }
 
   function samples(by) {
-    wish.samples = Math.min(8, Math.max(1, wish.samples + by));
+    wish.samples = clamp(wish.samples + by, 1, 8);
     refresh();
   }
 
@@ -59,10 +61,9 @@ export function mountCompose(app, panel) {
     const task = TASKS.find((each) => each.name === wish.task);
     const able = model();
     fill(shape,
-      task.sized && slider({ label: "Length", low: 1, high: 32, step: 1, value: wish.bars, words: lengthWords, onchange: (value) => { wish.bars = value; refresh(); } }),
-      task.name === "vary" && slider({
-        label: "Keep", sentence: "How many of the selected notes stay as they are. The seed draws which.", low: 0, high: 95, step: 5, value: wish.keep,
-        words: (value) => `${value} %`, onchange: (value) => { wish.keep = value; refresh(); },
+      task.sized && wishSlider("bars", { label: "Length", low: 1, high: 32, step: 1, words: lengthWords }),
+      task.name === "vary" && wishSlider("keep", {
+        label: "Keep", sentence: "How many of the selected notes stay as they are. The seed draws which.", low: 0, high: 95, step: 5, words: (value) => `${value} %`,
       }));
     fill(character, ...(able?.controls ?? []).map((control) => slider({
       ...control, value: wish.controls[control.name] ?? null, free: "free", marks: control.words ?? {},
@@ -73,13 +74,15 @@ export function mountCompose(app, panel) {
         guidance.hidden = !Object.keys(wish.controls).length;
       },
     })), notFollowed(able));
-    const guidance = slider({
-      label: "Strictness", sentence: "How closely the model keeps to what is asked for above; beyond 1 at the cost of variety.", low: 1, high: 3, step: 0.25, value: wish.guidance,
-      words: (value) => String(value), onchange: (value) => { wish.guidance = value; },
+    const guidance = wishSlider("guidance", {
+      label: "Strictness", sentence: "How closely the model keeps to what is asked for above; beyond 1 at the cost of variety.", low: 1, high: 3, step: 0.25, words: String,
+    });
+    const temperature = wishSlider("temperature", {
+      label: "Boldness", sentence: "The temperature of sampling: low is predictable, high is surprising.", low: 0.6, high: 1.4, step: 0.05, words: (value) => value.toFixed(2),
     });
     guidance.hidden = !Object.keys(wish.controls).length;
-    fill(who, modelSelect(able), hasGrid(wish) && gridSelect(), chordsLine(able));
-    fill(moreBody, guidance, temperature(), keySelect(), seedField());
+    fill(who, modelSelect(able), hasGrid(wish) && wishSelect("quantise", "Grid of new notes", GRIDS), chordsLine(able));
+    fill(moreBody, guidance, temperature, wishSelect("key", "Key", KEYS), seedField());
     refresh();
   }
 
@@ -89,15 +92,11 @@ export function mountCompose(app, panel) {
     return names.length > 0 && h("p.hint.ignores", null, `${able.title}: ${list(names)} cannot be asked for; measured, this model does not follow ${names.length > 1 ? "them" : "it"}.`);
   }
 
-  const temperature = () => slider({
-    label: "Boldness", sentence: "The temperature of sampling: low is predictable, high is surprising.", low: 0.6, high: 1.4, step: 0.05, value: wish.temperature,
-    words: (value) => value.toFixed(2), onchange: (value) => { wish.temperature = value; },
-  });
+  /** Make a slider for a setting. @param {"bars" | "keep" | "guidance" | "temperature"} name @param {any} options */
+  const wishSlider = (name, options) => slider({ ...options, value: wish[name], onchange: (value) => { wish[name] = value; refresh(); } });
 
-  function keySelect() {
-    const keys = [...KEYS.map((key) => [key, `${key} major`]), ...KEYS.map((key) => [`${key}m`, `${key} minor`])];
-    return h("label.row", null, "Key", selectBox([["", "Any"], ["auto", "As the music is"], ...keys], wish.key, (key) => { wish.key = key; }));
-  }
+  /** Make a list for a setting. @param {"quantise" | "key"} name */
+  const wishSelect = (name, label, options) => h("label.row", null, label, selectBox(options, wish[name], (value) => { wish[name] = value; }));
 
   function modelSelect(able) {
     const all = app.models.filter((each) => each.tasks.includes(wish.task));
@@ -106,8 +105,6 @@ export function mountCompose(app, panel) {
     why.textContent = app.piece && able ? `${whyModel(able, wish, app.piece)} ${able.sentence}` : able?.sentence ?? "";
     return h("div", null, h("label.row.model", null, "Model", select), why);
   }
-
-  const gridSelect = () => h("label.row", null, "Grid of new notes", selectBox(GRIDS, wish.quantise, (grid) => { wish.quantise = grid; }));
 
   /** Make a line that tells which chords the model follows, if it follows any. */
   function chordsLine(able) {

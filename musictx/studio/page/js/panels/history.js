@@ -43,7 +43,7 @@ export function mountHistory(app, panel) {
   }
 
   /** Return the numbers of the accepted proposals. @param {Take} take */
-  const accepted = (take) => take.proposals.filter((proposal) => app.accepted(take, proposal)).map((proposal) => proposal.number);
+  const accepted = (take) => take.proposals.map((proposal) => proposal.number).filter((number) => app.accepted(take, number));
 
   function refresh() {
     if (!panel.clientWidth) return;

@@ -1,14 +1,15 @@
 /** The tray below the roll: the proposals of a take, to listen to, accept or set aside. */
 
 import { remove, session } from "../core/api.js";
+import { contextOf, sizeCanvas } from "../core/canvas.js";
 import { fill, h, icon, iconButton, syncRows, nextFrame, setPressed, set } from "../core/dom.js";
-import { exchangedNotes, frontier, isRunning, stateLine } from "../document/takes.js";
+import { extentOf } from "../document/notes.js";
+import { frontier, isRunning, stateLine } from "../document/takes.js";
 import { count, sentence } from "../document/words.js";
 import { withProposal } from "../sound/along.js";
 import { exportLink } from "../shell/export.js";
 import { barsIn, toggleFavourite, isFavourite, mixProposals } from "../document/mix.js";
 import { ramp } from "../roll/colours.js";
-import { scaleContext, sizeCanvas } from "../roll/roll.js";
 import { openForm } from "../shell/dialog.js";
 
 const HEAD = 26; // pixels at the top for number and state
@@ -53,8 +54,8 @@ export function mountProposals(app, tray) {
   /** Return the two proposals shown last, if both are finished and none of the take is accepted. */
   function lastPair() {
     const take = shownTake();
-    if (!take || last.take !== take.id || take.proposals.some((each) => app.accepted(take, each))) return null;
-    const proposals = last.numbers.map((number) => take.proposals.find((each) => each.number === number)).filter((each) => each?.state === "done").sort((a, b) => a.number - b.number);
+    if (!take || last.take !== take.id || take.proposals.some(({ number }) => app.accepted(take, number))) return null;
+    const proposals = take.proposals.filter(({ number, state }) => last.numbers.includes(number) && state === "done");
     return proposals.length === 2 ? { take, proposals } : null;
   }
 
@@ -73,12 +74,12 @@ export function mountProposals(app, tray) {
   /** Make the card of a proposal. @param {Proposal} proposal */
   function card({ number }) {
     const id = app.shown.take;
-    const latest = () => ({ take: app.takes.get(id), proposal: app.takes.get(id).proposals.find((each) => each.number === number) });
+    const latest = () => app.takes.get(id);
     const canvas = h("canvas", { "aria-hidden": "true" });
     const state = h("span.words");
     const show = h("button.show", { onclick: () => app.show(id, number) }, canvas, h("span.number", null, String(number)), state);
-    const listen = h("button.small.quiet.listen", { title: "Listen (Alt+P)", "aria-label": `Listen to proposal ${number}`, onclick: () => listenTo(latest().take, latest().proposal) }, icon("play"), "Listen");
-    const acceptButton = h("button.small", { title: "Accept (Alt+A)", "aria-label": `Accept proposal ${number}`, onclick: () => accept(latest().take, latest().proposal) }, icon("check"), "Accept");
+    const listen = h("button.small.quiet.listen", { title: "Listen (Alt+P)", "aria-label": `Listen to proposal ${number}`, onclick: () => listenTo(latest(), number) }, icon("play"), "Listen");
+    const acceptButton = h("button.small", { title: "Accept (Alt+A)", "aria-label": `Accept proposal ${number}`, onclick: () => accept(latest(), number) }, icon("check"), "Accept");
     const file = exportLink(app, "mid", { take: id, proposal: number }, icon("export"));
     set(file, { title: "The piece with this proposal as MIDI: click, or drag it into another program", "aria-label": `Save the piece with proposal ${number} as MIDI` });
     const star = iconButton("star", `Proposal ${number}: a favourite`, () => app.change(toggleFavourite(app.piece, id, number)), { "aria-pressed": false });
@@ -89,9 +90,9 @@ export function mountProposals(app, tray) {
     /** @param {Proposal} proposal */
     function update(proposal) {
       const on = number === app.shown.proposal;
-      const accepted = app.accepted(latest().take, proposal);
+      const accepted = app.accepted(latest(), number);
       const ready = proposal.state === "done" && !accepted;
-      const words = accepted ? "accepted" : { waiting: "waiting", composing: "composing …", failed: latest().take.state === "stopped" ? "stopped" : "failed" }[proposal.state] ?? count(proposal.notes.length, "note");
+      const words = accepted ? "accepted" : { waiting: "waiting", composing: "composing …", failed: latest().state === "stopped" ? "stopped" : "failed" }[proposal.state] ?? count(proposal.notes.length, "note");
       canvases.set(number, canvas);
       state.textContent = words;
       set(show, { "aria-pressed": String(on), "aria-label": `Proposal ${number}: ${words}. Show it in the roll` });
@@ -118,7 +119,7 @@ export function mountProposals(app, tray) {
   });
 
   /** Play the piece with a proposal, from the bar before it; it may still be composing. */
-  function listenTo(take, { number }) {
+  function listenTo(take, number) {
     app.show(take.id, number);
     const { begin: first } = app.stretchOf(take);
     const begin = first > 0 ? app.beats.bar(first - 1e-3).begin : 0;
@@ -127,13 +128,13 @@ export function mountProposals(app, tray) {
 
   let isAccepting = false; // ignores a second click before the answer
 
-  async function accept(take, proposal) {
+  async function accept(take, number) {
     if (isAccepting) return;
     isAccepting = true;
-    const accepted = await app.mirror.accept(take.id, proposal.number);
+    const accepted = await app.mirror.accept(take.id, number);
     isAccepting = false;
     if (!accepted) return;
-    app.done(`Proposal ${proposal.number} is in the piece. Undo takes it out.`);
+    app.done(`Proposal ${number} is in the piece. Undo takes it out.`);
     if (take.task !== "replace" && take.task !== "vary") app.selection.drop();
     app.show(null);
     app.roll.lookAt(app.stretchOf(take));
@@ -152,8 +153,8 @@ export function mountProposals(app, tray) {
 
   const withShown = (act) => () => app.proposal && act(app.proposal.take, app.proposal.proposal);
   Object.assign(app.actions, {
-    listen: withShown(listenTo),
-    accept: withShown((take, proposal) => proposal.state === "done" && !app.accepted(take, proposal) && accept(take, proposal)),
+    listen: withShown((take, { number }) => listenTo(take, number)),
+    accept: withShown((take, { number, state }) => state === "done" && !app.accepted(take, number) && accept(take, number)),
     setAside,
     other: switchProposal,
   });
@@ -184,23 +185,20 @@ export function mountProposals(app, tray) {
 function drawSmall(canvas, app, take, proposal) {
   const { clientWidth: width, clientHeight: height } = canvas;
   const { colours, index } = app.roll;
-  const ratio = window.devicePixelRatio || 1;
-  if (canvas.width !== Math.round(width * ratio)) sizeCanvas(canvas, width, height);
-  canvas.style.width = "";
-  canvas.style.height = "";
+  sizeCanvas(canvas, width, height);
+  canvas.removeAttribute("style"); // the style sheet sets its size
   const place = app.stretchOf(take);
   const till = frontier(proposal, place.begin);
   const end = Math.max(place.end, till, place.begin + 1);
   const from = place.begin - Math.min(place.begin, (end - place.begin) * 0.2);
-  const accepted = app.accepted(take, proposal);
-  const { removed, restored } = accepted ? { removed: new Set(), restored: [] } : exchangedNotes(app.piece, take, proposal);
+  const { removed, restored } = app.exchange(take, proposal);
   const around = [...index.between(from, end).filter((note) => !removed.has(note.id)), ...restored.filter((note) => note.start < end && note.end > from)];
-  const all = [...around, ...proposal.notes];
-  const low = Math.min(60, ...all.map((note) => note.pitch)) - 2;
-  const high = Math.max(67, ...all.map((note) => note.pitch)) + 2;
+  const extent = extentOf([...around, ...proposal.notes]);
+  const low = Math.min(60, extent?.low ?? 60) - 2;
+  const high = Math.max(67, extent?.high ?? 67) + 2;
   const step = (height - HEAD) / (high - low + 1);
   const scale = width / (end - from);
-  const ctx = scaleContext(/** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d")));
+  const ctx = contextOf(canvas);
   ctx.fillStyle = colours["row-white"];
   ctx.fillRect(0, 0, width, height);
   ctx.fillStyle = colours.beat;

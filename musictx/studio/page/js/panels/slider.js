@@ -1,6 +1,6 @@
 /** A slider with a label, its value in words, and an explanation. */
 
-import { fill, h, iconButton } from "../core/dom.js";
+import { fill, h, iconButton, setRange } from "../core/dom.js";
 
 /**
  * @typedef {object} SliderOptions
@@ -44,15 +44,14 @@ export function slider({ label, sentence, low, high, step, value, words, free, m
     sentence && h(`p.hint#${id}-hint`, null, sentence));
 
   function show(now) {
-    const at = now ?? (low + high) / 2;
-    input.value = String(at);
-    input.classList.toggle("free", now === null);
-    input.style.setProperty("--part", now === null ? "0%" : `${((at - low) / (high - low)) * 100}%`);
-    const text = now === null ? free ?? "" : words(now);
+    const isFree = now === null;
+    const text = isFree ? free ?? "" : words(now);
+    setRange(input, now ?? (low + high) / 2, text);
+    input.classList.toggle("free", isFree);
+    if (isFree) input.style.setProperty("--part", "0%");
     fill(output, text);
-    input.setAttribute("aria-valuetext", text);
-    if (reset) reset.style.visibility = now === null ? "hidden" : "visible";
-    buttons.forEach((button, i) => button.classList.toggle("on", now !== null && Math.abs(Object.values(marks)[i] - now) <= step / 2));
+    if (reset) reset.style.visibility = isFree ? "hidden" : "visible";
+    buttons.forEach((button, i) => button.classList.toggle("on", !isFree && Math.abs(Object.values(marks)[i] - now) <= step / 2));
   }
 
   function change(to) {

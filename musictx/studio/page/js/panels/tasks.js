@@ -1,8 +1,8 @@
 /** The tasks: whether each can start, its description, and its request. Pure functions. */
 
+import { notesIn, trackById } from "../document/notes.js";
 import { barLineAfter } from "../document/takes.js";
-import { count, stretchWords, trackName } from "../document/words.js";
-import { notesIn } from "../selection.js";
+import { count, list, stretchWords, trackName } from "../document/words.js";
 
 /**
  * @typedef {object} Wish  the settings of the panel
@@ -23,8 +23,8 @@ import { notesIn } from "../selection.js";
 
 export const TASKS = [
   { name: "continue", label: "Continue", sized: true },
-  { name: "replace", label: "Replace", selects: true },
-  { name: "vary", label: "Vary", selects: true },
+  { name: "replace", label: "Replace" },
+  { name: "vary", label: "Vary" },
   { name: "accompany", label: "Accompany" },
   { name: "harmonise", label: "Harmonise" },
   { name: "new", label: "New", sized: true },
@@ -53,61 +53,54 @@ export function whyModel(model, wish, piece) {
   return kind ? `Proposed since ${KINDS[kind]}.` : "Proposed since it can do this.";
 }
 
-/** Return where new music would begin: after the selection, else after the piece. @param {Piece} piece @param {Scope} scope @param {Beats} beats */
-const startOfNew = (piece, scope, beats) => barLineAfter(scope.stretch?.end ?? piece.duration, piece.music, beats);
+const ready = (sentence) => ({ ready: true, sentence });
+const impossible = (sentence) => ({ ready: false, sentence });
 
 /**
  * Describe what the task would do now, and whether it can start.
  * @param {Wish} wish @param {Piece} piece @param {Beats} beats @param {Scope} scope @param {Model | null} model
  * @returns {{ready: boolean, sentence: string}}
  */
-export function describe(wish, piece, beats, scope, model) {
-  if (!model) return { ready: false, sentence: "No model that is installed can do this." };
-  const { stretch, tracks } = scope;
-  const names = (tracks ?? []).map((id) => piece.tracks.find((track) => track.id === id)).filter(Boolean).map(trackName);
-  const inTracks = names.length ? ` in ${list(names)}` : "";
+export function describe({ task, bars, keep }, piece, beats, { stretch, tracks }, model) {
+  if (!model) return impossible("No model that is installed can do this.");
+  const names = list((tracks ?? []).map((id) => trackById(piece, id)).filter(Boolean).map(trackName));
+  const inTracks = names && ` in ${names}`;
   const where = stretch ? stretchWords(beats, stretch.begin, stretch.end) : "the whole piece";
-  const bars = count(wish.bars, "bar");
-  const missing = { ready: false, sentence: "Select bars first: drag along the numbers above the roll, or press B in it. Selected notes do as well." };
-  const empty = { ready: false, sentence: "There are no notes yet. Draw some, or begin with New." };
-  const has = { ready: true };
-  if ((wish.task === "replace" || wish.task === "vary") && stretch && piece.locked.size) {
+  const length = count(bars, "bar");
+  if (task === "new") {
+    const players = names && model.suits?.includes("beats") ? `, for ${names}` : "";
+    return ready(piece.notes.size ? `A piece of its own, ${length} long${players}, after the end of this one.` : `A piece from nothing, ${length} long${players}.`);
+  }
+  if (!piece.notes.size) {
+    if (task === "accompany" && piece.chords.length) return ready("Composes tracks to the chords above the bars.");
+    return impossible("There are no notes yet. Draw some, or begin with New.");
+  }
+  const changesSelection = task === "replace" || task === "vary";
+  if (changesSelection && stretch && piece.locked.size) {
     const inside = notesIn(piece, stretch, new Set(tracks ?? []));
     if (inside.length && inside.every((note) => piece.locked.has(note.id))) {
-      return { ready: false, sentence: `All notes of ${where}${inTracks} are locked. Unlock some of them with L, or select more.` };
+      return impossible(`All notes of ${where}${inTracks} are locked. Unlock some of them with L, or select more.`);
     }
   }
-  if (names.length && piece.notes.size && ["replace", "vary", "accompany"].includes(wish.task) && ![...piece.notes.values()].some((note) => tracks.includes(note.track))) {
-    if (wish.task === "vary") return { ready: false, sentence: `There are no notes to vary in ${list(names)}. Replace composes some there.` };
-    return { ...has, sentence: `Composes ${list(names)} to the other notes of ${where}.` };
+  if (names && (changesSelection || task === "accompany") && ![...piece.notes.values()].some((note) => tracks.includes(note.track))) {
+    if (task === "vary") return impossible(`There are no notes to vary in ${names}. Replace composes some there.`);
+    return ready(`Composes ${names} to the other notes of ${where}.`);
   }
-  switch (wish.task) {
-    case "new": {
-      const players = names.length && model.suits?.includes("beats") ? `, for ${list(names)}` : "";
-      return { ...has, sentence: piece.notes.size ? `A piece of its own, ${bars} long${players}, after the end of this one.` : `A piece from nothing, ${bars} long${players}.` };
-    }
+  if (changesSelection && !stretch) {
+    return impossible("Select bars first: drag along the numbers above the roll, or press B in it. Selected notes do as well.");
+  }
+  switch (task) {
     case "continue": {
-      if (!piece.notes.size) return empty;
-      const start = startOfNew(piece, scope, beats);
+      const start = barLineAfter(stretch?.end ?? piece.duration, piece.music, beats);
       const last = beats.bar(start - 1e-3).number;
-      return { ...has, sentence: `Goes on for ${bars} after bar ${last}${start < piece.duration - 1e-3 ? ". What stands there is replaced" : ", where the piece ends"}.` };
+      return ready(`Goes on for ${length} after bar ${last}${start < piece.duration - 1e-3 ? ". What stands there is replaced" : ", where the piece ends"}.`);
     }
-    case "replace":
-      if (!piece.notes.size) return empty;
-      return stretch ? { ...has, sentence: `Composes ${where} anew${inTracks}. Notes held into it end there; all else and locked notes stay.` } : missing;
-    case "vary":
-      if (!piece.notes.size) return empty;
-      return stretch ? { ...has, sentence: `Keeps ${wish.keep} % of the notes of ${where}${inTracks}, and composes the others anew.` } : missing;
-    case "accompany":
-      if (!piece.notes.size && piece.chords.length) return { ...has, sentence: "Composes tracks to the chords above the bars." };
-      return piece.notes.size ? { ...has, sentence: `Adds tracks that accompany ${where}${inTracks}.` } : empty;
-    default:
-      return piece.notes.size ? { ...has, sentence: `Sets ${where}${inTracks} for four voices, in the manner of a chorale.` } : empty;
+    case "replace": return ready(`Composes ${where} anew${inTracks}. Notes held into it end there; all else and locked notes stay.`);
+    case "vary": return ready(`Keeps ${keep} % of the notes of ${where}${inTracks}, and composes the others anew.`);
+    case "accompany": return ready(`Adds tracks that accompany ${where}${inTracks}.`);
+    default: return ready(`Sets ${where}${inTracks} for four voices, in the manner of a chorale.`);
   }
 }
-
-/** "a, b and c" */
-export const list = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
 
 /** Does the task have a grid for new notes? @param {Wish} wish */
 export const hasGrid = (wish) => wish.task !== "harmonise" && wish.task !== "new";

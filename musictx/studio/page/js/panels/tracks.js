@@ -1,10 +1,10 @@
 /** The list of tracks: names, colours, mixer, selection, and an editor for each track. */
 
-import { selectBox, fill, h, iconButton, syncRows, set } from "../core/dom.js";
-import { freeNotes, toTrack } from "../document/edits.js";
+import { selectBox, fill, h, iconButton, syncRows, set, setRange } from "../core/dom.js";
+import { toTrack } from "../document/edits.js";
 import { duplicateTrack, isLocked, mixerValue, toggleTrackLock, MIXER, panWords, moveTrack, changeTrack } from "../document/mixer.js";
-import { notesOf } from "../document/operation.js";
-import { count, instrument, PROGRAMS, trackName } from "../document/words.js";
+import { freeNotes, notesById, notesOf, trackById } from "../document/notes.js";
+import { count, instrument, list as listOf, PROGRAMS, trackName } from "../document/words.js";
 import { trackColour } from "../roll/colours.js";
 
 /** @param {App} app @param {HTMLElement} panel */
@@ -23,7 +23,7 @@ export function mountTracks(app, panel) {
     syncRows(list, piece.tracks, (track) => track.id, row);
     const names = piece.tracks.filter((track) => app.selection.tracks.has(track.id)).map(trackName);
     hint.textContent = names.length
-      ? `Selecting and composing keep to ${names.join(" and ")}.`
+      ? `Selecting and composing keep to ${listOf(names)}.`
       : piece.tracks.length > 1 ? "Click a track to select and compose in that one alone; Shift adds another." : "";
   }
 
@@ -38,7 +38,7 @@ export function mountTracks(app, panel) {
       word,
       button: h(`button.flag.${word}`, {
         onclick() {
-          const track = app.piece.tracks.find((each) => each.id === id);
+          const track = trackById(app.piece, id);
           app.change(changeTrack(app.piece, id, { [word]: !track?.[word] }, `${word} ${trackName(track)}`));
         },
       }, letter),
@@ -84,7 +84,7 @@ export function mountTracks(app, panel) {
       },
       onchange() {
         app.mixing = null;
-        const track = app.piece.tracks.find((each) => each.id === id);
+        const track = trackById(app.piece, id);
         app.change(changeTrack(app.piece, id, { [part]: Number(input.value) }, `${part} of ${trackName(track)} ${words(Number(input.value))}`));
       },
       ondblclick() {
@@ -94,24 +94,23 @@ export function mountTracks(app, panel) {
     });
     let name = "";
     const showValue = (value) => {
-      input.style.setProperty("--part", `${(value / 127) * 100}%`);
-      set(input, { title: `${part[0].toUpperCase()}${part.slice(1)}: ${words(value)}. Double click: as usual`, "aria-label": `${part} of ${name}`, "aria-valuetext": words(value) });
+      setRange(input, value, words(value));
+      set(input, { title: `${part[0].toUpperCase()}${part.slice(1)}: ${words(value)}. Double click: as usual`, "aria-label": `${part} of ${name}` });
     };
     return {
       input,
       /** @param {Track} track */
       update(track, label) {
         name = label;
-        const value = mixerValue(track, part);
-        if (!(app.mixing?.id === id && part in app.mixing.change)) input.value = String(value);
-        showValue(Number(input.value));
+        const isDragged = app.mixing?.id === id && part in app.mixing.change;
+        showValue(isDragged ? Number(input.value) : mixerValue(track, part));
       },
     };
   }
 
   /** Make the form below a track's row. */
   function editor(id) {
-    const current = () => app.piece.tracks.find((track) => track.id === id);
+    const current = () => trackById(app.piece, id);
     const name = h("input", { type: "text", maxLength: 60, onchange: () => save(current(), { name: name.value.trim() }) });
     const sound = selectBox([...PROGRAMS.map((label, i) => [String(i), label]), ["drums", "Drums"]], "",
       (value) => save(current(), value === "drums" ? { drum: true } : { drum: false, program: Number(value) }));
@@ -130,7 +129,7 @@ export function mountTracks(app, panel) {
     function update(track) {
       if (document.activeElement !== name) name.value = track.name;
       sound.value = track.drum ? "drums" : String(track.program);
-      const others = [...app.selection.notes].filter((note) => app.piece.notes.get(note)?.track !== id).length;
+      const others = notesById(app.piece, app.selection.notes).filter((note) => note.track !== id).length;
       take.textContent = `Move ${count(others, "selected note")} here`;
       take.hidden = !others;
       away.hidden = app.piece.tracks.length < 2;

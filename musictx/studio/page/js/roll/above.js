@@ -1,12 +1,13 @@
 /** The strip above the ruler with sections, chords and lyrics; a double click edits them. */
 
-import { h } from "../core/dom.js";
 import { get, session } from "../core/api.js";
+import { contextOf, sizeCanvas } from "../core/canvas.js";
+import { h } from "../core/dom.js";
 import { fetchOnChange } from "../document/fetch_on_change.js";
 import { chordLabel, lyricLine, setLyrics, setText, textAt } from "../document/harmony.js";
+import { notesById } from "../document/notes.js";
 import { openForm } from "../shell/dialog.js";
 import { positionWords, sentence, stretchWords } from "../document/words.js";
-import { scaleContext, sizeCanvas } from "./roll.js";
 
 const ROW = 20; // pixels
 const DELAY = 700; // milliseconds without an edit before implied chords are requested
@@ -72,7 +73,7 @@ export class Above {
   words(time) {
     const { app } = this.roll;
     const { piece, selection: { range, notes: picked } } = app;
-    const chosen = [...picked].flatMap((id) => piece.notes.get(id) ?? []).sort((a, b) => a.start - b.start)[0];
+    const chosen = notesById(piece, picked).sort((a, b) => a.start - b.start)[0];
     const begin = time ?? range?.begin ?? chosen?.start ?? app.cursor.time;
     const track = range ? app.inputTrack?.id : chosen?.track ?? app.inputTrack?.id;
     const starts = this.roll.index.notes.filter((note) => note.track === track).map((note) => note.start);
@@ -122,7 +123,7 @@ export class Above {
 
   draw() {
     const { app, view, colours } = this.roll;
-    const ctx = scaleContext(this.canvas.getContext("2d"));
+    const ctx = contextOf(this.canvas);
     const width = view.width;
     ctx.fillStyle = colours.panel;
     ctx.fillRect(0, 0, width, this.#height);
@@ -161,10 +162,7 @@ export class Above {
   #sections(ctx, y, texts) {
     const { view, colours } = this.roll;
     ctx.font = `600 12px ${FONT}`;
-    texts.forEach(([time, text], i) => {
-      const left = Math.max(view.x(time), 0);
-      const right = Math.min(texts[i + 1] ? view.x(texts[i + 1][0]) : view.width, view.width);
-      if (right <= left) return;
+    for (const { mark: [, text], i, left, right } of view.spans(texts)) {
       ctx.fillStyle = i % 2 ? colours.sunk : colours.beat;
       ctx.fillRect(left, y + 1, right - left - 1, ROW - 2);
       ctx.fillStyle = colours.ink;
@@ -174,6 +172,6 @@ export class Above {
       ctx.clip();
       ctx.fillText(text, left + 5, y + ROW / 2 + 1);
       ctx.restore();
-    });
+    }
   }
 }

@@ -1,5 +1,6 @@
 /** Colours of the roll: a hue for each track, more intense for louder notes. */
 
+import { clamp } from "../core/numbers.js";
 import { colours, isDark } from "../shell/theme.js";
 
 /** Hues (of oklch) that differ from their neighbours and from the gold of proposals. */
@@ -36,7 +37,7 @@ export function ramp(track, index, dark = isDark()) {
     const { soft, loud } = dark ? DARK : LIGHT;
     shades = Array.from({ length: LEVELS }, (_, i) => {
       // Most velocities are between 30 and 110, so most of the ramp is there.
-      const part = Math.min(1, Math.max(0, (i * 8 + 4 - 20) / 90));
+      const part = clamp((i * 8 + 4 - 20) / 90, 0, 1);
       const lightness = soft[0] + (loud[0] - soft[0]) * part;
       const strength = hue < 0 ? 0.012 : soft[1] + (loud[1] - soft[1]) * part;
       return `oklch(${lightness.toFixed(3)} ${strength.toFixed(3)} ${Math.max(0, hue)})`;

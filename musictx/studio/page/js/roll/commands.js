@@ -1,7 +1,9 @@
 /** The keyboard shortcuts of the roll, and the edits that buttons share with them. */
 
 import * as edits from "../document/edits.js";
-import { count, noteWords, pitchWords, positionWords, stretchWords, trackName } from "../document/words.js";
+import { extentOf, freeNotes, notesById, trackById } from "../document/notes.js";
+import { pitchWords } from "../document/spelling.js";
+import { count, noteWords, positionWords, stretchWords, trackName } from "../document/words.js";
 import { drawNote } from "./gestures.js";
 import { openQuantise } from "./quantise.js";
 import { openTable } from "./table.js";
@@ -23,7 +25,7 @@ function sayCursor(app, { sound = false } = {}) {
   app.roll.view.reveal(app.cursor.time, app.cursor.pitch);
   app.roll.invalidate();
   if (!note) return app.say(`${pitchWords(app.cursor.pitch)}, ${positionWords(app.beats, app.cursor.time)}, empty`);
-  const track = app.piece.tracks.length > 1 ? app.piece.tracks.find((each) => each.id === note.track) : null;
+  const track = app.piece.tracks.length > 1 ? trackById(app.piece, note.track) : null;
   app.say([
     noteWords(note, app.beats), track && trackName(track),
     app.selection.notes.has(note.id) && "selected", app.piece.locked.has(note.id) && "locked",
@@ -114,12 +116,18 @@ export const selectedEdits = (app) => {
   const { selection } = app;
   /** Apply an edit to the selected notes that are not locked, and announce it. */
   const apply = (edit) => {
-    const notes = edits.freeNotes(app.piece, selection.notes);
+    const notes = freeNotes(app.piece, selection.notes);
     if (!notes.length) return app.say(selection.notes.size ? "these notes are locked" : "nothing selected");
     const operation = edit(notes);
     app.change(operation);
     if (operation) app.say(operation.label);
     return operation;
+  };
+  /** Move the cursor after notes, where the next paste goes; return their end. */
+  const pointAfter = (notes) => {
+    const { end } = extentOf(notes);
+    app.point(app.beats.snap(end, app.settings.division));
+    return end;
   };
   return {
     apply,
@@ -132,11 +140,10 @@ export const selectedEdits = (app) => {
       app.say(operation?.label ?? "nothing selected");
     },
     copy() {
-      const notes = [...selection.notes].flatMap((id) => app.piece.notes.get(id) ?? []);
+      const notes = notesById(app.piece, selection.notes);
       if (!notes.length) return;
       clipboard = edits.clip(notes);
-      // The next paste goes right after the copied notes.
-      app.point(app.beats.snap(Math.max(...notes.map((note) => note.end)), app.settings.division));
+      pointAfter(notes);
       app.say(`${count(notes.length, "note")} copied`);
     },
     paste() {
@@ -144,9 +151,7 @@ export const selectedEdits = (app) => {
       if (!operation) return app.say("nothing was copied");
       app.change(operation);
       selection.pickNotes(operation.add.map((note) => note.id));
-      const end = Math.max(...operation.add.map((note) => note.end));
-      app.point(app.beats.snap(end, app.settings.division));
-      app.roll.view.reveal(end);
+      app.roll.view.reveal(pointAfter(operation.add));
       app.roll.invalidate();
       app.say(operation.label);
     },
@@ -162,8 +167,8 @@ function editing(app) {
   const move = (steps, semitones) => {
     const { division } = app.settings;
     const operation = apply((notes) => {
-      const from = Math.min(...notes.map((note) => note.start));
-      return edits.move(notes, steps ? app.beats.step(from, division, steps) - from : 0, semitones);
+      const { begin } = extentOf(notes);
+      return edits.move(notes, steps ? app.beats.step(begin, division, steps) - begin : 0, semitones);
     });
     const first = operation?.change?.[0];
     if (!first) return;
@@ -171,7 +176,7 @@ function editing(app) {
     sayCursor(app, { sound: Boolean(semitones) });
   };
   const lengthen = (steps) => apply((notes) => {
-    const end = Math.max(...notes.map((note) => note.end));
+    const { end } = extentOf(notes);
     return edits.resize(notes, "end", app.beats.step(end, app.settings.division, steps) - end);
   });
   return [

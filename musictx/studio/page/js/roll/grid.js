@@ -16,11 +16,9 @@ export function drawGrid(ctx, view, beats, division, colours, keys = []) {
   ctx.fillRect(0, 0, width, height);
   const low = Math.max(0, Math.floor(view.bottom));
   const high = Math.min(127, Math.ceil(view.top));
-  const shades = keys.length ? keys : [[0, null, false]];
-  shades.forEach(([time, sharps, minor], i) => {
-    const left = i ? Math.max(0, view.x(time)) : 0; // the first key holds from the beginning
-    const right = i + 1 < shades.length ? Math.min(width, view.x(shades[i + 1][0])) : width;
-    if (right <= left) return;
+  // The first key holds from the beginning.
+  const marks = keys.length ? keys.with(0, [0, keys[0][1], keys[0][2]]) : [[0, null, false]];
+  for (const { mark: [, sharps, minor], left, right } of view.spans(marks)) {
     const scale = sharps === null ? null : scaleOf(sharps, minor);
     for (let pitch = low; pitch <= high; pitch++) {
       const tonic = scale?.tonic === pitch % 12;
@@ -28,7 +26,7 @@ export function drawGrid(ctx, view, beats, division, colours, keys = []) {
       ctx.fillStyle = tonic ? colours["row-tonic"] : colours["row-black"];
       ctx.fillRect(left, Math.round(view.y(pitch)), right - left, Math.round(view.row));
     }
-  });
+  }
   ctx.fillStyle = colours["row-line"];
   for (let pitch = low; pitch <= high; pitch++) {
     // Lines between B and C, and E and F, where there is no black key.

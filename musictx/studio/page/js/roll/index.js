@@ -1,6 +1,6 @@
 /** An index of notes by time, to find the visible notes and the note under a point. */
 
-import { lowerBound } from "../core/search.js";
+import { lowerBound } from "../core/numbers.js";
 
 const BLOCK = 64;
 /** Pixels at each end of a note that drag this end. */

@@ -1,12 +1,14 @@
 /** The lane under the roll, to edit velocities, or to show pedals and controllers. */
 
+import { contextOf, sizeCanvas } from "../core/canvas.js";
 import { fill, h } from "../core/dom.js";
+import { onDrag } from "../core/drag.js";
 import { fetchOnChange } from "../document/fetch_on_change.js";
-import { freeNotes, setVelocities } from "../document/edits.js";
+import { setVelocities } from "../document/edits.js";
+import { freeNotes } from "../document/notes.js";
 import { count, dynamicLabel } from "../document/words.js";
 import { saveSetting, loadSetting } from "../core/storage.js";
 import { level, ramp } from "./colours.js";
-import { scaleContext, sizeCanvas } from "./roll.js";
 import { Pixels } from "./pixels.js";
 import { velocitiesAlong, HEIGHT, heightOf } from "./strokes.js";
 
@@ -83,42 +85,37 @@ export class Lane {
     return freeNotes(app.piece, ids);
   }
 
+  /** Draw velocities by dragging. */
   #mount() {
     const { canvas, roll } = this;
     const { app } = roll;
-    let last = /** @type {{x: number, y: number} | null} */ (null);
-    let first = null;
-    const stroke = (event) => {
-      const at = { x: event.offsetX, y: event.offsetY };
-      if (event.shiftKey) {
-        this.#drawn = velocitiesAlong(this.#editable(), roll.view, first, at);
-      } else for (const [id, velocity] of velocitiesAlong(this.#editable(), roll.view, last ?? at, at)) this.#drawn.set(id, velocity);
-      last = at;
-      roll.invalidate();
-    };
-    canvas.addEventListener("pointerdown", (event) => {
-      if (!app.piece || event.button || this.what !== "velocity") return;
-      event.preventDefault();
+    onDrag(canvas, (event) => {
+      if (!app.piece || this.what !== "velocity") return null;
       roll.focus();
-      canvas.setPointerCapture(event.pointerId);
-      first = last = { x: event.offsetX, y: event.offsetY };
+      const first = { x: event.offsetX, y: event.offsetY };
+      let last = first;
+      const stroke = (event) => {
+        const at = { x: event.offsetX, y: event.offsetY };
+        if (event.shiftKey) this.#drawn = velocitiesAlong(this.#editable(), roll.view, first, at);
+        else for (const [id, velocity] of velocitiesAlong(this.#editable(), roll.view, last, at)) this.#drawn.set(id, velocity);
+        last = at;
+        roll.invalidate();
+      };
+      const drop = () => {
+        this.#drawn = new Map();
+        roll.invalidate();
+      };
       stroke(event);
-    });
-    canvas.addEventListener("pointermove", (event) => last && stroke(event));
-    canvas.addEventListener("pointerup", () => {
-      if (!last) return;
-      last = null;
-      const drawn = this.#drawn;
-      this.#drawn = new Map();
-      const operation = setVelocities(freeNotes(app.piece, drawn.keys()), drawn);
-      app.change(operation);
-      if (operation) app.say(operation.label);
-      roll.invalidate();
-    });
-    canvas.addEventListener("pointercancel", () => {
-      last = null;
-      this.#drawn = new Map();
-      roll.invalidate();
+      return {
+        move: stroke,
+        end: () => {
+          const operation = setVelocities(freeNotes(app.piece, this.#drawn.keys()), this.#drawn);
+          drop();
+          app.change(operation);
+          if (operation) app.say(operation.label);
+        },
+        cancel: drop,
+      };
     });
   }
 
@@ -130,7 +127,7 @@ export class Lane {
   draw(visible) {
     if (!this.shown) return;
     const { view, colours } = this.roll;
-    const ctx = scaleContext(this.canvas.getContext("2d"));
+    const ctx = contextOf(this.canvas);
     ctx.fillStyle = colours["row-white"];
     ctx.fillRect(0, 0, view.width, HEIGHT);
     ctx.fillStyle = colours.grid;
@@ -192,11 +189,9 @@ export class Lane {
       ctx.globalAlpha = meant ? 0.55 : 0.15;
       ctx.fillStyle = ramp(track, i, colours.dark)[9];
       ctx.beginPath();
-      moves.forEach(([time, value], j) => {
-        const right = Math.min(moves[j + 1] ? view.x(moves[j + 1][0]) : view.width, view.width);
-        const left = Math.max(view.x(time), 0);
-        if (right > left && value) ctx.rect(left, heightOf(value), Math.max(right - left, 0.5), HEIGHT - heightOf(value));
-      });
+      for (const { mark: [, value], left, right } of view.spans(moves)) {
+        if (value) ctx.rect(left, heightOf(value), Math.max(right - left, 0.5), HEIGHT - heightOf(value));
+      }
       ctx.fill();
     });
   }

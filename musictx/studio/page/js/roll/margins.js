@@ -1,5 +1,6 @@
 /** The ruler above the roll and the keyboard at its left. */
 
+import { clamp } from "../core/numbers.js";
 import { gridLines, isBlack } from "./grid.js";
 
 const FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif";
@@ -60,7 +61,7 @@ export function drawKeys(ctx, view, width, lit, colours) {
     if (dark) ctx.fillRect(black, Math.round(y + view.row / 2), width - black, 0.75);
     else if (pitch % 12 === 0 || pitch % 12 === 5) ctx.fillRect(0, Math.round(y + view.row) - 1, width, 0.75);
     if (pitch % 12 === 0 && view.row >= 5) {
-      ctx.font = `${Math.min(11, Math.max(9, view.row))}px ${FONT}`;
+      ctx.font = `${clamp(view.row, 9, 11)}px ${FONT}`;
       ctx.textBaseline = "middle";
       ctx.textAlign = "right";
       ctx.fillStyle = "#55544f";

@@ -1,7 +1,7 @@
 /** The layer above the notes: selection, proposal, cursor and playhead. */
 
 import { outlineNotes, fillNotes } from "./notes.js";
-import { pitchLabel } from "../document/words.js";
+import { pitchLabel } from "../document/spelling.js";
 
 /** Draw the selected time. @param {View} view */
 export function drawRange(ctx, view, range, colours) {

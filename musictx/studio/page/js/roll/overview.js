@@ -1,9 +1,12 @@
 /** The overview: the whole piece in a strip, which is the roll's scroll bar. */
 
+import { contextOf, sizeCanvas } from "../core/canvas.js";
 import { h } from "../core/dom.js";
+import { onDrag } from "../core/drag.js";
+import { clamp } from "../core/numbers.js";
+import { extentOf } from "../document/notes.js";
 import { ramp } from "./colours.js";
 import { Pixels } from "./pixels.js";
-import { scaleContext, sizeCanvas } from "./roll.js";
 
 const HEIGHT = 44;
 
@@ -17,8 +20,7 @@ export class Overview {
   constructor(roll) {
     this.roll = roll;
     this.canvas = h("canvas.overview", { "aria-hidden": "true", title: "The whole piece: drag to scroll" });
-    this.canvas.addEventListener("pointerdown", (event) => {
-      this.canvas.setPointerCapture(event.pointerId);
+    onDrag(this.canvas, (event) => {
       const { view } = roll;
       const at = this.#time(event);
       const grip = at >= view.left && at <= view.right ? at - view.left : (view.right - view.left) / 2;
@@ -28,11 +30,8 @@ export class Overview {
         roll.wander();
       };
       scroll(event);
-      this.canvas.onpointermove = scroll;
+      return { move: scroll };
     });
-    for (const end of ["pointerup", "pointercancel"]) {
-      this.canvas.addEventListener(end, () => { this.canvas.onpointermove = null; });
-    }
   }
 
   #time(event) {
@@ -55,7 +54,7 @@ export class Overview {
       this.stale = false;
       this.#key = key;
     }
-    const ctx = scaleContext(this.canvas.getContext("2d"));
+    const ctx = contextOf(this.canvas);
     ctx.fillStyle = colours.sunk;
     ctx.fillRect(0, 0, width, HEIGHT);
     const left = (view.left / view.length) * width;
@@ -87,12 +86,7 @@ export class Overview {
  * @param {Pixels} pixels @param {Piece} piece
  */
 function drawPiece(pixels, piece, length, width, height, dark) {
-  let low = 127;
-  let high = 0;
-  for (const { pitch } of piece.notes.values()) {
-    if (pitch < low) low = pitch;
-    if (pitch > high) high = pitch;
-  }
+  const { low, high } = extentOf(piece.notes.values()) ?? { low: 127, high: 0 };
   const scale = width / length;
   const step = (height - 8) / Math.max(24, high - low + 1);
   piece.tracks.forEach((track, i) => {
@@ -100,7 +94,7 @@ function drawPiece(pixels, piece, length, width, height, dark) {
     for (const note of piece.notes.values()) {
       if (note.track !== track.id) continue;
       const across = Math.max(1, (note.end - note.start) * scale);
-      pixels.fillRect(note.start * scale, 4 + (high - note.pitch) * step, across, Math.max(1, Math.min(3, step)));
+      pixels.fillRect(note.start * scale, 4 + (high - note.pitch) * step, across, clamp(step, 1, 3));
     }
   });
 }

@@ -1,6 +1,8 @@
 /** Mouse, pen and touch on the roll, its ruler and its keyboard. */
 
-import { erase, freeNotes } from "../document/edits.js";
+import { onDrag } from "../core/drag.js";
+import { erase } from "../document/edits.js";
+import { freeNotes } from "../document/notes.js";
 import { stretchWords, count } from "../document/words.js";
 import { band, drag, stroke } from "./gestures.js";
 
@@ -58,15 +60,13 @@ function mountStage(app, roll) {
     if (event.button === 2) return eraseAt(app, roll, at);
     element.setPointerCapture(event.pointerId);
     roll.busy = true;
-    if (event.pointerType === "touch") {
-      fingers.set(event.pointerId, at);
-      if (fingers.size === 2) {
-        stop(false);
-        gesture = pinch(roll, fingers);
-        return;
-      }
-    }
     const touch = event.pointerType === "touch";
+    if (touch) fingers.set(event.pointerId, at);
+    if (fingers.size === 2) {
+      stop(false);
+      gesture = pinch(roll, fingers);
+      return;
+    }
     gesture = startGesture(app, roll, at, event, touch);
     if (touch && gesture.pans) {
       hold = setTimeout(() => {
@@ -93,10 +93,7 @@ function mountStage(app, roll) {
   };
   element.addEventListener("pointerup", (event) => up(event, true));
   element.addEventListener("pointercancel", (event) => up(event, false));
-  element.addEventListener("pointerleave", () => {
-    roll.hovered = null;
-    roll.invalidate("over");
-  });
+  element.addEventListener("pointerleave", () => hoverPitch(roll, null));
   element.addEventListener("dblclick", (event) => {
     const at = point(event);
     if (app.settings.tool !== "select" || roll.index.hit(roll.view, at.x, at.y)) return;
@@ -123,9 +120,7 @@ function startGesture(app, roll, at, event, touch) {
     app.player.audition(note.pitch, note.velocity, note.track);
     app.point(note.start, note.pitch);
     const notes = freeNotes(app.piece, selection.notes);
-    const click = () => {
-      if (!fresh) selection.pickNotes([note.id]);
-    };
+    const click = () => fresh || selection.pickNotes([note.id]);
     if (!notes.length) {
       return { from: at, click, move() {}, end: () => app.done("Locked notes stay where they are. Unlock them with L.") };
     }
@@ -182,83 +177,73 @@ function hover(app, roll, at) {
   const hit = roll.index.hit(roll.view, at.x, at.y);
   const edge = hit && hit.part !== "body" ? "ew-resize" : hit ? "grab" : "";
   roll.element.style.cursor = edge || (app.settings.tool === "draw" ? "crosshair" : "default");
-  const pitch = roll.view.pitch(at.y);
-  if (pitch === roll.hovered) return;
-  roll.hovered = pitch;
-  roll.invalidate("over");
+  hoverPitch(roll, roll.view.pitch(at.y));
 }
 
 /** A click on the ruler moves the playhead; dragging selects bars, or any time with Alt. */
 function mountRuler(app, roll) {
   const { ruler } = roll.canvases;
-  let anchor = /** @type {number | null} */ (null);
-  let from = 0;
-  let moved = false;
-  const range = (event, time) => {
-    if (!event.altKey) return app.beats.bars(anchor, time);
-    return { begin: Math.max(0, Math.min(anchor, time)), end: Math.max(anchor, time) };
-  };
-  ruler.addEventListener("pointerdown", (event) => {
-    if (!app.piece || event.button) return;
-    event.preventDefault();
+  ruler.title = "Click: move the playhead. Drag: select bars. Double click: one bar.";
+  onDrag(ruler, (event) => {
+    if (!app.piece) return null;
     roll.focus();
-    ruler.setPointerCapture(event.pointerId);
-    const time = Math.max(0, roll.view.time(event.offsetX));
-    const old = app.selection.range;
-    moved = event.shiftKey && Boolean(old);
-    anchor = moved ? (time > (old.begin + old.end) / 2 ? old.begin : old.end) : time;
-    from = event.offsetX;
-    if (moved) app.selection.pickRange(app.piece, range(event, time));
-  });
-  ruler.addEventListener("pointermove", (event) => {
-    if (anchor === null || (!moved && Math.abs(event.offsetX - from) < SLOP)) return;
-    moved = true;
     const { view } = roll;
-    if (event.offsetX > view.width - 20) view.pan(12, 0);
-    if (event.offsetX < 20) view.pan(-12, 0);
-    app.selection.pickRange(app.piece, range(event, Math.max(0, view.time(event.offsetX))));
-    roll.invalidate();
+    const from = event.offsetX;
+    const old = event.shiftKey ? app.selection.range : null;
+    let anchor = Math.max(0, view.time(from));
+    if (old) anchor = anchor > (old.begin + old.end) / 2 ? old.begin : old.end; // Shift moves the nearer end
+    let selects = Boolean(old);
+    const select = ({ offsetX, altKey }) => {
+      const time = Math.max(0, view.time(offsetX));
+      const stretch = altKey ? { begin: Math.min(anchor, time), end: Math.max(anchor, time) } : app.beats.bars(anchor, time);
+      app.selection.pickRange(app.piece, stretch);
+      roll.invalidate();
+    };
+    if (selects) select(event);
+    return {
+      move(event) {
+        selects ||= Math.abs(event.offsetX - from) >= SLOP;
+        if (!selects) return;
+        if (event.offsetX > view.width - 20) view.pan(12, 0);
+        if (event.offsetX < 20) view.pan(-12, 0);
+        select(event);
+      },
+      end() {
+        const { range, notes } = app.selection;
+        if (!selects) {
+          const time = app.beats.snap(anchor, app.settings.division);
+          app.player.seek(time);
+          app.point(time); // a paste goes to the playhead
+        } else if (range) app.say(`${stretchWords(app.beats, range.begin, range.end)} selected, ${count(notes.size, "note")}`);
+        roll.invalidate();
+      },
+    };
   });
-  ruler.addEventListener("pointerup", () => {
-    if (anchor === null) return;
-    const { range: chosen, notes } = app.selection;
-    if (!moved) {
-      const at = app.beats.snap(anchor, app.settings.division);
-      app.player.seek(at);
-      app.point(at); // a paste goes to the playhead
-    }
-    if (moved && chosen) app.say(`${stretchWords(app.beats, chosen.begin, chosen.end)} selected, ${count(notes.size, "note")}`);
-    anchor = null;
-    roll.invalidate();
-  });
-  ruler.addEventListener("pointercancel", () => { anchor = null; });
   ruler.addEventListener("dblclick", (event) => {
     app.selection.pickRange(app.piece, app.beats.bar(roll.view.time(event.offsetX)));
   });
-  ruler.title = "Click: move the playhead. Drag: select bars. Double click: one bar.";
 }
 
 /** Play the pitches of the keyboard at the left. */
 function mountKeyboard(app, roll) {
-  const { keys } = roll.canvases;
-  let last = -1;
-  const sound = (event) => {
-    const pitch = roll.view.pitch(event.offsetY);
-    if (pitch === last || !app.inputTrack) return;
-    last = pitch;
-    roll.hovered = pitch;
-    app.player.audition(pitch, 88, app.inputTrack.id);
-    roll.invalidate("over");
-  };
-  keys.addEventListener("pointerdown", (event) => {
-    keys.setPointerCapture(event.pointerId);
-    last = -1;
-    sound(event);
+  onDrag(roll.canvases.keys, (event) => {
+    let last = -1;
+    const play = ({ offsetY }) => {
+      const pitch = roll.view.pitch(offsetY);
+      if (pitch === last || !app.inputTrack) return;
+      last = pitch;
+      app.player.audition(pitch, 88, app.inputTrack.id);
+      hoverPitch(roll, pitch);
+    };
+    const stop = () => hoverPitch(roll, null);
+    play(event);
+    return { move: play, end: stop, cancel: stop };
   });
-  keys.addEventListener("pointermove", (event) => event.buttons && sound(event));
-  keys.addEventListener("pointerup", () => {
-    last = -1;
-    roll.hovered = null;
-    roll.invalidate("over");
-  });
+}
+
+/** Show a key of the keyboard as pressed. @param {Roll} roll @param {number | null} pitch */
+function hoverPitch(roll, pitch) {
+  if (pitch === roll.hovered) return;
+  roll.hovered = pitch;
+  roll.invalidate("over");
 }

@@ -1,7 +1,9 @@
 /** The piano roll: its canvases and view, and when to redraw them. */
 
+import { contextOf, sizeCanvas } from "../core/canvas.js";
 import { h, fill } from "../core/dom.js";
-import { exchangedNotes, frontier } from "../document/takes.js";
+import { extentOf } from "../document/notes.js";
+import { frontier } from "../document/takes.js";
 import { count } from "../document/words.js";
 import { onSystemTheme } from "../shell/theme.js";
 import { Above } from "./above.js";
@@ -56,7 +58,6 @@ export class Roll {
     this.corner = h("div.corner");
     fill(frame, h("div.corner.above"), this.above.canvas, this.corner, this.canvases.ruler, this.canvases.keys, this.element, this.lane.corner, this.lane.canvas, this.overview.canvas,
       h("p.unseen#roll-help", null, "Arrow keys move the cursor, with Control they go from note to note. Enter selects a note, or draws one. A question mark lists all keys."));
-    this.contexts = Object.fromEntries(Object.entries(this.canvases).map(([name, each]) => [name, each.getContext("2d")]));
     mountPointer(app, this);
     this.#listen();
     this.repaint();
@@ -132,28 +133,23 @@ export class Roll {
 
   /** Show the beginning of the piece, with all its pitches. */
   fit() {
-    const { notes } = this.index;
-    let low = 128;
-    let high = 0;
-    for (const { pitch } of notes) {
-      low = Math.min(low, pitch);
-      high = Math.max(high, pitch);
-    }
-    if (low > high) [low, high] = [54, 76];
-    const { end } = this.app.beats.bars(0, Math.max(this.app.beats.time(16), Math.min(this.app.end, 24)));
-    this.view.fit(0, end, low, high);
+    const { beats, end } = this.app;
+    this.#fit({ begin: 0, end: beats.bars(0, Math.max(beats.time(16), Math.min(end, 24))).end }, this.index.notes);
     this.invalidate();
   }
 
   /** Show the whole selection, or the whole piece. */
   fitAll() {
     const { app } = this;
-    const { stretch } = app.selection.scope(app.piece);
-    const { begin, end } = stretch ?? { begin: 0, end: app.beats.bars(0, Math.max(app.end, app.beats.time(4))).end };
-    const pitches = this.index.between(begin, end).map((note) => note.pitch);
-    const span = (of, otherwise) => pitches.reduce((best, pitch) => of(best, pitch), pitches.length ? pitches[0] : otherwise);
-    this.view.fit(begin, end, span(Math.min, 54), span(Math.max, 76));
+    const stretch = app.selection.scope(app.piece).stretch ?? { begin: 0, end: app.beats.bars(0, Math.max(app.end, app.beats.time(4))).end };
+    this.#fit(stretch, this.index.between(stretch.begin, stretch.end));
     this.wander();
+  }
+
+  /** Show a stretch with the pitches of some notes. @param {Stretch} stretch @param {Note[]} notes */
+  #fit({ begin, end }, notes) {
+    const { low, high } = extentOf(notes) ?? { low: 54, high: 76 };
+    this.view.fit(begin, end, low, high);
   }
 
   /** Scroll to a stretch, and zoom out if it does not fit. */
@@ -181,9 +177,8 @@ export class Roll {
 
   /** Show all pitches of a proposal. */
   #revealGhost({ notes }) {
-    if (!notes.length) return;
-    const pitches = notes.map((note) => note.pitch);
-    this.view.revealPitches(Math.min(...pitches), Math.max(...pitches));
+    const extent = extentOf(notes);
+    if (extent) this.view.revealPitches(extent.low, extent.high);
   }
 
   /** Set how far the view can scroll: eight bars after the piece, or the proposal. */
@@ -217,7 +212,7 @@ export class Roll {
     const stale = this.#stale.back;
     this.#stale = { back: false, over: false };
     const shown = app.ghost;
-    const { removed, restored } = shown ? exchangedNotes(piece, shown.take, shown.proposal) : { removed: EMPTY, restored: [] };
+    const { removed, restored } = app.exchange(shown?.take, shown?.proposal);
     const visible = [...this.index.between(view.left, view.right), ...restored.filter((note) => note.start < view.right && note.end > view.left)];
     this.empty.hidden = piece.notes.size > 0 || Boolean(shown) || this.dragged.length > 0;
     if (stale) this.#drawBack(piece, visible, removed);
@@ -226,11 +221,11 @@ export class Roll {
     if (player.playing) this.invalidate("over");
   }
 
-  #drawBack(piece, visible, leaving) {
+  #drawBack(piece, visible, removedByGhost) {
     const { view, colours, app } = this;
-    const removed = new Set([...leaving, ...this.dragged.map((note) => note.id)]);
+    const removed = new Set([...removedByGhost, ...this.dragged.map((note) => note.id)]);
     const tracksMeant = (this.#drawnTracks = app.selection.tracks);
-    const ctx = scaleContext(this.contexts.back);
+    const ctx = contextOf(this.canvases.back);
     drawGrid(ctx, view, app.beats, app.settings.division, colours, app.settings.scale ? piece.keys : []);
     this.lane.draw(visible.filter((note) => !removed.has(note.id)));
     const pixels = this.#pixels.back.begin(view.width, view.height);
@@ -241,7 +236,7 @@ export class Roll {
   #drawOver(piece, visible, shown, removed) {
     const { app, view, colours } = this;
     const { selection, player } = app;
-    const ctx = scaleContext(this.contexts.over);
+    const ctx = contextOf(this.canvases.over);
     ctx.clearRect(0, 0, view.width, view.height);
     if (selection.range) over.drawRange(ctx, view, selection.range, colours);
     const pixels = this.#pixels.over.begin(view.width, view.height);
@@ -261,7 +256,7 @@ export class Roll {
     const width = (app.beats.step(app.cursor.time, app.settings.division, 1) - app.cursor.time) * view.scale;
     over.drawCursor(ctx, view, app.cursor, width, this.element.matches(":focus-visible"), colours);
     over.drawPlayhead(ctx, view, player.position, colours);
-    drawRuler(scaleContext(this.contexts.ruler), view, RULER, app.beats, selection.range, player.position, colours);
+    drawRuler(contextOf(this.canvases.ruler), view, RULER, app.beats, selection.range, player.position, colours);
     this.above.draw();
     this.#drawKeys(piece, shown?.proposal, removed);
   }
@@ -281,7 +276,7 @@ export class Roll {
     const state = `${[...lit]} ${view.top} ${view.row}`;
     if (state === this.#lit) return;
     this.#lit = state;
-    drawKeys(scaleContext(this.contexts.keys), view, this.corner.clientWidth, lit, colours);
+    drawKeys(contextOf(this.canvases.keys), view, this.corner.clientWidth, lit, colours);
   }
 
   /** Redraw after the user scrolled; the view does not follow the playhead until it is visible again. */
@@ -304,20 +299,4 @@ export class Roll {
 
   /** Is there a gesture? Then the view does not follow the playhead. */
   busy = false;
-}
-
-/** Set the size of a canvas in CSS pixels, with the resolution of the screen. */
-export function sizeCanvas(canvas, width, height) {
-  const ratio = window.devicePixelRatio || 1;
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
-}
-
-/** Scale a context to CSS pixels, and return it. @param {CanvasRenderingContext2D} ctx */
-export function scaleContext(ctx) {
-  const ratio = window.devicePixelRatio || 1;
-  ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
-  return ctx;
 }

@@ -1,8 +1,8 @@
 /** The notes as a table, for screen readers and exact numbers. */
 
 import { fill, h } from "../core/dom.js";
-import { count, dynamicWords, pitchWords, positionLabel, positionWords, trackName } from "../document/words.js";
-import { likelyKey, pitchName } from "../notation/spelling.js";
+import { likelyKey, pitchName, pitchWords } from "../document/spelling.js";
+import { count, dynamicWords, positionLabel, positionWords, trackName } from "../document/words.js";
 import { openDialog } from "../shell/dialog.js";
 
 const ROWS = 100;

@@ -1,7 +1,8 @@
 /** The button with tempo and meter, and the dialog that changes them. */
 
 import { selectBox, h } from "../core/dom.js";
-import { changes, keyWords, timingAt, pickup, changeTiming, removeTiming } from "../document/timing.js";
+import { keyWords } from "../document/spelling.js";
+import { changes, timingAt, pickup, changeTiming, removeTiming } from "../document/timing.js";
 import { openForm } from "../shell/dialog.js";
 
 const UNITS = [2, 4, 8, 16];

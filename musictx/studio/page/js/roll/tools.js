@@ -1,6 +1,7 @@
 /** The toolbar above the roll: tool, grid, the selection and its edits. */
 
-import { selectBox, fill, h, iconButton, setPressed } from "../core/dom.js";
+import { selectBox, fill, h, iconButton, setPressed, setRange } from "../core/dom.js";
+import { notesById } from "../document/notes.js";
 import { timingAt } from "../document/timing.js";
 import { count, dynamicLabel, stretchWords } from "../document/words.js";
 import { selectedEdits } from "./commands.js";
@@ -52,9 +53,7 @@ export function mountTools(app, bar) {
   loudness.addEventListener("change", () => actions.louder(Number(loudness.value) - mean));
 
   function showLoudness(velocity) {
-    loudness.value = String(velocity);
-    loudness.style.setProperty("--part", `${(velocity / 127) * 100}%`);
-    loudness.setAttribute("aria-valuetext", `${velocity}, ${dynamicLabel(velocity)}`);
+    setRange(loudness, velocity, `${velocity}, ${dynamicLabel(velocity)}`);
     mark.textContent = dynamicLabel(velocity);
   }
 
@@ -68,7 +67,7 @@ export function mountTools(app, bar) {
   function showSelection() {
     const { piece, selection } = app;
     if (!piece) return;
-    const notes = [...selection.notes].flatMap((id) => piece.notes.get(id) ?? []);
+    const notes = notesById(piece, selection.notes);
     const bars = selection.range && stretchWords(app.beats, selection.range.begin, selection.range.end);
     const number = notes.length ? count(notes.length, "note") : "";
     const text = [bars && bars[0].toUpperCase() + bars.slice(1), number].filter(Boolean).join(" · ");

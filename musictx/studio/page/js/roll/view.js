@@ -1,10 +1,10 @@
 /** The visible part of the piece: conversion between seconds and pitches, and pixels. */
 
+import { clamp } from "../core/numbers.js";
+
 /** Bounds of the zoom: pixels a second, and pixels a semitone. */
 export const SCALE = { low: 0.5, high: 1200 };
 export const ROW = { low: 4, high: 36 };
-
-const clamp = (value, low, high) => Math.min(Math.max(value, low), Math.max(low, high));
 
 export class View {
   /** Seconds at the left edge. */
@@ -36,7 +36,7 @@ export class View {
 
   /** Return the pitch at a y. */
   pitch(y) {
-    return Math.min(127, Math.max(0, Math.ceil(this.top - y / this.row)));
+    return clamp(Math.ceil(this.top - y / this.row), 0, 127);
   }
 
   get right() {
@@ -46,6 +46,18 @@ export class View {
   /** The pitch at the lower edge. */
   get bottom() {
     return this.top - this.height / this.row;
+  }
+
+  /**
+   * Return which pixels each visible mark takes, if it holds until the next one. Marks begin with their time.
+   * @template {any[]} Mark @param {Mark[]} marks
+   */
+  spans(marks) {
+    return marks.flatMap((mark, i) => {
+      const left = Math.max(this.x(mark[0]), 0);
+      const right = Math.min(i + 1 < marks.length ? this.x(marks[i + 1][0]) : this.width, this.width);
+      return right > left ? [{ mark, i, left, right }] : [];
+    });
   }
 
   /** Limit zoom and scroll position to the piece. */

@@ -18,7 +18,7 @@ export function mountKeys(app) {
   const ofPage = byKey(page);
 
   document.addEventListener("keydown", (event) => {
-    if (event.defaultPrevented || event.isComposing || document.querySelector("dialog[open]")) return;
+    if (event.defaultPrevented || event.isComposing || document.querySelector("dialog[open], :popover-open")) return;
     const target = /** @type {HTMLElement} */ (event.target);
     const isTyping = target.matches?.("input:not([type=range], [type=checkbox]), select, textarea");
     const inRoll = target.id === "roll" || target === document.body;
@@ -36,7 +36,7 @@ export function mountKeys(app) {
 
   // After a click on a button the roll keeps the focus, so that its shortcuts work.
   document.addEventListener("mousedown", (event) => {
-    const button = /** @type {HTMLElement} */ (event.target).closest?.("button, .button");
+    const button = /** @type {HTMLElement} */ (event.target).closest?.("button:not(.menu), .button");
     if (!button || !app.piece || button.closest("dialog")) return;
     if (button.getAttribute("draggable") === "true") return;
     event.preventDefault();

@@ -1,4 +1,4 @@
-/** Menus: a <details> that closes after a choice, a click elsewhere, or Escape. */
+/** Menus: a button and a popover, which closes after a choice, and which the browser closes after a click elsewhere or Escape. */
 
 import { fill, h, icon } from "../core/dom.js";
 
@@ -8,33 +8,20 @@ import { fill, h, icon } from "../core/dom.js";
  * @param {() => (Node | null)[]} items  called each time the menu opens
  */
 export function menu(name, label, items) {
-  const list = h("div.items");
-  const summary = h("summary", null, icon(name), h("span.word", null, label));
-  const details = h("details.menu", {
-    ontoggle() {
-      if (details.open) fill(list, ...items());
-    },
+  const list = h("div.items", {
+    popover: "auto",
+    onbeforetoggle: ({ newState }) => newState === "open" && fill(list, ...items()),
+    onclick: ({ target }) => target.closest("button, a") && list.hidePopover(),
+  });
+  const button = h("button.quiet.menu", { title: label, "aria-label": label, popoverTargetElement: list }, icon(name), h("span.word", null, label));
+  return h("span", {
     onkeydown(event) {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (!step || !list.matches(":popover-open")) return;
       const all = [...list.querySelectorAll("button, a")];
-      const place = all.indexOf(document.activeElement);
-      if (event.key === "Escape" && details.open) {
-        details.open = false;
-        summary.focus();
-      } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
-        if (!details.open) return;
-        all.at((place + (event.key === "ArrowDown" ? 1 : -1) + all.length) % all.length)?.focus();
-      } else return;
+      const place = all.indexOf(document.activeElement); // -1 on the button
+      all.at((place + step + all.length) % all.length)?.focus();
       event.preventDefault();
-      event.stopPropagation();
     },
-  }, summary, list);
-  summary.setAttribute("aria-label", label);
-  summary.title = label;
-  list.addEventListener("click", (event) => {
-    if (event.target.closest("button, a")) details.open = false;
-  });
-  document.addEventListener("pointerdown", (event) => {
-    if (details.open && !details.contains(event.target)) details.open = false;
-  });
-  return details;
+  }, button, list);
 }

@@ -1,7 +1,7 @@
 /** Playback of a proposal, which may still be composing. */
 
 import { loadSetting } from "../core/storage.js";
-import { exchangedNotes, frontier, isRunning } from "../document/takes.js";
+import { frontier, isRunning } from "../document/takes.js";
 
 /**
  * Return the piece with a proposal for the player; newly composed notes are added as they arrive.
@@ -9,19 +9,19 @@ import { exchangedNotes, frontier, isRunning } from "../document/takes.js";
  * @returns {Playable}
  */
 export function withProposal(app, take, number) {
-  const latest = () => app.takes.get(take.id)?.proposals.find((each) => each.number === number);
+  const latest = () => app.takes.proposal(take.id, number);
   let notes = /** @type {any[]} */ ([]);
   let tracks = /** @type {any[]} */ ([]);
   let version = "";
   return {
     music() {
       const { piece } = app;
-      const proposal = app.accepted(take, { number }) ? undefined : latest();
+      const proposal = app.accepted(take, number) ? undefined : latest();
       const newVersion = `${piece.revision} ${proposal?.state} ${proposal?.version}`;
       if (newVersion !== version) { // else both lists stay the same objects, which the player recognises
         version = newVersion;
         const fresh = proposal?.notes ?? [];
-        const { removed, restored } = fresh.length ? exchangedNotes(piece, take, proposal) : { removed: new Set(), restored: [] };
+        const { removed, restored } = app.exchange(take, fresh.length ? proposal : undefined);
         notes = [...[...piece.notes.values()].filter((note) => !removed.has(note.id)), ...restored, ...fresh];
         const byId = new Map([...piece.tracks, ...(proposal?.tracks ?? [])].map((track) => [track.id, track]));
         for (const { track: id } of fresh) if (!byId.has(id)) byId.set(id, { id, name: "", program: 0, drum: false });

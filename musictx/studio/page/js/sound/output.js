@@ -1,5 +1,6 @@
 /** Audio output: one AudioContext with the synthesiser, a limiter and a volume. */
 
+import { clamp } from "../core/numbers.js";
 import { createSynth } from "./synth.js";
 import { outputTime } from "./transport.js";
 
@@ -27,7 +28,7 @@ export function createOutput() {
     },
     get volume() { return volume; },
     set volume(/** @type {number} */ value) {
-      volume = Math.min(Math.max(value, 0), 1);
+      volume = clamp(value, 0, 1);
       // Loudness is perceived on a logarithmic scale: half the slider is a quarter of the amplitude.
       gain?.gain.setTargetAtTime(GAIN * volume ** 2, context.currentTime, 0.02);
     },

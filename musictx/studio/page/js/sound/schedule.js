@@ -1,8 +1,7 @@
 /** Notes, pedals and metronome clicks as MIDI events. Pure functions. */
 
-import { lowerBound } from "../core/search.js";
+import { lowerBound } from "../core/numbers.js";
 
-/** @typedef {{start: number, end: number | null, pitch: number, velocity: number, track: number}} Note  end null: not known yet */
 /** @typedef {[time: number, channel: number, status: number, data1: number, data2: number]} Event  time of the document */
 
 const SHORTEST = 0.03; // seconds that a note sounds at least
@@ -16,7 +15,7 @@ export function channelsOf(/** @type {{id: number}[]} */ tracks) {
 }
 
 /** Sort notes by start. A note ends at the latest when the same pitch of its track starts again; doubled notes are merged. */
-export function prepareNotes(/** @type {Iterable<Note>} */ notes) {
+export function prepareNotes(/** @type {Iterable<Ghost>} */ notes) {
   const sorted = [...notes].sort((a, b) => a.start - b.start || a.pitch - b.pitch);
   const last = new Map();
   const result = [];

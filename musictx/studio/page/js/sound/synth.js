@@ -3,8 +3,6 @@
 const WORKLET = new URL("./worklet.js", import.meta.url);
 const FONT = new URL("../../sound/musictx.sf3", import.meta.url);
 
-/** @typedef {[time: number, channel: number, status: number, data1: number, data2: number]} MidiEvent */
-
 /** Load the synthesiser and the sound font, both from this server. @param {BaseAudioContext} context */
 export async function createSynth(context) {
   const fetched = fetch(FONT).then((answer) => {
@@ -57,7 +55,7 @@ export async function createSynth(context) {
       channels.set(channel, name);
       node.port.postMessage({ type: "channel", channel, program, drum });
     },
-    /** @param {MidiEvent[]} events */
+    /** @param {import("./schedule.js").Event[]} events */
     send(events) {
       if (events.length) node.port.postMessage({ type: "events", events });
     },

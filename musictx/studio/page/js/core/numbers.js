@@ -1,4 +1,7 @@
-/** Binary search. */
+/** Numbers: bounds and binary search. */
+
+/** Return the number in [low, high] that is nearest to a value; `low` if the interval is empty. */
+export const clamp = (value, low, high) => Math.max(Math.min(value, high), low);
 
 /** Return the first index of a sorted list whose value is at least `least`, or the list's length. @param {ArrayLike<any>} list @param {number} least */
 export function lowerBound(list, least, value = (item) => item) {
