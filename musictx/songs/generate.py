@@ -15,6 +15,7 @@ from musictx.sampling.composer import Progress
 from musictx.sampling.events import OnEvent
 from musictx.sampling.primer import Primer
 from musictx.sampling.sample import Sample
+from musictx.sampling.steer import has_controls
 from musictx.songs import form
 from musictx.songs.new_pieces import new_piece
 
@@ -31,16 +32,19 @@ def pieces(
     """Yield (number, sample) as soon as each is done; see
     :func:`musictx.apps.generate.compose_pieces`.
 
-    New pieces that have to end where the model ends them, and those with a number of tokens or with
-    further constraints or processors, have no chords drawn in advance."""
+    Loops are composed to drawn chords (:func:`new_piece`), and so are other new pieces by models
+    with control tokens whose corpus has ensembles, unless they have to end where the model ends
+    them, or have a number of tokens, or further constraints or processors."""
     restricted = bool(more.get("constraints") or more.get("processors"))
     if restricted and (request.form is not None or request.loop):
         option = "loop=true" if request.form is None else f"form={request.form}"
         raise UserError(f"{option}: expected no constraints and processors with it")
-    of_chords = request.end in (None, "cut") and request.tokens is None and not restricted
+    can_plan = has_controls(bundle.tokenizer) and bool(bundle.stats.ensembles)
+    is_plain = request.end in (None, "cut") and request.tokens is None and not restricted
+    is_new = not any(len(primer.ids) for primer in primers)
     if request.form is not None:
         yield from form.pieces(bundle, files, request, seeds=seeds, **_without_lists(more))
-    elif of_chords and not any(len(primer.ids) for primer in primers):
+    elif request.loop or (can_plan and is_plain and is_new):
         yield from _new_pieces(bundle, primers, request, seeds, **_without_lists(more))
     else:
         yield from generate.continue_primers(bundle, primers, files, request, seeds=seeds, **more)

@@ -78,7 +78,7 @@ def _instruments(
     names_of: dict[int, str] = {}
     for name, program in parts.available_parts(bundle).items():
         names_of.setdefault(program, name)
-    ensembles = bundle.stats.ensembles or [(1.0, [*names_of][:1])]
+    ensembles = bundle.stats.ensembles or [(1.0, [0] if 0 in names_of else [*names_of])]
     counts = np.array([count for count, _ in ensembles], float)
     programs = ensembles[int(random.choice(len(counts), p=counts / counts.sum()))][1]
     return tuple(name for program, name in names_of.items() if program in programs)
