@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from musictx.config.checks import DAY, option, require
+from musictx.config.checks import DAY, option
 from musictx.config.composing import Steered
 
 #: Bars of a new loop.
@@ -76,8 +76,7 @@ class GenerateConfig(Steered):
     )
 
     def check(self) -> None:
-        for name, value in self.plan.items():
-            require(self.form is None, name, value, "none with form")
+        self.require("loop", self.form is None or not self.loop, "false with form")
         if self.loop:
             self._refuse(("seconds", "tokens"), "loop; bars says how long it is")
             self.bars = LOOP_BARS if self.bars is None else self.bars

@@ -53,6 +53,7 @@ NEAR = 0.005
 def pieces(
     bundle: Bundle,
     primers: Sequence[Score | None],
+    plans: Sequence[Plan],
     request: GenerateConfig,
     *,
     seeds: Sequence[int],
@@ -60,15 +61,16 @@ def pieces(
     on_event: OnEvent | None = None,
 ) -> Iterator[tuple[int, Sample]]:
     """Yield (number, sample) as soon as each piece is done: ``request.samples`` pieces by the plan
-    ``request.form`` whose first section is the first of ``primers``, then as many for the second
-    primer, and so on. The events of a piece are emitted when it is done. Raises ``UserError`` for a
-    model without control tokens."""
+    ``request.form`` whose first section is the first of ``primers``, or a new section by the first
+    of ``plans`` if that is ``None``; then as many for the second primer, and so on. The events of a
+    piece are emitted when it is done. Raises ``UserError`` for a model without control tokens."""
     if not has_controls(bundle.tokenizer):
         raise UserError(f"form={request.form}: {unable(bundle.tokenizer)}")
-    for first, (primer, seed) in enumerate(zip(primers, seeds)):
+    for first, (primer, plan, seed) in enumerate(zip(primers, plans, seeds)):
         for version in range(request.samples):
             number = first * request.samples + version
-            sample = _Composition(bundle, request, primer, [seed, version], progress).sample()
+            composition = _Composition(bundle, request, primer, plan, [seed, version], progress)
+            sample = composition.sample()
             if on_event is not None:
                 new = sample.score.notes[sample.score.notes["start"] >= sample.seam - NEAR]
                 emit_all(new, partial(on_event, number))
@@ -89,10 +91,11 @@ class _Composition:
         bundle: Bundle,
         request: GenerateConfig,
         primer: Score | None,
+        plan: Plan,
         seed: list[int],
         progress: Progress | None,
     ) -> None:
-        self.bundle, self.request, self.progress = bundle, request, progress
+        self.bundle, self.request, self.plan, self.progress = bundle, request, plan, progress
         self.tokenizer: Any = bundle.tokenizer
         self.seed, self.steps = seed, 0
         self.bars, self.first, self.count = request.bars or SECTION_BARS, 0, 0
@@ -189,7 +192,7 @@ class _Composition:
         second continuation."""
         if not self.count:
             request = replace(self.request, form=None, bars=stop)
-            sample = new_piece(self.bundle, Plan(), request, self._next_seed())
+            sample = new_piece(self.bundle, self.plan, request, self._next_seed())
             self.piece = parts.with_file_programs(self.bundle, sample.score, None)
             self._cut(stop)
         while self.count < stop:

@@ -43,7 +43,8 @@ def pieces(
     is_plain = request.end in (None, "cut") and request.tokens is None and not restricted
     is_new = not any(len(primer.ids) for primer in primers)
     if request.form is not None:
-        yield from form.pieces(bundle, files, request, seeds=seeds, **_without_lists(more))
+        plans = [primer.plan for primer in primers]
+        yield from form.pieces(bundle, files, plans, request, seeds=seeds, **_without_lists(more))
     elif request.loop or (can_plan and is_plain and is_new):
         yield from _new_pieces(bundle, primers, request, seeds, **_without_lists(more))
     else:
