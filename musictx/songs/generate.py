@@ -35,24 +35,23 @@ def pieces(
     Loops are composed to drawn chords (:func:`new_piece`), and so are other new pieces by models
     with control tokens whose corpus has ensembles, unless they have to end where the model ends
     them, or have a number of tokens, or further constraints or processors."""
-    restricted = bool(more.get("constraints") or more.get("processors"))
-    if restricted and (request.form is not None or request.loop):
+    lists = {name: more.pop(name, ()) for name in ("constraints", "processors")}
+    is_restricted = any(len(penalties) for penalties in lists.values())
+    if is_restricted and (request.form is not None or request.loop):
         option = "loop=true" if request.form is None else f"form={request.form}"
         raise UserError(f"{option}: expected no constraints and processors with it")
     can_plan = has_controls(bundle.tokenizer) and bool(bundle.stats.ensembles)
-    is_plain = request.end in (None, "cut") and request.tokens is None and not restricted
     is_new = not any(len(primer.ids) for primer in primers)
+    has_fixed_end = request.end in (None, "cut") and request.tokens is None
     if request.form is not None:
         plans = [primer.plan for primer in primers]
-        yield from form.pieces(bundle, files, plans, request, seeds=seeds, **_without_lists(more))
-    elif request.loop or (can_plan and is_plain and is_new):
-        yield from _new_pieces(bundle, primers, request, seeds, **_without_lists(more))
+        yield from form.pieces(bundle, files, plans, request, seeds=seeds, **more)
+    elif request.loop or (can_plan and is_new and has_fixed_end and not is_restricted):
+        yield from _new_pieces(bundle, primers, request, seeds, **more)
     else:
-        yield from generate.continue_primers(bundle, primers, files, request, seeds=seeds, **more)
-
-
-def _without_lists(more: dict[str, Any]) -> dict[str, Any]:
-    return {name: more[name] for name in more.keys() - {"constraints", "processors"}}
+        yield from generate.continue_primers(
+            bundle, primers, files, request, seeds=seeds, **lists, **more
+        )
 
 
 def _new_pieces(
@@ -63,6 +62,7 @@ def _new_pieces(
     progress: Progress | None = None,
     on_event: OnEvent | None = None,
 ) -> Iterator[tuple[int, Sample]]:
+    """Yield (number, sample) of ``request.samples`` new pieces for each of ``primers``."""
     for first, (primer, seed) in enumerate(zip(primers, seeds)):
         for version in range(request.samples):
             number = first * request.samples + version
