@@ -101,8 +101,9 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
     ``notice`` is called with warnings for the user.
 
     The primer, the model folder and the names of the results are checked before the model runs.
-    After Ctrl-C the unfinished pieces are written, too. Several primers are continued one after the
-    other; a primer with an error is skipped, and one error for all of them is raised at the end.
+    After Ctrl-C the unfinished pieces are written, too, but for new pieces composed to drawn
+    chords. Several primers are continued one after the other; a primer with an error is skipped,
+    and one error for all of them is raised at the end.
     """
     files = _primer_files(config.primer)
     if len(files) > 1 and config.seed is None:

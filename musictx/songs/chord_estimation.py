@@ -157,13 +157,14 @@ def draw(
     minor key with the same notes; by default a random one."""
     lines = np.array(halves(clock, quarters))[:-1]
     chances = table()
-    follows = chances["follows"][_at_bar(clock, lines)[1:].astype(int)]
+    at_bar = _at_bar(clock, lines).astype(int)
     ahead = [chances["last"]]  # how likely a song ends so after each state of a half bar
-    for step in follows[::-1]:
-        ahead.append(np.logaddexp.reduce(step + ahead[-1], axis=1))
+    for number in at_bar[:0:-1]:
+        ahead.append(np.logaddexp.reduce(chances["follows"][number] + ahead[-1], axis=1))
     path: list[int] = []
     for number, after in enumerate(ahead[::-1]):
-        nats = after + (follows[number - 1][path[-1]] if path else chances["first"])
+        follows = chances["follows"][at_bar[number]]
+        nats = after + (follows[path[-1]] if path else chances["first"])
         path.append(int((nats + random.gumbel(size=STATES)).argmax()))
     states = np.array(path)
     key = int(random.integers(12)) if key is None else key

@@ -140,6 +140,22 @@ def test_accompaniments_keep_the_rhythm_of_the_bar_before(habits, monkeypatch):
     assert all(kept) == habits
 
 
+@pytest.mark.parametrize("voices", [1, 4])
+def test_only_tunes_over_nothing_but_chords_may_leave_them(voices, monkeypatch):
+    """A cost that no logit outweighs, which a part of one voice does not have; others leave a
+    chord where its tones sound already."""
+    monkeypatch.setattr(infill_biases, "CLASH", 60.0)
+    chart = score([], meter=(3, 4), markers=tuple(major_chords([0, 5, 7, 0])))
+    habits = {73: Habit(voices, 55, 80, 4.0)}
+    part = part_of(chart, 0.0, 4 * BAR, (73,), habits=habits)
+    outside = []
+    for made in versions(part, [(0,), (1,), (2,)], SamplingConfig()):
+        for start, pitch in made.new[["start", "pitch"]].tolist():
+            root = (0, 5, 7, 0)[int(start / BAR + 1e-6)]
+            outside.append((pitch - root) % 12 not in (0, 4, 7))
+    assert (np.mean(outside) > 0.3) == (voices == 1)
+
+
 @pytest.mark.parametrize("habits", [True, False])
 def test_new_notes_fit_the_chords_unless_habits_are_off(habits, monkeypatch):
     """Costs that no logits outweigh: no new note clashes but as a tone of its chord, and none is

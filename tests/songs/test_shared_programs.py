@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import musictx
-from musictx.apps import generate, parts
-from musictx.config import GenerateConfig
+from musictx.apps import generate, infill, parts
+from musictx.apps.tasks import accompaniment_task
+from musictx.config import AccompanyConfig, GenerateConfig
 from musictx.notes import DRUMS, Score
 from tests.pieces import line, together
 from tests.songs.conftest import PARTS
@@ -124,6 +125,16 @@ def test_an_accompaniment_has_the_voices_the_range_and_the_density_of_the_corpus
             assert max(counts[window].sum() for window in windows) <= 6 * 4
     (many,) = musictx.accompany(tune, songs, seed=1, density=30, polyphony="full")
     assert len(many.score) - len(tune) > 6 * 16
+
+
+@pytest.mark.parametrize("add", ["bass,strings", "bass,strings,drums"])
+def test_the_target_of_density_is_for_the_parts_with_pitches(songs, add):
+    request = AccompanyConfig(add=add)
+    task = accompaniment_task(tracks((73, 72, 4)), request)
+    _, brief = infill.arrange(songs, task, request, {})
+    density = brief.habits[33].density + brief.habits[48].density
+    assert brief.steering.values["density"] == pytest.approx(density)
+    assert set(brief.steering.parts) == {33, 48}
 
 
 def test_the_density_of_added_parts_does_not_count_given_notes(songs):
