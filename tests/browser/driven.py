@@ -18,9 +18,9 @@ import pytest
 from tests.browser.served import wait_for
 
 #: Timeouts for the start of a program, and for an answer, in seconds.
-START, ANSWER = 120.0, 300.0
+START, ANSWER = 120.0, 120.0
 #: Key names of playwright -> key codes of WebDriver.
-KEYS = {"Control": "\ue009", "Alt": "\ue00a", "ArrowUp": "\ue013"}
+KEYS = {"Control": "\ue009", "Alt": "\ue00a", "ArrowUp": "\ue013", "Escape": "\ue00c"}
 #: Settings for a profile of Firefox that sends no requests to the web.
 PROFILE = """
 user_pref("app.update.enabled", false);
@@ -77,7 +77,7 @@ class Driven:
             self._start(command, HOME=str(folder), XDG_RUNTIME_DIR=str(folder))
             wait_for((folder / "socket").exists, START, "PulseAudio listens")
         self._open()
-        self._send("timeouts", script=int(1000 * ANSWER))
+        self._send("timeouts", script=int(1000 * ANSWER), pageLoad=int(1000 * ANSWER))
 
     def _start(self, command: list[str], **variables: str) -> None:
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -124,12 +124,16 @@ class Driven:
         self._send("actions", actions=[{"type": "pointer", "id": "mouse", "actions": moves}])
 
     def click(self, element: str) -> None:
-        """Click on the middle of the element that an expression finds."""
-        self.until(f"{element}?.getClientRects().length", 30)
-        box = (
-            f"(e => (e.scrollIntoView({{block: 'nearest'}}), e.getBoundingClientRect()))({element})"
-        )
-        x, y = self.evaluate(f"(b => [b.x + b.width / 2, b.y + b.height / 2])({box})")
+        """Click on the middle of the element that an expression finds, once nothing covers it."""
+        middle = """(e => {
+            if (!e?.getClientRects().length) return null;
+            e.scrollIntoView({block: 'nearest'});
+            const box = e.getBoundingClientRect();
+            const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+            return e.contains(document.elementFromPoint(x, y)) ? [x, y] : null;
+        })"""
+        self.until(f"{middle}({element})", 30)
+        x, y = self.evaluate(f"{middle}({element})")
         self.drag((x, y))
 
     def press(self, chord: str) -> None:
