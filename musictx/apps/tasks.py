@@ -43,6 +43,8 @@ class Task:
     add           names of the parts to compose; empty: the model's usual accompaniment
     melody        the tracks of the melody to accompany
     is_variation  whether the new notes of a gap are a variation of the notes that they replace
+    repeats       for a new piece in bars: for each bar, how many bars before it the bar lies that
+                  it repeats, 0 for none; empty: the model decides
     """
 
     score: Score
@@ -55,6 +57,7 @@ class Task:
     add: tuple[str, ...] = ()
     melody: tuple[int, ...] = ()
     is_variation: bool = False
+    repeats: tuple[int, ...] = ()
 
     def in_time(self) -> Task:
         """Return the task with the beats of its music (:func:`musictx.grid.in_time`)."""

@@ -41,6 +41,12 @@ def part_of(table: Vocabulary, ids: Sequence[int]) -> int:
     return PARTS_NAMED.get(kind, value)
 
 
+def section_of(distance: np.ndarray) -> np.ndarray:
+    """The value of the field ``section`` of bars that repeat the bar ``distance`` bars before them,
+    0 for none."""
+    return np.where(distance, REPEATS - 1 + distance, 0)
+
+
 def write(stream: NoteStream, table: Vocabulary) -> np.ndarray:
     """The ids of ``stream``, (n,) uint16. Raises ``ValueError`` for a value that the vocabulary
     does not have, or a note outside all bars."""
@@ -53,9 +59,7 @@ def write(stream: NoteStream, table: Vocabulary) -> np.ndarray:
     bar, lines = stream.bar, stream.lines
     if len(notes) and not 0 <= bar.min() <= bar.max() < len(bars):
         raise ValueError(f"notes: expected in bars 0 to {len(bars) - 1}")
-    distance = repeated(stream)
-    section = np.where(distance, REPEATS - 1 + distance, 0)
-    bar_lines[:, REPEAT_FIELD] = table.ids("section", section)
+    bar_lines[:, REPEAT_FIELD] = table.ids("section", section_of(repeated(stream)))
     rows = np.empty((len(notes), FIELDS_PER_NOTE), np.int64)
     rows[:, 0] = table.ids("place", notes["start"] - lines[bar])
     chord, drum = notes["part"] == CHORD, notes["part"] == DRUM_PART

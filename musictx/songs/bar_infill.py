@@ -22,7 +22,7 @@ from musictx.sampling.penalties import pitch_set
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE
 from musictx.songs import bar_layout
 from musictx.songs import infill_biases as bias
-from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, write
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, section_of, write
 from musictx.songs.bar_constraint import FREE, BarRow, GivenBars
 from musictx.songs.bar_grammar import Group, Key
 from musictx.songs.bar_layout import LOOKAHEAD_BARS, TAIL_BARS, Lookahead
@@ -41,6 +41,8 @@ class BarInfill(Infill):
 
     drummers  styles for new drums; the seed of a version chooses its drummer
     varied    the score with the notes to vary, if the new notes are a variation
+    repeats   for each bar, how many bars before it the bar lies that it repeats, 0 for none; empty:
+              those of the notes that are varied, or the model decides
 
     begin     the step at which the region begins
     parts     the parts of new notes, with ``CHORD`` if chords are composed
@@ -66,6 +68,7 @@ class BarInfill(Infill):
         brief: Brief,
         drummers: Sequence[Drummer] = (),
         varied: Score | None = None,
+        repeats: Sequence[int] = (),
     ) -> None:
         super().__init__(model, tokenizer, brief)
         music, begin, end = brief.given, brief.begin, brief.end
@@ -95,6 +98,10 @@ class BarInfill(Infill):
             notes = self.ahead.notes
             old = self.ahead._replace(notes=notes[self._inside(notes)])
             self.varied = self.placed(tokenizer.score(old).notes)
+        self.repeats = repeated(self.ahead) if self.is_variation else None
+        if repeats:
+            bars = len(self.given.bars)  # one more than planned if the region ends on a bar line
+            self.repeats = np.array([*repeats, *[0] * bars][:bars])
         self.piece = self._opening()
         self.is_new = [False] * len(tokenizer.decode(self.piece).notes)
 
@@ -186,8 +193,9 @@ class BarInfill(Infill):
 
     def rows(self, count: int) -> list[BarRow]:
         openings = self._bar_lines()
-        if not self.is_variation:
-            openings[:, REPEAT_FIELD] = FREE
+        openings[:, REPEAT_FIELD] = FREE
+        if self.repeats is not None:
+            openings[:, REPEAT_FIELD] = self.table.ids("section", section_of(self.repeats))
         groups = self._groups(write(self.given, self.table))
         later = (rows.reshape(-1).tolist() for rows in self._groups_ahead()[1:])
         ahead = dict(enumerate(later, self.bar + 1))
@@ -234,8 +242,8 @@ class BarInfill(Infill):
         favours the notes of that bar; with ``sampling.habits`` other bars favour the rhythm of the
         bar before, except in a variation."""
         back = np.zeros(len(self.given.bars), np.int64)
-        if self.is_variation:
-            back = repeated(self.ahead)
+        if self.repeats is not None:
+            back = self.repeats
         elif self.sampling.habits:
             back = bias.repeated_bars(self.given)
         steady = self.sampling.habits and not self.is_variation

@@ -147,22 +147,44 @@ def search(score: Score) -> list[tuple[float, Chord]]:
     return _changes(score.beats, lines, path)
 
 
+def draw_repeats(bars: int, random: np.random.Generator) -> list[int]:
+    """Draw, for each bar of a new piece, how many bars before it the bar lies that it repeats, 0
+    for none, from a Markov chain of these distances in songs."""
+    distances = [0]
+    for bar in range(bars):
+        nats = table()["repeats"][distances[-1], : bar + 1]
+        distances.append(int((nats + random.gumbel(size=len(nats))).argmax()))
+    return distances[1:]
+
+
 def draw(
-    clock: Beats, quarters: float, random: np.random.Generator, key: int | None = None
+    clock: Beats,
+    quarters: float,
+    random: np.random.Generator,
+    key: int | None = None,
+    repeats: Sequence[int] = (),
 ) -> list[tuple[float, Chord]]:
     """Draw the chords of a new piece of this many quarter notes as songs have them: seconds and
     chord, where it changes.
 
     They are a Markov chain over half bars that ends as songs end, in the major ``key``, or the
-    minor key with the same notes; by default a random one."""
+    minor key with the same notes; by default a random one. Bars but the last that repeat earlier
+    ones (``repeats``, :func:`draw_repeats`) have the chords of these."""
     lines = np.array(halves(clock, quarters))[:-1]
     chances = table()
     at_bar = _at_bar(clock, lines).astype(int)
+    bar = np.cumsum(at_bar) - 1
+    back = np.zeros(len(lines), np.int64)  # in half bars
+    if len(repeats):
+        back = np.where(bar < bar[-1], np.array(repeats)[bar], 0) * np.bincount(bar)[0]
     ahead = [chances["last"]]  # how likely a song ends so after each state of a half bar
     for number in at_bar[:0:-1]:
         ahead.append(np.logaddexp.reduce(chances["follows"][number] + ahead[-1], axis=1))
     path: list[int] = []
     for number, after in enumerate(ahead[::-1]):
+        if back[number]:
+            path.append(path[number - back[number]])
+            continue
         follows = chances["follows"][at_bar[number]]
         nats = after + (follows[path[-1]] if path else chances["first"])
         path.append(int((nats + random.gumbel(size=STATES)).argmax()))
@@ -233,6 +255,8 @@ def table() -> Mapping[str, np.ndarray]:
     """The logarithms of the probabilities that were counted in songs.
 
     follows  (2, STATES, STATES) of the next triad, within a bar and at a bar line
+    repeats  (R, R) of the distance to the bar that the next bar repeats (:mod:`.repeats`), after
+             that of each bar
     tones    (qualities, 2, 12) of melody tones, in semitones above the root, on strong beats and
              elsewhere
     first, last  (STATES,) of the first and the last triad of a song

@@ -57,7 +57,7 @@ def compose(
         brief = replace(brief, given=chord_sheet.with_markers(brief.given, implied))
     assert isinstance(bundle.tokenizer, BarTokenizer)
     varied = score if task.is_variation else None
-    region = BarInfill(bundle.model, bundle.tokenizer, brief, players, varied)
+    region = BarInfill(bundle.model, bundle.tokenizer, brief, players, varied, task.repeats)
     callbacks = {"progress": progress, "on_event": None if loop else on_event}
     for version in compose_region(region, laid_out, score, request, seed, **callbacks):
         if loop is None:

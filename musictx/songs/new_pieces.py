@@ -1,4 +1,5 @@
-"""New pieces in bars: chords are drawn first, and an ensemble of the corpus is composed to them."""
+"""New pieces in bars: first it is drawn which bars repeat earlier ones, then the chords, and an
+ensemble of the corpus is composed to them."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from musictx.sampling.penalties import pitch_set
 from musictx.sampling.primer import NOTHING, Plan
 from musictx.sampling.sample import Sample
 from musictx.sampling.strengths import USUAL_SECONDS
-from musictx.songs.chord_estimation import draw
+from musictx.songs.chord_estimation import draw, draw_repeats
 from musictx.songs.chord_sheet import with_markers
 
 
@@ -41,13 +42,16 @@ def new_piece(
     if request.bars is not None:
         lengths[1] = float(clock.seconds(clock.bar_line(0.0, request.bars)))
     end = min((length for length in lengths if length is not None), default=USUAL_SECONDS)
-    chords = draw(clock, float(clock.quarters(end)), random, _key(request))
+    quarters = float(clock.quarters(end))
+    repeats = [] if request.loop else draw_repeats(clock.bar(quarters - 1e-3)[0], random)
+    chords = draw(clock, quarters, random, _key(request), repeats)
     chart = with_markers(plan.score, chords)
     names = _instruments(bundle, request, random)
     options = {field.name: getattr(request, field.name) for field in fields(Steered)}
+    task = Task(chart, chart, 0.0, end, is_gap=False, tracks=(), add=names, repeats=(*repeats,))
     (sample,) = infill.compose_versions(
         bundle,
-        Task(chart, chart, 0.0, end, is_gap=False, tracks=(), add=names),
+        task,
         AccompanyConfig(**options | {"samples": 1}, add=",".join(names)),
         seed=int(random.integers(2**31)),
         progress=progress,

@@ -1,4 +1,4 @@
-"""Count successions of chords, and the pitch classes of melodies over them.
+"""Count successions of chords, pitch classes of melodies over them, and bars that repeat.
 
     python -m scripts.reproduce.chord_table path=SONGS [without=HELD_OUT] [out=FILE.json]
 
@@ -18,7 +18,9 @@ from musictx import formats
 from musictx.chords import NAMES, QUALITIES, Chord, annotated
 from musictx.errors import UserError
 from musictx.progress import progress
+from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.chord_estimation import STATES, TRIADS, observed
+from musictx.songs.repeats import FARTHEST_BARS, repeated
 from scripts.harness import run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +48,7 @@ def main(path: Path, without: Path | None = None, out: Path | None = None) -> Pa
     files = [file for file in sorted(path.glob("*.mid")) if file.name not in held_out]
     follows = np.full((2, STATES, STATES), SUCCESSION)
     tones = np.full((len(TRIADS), 2, 12), TONE)
+    repeats = np.full((FARTHEST_BARS + 1,) * 2, SUCCESSION)
     first, last, final = np.full(STATES, END), np.full(STATES, END), np.full(12, END)
     songs = 0
     with progress("counting", "songs", len(files)) as update:
@@ -73,9 +76,12 @@ def main(path: Path, without: Path | None = None, out: Path | None = None) -> Pa
             first[relative[named][0]] += 1
             last[relative[named][-1]] += 1
             final[(melody["pitch"][-1] - key) % 12] += 1
+            distances = repeated(BarTokenizer().grid(score).stream)
+            np.add.at(repeats, (distances[:-1], distances[1:]), 1)
     if not songs:
         raise UserError(f"path={path}: no song has a melody on program {MELODY} and chords")
     counted = {"follows": follows, "tones": tones, "first": first, "last": last, "final": final}
+    counted["repeats"] = repeats
     shares = {name: rows / rows.sum(-1, keepdims=True) for name, rows in counted.items()}
     target = out or ROOT / "musictx" / "songs" / "chord_table.json"
     short = {name: np.round(rows, 8).tolist() for name, rows in shares.items()}

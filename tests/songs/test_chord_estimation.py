@@ -1,7 +1,8 @@
 """Chords recognised in notes, and the likeliest chords of a melody, in any key."""
 
+from collections import Counter
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -84,6 +85,23 @@ def test_chords_in_another_key_are_transposed(key, seed):
     )
     expected = [(time, Chord((c.root + key) % 12, c.quality)) for time, c in inside]
     assert transposed == expected
+
+
+def test_bars_repeat_as_in_songs_and_have_the_chords_of_the_bars_that_they_repeat():
+    random, clock, pairs = np.random.default_rng(0), Beats(Score()), Counter()
+    for _ in range(300):
+        repeats = chord_estimation.draw_repeats(40, random)
+        assert all(distance <= bar for bar, distance in enumerate(repeats))
+        pairs.update(pairwise(repeats[33:]))
+    chances, total = np.exp(table()["repeats"][0]), sum(n for (a, _), n in pairs.items() if not a)
+    for distance in (0, 1, 2, 4, 8):
+        assert pairs[0, distance] / total == pytest.approx(chances[distance], abs=0.04)
+    chords = dict(chord_estimation.draw(clock, 160.0, random, repeats=repeats))
+    bars = [
+        [chords[max(t for t in chords if t <= 2 * bar + h)] for h in (0, 1)] for bar in range(40)
+    ]
+    for bar, distance in enumerate(repeats[:-1]):
+        assert bars[bar] == bars[bar - distance]
 
 
 melodies = st.lists(st.tuples(st.integers(55, 76), st.sampled_from([0.25, 0.5, 1.0])), min_size=4)

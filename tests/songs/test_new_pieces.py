@@ -17,6 +17,7 @@ from musictx.sampling import idiom, processors
 from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
 from musictx.sampling.strengths import MOST_ALIKE
 from musictx.shipped import examples
+from musictx.songs import new_pieces, repeats
 from musictx.songs.chord_estimation import search
 from musictx.songs.loops import LOOP_END
 from musictx.songs.sections import sections
@@ -100,6 +101,17 @@ def test_a_new_piece_is_composed_to_chords_of_its_key(song, key, tonic):
     in_force = np.searchsorted([time for time, _ in chords], notes["start"] + 1e-3) - 1
     tones = [p % 12 in chords[n][1].classes for n, p in zip(in_force, notes["pitch"].tolist())]
     assert np.mean(tones) > 0.7
+
+
+def test_bars_that_are_to_return_are_alike(song, monkeypatch):
+    plan = [0, 0, 0, 0, 4, 4, 4, 4]
+    monkeypatch.setattr(new_pieces, "draw_repeats", lambda bars, _: plan[:bars])
+    alike = []
+    for seed in range(3):
+        (piece,) = musictx.generate(song, bars=8, instruments="melody,piano", seed=seed)
+        stream = song.tokenizer.grid(piece.score).stream
+        alike.append(repeats.likeness(stream, 4)[:4].mean())
+    assert np.mean(alike) > 0.55  # 0.70; 0.38 if only the chords return
 
 
 def test_new_pieces_begin_on_their_first_beat(song):
