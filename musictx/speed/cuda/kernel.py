@@ -165,7 +165,7 @@ def _arguments(p: Any, log_sum: Tensor, **rows: Tensor) -> Arguments:
         table=p.tables[0].data_ptr(),
         log_sum=log_sum.data_ptr(),
         **dict(zip(("query_codes", "key_codes"), (x.data_ptr() for x in p.codes))),
-        key_first=p.keys_seen.data_ptr(),
+        key_first=p.key_first.data_ptr(),
         **dict(zip(("row_random", "column_random"), (x.data_ptr() for x in p.random))),
         heads=p.heads,
         length=p.keys,
