@@ -70,7 +70,7 @@ def panels(matrix: Tensor) -> Tensor:
 
 
 def byte_panels(matrix: Tensor) -> Tensor:
-    """Pack (..., outputs, inputs) int8 -> (..., panels, inputs / 4, LANES, 4), with zero padding."""
+    """Pack (..., outputs, inputs) int8 -> (..., panels, inputs / 4, LANES, 4), zero-padded."""
     padded = F.pad(matrix, (0, -matrix.shape[-1] % BYTES, 0, -matrix.shape[-2] % LANES))
     return padded.unflatten(-1, (-1, BYTES)).unflatten(-3, (-1, LANES)).transpose(-3, -2)
 
