@@ -1,7 +1,7 @@
-"""Write files and folders atomically, as everywhere in musictx, and read files of limited size.
+"""Write files and folders atomically, and read files of limited size.
 
-A file is written under a hidden name in the same folder, and renamed when it is complete. So a
-crash, a full disk or Ctrl-C never leaves half a file under its name.
+A file is written under a hidden name in the same folder and renamed when it is complete. So a
+crash, a full disk or Ctrl-C never leaves an incomplete file under its name.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def read_bytes(
             size = path.stat().st_size
             data = file.read(most + 1) if size <= most else b""
     except (OSError, ValueError) as fault:  # ValueError: a null character in the name
-        why = getattr(fault, "strerror", None) or fault
-        raise error(f"{shown(path)}: cannot be opened ({why})", "cannot be opened") from None
+        reason = getattr(fault, "strerror", None) or fault
+        raise error(f"{shown(path)}: cannot be opened ({reason})", "cannot be opened") from None
     if max(size, len(data)) > most:
         raise error(f"{path}: larger than {limit}={megabytes} MB", "too large")
     return data
@@ -74,7 +74,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write ``text`` to ``path`` in UTF-8, with unchanged line ends."""
+    """Write ``text`` to ``path`` in UTF-8, with its line endings unchanged."""
     with atomic(path) as partial:
         partial.write_text(text, encoding="utf-8", newline="")
 
@@ -101,8 +101,8 @@ def has_ending(out: str | Path, endings: Collection[str]) -> bool:
 
 
 def check_ending(out: str, endings: Sequence[str], more: str = "") -> None:
-    """Raise ``UserError`` if ``out`` has the ending of a file that the command cannot write: it
-    would become the name of a folder. ``more`` is the end of the message."""
+    """Raise ``UserError`` if ``out`` has a file ending that the command cannot write and would
+    therefore be taken for a new folder. ``more`` is appended to the message."""
     folder = has_ending(out, endings) or Path(out).is_dir() or out.endswith(("/", os.sep))
     if not folder and FILE_ENDING.fullmatch(Path(out).suffix):
         raise UserError(
@@ -112,11 +112,10 @@ def check_ending(out: str, endings: Sequence[str], more: str = "") -> None:
 
 
 def check_writable(folder: str | Path, option: str) -> None:
-    """Raise :class:`WriteError` about ``option`` if no files can be made in ``folder``, and
-    ``UserError`` if it is a file or in a file.
+    """Raise :class:`WriteError` about ``option`` if no file can be created in ``folder``, and
+    ``UserError`` if it is a file or inside a file.
 
-    If the folder does not exist, the nearest existing parent is checked. Nothing is left behind, so
-    this can be called before long work.
+    If the folder does not exist, the nearest existing parent is checked. Nothing is left behind.
     """
     folder = Path(folder)
     existing = folder
@@ -134,8 +133,8 @@ def check_writable(folder: str | Path, option: str) -> None:
 def cannot_write(what: str | Path, error: OSError) -> UserError:
     """Return the error for an ``OSError`` while writing: a :class:`UserError` if the name is wrong
     (a file instead of a folder or the reverse, or too long), else a :class:`WriteError`."""
-    wrong = isinstance(error, (FileExistsError, NotADirectoryError, IsADirectoryError))
-    kind = UserError if wrong or error.errno == errno.ENAMETOOLONG else WriteError
+    wrong_kind = isinstance(error, (FileExistsError, NotADirectoryError, IsADirectoryError))
+    kind = UserError if wrong_kind or error.errno == errno.ENAMETOOLONG else WriteError
     return kind(f"{shown(what)}: cannot be written: {error.strerror or error}")
 
 
@@ -148,8 +147,8 @@ def atomic_folder(
 
     An old ``folder`` is deleted only after the new one is in its place. If the block raises an
     exception, the hidden folder and new parents are removed and an old folder stays. Hidden folders
-    that a killed process left are removed, too. Raises ``UserError`` if ``folder`` is a file, or if
-    it is not empty and ``replaces(folder)`` is false, and :class:`WriteError` if it cannot be
+    that a killed process left behind are removed. Raises ``UserError`` if ``folder`` is a file, or
+    if it is not empty and ``replaces(folder)`` is false, and :class:`WriteError` if it cannot be
     written.
     """
     folder = Path(folder)
@@ -165,7 +164,7 @@ def atomic_folder(
         with suppress(OSError), FileLock(abandoned / ".lock", timeout=0):  # not if it is in use
             shutil.rmtree(abandoned, ignore_errors=True)
     partial = folder.parent / f"{PART}{uuid.uuid4().hex[:8]}-{folder.name}"
-    new = [parent for parent in folder.parents if not parent.exists()]
+    new_parents = [parent for parent in folder.parents if not parent.exists()]
     lock = FileLock(partial / ".lock", timeout=0)  # the system releases it if the process ends
     try:
         partial.mkdir(parents=True)
@@ -180,7 +179,7 @@ def atomic_folder(
     finally:
         lock.release()
         shutil.rmtree(partial, ignore_errors=True)
-        for parent in new:
+        for parent in new_parents:
             with suppress(OSError):  # not empty: it contains the new folder
                 parent.rmdir()
 
@@ -201,7 +200,7 @@ def _swap(new: Path, folder: Path) -> None:
 
 
 def tidy(folder: str | Path) -> None:
-    """Remove the hidden files that a killed process left in ``folder``."""
+    """Remove the hidden files and folders that a killed process left in ``folder``."""
     for path in Path(folder).glob(f"{PART}*"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

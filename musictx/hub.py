@@ -21,7 +21,7 @@ from musictx.files import write_text
 
 PREFIX = "hf:"
 _NAME = re.compile(r"hf:(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?", re.ASCII)
-#: The text that the hub shows for a model.
+#: The file that the hub shows as the page of a model.
 PAGE = "README.md"
 #: The maximal total size of the files of a model in MB.
 MOST_MB = 4000
@@ -30,9 +30,9 @@ MOST_MB = 4000
 def fetch(name: str, files: Sequence[str], missing: Callable[[Collection[str]], list[str]]) -> Path:
     """Download the ``files`` of the model ``name`` unless they are in the cache; return the folder.
 
-    ``missing`` returns the required files that are not among the names of a repository's files.
-    Raises ``UserError`` for a malformed name, without huggingface_hub, and before the download if
-    the hub does not have the model or it is too large.
+    ``missing`` returns the required files that the file names of a repository lack. Raises
+    ``UserError`` for a malformed name, without huggingface_hub, and, before the download, if the
+    hub does not have the model or it is too large.
     """
     match = _NAME.fullmatch(name)
     if match is None:
@@ -46,7 +46,7 @@ def fetch(name: str, files: Sequence[str], missing: Callable[[Collection[str]], 
             revision = info.sha
             sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
             if absent := missing(sizes):
-                raise UserError(f"{name}: no model of musictx: {' and '.join(absent)} missing")
+                raise UserError(f"{name}: not a model of musictx: {' and '.join(absent)} missing")
             total = sum(size for file, size in sizes.items() if file in files)
             if total > MOST_MB * 10**6:
                 size = f"{total / 10**6:,.0f} MB"
@@ -58,13 +58,13 @@ def fetch(name: str, files: Sequence[str], missing: Callable[[Collection[str]], 
         )
     except UserError:
         raise
-    except Exception as error:  # one of the hub's many classes, or of the network
-        raise UserError(f"{name}: cannot be had from the hub ({reason(error)})") from error
+    except Exception as error:  # huggingface_hub and its network libraries have many classes
+        raise UserError(f"{name}: cannot be downloaded from the hub ({reason(error)})") from error
 
 
 def write_page(folder: Path, card: Mapping[str, Any]) -> None:
-    """Write README.md, the page of the hub, into a model folder: the metadata of the hub (licence,
-    library, tags, data set), then the text of CARD.md."""
+    """Write README.md into a model folder: the hub's metadata (licence, library, tags, data set),
+    then the text of CARD.md."""
     licence, corpus = str(card.get("licence", "")), card.get("corpus")
     names = {"CC BY-NC-SA 4.0": "cc-by-nc-sa-4.0", "MIT": "mit", "Apache": "apache-2.0"}
     metadata = {

@@ -1,4 +1,4 @@
-"""Packages that can be called: ``musictx.render(...)`` as well as ``musictx.render.pianoroll``."""
+"""Callable packages: ``musictx.render(...)`` as well as ``musictx.render.pianoroll``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 
-class _Callable(ModuleType):
+class _CallablePackage(ModuleType):
     function_module: str
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
@@ -18,8 +18,8 @@ class _Callable(ModuleType):
 
 
 def callable_package(name: str, module: str) -> None:
-    """Make the package ``name`` callable as the function of the same name in ``module``: Python
-    sets ``musictx.NAME`` to the package when it is imported, which hides the function."""
+    """Let a call of the package ``name`` call the function of this name in ``module``. When Python
+    imports the package, it sets ``musictx.NAME`` to it, which hides the function."""
     package = sys.modules[name]
-    package.__class__ = _Callable
+    package.__class__ = _CallablePackage
     package.function_module = module  # type: ignore[attr-defined]

@@ -89,7 +89,7 @@ def test_a_model_that_cannot_be_downloaded_is_refused_in_a_sentence(server, fold
 
     refused("hf:waltz", "expected hf:USER/NAME")
     refused("hf:../../etc@x", "expected hf:USER/NAME")
-    refused("hf:anna/none", "cannot be had from the hub")
+    refused("hf:anna/none", "cannot be downloaded from the hub")
     half, large = (server.folder / "anna" / name for name in ("half", "large"))
     half.mkdir(parents=True)
     shutil.copy(folder / "config.json", half)

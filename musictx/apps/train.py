@@ -37,16 +37,16 @@ from musictx.training.run_folder import RunFolder
 from musictx.training.signals import Stopped, StopSignal
 from musictx.training.trainer import build_trainer, fit, instantiate, quiet, wrong_checkpoint
 
-#: The most tokens per second of a sample: a model that needs more writes no time shifts.
+#: The token limit per second of a sample; a model that reaches it writes no time shifts.
 SAMPLE_TOKENS_PER_SECOND = 60
 
 
 class Trained(NamedTuple):
-    """The result of a training.
+    """The result of training.
 
     model            the model folder; None after ``fast_dev_run``
     validation_loss  the best one, in nats per token
-    steps            the number of optimizer steps of all sessions
+    steps            the number of optimizer steps, earlier runs of the command included
     """
 
     model: Path | None
@@ -58,12 +58,12 @@ def run(config: TrainConfig) -> Trained:
     """Train a model with the options ``config``.
 
     Prepares the corpus if necessary. Resumes if the run folder has a checkpoint; returns at once if
-    the run is finished. Raises ``UserError`` for impossible options, mostly before the long work,
-    and ``WriteError`` for a full disk, after which the same command resumes. After Ctrl-C it saves
-    a checkpoint, prints its path and raises ``KeyboardInterrupt``.
+    the run is finished. Raises ``UserError`` for impossible options, mostly before training, and
+    ``WriteError`` for a full disk, after which the same command resumes. After Ctrl-C it saves a
+    checkpoint, prints its path and raises ``KeyboardInterrupt``.
 
-    With several processes (DDP) each of them calls this; only the first writes and prints. If a
-    launcher (torchrun, SLURM) starts all of them, run ``musictx prepare`` first.
+    With several processes (DDP) each of them calls this function; only the first writes and prints.
+    If a launcher (torchrun, SLURM) starts them, run ``musictx prepare`` first.
     """
     is_first, is_trial = ranks.is_first(), bool(config.trainer.fast_dev_run)
     print_line: PrintLine = print if is_first else lambda line: None
@@ -130,13 +130,13 @@ def make_network(config: TrainConfig, print_line: PrintLine) -> tuple[Tokenizer,
     if config.init is not None:
         loaded = bundle.load(config.init)
         tokenizer, model, added = model_from_init(loaded, config)
-        more = f"; added to it: {', '.join(added)}" if added else ""
+        changes = f"; added to it: {', '.join(added)}" if added else ""
         if config.freeze:
             freeze(model, config.freeze)
-            more += f"; its first {config.freeze} of {len(model.blocks)} layers are frozen"
+            changes += f"; its first {config.freeze} of {len(model.blocks)} layers are frozen"
         print_line(
             f"init    {loaded.folder}: its weights, and its tokenizer, model and position "
-            f"settings instead of those given here{more}"
+            f"settings instead of those given here{changes}"
         )
         return tokenizer, model
     tokenizer = build_tokenizer(**dataclasses.asdict(config.tokenizer))
@@ -193,8 +193,7 @@ def make_hooks(
         bundle.save(folder.model, model, tokenizer, card)
 
     def sample(seconds: float) -> Score:
-        """Compose with the same seed each time, so that the pictures show the effect of
-        training."""
+        """Compose with the same seed each time, so that samples show the effect of training."""
         # Imported here, since a run without samples does not need these modules.
         from musictx.config import GenerateConfig
         from musictx.sampling.composer import continue_each

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from musictx import __version__, registry
-from musictx.cli.streams import forgiving
+from musictx.cli.streams import ignore_output_errors
 from musictx.commands import COMMANDS, groups, options_of, unknown_command
 from musictx.compose import finetuning
 from musictx.compose.run import train
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # badly on a machine that also does other work.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     gc.disable()  # until all modules are imported: saves a third of the time
-    with forgiving():
+    with ignore_output_errors():
         try:
             _dispatch(*(sys.argv[1:] if argv is None else argv))
         except UserError as error:

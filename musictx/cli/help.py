@@ -1,4 +1,4 @@
-"""The text that ``--help`` prints, made from the dataclasses of options and the names of files."""
+"""The text of ``--help``, made from the dataclasses of options and the files of ``conf/``."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def overview() -> str:
 
 def command_help(command: str, rare: bool = False, position: str = "huang") -> str:
     """Return the text of ``musictx COMMAND --help``: the options with their defaults and meanings,
-    the important ones alone or also the ``rare`` ones. Of the options of position schemes only
-    those of ``position`` are shown."""
+    the important ones or, with ``rare``, all. Of the options of position schemes only those of
+    ``position`` are shown."""
     entry, options = COMMANDS[command], _options(command, position)
-    shown = [
+    selected = [
         (name, field)
         for name, field in options
         if rare or (name in entry.important if "." in name else not field.metadata["rare"])
@@ -66,15 +66,15 @@ def command_help(command: str, rare: bool = False, position: str = "huang") -> s
     sections = {"choices (files of conf/)": choices} if choices else {}
     if not rare:
         sections["options"] = []
-    for name, field in sorted(shown, key=lambda option: rare and "." in option[0]):
-        head = name.rpartition(".")[0] if rare else ""
+    for name, field in sorted(selected, key=lambda option: rare and "." in option[0]):
+        group = name.rpartition(".")[0] if rare else ""
         row = (name, f"{field.metadata['help']} [{default_text(field)}]")
-        sections.setdefault(head or "options", []).append(row)
+        sections.setdefault(group or "options", []).append(row)
     if included := _included(options):
         sections["comes with musictx"] = included
     flags = FLAG_HELP if command == "train" else PLAIN_FLAGS
-    left = len(options) - len(shown)
-    more = f" ({left} more)" if left else ""
+    hidden = len(options) - len(selected)
+    more = f" ({hidden} more)" if hidden else ""
     sections["flags"] = [(flags[0][0], flags[0][1] + more), *flags[1:]]
     width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
     longest = max(len(name) for rows in sections.values() for name, _ in rows)
@@ -96,10 +96,10 @@ def _options(command: str, position: str) -> list[tuple[str, dataclasses.Field]]
         elif not name.startswith("position."):
             options.append((name, field))
     # Python lists the fields of the base classes first.
-    declared = [
-        name for kind in entry.config.__mro__ for name in vars(kind).get("__annotations__", ())
+    names = [
+        name for base in entry.config.__mro__ for name in vars(base).get("__annotations__", ())
     ]
-    options.sort(key=lambda option: declared.index(option[0].partition(".")[0]))
+    options.sort(key=lambda option: names.index(option[0].partition(".")[0]))
     return [(checks.cli_name(name, field), field) for name, field in options]
 
 
@@ -116,6 +116,7 @@ def _included(options: list[tuple[str, dataclasses.Field]]) -> list[tuple[str, s
 
 
 def default_text(field: dataclasses.Field) -> str:
+    """Return the default of an option as the user would type it."""
     value = checks.default_of(field)
     if dataclasses.is_dataclass(value):  # several values, such as limits
         parts = (f"{f.name}: {getattr(value, f.name)}" for f in dataclasses.fields(value))
@@ -124,6 +125,7 @@ def default_text(field: dataclasses.Field) -> str:
 
 
 def _rows(rows: list[tuple[str, str]], name_width: int, width: int) -> list[str]:
+    """Return the lines of two columns, names and wrapped texts."""
     lines = []
     for name, text in rows:
         wrapped = textwrap.wrap(text, width - name_width - 2) or [""]

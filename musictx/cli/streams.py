@@ -1,5 +1,5 @@
-"""Output that fails does not stop a command: a closed pipe (``| head``), a full disk (``>``) or a
-closed stream loses the printed text, and the command still writes its files."""
+"""Printing that fails does not stop a command: with a closed pipe (``| head``), a full disk (``>``)
+or a closed stream the printed text is lost, but the command still writes its files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 
-class _Forgiving:
-    """A text stream that goes to the null device after the first write that fails."""
+class _SafeStream:
+    """A text stream that is redirected to the null device when a write fails."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = io.StringIO() if stream is None else stream
@@ -36,13 +36,13 @@ class _Forgiving:
 
 
 @contextmanager
-def forgiving() -> Iterator[None]:
+def ignore_output_errors() -> Iterator[None]:
     """A context in which ``sys.stdout`` and ``sys.stderr`` raise no errors."""
-    before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (_Forgiving(stream) for stream in before)
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (_SafeStream(stream) for stream in streams)
     try:
         yield
     finally:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
-        sys.stdout, sys.stderr = before
+        sys.stdout, sys.stderr = streams

@@ -33,8 +33,8 @@ def supports(job: Job, device: str, *dtypes: torch.dtype) -> str | None:
 
 
 def dropout_seed(setting: Setting) -> int:
-    """A seed of the weights that dropout drops, from torch's generator of the CPU: so that there is
-    no waiting for a device and a run that is seeded or resumed drops the same weights."""
+    """The seed of dropout, from torch's CPU generator: there is no waiting for a device, and a
+    seeded or resumed run drops the same weights."""
     return int(torch.randint(2**62, ())) if setting.dropout else 0
 
 
@@ -85,7 +85,7 @@ def operator(
             for x, needed in zip(arguments, needs_gradient)
         )
 
-    def keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    def save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
         ctx.save_for_backward(*inputs[:tensors], *output)
         ctx.mark_non_differentiable(output[1])
         ctx.numbers = inputs[tensors:]
@@ -106,9 +106,9 @@ def operator(
         f"-> ({outputs})"
     )
     backward_operator = _define(f"{name}_backward", schema, compute_gradients, gradient_shapes)
-    torch.library.register_autograd(f"musictx::{name}_backward", twice, lib=_LIBRARY)
+    torch.library.register_autograd(f"musictx::{name}_backward", no_second_derivative, lib=_LIBRARY)
     forward_operator = _define(name, f"({inputs}) -> (Tensor, Tensor)", compute, empty)
-    torch.library.register_autograd(f"musictx::{name}", backward, setup_context=keep, lib=_LIBRARY)
+    torch.library.register_autograd(f"musictx::{name}", backward, setup_context=save, lib=_LIBRARY)
     return forward_operator
 
 
@@ -119,7 +119,7 @@ def _define(name: str, schema: str, compute: Any, shapes: Any) -> Any:
     return getattr(torch.ops.musictx, name).default
 
 
-def twice(ctx: Any, *upstream: Any) -> Any:
+def no_second_derivative(ctx: Any, *upstream: Any) -> Any:
     """Raise an error: the backward pass cannot be differentiated again. Autograd calls this
     function whenever a second derivative is computed."""
     raise RuntimeError(

@@ -88,9 +88,8 @@ def widened(
             query_parts.append(
                 axis_term(position, replace(axis, bias=bias), query_positions, labels[None])
             )
-            one_hot = (as_tensor(key_positions, q.device)[..., None] == labels).to(
-                precise
-            )  # (1 or B, Tk, K)
+            key_labels = as_tensor(key_positions, q.device)[..., None]
+            one_hot = (key_labels == labels).to(precise)  # (1 or B, Tk, K)
             key_parts.append(one_hot[:, None].expand(*k.shape[:3], -1))
     remaining = replace(terms, axes=others, content_bias=None, position_bias=None)
     return torch.cat(query_parts, dim=-1), position, torch.cat(key_parts, dim=-1), remaining

@@ -29,16 +29,15 @@ from musictx.model.transformer import MusicTransformer
 LANES, WIDTH, BYTES = 64, 16, 4
 #: The coordinate of a key for which the axis has no term.
 NOT_MEASURED = -(2**63)
-
-
 #: The largest rounding error of a weight, in units of its row's scale, for the matrix to be stored
 #: as int8.
 CLOSE = 1e-3
 
 
-def _struct(addresses: str, numbers: str = "", **inner: Any) -> Any:
+def _struct(addresses: str, numbers: str = "", **others: Any) -> Any:
+    """A ctypes struct of ``addresses``, fields of ``others``' types and integers ``numbers``."""
     fields: list[tuple[str, Any]] = [(name, ctypes.c_void_p) for name in addresses.split()]
-    fields += [*inner.items(), *((name, ctypes.c_int64) for name in numbers.split())]
+    fields += [*others.items(), *((name, ctypes.c_int64) for name in numbers.split())]
     return type("Struct", (ctypes.Structure,), {"_fields_": fields})
 
 
@@ -65,19 +64,19 @@ Cache = _struct(
 
 
 def panels(matrix: Tensor) -> Tensor:
-    """(..., outputs, inputs) -> (..., panels, inputs, LANES) float32, padded with zeros."""
-    filled = F.pad(matrix.float(), (0, 0, 0, -matrix.shape[-2] % LANES))
-    return filled.unflatten(-2, (-1, LANES)).transpose(-1, -2)
+    """Pack (..., outputs, inputs) -> (..., panels, inputs, LANES) float32, padded with zeros."""
+    padded = F.pad(matrix.float(), (0, 0, 0, -matrix.shape[-2] % LANES))
+    return padded.unflatten(-2, (-1, LANES)).transpose(-1, -2)
 
 
 def byte_panels(matrix: Tensor) -> Tensor:
-    """(..., outputs, inputs) int8 -> (..., panels, inputs / 4, LANES, 4), padded with zeros."""
-    filled = F.pad(matrix, (0, -matrix.shape[-1] % BYTES, 0, -matrix.shape[-2] % LANES))
-    return filled.unflatten(-1, (-1, BYTES)).unflatten(-3, (-1, LANES)).transpose(-3, -2)
+    """Pack (..., outputs, inputs) int8 -> (..., panels, inputs / 4, LANES, 4), zero-padded."""
+    padded = F.pad(matrix, (0, -matrix.shape[-1] % BYTES, 0, -matrix.shape[-2] % LANES))
+    return padded.unflatten(-1, (-1, BYTES)).unflatten(-3, (-1, LANES)).transpose(-3, -2)
 
 
 def by_panel(x: Tensor) -> Tensor:
-    """Pad a number for each output, (..., outputs), with zeros to a whole number of panels."""
+    """Pad the numbers of outputs, (..., outputs), with zeros to a whole number of panels."""
     return F.pad(x, (0, -x.shape[-1] % LANES))
 
 
@@ -99,8 +98,7 @@ class Packed:
 
     Attributes:
     struct     the ctypes ``Model`` that C++ reads, valid as long as this object lives
-    in_bytes   whether keys and values are to be stored as int8: the case if the weights that
-               compute them are
+    in_bytes   whether keys and values are stored as int8, as the weights that compute them
     """
 
     @torch.no_grad()
@@ -267,8 +265,7 @@ class Ring:
     The token at position p is stored in slot p mod capacity. Keys are stored in panels of 64 slots.
     ``keys`` and ``values`` are float32, or int8 in words of four numbers, with ``scales`` for each
     token and head: then a step reads a quarter of the memory. ``outer`` is the number of layers,
-    rows and heads. The operating system assigns the memory when it is first written (numpy's zeros
-    leave it to the system).
+    rows and heads. numpy's zeros take up memory only where they are written.
     """
 
     def __init__(self, outer: tuple[int, ...], capacity: int, size: int, in_bytes: bool) -> None:

@@ -30,16 +30,16 @@ from musictx.speed.native import build
 from musictx.speed.packed import Packed, Ring
 
 SOURCE = Path(build.__file__).with_name("step.cpp")
-#: How many positions' additions to the embedding are computed at once.
+#: For how many positions the vectors added to the embedding are computed at once.
 PLACES = 256
 
 
 def why_not(model: MusicTransformer) -> str | None:
     """Why the C++ step cannot be used for ``model`` on this machine, or None if it can."""
     if type(model) is not MusicTransformer:
-        return f"it steps MusicTransformer, not {type(model).__name__}"
+        return f"it computes a MusicTransformer, not a {type(model).__name__}"
     if part := _altered(model):
-        return f"it reads weights alone, and {part} is replaced, wrapped or has hooks"
+        return f"it uses only the weights, and {part} is replaced, wrapped or has hooks"
     weight, scheme = model.embedding.weight, model.position
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
         return f"it computes float32 on the CPU, not {weight.dtype} on {weight.device.type}"
@@ -52,10 +52,10 @@ def why_not(model: MusicTransformer) -> str | None:
         and all(type(reader) in (Pitch, Time, Voice) for reader in readers.values())
     )
     if not built_in:
-        return "it has the position schemes of musictx only"
+        return "it supports only the position schemes of musictx"
     for feature in model.features:
         if feature.native() is None:
-            _say_once(
+            _warn_once(
                 f"generation is slower than it could be: the feature {feature.name} has no form "
                 "in C++"
             )
@@ -93,13 +93,13 @@ def _headers(model: MusicTransformer) -> Headers:
 
 
 @functools.cache
-def _say_once(what: str) -> None:
-    print(f"musictx: {what}", file=sys.stderr)
+def _warn_once(message: str) -> None:
+    print(f"musictx: {message}", file=sys.stderr)
 
 
 @functools.cache
 def _missing(headers: Headers) -> str | None:
-    """Why the library cannot be had, or None. It is built now if necessary; each process tries
+    """Why the library is not available, or None. It is built now if necessary; each process tries
     once."""
     return build.failure(lambda: _library(headers), "generation is slower than it could be: ")
 
@@ -123,7 +123,7 @@ def _features(library: ctypes.CDLL) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
-#: Model -> the state of its weights when they were packed, and the packed weights.
+#: Model -> the versions of its weights when they were packed, and the packed weights.
 _PACKS: WeakKeyDictionary[MusicTransformer, tuple[object, Packed]] = WeakKeyDictionary()
 
 
@@ -198,7 +198,7 @@ class NativeStep:
     @torch.no_grad()
     def load(self, cache: Cache) -> None:
         """Continue after the ids of ``cache`` and forget the earlier state."""
-        steps = cache if isinstance(cache, KVCache) else self._load_row(cache)
+        steps = cache if isinstance(cache, KVCache) else self._load_groups(cache)
         length = min(steps.length, self.capacity)
         slots = torch.arange(steps.next_position - length, steps.next_position) % self.capacity
         for layer in range(steps.layers):
@@ -218,7 +218,7 @@ class NativeStep:
         self._cache.shared = steps.next_position if steps.rows == 1 else 0
         self._first = -1
 
-    def _load_row(self, cache: Any) -> KVCache:
+    def _load_groups(self, cache: Any) -> KVCache:
         """Load the ids of a cache of groups and the state of its incomplete last group; return the
         cache of the layers."""
         self._next = cache.length

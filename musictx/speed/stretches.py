@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-#: The fewest events for which a stretch pays; how many events a try covers at first, and at most.
+#: The fewest events for which numpy is faster; how many events a try covers at first, and at most.
 FEWEST_EVENTS, FIRST_EVENTS, MOST_EVENTS = 32, 512, 1 << 16
 
 
@@ -48,10 +48,9 @@ class Stretches:
         own_status = data[ends + 1]  # the status byte of an event that has one
         two_bytes = (own_status < 0xC0) | (own_status >= 0xE0) & (own_status < 0xF0)
         valid = (more <= 3) & (b == a + 1) & ((present == 0) | (present == 1) & two_bytes)
+        # A running status of other events: the stretch must begin with a status byte.
         if not (0x80 <= status < 0xC0 or 0xE0 <= status < 0xF0):
-            valid &= (
-                np.cumsum(present) > 0
-            )  # the running status does not serve: one must come first
+            valid &= np.cumsum(present) > 0
         count = len(valid) if valid.all() else int(np.argmin(valid))
         ends, more, present = ends[:count], more[:count], present[:count]
         deltas = data[ends].astype(np.int64)

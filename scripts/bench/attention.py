@@ -96,7 +96,7 @@ def ours(name: str, pieces: Tensor | None = None) -> Candidate:
     fused = name in ("triton", "cuda")
 
     def attention(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
-        kernel.chosen = name == "cuda" if fused else None
+        kernel.enabled = name == "cuda" if fused else None
         by_name = "fused" if fused else name
         marks = {"query_pieces": pieces, "key_pieces": pieces}
         out = attend(q, k, v, terms_of(table), implementation=by_name, **marks)

@@ -61,7 +61,7 @@ def cut(block: int, budget: int, run: int, lent: bool = True) -> Iterator[None]:
         patch.setattr(plan, "BLOCK", block)
         patch.setattr(plan, "BUDGET", budget)
         patch.setattr(native, "BLOCK", block)
-        patch.setattr(native, "RUN", run)
+        patch.setattr(native, "PANEL", run)
         if not lent:
             patch.setattr(library, "_outcome", by_itself)
         if INTERPRETED:

@@ -25,7 +25,7 @@ HALF, BRIEF = torch.float16, torch.bfloat16
 
 @pytest.fixture(autouse=True)
 def _taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "chosen", True)
+    monkeypatch.setattr(kernel, "enabled", True)
     monkeypatch.setattr(kernel, "FAILED", {})
     torch.manual_seed(0)
 
@@ -162,7 +162,7 @@ def test_what_is_left_to_triton(monkeypatch):
 
     def able(start: int = 0, **more: Any) -> bool:
         q, *others, _ = tensors(20, 7, **more)
-        return kernel.able("backward", problem(q[:, :, start:] if start else q, *others))
+        return kernel.supports("backward", problem(q[:, :, start:] if start else q, *others))
 
     assert able()
     assert not able(dtype=torch.float32)
@@ -171,11 +171,11 @@ def test_what_is_left_to_triton(monkeypatch):
     assert not able(3)  # the queries are the last of the keys
     assert not kernel._aligned(torch.zeros(4, 65, dtype=HALF)[:, :64])
     assert not kernel._aligned(torch.zeros(257, dtype=HALF)[1:].view(4, 64))
-    monkeypatch.setattr(kernel, "chosen", None)
+    monkeypatch.setattr(kernel, "enabled", None)
     assert not able()
     for capability, taken in (((8, 0), False), ((9, 0), True), ((10, 0), False)):
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, c=capability: c)
-        assert kernel.taken(torch.device("cuda")) == taken
+        assert kernel.is_used(torch.device("cuda")) == taken
 
 
 def test_where_it_cannot_be_started_triton_takes_over_with_a_line(monkeypatch, capsys):

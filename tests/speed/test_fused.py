@@ -45,7 +45,7 @@ def test_the_kernels_compile_for_hopper() -> None:
     from musictx.speed.fused import forward, key, query
     from musictx.speed.fused.config import choose
 
-    types = {"natural": "fp32", "inverse_share": "fp32"}
+    types = {"natural_scale": "fp32", "inverse_share": "fp32"}
     for type_of, names in (
         ("*fp32", "BIASES LSE DELTA DE DBIAS"),
         ("*i32", "KEY_FIRST QUERY_STOP ROW_RANDOM COLUMN_RANDOM QUERY_CODES KEY_CODES"),

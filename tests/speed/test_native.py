@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("one_cache")
 
 def test_several_panels_of_the_usual_size(kernel):
     torch.manual_seed(0)
-    shares = excess("native", table_job(200, 2 * native.RUN + 50, 1500, rows=1))
+    shares = excess("native", table_job(200, 2 * native.PANEL + 50, 1500, rows=1))
     assert max(shares.values()) < 1, shares
 
 

@@ -2,21 +2,20 @@
 
 The relative logits need no gather. For a block of m queries over w keys, the product P = Q E^T with
 the table E in *descending* distance has the logit of query r and key j in column j + (m-1-r). With
-W numbers to a row, this is entry r*(W-1) + (m-1) + j of the buffer. So the same memory, read from
-entry m-1 on with W-1 numbers to a row, is the matrix of logits by query and key. The content logits
-Q K^T are added in place. In the backward pass the gradient of the logits, read with W numbers to a
-row again, is the gradient of P. (Huang et al. 2018 skew by copying; here two strided views of one
-buffer suffice.) A value table needs the weights by distance and uses the same two views.
+row stride W, this is entry r*(W-1) + (m-1) + j of the buffer. So the same memory, read from entry
+m-1 on with row stride W-1, is the matrix of logits by query and key. The content logits Q K^T are
+added in place. In the backward pass the gradient of the logits, read with row stride W again, is
+the gradient of P. (Huang et al. 2018 skew by copying; here two strided views of one buffer
+suffice.) A value table needs the weights by distance and uses the same two views.
 
-How many columns: w keys and m queries have w+m-1 distances between them. If the block's last key is
-at the position of its last query, as in causal self-attention, the m-1 negative distances are
-masked in any case, and w columns are enough. Then the cells right of the diagonal contain numbers
-of other rows until they are masked. W is at least the number of distances and at least w+1, rounded
-up to a number that suits the cache; the columns beyond belong to no distance, and their rows of E
-are 0 (plan.py).
+There are w+m-1 distances between w keys and m queries. If the block's last key is at the position
+of its last query, as in causal self-attention, the m-1 negative distances are masked in any case,
+and w columns are enough; then cells right of the diagonal contain numbers of other rows until they
+are masked. W is at least the number of distances and at least w+1, rounded up to a number that
+suits the cache. Further columns belong to no distance, and their rows of E are 0 (plan.py).
 
-Products and softmax are in float32 (float64 for float64 inputs) whatever the inputs' dtype. All
-sums run in a fixed order: the same inputs give the same bits on the same machine.
+Products and softmax are in float32, in float64 for float64 inputs. All sums have a fixed order: the
+same inputs give the same bits on the same machine.
 """
 
 from __future__ import annotations
@@ -64,10 +63,11 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
         content, position = terms.queries(q)
         if any(axis.labels is not None for axis in terms.axes):
             content, position, k, terms = widened(q, k, terms, setting)
-        table = values = None
+        table = value_table = None
         for axis in terms.axes:
             if terms.value_table is not None:
-                values = axis.descending(terms.value_table, count, lowest).expand(heads, -1, -1)
+                value_table = axis.descending(terms.value_table, count, lowest)
+                value_table = value_table.expand(heads, -1, -1)
             if axis.table is not None:
                 table = axis.descending(axis.table, count, lowest).expand(heads, -1, -1)
             if axis.bias is not None:  # as a further channel of the table; queries are 1 there
@@ -78,7 +78,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
                 table = bias if table is None else torch.cat([table, bias], dim=-1)
         same = table is None or position is content
         out, _ = attention(
-            *(content, None if same else position, k, v, table, values),
+            *(content, None if same else position, k, v, table, value_table),
             *_codes(terms, setting, q.device),
             *(terms.scale, setting.dropout, seed, setting.causal, offset),
         )

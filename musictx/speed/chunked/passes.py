@@ -17,8 +17,10 @@ BITS = 1 / math.log(2)
 class Inputs(NamedTuple):
     """The inputs of the operator that have gradients, or their gradients.
 
-    content, position (B, H, Tq, D): the queries for keys and for the table, position None if they
-    are the same; k and v (B, H, Tk, D); table and values (H, distances, D) in descending distance.
+    content, position  (B, H, Tq, D): the queries for keys and for the table; position is None if
+                       they are the same
+    k, v               (B, H, Tk, D)
+    table, values      (H, distances, D) in descending distance
     """
 
     content: Tensor
@@ -48,20 +50,20 @@ def _logits(
 ) -> Tensor:
     """Compute the masked logits of one block, (G, m, w), in ``views.by_key``.
 
-    content, position (G, m, D) are queries, scaled already; k (G, Tk, D), table (G, distances, D)
-    descending.
+    content, position (G, m, D) are scaled queries; k (G, Tk, D); table (G, distances, D) in
+    descending distance.
     """
     logits = views.by_key
     k = k[:, block.start : block.upto].transpose(1, 2)
     if table is None:
         torch.bmm(content, k, out=logits)
     else:
-        here = table[:, plan.distances(block)].transpose(1, 2)
-        torch.bmm(position, here, out=views.by_distance)
+        table = table[:, plan.distances(block)].transpose(1, 2)
+        torch.bmm(position, table, out=views.by_distance)
         logits.baddbmm_(content, k)
-    if block.corner:  # only the last m keys can be later than a query of the block
+    if block.on_diagonal:  # only the last m keys can be later than a query of the block
         m = block.queries
-        logits[:, :, block.keys - m :].add_(plan.later[:m, :m])
+        logits[:, :, block.keys - m :].add_(plan.causal_mask[:m, :m])
     if block.hidden is not None:
         by_row = logits.unflatten(0, (-1, plan.heads))
         by_row.masked_fill_(block.hidden, float("-inf"))
@@ -78,6 +80,7 @@ def _keep(shape: torch.Size, dropout: float, generator: torch.Generator) -> Tens
 
 
 def _threshold(dropout: float) -> int:
+    """Dropout keeps a weight if its random int16 is at least this."""
     return round(dropout * 2**16) - 2**15
 
 
@@ -98,13 +101,15 @@ def forward(out: Tensor, log_sum: Tensor, *arguments: Any) -> None:
         rows, heads = tile
         qs, ks, vs = (plan.tokens(x, tile) for x in (content, k, v))
         ps = qs if position is None else plan.tokens(position, tile)
-        tables, adds = plan.tables(table, tile), plan.tables(values, tile)
+        tables, value_tables = plan.tables(table, tile), plan.tables(values, tile)
         for block in plan.blocks(rows):
-            here = slice(block.first, block.stop)
+            tokens = slice(block.first, block.stop)
             views = plan.views(memory, len(qs), block)
-            queries = qs[:, here] * (call.scale * BITS)
-            places = queries if position is None else ps[:, here] * (call.scale * BITS)
-            logits = _logits(plan, views, block, queries, places, ks, tables)
+            queries = qs[:, tokens] * (call.scale * BITS)
+            position_queries = queries
+            if position is not None:
+                position_queries = ps[:, tokens] * (call.scale * BITS)
+            logits = _logits(plan, views, block, queries, position_queries, ks, tables)
             highest = logits.amax(-1, keepdim=True)
             highest.masked_fill_(highest == float("-inf"), 0.0)  # no key to attend to
             weights = logits.sub_(highest).exp2_()
@@ -112,18 +117,18 @@ def forward(out: Tensor, log_sum: Tensor, *arguments: Any) -> None:
             empty = total == 0
             if generator is not None:
                 weights *= _keep(weights.shape, call.dropout, generator)
-            mixed = torch.bmm(weights, vs[:, block.start : block.upto])
-            if adds is not None:
+            sums = torch.bmm(weights, vs[:, block.start : block.upto])
+            if value_tables is not None:
                 views.clear_around_keys()
-                mixed.baddbmm_(views.by_distance, adds[:, plan.distances(block)])
-            mixed /= total.masked_fill(empty, 1.0) * _kept_share(call.dropout)
-            out[rows, heads, here] = plan.by_row(mixed)
+                sums.baddbmm_(views.by_distance, value_tables[:, plan.distances(block)])
+            sums /= total.masked_fill(empty, 1.0) * _kept_share(call.dropout)
+            out[rows, heads, tokens] = plan.by_row(sums)
             log = (highest + total.log2()).masked_fill_(empty, float("inf"))
-            log_sum[rows, heads, here] = plan.by_row(log[..., 0])
+            log_sum[rows, heads, tokens] = plan.by_row(log[..., 0])
 
 
 def backward(
-    wanted: list[bool], upstream: Tensor, out: Tensor, log_sum: Tensor, *arguments: Any
+    needs_gradient: list[bool], upstream: Tensor, out: Tensor, log_sum: Tensor, *arguments: Any
 ) -> tuple[Tensor | None, ...]:
     """The gradients of :class:`Inputs`."""
     inputs, plan = read(arguments)
@@ -136,63 +141,65 @@ def backward(
             total.zero_()
     # The sum over keys of weight times its gradient; the same with and without dropout.
     inner = (upstream.to(plan.dtype) * out).sum(-1)
-    memory, second = plan.memory(), plan.memory()
-    third = plan.memory() if generator is not None and values is not None else memory
+    logit_memory, gradient_memory = plan.memory(), plan.memory()
+    dropout_memory = plan.memory() if generator is not None and values is not None else None
     for tile in plan.tiles():
         rows, heads = tile
         qs, ks, vs, ups = (plan.tokens(x, tile) for x in (content, k, v, upstream))
         ps = qs if position is None else plan.tokens(position, tile)
-        tables, adds = plan.tables(table, tile), plan.tables(values, tile)
-        dks, dvs, dtables, dadds = (
-            None if x is None else torch.zeros_like(x) for x in (ks, vs, tables, adds)
+        tables, value_tables = plan.tables(table, tile), plan.tables(values, tile)
+        dks, dvs, dtables, dvalue_tables = (
+            None if x is None else torch.zeros_like(x) for x in (ks, vs, tables, value_tables)
         )
         assert dks is not None
         assert dvs is not None
         for block in plan.blocks(rows):
-            here, seen = slice(block.first, block.stop), slice(block.start, block.upto)
-            far = plan.distances(block)
-            views = plan.views(memory, len(qs), block)
-            other = plan.views(second, len(qs), block)
-            queries, up = qs[:, here] * (call.scale * BITS), ups[:, here]
-            places = queries if position is None else ps[:, here] * (call.scale * BITS)
-            weights = _logits(plan, views, block, queries, places, ks, tables)
-            weights.sub_(log_sum[rows, heads, here].reshape(len(qs), -1, 1)).exp2_()
-            if adds is not None:
-                dweights = other.by_key
-                torch.bmm(up, adds[:, far].transpose(1, 2), out=other.by_distance)
-                dweights.baddbmm_(up, vs[:, seen].transpose(1, 2))
+            tokens, keys = slice(block.first, block.stop), slice(block.start, block.upto)
+            distances = plan.distances(block)
+            views = plan.views(logit_memory, len(qs), block)
+            gradient_views = plan.views(gradient_memory, len(qs), block)
+            queries, up = qs[:, tokens] * (call.scale * BITS), ups[:, tokens]
+            position_queries = queries
+            if position is not None:
+                position_queries = ps[:, tokens] * (call.scale * BITS)
+            weights = _logits(plan, views, block, queries, position_queries, ks, tables)
+            weights.sub_(log_sum[rows, heads, tokens].reshape(len(qs), -1, 1)).exp2_()
+            if value_tables is not None:
+                dweights, block_table = gradient_views.by_key, value_tables[:, distances]
+                torch.bmm(up, block_table.transpose(1, 2), out=gradient_views.by_distance)
+                dweights.baddbmm_(up, vs[:, keys].transpose(1, 2))
             else:  # products are faster into contiguous memory
-                dweights = other.whole[: weights.numel()].view(weights.shape)
-                torch.bmm(up, vs[:, seen].transpose(1, 2), out=dweights)
-            dropped, dropped_views = weights, views
+                dweights = gradient_views.whole[: weights.numel()].view(weights.shape)
+                torch.bmm(up, vs[:, keys].transpose(1, 2), out=dweights)
+            used_weights, used_views = weights, views  # after dropout
             if generator is not None:
                 keep = _keep(weights.shape, call.dropout, generator).to(plan.dtype)
                 keep /= _kept_share(call.dropout)
                 dweights *= keep
-                if adds is None:
-                    dropped = keep.mul_(weights)
+                if dropout_memory is None:
+                    used_weights = keep.mul_(weights)
                 else:
-                    dropped_views = plan.views(third, len(qs), block)
-                    dropped = torch.mul(weights, keep, out=dropped_views.by_key)
-            dvs[:, seen].baddbmm_(dropped.transpose(1, 2), up)
-            if dadds is not None:
-                dropped_views.clear_around_keys()
-                dadds[:, far].baddbmm_(dropped_views.by_distance.transpose(1, 2), up)
-            dweights -= inner[rows, heads, here].reshape(len(qs), -1, 1)
+                    used_views = plan.views(dropout_memory, len(qs), block)
+                    used_weights = torch.mul(weights, keep, out=used_views.by_key)
+            dvs[:, keys].baddbmm_(used_weights.transpose(1, 2), up)
+            if dvalue_tables is not None:
+                used_views.clear_around_keys()
+                dvalue_tables[:, distances].baddbmm_(used_views.by_distance.transpose(1, 2), up)
+            dweights -= inner[rows, heads, tokens].reshape(len(qs), -1, 1)
             dlogits = weights.mul_(dweights)  # exactly 0 in every masked cell
-            dks[:, seen].baddbmm_(dlogits.transpose(1, 2), queries)
-            dqs = torch.bmm(dlogits, ks[:, seen])
+            dks[:, keys].baddbmm_(dlogits.transpose(1, 2), queries)
+            dqs = torch.bmm(dlogits, ks[:, keys])
             if tables is not None and dtables is not None:
                 views.clear_around_keys()
-                dtables[:, far].baddbmm_(views.by_distance.transpose(1, 2), places)
+                dtables[:, distances].baddbmm_(views.by_distance.transpose(1, 2), position_queries)
                 if dposition is None:
-                    dqs.baddbmm_(views.by_distance, tables[:, far])
-                elif wanted[1]:
-                    dps = torch.bmm(views.by_distance, tables[:, far])
-                    dposition[rows, heads, here] = plan.by_row(dps) * call.scale
-            dq[rows, heads, here] = plan.by_row(dqs) * call.scale
+                    dqs.baddbmm_(views.by_distance, tables[:, distances])
+                elif needs_gradient[1]:
+                    dps = torch.bmm(views.by_distance, tables[:, distances])
+                    dposition[rows, heads, tokens] = plan.by_row(dps) * call.scale
+            dq[rows, heads, tokens] = plan.by_row(dqs) * call.scale
         dk[tile], dv[tile] = (dks / BITS).view_as(dk[tile]), dvs.view_as(dv[tile])
-        for total, part, unit in zip(totals, (dtables, dadds), (BITS, 1.0)):
+        for total, part, unit in zip(totals, (dtables, dvalue_tables), (BITS, 1.0)):
             if total is not None and part is not None:
                 total[heads] += plan.by_row(part[:, : total.shape[1]]).sum(0) / unit
     return tuple(g if x is None or g is None else g.to(x.dtype) for g, x in zip(gradients, inputs))

@@ -1,4 +1,4 @@
-"""How attention is divided into blocks: their sizes, masks, and views of their memory."""
+"""The division of attention into blocks: their sizes, their masks and views of their memory."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ BLOCK = 128  # queries at a time; 64 to 256 differ little
 #: processed together as long as their logits fit. On CPUs the logits should stay in the cache; on
 #: other devices few large steps are faster than many small ones.
 BUDGET, DEVICE_BUDGET = 2**20, 2**26
-SPARE = 33  # how many more columns than distances a row may have
+SPARE = 33  # the most columns of a row that belong to no distance
 
 
 class Call(NamedTuple):
     """The arguments of the operator without gradients.
 
     query_codes, key_codes  int64 (1 or B, Tq) and (1 or B, Tk): a query attends to the keys whose
-            code differs from the query's by at most ``near``; both None: to all keys
+            codes differ from its own by at most ``near``; both None: to all keys
     offset  query i has the position of key offset + i, even if there is no such key
     relative  whether there is a table or a value table
     """
@@ -48,12 +48,12 @@ class Bounds(NamedTuple):
     """The range of the keys that each query attends to by its code, (B, Tq) each.
 
     oldest, newest  the indices of the first and the last of these keys, Tk and -1 without any
-    run             whether the query attends to all keys between them too
+    contiguous      whether the query attends to all keys between them
     """
 
     oldest: Tensor
     newest: Tensor
-    run: Tensor
+    contiguous: Tensor
 
     @classmethod
     def of(cls, queries: Tensor, keys: Tensor, near: int) -> Bounds:
@@ -62,27 +62,27 @@ class Bounds(NamedTuple):
         queries, keys = (x.expand(rows, -1).contiguous() for x in (queries, keys))
         codes, order = keys.sort(dim=1, stable=True)  # keys with equal codes stay in order
         oldest, newest = torch.full_like(queries, count), torch.full_like(queries, -1)
-        seen = torch.zeros_like(queries)
+        attended = torch.zeros_like(queries)  # the number of keys
         for code in range(-near, near + 1):
             begin = torch.searchsorted(codes, queries + code)
             end = torch.searchsorted(codes, queries + code, right=True)
-            none = begin == end
-            first = order.gather(1, begin.clamp(max=count - 1)).masked_fill(none, count)
-            last = order.gather(1, (end - 1).clamp(min=0)).masked_fill(none, -1)
+            absent = begin == end
+            first = order.gather(1, begin.clamp(max=count - 1)).masked_fill(absent, count)
+            last = order.gather(1, (end - 1).clamp(min=0)).masked_fill(absent, -1)
             oldest, newest = oldest.minimum(first), newest.maximum(last)
-            seen += end - begin
-        return cls(oldest, newest, newest - oldest + 1 == seen)
+            attended += end - begin
+        return cls(oldest, newest, newest - oldest + 1 == attended)
 
 
 class QueryBlock(NamedTuple):
-    """Queries first..stop-1 of the batch rows taken together, over keys start..upto-1."""
+    """The queries first..stop-1 of the batch rows of a tile, and their keys start..upto-1."""
 
     first: int
     stop: int
     start: int
     upto: int
     hidden: Tensor | None  # bool (g or 1, 1, m, w): keys to mask
-    corner: bool  # the last key is at the last query: mask a triangle of the last m columns
+    on_diagonal: bool  # the last key is at the last query: mask a triangle of the last m columns
     relative: bool
 
     @property
@@ -97,11 +97,11 @@ class QueryBlock(NamedTuple):
     def width(self) -> int:
         """W: the row length of the product by distance, at least the number of distances.
 
-        W - 1 is an odd multiple of 16: so rows begin at cache lines, but, unlike with a power of
-        two, do not compete for a few sets of the cache.
+        W - 1 is an odd multiple of 16: rows begin at cache lines, but unlike with a power of two
+        they do not compete for a few sets of the cache.
         """
-        beyond = 0 if self.corner or not self.relative else self.queries - 2
-        return 16 * (-(-(self.keys + max(0, beyond)) // 16) | 1) + 1
+        negative = 0 if self.on_diagonal or not self.relative else self.queries - 2
+        return 16 * (-(-(self.keys + max(0, negative)) // 16) | 1) + 1
 
 
 class Views(NamedTuple):
@@ -115,13 +115,13 @@ class Views(NamedTuple):
     between: Tensor  # the entries between the rows of by_key
 
     def clear_around_keys(self) -> None:
-        """Set all entries that belong to no key to 0, so that ``by_distance`` may be read."""
+        """Set all entries that belong to no key to 0, so that ``by_distance`` can be used."""
         self.flat[:, : self.by_key.shape[1] - 1] = 0
         self.between.zero_()
         self.flat[:, -1] = 0
 
 
-#: The batch rows and the heads that are processed together, as an index of (B, H, ...).
+#: The batch rows and the heads that are processed at once, as an index of (B, H, ...).
 Tile = tuple[slice, slice]
 
 
@@ -140,7 +140,7 @@ class Plan:
         self.codes = self.bounds = None
         if call.query_codes is not None and call.key_codes is not None:
             codes = call.query_codes, call.key_codes
-            # Reading codes on another device means waiting for it: there, blocks take all keys.
+            # Reading codes would wait for the device: on others than CPUs, blocks have all keys.
             if all(x.device.type == "cpu" for x in codes):
                 self.bounds = Bounds.of(*codes, call.near)
             self.codes = [x.to(self.device) for x in codes]
@@ -148,8 +148,8 @@ class Plan:
         one_row = self.heads * self.block * (self.keys + 1)
         budget = BUDGET if self.device.type == "cpu" else DEVICE_BUDGET
         self.group = max(1, min(self.batch, budget // one_row))
-        corner = torch.full((self.block, self.block), float("-inf"), dtype=self.dtype)
-        self.later = corner.triu(1).to(self.device)
+        minus_infinity = torch.full((self.block, self.block), float("-inf"), dtype=self.dtype)
+        self.causal_mask = minus_infinity.triu(1).to(self.device)
 
     def _heads_at_once(self) -> int:
         """How many heads to process together: a divisor of the number of heads.
@@ -179,39 +179,41 @@ class Plan:
         call = self.call
         for first in range(0, self.queries, self.block):
             stop = min(first + self.block, self.queries)
-            here = slice(first, stop)
+            tokens = slice(first, stop)
             start, upto = 0, self.keys
             if call.causal:
                 upto = min(max(call.offset + stop, 1), self.keys)
-            own = call.offset + first  # the key at the position of the first query
-            corner = call.causal and own >= 0 and upto == call.offset + stop
-            hidden, whole = None, self.codes is None
+            diagonal = call.offset + first  # the key at the position of the first query
+            on_diagonal = call.causal and diagonal >= 0 and upto == call.offset + stop
+            hidden, needs_codes = None, self.codes is not None
             if self.bounds is not None:
-                oldest, newest, run = (_of_rows(x, rows)[:, here] for x in self.bounds)
+                oldest, newest, contiguous = (_of_rows(x, rows)[:, tokens] for x in self.bounds)
                 start, after = int(oldest.min()), int(newest.max()) + 1
-                if corner:  # keep all columns of the triangle
-                    start, after = min(start, own), upto
+                if on_diagonal:  # keep all columns of the triangle
+                    start, after = min(start, diagonal), upto
                 start = min(start, upto - 1)
                 upto = max(min(upto, after), start + 1)
-                seen = run.all() and oldest.max() <= start and newest.min() >= upto - 1
-                whole = bool(seen)
-            if self.codes is not None and not whole:
+                # Not if all queries attend to all keys of the block.
+                needs_codes = not bool(
+                    contiguous.all() and oldest.max() <= start and newest.min() >= upto - 1
+                )
+            if self.codes is not None and needs_codes:
                 queries, keys = (_of_rows(x, rows) for x in self.codes)
-                queries, keys = queries[:, here, None], keys[:, None, start:upto]
+                queries, keys = queries[:, tokens, None], keys[:, None, start:upto]
                 hidden = (queries - keys).abs() > call.near if call.near else queries != keys
-            if call.causal and not corner:
-                place = torch.arange(first, stop, device=self.device)[:, None] + call.offset
-                later = torch.arange(start, upto, device=self.device) > place
+            if call.causal and not on_diagonal:
+                positions = torch.arange(first, stop, device=self.device)[:, None] + call.offset
+                later = torch.arange(start, upto, device=self.device) > positions
                 hidden = later[None] if hidden is None else hidden | later
             if hidden is not None:
                 hidden = hidden[:, None]
-            yield QueryBlock(first, stop, start, upto, hidden, corner, call.relative)
+            yield QueryBlock(first, stop, start, upto, hidden, on_diagonal, call.relative)
 
     def memory(self) -> Tensor:
         """Memory that is large enough for the logits of any block."""
-        most = self.keys + (0 if self.aligned or not self.call.relative else self.block) + SPARE
-        numbers = self.group * self.heads * self.block * most + 16
-        return torch.empty(numbers, dtype=self.dtype, device=self.device)
+        width = self.keys + (0 if self.aligned or not self.call.relative else self.block) + SPARE
+        count = self.group * self.heads * self.block * width + 16
+        return torch.empty(count, dtype=self.dtype, device=self.device)
 
     def views(self, memory: Tensor, count: int, block: QueryBlock) -> Views:
         """The views of ``memory`` for one block of ``count`` pairs of batch row and head."""
@@ -260,5 +262,5 @@ class Plan:
 
 
 def _of_rows(x: Tensor, rows: slice) -> Tensor:
-    """The batch rows ``rows`` of x (1 or B, T); a single row stands for all."""
+    """The batch rows ``rows`` of x (1 or B, T), whose only row may be shared by all."""
     return x if len(x) == 1 else x[rows]

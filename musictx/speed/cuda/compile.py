@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 
 
 def source(kernel: str) -> str:
-    """The source of the kernel ``kernel``.cu, after the two headers that all kernels share."""
+    """The source of a kernel: the two headers that all kernels share, then its own file."""
     names = ("device.cuh", "common.cuh", f"{kernel}.cu")
     return "\n".join((HERE / name).read_text("utf-8") for name in names)
 
@@ -60,26 +60,26 @@ def compiled(text: str, options: Sequence[str]) -> tuple[bytes, str]:
     nvrtc = _library()
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
 
-    def checked(status: int) -> None:
+    def check(status: int) -> None:
         if status:
             raise RuntimeError(f"NVRTC failed (status {status})")
 
     words = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
-    checked(
+    check(
         nvrtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None)
     )
     try:
         status = nvrtc.nvrtcCompileProgram(program, len(options), words)
-        checked(nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size)))
+        check(nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size)))
         log = ctypes.create_string_buffer(max(1, size.value))
-        checked(nvrtc.nvrtcGetProgramLog(program, log))
+        check(nvrtc.nvrtcGetProgramLog(program, log))
         message = log.value.decode(errors="replace")
         if status:
             errors = re.findall(r".*error.*", message) or message.split("\n")
             raise RuntimeError(f"NVRTC failed ({errors[0].strip()[:200] or f'status {status}'})")
-        checked(nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size)))
+        check(nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size)))
         code = ctypes.create_string_buffer(size.value)
-        checked(nvrtc.nvrtcGetCUBIN(program, code))
+        check(nvrtc.nvrtcGetCUBIN(program, code))
         return code.raw, message
     finally:
         nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
@@ -116,6 +116,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _candidates() -> Iterator[str]:
+    """Paths or names of NVRTC libraries, the best first."""
     import torch
 
     major = (torch.version.cuda or "").partition(".")[0]

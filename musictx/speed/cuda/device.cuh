@@ -1,9 +1,9 @@
-// What the kernels are compiled for, and the device's instructions.
+// Compile-time options, and the instructions of the GPU.
 //
-// Plain CUDA C++ for NVRTC, sm_90 (with WGMMA sm_90a), no header. With EMULATE it is host C++ (tests/speed).
-// Rows of all arrays are 16-byte aligned and contiguous; scale > 0; at least one query and one row of the table.
+// Plain CUDA C++ for NVRTC, sm_90 (with WGMMA sm_90a), without headers. With EMULATE it is host C++ (tests/speed). The kernels
+// require that rows of all arrays are contiguous and 16-byte aligned, scale > 0, and at least one query and one row of the table.
 
-// Compile-time choices: HEAD (32, 64, 128 numbers to a head), FLOAT16 (else bfloat16), DROP (dropout), PACKED (pieces).
+// HEAD (head size 32, 64 or 128), FLOAT16 (else bfloat16), DROP (dropout), PACKED (packed pieces).
 #ifndef HEAD
 #define HEAD 64
 #endif
@@ -20,10 +20,10 @@
 #define MIN_BLOCKS 1
 #endif
 #ifndef WGMMA
-#define WGMMA 0                 // 1: products with keys and values by warpgroups (sm_90a, HEAD 64)
+#define WGMMA 0                 // 1: products with keys and values by WGMMA (sm_90a, HEAD 64)
 #endif
-#ifndef TURNED
-#define TURNED 0                // 1: lane group g has row a = turned(g) instead of row a = g
+#ifndef PERMUTED
+#define PERMUTED 0                // 1: lane group g has a permuted row (first_row in common.cuh)
 #endif
 
 typedef unsigned int u32;
@@ -32,111 +32,112 @@ typedef unsigned short half_t;  // bits of bfloat16 or float16
 #ifdef EMULATE
 #include "emulate.hpp"
 #else
-#define INFINITE __int_as_float(0x7f800000)
-#define HIDDEN __device__ __forceinline__
+#define INF __int_as_float(0x7f800000)
+#define DEVICE __device__ __forceinline__
 #if FLOAT16
 #define TYPE "f16"
 #else
 #define TYPE "bf16"
 #endif
-HIDDEN u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-HIDDEN void copy16(u32 to, const void* from, bool valid) {
+DEVICE u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+DEVICE void copy_async16(u32 to, const void* from, bool valid) {
     int bytes = valid ? 16 : 0;
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(bytes) : "memory");
 }
-HIDDEN void copy16_if(u32 to, const void* from, bool wanted) {
-    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16; }" :: "r"(to), "l"(from), "r"((int)wanted) : "memory");
+DEVICE void copy_async16_if(u32 to, const void* from, bool condition) {
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16; }" :: "r"(to), "l"(from), "r"((int)condition) : "memory");
 }
-HIDDEN u32 multiply_add(u32 a, u32 b, u32 c) { u32 r; asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c)); return r; }
-HIDDEN u32 flip(u32 at, int bits) { return at ^ bits; }
-HIDDEN int thread_now() { int r; asm volatile("mov.u32 %0, %%tid.x;" : "=r"(r)); return r; }
-HIDDEN void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-HIDDEN void copy_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-HIDDEN void load_matrices(u32 (&r)[4], u32 at) {
+DEVICE u32 multiply_add(u32 a, u32 b, u32 c) { u32 r; asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c)); return r; }
+DEVICE u32 flip(u32 at, int bits) { return at ^ bits; }
+// The thread's index, read in each call: kept in a register it would cost one.
+DEVICE int thread_index() { int r; asm volatile("mov.u32 %0, %%tid.x;" : "=r"(r)); return r; }
+DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+DEVICE void copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+DEVICE void ldmatrix(u32 (&r)[4], u32 at) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
 }
-HIDDEN void load_transposed(u32 (&r)[4], u32 at) {
+DEVICE void ldmatrix_trans(u32 (&r)[4], u32 at) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
 }
-HIDDEN void mma(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+DEVICE void mma(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-HIDDEN u32 pack_half(float lo, float hi) {      // relative logits on their way: float16 whatever the inputs are
+DEVICE u32 pack_half(float lo, float hi) {      // relative logits in the skew are float16 for all inputs
     u32 r; asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo)); return r;
 }
-HIDDEN void unpack_half(float& lo, float& hi, u32 r) {
+DEVICE void unpack_half(float& lo, float& hi, u32 r) {
     asm("{ .reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b; }" : "=f"(lo), "=f"(hi) : "r"(r));
 }
-HIDDEN u32 pack(float lo, float hi) {           // in the inputs' type
+DEVICE u32 pack(float lo, float hi) {           // in the inputs' type
     u32 r; asm("cvt.rn." TYPE "x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo)); return r;
 }
-HIDDEN float value(u32 bits) {                  // of the lower 16 bits, in the inputs' type
+DEVICE float to_float(u32 bits) {                  // of the lower 16 bits, in the inputs' type
 #if FLOAT16
     float f; asm("{ .reg .b16 a, b; mov.b32 {a, b}, %1; cvt.f32.f16 %0, a; }" : "=f"(f) : "r"(bits)); return f;
 #else
     return __int_as_float(bits << 16);
 #endif
 }
-HIDDEN float power2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
-HIDDEN float log_2(float x) { float y; asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
-HIDDEN float shuffle_xor(float x, int m) { return __shfl_xor_sync(0xffffffffu, x, m); }
-HIDDEN void store16(u32 at, u32 x) { asm volatile("st.shared.v4.b32 [%0], {%1,%1,%1,%1};" :: "r"(at), "r"(x) : "memory"); }
-HIDDEN void store2(u32 at, u32 x) { asm volatile("st.shared.b16 [%0], %1;" :: "r"(at), "h"((half_t)x) : "memory"); }
-HIDDEN void add1(float* to, float x) { asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" :: "l"(to), "f"(x) : "memory"); }
-HIDDEN void add4(float* to, float a, float b, float c, float d) {
+DEVICE float exp2_approx(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+DEVICE float log2_approx(float x) { float y; asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+DEVICE float shuffle_xor(float x, int m) { return __shfl_xor_sync(0xffffffffu, x, m); }
+DEVICE void store_shared16(u32 at, u32 x) { asm volatile("st.shared.v4.b32 [%0], {%1,%1,%1,%1};" :: "r"(at), "r"(x) : "memory"); }
+DEVICE void store_shared2(u32 at, u32 x) { asm volatile("st.shared.b16 [%0], %1;" :: "r"(at), "h"((half_t)x) : "memory"); }
+DEVICE void atomic_add1(float* to, float x) { asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" :: "l"(to), "f"(x) : "memory"); }
+DEVICE void atomic_add4(float* to, float a, float b, float c, float d) {
     asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1,%2,%3,%4};" :: "l"(to), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
 }
 #if WGMMA
-// Products of 4 warps with a tile of 64 rows of 128 bytes, as it lies here: in the layout that NVIDIA calls 128-byte swizzle.
-// c += a x with x^T (16 columns of the rows at `at`; rows are n) or, TRANS, x (16 rows at `at`; columns are n).
+// WGMMA: products of 4 warps with a tile of 64 rows of 128 bytes in the layout that NVIDIA calls 128-byte swizzle.
+// wgmma_registers: c += a x, where x^T is 16 columns of the rows at `at` or, with TRANS, x is the 16 rows at `at`.
 #define SUMS(c) "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]), "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]), "+f"(c[7][2]), "+f"(c[7][3])
-// Places are described in units of 16 bytes: place(at) + n is 16 n bytes further on.
-HIDDEN u32 place(u32 at) { return ((at & 0x3ffffu) >> 4) | 0x10000u; }
-HIDDEN unsigned long long described(u32 place) { return ((unsigned long long)(64u | 1u << 30) << 32) | place; }
-template <int TRANS> HIDDEN void multiply(float (&c)[8][4], const u32 (&a)[4], u32 at) {
+// Places are descriptor in units of 16 bytes: descriptor_address(at) + n is 16 n bytes further on.
+DEVICE u32 descriptor_address(u32 at) { return ((at & 0x3ffffu) >> 4) | 0x10000u; }
+DEVICE unsigned long long descriptor(u32 address) { return ((unsigned long long)(64u | 1u << 30) << 32) | address; }
+template <int TRANS> DEVICE void wgmma_registers(float (&c)[8][4], const u32 (&a)[4], u32 at) {
     asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, %36, 1, 1, 1, %37;"
-                 : SUMS(c) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(described(at)), "n"(TRANS));
+                 : SUMS(c) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(descriptor(at)), "n"(TRANS));
 }
-// c = (or +=, if more) x y, both in shared memory. x is 64 x 16: rows of 64 numbers at `x_at` are its rows, or (LEFT) its columns;
-// y is 16 x 64: rows of 64 numbers at `y_at` are its columns, or (RIGHT) its rows.
-template <int LEFT, int RIGHT> HIDDEN void multiply_tiles(float (&c)[8][4], u32 x_at, u32 y_at, bool more) {
+// c = x y or, if `accumulate`, c += x y, with both in shared memory. x is 64 x 16: the rows of 64 numbers at `x_at` are its rows
+// or, with TRANS_A, its columns. y is 16 x 64: those at `y_at` are its columns or, with TRANS_B, its rows.
+template <int TRANS_A, int TRANS_B> DEVICE void wgmma_shared(float (&c)[8][4], u32 x_at, u32 y_at, bool accumulate) {
     asm volatile("{ .reg .pred p; setp.ne.s32 p, %34, 0;"
                  " wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, p, 1, 1, %35, %36; }"
-                 : SUMS(c) : "l"(described(x_at)), "l"(described(y_at)), "r"((int)more), "n"(LEFT), "n"(RIGHT));
+                 : SUMS(c) : "l"(descriptor(x_at)), "l"(descriptor(y_at)), "r"((int)accumulate), "n"(TRANS_A), "n"(TRANS_B));
 }
-// The same, LEFT and RIGHT, with 32 of the 64 columns of y: `y_at` is 64 bytes further on for the second half.
+// The same with TRANS_A and TRANS_B, for 32 of the 64 columns of y; for the second half `y_at` is 64 bytes further.
 #define HALF_SUMS(c) "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3])
-HIDDEN void multiply_half(float (&c)[4][4], u32 x_at, u32 y_at, bool more) {
+DEVICE void wgmma_shared_half(float (&c)[4][4], u32 x_at, u32 y_at, bool accumulate) {
     asm volatile("{ .reg .pred p; setp.ne.s32 p, %18, 0;"
                  " wgmma.mma_async.sync.aligned.m64n32k16.f32." TYPE "." TYPE " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, %16, %17, p, 1, 1, 1, 1; }"
-                 : HALF_SUMS(c) : "l"(described(x_at)), "l"(described(y_at)), "r"((int)more));
+                 : HALF_SUMS(c) : "l"(descriptor(x_at)), "l"(descriptor(y_at)), "r"((int)accumulate));
 }
-HIDDEN void multiply_begin(float (&c)[4][4]) { asm volatile("wgmma.fence.sync.aligned;" : HALF_SUMS(c) :: "memory"); }
-HIDDEN void multiply_begin(float (&c)[8][4]) { asm volatile("wgmma.fence.sync.aligned;" : SUMS(c) :: "memory"); }
-// Until all but the last LEFT committed groups of products are done.
-template <int LEFT = 0> HIDDEN void multiply_wait(float (&c)[8][4]) { asm volatile("wgmma.wait_group.sync.aligned %32;" : SUMS(c) : "n"(LEFT) : "memory"); }
-template <int LEFT = 0> HIDDEN void multiply_wait(float (&c)[4][4]) { asm volatile("wgmma.wait_group.sync.aligned %16;" : HALF_SUMS(c) : "n"(LEFT) : "memory"); }
-HIDDEN void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// These are computed before what follows: a product reads its registers later than it is issued.
-HIDDEN void settle(u32 (&a)[4][4]) {
+DEVICE void wgmma_fence(float (&c)[4][4]) { asm volatile("wgmma.fence.sync.aligned;" : HALF_SUMS(c) :: "memory"); }
+DEVICE void wgmma_fence(float (&c)[8][4]) { asm volatile("wgmma.fence.sync.aligned;" : SUMS(c) :: "memory"); }
+// Waits until all but the last PENDING committed groups of products are done.
+template <int PENDING = 0> DEVICE void wgmma_wait(float (&c)[8][4]) { asm volatile("wgmma.wait_group.sync.aligned %32;" : SUMS(c) : "n"(PENDING) : "memory"); }
+template <int PENDING = 0> DEVICE void wgmma_wait(float (&c)[4][4]) { asm volatile("wgmma.wait_group.sync.aligned %16;" : HALF_SUMS(c) : "n"(PENDING) : "memory"); }
+DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+// Makes the compiler compute these registers before what follows: a product reads them after it is issued.
+DEVICE void materialise(u32 (&a)[4][4]) {
 #pragma unroll
     for (int k = 0; k < 4; k++) asm volatile("" : "+r"(a[k][0]), "+r"(a[k][1]), "+r"(a[k][2]), "+r"(a[k][3]) :: "memory");
 }
-HIDDEN void multiply_end(float (&c)[8][4]) {
-    multiply_commit();
-    multiply_wait(c);
+DEVICE void wgmma_finish(float (&c)[8][4]) {
+    wgmma_commit();
+    wgmma_wait(c);
 }
-HIDDEN int group_now() { return __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0); }      // of 4 warps
-HIDDEN void store_matrices(u32 at, u32 a, u32 b, u32 c, u32 d) {
+DEVICE int warpgroup() { return __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0); }       // the index of the 4 warps
+DEVICE void stmatrix(u32 at, u32 a, u32 b, u32 c, u32 d) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" :: "r"(at), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
-HIDDEN void show_to_multiply() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }     // what this thread wrote
+DEVICE void fence_for_wgmma() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }     // this thread's writes become visible to WGMMA
 #endif
 #define DYNAMIC_SHARED extern __shared__ __align__(1024) unsigned char shared[]
 #endif
 #if !WGMMA
-HIDDEN void show_to_multiply() {}
+DEVICE void fence_for_wgmma() {}
 #endif

@@ -27,13 +27,11 @@ def launch(
     Raises RuntimeError if the kernel cannot be compiled, loaded or launched.
     """
     index = torch.cuda.current_device() if device.index is None else device.index
-    _enter(index)
+    _set_context(index)
     function = _function(kernel, tuple(defines), shared, index)
     pointers = (ctypes.c_void_p * 1)(ctypes.addressof(argument))
     stream = ctypes.c_void_p(torch.cuda.current_stream(index).cuda_stream)
-    _checked(
-        "cuLaunchKernel", function, *grid, 1, threads, 1, 1, shared, stream, pointers, None
-    )  # fmt: skip
+    _call("cuLaunchKernel", function, *grid, 1, threads, 1, 1, shared, stream, pointers, None)
 
 
 def architecture(index: int, defines: Sequence[str] = ()) -> str:
@@ -45,30 +43,32 @@ def architecture(index: int, defines: Sequence[str] = ()) -> str:
 
 @cache
 def _function(kernel: str, defines: tuple[str, ...], shared: int, index: int) -> ctypes.c_void_p:
-    _enter(index)
+    """The kernel, loaded on a GPU once in a process."""
+    _set_context(index)
     code = compile.machine_code(kernel, architecture(index, defines), defines)
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
-    _checked("cuModuleLoadData", ctypes.byref(module), code)
+    _call("cuModuleLoadData", ctypes.byref(module), code)
     name = f"relative_{kernel}".encode()
-    _checked("cuModuleGetFunction", ctypes.byref(function), module, name)
-    _checked("cuFuncSetAttribute", function, _DYNAMIC_SHARED, shared)
+    _call("cuModuleGetFunction", ctypes.byref(function), module, name)
+    _call("cuFuncSetAttribute", function, _DYNAMIC_SHARED, shared)
     return function
 
 
-def _enter(index: int) -> None:
+def _set_context(index: int) -> None:
     """Make torch's CUDA context of the GPU current in this thread, which may have none yet."""
     current = ctypes.c_void_p()
-    _checked("cuCtxGetCurrent", ctypes.byref(current))
+    _call("cuCtxGetCurrent", ctypes.byref(current))
     if current.value != _context(index).value:
-        _checked("cuCtxSetCurrent", _context(index))
+        _call("cuCtxSetCurrent", _context(index))
 
 
 @cache
 def _context(index: int) -> ctypes.c_void_p:
+    """torch's CUDA context of the GPU."""
     torch.cuda.init()
     device, context = ctypes.c_int(), ctypes.c_void_p()
-    _checked("cuDeviceGet", ctypes.byref(device), index)
-    _checked("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+    _call("cuDeviceGet", ctypes.byref(device), index)
+    _call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
     return context
 
 
@@ -77,10 +77,11 @@ def _library() -> ctypes.CDLL:
     try:
         return ctypes.CDLL("libcuda.so.1")
     except OSError as error:
-        raise RuntimeError(f"the driver's library is not to be had ({error})") from error
+        raise RuntimeError(f"cannot load the library of the driver ({error})") from error
 
 
-def _checked(function: str, *arguments: object) -> None:
+def _call(function: str, *arguments: object) -> None:
+    """Call a function of the driver. Raises RuntimeError if it fails."""
     status = getattr(_library(), function)(*arguments)
     if status:
         name = ctypes.c_char_p()

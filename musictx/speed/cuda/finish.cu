@@ -1,8 +1,8 @@
-// One array of backward.cu's sums, in the order explained there, times a factor, into an array of the inputs' type.
+// Converts one array of accumulators, in the layout of backward.cu, times a factor, to the usual layout and the inputs' type.
 
 enum { SHARED_BYTES = 0 };
 
-// grid (batch * heads, blocks), 256 threads: 16 numbers each.
+// grid (batch * heads, blocks), 256 threads with 16 numbers each.
 extern "C" __global__ void __launch_bounds__(THREADS) relative_finish(const __grid_constant__ Arguments p) {
     const int bh = blockIdx.x, at = blockIdx.y * THREADS + threadIdx.x, row = (at >> 5) * 8 + (at & 7), part = at >> 3 & 3;
     if (row >= p.length) return;
@@ -10,11 +10,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) relative_finish(const __gr
     float x[16];
 #pragma unroll
     for (int i = 0; i < 16; i += 4) *(float4*)(x + i) = *(const float4*)(from + i);
-    u32 y[8];                   // the pair 2 z of 8 y + 2 z is at 4 z + 2 y
+    u32 y[8];                   // the pair 8 y + 2 z is at 4 z + 2 y
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        const int place = 4 * (i & 3) + 2 * (i >> 2);
-        y[i] = pack(x[place] * p.natural, x[place + 1] * p.natural);
+        const int index = 4 * (i & 3) + 2 * (i >> 2);
+        y[i] = pack(x[index] * p.natural_scale, x[index + 1] * p.natural_scale);
     }
     uint4* to = (uint4*)(p.result + ((long long)(bh / p.heads) * p.result_batch + (long long)(bh % p.heads) * p.result_head + (long long)row * p.result_row + 16 * part));
     to[0] = make_uint4(y[0], y[1], y[2], y[3]);

@@ -21,8 +21,8 @@ from musictx.speed.cuda import driver
 BLOCK, THREADS = 128, 256
 #: The backward pass: the head size, and the bytes of a block's dynamic shared memory.
 WIDTH, BACKWARD_SHARED = 64, 192512
-#: How many rows are interleaved in the sums of the backward pass (backward.cu).
-TOGETHER = 8
+#: How many rows are interleaved in the accumulators of the backward pass (backward.cu).
+INTERLEAVED = 8
 #: Head sizes of each kernel; in the backward pass smaller heads are padded with zeros.
 SIZES = {"forward": (32, 64, 128), "backward": (32, 64)}
 _DTYPES = (torch.bfloat16, torch.float16)
@@ -41,14 +41,14 @@ class Arguments(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in _POINTERS),
         *((f"{name}_{of}", ctypes.c_int) for name in _ROWS for of in ("batch", "head", "row")),
         *((name, ctypes.c_int) for name in _NUMBERS),
-        *((name, ctypes.c_float) for name in ("scale", "natural", "inverse_share")),
+        *((name, ctypes.c_float) for name in ("scale", "natural_scale", "inverse_share")),
     )
 
 
 #: The function that launches kernels; tests replace it by an emulation.
 launch: Callable[..., None] = driver.launch
 #: Whether to use the kernels; None: only on Hopper, where they were measured.
-chosen: bool | None = None
+enabled: bool | None = None
 HOPPER = (9, 0)
 #: Kernels that could not be compiled or launched in this process -> the reason.
 FAILED: dict[str, str] = {}
@@ -56,7 +56,7 @@ FAILED: dict[str, str] = {}
 
 def forward(p: Any, out: Tensor, log_sum: Tensor) -> bool:
     """Write the output and the log of the sums of weights; False if Triton has to do it."""
-    if not able("forward", p, out):
+    if not supports("forward", p, out):
         return False
     argument = _arguments(p, log_sum, result=out)
     blocks = -(-p.queries // BLOCK)
@@ -74,14 +74,14 @@ def backward(
     dv: Tensor,
 ) -> bool:
     """Write the gradients; False if Triton has to do it."""
-    if not able("backward", p, out, up, dq):
+    if not supports("backward", p, out, up, dq):
         return False
     size, result = p.size, dq
     if size < WIDTH:
         zeros = (0, WIDTH - size)
         q, k, v, table, out, up = (pad(x, zeros) for x in (p.q, p.k, p.v, p.table, out, up))
         p, result = replace(p, q=q, k=k, v=v, table=table), torch.empty_like(q)
-    length, rows = (-(-n // TOGETHER) * TOGETHER for n in (p.keys, p.high + 1))
+    length, rows = (-(-n // INTERLEAVED) * INTERLEAVED for n in (p.keys, p.high + 1))
     sums = p.q.new_zeros(2, p.batch * p.heads, length, WIDTH, dtype=torch.float32)
     vectors = tables.vectors
     if vectors.shape[1:] != (rows, WIDTH):
@@ -94,10 +94,10 @@ def backward(
         return False
     if size < WIDTH:
         dq.copy_(result[..., :size])
-    for target, summed, factor in ((dk, sums[0], p.scale), (dv, sums[1], 1.0)):
-        if size < WIDTH or not (_aligned(target) and _finish(p, summed, target, factor)):
-            ordered = _in_order(summed)[:, : p.keys, :size].unflatten(0, (p.batch, p.heads))
-            torch.mul(ordered, factor, out=target)
+    for target, accumulators, factor in ((dk, sums[0], p.scale), (dv, sums[1], 1.0)):
+        if size < WIDTH or not (_aligned(target) and _finish(p, accumulators, target, factor)):
+            rows_in_order = _in_order(accumulators)[:, : p.keys, :size]
+            torch.mul(rows_in_order.unflatten(0, (p.batch, p.heads)), factor, out=target)
     group = p.heads if p.table_strides[0] else 1
     total = vectors.unflatten(0, (-1, group)).sum(0)
     tables.vectors, tables.slots = _in_order(total)[:, : p.high + 1, :size], group
@@ -105,17 +105,17 @@ def backward(
 
 
 def _finish(p: Any, sums: Tensor, target: Tensor, factor: float) -> bool:
-    """Write the sums times a factor into ``target``, in its layout and dtype; False if torch has
-    to do it."""
-    argument = Arguments(dk=sums.data_ptr(), heads=p.heads, length=p.keys, natural=factor)
+    """Write accumulators times a factor into ``target``, in its layout and dtype; False if torch
+    has to do it."""
+    argument = Arguments(dk=sums.data_ptr(), heads=p.heads, length=p.keys, natural_scale=factor)
     argument.result = target.data_ptr()
     for of, stride in zip(("batch", "head", "row"), target.stride()):
         setattr(argument, f"result_{of}", stride)
-    blocks = -(-(-(-p.keys // TOGETHER) * 32) // THREADS)
+    blocks = -(-(-(-p.keys // INTERLEAVED) * 32) // THREADS)
     return _run("finish", p, (p.batch * p.heads, blocks), 0, argument)
 
 
-def able(kernel: str, p: Any, *rows: Tensor) -> bool:
+def supports(kernel: str, p: Any, *rows: Tensor) -> bool:
     """Whether the kernel supports the problem and the further tensors ``rows``, and is in use."""
     fits = (
         kernel not in FAILED
@@ -129,13 +129,13 @@ def able(kernel: str, p: Any, *rows: Tensor) -> bool:
         and p.queries < 2**24
         and all(map(_aligned, (p.q, p.k, p.v, p.tables[0], *rows)))
     )
-    return fits and taken(p.q.device)
+    return fits and is_used(p.q.device)
 
 
-def taken(device: torch.device) -> bool:
-    """Whether the kernels are to be used on a device."""
-    if chosen is not None:
-        return chosen
+def is_used(device: torch.device) -> bool:
+    """Whether the kernels are used on a device."""
+    if enabled is not None:
+        return enabled
     return device.type == "cuda" and torch.cuda.get_device_capability(device) == HOPPER
 
 
@@ -147,7 +147,7 @@ def defines(kernel: str, p: Any) -> list[str]:
         "PACKED": int(p.query_codes is not None),
         "DROP": int(p.threshold > 0),
         "WGMMA": int(p.size == WIDTH),
-        "TURNED": int(kernel == "backward"),
+        "PERMUTED": int(kernel == "backward"),
     }
     # Two blocks share a multiprocessor where 128 registers a thread are enough.
     plain = not (flags["PACKED"] or flags["DROP"])
@@ -158,13 +158,14 @@ def defines(kernel: str, p: Any) -> list[str]:
 
 
 def _arguments(p: Any, log_sum: Tensor, **rows: Tensor) -> Arguments:
-    named = dict(zip("qkv", (p.q, p.k, p.v))) | rows
+    """The argument for a problem; ``rows`` are further tensors (B, H, T, D) by their names."""
+    tensors = dict(zip("qkv", (p.q, p.k, p.v))) | rows
     argument = Arguments(
-        **{name: x.data_ptr() for name, x in named.items()},
+        **{name: x.data_ptr() for name, x in tensors.items()},
         table=p.tables[0].data_ptr(),
         log_sum=log_sum.data_ptr(),
         **dict(zip(("query_codes", "key_codes"), (x.data_ptr() for x in p.codes))),
-        key_first=p.keys_seen.data_ptr(),
+        key_first=p.key_first.data_ptr(),
         **dict(zip(("row_random", "column_random"), (x.data_ptr() for x in p.random))),
         heads=p.heads,
         length=p.keys,
@@ -172,35 +173,36 @@ def _arguments(p: Any, log_sum: Tensor, **rows: Tensor) -> Arguments:
         table_head=p.table_strides[0],
         threshold=p.threshold,
         scale=p.scale * math.log2(math.e),
-        natural=p.scale,
+        natural_scale=p.scale,
         inverse_share=1 / p.kept_share,
     )
-    for name, x in named.items():
+    for name, x in tensors.items():
         for of, stride in zip(("batch", "head", "row"), x.stride()):
             setattr(argument, f"{name}_{of}", stride)
     return argument
 
 
 def _run(kernel: str, p: Any, grid: tuple[int, int], shared: int, argument: Arguments) -> bool:
+    """Launch a kernel; False if it failed now, which is printed, or earlier in this process."""
     if kernel in FAILED:
         return False
     try:
         launch(kernel, defines(kernel, p), grid, THREADS, shared, argument, p.q.device)
     except RuntimeError as error:
         FAILED[kernel] = str(error)
-        print(f"musictx: attention by Triton, for in CUDA C++ {error}", file=sys.stderr)
+        print(f"musictx: attention by Triton, since CUDA C++ failed: {error}", file=sys.stderr)
         return False
     return True
 
 
 def _aligned(x: Tensor) -> bool:
-    """Whether all rows begin at multiples of 16 bytes, which the kernels require for copying."""
+    """Whether all rows are contiguous and begin at multiples of 16 bytes, as the kernels need."""
     strides: Any = x.stride()
     regular = strides[-1] == 1 and all(s % 8 == 0 and 0 <= s < 2**31 for s in strides[:-1])
     return regular and x.data_ptr() % 16 == 0
 
 
 def _in_order(x: Tensor) -> Tensor:
-    """Reorder sums (..., rows, WIDTH) from the layout of backward.cu to the usual order."""
-    parts = x.reshape(*x.shape[:-2], -1, WIDTH // 16, TOGETHER, 4, 2, 2)
+    """Reorder accumulators (..., rows, WIDTH) from the layout of backward.cu to the usual one."""
+    parts = x.reshape(*x.shape[:-2], -1, WIDTH // 16, INTERLEAVED, 4, 2, 2)
     return parts.transpose(-3, -2).transpose(-5, -4).reshape(x.shape)

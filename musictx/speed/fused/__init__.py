@@ -1,9 +1,9 @@
-"""Relative attention as one kernel for NVIDIA GPUs, in Triton: linear in memory.
+"""Relative attention as one Triton kernel for NVIDIA GPUs, with memory linear in the length.
 
-It supports what attention in C++ supports: causal attention with a table or a bias for each
-distance, labels, packed pieces and dropout. Other terms are computed by speed/chunked. The skew is
-one gather in registers (skew.py); the forward pass costs 3 products where plain attention costs 2.
-A :class:`~musictx.speed.fused.config.Config` sets the tiles, warps and stages.
+It supports causal attention with a table or a bias for each distance, labels, packed pieces and
+dropout, as attention in C++ does; speed/chunked computes other terms. The skew is one gather in
+registers (skew.py); the forward pass needs 3 products where plain attention needs 2.
+:class:`~musictx.speed.fused.config.Config` sets the tiles, warps and stages.
 
 Inputs in bfloat16, float16 or float32; softmax, sums and the gradients of the tables in float32.
 Triton is imported when the kernel first runs. With ``TRITON_INTERPRET=1`` set before that, it runs
@@ -42,7 +42,7 @@ def supports(job: Job) -> str | None:
     size, sizes = (job.size or 0) + job.labels, ", ".join(map(str, HEAD_DIMS))
     fits = job.size is None or (size <= max(HEAD_DIMS) if job.labels else size in HEAD_DIMS)
     if job.deterministic:
-        return "its sums have other last bits in every run (torch.use_deterministic_algorithms)"
+        return "the last bits of its sums differ between runs (torch.use_deterministic_algorithms)"
     if not fits:
         return f"it computes heads of {sizes} numbers, not {size}"
     device = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
@@ -53,16 +53,16 @@ def supports(job: Job) -> str | None:
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
     """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D).
 
-    Arguments are not checked here (:func:`musictx.attention.attend` does). The table may be a
-    float32 master with inputs of 16 bits: it is cast once a call, and its gradient is float32 until
-    the end. The gradients of tables are summed by threads in any order, so their last bits differ
-    from run to run.
+    Arguments are not checked here (:func:`musictx.attention.attend` does). With inputs of 16 bits
+    the table may be a float32 master: it is cast once a call, and its gradient is accumulated in
+    float32. Threads add to the gradients of tables in any order, so their last bits differ from run
+    to run.
     """
     batch, heads, queries, width = q.shape
     keys = k.shape[2]
     q, k, v, terms = of_one_width(q, k, v, terms, setting, HEAD_DIMS)
     axis = terms.axes[0].within(0, keys - 1) if terms.axes else Axis()
-    if axis.high < 0:  # a single row, which all distances that occur are clipped to
+    if axis.high < 0:  # all distances are clipped to a single row
         axis = replace(axis, low=0, high=0)
     row_random = column_random = None
     if setting.dropout:
@@ -78,7 +78,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
 
 
 def _random(shape: tuple[int, ...], device: torch.device) -> Tensor:
-    """32 random bits for each query or key: dropout hashes those of a query with those of a key."""
+    """32 random bits for each query or key, from which dropout computes a hash for each weight."""
     return torch.randint(-(2**31), 2**31, shape, dtype=torch.int32, device=device)
 
 
@@ -101,14 +101,14 @@ def _forward(out: Tensor, log_sum: Tensor, *inputs: Any) -> None:
 
 
 def _gradients(
-    wanted: list[bool], upstream: Tensor, out: Tensor, log_sum: Tensor, *inputs: Any
+    needs_gradient: list[bool], upstream: Tensor, out: Tensor, log_sum: Tensor, *inputs: Any
 ) -> tuple[Tensor | None, ...]:
     """Gradients of q, k, v, table and bias."""
     from musictx.speed.fused import launch
     from musictx.speed.fused.problem import Problem
 
     with _device(out):
-        return launch.backward(Problem(*inputs), upstream, out, log_sum, wanted[4])
+        return launch.backward(Problem(*inputs), upstream, out, log_sum, needs_gradient[4])
 
 
 attention = kernels.operator(

@@ -1,12 +1,11 @@
 """What the passes of the fused kernel share: named tuples, and loading and storing of rows.
 
-A tile is T queries and T keys of one (batch row, head). Query number i has the position of key
-number ``offset + i``, even if there is no such key; ``p0`` is the position of a tile's first query,
-``j0`` that of its first key, ``delta = p0 - j0``. Logits are to base 2, because the kernels use
-exp2.
+A tile is T queries and T keys of one (batch row, head). Query i has the position of key
+``offset + i``, even if there is no such key; ``p0`` is the position of a tile's first query, ``j0``
+that of its first key, ``delta = p0 - j0``. Logits are to base 2, because the kernels use exp2.
 
-Functions get named tuples: ``...Base`` are pointers and strides of all queries or keys of one
-(batch row, head), ``...Rows`` the numbers of one tile.
+Arguments are grouped in named tuples: ``...Base`` has pointers and strides of all queries or keys
+of one (batch row, head), ``...Rows`` the numbers of one tile.
 """
 
 from typing import Any, NamedTuple
@@ -18,10 +17,10 @@ import triton.language as tl
 FAR = tl.constexpr(0)
 NEAR = tl.constexpr(1)
 DIAGONAL = tl.constexpr(2)  # delta is 0: only these tiles have keys later than a query
-#: Arguments for whose values Triton must not compile a special version.
-PLAIN_NUMBERS = ["H", "offset", "low", "high", "slots", "threshold"]
-#: The logarithm of the sum of weights of a query without keys: its weights become exp2(-BIG) = 0.
-BIG = tl.constexpr(1e30)
+#: Arguments for which Triton must not compile specialised versions of a kernel.
+NOT_SPECIALISED = ["H", "offset", "low", "high", "slots", "threshold"]
+#: The log of the sum of weights of a query without keys: its weights become exp2(-NO_KEYS) = 0.
+NO_KEYS = tl.constexpr(1e30)
 
 
 class Flags(NamedTuple):
@@ -31,16 +30,16 @@ class Flags(NamedTuple):
     T: Any  # queries, and keys, of a tile
     TABLE: Any  # whether distances have vectors, whose products with the query are added
     BIAS: Any  # whether distances have biases
-    PACKED: Any  # whether a query sees only the keys of the same code (piece)
+    PACKED: Any  # whether a query attends only to keys with its own code (piece)
     EDGE: Any  # whether tiles may begin before the first key
     DROP: Any  # whether there is dropout
-    SKEW: Any  # dtype of relative logits while they are moved by the skew
-    PRECISION: Any  # of products of float32
+    SKEW: Any  # dtype of relative logits in the skew
+    PRECISION: Any  # of products of float32 inputs
     BIAS_GRADIENT: Any = False
 
 
 class QueryBase(NamedTuple):
-    """All queries: pointers, strides of tokens, their number, the position of the first."""
+    """All queries: pointers, token strides, their number, the position of the first."""
 
     q: Any
     do: Any
@@ -55,7 +54,7 @@ class QueryBase(NamedTuple):
 
 
 class KeyBase(NamedTuple):
-    """All keys: pointers, strides of tokens, their number."""
+    """All keys: pointers, token strides, their number."""
 
     k: Any
     v: Any
@@ -67,11 +66,11 @@ class KeyBase(NamedTuple):
 
 
 class QueryRows(NamedTuple):
-    """The queries of a tile. A field that a kernel does not use holds any tensor."""
+    """The queries of a tile; fields that a kernel does not use are arbitrary tensors."""
 
     q: Any
     log: Any
-    places: Any
+    positions: Any
     codes: Any
     random: Any
 
@@ -88,7 +87,7 @@ class KeyRows(NamedTuple):
 
     k: Any
     v: Any
-    places: Any
+    positions: Any
     codes: Any
     random: Any
     count: Any
@@ -124,19 +123,19 @@ def load_rows(base, start, length, stride, T: tl.constexpr, D: tl.constexpr):
     """Rows start..start+T-1 of (length, D); rows outside are 0."""
     t = tl.arange(0, T)
     inside = (start + t >= 0) & (start + t < length)
-    here = base + tl.cast(start, tl.int64) * stride
-    place = here + t[:, None] * stride + tl.arange(0, D)[None, :]
-    return tl.load(place, mask=inside[:, None], other=0.0)
+    first = base + tl.cast(start, tl.int64) * stride
+    pointers = first + t[:, None] * stride + tl.arange(0, D)[None, :]
+    return tl.load(pointers, mask=inside[:, None], other=0.0)
 
 
 @triton.jit
 def store_rows(base, start, length, stride, values, T: tl.constexpr, D: tl.constexpr):
-    """Write rows start..start+T-1 of (length, D), those that exist."""
+    """Write rows start..start+T-1 of (length, D); rows outside are skipped."""
     t = tl.arange(0, T)
     inside = (start + t >= 0) & (start + t < length)
-    here = base + tl.cast(start, tl.int64) * stride
-    place = here + t[:, None] * stride + tl.arange(0, D)[None, :]
-    tl.store(place, values.to(base.dtype.element_ty), mask=inside[:, None])
+    first = base + tl.cast(start, tl.int64) * stride
+    pointers = first + t[:, None] * stride + tl.arange(0, D)[None, :]
+    tl.store(pointers, values.to(base.dtype.element_ty), mask=inside[:, None])
 
 
 @triton.jit
@@ -151,17 +150,17 @@ def load_queries(base, i0, flags: tl.constexpr, BACKWARD: tl.constexpr):
     """The queries i0..i0+T-1; those outside are 0 and have weights 0."""
     T: tl.constexpr = flags.T
     q = load_rows(base.q, i0, base.count, base.q_stride, T, flags.D)
-    places = base.offset + i0 + tl.arange(0, T)
-    codes = places
+    positions = base.offset + i0 + tl.arange(0, T)
+    codes = positions
     if flags.PACKED:
         codes = load_vector(base.codes, i0, base.count, 0, T)
-    random = places
+    random = positions
     if flags.DROP:
         random = load_vector(base.random, i0, base.count, 0, T)
-    log = places
+    log = positions
     if BACKWARD:
-        log = load_vector(base.log, i0, base.count, BIG, T)
-    return QueryRows(q, log, places, codes, random)
+        log = load_vector(base.log, i0, base.count, NO_KEYS, T)
+    return QueryRows(q, log, positions, codes, random)
 
 
 @triton.jit
@@ -177,14 +176,14 @@ def load_keys(base, j0, flags: tl.constexpr):
     T: tl.constexpr = flags.T
     k = load_rows(base.k, j0, base.count, base.k_stride, T, flags.D)
     v = load_rows(base.v, j0, base.count, base.v_stride, T, flags.D)
-    places = j0 + tl.arange(0, T)
-    codes = places
+    positions = j0 + tl.arange(0, T)
+    codes = positions
     if flags.PACKED:
         codes = load_vector(base.codes, j0, base.count, 0, T)
-    random = places
+    random = positions
     if flags.DROP:
         random = load_vector(base.random, j0, base.count, 0, T)
-    return KeyRows(k, v, places, codes, random, base.count)
+    return KeyRows(k, v, positions, codes, random, base.count)
 
 
 @triton.jit
@@ -201,20 +200,20 @@ def load_table(base, distance, low, high, D: tl.constexpr):
 
 
 @triton.jit
-def meet_row(x, base, row, D: tl.constexpr):
-    """<x_i, row> for each row of x: the relative logits of a FAR tile, where all distances have the
+def row_logits(x, base, row, D: tl.constexpr):
+    """<x_i, row> for each row of x: the relative logits of a FAR tile, where all distances use the
     same row of the table."""
     vector = tl.load(base + row * D + tl.arange(0, D)).to(tl.float32)
     return tl.sum(x.to(tl.float32) * vector[None, :], 1)
 
 
 @triton.jit
-def add(place, values):
-    """Add float32 values atomically: other programs add to the same numbers."""
-    tl.atomic_add(place, values, sem="relaxed")
+def atomic_add(pointers, values):
+    """Add float32 values atomically, because other programs add to the same memory."""
+    tl.atomic_add(pointers, values, sem="relaxed")
 
 
 @triton.jit
-def add_to_rows(base, row, values, D: tl.constexpr):
-    """Add (T, D) to rows of a table's gradient; several may be the same row."""
-    add(base + row[:, None] * D + tl.arange(0, D)[None, :], values)
+def atomic_add_rows(base, row, values, D: tl.constexpr):
+    """Add (T, D) to rows of a table's gradient; rows may occur several times."""
+    atomic_add(base + row[:, None] * D + tl.arange(0, D)[None, :], values)

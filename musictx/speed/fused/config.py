@@ -1,4 +1,4 @@
-"""How the fused kernel cuts its work: tile sizes, warps and pipeline stages of each pass."""
+"""The tile sizes, warps and pipeline stages of each pass of the fused kernel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-#: Head sizes the kernel is made for; 16 is for tests (the smallest a matrix unit takes).
+#: Head sizes that the kernel supports; 16, the smallest for tensor cores, is for tests.
 HEAD_DIMS = (16, 32, 64, 128)
 
 
@@ -35,8 +35,8 @@ class Config:
 
 
 def choose(dtype: torch.dtype, head_dim: int) -> Config:
-    """The configuration for a dtype and a head size. For heads of 64 in 16 bits it is the fastest
-    on an H200; for the others, the one that spills the fewest registers by the compiler's report
+    """The configuration for a dtype and a head size: for heads of 64 in 16 bits the fastest on an
+    H200, otherwise the one with the fewest register spills by the compiler's report
     (scripts/LOG.md)."""
     if dtype == torch.float32:
         tile = Tile(16, 8, 1)

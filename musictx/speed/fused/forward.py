@@ -1,4 +1,4 @@
-"""The forward pass; the algebra is that of fused/skew.py."""
+"""The forward pass (algebra: fused/skew.py)."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ from musictx.speed.fused.common import (
     DIAGONAL,
     FAR,
     NEAR,
-    PLAIN_NUMBERS,
+    NOT_SPECIALISED,
     Flags,
     KeyBase,
     Numbers,
@@ -18,10 +18,10 @@ from musictx.speed.fused.common import (
     Tables,
     load_keys,
     load_queries,
-    meet_row,
+    row_logits,
 )
-from musictx.speed.fused.skew import by_distance, by_key, tile_range
-from musictx.speed.fused.tile import absorb, finish, keys_seen
+from musictx.speed.fused.skew import relative_logits, table_product, tile_range
+from musictx.speed.fused.tile import store_output, update_softmax, visible_keys
 
 
 class Forward(NamedTuple):
@@ -43,15 +43,15 @@ def forward_tile(
     relative = 0.0
     hi = state.hi
     if flags.TABLE:
-        relative, hi = by_key(
+        relative, hi = relative_logits(
             queries.q, hi, far, tables.table, p0 - j0, tables, flags.SKEW, flags, KIND
         )
     soft = Softmax(state.acc, state.top, state.total)
-    soft = absorb(soft, queries, keys, relative, tables, row, numbers, flags, KIND)
+    soft = update_softmax(soft, queries, keys, relative, tables, row, numbers, flags, KIND)
     return Forward(soft.acc, soft.top, soft.total, hi)
 
 
-@triton.jit(do_not_specialize=PLAIN_NUMBERS)
+@triton.jit(do_not_specialize=NOT_SPECIALISED)
 def forward(
     Q, K, V, E, BIASES, QUERY_CODES, KEY_CODES, KEY_FIRST, ROW_RANDOM, COLUMN_RANDOM, OUT, LSE,
     qb, qh, qt, kb, kh, kt, vb, vh, vt, ob, oh, ot, eh, bh_bias,
@@ -79,7 +79,7 @@ def forward(
     tables = Tables(E + h * eh, BIASES + h * bh_bias, low, high)
     numbers = Numbers(scale, threshold, inverse_share)
     queries = load_queries(query_base, i0, flags, False)
-    first, stop = keys_seen(KEY_FIRST + b * TQ, i0, TQ, TK, p0, flags)
+    first, stop = visible_keys(KEY_FIRST + b * TQ, i0, TQ, TK, p0, flags)
     m0, m1, m2, m3 = tile_range(first, stop, p0, high, T, flags)
 
     top = tl.full([T], -1e30, tl.float32)
@@ -88,14 +88,14 @@ def forward(
     if TABLE or BIAS:
         far = none
         if TABLE:
-            far = meet_row(queries.q, tables.table, high - low, D)
+            far = row_logits(queries.q, tables.table, high - low, D)
         for m in range(m0, m1):
             state = forward_tile(
                 state, queries, key_base, tables, far, high - low, p0 + m * T, p0, numbers, flags,
                 FAR,
             )  # fmt: skip
     if TABLE:
-        hi = by_distance(queries.q, tables.table, -m1 * T, tables, SKEW, flags)
+        hi = table_product(queries.q, tables.table, -m1 * T, tables, SKEW, flags)
         state = Forward(state.acc, state.top, state.total, hi)
     for m in range(m1, m2):
         state = forward_tile(
@@ -106,4 +106,4 @@ def forward(
             state, queries, key_base, tables, none, 0, p0, p0, numbers, flags, DIAGONAL
         )
     soft = Softmax(state.acc, state.top, state.total)
-    finish(soft, OUT + b * ob + h * oh, LSE + bh * TQ, i0, TQ, ot, inverse_share, flags)
+    store_output(soft, OUT + b * ob + h * oh, LSE + bh * TQ, i0, TQ, ot, inverse_share, flags)

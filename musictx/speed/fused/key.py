@@ -1,4 +1,4 @@
-"""The backward pass over keys: dk and dv. The algebra is that of fused/skew.py."""
+"""The backward pass over keys: dk and dv (algebra: fused/skew.py)."""
 
 import triton
 import triton.language as tl
@@ -7,7 +7,7 @@ from musictx.speed.fused.common import (
     DIAGONAL,
     FAR,
     NEAR,
-    PLAIN_NUMBERS,
+    NOT_SPECIALISED,
     Flags,
     KeyBase,
     Numbers,
@@ -16,30 +16,30 @@ from musictx.speed.fused.common import (
     load_keys,
     load_queries,
     load_upstream,
-    meet_row,
+    row_logits,
     store_rows,
 )
-from musictx.speed.fused.skew import by_distance, lower_half, skew
+from musictx.speed.fused.skew import lower_half, skew, table_product
 from musictx.speed.fused.tile import (
+    attending_queries,
     ceil_div,
     floor_div,
     key_gradients,
-    queries_seeing,
     weights,
 )
 
 
 @triton.jit
-def any_query(queries, row, delta, tables, flags: tl.constexpr, KIND: tl.constexpr):
+def tile_relative_logits(queries, row, delta, tables, flags: tl.constexpr, KIND: tl.constexpr):
     """The relative logits of one tile, (T, T), computed without R_k of an earlier tile."""
     T: tl.constexpr = flags.T
     if KIND == FAR:
         cells = tl.zeros([T, T], tl.float32)
-        cells += meet_row(queries.q, tables.table, row, flags.D)[:, None]
+        cells += row_logits(queries.q, tables.table, row, flags.D)[:, None]
     else:
-        cells = by_distance(queries.q, tables.table, delta, tables, flags.SKEW, flags)
+        cells = table_product(queries.q, tables.table, delta, tables, flags.SKEW, flags)
         if KIND == NEAR:
-            lo = by_distance(queries.q, tables.table, delta - T, tables, flags.SKEW, flags)
+            lo = table_product(queries.q, tables.table, delta - T, tables, flags.SKEW, flags)
             cells = tl.where(lower_half(delta, T), cells, lo)
         cells = skew(cells, delta, T).to(tl.float32)
     return cells
@@ -49,24 +49,24 @@ def any_query(queries, row, delta, tables, flags: tl.constexpr, KIND: tl.constex
 def key_tile(
     dk, dv, keys, query_base, tables, row, m, j0, numbers, flags: tl.constexpr, KIND: tl.constexpr
 ):
-    """What the T queries from place j0 + mT on add to dk (before scaling) and dv."""
+    """Add what the T queries from position j0 + mT on contribute to dk (before scaling) and dv."""
     T: tl.constexpr = flags.T
     i0 = j0 + m * T - query_base.offset
     queries = load_queries(query_base, i0, flags, True)
     relative = 0.0
     if flags.TABLE:
-        relative = any_query(queries, row, m * T, tables, flags, KIND)
+        relative = tile_relative_logits(queries, row, m * T, tables, flags, KIND)
     p = weights(queries, keys, relative, tables, row, numbers, flags, KIND)
     upstream = load_upstream(query_base, i0, flags)  # loaded this late to save registers
     return key_gradients(dk, dv, p, upstream, queries, keys, numbers, flags)
 
 
-@triton.jit(do_not_specialize=PLAIN_NUMBERS)
+@triton.jit(do_not_specialize=NOT_SPECIALISED)
 def backward_key(
     Q, K, V, E, BIASES, QUERY_CODES, KEY_CODES, QUERY_STOP, ROW_RANDOM, COLUMN_RANDOM,
     DO, LSE, DELTA, DK, DV,
     qb, qh, qt, kb, kh, kt, vb, vh, vt, gb, gh, gt, db, dh, dt, wb, wh, wt, eh, bh_bias,
-    H, TQ, TK, offset, low, high, scale, natural, threshold, inverse_share,
+    H, TQ, TK, offset, low, high, scale, natural_scale, threshold, inverse_share,
     D: tl.constexpr, T: tl.constexpr, TABLE: tl.constexpr, BIAS: tl.constexpr,
     PACKED: tl.constexpr, DROP: tl.constexpr, SKEW: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -88,9 +88,9 @@ def backward_key(
     tables = Tables(E + h * eh, BIASES + h * bh_bias, low, high)
     numbers = Numbers(scale, threshold, inverse_share)
     keys = load_keys(key_base, j0, flags)
-    first, stop = queries_seeing(QUERY_STOP + b * TK, j0, TQ, TK, offset, flags)
+    first, stop = attending_queries(QUERY_STOP + b * TK, j0, TQ, TK, offset, flags)
 
-    # The tile of queries from place j0 + mT on begins with query j0 + mT - offset.
+    # The tile of queries from position j0 + mT on begins with query j0 + mT - offset.
     m0 = floor_div(first + offset - j0, T)
     m3 = tl.maximum(ceil_div(stop + offset - j0, T), m0)
     m1 = tl.minimum(tl.maximum(1, m0), m3)  # from here on NEAR
@@ -108,5 +108,5 @@ def backward_key(
             dk, dv = key_tile(
                 dk, dv, keys, query_base, tables, high - low, m, j0, numbers, flags, FAR
             )  # fmt: skip
-    store_rows(DK + b * db + h * dh, j0, TK, dt, dk * natural, T, D)
+    store_rows(DK + b * db + h * dh, j0, TK, dt, dk * natural_scale, T, D)
     store_rows(DV + b * wb + h * wh, j0, TK, wt, dv, T, D)

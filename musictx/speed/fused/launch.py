@@ -1,4 +1,4 @@
-"""Launch the fused kernels: layouts, scratch memory, grids. Imports Triton.
+"""Launch the fused kernels: strides, memory, grids. Imports Triton.
 
 Problems that speed/cuda supports on this GPU are computed there. A forward pass by one and a
 backward pass by the other work together, because both save the same tensors in the same units.
@@ -19,7 +19,7 @@ from musictx.speed.fused.problem import LOG2E, Problem, TableGradients
 
 
 def strides(*tensors: Tensor) -> list[int]:
-    """The strides of batch row, head and token of each tensor."""
+    """The strides from one batch row, head and token to the next, of each tensor."""
     return [s for x in tensors for s in x.stride()[:3]]
 
 
@@ -34,10 +34,10 @@ def forward(p: Problem, out: Tensor, log_sum: Tensor) -> None:
         return
     tile = p.config.forward
     forward_pass.forward[grid(p, p.queries, tile.side)](
-        p.q, p.k, p.v, *p.tables, *p.codes, p.keys_seen, *p.random, out, log_sum,
+        p.q, p.k, p.v, *p.tables, *p.codes, p.key_first, *p.random, out, log_sum,
         *strides(p.q, p.k, p.v, out), *p.table_strides, p.heads, p.queries, p.keys, p.offset,
         p.low, p.high, p.scale * LOG2E, p.threshold, 1 / p.kept_share,
-        EDGE=p.edge(tile), **p.constants(tile),
+        EDGE=p.has_edge(tile), **p.constants(tile),
     )  # fmt: skip
 
 
@@ -58,22 +58,22 @@ def backward(
     if cuda.backward(p, up, out, log_sum, tables, dq, dk, dv):
         return dq, dk, dv, *tables.sums()
     delta = memory.empty((p.batch, p.heads, p.queries), p.q.device)
-    tile_functions.row_products[grid(p, p.queries, 64)](
+    tile_functions.inner_products[grid(p, p.queries, 64)](
         out, up, delta, *strides(out, up), p.heads, p.queries, D=p.size, T=64
     )
     common = (p.q, p.k, p.v, *p.tables, *p.codes)
-    row_inputs = (*p.random, up, log_sum, delta)
+    query_inputs = (*p.random, up, log_sum, delta)
     sizes = (*p.table_strides, p.heads, p.queries, p.keys, p.offset, p.low, p.high)
     tile = p.config.query
     query_pass.backward_query[grid(p, p.queries, tile.side)](
-        *common, p.keys_seen, *row_inputs, dq, tables.vectors, tables.numbers,
+        *common, p.key_first, *query_inputs, dq, tables.vectors, tables.numbers,
         *strides(p.q, p.k, p.v, up, dq), *sizes,
         tables.slots, p.scale * LOG2E, p.scale, p.threshold, 1 / p.kept_share,
-        BIAS_GRADIENT=tables.bias_gradient, EDGE=p.edge(tile), **p.constants(tile),
+        BIAS_GRADIENT=tables.bias_gradient, EDGE=p.has_edge(tile), **p.constants(tile),
     )  # fmt: skip
     tile = p.config.key
     key_pass.backward_key[grid(p, p.keys, tile.side)](
-        *common, p.queries_seeing, *row_inputs, dk, dv,
+        *common, p.query_stop, *query_inputs, dk, dv,
         *strides(p.q, p.k, p.v, up, dk, dv), *sizes,
         p.scale * LOG2E, p.scale, p.threshold, 1 / p.kept_share, **p.constants(tile),
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 A query attends to a key only if their codes are equal. Pieces may be in any order. The bounds are
 the first key that each query attends to, which is the query's code, and the last query that attends
-to each key; so the kernel can skip the tiles outside.
+to each key, so that the kernel can skip the tiles outside.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _mask(setting: Setting) -> Mask:
         return None, None, None
     ordered, order = queries.sort(dim=1, stable=True)  # stable: the rightmost is the latest
     stop = torch.searchsorted(ordered, keys, right=True)
-    seen = torch.searchsorted(ordered, keys) < stop
+    has_query = torch.searchsorted(ordered, keys) < stop
     latest = order.gather(1, (stop - 1).clamp(min=0))
-    query_stop = torch.where(seen, latest + 1, 0)
+    query_stop = torch.where(has_query, latest + 1, 0)
     return queries.int(), keys.int(), query_stop.int()

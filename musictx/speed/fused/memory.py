@@ -1,4 +1,4 @@
-"""Memory that the kernels write into."""
+"""Memory for the outputs of the kernels."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ def empty(shape: tuple[int, ...], device: torch.device) -> Tensor:
 
 
 def unit_stride(x: Tensor) -> Tensor:
-    """x, copied if necessary so that the numbers of each head are adjacent in memory."""
+    """x, copied unless the numbers of each head are adjacent in memory."""
     return x if x.stride(-1) == 1 and x.stride(-2) >= 0 else x.contiguous()
 
 
 def empty_like(x: Tensor) -> Tensor:
-    """Uninitialised memory laid out like x, but such that kernels can write to it; tests fill it
-    with NaN."""
+    """Uninitialised memory with the strides of :func:`unit_stride` of x; tests fill it with NaN."""
     return torch.empty_like(unit_stride(x))

@@ -1,15 +1,16 @@
-"""The skew of the fused kernel: one gather in registers moves the relative logits of a square tile.
+"""The skew of the fused kernel: one gather in registers reorders the relative logits of a tile.
 
-Let R_k = Q_block . (rows kT..kT+T-1 of the table)^T, for a tile of T queries and T keys whose first
-query is delta = kT positions after its first key. The distance of cell (r, c) is delta + r - c, so
+For a tile of T queries and T keys whose first query is delta = kT positions after its first key,
+let R_k = Q_block . (rows kT..kT+T-1 of the table)^T. The distance of cell (r, c) is delta + r - c,
+so
 
     Y[r, w] = R_k[r, w] if w <= r else R_{k-1}[r, w],     relative[r, c] = Y[r, (r - c) mod T]
 
 As keys ascend, R_{k-1} of one tile is R_k of the next, so each tile needs only one product. The
-gather is its own inverse: in the backward pass the same gather reorders dS from cells by key to
-cells by distance. The cells of the T distances from kT on are those with w <= r of this tile and
-those with w > r of the tile before. The softmax is that of FlashAttention (Dao 2023); no matrix of
-size length x length is ever in memory.
+gather is its own inverse: in the backward pass the same gather reorders dS from keys to distances.
+The cells of the T distances from kT on are those with w <= r of this tile and those with w > r of
+the previous tile. The softmax is that of FlashAttention (Dao 2023); no matrix of size length x
+length is ever in memory.
 
 Tiles are aligned so that every delta is a multiple of T. Only the tile with delta = 0 has keys that
 are later than a query.
@@ -53,23 +54,23 @@ def distance_chunk(base, delta, tables, flags: tl.constexpr):
 
 
 @triton.jit
-def by_distance(x, base, delta, tables, dtype: tl.constexpr, flags: tl.constexpr):
+def table_product(x, base, delta, tables, dtype: tl.constexpr, flags: tl.constexpr):
     """x times the table's rows for the distances delta..delta+T-1."""
     chunk = distance_chunk(base, delta, tables, flags)
     return tl.dot(x, tl.trans(chunk), input_precision=flags.PRECISION).to(dtype)
 
 
 @triton.jit
-def by_key(
+def relative_logits(
     x, hi, far, base, delta, tables, dtype: tl.constexpr, flags: tl.constexpr, KIND: tl.constexpr
 ):  # fmt: skip
-    """x times the table's row for each cell's distance, (T, T) in float32, and R_{k-1}, which is
-    R_k of the next tile. ``far`` is x times the only row that a FAR tile uses."""
+    """Relative logits: x times the table's row for each cell's distance, (T, T) in float32, and
+    R_{k-1}, which is R_k (``hi``) of the next tile. ``far`` is x times the row of FAR tiles."""
     T: tl.constexpr = flags.T
     if KIND == FAR:
         cells = tl.zeros([T, T], tl.float32) + far[:, None]
     elif KIND == NEAR:
-        lo = by_distance(x, base, delta - T, tables, dtype, flags)
+        lo = table_product(x, base, delta - T, tables, dtype, flags)
         cells = skew(tl.where(lower_half(delta, T), hi, lo), delta, T).to(tl.float32)
         hi = lo
     else:
@@ -78,18 +79,18 @@ def by_key(
 
 
 @triton.jit
-def take_apart(cells, before, delta, T: tl.constexpr):
-    """Reorder cells by key: return the cells of the distances delta..delta+T-1, by distance, and
-    this tile's reordered cells, which the next tile needs as ``before``."""
+def cells_by_distance(cells, previous, delta, T: tl.constexpr):
+    """Reorder cells from keys to distances. Return the cells of the distances delta..delta+T-1 and
+    this tile's reordered cells, which the next tile needs as ``previous``."""
     current = skew(cells, delta, T)
-    return tl.where(lower_half(delta, T), current, before), current
+    return tl.where(lower_half(delta, T), current, previous), current
 
 
 @triton.jit
-def remainder(before, delta, T: tl.constexpr):
-    """The cells that remain after the last tile, which has ``delta``: those of the T distances
-    below its range."""
-    return tl.where(lower_half(delta, T), tl.zeros_like(before), before)
+def incomplete_cells(previous, delta, T: tl.constexpr):
+    """The cells that no tile has completed: those of the T distances below the last tile, which has
+    ``delta``."""
+    return tl.where(lower_half(delta, T), tl.zeros_like(previous), previous)
 
 
 @triton.jit

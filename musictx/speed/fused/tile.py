@@ -1,15 +1,13 @@
-"""One tile of the fused kernel: the range of tiles, masks, softmax, gradients.
-
-Names are those of speed/fused/common.py.
-"""
+"""Functions of one tile of the fused kernel: masks, softmax, gradients. For the names see
+speed/fused/common.py."""
 
 import triton
 import triton.language as tl
 
 from musictx.speed.fused.common import (
-    BIG,
     DIAGONAL,
     FAR,
+    NO_KEYS,
     Softmax,
     load_rows,
     load_vector,
@@ -20,7 +18,7 @@ from musictx.speed.fused.common import (
 
 @triton.jit
 def ceil_div(x, n: tl.constexpr):
-    """x / n rounded up, for negative x too (// of the device rounds towards 0)."""
+    """x / n rounded up, for negative x too (// rounds towards 0 on GPUs)."""
     return tl.where(x > 0, (x + n - 1) // n, -((-x) // n))
 
 
@@ -31,7 +29,7 @@ def floor_div(x, n: tl.constexpr):
 
 
 @triton.jit
-def keys_seen(first_keys, i0, queries, keys, p0, flags: tl.constexpr):
+def visible_keys(first_keys, i0, queries, keys, p0, flags: tl.constexpr):
     """(first, stop): the queries of the tile attend only to the keys first..stop-1."""
     first = 0
     if flags.PACKED:
@@ -40,7 +38,7 @@ def keys_seen(first_keys, i0, queries, keys, p0, flags: tl.constexpr):
 
 
 @triton.jit
-def queries_seeing(stop_queries, j0, queries, keys, offset, flags: tl.constexpr):
+def attending_queries(stop_queries, j0, queries, keys, offset, flags: tl.constexpr):
     """(first, stop): only the queries first..stop-1 attend to keys of the tile."""
     stop = queries
     if flags.PACKED:
@@ -52,11 +50,11 @@ def queries_seeing(stop_queries, j0, queries, keys, offset, flags: tl.constexpr)
 def logits(
     queries, keys, relative, tables, row, scale, flags: tl.constexpr, KIND: tl.constexpr
 ):  # fmt: skip
-    """The logits of one tile.
+    """The logits of one tile; ``relative`` is used only with TABLE.
 
-    Without a bias, q k^T + relative (``relative`` is used if TABLE), not yet scaled: the caller
-    fuses the scaling with its next operation. With a bias, scale (q k^T + relative) + bias, which
-    is not to be scaled again; FAR tiles use the bias of ``row``.
+    Without a bias they are q k^T + relative, unscaled: the caller fuses the scaling with its next
+    operation. With a bias they are scaled, scale (q k^T + relative) + bias; FAR tiles use the bias
+    of ``row``.
     """
     if flags.TABLE:
         s = tl.dot(queries.q, tl.trans(keys.k), relative, input_precision=flags.PRECISION)
@@ -66,19 +64,19 @@ def logits(
         if KIND == FAR:
             s = s * scale + tl.load(tables.bias + row)
         else:
-            distance = queries.places[:, None] - keys.places[None, :]
+            distance = queries.positions[:, None] - keys.positions[None, :]
             s = s * scale + tl.load(tables.bias + table_row(distance, tables.low, tables.high))
     return s
 
 
 @triton.jit
 def mask_cells(x, fill, queries, keys, flags: tl.constexpr, KIND: tl.constexpr):
-    """x where the query may attend to the key, ``fill`` elsewhere. Cells are selected rather than
-    added to, because masked cells may be NaN."""
+    """x where the query may attend to the key, ``fill`` elsewhere. A mask is not added, because
+    masked cells may be NaN."""
     if KIND == DIAGONAL:
-        x = tl.where(keys.places[None, :] <= queries.places[:, None], x, fill)
+        x = tl.where(keys.positions[None, :] <= queries.positions[:, None], x, fill)
     if flags.EDGE:
-        inside = (keys.places >= 0) & (keys.places < keys.count)
+        inside = (keys.positions >= 0) & (keys.positions < keys.count)
         x = tl.where(inside[None, :], x, fill)
     if flags.PACKED:
         x = tl.where(keys.codes[None, :] == queries.codes[:, None], x, fill)
@@ -87,8 +85,8 @@ def mask_cells(x, fill, queries, keys, flags: tl.constexpr, KIND: tl.constexpr):
 
 @triton.jit
 def keep_mask(row_keys, column_keys, threshold):
-    """Which weights dropout keeps, by 24 bits of a hash of the query's and the key's random number.
-    So the mask does not depend on the tiles."""
+    """Which weights dropout keeps, by 24 bits of a hash of the query's and the key's random number:
+    so the mask does not depend on the tile size."""
     x = row_keys.to(tl.uint32, bitcast=True)[:, None] ^ column_keys.to(tl.uint32, bitcast=True)
     x ^= x >> 16
     x *= 0x7FEB352D
@@ -98,7 +96,7 @@ def keep_mask(row_keys, column_keys, threshold):
 
 
 @triton.jit
-def absorb(
+def update_softmax(
     soft, queries, keys, relative, tables, row, numbers, flags: tl.constexpr, KIND: tl.constexpr
 ):  # fmt: skip
     """Update the state of the softmax with one tile. Requires scale > 0."""
@@ -108,25 +106,25 @@ def absorb(
     if flags.BIAS:
         scale = 1.0
     top = tl.maximum(soft.top, tl.max(s, 1) * scale)
-    shrink = tl.exp2(soft.top - top)
+    rescale = tl.exp2(soft.top - top)
     p = tl.exp2(s * scale - top[:, None])
-    total = soft.total * shrink + tl.sum(p, 1)
+    total = soft.total * rescale + tl.sum(p, 1)
     if flags.DROP:
         p = tl.where(keep_mask(queries.random, keys.random, numbers.threshold), p, 0.0)
-    acc = soft.acc * shrink[:, None]
+    acc = soft.acc * rescale[:, None]
     acc = tl.dot(p.to(keys.v.dtype), keys.v, acc, input_precision=flags.PRECISION)
     return Softmax(acc, top, total)
 
 
 @triton.jit
-def finish(soft, out, log_sum, start, length, stride, inverse_share, flags: tl.constexpr):
-    """Divide by the sum of weights and store the rows and the log of their sums."""
+def store_output(soft, out, log_sum, start, length, stride, inverse_share, flags: tl.constexpr):
+    """Divide by the sum of weights; store the output and the log of the sums."""
     empty = soft.total == 0.0
     divisor = tl.where(empty, 1.0, soft.total)
     rows = soft.acc * (inverse_share / divisor)[:, None]
     store_rows(out, start, length, stride, rows, flags.T, flags.D)
     t = start + tl.arange(0, flags.T)
-    log = tl.where(empty, BIG, soft.top + tl.log2(divisor))
+    log = tl.where(empty, NO_KEYS, soft.top + tl.log2(divisor))
     tl.store(log_sum + t, log, mask=(t >= 0) & (t < length))
 
 
@@ -148,27 +146,27 @@ def gradients(p, upstream, queries, keys, numbers, flags: tl.constexpr):
     """(weights after dropout, gradient of the scaled logits) of a tile, in float32. The caller
     multiplies by the scale what it computes from the gradient."""
     dp = tl.dot(upstream.do, tl.trans(keys.v), input_precision=flags.PRECISION)
-    used = p
+    kept_weights = p
     if flags.DROP:
         keep = keep_mask(queries.random, keys.random, numbers.threshold)
         dp = tl.where(keep, dp * numbers.inverse_share, 0.0)
-        used = tl.where(keep, p * numbers.inverse_share, 0.0)
-    return used, p * (dp - upstream.delta[:, None])
+        kept_weights = tl.where(keep, p * numbers.inverse_share, 0.0)
+    return kept_weights, p * (dp - upstream.delta[:, None])
 
 
 @triton.jit
 def key_gradients(dk, dv, p, upstream, queries, keys, numbers, flags: tl.constexpr):
     """Add what one tile's queries contribute to dk (before scaling) and dv."""
-    used, ds = gradients(p, upstream, queries, keys, numbers, flags)
-    used = tl.trans(used.to(upstream.do.dtype))
-    dv = tl.dot(used, upstream.do, dv, input_precision=flags.PRECISION)
+    kept_weights, ds = gradients(p, upstream, queries, keys, numbers, flags)
+    kept_weights = tl.trans(kept_weights.to(upstream.do.dtype))
+    dv = tl.dot(kept_weights, upstream.do, dv, input_precision=flags.PRECISION)
     ds = tl.trans(ds.to(queries.q.dtype))
     dk = tl.dot(ds, queries.q, dk, input_precision=flags.PRECISION)
     return dk, dv
 
 
 @triton.jit
-def row_products(
+def inner_products(
     OUT, DO, DELTA, ob, oh, ot, gb, gh, gt, H, TQ, D: tl.constexpr, T: tl.constexpr
 ):  # fmt: skip
     """DELTA[i] = <o_i, do_i>, the sum over keys of weight times its gradient, in float32."""

@@ -1,16 +1,15 @@
 """Causal relative attention on the CPU in C++, prebuilt in a wheel or compiled on first use. The
 implementation ``auto`` prefers it on CPUs.
 
-The algorithm is that of speed/chunked (whose docstring explains the skew), but without passes over
-memory between the products. It supports a table, a bias, packed pieces and dropout, in float32 and
-bfloat16. With neither a prebuilt library nor a compiler, ``auto`` falls back to chunked, and the
-name ``native`` raises an error with the reason.
+The algorithm is that of speed/chunked, whose docstring explains the skew; logits stay in the cache.
+It supports a table, a bias, labels, packed pieces and dropout, in float32 and bfloat16. With
+neither a prebuilt library nor a compiler, ``auto`` falls back to chunked, and the name ``native``
+raises an error with the reason.
 
-kernel.cpp     the operator, without Python or torch and with nothing to link against; panel.h has
-               the steps of both passes, numbers.h the arithmetic
-bf16_gemm.h    products of bfloat16 matrices for CPUs that have the instruction
-float_gemm.h   products of float32 matrices for a torch that exports none
-threads.h      the kernel's threads
+kernel.cpp     the forward and the backward pass; panel.h has the operations that both share
+numbers.h      matrix products (GEMM): torch's, or those of bf16_gemm.h, for CPUs that have the
+               instruction, and float_gemm.h, for a torch that exports none
+threads.h      the thread pool
 build.py       finds the shared library in the wheel or compiles it into the user's cache
 library.py     loads the library and passes it the matrix products that torch contains
 """
@@ -33,7 +32,7 @@ from musictx.speed.pieces import piece_codes
 
 __all__ = ["attend", "supports"]
 
-BLOCK, RUN = 128, 1024  # queries and keys at a time
+BLOCK, PANEL = 128, 1024  # how many queries, and keys, of a panel (native/panel.h)
 
 
 @cache
@@ -84,7 +83,7 @@ def _forward(out: Tensor, log_sum: Tensor, *inputs: Any) -> None:
 
 
 def _gradients(
-    wanted: list[bool], upstream: Tensor, out: Tensor, log_sum: Tensor, *inputs: Any
+    needs_gradient: list[bool], upstream: Tensor, out: Tensor, log_sum: Tensor, *inputs: Any
 ) -> tuple[Tensor | None, ...]:
     """Gradients of q, k, v, table and bias."""
     q, k, _, table, bias = inputs[:5]
@@ -92,8 +91,8 @@ def _gradients(
     zeros = partial(torch.zeros, dtype=torch.float32)
     dq, dk, dv = torch.empty(q.shape, dtype=torch.float32), zeros(k.shape), zeros(k.shape)
     # One gradient for each batch row and head; they are added up below in a fixed order.
-    dtable = zeros(batch, heads, keys, size) if wanted[3] else None
-    dbias = zeros(batch, heads, keys) if wanted[4] else None
+    dtable = zeros(batch, heads, keys, size) if needs_gradient[3] else None
+    dbias = zeros(batch, heads, keys) if needs_gradient[4] else None
     problem = _problem(*inputs)
     upstream = upstream.to(_dtype(q)).contiguous()
     problem.point(upstream=upstream, out=out, log_sum=log_sum)
@@ -136,7 +135,7 @@ def _problem(
     possibly a float32 master, and bias (H or 1, Tk) are in descending distance and of any dtype.
     Codes are those of :func:`musictx.speed.pieces.piece_codes`.
     """
-    dtype, dropped = _dtype(q), round(dropout * 2**32)
+    dtype, drop_threshold = _dtype(q), round(dropout * 2**32)
     problem = library.Problem(
         batch=q.shape[0],
         heads=q.shape[1],
@@ -146,22 +145,23 @@ def _problem(
         table_heads=0 if table is None else len(table),
         bias_heads=0 if bias is None else len(bias),
         block=BLOCK,
-        run=max(RUN, 2 * BLOCK),
+        panel=max(PANEL, 2 * BLOCK),
         threads=torch.get_num_threads(),
         bf16=dtype == torch.bfloat16,
         seed=seed,
-        dropped=dropped,
+        drop_threshold=drop_threshold,
         scale=scale,
-        kept=1.0 - dropped / 2**32,
+        kept_share=1.0 - drop_threshold / 2**32,
     )
-    for kind, read in (
-        (dtype, {"q": q, "k": k, "v": v, "table": table}),
-        (torch.float32, {"bias": bias}),
-        (torch.int32, {"query_codes": query_codes, "key_codes": key_codes}),
-    ):
-        problem.point(
-            **{n: None if x is None else x.to(kind).contiguous() for n, x in read.items()}
-        )
+
+    def copy(x: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+        return None if x is None else x.to(dtype).contiguous()
+
+    problem.point(q=copy(q, dtype), k=copy(k, dtype), v=copy(v, dtype), table=copy(table, dtype))
+    problem.point(bias=copy(bias, torch.float32))
+    problem.point(
+        query_codes=copy(query_codes, torch.int32), key_codes=copy(key_codes, torch.int32)
+    )
     return problem
 
 

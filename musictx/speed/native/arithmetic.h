@@ -14,17 +14,17 @@ inline To bits(From x) {
   return y;
 }
 
-inline void store(float* place, float x) { *place = x; }
-inline void store(uint16_t* place, float x) {  // to bfloat16, ties to even; NaN stays NaN
+inline void store(float* to, float x) { *to = x; }
+inline void store(uint16_t* to, float x) {  // rounds to bfloat16, ties to even; NaN stays NaN
   const uint32_t u = bits<uint32_t>(x);
   const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-  *place = static_cast<uint16_t>(x == x ? rounded : 0x7fc0u);
+  *to = static_cast<uint16_t>(x == x ? rounded : 0x7fc0u);
 }
 inline float load(float x) { return x; }
 inline float load(uint16_t x) { return bits<float>(static_cast<uint32_t>(x) << 16); }
 
 // e^x for x <= 0 within 2 units in the last place, exactly 0 below the normal numbers, NaN for NaN.
-// x = n log 2 + r with |r| <= log(2) / 2, in two steps lest digits get lost; then a polynomial.
+// x = n log 2 + r with |r| <= log(2) / 2, with log 2 in two parts to keep r exact; then a polynomial.
 inline float exponential(float x) {
   const float y = x < -87.0f ? -87.0f : x;
   const float n = std::nearbyint(y * 1.44269504089f);

@@ -1,15 +1,14 @@
-// Products of bfloat16 matrices, added up in float32, by the CPU's own instruction (AVX-512 BF16).
+// GEMM with bfloat16 operands and float32 accumulators, by the CPU's own instruction (AVX-512 BF16).
 //
-// That instruction multiplies pairs: to each of 16 numbers it adds x0 y0 + x1 y1. Of the two matrices of
-// a product one therefore lies ready as pairs along what is summed over, in strips of 32 columns; the
-// other is read pair by pair, each spread over all columns. A matrix whose rows are summed over holds
-// such pairs already; else two rows are laced into one.
+// The instruction multiplies pairs: to each of 16 accumulators it adds x0 y0 + x1 y1, where 0 and 1 are
+// neighbours along the dimension that is summed over (k). So b is packed into panels of TILE_COLUMNS columns
+// of such pairs, and each pair of a is broadcast. Rows of a already consist of pairs; a transposed a is
+// packed: two of its rows are interleaved.
 //
-// The library of products that torch brings along computes in bfloat16 at the speed of float32 on CPUs
-// of AMD (MKL 2024.2). Where there are tiles (AMX), which this file does not use, library.py takes
-// torch's; the two have not been compared there.
+// torch's GEMM computes bfloat16 at the speed of float32 on CPUs of AMD (MKL 2024.2). On CPUs with AMX, which
+// this file does not use, library.py takes torch's; the two were not compared there.
 //
-// Numbers below the smallest normal one count as zero: so the instruction is made.
+// The instruction treats subnormal numbers as zero.
 #pragma once
 #if defined(__AVX512BF16__) && defined(__AVX512BW__)
 #define MUSICTX_BF16 1
@@ -23,20 +22,20 @@
 
 namespace bf16_gemm {
 
-constexpr int ROWS = 8, COLUMNS = 32;  // of the tile that is held in registers
+constexpr int TILE_ROWS = 8, TILE_COLUMNS = 32;  // of c, in registers
 
-inline int half(int k) { return (k + 1) / 2; }
-inline int strips(int n) { return (n + COLUMNS - 1) / COLUMNS; }
+inline int pair_count(int k) { return (k + 1) / 2; }
+inline int panel_count(int n) { return (n + TILE_COLUMNS - 1) / TILE_COLUMNS; }
 
-// Numbers of 32 bits that `pack_columns` and `pack_rows` write.
-inline size_t packed_columns(int n, int k) {
-  return static_cast<size_t>(strips(n)) * COLUMNS * half(k);
+// The sizes of a packed (m, k) and a packed b (k, n), in pairs.
+inline size_t packed_a_size(int m, int k) { return static_cast<size_t>(m) * pair_count(k); }
+inline size_t packed_b_size(int n, int k) {
+  return static_cast<size_t>(panel_count(n)) * TILE_COLUMNS * pair_count(k);
 }
-inline size_t packed_rows(int m, int k) { return static_cast<size_t>(m) * half(k); }
 
-// to[p][i] = the pair of x (k, m)'s rows 2p and 2p + 1 in column i, for `count` columns.
-inline void lace(const uint16_t* x, int ldx, int k, int count, uint32_t* to, int width) {
-  for (int p = 0; p < half(k); p++, to += width) {
+// to (pair_count(k), width): row p has the pairs of rows 2p and 2p + 1 of x (k, count), then zeros.
+inline void interleave_rows(const uint16_t* x, int ldx, int k, int count, uint32_t* to, int width) {
+  for (int p = 0; p < pair_count(k); p++, to += width) {
     const uint16_t* low = x + static_cast<size_t>(2 * p) * ldx;
     if (2 * p + 1 < k) {
       const uint16_t* high = low + ldx;
@@ -50,7 +49,7 @@ inline void lace(const uint16_t* x, int ldx, int k, int count, uint32_t* to, int
   }
 }
 
-// 16 rows of 16 numbers -> their columns as rows.
+// Transposes 16 rows of 16 numbers.
 inline void transpose(__m512i (&x)[16]) {
   __m512i y[16];
 #pragma GCC unroll 8
@@ -79,111 +78,112 @@ inline void transpose(__m512i (&x)[16]) {
   std::copy_n(y, 16, x);
 }
 
-// The strips of b (k, n), or of b (n, k) if `transposed`: to[strip][p][column].
-inline void pack_columns(bool transposed, const uint16_t* b, int ldb, int n, int k, uint32_t* to) {
-  const int pairs = half(k);
-  for (int first = 0; first < n; first += COLUMNS, to += static_cast<size_t>(COLUMNS) * pairs) {
-    const int count = std::min(COLUMNS, n - first);
+// Packs b (k, n), or b (n, k) if `transposed`, into panels (pair_count(k), TILE_COLUMNS), padded with zeros.
+inline void pack_b(bool transposed, const uint16_t* b, int ldb, int n, int k, uint32_t* to) {
+  const int pairs = pair_count(k);
+  for (int first = 0; first < n; first += TILE_COLUMNS, to += static_cast<size_t>(TILE_COLUMNS) * pairs) {
+    const int count = std::min(TILE_COLUMNS, n - first);
     if (!transposed) {
-      lace(b + first, ldb, k, count, to, COLUMNS);
+      interleave_rows(b + first, ldb, k, count, to, TILE_COLUMNS);
       continue;
     }
-    for (int side = 0; side < COLUMNS; side += 16)
+    for (int column = 0; column < TILE_COLUMNS; column += 16)
       for (int p = 0; p < pairs; p += 16) {
         const int numbers = std::min(32, k - 2 * p);
-        const __mmask32 there = numbers == 32 ? ~0u : (1u << numbers) - 1u;
+        const __mmask32 mask = numbers == 32 ? ~0u : (1u << numbers) - 1u;
         __m512i x[16];
         for (int i = 0; i < 16; i++) {
-          const uint16_t* from = b + static_cast<size_t>(first + side + i) * ldb + 2 * p;
-          x[i] = side + i < count ? _mm512_maskz_loadu_epi16(there, from) : _mm512_setzero_si512();
+          const uint16_t* from = b + static_cast<size_t>(first + column + i) * ldb + 2 * p;
+          x[i] = column + i < count ? _mm512_maskz_loadu_epi16(mask, from) : _mm512_setzero_si512();
         }
         transpose(x);
         const int rows = std::min(16, pairs - p);
         for (int i = 0; i < rows; i++)
-          _mm512_storeu_si512(to + static_cast<size_t>(p + i) * COLUMNS + side, x[i]);
+          _mm512_storeu_si512(to + static_cast<size_t>(p + i) * TILE_COLUMNS + column, x[i]);
       }
   }
 }
 
-// The rows of a product: pair p of row r begins at first + r * row + p * pair. The last pair's second
-// half counts only if k is even.
+// Pair p of row r of the operand a begins at first + r * row + p * pair. With an odd k, the second number of
+// the last pair is not read.
 struct Rows {
   const uint16_t* first;
   ptrdiff_t row, pair;
 };
 
-template <int count>
-inline void tile(const Rows& a, int k, const uint32_t* b, float alpha, float beta, float* c,
-                 ptrdiff_t ldc, int columns) {
-  __m512 low[count], high[count];
+// c (rows, columns) = alpha a panel + beta c.
+template <int rows>
+inline void micro_kernel(const Rows& a, int k, const uint32_t* panel, float alpha, float beta, float* c,
+                         ptrdiff_t ldc, int columns) {
+  __m512 low[rows], high[rows];  // columns 0 to 15 and 16 to 31
 #pragma GCC unroll 8
-  for (int r = 0; r < count; r++) low[r] = high[r] = _mm512_setzero_ps();
-  const auto add = [&](int p, uint32_t mask) __attribute__((always_inline)) {
-    const __m512bh y0 = (__m512bh)_mm512_loadu_si512(b + static_cast<size_t>(p) * COLUMNS);
-    const __m512bh y1 = (__m512bh)_mm512_loadu_si512(b + static_cast<size_t>(p) * COLUMNS + 16);
+  for (int r = 0; r < rows; r++) low[r] = high[r] = _mm512_setzero_ps();
+  const auto accumulate_pair = [&](int p, uint32_t mask) __attribute__((always_inline)) {
+    const __m512bh y0 = (__m512bh)_mm512_loadu_si512(panel + static_cast<size_t>(p) * TILE_COLUMNS);
+    const __m512bh y1 = (__m512bh)_mm512_loadu_si512(panel + static_cast<size_t>(p) * TILE_COLUMNS + 16);
 #pragma GCC unroll 8
-    for (int r = 0; r < count; r++) {
-      uint32_t x = 0;
-      std::memcpy(&x, a.first + r * a.row + p * a.pair, mask == ~0u ? 4 : 2);
-      const __m512bh both = (__m512bh)_mm512_set1_epi32(static_cast<int>(x));
-      low[r] = _mm512_dpbf16_ps(low[r], both, y0);
-      high[r] = _mm512_dpbf16_ps(high[r], both, y1);
+    for (int r = 0; r < rows; r++) {
+      uint32_t pair = 0;
+      std::memcpy(&pair, a.first + r * a.row + p * a.pair, mask == ~0u ? 4 : 2);
+      const __m512bh x = (__m512bh)_mm512_set1_epi32(static_cast<int>(pair));
+      low[r] = _mm512_dpbf16_ps(low[r], x, y0);
+      high[r] = _mm512_dpbf16_ps(high[r], x, y1);
     }
   };
-  for (int p = 0; p < k / 2; p++) add(p, ~0u);
-  if (k % 2) add(k / 2, 0xffffu);
-  const auto below = [](int n) { return static_cast<__mmask16>(n >= 16 ? 0xffff : (1 << n) - 1); };
-  const __mmask16 left = below(columns), right = below(std::max(0, columns - 16));
-  const __m512 a0 = _mm512_set1_ps(alpha), b0 = _mm512_set1_ps(beta);
+  for (int p = 0; p < k / 2; p++) accumulate_pair(p, ~0u);
+  if (k % 2) accumulate_pair(k / 2, 0xffffu);
+  const auto mask = [](int n) { return static_cast<__mmask16>(n >= 16 ? 0xffff : (1 << n) - 1); };
+  const __mmask16 low_mask = mask(columns), high_mask = mask(std::max(0, columns - 16));
+  const __m512 alphas = _mm512_set1_ps(alpha), betas = _mm512_set1_ps(beta);
 #pragma GCC unroll 8
-  for (int r = 0; r < count; r++) {
+  for (int r = 0; r < rows; r++) {
     float* to = c + r * ldc;
-    __m512 x = _mm512_mul_ps(low[r], a0), y = _mm512_mul_ps(high[r], a0);
+    __m512 x = _mm512_mul_ps(low[r], alphas), y = _mm512_mul_ps(high[r], alphas);
     if (beta != 0.0f) {
-      x = _mm512_fmadd_ps(b0, _mm512_maskz_loadu_ps(left, to), x);
-      y = _mm512_fmadd_ps(b0, _mm512_maskz_loadu_ps(right, to + 16), y);
+      x = _mm512_fmadd_ps(betas, _mm512_maskz_loadu_ps(low_mask, to), x);
+      y = _mm512_fmadd_ps(betas, _mm512_maskz_loadu_ps(high_mask, to + 16), y);
     }
-    _mm512_mask_storeu_ps(to, left, x);
-    _mm512_mask_storeu_ps(to + 16, right, y);
+    _mm512_mask_storeu_ps(to, low_mask, x);
+    _mm512_mask_storeu_ps(to + 16, high_mask, y);
   }
 }
 
-// `count` < ROWS rows, a number known only now.
+// The same for `rows` <= most, a number that is known only at run time.
 template <int most>
-inline void rest(int count, const Rows& a, int k, const uint32_t* b, float alpha, float beta,
-                 float* c, ptrdiff_t ldc, int columns) {
+inline void edge_kernel(int rows, const Rows& a, int k, const uint32_t* panel, float alpha, float beta,
+                        float* c, ptrdiff_t ldc, int columns) {
   if constexpr (most > 0) {
-    if (count == most)
-      tile<most>(a, k, b, alpha, beta, c, ldc, columns);
+    if (rows == most)
+      micro_kernel<most>(a, k, panel, alpha, beta, c, ldc, columns);
     else
-      rest<most - 1>(count, a, k, b, alpha, beta, c, ldc, columns);
+      edge_kernel<most - 1>(rows, a, k, panel, alpha, beta, c, ldc, columns);
   }
 }
 
-// c (m, n) = alpha a b + beta c, rows apart by lda, ldb, ldc. 't' reads a as (k, m), b as (n, k).
-// Places for packed_rows(m, k), if a is 't', and packed_columns(n, k) numbers are lent.
-inline void product(char ta, char tb, int m, int n, int k, float alpha, const uint16_t* a, int lda,
-                    const uint16_t* b, int ldb, float beta, float* c, int ldc, uint32_t* for_rows,
-                    uint32_t* for_columns) {
+// c (m, n) = alpha a b + beta c, with row strides lda, ldb, ldc. 't' reads a as (k, m) and b as (n, k).
+// packed_a, needed if ta is 't', and packed_b are memory of packed_a_size(m, k) and packed_b_size(n, k).
+inline void gemm(char ta, char tb, int m, int n, int k, float alpha, const uint16_t* a, int lda,
+                 const uint16_t* b, int ldb, float beta, float* c, int ldc, uint32_t* packed_a,
+                 uint32_t* packed_b) {
   Rows rows{a, lda, 2};
-  int odd = k;
+  int depth = k;
   if (ta == 't') {
-    lace(a, lda, k, m, for_rows, m);
-    rows = {reinterpret_cast<const uint16_t*>(for_rows), 2, 2 * static_cast<ptrdiff_t>(m)};
-    odd = 2 * half(k);  // filled up with zeros
+    interleave_rows(a, lda, k, m, packed_a, m);
+    rows = {reinterpret_cast<const uint16_t*>(packed_a), 2, 2 * static_cast<ptrdiff_t>(m)};
+    depth = 2 * pair_count(k);  // padded with zeros
   }
-  pack_columns(tb == 't', b, ldb, n, k, for_columns);
-  const size_t strip = static_cast<size_t>(COLUMNS) * half(k);
-  for (int j = 0; j < n; j += COLUMNS) {
-    const uint32_t* y = for_columns + j / COLUMNS * strip;
-    const int columns = std::min(COLUMNS, n - j);
-    for (int i = 0; i < m; i += ROWS) {
-      const Rows here{rows.first + i * rows.row, rows.row, rows.pair};
+  pack_b(tb == 't', b, ldb, n, k, packed_b);
+  const size_t panel_size = static_cast<size_t>(TILE_COLUMNS) * pair_count(k);
+  for (int j = 0; j < n; j += TILE_COLUMNS) {
+    const uint32_t* panel = packed_b + j / TILE_COLUMNS * panel_size;
+    const int columns = std::min(TILE_COLUMNS, n - j);
+    for (int i = 0; i < m; i += TILE_ROWS) {
+      const Rows tile_rows{rows.first + i * rows.row, rows.row, rows.pair};
       float* to = c + static_cast<ptrdiff_t>(i) * ldc + j;
-      if (m - i >= ROWS)
-        tile<ROWS>(here, odd, y, alpha, beta, to, ldc, columns);
+      if (m - i >= TILE_ROWS)
+        micro_kernel<TILE_ROWS>(tile_rows, depth, panel, alpha, beta, to, ldc, columns);
       else
-        rest<ROWS - 1>(m - i, here, odd, y, alpha, beta, to, ldc, columns);
+        edge_kernel<TILE_ROWS - 1>(m - i, tile_rows, depth, panel, alpha, beta, to, ldc, columns);
     }
   }
 }

@@ -56,17 +56,18 @@ _X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 
 def _this_cpu() -> tuple[str, ...]:
+    """The flags to compile for this CPU."""
     if not _X86:
         return ("-mcpu=native",)
-    lowered = os.environ.get("ATEN_CPU_CAPABILITY", "").lower()
-    march = {"avx2": "x86-64-v3", "default": "x86-64"}.get(lowered, "native")
+    capability = os.environ.get("ATEN_CPU_CAPABILITY", "").lower()
+    march = {"avx2": "x86-64-v3", "default": "x86-64"}.get(capability, "native")
     return (f"-march={march}", WIDE)
 
 
 FLAGS: tuple[str, ...] = (*COMMON, *_this_cpu())
-_INSTEAD = "use attention=chunked, which needs no compiler"
-_OTHER = f"name another in the environment variable CXX, or {_INSTEAD}"
-_WITHOUT = "no C++ compiler (c++, g++, clang++) is installed"
+_NO_COMPILER = "no C++ compiler (c++, g++, clang++) is installed"
+_USE_CHUNKED = "use attention=chunked, which needs no compiler"
+_USE_OTHER = f"name another in the environment variable CXX, or {_USE_CHUNKED}"
 
 
 def variant() -> str | None:
@@ -75,11 +76,11 @@ def variant() -> str | None:
 
     if not _X86:
         return "armv8" if platform.machine().lower() in ("aarch64", "arm64") else None
-    widest = torch.backends.cpu.get_cpu_capability()
-    if widest.startswith("AVX512"):
-        pairs = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()  # no public name
-        return "x86-64-v4-bf16" if pairs else "x86-64-v4"
-    return "x86-64-v3" if widest == "AVX2" else None
+    capability = torch.backends.cpu.get_cpu_capability()
+    if capability.startswith("AVX512"):
+        has_bf16 = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()  # no public name
+        return "x86-64-v4-bf16" if has_bf16 else "x86-64-v4"
+    return "x86-64-v3" if capability == "AVX2" else None
 
 
 def prebuilt(source: Path) -> Path | None:
@@ -101,16 +102,17 @@ def compiler() -> list[str]:
         command = shlex.split(chosen)
         if shutil.which(command[0]) is None:
             raise NoCompiler(
-                f"the compiler CXX={chosen} is not installed; name another, or {_INSTEAD}"
+                f"the compiler CXX={chosen} is not installed; name another, or {_USE_CHUNKED}"
             )
         return command
     for name in ("c++", "g++", "clang++"):
         path = shutil.which(name)
-        if path and not (sys.platform == "darwin" and path == f"/usr/bin/{name}" and _bare()):
+        placeholder = sys.platform == "darwin" and path == f"/usr/bin/{name}" and _lacks_tools()
+        if path and not placeholder:
             return [name]
     raise NoCompiler(
-        f"it is compiled on first use, but {_WITHOUT}; install one, name one in the environment "
-        f"variable CXX, or {_INSTEAD}"
+        f"it is compiled on first use, but {_NO_COMPILER}; install one, name one in the "
+        f"environment variable CXX, or {_USE_CHUNKED}"
     )
 
 
@@ -132,18 +134,19 @@ def check() -> str:
     try:
         command = compiler()
     except NoCompiler:
-        return _WITHOUT
+        return _NO_COMPILER
     version = _run([command[0], "--version"]).stdout.strip().splitlines() or ["?"]
     return f"{shlex.join(command)} ({version[0]}); libraries in {cache_folder()}"
 
 
-def _bare() -> bool:
-    """Whether a Mac has no developer tools, so that /usr/bin/c++ would only open a window that
-    offers to install them."""
+def _lacks_tools() -> bool:
+    """Whether a Mac has no developer tools. Then /usr/bin/c++ is a placeholder that opens a window
+    to install them."""
     return _run(["xcode-select", "-p"]).returncode != 0
 
 
 def cache_folder() -> Path:
+    """The folder of compiled libraries and kernels."""
     if chosen := os.environ.get("MUSICTX_CACHE"):
         return Path(chosen).expanduser()
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
@@ -157,8 +160,8 @@ def cpu_features() -> frozenset[str]:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return frozenset([platform.machine(), platform.processor()])
-    named = (line.partition(":") for line in lines)
-    flags = (value for name, _, value in named if name.strip() in ("flags", "Features"))
+    fields = (line.partition(":") for line in lines)
+    flags = (value for name, _, value in fields if name.strip() in ("flags", "Features"))
     return frozenset(next(flags, platform.processor()).split())
 
 
@@ -182,22 +185,23 @@ def built(source: Path, list_name: str = "", structs: Sequence[tuple[str, Path]]
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(target.with_suffix(".lock")):
             if not target.exists():  # another process may have been first
-                included = [word for header in headers for word in ("-include", str(header))]
-                _compile([*command, f"-I{source.parent}", *included], source, target)
+                includes = [word for header in headers for word in ("-include", str(header))]
+                _compile([*command, f"-I{source.parent}", *includes], source, target)
     except OSError as error:
         raise UserError(
             f"cannot write to the folder {folder} ({error.strerror or error}); name another in the "
-            f"environment variable MUSICTX_CACHE, or {_INSTEAD}"
+            f"environment variable MUSICTX_CACHE, or {_USE_CHUNKED}"
         ) from error
     return target
 
 
 def _key(source: Path, command: list[str], headers: Sequence[Path]) -> str:
+    """A hash of everything that the compiled library depends on."""
     version = _run([command[0], "--version"]).stdout
     folders = {source.parent, *(header.parent for header in headers)}
-    included = sorted((path for folder in folders for path in folder.glob("*.h")), key=_by_name)
+    includes = sorted((path for folder in folders for path in folder.glob("*.h")), key=_by_name)
     parts = [
-        *(path.read_text(encoding="utf-8") for path in [source, *included]),
+        *(path.read_text(encoding="utf-8") for path in [source, *includes]),
         shlex.join(command),
         version,
         platform.machine(),
@@ -207,7 +211,7 @@ def _key(source: Path, command: list[str], headers: Sequence[Path]) -> str:
 
 
 def _by_name(path: Path) -> tuple[str, str]:
-    """A key for sorting that does not depend on the folder in which musictx is installed."""
+    """A sort key that does not depend on where musictx is installed."""
     return path.name, path.parent.name
 
 
@@ -224,18 +228,18 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         reason = getattr(error, "strerror", None) or f"no answer in {COMPILER_SECONDS} seconds"
-        raise UserError(f"cannot run the compiler {command[0]} ({reason}); {_OTHER}") from error
+        raise UserError(f"cannot run the compiler {command[0]} ({reason}); {_USE_OTHER}") from error
 
 
 def _compile(command: list[str], source: Path, target: Path) -> None:
-    what = {"kernel": "attention", "step": "the step of decoding"}.get(source.stem, source.stem)
-    print(f"musictx: compiling {what} for this CPU, once, into {target.parent}", file=sys.stderr)
+    name = {"kernel": "attention", "step": "the step of decoding"}.get(source.stem, source.stem)
+    print(f"musictx: compiling {name} for this CPU, once, into {target.parent}", file=sys.stderr)
     with files.atomic(target) as part:
-        answer = _run([*command, "-o", str(part), str(source)])
-        if answer.returncode:
+        process = _run([*command, "-o", str(part), str(source)])
+        if process.returncode:
             raise UserError(
-                f"the compiler {shlex.join(command[:1])} failed ({_last_error(answer.stderr)}); "
-                f"{_OTHER}"
+                f"the compiler {shlex.join(command[:1])} failed ({_last_error(process.stderr)}); "
+                f"{_USE_OTHER}"
             )
 
 

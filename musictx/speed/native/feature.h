@@ -1,9 +1,9 @@
-// What the step of decoding asks of a feature of the ids so far, for one new token. A feature is a
-// struct with tables and numbers (``NativeForm`` in model/features/base.py), in a header that stands
-// beside its Python file, which says what it means and is what the struct is compared with.
+// The interface of a feature of the ids so far in the step of decoding, for one new token. A feature is a
+// struct with tables and numbers (``NativeForm`` in model/features/base.py), in a header next to its Python
+// file, which documents it and is its specification.
 //
-// Everything is read off the ids anew, oldest first: a thousand of them take microseconds, and nothing
-// has to be kept when rows are dropped, copied or cut.
+// `read` computes everything anew from the ids, oldest first: a thousand ids take microseconds, and there is
+// no state to maintain when rows are dropped, copied or cut.
 #pragma once
 #include <vector>
 
@@ -11,11 +11,12 @@
 
 namespace {
 
-// Ids of one row that are held, oldest first, the new one last; it stands at place `place`.
+// The cached ids of one row, oldest first. The last one is new; `place` is its position in the piece.
 struct History {
   const int64_t* ids;
   int64_t count, place;
 
+  // The id n places before the new one, -1 if it is not cached.
   int64_t back(int64_t n) const { return n < count ? ids[count - 1 - n] : -1; }
 };
 
@@ -25,10 +26,10 @@ inline void add(float* x, const float* more, int64_t width) {
 
 struct None {};
 
-// The members that a feature may have; one that it does not name does nothing.
+// The base of features: members that a feature does not define do nothing.
 struct Feature {
-  Matrix scores;      // what the output is multiplied with for `score`; may have no outputs
-  using Seen = None;  // what `read` finds for one row
+  Matrix scores;      // is multiplied with the output of the network for `score`; may have no outputs
+  using Seen = None;  // the result of `read` for one row
 
   template <class Seen>
   void read(const History&, Seen&) const {}
@@ -38,7 +39,7 @@ struct Feature {
   // Adds to x (width,) after the last layer, before its norm.
   template <class Seen>
   void finish(const History&, const Seen&, float*, int64_t) const {}
-  // Adds to logits (vocabulary,); `scored` is the product of `scores` and the output.
+  // Adds to logits (vocabulary,); `scored` is the product of `scores` and the network's output.
   template <class Seen>
   void score(const History&, const Seen&, const float*, float*, int64_t) const {}
 };

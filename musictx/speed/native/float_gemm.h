@@ -1,7 +1,7 @@
-// Products of float32 matrices, for a torch that lends none (Windows).
+// GEMM in float32, for a torch that exports none (Windows).
 //
-// The columns of b are copied strip by strip, 256 rows at a time, so that a strip stays in the first
-// cache while all rows of a meet it.
+// b is packed into panels of TILE_COLUMNS columns and DEPTH rows. A panel stays in the first-level cache while
+// the micro-kernel multiplies it with all rows of a.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -10,77 +10,80 @@
 
 namespace float_gemm {
 
+// The tile of c that the micro-kernel holds in registers.
 #ifdef __AVX512F__
-constexpr int HIGH = 8, VECTORS = 2;  // of the tile that is held in registers
+constexpr int TILE_ROWS = 8, VECTORS = 2;
 #else
-constexpr int HIGH = 6, VECTORS = 1;
+constexpr int TILE_ROWS = 6, VECTORS = 1;
 #endif
-constexpr int COLUMNS = VECTORS * WIDTH, DEPTH = 256;
+constexpr int TILE_COLUMNS = VECTORS * WIDTH, DEPTH = 256;
 
-// c (count, columns) = alpha a b + beta c; a's numbers apart by `row` and `step`, b a strip.
-template <int count>
-inline void tile(const float* a, ptrdiff_t row, ptrdiff_t step, int k, const float* b, float alpha,
-                 float beta, float* c, ptrdiff_t ldc, int columns) {
-  Floats sum[count][VECTORS];
-  for (int r = 0; r < count; r++)
+// c (rows, columns) = alpha a panel + beta c, for a (rows, k) with strides a_row and a_column, and a panel
+// (k, TILE_COLUMNS).
+template <int rows>
+inline void micro_kernel(const float* a, ptrdiff_t a_row, ptrdiff_t a_column, int k, const float* panel,
+                         float alpha, float beta, float* c, ptrdiff_t ldc, int columns) {
+  Floats sum[rows][VECTORS];
+  for (int r = 0; r < rows; r++)
     for (int v = 0; v < VECTORS; v++) sum[r][v] = Floats{};
   for (int p = 0; p < k; p++) {
     Floats y[VECTORS];
-    for (int v = 0; v < VECTORS; v++) y[v] = load_vector<Floats>(b + p * COLUMNS + v * WIDTH);
+    for (int v = 0; v < VECTORS; v++) y[v] = load_vector<Floats>(panel + p * TILE_COLUMNS + v * WIDTH);
 #pragma GCC unroll 8
-    for (int r = 0; r < count; r++) {
-      const Floats x = splat(a[r * row + p * step]);
+    for (int r = 0; r < rows; r++) {
+      const Floats x = splat(a[r * a_row + p * a_column]);
       for (int v = 0; v < VECTORS; v++) sum[r][v] += x * y[v];
     }
   }
-  for (int r = 0; r < count; r++) {
-    float found[COLUMNS];
-    for (int v = 0; v < VECTORS; v++) store_vector(found + v * WIDTH, sum[r][v] * splat(alpha));
+  for (int r = 0; r < rows; r++) {
+    float products[TILE_COLUMNS];
+    for (int v = 0; v < VECTORS; v++) store_vector(products + v * WIDTH, sum[r][v] * splat(alpha));
     float* to = c + r * ldc;
     if (beta == 0.0f)
-      std::copy_n(found, columns, to);
+      std::copy_n(products, columns, to);
     else
-      for (int i = 0; i < columns; i++) to[i] = found[i] + beta * to[i];
+      for (int i = 0; i < columns; i++) to[i] = products[i] + beta * to[i];
   }
 }
 
-// `count` < HIGH rows, a number known only now.
+// The same for `rows` <= most, a number that is known only at run time.
 template <int most>
-inline void rest(int count, const float* a, ptrdiff_t row, ptrdiff_t step, int k, const float* b,
-                 float alpha, float beta, float* c, ptrdiff_t ldc, int columns) {
+inline void edge_kernel(int rows, const float* a, ptrdiff_t a_row, ptrdiff_t a_column, int k,
+                        const float* panel, float alpha, float beta, float* c, ptrdiff_t ldc, int columns) {
   if constexpr (most > 0) {
-    if (count == most)
-      tile<most>(a, row, step, k, b, alpha, beta, c, ldc, columns);
+    if (rows == most)
+      micro_kernel<most>(a, a_row, a_column, k, panel, alpha, beta, c, ldc, columns);
     else
-      rest<most - 1>(count, a, row, step, k, b, alpha, beta, c, ldc, columns);
+      edge_kernel<most - 1>(rows, a, a_row, a_column, k, panel, alpha, beta, c, ldc, columns);
   }
 }
 
-// c (m, n) = alpha a b + beta c, rows apart by lda, ldb, ldc. 't' reads a as (k, m), b as (n, k).
-inline void product(char ta, char tb, int m, int n, int k, float alpha, const float* a, ptrdiff_t lda,
-                    const float* b, ptrdiff_t ldb, float beta, float* c, ptrdiff_t ldc) {
-  const ptrdiff_t row = ta == 't' ? 1 : lda, step = ta == 't' ? lda : 1;
-  alignas(64) float strip[DEPTH * COLUMNS];
-  for (int from = 0; from < std::max(k, 1); from += DEPTH) {
-    const int deep = std::min(DEPTH, k - from);
-    for (int j = 0; j < n; j += COLUMNS) {
-      const int columns = std::min(COLUMNS, n - j);
-      for (int p = 0; p < deep; p++) {
-        float* to = strip + p * COLUMNS;
+// c (m, n) = alpha a b + beta c, with row strides lda, ldb, ldc. 't' reads a as (k, m) and b as (n, k).
+inline void gemm(char ta, char tb, int m, int n, int k, float alpha, const float* a, ptrdiff_t lda,
+                 const float* b, ptrdiff_t ldb, float beta, float* c, ptrdiff_t ldc) {
+  const ptrdiff_t a_row = ta == 't' ? 1 : lda, a_column = ta == 't' ? lda : 1;
+  alignas(64) float panel[DEPTH * TILE_COLUMNS];
+  for (int first = 0; first < std::max(k, 1); first += DEPTH) {
+    const int depth = std::min(DEPTH, k - first);
+    for (int j = 0; j < n; j += TILE_COLUMNS) {
+      const int columns = std::min(TILE_COLUMNS, n - j);
+      for (int p = 0; p < depth; p++) {
+        float* to = panel + p * TILE_COLUMNS;
         if (tb == 't')
-          for (int i = 0; i < columns; i++) to[i] = b[(j + i) * ldb + from + p];
+          for (int i = 0; i < columns; i++) to[i] = b[(j + i) * ldb + first + p];
         else
-          std::copy_n(b + (from + p) * ldb + j, columns, to);
-        std::fill(to + columns, to + COLUMNS, 0.0f);
+          std::copy_n(b + (first + p) * ldb + j, columns, to);
+        std::fill(to + columns, to + TILE_COLUMNS, 0.0f);
       }
-      for (int i = 0; i < m; i += HIGH) {
-        const float* x = a + i * row + from * step;
+      for (int i = 0; i < m; i += TILE_ROWS) {
+        const float* x = a + i * a_row + first * a_column;
         float* y = c + i * ldc + j;
-        const float keep = from ? 1.0f : beta;
-        if (m - i >= HIGH)
-          tile<HIGH>(x, row, step, deep, strip, alpha, keep, y, ldc, columns);
+        const float factor = first ? 1.0f : beta;  // later panels accumulate
+        if (m - i >= TILE_ROWS)
+          micro_kernel<TILE_ROWS>(x, a_row, a_column, depth, panel, alpha, factor, y, ldc, columns);
         else
-          rest<HIGH - 1>(m - i, x, row, step, deep, strip, alpha, keep, y, ldc, columns);
+          edge_kernel<TILE_ROWS - 1>(m - i, x, a_row, a_column, depth, panel, alpha, factor, y, ldc,
+                                     columns);
       }
     }
   }

@@ -1,25 +1,24 @@
 // Causal relative attention on the CPU, forward and backward, by blocks of queries.
 //
-// The algorithm is that of speed/chunked, with the keys cut too, so that what is computed from a block
-// of queries and a run of keys (a panel) stays in the cache however long the sequence is.
+// The algorithm is that of speed/chunked, with the keys divided too: the logits of a block of queries and a
+// run of keys (a panel) stay in the cache however long the sequence is.
 //
-// For m queries and w keys let d be the largest distance between them and P = Q E^T, where row c of
-// E belongs to the distance d - c. The relative logit of query r and key j is in column j + (m-1-r).
-// P has n columns: w + m - 1, or w if the keys end at the last query (what would be further right
-// lies in the future). Written with n+1 numbers to a row, that logit is in place r*n + (m-1) + j:
-// the same memory, begun at m-1 and read with n numbers to a row, is the matrix wanted. Q K^T is
-// added in place, and the gradient of the logits, read with n+1 numbers to a row again, is the
-// gradient of P. Cells right of the diagonal hold other rows' numbers (or what the memory held
-// before) until they are overwritten with zeros.
+// For m queries and w keys let d be the largest distance between them and P = Q E^T, where row c of E belongs
+// to distance d - c. The relative logit of query r and key j is in column j + (m-1-r) of P. P has n columns:
+// w + m - 1, or w if the keys end at the last query (further columns would belong to the future). P is stored
+// with row stride n+1. Then that logit has index r*n + (m-1) + j: the same memory, read from index m-1 on
+// with row stride n, is the matrix of relative logits. Q K^T is added in place. In the backward pass the
+// gradient of the logits, read with row stride n+1 again, is the gradient of P. Cells right of the diagonal
+// contain numbers of other rows, or uninitialised memory, until they are overwritten with zeros.
 //
-// Every output number is written by one thread, in a fixed order: forward a task is a block of
-// queries of one head, backward it is a head of one batch row. Hence equal bits in every run.
+// Every number of the output is written by one thread in a fixed order (forward, a task is a block of queries
+// of one head; backward, a head of one batch row), so all runs give the same bits.
 //
-// Nothing of Python or torch is known here. The matrix products come in as pointers (`use`) or, in
-// bfloat16, from bf16_gemm.h, so this compiles in a moment, with any torch, and links against nothing.
+// The kernel does not depend on Python or torch. It gets matrix products as function pointers (musictx_use)
+// or uses its own, so it compiles in a few seconds, with any torch, and links against nothing.
 //
-// numbers.h has the products, the exponential and the random bits; panel.h what is computed, and the
-// steps over one block of queries and one run of keys that both passes share; here are the passes.
+// numbers.h: matrix products and hash; panel.h: the arguments and the operations on a panel that both passes
+// share; this file: the passes.
 
 #include <algorithm>
 #include <atomic>
@@ -32,33 +31,33 @@
 
 namespace {
 
-// Panel by panel, oldest keys first: weights are exp(logit - highest so far), and what has been
-// added up is scaled down when a higher logit comes (Milakov and Gimelshein 2018).
+// Online softmax (Milakov and Gimelshein 2018), panel by panel, oldest keys first: weights are
+// exp(logit - highest so far), and earlier sums are scaled down when a panel has a higher logit.
 template <class Number>
-void forward_block(const Block& block, Room<Number>& room) {
-  const Problem& it = block.it;
-  const int m = block.m, size = static_cast<int>(it.size), panels = block.panels();
-  float* out = it.out + block.row * size;
-  float *highest = room.by_row.get(), *totals = room.totals.get();
+void forward_block(const Block& block, Workspace<Number>& workspace) {
+  const Problem& problem = block.problem;
+  const int m = block.m, size = static_cast<int>(problem.size), panels = block.panels();
+  float* out = problem.out + block.row * size;
+  float *highest = workspace.by_query.get(), *totals = workspace.totals.get();
   std::fill(highest, highest + m, -INFINITY);
   std::fill(totals, totals + m, 0.0f);
   for (int number = 0; number < panels; number++) {
     const Panel<Number> panel(block, number);
-    float* logits = panel.logits(room.logits.get(), room.lent);
+    float* logits = panel.logits(workspace.logits.get(), workspace.pack_buffers);
     Number* weights;
-    if constexpr (Room<Number>::wide)
+    if constexpr (Workspace<Number>::in_place)
       weights = logits;
     else
-      weights = room.weights.get();
+      weights = workspace.weights.get();
     for (int r = 0; r < m; r++) {
-      float* s = logits + panel.at(r);
-      Number* p = weights + panel.at(r);
-      const int count = panel.seen(r);
-      const float before = highest[r];
-      const float top = highest_of(s, count, before);
+      float* s = logits + panel.row_offset(r);
+      Number* p = weights + panel.row_offset(r);
+      const int count = panel.visible(r);
+      const float previous = highest[r];
+      const float top = highest_of(s, count, previous);
       float total = 0.0f;
       highest[r] = top;
-      const float base = top == -INFINITY ? 0.0f : top;  // nothing to see yet
+      const float base = top == -INFINITY ? 0.0f : top;  // all keys so far are masked
 #pragma omp simd reduction(+ : total)
       for (int j = 0; j < count; j++) {
         const float e = exponential(s[j] - base);
@@ -66,83 +65,84 @@ void forward_block(const Block& block, Room<Number>& room) {
         store(p + j, e);
       }
       std::fill(p + count, p + panel.w, Number(0));
-      if (number > 0 && top > before) {
-        const float factor = exponential(before - base);
+      if (number > 0 && top > previous) {
+        const float factor = exponential(previous - base);
         totals[r] *= factor;
         for (int x = 0; x < size; x++) out[static_cast<size_t>(r) * size + x] *= factor;
       }
       totals[r] += total;
     }
-    if (it.dropped) panel.drop(weights, room.columns.get());
-    product('n', 'n', m, size, panel.w, 1.0f, weights, panel.n, panel.v, size,
-            number > 0 ? 1.0f : 0.0f, out, size, room.lent);
+    if (problem.drop_threshold) panel.drop(weights, workspace.column_hashes.get());
+    gemm('n', 'n', m, size, panel.w, 1.0f, weights, panel.n, panel.v, size, number > 0 ? 1.0f : 0.0f, out,
+         size, workspace.pack_buffers);
   }
   for (int r = 0; r < m; r++) {
-    const bool blind = totals[r] == 0.0f;
-    // +inf for a row with nothing to see: its weights are exp(-inf) = 0 again.
-    it.log_sum[block.row + r] = blind ? INFINITY : highest[r] + std::log(totals[r]);
-    const float factor = blind ? 0.0f : 1.0f / (totals[r] * it.kept);
+    const bool masked = totals[r] == 0.0f;
+    // +inf if all keys are masked: then the backward pass computes their weights as exp(-inf) = 0.
+    problem.log_sum[block.row + r] = masked ? INFINITY : highest[r] + std::log(totals[r]);
+    const float factor = masked ? 0.0f : 1.0f / (totals[r] * problem.kept_share);
     for (int x = 0; x < size; x++) out[static_cast<size_t>(r) * size + x] *= factor;
   }
 }
 
+// Adds a panel's part to all gradients; dq is overwritten if this is the block's `first` panel. `inner` has,
+// for each query, the sum over keys of weight times its gradient.
 template <class Number>
-void backward_panel(const Panel<Number>& panel, const float* inner, bool fresh,
-                    Room<Number>& room) {
-  const Problem& it = panel.it;
+void backward_panel(const Panel<Number>& panel, const float* inner, bool first, Workspace<Number>& workspace) {
+  const Problem& problem = panel.problem;
   const int m = panel.m, w = panel.w, n = panel.n, size = panel.size;
-  float* s = panel.logits(room.logits.get(), room.lent);
-  float* second = room.second.get();
-  const Number* up = static_cast<const Number*>(it.upstream) + panel.block.row * size;
-  product('n', 't', m, w, size, 1.0f / it.kept, up, size, panel.v, size, 0.0f, second, n,
-          room.lent);
-  if (it.dropped) panel.drop(second, room.columns.get());
+  float* s = panel.logits(workspace.logits.get(), workspace.pack_buffers);
+  float* dweights = workspace.dweights.get();
+  const Number* up = static_cast<const Number*>(problem.upstream) + panel.block.row * size;
+  gemm('n', 't', m, w, size, 1.0f / problem.kept_share, up, size, panel.v, size, 0.0f, dweights, n,
+       workspace.pack_buffers);
+  if (problem.drop_threshold) panel.drop(dweights, workspace.column_hashes.get());
 
-  // In one sweep the weights, for the values' gradient, and the gradient of the logits.
-  Number *weights, *flat;
-  if constexpr (Room<Number>::wide) {
-    weights = second;
-    flat = room.logits.get();
+  // One loop computes the weights, for dv, and the gradient of the logits.
+  Number *weights, *by_distance;  // by_distance: the gradient of P, the same memory as dlogits
+  if constexpr (Workspace<Number>::in_place) {
+    weights = dweights;
+    by_distance = workspace.logits.get();
   } else {
-    weights = room.weights.get();
-    flat = room.dlogits.get();
+    weights = workspace.weights.get();
+    by_distance = workspace.dlogits.get();
   }
-  Number* dlogits = flat + (m - 1);
+  Number* dlogits = by_distance + (m - 1);
   for (int r = 0; r < m; r++) {
-    const size_t begin = panel.at(r);
-    const int count = panel.seen(r);
-    const float log_sum = it.log_sum[panel.block.row + r], own = inner[r];
+    const size_t begin = panel.row_offset(r);
+    const int count = panel.visible(r);
+    const float log_sum = problem.log_sum[panel.block.row + r], row_inner = inner[r];
 #pragma omp simd
     for (int j = 0; j < count; j++) {
       const float weight = exponential(s[begin + j] - log_sum);
-      const float gradient = weight * (second[begin + j] - own);
+      const float gradient = weight * (dweights[begin + j] - row_inner);
       store(weights + begin + j, weight);
       store(dlogits + begin + j, gradient);
     }
     std::fill(weights + begin + count, weights + begin + w, Number(0));
     std::fill(dlogits + begin + count, dlogits + begin + n, Number(0));
   }
-  if (it.dropped) panel.drop(weights, room.columns.get());
+  if (problem.drop_threshold) panel.drop(weights, workspace.column_hashes.get());
 
-  float *dq = it.dq + panel.block.row * size, *dk = it.dk + panel.key * size;
-  product('t', 'n', w, size, m, 1.0f / it.kept, weights, n, up, size, 1.0f,
-          it.dv + panel.key * size, size, room.lent);
-  product('t', 'n', w, size, m, it.scale, dlogits, n, panel.q, size, 1.0f, dk, size, room.lent);
-  product('n', 'n', m, size, w, it.scale, dlogits, n, panel.k, size, fresh ? 0.0f : 1.0f, dq, size,
-          room.lent);
-  if (!panel.relative()) return;
-  std::fill(flat, flat + (m - 1), Number(0));  // the places of P that no logit was read from
-  if (it.table) {
-    product('n', 'n', m, size, n, it.scale, flat, n + 1, panel.table, size, 1.0f, dq, size,
-            room.lent);
-    if (it.dtable)
-      product('t', 'n', n, size, m, it.scale, flat, n + 1, panel.q, size, 1.0f,
-              it.dtable + panel.distance * size, size, room.lent);
+  float *dq = problem.dq + panel.block.row * size, *dk = problem.dk + panel.key_row * size;
+  gemm('t', 'n', w, size, m, 1.0f / problem.kept_share, weights, n, up, size, 1.0f,
+       problem.dv + panel.key_row * size, size, workspace.pack_buffers);
+  gemm('t', 'n', w, size, m, problem.scale, dlogits, n, panel.q, size, 1.0f, dk, size, workspace.pack_buffers);
+  gemm('n', 'n', m, size, w, problem.scale, dlogits, n, panel.k, size, first ? 0.0f : 1.0f, dq, size,
+       workspace.pack_buffers);
+  if (!panel.has_relative_logits()) return;
+  std::fill(by_distance, by_distance + (m - 1), Number(0));  // the cells of P before the first logit
+  if (problem.table) {
+    gemm('n', 'n', m, size, n, problem.scale, by_distance, n + 1, panel.table, size, 1.0f, dq, size,
+         workspace.pack_buffers);
+    if (problem.dtable)
+      gemm('t', 'n', n, size, m, problem.scale, by_distance, n + 1, panel.q, size, 1.0f,
+           problem.dtable + panel.distance_row * size, size, workspace.pack_buffers);
   }
-  if (it.dbias) {
-    float* dbias = it.dbias + panel.distance;
+  if (problem.dbias) {
+    float* dbias = problem.dbias + panel.distance_row;
     for (int r = 0; r < m; r++) {
-      const Number* gradient = flat + panel.at(r) + r;
+      const Number* gradient = by_distance + panel.row_offset(r) + r;
 #pragma omp simd
       for (int c = 0; c < n; c++) dbias[c] += load(gradient[c]);
     }
@@ -150,13 +150,13 @@ void backward_panel(const Panel<Number>& panel, const float* inner, bool fresh,
 }
 
 template <class Number>
-void backward_block(const Block& block, Room<Number>& room) {
-  const Problem& it = block.it;
-  const int size = static_cast<int>(it.size);
-  const float* out = it.out + block.row * size;
-  const Number* up = static_cast<const Number*>(it.upstream) + block.row * size;
-  // For each row the sum over keys of weight times its gradient; dropout leaves it as it is.
-  float* inner = room.by_row.get();
+void backward_block(const Block& block, Workspace<Number>& workspace) {
+  const Problem& problem = block.problem;
+  const int size = static_cast<int>(problem.size);
+  const float* out = problem.out + block.row * size;
+  const Number* up = static_cast<const Number*>(problem.upstream) + block.row * size;
+  // The sum over keys of weight times its gradient is <up, out>, with and without dropout.
+  float* inner = workspace.by_query.get();
   for (int r = 0; r < block.m; r++) {
     const size_t begin = static_cast<size_t>(r) * size;
     float total = 0.0f;
@@ -165,39 +165,40 @@ void backward_block(const Block& block, Room<Number>& room) {
     inner[r] = total;
   }
   for (int number = 0; number < block.panels(); number++)
-    backward_panel(Panel<Number>(block, number), inner, number == 0, room);
+    backward_panel(Panel<Number>(block, number), inner, number == 0, workspace);
 }
 
 template <class Number>
-void run(const Problem& it, bool backward) {
-  const int64_t heads = it.batch * it.heads;
-  const int64_t blocks = (it.queries + it.block - 1) / it.block;
+void run(const Problem& problem, bool backward) {
+  const int64_t heads = problem.batch * problem.heads;
+  const int64_t blocks = (problem.queries + problem.block - 1) / problem.block;
   const int64_t tasks = backward ? heads : heads * blocks;
-  const int threads = static_cast<int>(std::max<int64_t>(1, std::min(it.threads, tasks)));
-  // Taken here: an exception may not leave the threads.
-  std::vector<std::unique_ptr<Room<Number>>> rooms;
+  const int threads = static_cast<int>(std::max<int64_t>(1, std::min(problem.threads, tasks)));
+  // Allocated here, since an exception may not leave a thread.
+  std::vector<std::unique_ptr<Workspace<Number>>> workspaces;
   for (int t = 0; t < threads; t++)
-    rooms.push_back(std::make_unique<Room<Number>>(it, backward));
+    workspaces.push_back(std::make_unique<Workspace<Number>>(problem, backward));
   std::atomic<int64_t> next = 0;
-  parallel(threads, [&](int mine) {
-    Room<Number>& room = *rooms[mine];
-    const OneThread one;
+  parallel(threads, [&](int thread) {
+    Workspace<Number>& workspace = *workspaces[thread];
+    const SingleThreadedGemm guard;
     for (int64_t task; (task = next++) < tasks;) {
-      if (!backward)  // the long ones first
-        forward_block(Block(it, task % heads, blocks - 1 - task / heads), room);
+      if (!backward)  // the last blocks first, since they have the most keys
+        forward_block(Block(problem, task % heads, blocks - 1 - task / heads), workspace);
       else
         for (int64_t number = 0; number < blocks; number++)
-          backward_block(Block(it, task, number), room);
+          backward_block(Block(problem, task, number), workspace);
     }
   });
 }
 
-int start(const Problem* it, bool backward) {
+// Returns 0, or 1 if there is not enough memory.
+int start(const Problem* problem, bool backward) {
   try {
-    if (it->bf16)
-      run<uint16_t>(*it, backward);
+    if (problem->bf16)
+      run<uint16_t>(*problem, backward);
     else
-      run<float>(*it, backward);
+      run<float>(*problem, backward);
   } catch (const std::bad_alloc&) {
     return 1;
   }
@@ -206,7 +207,7 @@ int start(const Problem* it, bool backward) {
 
 }  // namespace
 
-// 1 if this file has products in bfloat16 of its own, else 0.
+// 1 if this library was compiled with bf16_gemm.h, else 0.
 MUSICTX_EXPORT int musictx_bf16() {
 #ifdef MUSICTX_BF16
   return 1;
@@ -214,12 +215,12 @@ MUSICTX_EXPORT int musictx_bf16() {
   return 0;
 #endif
 }
-// Products; null: this file's own, in bfloat16 if there are any.
-MUSICTX_EXPORT void musictx_use(void* single, void* bf16, void* threads) {
-  single_product = reinterpret_cast<SingleProduct>(single);
+// Sets the matrix products to use; null: our own, in bfloat16 only with bf16_gemm.h.
+MUSICTX_EXPORT void musictx_use(void* sgemm, void* bf16, void* threads) {
+  torch_sgemm = reinterpret_cast<Sgemm>(sgemm);
   torch_bf16_gemm = reinterpret_cast<Bf16Gemm>(bf16);
   set_threads = reinterpret_cast<SetThreads>(threads);
 }
-// 0, or 1 when there was not enough memory.
-MUSICTX_EXPORT int musictx_forward(const Problem* it) { return start(it, false); }
-MUSICTX_EXPORT int musictx_backward(const Problem* it) { return start(it, true); }
+// Return 0, or 1 if there is not enough memory.
+MUSICTX_EXPORT int musictx_forward(const Problem* problem) { return start(problem, false); }
+MUSICTX_EXPORT int musictx_backward(const Problem* problem) { return start(problem, true); }

@@ -20,9 +20,9 @@ from musictx.speed.native import build
 
 SOURCE = Path(__file__).with_name("kernel.cpp")
 #: On a CPU with this feature the kernel uses torch's product of bfloat16 matrices, because
-#: bf16_gemm.h does not use tiles (the two were not compared there). Other CPUs use bf16_gemm.h, if
+#: bf16_gemm.h does not use AMX (the two were not compared there). Other CPUs use bf16_gemm.h if
 #: they have its instruction.
-TILES = "amx_bf16"
+AMX = "amx_bf16"
 
 _POINTERS = (
     *("q", "k", "v", "table", "bias", "query_codes", "key_codes", "out", "log_sum"),
@@ -30,25 +30,25 @@ _POINTERS = (
 )
 _COUNTS = (
     *("batch", "heads", "queries", "keys", "size", "table_heads", "bias_heads"),
-    *("block", "run", "threads", "bf16"),
+    *("block", "panel", "threads", "bf16"),
 )
 
 
 class Problem(ctypes.Structure):
-    """``Problem`` of kernel.cpp: the same fields in the same order."""
+    """``Problem`` of panel.h: the same fields in the same order."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in _POINTERS),
         *((name, ctypes.c_int64) for name in _COUNTS),
         ("seed", ctypes.c_uint64),
-        ("dropped", ctypes.c_uint64),
+        ("drop_threshold", ctypes.c_uint64),
         ("scale", ctypes.c_float),
-        ("kept", ctypes.c_float),
+        ("kept_share", ctypes.c_float),
     )
 
     def __init__(self, **fields: float) -> None:
         super().__init__(**fields)
-        self._tensors: list[object] = []  # keeps the tensors alive to which the fields point
+        self._tensors: list[object] = []  # keeps alive what the fields point to
 
     def point(self, **tensors: Tensor | None) -> None:
         """Set the pointers to contiguous tensors; None becomes a null pointer."""
@@ -59,19 +59,17 @@ class Problem(ctypes.Structure):
 
 
 class Products(NamedTuple):
-    """Addresses of torch's matrix products, None for those that torch does not export (on Windows
-    all). ``bf16`` is used only on CPUs with :data:`TILES`. The kernel has its own code for whatever
-    is missing.
-    """
+    """Addresses of torch's matrix products. None for those that torch does not export (on Windows
+    all), and for ``bf16`` on CPUs without :data:`AMX`; the kernel uses its own code instead."""
 
-    single: int | None
+    sgemm: int | None
     bf16: int | None
     set_threads: int | None
 
 
 class Library:
-    """The kernel at ``path``. ``bf16`` is whether it multiplies bfloat16 matrices faster than
-    float32 ones, by torch's product or by an instruction of the CPU."""
+    """The kernel at ``path``. ``bf16`` is whether it multiplies bfloat16 matrices, by torch's
+    product or by an instruction of the CPU; otherwise they are converted to float32."""
 
     def __init__(self, path: Path, products: Products) -> None:
         try:
@@ -87,6 +85,7 @@ class Library:
         self.bf16 = products.bf16 is not None or bool(self._library.musictx_bf16())
 
     def run(self, backward: bool, problem: Problem) -> None:
+        """Run the forward or the backward pass, which writes into the memory of ``problem``."""
         library = self._library
         function = library.musictx_backward if backward else library.musictx_forward
         if function(ctypes.byref(problem)):
@@ -95,12 +94,12 @@ class Library:
 
 def products() -> Products:
     """The matrix products of the installed torch."""
-    tiles = TILES in build.cpu_features()
-    threads = ("MKL_Set_Num_Threads_Local", "openblas_set_num_threads_local")
+    amx = AMX in build.cpu_features()
+    set_threads = ("MKL_Set_Num_Threads_Local", "openblas_set_num_threads_local")
     return Products(
         _torch_function("sgemm_"),
-        bf16=_torch_function("gemm_bf16bf16f32_") if tiles else None,
-        set_threads=next(filter(None, map(_torch_function, threads)), None),
+        bf16=_torch_function("gemm_bf16bf16f32_") if amx else None,
+        set_threads=next(filter(None, map(_torch_function, set_threads)), None),
     )
 
 

@@ -1,4 +1,4 @@
-// What is computed, which keys a block of queries meets, and the steps over one panel of logits.
+// The arguments of attention, and the operations on a panel: a block of queries times a run of keys.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -10,174 +10,180 @@
 
 #include "numbers.h"
 
-// What is computed; native/library.py has the same fields in the same order. Arrays are dense:
-// q (batch, heads, queries, size); k, v (batch, heads, keys, size); table (1 or heads, keys, size)
-// and bias (1 or heads, keys) in descending distance. Those may be missing, codes too.
-// q, k, v, table and upstream are float32, or bfloat16 if `bf16`; all else is float32.
+// The arguments; native/library.py has the same fields in the same order. Arrays are contiguous:
+// q (batch, heads, queries, size); k, v (batch, heads, keys, size); table (1 or heads, keys, size) and
+// bias (1 or heads, keys) in descending distance. table, bias and the codes may be null.
+// q, k, v, table and upstream are float32, or bfloat16 if `bf16`; all other numbers are float32.
 struct Problem {
   const void *q, *k, *v, *table;
   const float* bias;
-  // The first key of each one's piece (batch, queries), (batch, keys): equal numbers, equal piece.
+  // (batch, queries), (batch, keys): the first key of the piece of each query and key. A query attends only
+  // to keys with its own code.
   const int32_t *query_codes, *key_codes;
-  float *out, *log_sum;                      // (batch, heads, queries, size), (.., queries)
-  const void* upstream;                      // from here on: backward only
+  float *out, *log_sum;  // (batch, heads, queries, size); (batch, heads, queries): log of the sum of weights
+  const void* upstream;  // the gradient of `out`; from here on only for the backward pass
   float *dq, *dk, *dv;
-  float *dtable, *dbias;  // (batch, heads, keys, ...), a part for each row and head; may be missing
+  float *dtable, *dbias;  // (batch, heads, keys, ...): one for each batch row and head; may be null
   int64_t batch, heads, queries, keys, size, table_heads, bias_heads;
-  int64_t block, run, threads, bf16;  // queries and keys of a panel at most; run >= 2 block
-  uint64_t seed, dropped;  // a weight is dropped if its 32 random bits are below `dropped`
-  float scale, kept;       // kept = 1 - dropped / 2^32
+  int64_t block, panel;  // the most queries and the most keys of a panel; panel >= 2 block
+  int64_t threads, bf16;
+  uint64_t seed, drop_threshold;  // dropout drops a weight if its 32 random bits are below the threshold
+  float scale, kept_share;        // kept_share = 1 - drop_threshold / 2^32
 };
 
 namespace {
 
-// Memory of `numbers`, not set to anything. Aligned, because products may add in another order in
-// memory that begins elsewhere in a cache line.
-constexpr std::align_val_t line{64};
+// Uninitialised memory. It begins at a cache line, since otherwise products may sum in another order.
+constexpr std::align_val_t CACHE_LINE{64};
 struct Free {
-  void operator()(void* p) const { ::operator delete(p, line); }
+  void operator()(void* p) const { ::operator delete(p, CACHE_LINE); }
 };
 template <class T>
-using Memory = std::unique_ptr<T[], Free>;
+using Buffer = std::unique_ptr<T[], Free>;
 template <class T>
-Memory<T> memory(size_t numbers) {
-  return Memory<T>(static_cast<T*>(::operator new(numbers * sizeof(T), line)));
+Buffer<T> buffer(size_t count) {
+  return Buffer<T>(static_cast<T*>(::operator new(count * sizeof(T), CACHE_LINE)));
 }
 
-// A block of queries of one head: first .. first + m - 1, over the keys oldest .. stop - 1.
+// A block of m queries of one head, from query `first` on, and the keys oldest .. stop - 1 that they attend to.
 struct Block {
-  const Problem& it;
-  int64_t b, h, row;  // row: of the first query among all (batch, head, query)
+  const Problem& problem;
+  int64_t b, h, row;  // batch row and head; index of the first query among all (batch, head, query)
   int first, m, oldest, stop;
-  const int32_t *of_query = nullptr, *of_key = nullptr;
+  const int32_t *query_codes = nullptr, *key_codes = nullptr;  // of this block; of this batch row
 
-  Block(const Problem& it, int64_t head, int64_t number)
-      : it(it), b(head / it.heads), h(head % it.heads) {
-    first = static_cast<int>(number * it.block);
-    m = static_cast<int>(std::min(it.block, it.queries - first));
-    row = head * it.queries + first;
-    const int own = static_cast<int>(it.keys - it.queries) + first;
+  Block(const Problem& problem, int64_t head, int64_t number)
+      : problem(problem), b(head / problem.heads), h(head % problem.heads) {
+    first = static_cast<int>(number * problem.block);
+    m = static_cast<int>(std::min(problem.block, problem.queries - first));
+    row = head * problem.queries + first;
+    const int diagonal = static_cast<int>(problem.keys - problem.queries) + first;  // key of query `first`
     oldest = 0;
-    stop = own + m;
-    if (it.key_codes) {
-      of_query = it.query_codes + b * it.queries + first;
-      of_key = it.key_codes + b * it.keys;
-      // The block's own keys always stay in, so that its shape is the usual one.
-      oldest = std::min(own, static_cast<int>(*std::min_element(of_query, of_query + m)));
+    stop = diagonal + m;
+    if (problem.key_codes) {
+      query_codes = problem.query_codes + b * problem.queries + first;
+      key_codes = problem.key_codes + b * problem.keys;
+      // All keys from the diagonal on are kept, so that the last panel has its usual shape.
+      oldest = std::min(diagonal, static_cast<int>(*std::min_element(query_codes, query_codes + m)));
     }
   }
 
-  int panels() const { return static_cast<int>((stop - oldest + it.run - 1) / it.run); }
+  int panels() const { return static_cast<int>((stop - oldest + problem.panel - 1) / problem.panel); }
 };
 
-// A block of queries over the keys start .. start + w - 1, and the steps that both passes share.
-// All matrices over queries and keys have n numbers to a row. The last panel of several has more
-// than run / 2 >= m keys, so the others end before the block's own.
+// A block of m queries over the w keys from `start` on. Matrices over queries and keys have row stride n.
+// Only the last panel has keys later than a query: with several panels it has more than panel / 2 >= m keys,
+// so the others end before the diagonal.
 template <class Number>
 struct Panel {
   const Block& block;
-  const Problem& it;
+  const Problem& problem;
   int m, start, w, n, size;
   bool last;
-  int64_t key, distance;  // the first key, and the table's row for d, among those of all heads
+  // Rows in the arrays of all heads: the first key in k and v; the panel's largest distance in a table.
+  int64_t key_row, distance_row;
   const Number *q, *k, *v, *table = nullptr;
   const float* bias = nullptr;
 
   Panel(const Block& block, int number)
-      : block(block), it(block.it), m(block.m), size(static_cast<int>(it.size)) {
+      : block(block), problem(block.problem), m(block.m), size(static_cast<int>(problem.size)) {
     const int64_t count = block.panels(), keys = block.stop - block.oldest;
     start = block.oldest + static_cast<int>(keys * number / count);
     w = block.oldest + static_cast<int>(keys * (number + 1) / count) - start;
     last = number == count - 1;
     n = last ? w : w + m - 1;
-    const int64_t head = block.b * it.heads + block.h;
-    const int64_t newest = it.keys - (block.stop - start);
-    key = head * it.keys + start;
-    distance = head * it.keys + newest;
-    q = static_cast<const Number*>(it.q) + block.row * size;
-    k = static_cast<const Number*>(it.k) + key * size;
-    v = static_cast<const Number*>(it.v) + key * size;
-    if (it.table)
-      table = static_cast<const Number*>(it.table) +
-              ((it.table_heads == 1 ? 0 : block.h) * it.keys + newest) * size;
-    if (it.bias) bias = it.bias + (it.bias_heads == 1 ? 0 : block.h) * it.keys + newest;
+    const int64_t head = block.b * problem.heads + block.h;
+    const int64_t distance = problem.keys - (block.stop - start);
+    key_row = head * problem.keys + start;
+    distance_row = head * problem.keys + distance;
+    q = static_cast<const Number*>(problem.q) + block.row * size;
+    k = static_cast<const Number*>(problem.k) + key_row * size;
+    v = static_cast<const Number*>(problem.v) + key_row * size;
+    if (problem.table)
+      table = static_cast<const Number*>(problem.table) +
+              ((problem.table_heads == 1 ? 0 : block.h) * problem.keys + distance) * size;
+    if (problem.bias)
+      bias = problem.bias + (problem.bias_heads == 1 ? 0 : block.h) * problem.keys + distance;
   }
 
-  bool relative() const { return table || bias; }
-  int seen(int r) const { return last ? w - m + r + 1 : w; }
-  size_t at(int r) const { return static_cast<size_t>(r) * n; }
+  bool has_relative_logits() const { return table || bias; }
+  // How many of the panel's keys are not later than query r.
+  int visible(int r) const { return last ? w - m + r + 1 : w; }
+  size_t row_offset(int r) const { return static_cast<size_t>(r) * n; }
 
-  // Logits, in `buffer` of m * (n + 1) numbers; those of later keys are not masked yet.
-  float* logits(float* buffer, const Lent& lent) const {
-    float* s = buffer + (m - 1);
+  // Computes the logits in `memory` of m * (n + 1) numbers and returns their first row. Keys of other pieces
+  // are masked, later keys are not.
+  float* logits(float* memory, const PackBuffers& buffers) const {
+    float* s = memory + (m - 1);
     if (bias)
-      for (int r = 0; r < m; r++) std::copy_n(bias, n, buffer + at(r) + r);
+      for (int r = 0; r < m; r++) std::copy_n(bias, n, memory + row_offset(r) + r);
     if (table)
-      product('n', 't', m, n, size, it.scale, q, size, table, size, bias ? 1.0f : 0.0f, buffer,
-              n + 1, lent);
-    product('n', 't', m, w, size, it.scale, q, size, k, size, relative() ? 1.0f : 0.0f, s, n,
-            lent);
-    if (block.of_key)
+      gemm('n', 't', m, n, size, problem.scale, q, size, table, size, bias ? 1.0f : 0.0f, memory, n + 1,
+           buffers);
+    gemm('n', 't', m, w, size, problem.scale, q, size, k, size, has_relative_logits() ? 1.0f : 0.0f, s, n,
+         buffers);
+    if (block.key_codes)
       for (int r = 0; r < m; r++) {
-        float* x = s + at(r);
-        const int32_t* of_key = block.of_key + start;
-        const int32_t own = block.of_query[r];
-        const int count = seen(r);
+        float* x = s + row_offset(r);
+        const int32_t* key_codes = block.key_codes + start;
+        const int32_t code = block.query_codes[r];
+        const int count = visible(r);
 #pragma omp simd
-        for (int j = 0; j < count; j++) x[j] = of_key[j] == own ? x[j] : -INFINITY;
+        for (int j = 0; j < count; j++) x[j] = key_codes[j] == code ? x[j] : -INFINITY;
       }
     return s;
   }
 
-  // Sets those numbers of x to 0 whose weights are dropped: a hash of the seed, head, query and key,
-  // so that it does not matter how the work is cut.
+  // Sets the numbers of x (m, w) to 0 whose weights dropout drops. A hash of the seed, head, query and key
+  // decides, so the result does not depend on blocks and panels. `column_hashes` is memory of w numbers.
   template <class T>
-  void drop(T* x, uint32_t* columns) const {
-    const uint32_t low = mixed(static_cast<uint32_t>(it.seed));
-    const uint32_t high = mixed(static_cast<uint32_t>(it.seed >> 32) + 0x9e3779b9u);
-    const uint32_t head = static_cast<uint32_t>(block.b * it.heads + block.h);
+  void drop(T* x, uint32_t* column_hashes) const {
+    const uint32_t low_seed = hash(static_cast<uint32_t>(problem.seed));
+    const uint32_t high_seed = hash(static_cast<uint32_t>(problem.seed >> 32) + 0x9e3779b9u);
+    const uint32_t head = static_cast<uint32_t>(block.b * problem.heads + block.h);
 #pragma omp simd
-    for (int j = 0; j < w; j++) columns[j] = mixed(mixed(start + j + low) + head);
-    const uint32_t dropped = static_cast<uint32_t>(it.dropped);
+    for (int j = 0; j < w; j++) column_hashes[j] = hash(hash(start + j + low_seed) + head);
+    const uint32_t threshold = static_cast<uint32_t>(problem.drop_threshold);
     for (int r = 0; r < m; r++) {
-      const uint32_t own = mixed(mixed(static_cast<uint32_t>(block.first + r) + high) ^ head);
-      T* y = x + at(r);
-      const int count = seen(r);
+      const uint32_t row_hash = hash(hash(static_cast<uint32_t>(block.first + r) + high_seed) ^ head);
+      T* y = x + row_offset(r);
+      const int count = visible(r);
 #pragma omp simd
-      for (int j = 0; j < count; j++) y[j] = mixed(own + columns[j]) < dropped ? T(0) : y[j];
+      for (int j = 0; j < count; j++)
+        y[j] = hash(row_hash + column_hashes[j]) < threshold ? T(0) : y[j];
     }
   }
 };
 
-// Buffers of one thread. Weights in bfloat16 need places of their own, float32 is done in place.
+// The memory of one thread. float32 weights overwrite the logits; bfloat16 ones need memory of their own.
 template <class Number>
-struct Room {
-  static constexpr bool wide = sizeof(Number) == sizeof(float);
-  Memory<float> logits, second, by_row, totals;
-  Memory<Number> weights, dlogits;
-  Memory<uint32_t> columns, packed_rows, packed_columns;
-  Lent lent;
+struct Workspace {
+  static constexpr bool in_place = sizeof(Number) == sizeof(float);
+  Buffer<float> logits, dweights, by_query, totals;  // the last two: a number for each query
+  Buffer<Number> weights, dlogits;
+  Buffer<uint32_t> column_hashes, packed_a, packed_b;
+  PackBuffers pack_buffers;
 
-  Room(const Problem& it, bool backward) {
-    const size_t block = std::min(it.block, it.queries), keys = std::min(it.run, it.keys);
+  Workspace(const Problem& problem, bool backward) {
+    const size_t block = std::min(problem.block, problem.queries), keys = std::min(problem.panel, problem.keys);
     const size_t cells = block * (keys + block);
-    logits = memory<float>(cells);
-    by_row = memory<float>(block);
-    totals = memory<float>(block);
-    if (backward) second = memory<float>(cells);
-    if (!wide) weights = memory<Number>(cells);
-    if (!wide && backward) dlogits = memory<Number>(cells);
-    if (it.dropped) columns = memory<uint32_t>(keys);
+    logits = buffer<float>(cells);
+    by_query = buffer<float>(block);
+    totals = buffer<float>(block);
+    if (backward) dweights = buffer<float>(cells);
+    if (!in_place) weights = buffer<Number>(cells);
+    if (!in_place && backward) dlogits = buffer<Number>(cells);
+    if (problem.drop_threshold) column_hashes = buffer<uint32_t>(keys);
 #ifdef MUSICTX_BF16
-    if (wide || torch_bf16_gemm) return;
-    // The products are of a block of queries, the keys or the distances of a panel, and a head's size.
+    if (in_place || torch_bf16_gemm) return;
+    // The dimensions of all products: queries of a block, keys or distances of a panel, head size.
     const int m = static_cast<int>(block), n = static_cast<int>(keys + block);
-    const int size = static_cast<int>(it.size);
-    packed_columns = memory<uint32_t>(std::max({bf16_gemm::packed_columns(n, size),
-                                                bf16_gemm::packed_columns(size, n),
-                                                bf16_gemm::packed_columns(size, m)}));
-    if (backward) packed_rows = memory<uint32_t>(bf16_gemm::packed_rows(n, m));
-    lent = {packed_rows.get(), packed_columns.get()};
+    const int size = static_cast<int>(problem.size);
+    packed_b = buffer<uint32_t>(std::max({bf16_gemm::packed_b_size(n, size),
+                                          bf16_gemm::packed_b_size(size, n),
+                                          bf16_gemm::packed_b_size(size, m)}));
+    if (backward) packed_a = buffer<uint32_t>(bf16_gemm::packed_a_size(n, m));
+    pack_buffers = {packed_a.get(), packed_b.get()};
 #endif
   }
 };

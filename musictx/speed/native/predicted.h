@@ -1,4 +1,4 @@
-// The bases of features that predict ids, as in model/features/predicted.py, which says what they mean.
+// The base structs of features that predict ids (model/features/predicted.py).
 #pragma once
 #include <algorithm>
 #include <type_traits>
@@ -7,14 +7,14 @@
 
 namespace {
 
-// Ids that may come next, 0 where there is none; the class of confidence in each; the next field.
+// The predicted next ids, 0 for none; the class of confidence in each; the field of the next id.
 template <int64_t COUNT>
 struct Predictions {
   int64_t ids[COUNT] = {}, trust[COUNT] = {}, field = 0;
 };
 
 struct Predicted : Feature {
-  // scores: by field, number and class
+  // scores has an output for each field, prediction and class.
   int64_t classes;
 
   template <class Seen>
@@ -25,6 +25,7 @@ struct Predicted : Feature {
   }
 };
 
+// Embeds the predictions, too: adds gate times `stood` (size, width) of each id, and a vector for its class.
 struct Gated : Predicted {
   const float *stood, *gates, *by_class;
   int64_t size;

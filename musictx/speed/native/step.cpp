@@ -4,9 +4,9 @@
 // a group of ids as one token, musictx/songs/grouped.py; the tests compare them. In Python a step consists
 // of about a hundred small operations, which take longer to start than to compute.
 //
-// Products are in lanes.h and matrix.h, attention over the cache in cached_attention.h. Each feature of the
-// model is a struct in a header next to its Python file. The compiler includes these headers before this
-// file, and the macro FEATURES is the names of the structs, separated by commas.
+// lanes.h and matrix.h have the products, cached_attention.h has attention over the cache. Each feature of
+// the model is a struct in a header next to its Python file. These headers are included before this file,
+// and the macro FEATURES lists the names of the structs, separated by commas.
 #include <cmath>
 #include <tuple>
 #include <utility>
@@ -85,7 +85,7 @@ void gelu(float* x, int64_t count) {
   }
 }
 
-// The rotation of rotary positions, of neighbouring pairs of numbers.
+// Rotary positions: rotates neighbouring pairs of numbers.
 void rotate(float* x, const float* cosines, const float* sines, int64_t size) {
   for (int64_t c = 0; c < size / 2; c++) {
     const float first = x[2 * c], second = x[2 * c + 1];
@@ -127,7 +127,8 @@ struct RowOf<std::tuple<Each...>> {
 };
 using Row = RowOf<Features>;
 
-// Calls act(feature, index) for each feature of the model in its order; the index is a constant.
+// Calls act(feature, index) for each feature of the model, in the model's order; the index is a
+// compile-time constant.
 template <class Act>
 void for_each(const Model& model, const Act& act) {
   for (int64_t part = 0; part < model.parts; part++)
@@ -140,6 +141,7 @@ void for_each(const Model& model, const Act& act) {
     }(std::make_index_sequence<std::tuple_size_v<Features>>());
 }
 
+// Reads the features of row `number` into `row` and adds their embeddings to x (width,).
 void embed(const Model& model, const Cache& cache, int64_t number, Row& row, float* x) {
   if (!std::tuple_size_v<Features>) return;
   // Copies the ring of ids, oldest first.
@@ -162,6 +164,7 @@ void embed(const Model& model, const Cache& cache, int64_t number, Row& row, flo
   });
 }
 
+// Adds the scores of all features to logits (rows, vocabulary), given the network's output x (rows, width).
 void score(const Model& model, const std::vector<Row>& batch, const float* x, float* logits) {
   const int64_t rows = static_cast<int64_t>(batch.size()), vocabulary = model.vocabulary;
   std::vector<float> scored;
@@ -196,7 +199,7 @@ void run_layers(const Model& model, const Cache& cache, const std::vector<int64_
     const Layer& layer = model.layers[number];
     normalise(layer.attention_norm, x.data(), rows, width, y.data());
     product(layer.qkv, y.data(), rows, qkv.data(), threads);
-    // One head of `count` rows from r on.
+    // Computes one head for `count` rows from r on.
     const auto attend = [&](int64_t r, int64_t count, int64_t h, int thread) {
       for (int64_t n = r; n < r + count; n++) {
         float* q = qkv.data() + n * stride + h * size;
@@ -292,7 +295,7 @@ void step(const Model& model, const Cache& cache, const int64_t* ids, const floa
 
 #define MUSICTX_TEXT(...) #__VA_ARGS__
 #define MUSICTX_NAMES(...) MUSICTX_TEXT(__VA_ARGS__)
-// The names of the structs in `features`, in their order, separated by commas.
+// The names of the feature structs, in the order of Model::features, separated by commas.
 MUSICTX_EXPORT const char* musictx_features() { return MUSICTX_NAMES(FEATURES); }
 
 // ids (rows,): id number `field` of the tokens at position `newest`, which `length` includes; place (width,)

@@ -1,6 +1,6 @@
-// Threads of our own: torch brings an OpenMP along, and a process bears no second one.
+// A thread pool of our own: torch brings an OpenMP along, and two OpenMPs in one process conflict.
 //
-// Workers are started when first wanted and then sleep between calls; they last as long as the process.
+// Threads are started when first needed, sleep between calls and last as long as the process.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -18,61 +18,65 @@
 
 namespace {
 
-struct Workers {
-  std::mutex in_use;  // held by whoever has work done
-  std::mutex guard;   // of what follows
-  std::condition_variable wake, done;
-  uint64_t round = 0;
-  int hired = 0, wanted = 0, left = 0;
-  void (*act)(const void*, int) = nullptr;
-  const void* what = nullptr;
+struct ThreadPool {
+  using Task = void (*)(const void* argument, int number);
 
-  void serve(int number, uint64_t seen) {
-    std::unique_lock lock(guard);
+  std::mutex in_use;  // held by the caller of `run`
+  std::mutex mutex;   // of all members below
+  std::condition_variable wake, done;
+  uint64_t calls = 0;
+  int started = 0, active = 0, unfinished = 0;  // threads; `active` counts the caller, too
+  Task task = nullptr;
+  const void* argument = nullptr;
+
+  // The loop of worker `number`, which waits for the first call after `last_call`.
+  void work(int number, uint64_t last_call) {
+    std::unique_lock lock(mutex);
     for (;;) {
-      wake.wait(lock, [&] { return round != seen; });
-      seen = round;
-      if (number >= wanted) continue;
+      wake.wait(lock, [&] { return calls != last_call; });
+      last_call = calls;
+      if (number >= active) continue;
       lock.unlock();
-      act(what, number);
+      task(argument, number);
       lock.lock();
-      if (!--left) done.notify_one();
+      if (!--unfinished) done.notify_one();
     }
   }
 
-  void run(int count, void (*now)(const void*, int), const void* with) {
+  void run(int count, Task new_task, const void* new_argument) {
     {
-      const std::lock_guard lock(guard);
-      act = now, what = with, wanted = count, left = count - 1;
-      for (; hired < count - 1; hired++)
-        std::thread(&Workers::serve, this, hired + 1, round).detach();
-      round++;
+      const std::lock_guard lock(mutex);
+      task = new_task, argument = new_argument, active = count, unfinished = count - 1;
+      for (; started < count - 1; started++)
+        std::thread(&ThreadPool::work, this, started + 1, calls).detach();
+      calls++;
     }
     wake.notify_all();
-    now(with, 0);
-    std::unique_lock lock(guard);
-    done.wait(lock, [&] { return !left; });
+    new_task(new_argument, 0);
+    std::unique_lock lock(mutex);
+    done.wait(lock, [&] { return !unfinished; });
   }
 };
 
-// Never deleted: the workers of a process that ends may still look at it. A forked child has none of its
-// parent's threads, and so begins with workers of its own.
-Workers* workers = [] {
+// Never deleted: workers may still read it while the process ends. A forked child has none of its parent's
+// threads and therefore gets a new pool.
+ThreadPool* pool = [] {
 #ifndef _WIN32
-  pthread_atfork(nullptr, nullptr, [] { workers = new Workers; });
+  pthread_atfork(nullptr, nullptr, [] { pool = new ThreadPool; });
 #endif
-  return new Workers;
+  return new ThreadPool;
 }();
 
-// act(0), .., act(count - 1), each in a thread of its own, the first in this one; returns when all are
-// done. One after the other in this thread while the workers are busy for another one. No act may throw.
-template <class Act>
-void parallel(int count, const Act& act) {
-  std::unique_lock lock(workers->in_use, std::defer_lock);
+// Calls task(0), ..., task(count - 1), each in its own thread, the first in this one; returns when all are
+// done. While another thread uses the pool, the calls run one after the other in this thread. No task may
+// throw.
+template <class Task>
+void parallel(int count, const Task& task) {
+  std::unique_lock lock(pool->in_use, std::defer_lock);
   if (count > 1 && lock.try_lock())
-    workers->run(count, [](const void* it, int n) { (*static_cast<const Act*>(it))(n); }, &act);
+    pool->run(count, [](const void* it, int n) { (*static_cast<const Task*>(it))(n); }, &task);
   else
-    for (int n = 0; n < count; n++) act(n);
+    for (int n = 0; n < count; n++) task(n);
 }
 
 }  // namespace

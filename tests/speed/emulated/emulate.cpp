@@ -35,7 +35,7 @@ float swizzled_value(uint32_t start, int row, int column) {
     const uint32_t at = start + (row >> 3) * 1024 + (row & 7) * 128 + 2 * column, place = at ^ ((at >> 7 & 7) << 4);
     check_shared(place, 2);
     uint16_t bits; memcpy(&bits, shared_bytes + place, 2);
-    return value(bits);
+    return to_float(bits);
 }
 void run_warp(Warp& w, unsigned turn) {
     Slot *in = w.in[turn & 1], *out = w.out[turn & 1];
@@ -75,8 +75,8 @@ void run_warp(Warp& w, unsigned turn) {
         for (int l = 0; l < 32; l++) {
             const int g = l / 4, p = 2 * (l % 4);
             for (int i = 0; i < 4; i++) for (int e = 0; e < 2; e++)
-                a[g + 8 * (i & 1)][p + e + 8 * (i >> 1)] = value(in[l].u[i] >> (16 * e) & 0xffff);
-            for (int i = 0; i < 2; i++) for (int e = 0; e < 2; e++) b[p + e + 8 * i][g] = value(in[l].u[4 + i] >> (16 * e) & 0xffff);
+                a[g + 8 * (i & 1)][p + e + 8 * (i >> 1)] = to_float(in[l].u[i] >> (16 * e) & 0xffff);
+            for (int i = 0; i < 2; i++) for (int e = 0; e < 2; e++) b[p + e + 8 * i][g] = to_float(in[l].u[4 + i] >> (16 * e) & 0xffff);
         }
         for (int l = 0; l < 32; l++) for (int i = 0; i < 4; i++) {
             const int r = l / 4 + 8 * (i >> 1), c = 2 * (l % 4) + (i & 1);
@@ -92,7 +92,7 @@ void run_warp(Warp& w, unsigned turn) {
         const int first = (int)(&w - warps) % 4 * 16;       // of the warp's 16 rows
         for (int k = 0; k < 16; k++) for (int n = 0; n < columns; n++) b[k][n] = right ? swizzled_value(at, k, n) : swizzled_value(at, n, k);
         for (int l = 0; l < 32 && kind == ROWS; l++) for (int i = 0; i < 4; i++) for (int e = 0; e < 2; e++)
-            a[l / 4 + 8 * (i & 1)][2 * (l % 4) + e + 8 * (i >> 1)] = value(in[l].u[i] >> (16 * e) & 0xffff);
+            a[l / 4 + 8 * (i & 1)][2 * (l % 4) + e + 8 * (i >> 1)] = to_float(in[l].u[i] >> (16 * e) & 0xffff);
         for (int m = 0; m < 16 && kind == TILES; m++) for (int k = 0; k < 16; k++)
             a[m][k] = in[0].n & 1 ? swizzled_value(in[0].u[0], k, first + m) : swizzled_value(in[0].u[0], first + m, k);
         for (int l = 0; l < 32; l++) for (int i = 0; i < columns / 2; i++) {

@@ -13,8 +13,8 @@ using std::max; using std::min;
 #define __device__
 #define __grid_constant__
 #define __launch_bounds__(...)
-#define HIDDEN inline
-#define INFINITE INFINITY
+#define DEVICE inline
+#define INF INFINITY
 struct Dim { unsigned x, y, z; };
 struct uint4 { uint32_t x, y, z, w; };
 struct float4 { float x, y, z, w; };
@@ -38,24 +38,24 @@ void check_sum(const float* at, int count);
 inline void __syncthreads() { block_barrier(); }
 inline void __syncwarp() { Slot s{}; s.kind = WARP; collective(s); }
 inline uint32_t shared_address(const void*) { return 0; }
-inline int thread_now() { return threadIdx.x; }
+inline int thread_index() { return threadIdx.x; }
 inline uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t c) { return a * b + c; }
 inline uint32_t flip(uint32_t at, int bits) { return at ^ bits; }
-inline void copy16(uint32_t to, const void* from, bool valid) { copy_later(to, from, valid); }
-inline void copy16_if(uint32_t to, const void* from, bool wanted) { if (wanted) copy_later(to, from, true); }
-inline void copy_commit() {}
-inline void copy_wait() { copies_arrive(); }
-inline void store16(uint32_t at, uint32_t x) { check_shared(at, 16); for (int i = 0; i < 4; i++) memcpy(shared_bytes + at + 4 * i, &x, 4); }
-inline void store2(uint32_t at, uint32_t x) { check_shared(at, 2); memcpy(shared_bytes + at, &x, 2); }
-inline void add1(float* to, float x) { check_sum(to, 1); *to += x; }
-inline void add4(float* to, float a, float b, float c, float d) { check_sum(to, 4); to[0] += a; to[1] += b; to[2] += c; to[3] += d; }
-inline void load_matrices(uint32_t (&r)[4], uint32_t at) {
+inline void copy_async16(uint32_t to, const void* from, bool valid) { copy_later(to, from, valid); }
+inline void copy_async16_if(uint32_t to, const void* from, bool condition) { if (condition) copy_later(to, from, true); }
+inline void copy_async_commit() {}
+inline void copy_async_wait() { copies_arrive(); }
+inline void store_shared16(uint32_t at, uint32_t x) { check_shared(at, 16); for (int i = 0; i < 4; i++) memcpy(shared_bytes + at + 4 * i, &x, 4); }
+inline void store_shared2(uint32_t at, uint32_t x) { check_shared(at, 2); memcpy(shared_bytes + at, &x, 2); }
+inline void atomic_add1(float* to, float x) { check_sum(to, 1); *to += x; }
+inline void atomic_add4(float* to, float a, float b, float c, float d) { check_sum(to, 4); to[0] += a; to[1] += b; to[2] += c; to[3] += d; }
+inline void ldmatrix(uint32_t (&r)[4], uint32_t at) {
     Slot s{}; s.kind = MATRICES; s.u[0] = at; Slot& o = collective(s); memcpy(r, o.u, 16);
 }
-inline void load_transposed(uint32_t (&r)[4], uint32_t at) {
+inline void ldmatrix_trans(uint32_t (&r)[4], uint32_t at) {
     Slot s{}; s.kind = TRANSPOSED; s.u[0] = at; Slot& o = collective(s); memcpy(r, o.u, 16);
 }
-inline void store_matrices(uint32_t at, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+inline void stmatrix(uint32_t at, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     Slot s{}; s.kind = STORED; s.u[0] = at; s.u[1] = a; s.u[2] = b; s.u[3] = c; s.u[4] = d; collective(s);
 }
 inline void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
@@ -74,30 +74,30 @@ inline float half_value(uint16_t b) { _Float16 h; memcpy(&h, &b, 2); return (flo
 inline float within(float f) { return f > 65504.f ? 65504.f : f < -65504.f ? -65504.f : f; }
 inline uint32_t pack_half(float lo, float hi) { return half_bits(within(lo)) | half_bits(within(hi)) << 16; }
 inline void unpack_half(float& lo, float& hi, uint32_t r) { lo = half_value(r & 0xffff); hi = half_value(r >> 16); }
-inline float value(uint32_t b) { return FLOAT16 ? half_value((uint16_t)b) : bf16_value(b & 0xffff); }
+inline float to_float(uint32_t b) { return FLOAT16 ? half_value((uint16_t)b) : bf16_value(b & 0xffff); }
 inline uint32_t bits_of(float f) { return FLOAT16 ? half_bits(f) : bf16_bits(f); }
 inline uint32_t pack(float lo, float hi) { return bits_of(lo) | bits_of(hi) << 16; }
-inline float power2(float x) { return exp2f(x); }
-inline float log_2(float x) { return log2f(x); }
+inline float exp2_approx(float x) { return exp2f(x); }
+inline float log2_approx(float x) { return log2f(x); }
 
 // Products of warpgroups, warp by warp: each warp has 16 of the 64 rows.
-inline uint32_t place(uint32_t at) { return at / 16; }
-template <int TRANS> inline void multiply(float (&c)[8][4], const uint32_t (&a)[4], uint32_t place) {
+inline uint32_t descriptor_address(uint32_t at) { return at / 16; }
+template <int TRANS> inline void wgmma_registers(float (&c)[8][4], const uint32_t (&a)[4], uint32_t place) {
     Slot s{}; s.kind = ROWS; memcpy(s.u, a, 16); s.u[4] = 16 * place; s.n = TRANS; s.columns = 64;
     product([s, &c]() mutable { memcpy(s.f, c, 128); memcpy(c, collective(s).f, 128); });
 }
-template <int LEFT, int RIGHT, int N> inline void multiply_both(float (&c)[N][4], uint32_t x, uint32_t y, bool more) {
-    Slot s{}; s.kind = TILES; s.u[0] = 16 * x; s.u[1] = 16 * y; s.n = LEFT + 2 * RIGHT; s.columns = 8 * N;
-    product([s, &c, more]() mutable { if (more) memcpy(s.f, c, 16 * N); memcpy(c, collective(s).f, 16 * N); });
+template <int TRANS_A, int TRANS_B, int N> inline void wgmma_shared_any(float (&c)[N][4], uint32_t x, uint32_t y, bool accumulate) {
+    Slot s{}; s.kind = TILES; s.u[0] = 16 * x; s.u[1] = 16 * y; s.n = TRANS_A + 2 * TRANS_B; s.columns = 8 * N;
+    product([s, &c, accumulate]() mutable { if (accumulate) memcpy(s.f, c, 16 * N); memcpy(c, collective(s).f, 16 * N); });
 }
-template <int LEFT, int RIGHT> inline void multiply_tiles(float (&c)[8][4], uint32_t x, uint32_t y, bool more) { multiply_both<LEFT, RIGHT, 8>(c, x, y, more); }
-inline void multiply_half(float (&c)[4][4], uint32_t x, uint32_t y, bool more) { multiply_both<1, 1, 4>(c, x, y, more); }
-inline void multiply_commit() { products_committed(); }
-template <int LEFT = 0, int N> inline void multiply_wait(float (&)[N][4]) { products_awaited(LEFT); }
-inline void settle(uint32_t (&)[4][4]) {}
-template <int N> inline void multiply_begin(float (&)[N][4]) {}
-inline void multiply_end(float (&)[8][4]) { products_committed(); products_awaited(0); }
-inline int group_now() { return threadIdx.x >> 7; }
+template <int TRANS_A, int TRANS_B> inline void wgmma_shared(float (&c)[8][4], uint32_t x, uint32_t y, bool accumulate) { wgmma_shared_any<TRANS_A, TRANS_B, 8>(c, x, y, accumulate); }
+inline void wgmma_shared_half(float (&c)[4][4], uint32_t x, uint32_t y, bool accumulate) { wgmma_shared_any<1, 1, 4>(c, x, y, accumulate); }
+inline void wgmma_commit() { products_committed(); }
+template <int PENDING = 0, int N> inline void wgmma_wait(float (&)[N][4]) { products_awaited(PENDING); }
+inline void materialise(uint32_t (&)[4][4]) {}
+template <int N> inline void wgmma_fence(float (&)[N][4]) {}
+inline void wgmma_finish(float (&)[8][4]) { products_committed(); products_awaited(0); }
+inline int warpgroup() { return threadIdx.x >> 7; }
 #if WGMMA
-inline void show_to_multiply() {}
+inline void fence_for_wgmma() {}
 #endif
