@@ -35,7 +35,7 @@ from musictx.sampling.composer import continuations
 from musictx.sampling.continuation import to_bar_line
 from musictx.sampling.primer import Primer, encode_primer
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import controls_of, counts_no_bars, steering
+from musictx.sampling.steer import counts_no_bars
 from musictx.sampling.stream import Stream
 from musictx.sampling.strengths import USUAL_SECONDS
 from musictx.tokens.tokenizer import Tokenizer
@@ -260,14 +260,12 @@ def continue_primers(
 ) -> Iterator[tuple[int, Sample]]:
     """Continue each of ``primers``, or compose from nothing for an empty one; see
     :func:`compose_pieces`."""
-    count, values = request.samples, controls_of(request)
-    steers = [steering(bundle, values, request.guidance, like=p.score) for p in primers]
+    count = request.samples
     samples = continuations(
         bundle,
         [primer for primer in primers for _ in range(count)],
         request,
         seeds=[(seed, number) for seed in seeds for number in range(count)],
-        steering=[steer for steer in steers for _ in range(count)],
         **more,
     )
     for number, sample in samples:

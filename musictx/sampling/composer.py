@@ -20,7 +20,7 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.region import write
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import Steering
+from musictx.sampling.steer import Steering, steering_of
 from musictx.sampling.strengths import (
     LONGEST_SECONDS,
     MOST_ALIKE,
@@ -52,7 +52,7 @@ def continuations(
     request: GenerateConfig,
     *,
     seeds: Sequence[Sequence[int]],
-    steering: Sequence[Steering] = (),
+    steering: Steering | None = None,
     constraints: Sequence[Penalty] = (),
     processors: Sequence[Processor] = (),
     progress: Progress | None = None,
@@ -69,8 +69,7 @@ def continuations(
     seeds     one for each primer, each of two whole numbers or more. Every row is drawn with its
               seed. It depends on the other rows only if primers differ in length: all rows of a
               batch read equally many ids, the last ones, as many as the shortest primer has.
-    steering  one for each primer (:mod:`musictx.sampling.steer`), with the same guidance and
-              density in all. By default there is no steering.
+    steering  replaces what follows from the request and each primer (:func:`.steering_of`)
     constraints, processors  further penalties and processors, applied before those of the request.
     on_event  called with the index of the primer and an event whenever a new note begins or ends
               (:mod:`musictx.sampling.events`); if tokens write notes with their length, only when
@@ -86,10 +85,23 @@ def continuations(
     primers = [
         its.cast(primer, stats, request.sampling, seed) for primer, seed in zip(primers, seeds)
     ]
-    shared: dict[str, Any] = {"stats": stats, "penalties": constraints}
+    scores = {id(primer.score): primer.score for primer in primers}  # encoded once, may be long
+    steers = {
+        key: steering or steering_of(bundle.tokenizer, request, score)
+        for key, score in scores.items()
+    }
     every = [
-        Continuation(bundle.model, bundle.tokenizer, primer, request, seed, steer, **shared)
-        for primer, seed, steer in zip(primers, seeds, steering or [Steering()] * len(primers))
+        Continuation(
+            bundle.model,
+            bundle.tokenizer,
+            primer,
+            request,
+            seed,
+            steers[id(primer.score)],
+            stats,
+            constraints,
+        )
+        for primer, seed in zip(primers, seeds)
     ]
     for first in range(0, len(every), ROWS_AT_ONCE):
         regions = every[first : first + ROWS_AT_ONCE]

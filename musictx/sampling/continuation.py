@@ -158,8 +158,8 @@ class Continuation(Region):
     def _penalties(self, state: GrammarState) -> list[RowPenalty]:
         its, primer, options = idiom.of(self.tokenizer), self.primer, (self.sampling, self.stats)
         return [
-            *its.penalties(primer, state, *options, self.steering.values),
-            *build(self.tokenizer, *options, primer, self.steering.density),
+            *its.penalties(primer, state, *options, self.steering.targets),
+            *build(self.tokenizer, *options, primer, self.steering.targets),
         ]
 
     def _most(self) -> int | None:

@@ -138,7 +138,7 @@ class Idiom:
         """The penalties that keep a row to its ``target`` of loudness, register, polyphony (and
         density, in bars). ``given``: there are given notes around the new ones; ``parts``: whose
         notes count, by default all."""
-        if self.tokenizer.note_events is None or not target:
+        if self.tokenizer.note_events is None or not target.keys() - {"density"}:
             return []
         return [EventFeedback(self.tokenizer, target)]
 

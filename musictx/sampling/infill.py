@@ -281,8 +281,8 @@ class Infill(Region):
     def _penalties(self) -> list[RowPenalty]:
         its, steer = idiom.of(self.tokenizer), self.steering
         return [
-            *build(self.tokenizer, self.sampling, self.stats, self.around, steer.density),
-            *its.feedback(steer.values, given=True, parts=steer.parts),
+            *build(self.tokenizer, self.sampling, self.stats, self.around, steer.targets),
+            *its.feedback(steer.targets, given=True, parts=steer.parts),
         ]
 
     def take(self, token: int) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from musictx.errors import ConfigError, UserError
 from musictx.notes import DRUMS, pitched
 from musictx.sampling.constraints import RowPenalty, apply_penalties, never
 from musictx.sampling.primer import Primer
+from musictx.sampling.steer import has_controls
 from musictx.sampling.strengths import (
     ASKED_GAIN,
     LOUDNESS_GAIN,
@@ -46,23 +47,21 @@ def build(
     sampling: SamplingConfig,
     stats: CorpusStats,
     primer: Primer,
-    density: float | None = None,
+    targets: Mapping[str, float],
 ) -> list[RowPenalty]:
     """The penalties of one row for the options ``sampling`` that apply to any kind of region.
 
     stats    statistics of the corpus: the targets of options without a value
     primer   the music that the row continues; if its density can be measured, it replaces the
              density of the corpus as the usual one
-    density  the target in notes per second; 0 for no target, ``None`` for the usual density. It
-             comes from :class:`~musictx.sampling.steer.Steering`; ``sampling.density`` is not read
-             here
+    targets  as in :class:`~musictx.sampling.steer.Steering`; without a density, the usual one
 
     Raises ``ConfigError`` for a density that has no effect with these tokens.
     """
     events = tokenizer.note_events
     if events is None:
-        asked = replace(sampling, density=density)
-        refuse(asked, ["density"], f"on {tokenizer.name} tokens: they have no releases")
+        if not has_controls(tokenizer):
+            refuse(sampling, ["density"], f"on {tokenizer.name} tokens: they have no releases")
         return []
     penalties: list[RowPenalty] = []
     if stats.instruments is not None and (events.program >= 0).any():
@@ -70,11 +69,12 @@ def build(
     penalties.append(Sustain(events, stats.most if sampling.habits else None))
     if sampling.habits:
         penalties += [Silence(events), Repetition(events, stats.repetition_rate)]
-    if density or (density is None and sampling.habits):
-        target = density or primer.density or stats.density
+    if targets.get("density", sampling.habits):
+        is_asked = "density" in targets
+        target = targets["density"] if is_asked else primer.density or stats.density
         if target is not None:
-            gain = ASKED_GAIN if density else USUAL_GAIN
-            penalties.append(Density(events, target, gain, bool(density)))
+            gain = ASKED_GAIN if is_asked else USUAL_GAIN
+            penalties.append(Density(events, target, gain, releases=is_asked))
     return penalties
 
 

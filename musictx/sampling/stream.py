@@ -22,7 +22,7 @@ from musictx.sampling.events import Emitter, Event
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.region import start
-from musictx.sampling.steer import Steering, density_of
+from musictx.sampling.steer import Steering, controls_of
 from musictx.tokens.tokenizer import Penalty, Tokenizer
 from musictx.tokens.vocab import EOS
 
@@ -56,7 +56,7 @@ class Stream(Iterator[Event]):
         self._processors = processors
         self._seed = [seed] if isinstance(seed, int) else list(seed)
         request = GenerateConfig(seconds=seconds, end="cut", sampling=sampling or SamplingConfig())
-        steering = Steering(density=density_of(request.sampling))
+        steering = Steering(targets=controls_of(request))
         self._region = Continuation(
             model, tokenizer, primer, request, self._seed, steering, stats, constraints
         )
