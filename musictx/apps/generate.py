@@ -245,21 +245,11 @@ def compose_pieces(
     path = registry.PIECES.get(bundle.tokenizer.name)
     if request.form is not None and path is None:
         raise UserError(f"form={request.form}: {counts_no_bars(bundle.tokenizer)}")
-    compose = continue_primers if path is None else registry.load(path)
-    yield from compose(bundle, primers, scores, request, seeds=seeds, **more)
-
-
-def continue_primers(
-    bundle: Bundle,
-    primers: Sequence[Primer],
-    scores: Sequence[Score | None],
-    request: GenerateConfig,
-    *,
-    seeds: Sequence[int],
-    **more: Any,
-) -> Iterator[tuple[int, Sample]]:
-    """Continue each of ``primers``, or compose from nothing for an empty one; see
-    :func:`compose_pieces`."""
+    if path is not None:
+        pieces = registry.load(path)(bundle, primers, scores, request, seeds=seeds, **more)
+        if pieces is not None:
+            yield from pieces
+            return
     count = request.samples
     samples = continuations(
         bundle,

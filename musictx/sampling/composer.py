@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
-from musictx.sampling import idiom
+from musictx.sampling import engine, idiom
+from musictx.sampling import processors as reshape
 from musictx.sampling.continuation import Continuation
 from musictx.sampling.events import OnEvent, Placed, emit_all
 from musictx.sampling.infill import Infill
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
-from musictx.sampling.region import write
+from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import Steering, steering_of
+from musictx.sampling.steer import Guidance, Steering, steering_of
 from musictx.sampling.strengths import (
     LONGEST_SECONDS,
     MOST_ALIKE,
@@ -29,6 +31,7 @@ from musictx.sampling.strengths import (
     USUAL_SECONDS,
 )
 from musictx.tokens.tokenizer import Penalty, Tokenizer
+from musictx.tokens.vocab import PAD
 
 #: Called after each step with the number of tokens drawn in it, and the seconds of new music that
 #: the slowest row has.
@@ -219,3 +222,44 @@ def _keys(notes: np.ndarray) -> set[tuple[float, ...]]:
 def _likeness(one: set[tuple[float, ...]], other: set[tuple[float, ...]]) -> float:
     """The share of notes that two versions have in common (0 to 1); 0 if both are empty."""
     return 2 * len(one & other) / max(len(one) + len(other), 1)
+
+
+def start(
+    setup: Setup, regions: Sequence[Region], processors: Sequence[Processor] = ()
+) -> Generator[Tensor, None, None]:
+    """Run the engine: yields the ids of ``regions`` as they are drawn; ``processors`` come before
+    those of their ``sampling``."""
+    first = regions[0]
+    # With guidance a region has two rows, which draw the same ids: it reads the first one.
+    for region, row in zip(regions[::-1], setup.constraint.rows[::-1]):
+        region.row = row
+    rules = [*processors, *reshape.build(first.sampling, first.tokenizer)]
+    if first.steering.guidance != 1:
+        rules.insert(0, Guidance(first.steering.guidance))
+    return engine.generate(
+        first.model,
+        setup.prompt,
+        max_tokens=setup.most,
+        processors=rules,
+        constraint=setup.constraint,
+        penalties=setup.penalties,
+        seeds=[region.seeds() for region in regions],
+        context=first.context,
+        align=first.tokenizer.align,
+        head=setup.head,
+    )
+
+
+def write(
+    regions: Sequence[Region], processors: Sequence[Processor] = ()
+) -> Generator[tuple[int, list[bool]], None, None]:
+    """Continue ``regions`` in one batch until they are done or the context is full. Yield after
+    each step the number of regions that got an id, and for each region whether it is done."""
+    rows = [*regions] * len(regions[0].steering.rows)  # guidance adds an unsteered row for each
+    setup = regions[0].setup(rows)
+    with closing(start(setup, rows, processors)) as steps:
+        for ids in steps:
+            for region, token in zip(regions, ids.tolist()):
+                if token != PAD:
+                    region.take(token)
+            yield int((ids != PAD).sum()), setup.constraint.done().tolist()[: len(regions)]

@@ -23,7 +23,7 @@ from musictx.notes import Score
 from musictx.sampling import cadence, idiom, timeline
 from musictx.sampling.constraints import Constraint, GrammarRow, RowPenalty, by_row
 from musictx.sampling.events import Event, Placed
-from musictx.sampling.penalties import build, combined, rules
+from musictx.sampling.penalties import build, rules
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
@@ -100,8 +100,9 @@ class Continuation(Region):
         stats: CorpusStats | None = None,
         penalties: Sequence[Penalty] = (),
     ) -> None:
-        stats, steering = stats or CorpusStats(), steering or Steering()
-        super().__init__(model, tokenizer, request.sampling, stats, steering, seed)
+        super().__init__(model, tokenizer, seed)
+        self.sampling, self.stats = request.sampling, stats or CorpusStats()
+        self.steering = steering or Steering()
         self.primer, self.request, self.penalties = primer, request, penalties
         self.clock = primer.clock(self.tokenizer)
         self.seam = float(self.clock.seconds(primer.seconds))
@@ -131,16 +132,25 @@ class Continuation(Region):
         states = {key: tokenizer.grammar(primer.ids) for key, primer in distinct.items()}
         rows = [region._row(states[id(region.primer)].copy()) for region in regions]
         before = by_row([region._first_penalties() for region in regions])
-        after = by_row([region._penalties(row.state) for region, row in zip(regions, rows)])
-        every = [*before, *self.penalties, *after, *rules(tokenizer, self.sampling)]
+        its, options = idiom.of(tokenizer), (self.sampling, self.stats)
+        targets = [region.steering.targets for region in regions]
+        after = by_row(
+            [
+                [
+                    *its.penalties(primer, row.state, *options, target),
+                    *build(tokenizer, *options, primer, target),
+                ]
+                for primer, row, target in zip(primers, rows, targets)
+            ]
+        )
         fronts, marks = _around(regions)
         limits = [region._most() for region in regions]
         return Setup(
             prompts(
                 [primer.ids for primer in primers], self.context, tokenizer.align, fronts, marks
             ),
-            Constraint(rows),
-            combined(tokenizer, every),
+            Constraint(rows, tokenizer.note_events),
+            [*before, *self.penalties, *after, *rules(tokenizer, self.sampling)],
             None if None in limits else max(limit for limit in limits if limit is not None),
             head=len(fronts[0]),
         )
@@ -154,13 +164,6 @@ class Continuation(Region):
         """The penalties that are applied before those of the caller."""
         its = idiom.of(self.tokenizer)
         return [*its.pitches(self.primer, self.sampling), *self._ending()]
-
-    def _penalties(self, state: GrammarState) -> list[RowPenalty]:
-        its, primer, options = idiom.of(self.tokenizer), self.primer, (self.sampling, self.stats)
-        return [
-            *its.penalties(primer, state, *options, self.steering.targets),
-            *build(self.tokenizer, *options, primer, self.steering.targets),
-        ]
 
     def _most(self) -> int | None:
         """The maximum number of new ids; ``None`` without a limit."""

@@ -14,7 +14,7 @@ little, more likely, by ``gain * error`` nats. Penalties never override the gram
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,7 @@ from musictx.config import SamplingConfig, scales
 from musictx.data.statistics import RESTRUCK_SECONDS
 from musictx.errors import ConfigError, UserError
 from musictx.notes import DRUMS, pitched
-from musictx.sampling.constraints import RowPenalty, apply_penalties, never
+from musictx.sampling.constraints import RowPenalty, never
 from musictx.sampling.primer import Primer
 from musictx.sampling.steer import has_controls
 from musictx.sampling.strengths import (
@@ -39,7 +39,6 @@ from musictx.sampling.strengths import (
 )
 from musictx.tokens.stream import Velocities
 from musictx.tokens.tokenizer import GrammarState, NoteEvents, Penalty, Tokenizer
-from musictx.tokens.vocab import SPECIALS
 
 
 def build(
@@ -92,37 +91,6 @@ def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
     for name in names:
         if (asked := getattr(sampling, name)) and asked != getattr(SamplingConfig(), name):
             raise ConfigError(f"sampling.{name}={asked}: has no effect {where}; leave it out")
-
-
-def combined(
-    tokenizer: Tokenizer,
-    penalties: Sequence[Penalty],
-    allowed_now: Callable[[], np.ndarray] | None = None,
-) -> Sequence[Penalty]:
-    """``penalties`` as a list of one penalty, which also forbids velocities if the penalties forbid
-    every strike, since after a velocity the grammar allows nothing but a strike.
-
-    allowed_now  which ids may come next, (B, V) bool; by default those that the grammar allows
-    """
-    events = tokenizer.note_events
-    if events is None or not penalties:
-        return penalties
-    strikes = (events.release < 0) & (events.wait == 0) & ~events.lead
-    strikes[: len(SPECIALS)] = False
-    velocities = events.lead & (events.program < 0)
-
-    def total_penalty(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        if allowed_now is None:
-            allowed = np.array([state.allowed() for state in states])
-        else:
-            allowed = allowed_now()
-        allowed, total = apply_penalties(allowed, (penalty(states, past) for penalty in penalties))
-        may_strike = (allowed & strikes).any(axis=1, keepdims=True)
-        if not may_strike.all():
-            allowed, _ = apply_penalties(allowed, [np.where(velocities & ~may_strike, np.inf, 0.0)])
-        return np.where(allowed, total, np.inf)
-
-    return [total_penalty]
 
 
 # ------------------------------------------------------------------------------- limits on notes

@@ -17,11 +17,11 @@ from musictx.card import CorpusStats
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
+from musictx.sampling.composer import start
 from musictx.sampling.continuation import Continuation, prompts
 from musictx.sampling.events import Emitter, Event
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
-from musictx.sampling.region import start
 from musictx.sampling.steer import Steering, controls_of
 from musictx.tokens.tokenizer import Penalty, Tokenizer
 from musictx.tokens.vocab import EOS
