@@ -14,12 +14,11 @@ from torch import Tensor
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
 from musictx.sampling import engine, idiom
-from musictx.sampling import processors as reshape
 from musictx.sampling.continuation import Continuation
 from musictx.sampling.events import OnEvent, Placed, emit_all
 from musictx.sampling.infill import Infill
 from musictx.sampling.primer import Primer
-from musictx.sampling.processors import Processor
+from musictx.sampling.processors import Processor, of_sampling
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import Guidance, Steering, steering_of
@@ -56,7 +55,7 @@ def continuations(
     *,
     seeds: Sequence[Sequence[int]],
     steering: Steering | None = None,
-    constraints: Sequence[Penalty] = (),
+    penalties: Sequence[Penalty] = (),
     processors: Sequence[Processor] = (),
     progress: Progress | None = None,
     on_event: OnEvent | None = None,
@@ -73,7 +72,7 @@ def continuations(
               seed. It depends on the other rows only if primers differ in length: all rows of a
               batch read equally many ids, the last ones, as many as the shortest primer has.
     steering  replaces what follows from the request and each primer (:func:`.steering_of`)
-    constraints, processors  further penalties and processors, applied before those of the request.
+    penalties, processors  further ones, applied before those of the request
     on_event  called with the index of the primer and an event whenever a new note begins or ends
               (:mod:`musictx.sampling.events`); if tokens write notes with their length, only when
               the piece is finished. An exception in it or in ``progress`` ends the generator.
@@ -102,7 +101,7 @@ def continuations(
             seed,
             steers[id(primer.score)],
             stats,
-            constraints,
+            penalties,
         )
         for primer, seed in zip(primers, seeds)
     ]
@@ -233,14 +232,13 @@ def start(
     # With guidance a region has two rows, which draw the same ids: it reads the first one.
     for region, row in zip(regions[::-1], setup.constraint.rows[::-1]):
         region.row = row
-    rules = [*processors, *reshape.build(first.sampling, first.tokenizer)]
-    if first.steering.guidance != 1:
-        rules.insert(0, Guidance(first.steering.guidance))
+    strength = first.steering.guidance
+    guidance = [] if strength == 1 else [Guidance(strength)]
     return engine.generate(
         first.model,
         setup.prompt,
         max_tokens=setup.most,
-        processors=rules,
+        processors=[*guidance, *processors, *of_sampling(first.sampling, first.tokenizer)],
         constraint=setup.constraint,
         penalties=setup.penalties,
         seeds=[region.seeds() for region in regions],

@@ -231,7 +231,7 @@ def checked(given: Sequence[Penalty]) -> list[Penalty]:
     """The penalties ``given`` by a caller, wrapped so that each raises ``UserError``, naming the
     function, if it does not return nats for each id."""
     return [
-        partial(_checked, f"constraints[{index}]", penalty) for index, penalty in enumerate(given)
+        partial(_checked, f"penalties[{index}]", penalty) for index, penalty in enumerate(given)
     ]
 
 

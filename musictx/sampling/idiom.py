@@ -45,11 +45,11 @@ class Idiom:
 
     # ---------------------------------------------------------------------- what is asked for
 
-    def plan(self, bundle: Bundle, wanted: Mapping[str, Any]) -> Plan:
-        """The plan of a new piece with the options ``wanted``
+    def plan(self, bundle: Bundle, options: Mapping[str, Any]) -> Plan:
+        """The plan of a new piece with the ``options``
         (:attr:`~musictx.config.GenerateConfig.plan`). ``UserError`` for an option that these
         tokens cannot express."""
-        for name, value in wanted.items():
+        for name, value in options.items():
             raise UserError(f"{name}={value}: {counts_no_bars(self.tokenizer)}")
         return Plan()
 
@@ -99,9 +99,9 @@ class Idiom:
         target: Mapping[str, float],
     ) -> list[RowPenalty]:
         """The penalties of a row that begins a piece or continues one, without those that apply to
-        any music (:func:`.penalties.build`). In their order: programs, feedback to the ``target``
-        of each control, repetition. ``state`` is the one after the primer, in which limits may be
-        set, too."""
+        any music (:func:`.penalties.of_events`). In their order: programs, feedback to the
+        ``target`` of each control, repetition. ``state`` is the one after the primer, in which
+        limits may be set, too."""
         penalties = [*self.programs(primer, sampling, stats), *self.feedback(target)]
         if sampling.habits and self.tokenizer.note_events is not None:
             # A subject is of one part, and returns at its pitch.

@@ -29,9 +29,8 @@ from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import idiom
+from musictx.sampling import idiom, penalties
 from musictx.sampling.constraints import Constraint, RowConstraint, RowPenalty, by_row
-from musictx.sampling.penalties import build, rules
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.steer import Steering
@@ -272,14 +271,16 @@ class Infill(Region):
         return Setup(
             np.repeat(prompts, len(rows) // len(prompts), 0) if prompts[1:] else prompts[0],
             Constraint(rows, self.tokenizer.note_events),
-            [*rules(self.tokenizer, self.sampling), *of_rows, *biases],
+            [*penalties.of_tokenizer(self.tokenizer, self.sampling), *of_rows, *biases],
             max(self.context - len(prompts[0]), FEWEST_NOTES * self.tokenizer.group),
         )
 
     def _penalties(self) -> list[RowPenalty]:
         its, steer = idiom.of(self.tokenizer), self.steering
         return [
-            *build(self.tokenizer, self.sampling, self.stats, self.around, steer.targets),
+            *penalties.of_events(
+                self.tokenizer, self.sampling, self.stats, self.around, steer.targets
+            ),
             *its.feedback(steer.targets, given=True, parts=steer.parts),
         ]
 

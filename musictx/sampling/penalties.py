@@ -41,14 +41,14 @@ from musictx.tokens.stream import Velocities
 from musictx.tokens.tokenizer import GrammarState, NoteEvents, Penalty, Tokenizer
 
 
-def build(
+def of_events(
     tokenizer: Tokenizer,
     sampling: SamplingConfig,
     stats: CorpusStats,
     primer: Primer,
     targets: Mapping[str, float],
 ) -> list[RowPenalty]:
-    """The penalties of one row for the options ``sampling`` that apply to any kind of region.
+    """The penalties of one row of events that apply to any kind of region; none for other tokens.
 
     stats    statistics of the corpus: the targets of options without a value
     primer   the music that the row continues; if its density can be measured, it replaces the
@@ -77,7 +77,7 @@ def build(
     return penalties
 
 
-def rules(tokenizer: Tokenizer, sampling: SamplingConfig) -> Sequence[Penalty]:
+def of_tokenizer(tokenizer: Tokenizer, sampling: SamplingConfig) -> Sequence[Penalty]:
     """The penalties of the tokenizer (its ``soft_constraints``). Raises ``ConfigError`` if
     ``sampling.rules`` is set and the tokenizer has no rules."""
     if not tokenizer.has_rules:

@@ -106,7 +106,7 @@ class Guidance:
 
     Each piece is two rows. The row in the first half of the batch has the controls that are asked
     for in front of it, its twin in the second half has none. From their log-probabilities
-    ``asked`` and ``anything`` both rows get anything + strength * (asked - anything), so that they
+    ``steered`` and ``free`` both rows get free + strength * (steered - free), so that they
     draw the same id. A strength above 1 follows the controls more strictly than the model would by
     itself.
     """
@@ -114,7 +114,7 @@ class Guidance:
     strength: float
 
     def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
-        asked, anything = (half.log_softmax(-1) for half in logits.chunk(2))
-        mixed = anything + self.strength * (asked - anything)
-        mixed = torch.where(asked.isneginf() | anything.isneginf(), -torch.inf, mixed)
+        steered, free = (half.log_softmax(-1) for half in logits.chunk(2))
+        mixed = free + self.strength * (steered - free)
+        mixed = torch.where(steered.isneginf() | free.isneginf(), -torch.inf, mixed)
         return torch.cat([mixed, mixed])

@@ -50,7 +50,7 @@ class Stream(Iterator[Event]):
         seconds: float | None = None,
         sampling: SamplingConfig | None = None,
         stats: CorpusStats | None = None,
-        constraints: Sequence[Penalty] = (),
+        penalties: Sequence[Penalty] = (),
         processors: Sequence[Processor] = (),
     ) -> None:
         self._processors = processors
@@ -58,7 +58,7 @@ class Stream(Iterator[Event]):
         request = GenerateConfig(seconds=seconds, end="cut", sampling=sampling or SamplingConfig())
         steering = Steering(targets=controls_of(request))
         self._region = Continuation(
-            model, tokenizer, primer, request, self._seed, steering, stats, constraints
+            model, tokenizer, primer, request, self._seed, steering, stats, penalties
         )
         if not tokenizer.voices and tokenizer.note_events is None:
             raise UserError(

@@ -204,7 +204,7 @@ class _Composition:
                 [primer],
                 request,
                 seeds=[self._next_seed()],
-                constraints=contrast,
+                penalties=contrast,
                 progress=self._progress_from(self.piece.duration),
             )
             clock = primer.clock(self.tokenizer)

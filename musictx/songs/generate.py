@@ -33,12 +33,12 @@ def pieces(
 
     Loops are composed to drawn chords (:func:`new_piece`), and so are other new pieces by models
     with control tokens whose corpus has ensembles, unless they have to end where the model ends
-    them, or have a number of tokens, or further constraints or processors."""
-    further = more.pop("constraints", ()), more.pop("processors", ())
+    them, or have a number of tokens, or further penalties or processors."""
+    further = more.pop("penalties", ()), more.pop("processors", ())
     is_restricted = any(map(len, further))
     if is_restricted and (request.form is not None or request.loop):
         option = "loop=true" if request.form is None else f"form={request.form}"
-        raise UserError(f"{option}: expected no constraints and processors with it")
+        raise UserError(f"{option}: expected no penalties and processors with it")
     can_plan = has_controls(bundle.tokenizer) and bool(bundle.stats.ensembles)
     is_new = not any(len(primer.ids) for primer in primers)
     has_fixed_end = request.end in (None, "cut") and request.tokens is None

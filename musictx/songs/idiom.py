@@ -51,10 +51,12 @@ class BarIdiom(Idiom):
     drums, marks = True, []
     tokenizer: BarTokenizer
 
-    def plan(self, bundle: Bundle, wanted: Mapping[str, Any]) -> Plan:
+    def plan(self, bundle: Bundle, options: Mapping[str, Any]) -> Plan:
         table = self.tokenizer.vocabulary
         meter, least, blank = None, None, Score(ticks_per_quarter=TICKS_PER_QUARTER)
-        named = wanted.get("meter", "4/4" if "loop" in wanted else None)  # a loop is of whole bars
+        named = options.get(
+            "meter", "4/4" if "loop" in options else None
+        )  # a loop is of whole bars
         if named is not None:
             numerator, denominator = meter = meter_of(named)
             most, last = (int(table.values(kind).max()) for kind in ("numerator", "place"))
@@ -64,10 +66,10 @@ class BarIdiom(Idiom):
                     f"at most {(last + 1) / WHOLE:g} whole notes"
                 )
             blank = replace(blank, meters=np.array([(0.0, numerator, denominator)], METER))
-        if "tempo" in wanted:
-            blank = replace(blank, tempos=np.array([(0.0, wanted["tempo"])], TEMPO))
-        if "instruments" in wanted:
-            names = tuple(name.strip().lower() for name in wanted["instruments"].split(","))
+        if "tempo" in options:
+            blank = replace(blank, tempos=np.array([(0.0, options["tempo"])], TEMPO))
+        if "instruments" in options:
+            names = tuple(name.strip().lower() for name in options["instruments"].split(","))
             least = _least(corpus_habits(bundle, parts.find_parts(bundle, names, "instruments")))
         return Plan(blank, meter, least)
 
