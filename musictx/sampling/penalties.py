@@ -89,8 +89,8 @@ def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
     """Raise ``ConfigError`` for the first of the options ``names`` that is set, with the message
     that it has no effect ``where``."""
     for name in names:
-        if (asked := getattr(sampling, name)) and asked != getattr(SamplingConfig(), name):
-            raise ConfigError(f"sampling.{name}={asked}: has no effect {where}; leave it out")
+        if (value := getattr(sampling, name)) and value != getattr(SamplingConfig(), name):
+            raise ConfigError(f"sampling.{name}={value}: has no effect {where}; leave it out")
 
 
 # ------------------------------------------------------------------------------- limits on notes
