@@ -24,7 +24,7 @@ from musictx.errors import UserError, shown
 from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
 from musictx.notes import Score
 from musictx.options import request
-from musictx.sampling.constraints import checked as checked_constraints
+from musictx.sampling.constraints import checked as checked_penalties
 from musictx.sampling.events import OnEvent
 from musictx.sampling.processors import Processor
 from musictx.sampling.processors import checked as checked_processors
@@ -51,7 +51,7 @@ def generate(
     *,
     primer: Music | list[Music] | None = None,
     seed: int | Sequence[int] | None = 0,
-    constraints: Sequence[Penalty] = (),
+    penalties: Sequence[Penalty] = (),
     processors: Sequence[Processor] = (),
     progress: Callable[[int, float], None] | None = None,
     on_event: OnEvent | None = None,
@@ -65,7 +65,7 @@ def generate(
               :func:`musictx.read` takes; or a list of these, continued side by side
     seed      the same seed gives the same music; None draws one and prints it; or a list with one
               for each of several primers
-    constraints, processors  functions that change the probabilities of the next id
+    penalties, processors  functions that change the probabilities of the next id
               (docs/python.md, "A rule of your own")
     progress  called after each step with the number of drawn tokens and the length in seconds of
               the shortest piece so far
@@ -81,6 +81,7 @@ def generate(
 
         pieces = musictx.generate("piano", primer="mozart_k545", seconds=30, samples=2, seed=1)
     """
+    penalties = options.pop("constraints", penalties)  # the former name
     config = request("generate", options, without=EXCLUDED)
     music: Score | list[Score] | None = None
     if isinstance(primer, list):
@@ -95,7 +96,7 @@ def generate(
         config,
         music,
         seed=_seeds(seed, music),
-        constraints=checked_constraints(_checked_functions("constraints", constraints)),
+        penalties=checked_penalties(_checked_functions("penalties", penalties)),
         processors=checked_processors(_checked_functions("processors", processors)),
         progress=checked_function("progress", progress),
         on_event=checked_function("on_event", on_event),
@@ -107,7 +108,7 @@ def stream(
     *,
     primer: Music | None = None,
     seed: int | None = 0,
-    constraints: Sequence[Penalty] = (),
+    penalties: Sequence[Penalty] = (),
     processors: Sequence[Processor] = (),
     **options: Any,
 ) -> Stream:
@@ -125,6 +126,7 @@ def stream(
             for event in events:
                 print(event.seconds, event.on, event.pitch)
     """
+    penalties = options.pop("constraints", penalties)  # the former name
     without = [f.name for f in fields(GenerateConfig) if f.name not in STREAM_OPTIONS]
     config = request("generate", options, without=without)
     return generating.stream(
@@ -132,7 +134,7 @@ def stream(
         config,
         None if primer is None else music_of(primer, "primer"),
         seed=seed_of(seed),
-        constraints=checked_constraints(_checked_functions("constraints", constraints)),
+        penalties=checked_penalties(_checked_functions("penalties", penalties)),
         processors=checked_processors(_checked_functions("processors", processors)),
     )
 

@@ -97,7 +97,7 @@ NO_MODEL = (None, 3, object(), "9" * 5000, "\0", "nothing", Path(LONG[0]))
 WRONG = {
     **{(name, "progress"): NO_FUNCTION for name in ("generate", "infill", "accompany")},
     **{(name, "on_event"): NO_FUNCTION for name in ("generate", "infill", "accompany")},
-    **{(name, "constraints"): NO_FUNCTIONS for name in ("generate", "stream")},
+    **{(name, "penalties"): NO_FUNCTIONS for name in ("generate", "stream")},
     **{(name, "processors"): NO_FUNCTIONS for name in ("generate", "stream")},
     **{(name, "primer"): NO_MUSIC for name in ("generate", "stream")},
     ("infill", "music"): NO_MUSIC,
@@ -180,9 +180,9 @@ def test_a_wrong_result_of_the_callers_function_is_an_error_that_names_the_funct
         with pytest.raises(UserError, match=r"processors\[1\]"):
             calls["generate"](processors=[lambda ids, logits: logits, wrong])
     for wrong in (lambda states, past: np.zeros(3), lambda states, past: np.nan):
-        with pytest.raises(UserError, match=r"constraints\[0\]"):
-            calls["generate"](constraints=[wrong])
-    assert calls["generate"](constraints=[lambda states, past: None])  # no id has a cost
+        with pytest.raises(UserError, match=r"penalties\[0\]"):
+            calls["generate"](constraints=[wrong])  # the former name
+    assert calls["generate"](penalties=[lambda states, past: None])  # no id has a cost
 
 
 def test_public_names_are_loaded_lazily_and_render_is_a_function_and_a_package(tmp_path):

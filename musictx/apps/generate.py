@@ -35,7 +35,7 @@ from musictx.sampling.composer import continuations
 from musictx.sampling.continuation import to_bar_line
 from musictx.sampling.primer import Primer, encode_primer
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import controls_of, counts_no_bars, steering
+from musictx.sampling.steer import counts_no_bars
 from musictx.sampling.stream import Stream
 from musictx.sampling.strengths import USUAL_SECONDS
 from musictx.tokens.tokenizer import Tokenizer
@@ -245,29 +245,17 @@ def compose_pieces(
     path = registry.PIECES.get(bundle.tokenizer.name)
     if request.form is not None and path is None:
         raise UserError(f"form={request.form}: {counts_no_bars(bundle.tokenizer)}")
-    compose = continue_primers if path is None else registry.load(path)
-    yield from compose(bundle, primers, scores, request, seeds=seeds, **more)
-
-
-def continue_primers(
-    bundle: Bundle,
-    primers: Sequence[Primer],
-    scores: Sequence[Score | None],
-    request: GenerateConfig,
-    *,
-    seeds: Sequence[int],
-    **more: Any,
-) -> Iterator[tuple[int, Sample]]:
-    """Continue each of ``primers``, or compose from nothing for an empty one; see
-    :func:`compose_pieces`."""
-    count, values = request.samples, controls_of(request)
-    steers = [steering(bundle, values, request.guidance, like=p.score) for p in primers]
+    if path is not None:
+        pieces = registry.load(path)(bundle, primers, scores, request, seeds=seeds, **more)
+        if pieces is not None:
+            yield from pieces
+            return
+    count = request.samples
     samples = continuations(
         bundle,
         [primer for primer in primers for _ in range(count)],
         request,
         seeds=[(seed, number) for seed in seeds for number in range(count)],
-        steering=[steer for steer in steers for _ in range(count)],
         **more,
     )
     for number, sample in samples:

@@ -46,7 +46,8 @@ from musictx.sampling.event_infill import EventInfill
 from musictx.sampling.events import OnEvent
 from musictx.sampling.infill import Brief, Infill
 from musictx.sampling.sample import Ended, Sample
-from musictx.sampling.steer import controls_of, counts_no_bars, has_controls, steering, unable
+from musictx.sampling.steer import Steering, controls_of, counts_no_bars, has_controls, unable
+from musictx.tokens import controls
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.stream import DRUM_PART
 
@@ -178,9 +179,10 @@ def arrange(
         if pitched:
             steered_parts = frozenset(pitched)
             targets["density"] = sum(habits[part].density for part in pitched)
-    steer = steering(bundle, described, request.guidance, around=around)
-    if task.is_gap and not bundle.tokenizer.beats:
-        targets = {**around, **targets}
+    levels = tuple(controls.levels({**around, **described}))
+    if not bundle.tokenizer.beats:  # the density of events counts the given notes, too
+        around.pop("density", None)
+        targets = {**around, **described} if task.is_gap else described
     brief = Brief(
         given,
         task.begin,
@@ -190,7 +192,7 @@ def arrange(
         habits,
         request.sampling,
         stats=replace(bundle.stats, density=task.given_levels.get("density")),
-        steering=replace(steer, values=targets, parts=steered_parts),
+        steering=Steering(levels, request.guidance, targets, steered_parts),
     )
     return score, brief
 

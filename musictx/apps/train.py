@@ -198,14 +198,15 @@ def make_hooks(
         from musictx.config import GenerateConfig
         from musictx.sampling.composer import continue_each
         from musictx.sampling.primer import NOTHING
-        from musictx.sampling.steer import Steering, density_of
+        from musictx.sampling.steer import Steering, controls_of
 
         tokens = int(seconds * SAMPLE_TOKENS_PER_SECOND) + 100
         request = GenerateConfig(
             seconds=seconds, tokens=tokens, sampling=config.sampling, end="cut"
         )
         loaded = bundle.Bundle(model, tokenizer, {"note_limits": limits}, folder.model)
-        steering = [Steering(density=density_of(config.sampling))]
+        # A model that is being trained does not know its control tokens.
+        steering = Steering(targets=controls_of(request))
         seeds = [(config.seed, 0)]
         (piece,) = continue_each(loaded, [NOTHING], request, seeds=seeds, steering=steering)
         return piece.score

@@ -86,7 +86,7 @@ def run_filter(
             f"model trained on windows of {model.config.context} tokens"
         )
     forced = tokenizer.encode_grid(given).reshape(steps, len(VOICES)).astype(np.int64)
-    chain = processors.build(sampling, tokenizer)
+    chain = processors.of_sampling(sampling, tokenizer)
     rules = sampling.rules
     silent_steps = _silent(given, fixed)
     phrases = form.phrases if form else ()

@@ -61,11 +61,11 @@ def converted(name: str, field: dataclasses.Field, value: Any, type_name: str = 
     the bounds, choices or pattern of ``field``.
     """
     types = (type_name or type_of(field)).split(" | ")
-    rules, original = field.metadata, value
+    metadata, original = field.metadata, value
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
     if isinstance(value, str) and value == "":
-        raise ConfigError(f"{name}=: the value is missing; expected {_expected(types, rules)}")
+        raise ConfigError(f"{name}=: the value is missing; expected {_expected(types, metadata)}")
     if any("[" in kind for kind in types) and not _is_existing_file(value):
         value = parse_brackets(value)
     if types[0].startswith("dict[") and isinstance(value, Mapping):
@@ -75,46 +75,46 @@ def converted(name: str, field: dataclasses.Field, value: Any, type_name: str = 
         value = value[0] if value else ""  # which is rejected below
     for kind in types:
         with suppress(ValueError):
-            return _as_type(kind, rules, value)
-    raise ConfigError(f"{name}={shown(original)}: expected {_expected(types, rules)}")
+            return _as_type(kind, metadata, value)
+    raise ConfigError(f"{name}={shown(original)}: expected {_expected(types, metadata)}")
 
 
 def _is_existing_file(value: Any) -> bool:
     return isinstance(value, str) and os.path.exists(os.path.expanduser(value))
 
 
-def _as_type(kind: str, rules: Mapping[str, Any], value: Any) -> Any:
+def _as_type(kind: str, metadata: Mapping[str, Any], value: Any) -> Any:
     """Convert ``value`` to the type ``kind``. Raises ``ValueError`` if that is impossible."""
     if kind == "Any" or (kind == "None" and value is None):
         return value
     if kind.startswith("list["):
         elements = value if isinstance(value, list | tuple | range) else [value]
         inner = kind.removeprefix("list[").removesuffix("]")
-        return [_as_type(inner, rules, element) for element in elements]
+        return [_as_type(inner, metadata, element) for element in elements]
     if kind in ("int", "float"):
-        return _as_number(kind, rules, value)
+        return _as_number(kind, metadata, value)
     if kind == "str":
-        return _as_text(rules, value)
+        return _as_text(metadata, value)
     boolean = BOOLEANS.get(value.lower()) if isinstance(value, str) else value
     if kind != "bool" or not isinstance(boolean, bool):
         raise ValueError
     return boolean
 
 
-def _as_number(kind: str, rules: Mapping[str, Any], value: Any) -> int | float:
-    if isinstance(value, str) and rules["level"]:
-        value = {**rules["level"].words, "any": 0.0}.get(value, value)
+def _as_number(kind: str, metadata: Mapping[str, Any], value: Any) -> int | float:
+    if isinstance(value, str) and metadata["level"]:
+        value = {**metadata["level"].words, "any": 0.0}.get(value, value)
     if isinstance(value, str) and NUMBER.fullmatch(value.strip()):
         value = float(value)
-    if type(value) not in (int, float) or not rules["bounds"].include(value):
+    if type(value) not in (int, float) or not metadata["bounds"].include(value):
         raise ValueError
     if kind == "int" and value != int(value):
         raise ValueError
     return int(value) if kind == "int" else float(value)
 
 
-def _as_text(rules: Mapping[str, Any], value: Any) -> str:
-    path = rules["path"]
+def _as_text(metadata: Mapping[str, Any], value: Any) -> str:
+    path = metadata["path"]
     if isinstance(value, os.PathLike) and path:
         value = str(value)
     elements = value if isinstance(value, list | tuple) and value and not path else [value]
@@ -124,9 +124,9 @@ def _as_text(rules: Mapping[str, Any], value: Any) -> str:
     if not text or (path and not is_file_name(text, ROOM if path == "out" else 0)):
         raise ValueError
     text = expand_home(text) if path else text
-    if rules["choices"] and text not in rules["choices"]:
+    if metadata["choices"] and text not in metadata["choices"]:
         raise ValueError
-    if rules["pattern"] and not re.fullmatch(rules["pattern"][0], text):
+    if metadata["pattern"] and not re.fullmatch(metadata["pattern"][0], text):
         raise ValueError
     return text
 
@@ -173,17 +173,17 @@ def types_of(field: dataclasses.Field) -> list[str]:
     return type_of(field).split(" | ")
 
 
-def _expected(types: list[str], rules: Mapping[str, Any]) -> str:
+def _expected(types: list[str], metadata: Mapping[str, Any]) -> str:
     """Describe the values of an option, for an error message."""
-    bounds, level = rules["bounds"], rules["level"]
+    bounds, level = metadata["bounds"], metadata["level"]
     unit = f" of {level.unit}" if level else ""
-    text = "a name that a file can have" if rules["path"] else "text"
-    text = f"one of {', '.join(rules['choices'])}" if rules["choices"] else text
+    text = "a name that a file can have" if metadata["path"] else "text"
+    text = f"one of {', '.join(metadata['choices'])}" if metadata["choices"] else text
     descriptions = {
         "bool": "true or false",
         "int": f"a whole number{unit}, {bounds}",
         "float": f"a number{unit}, {bounds}",
-        "str": rules["pattern"][1] if rules["pattern"] else text,
+        "str": metadata["pattern"][1] if metadata["pattern"] else text,
         "list[str]": "a list such as [a,b]",
         "list[int]": f"a list such as [1,2], each a whole number, {bounds}",
         "list[float]": f"a list such as [1,2], each a number, {bounds}",

@@ -28,7 +28,6 @@ from musictx.files import check_writable, write_text
 from musictx.notes import Score, skyline
 from musictx.sampling.composer import continuations
 from musictx.sampling.primer import NOTHING, encode_primer
-from musictx.sampling.steer import controls_of, steering
 
 #: Tasks in which the middle of a piece is composed.
 GAPS = ("infill", "vary")
@@ -94,15 +93,11 @@ def compose_continuations(
     names, primers = zip(*(openings[i % len(openings)] for i in range(config.pieces)))
     # Batches have primers of similar lengths.
     order = sorted(range(config.pieces), key=lambda i: (len(primers[i].ids), i))
-    controls = controls_of(request)
     samples = continuations(
         bundle,
         [primers[i] for i in order],
         request,
         seeds=[(config.seed, i) for i in order],
-        steering=[
-            steering(bundle, controls, request.guidance, like=primers[i].score) for i in order
-        ],
         progress=lambda _, seconds: progress(len(out.samples) * config.seconds + seconds),
     )
     for row, sample in samples:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
-from musictx.sampling import idiom
+from musictx.sampling import engine, idiom
 from musictx.sampling.continuation import Continuation
 from musictx.sampling.events import OnEvent, Placed, emit_all
 from musictx.sampling.infill import Infill
 from musictx.sampling.primer import Primer
-from musictx.sampling.processors import Processor
-from musictx.sampling.region import write
+from musictx.sampling.processors import Processor, of_sampling
+from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import Steering
+from musictx.sampling.steer import Guidance, Steering, steering_of
 from musictx.sampling.strengths import (
     LONGEST_SECONDS,
     MOST_ALIKE,
@@ -29,6 +30,7 @@ from musictx.sampling.strengths import (
     USUAL_SECONDS,
 )
 from musictx.tokens.tokenizer import Penalty, Tokenizer
+from musictx.tokens.vocab import PAD
 
 #: Called after each step with the number of tokens drawn in it, and the seconds of new music that
 #: the slowest row has.
@@ -52,8 +54,8 @@ def continuations(
     request: GenerateConfig,
     *,
     seeds: Sequence[Sequence[int]],
-    steering: Sequence[Steering] = (),
-    constraints: Sequence[Penalty] = (),
+    steering: Steering | None = None,
+    penalties: Sequence[Penalty] = (),
     processors: Sequence[Processor] = (),
     progress: Progress | None = None,
     on_event: OnEvent | None = None,
@@ -69,9 +71,8 @@ def continuations(
     seeds     one for each primer, each of two whole numbers or more. Every row is drawn with its
               seed. It depends on the other rows only if primers differ in length: all rows of a
               batch read equally many ids, the last ones, as many as the shortest primer has.
-    steering  one for each primer (:mod:`musictx.sampling.steer`), with the same guidance and
-              density in all. By default there is no steering.
-    constraints, processors  further penalties and processors, applied before those of the request.
+    steering  replaces what follows from the request and each primer (:func:`.steering_of`)
+    penalties, processors  further ones, applied before those of the request
     on_event  called with the index of the primer and an event whenever a new note begins or ends
               (:mod:`musictx.sampling.events`); if tokens write notes with their length, only when
               the piece is finished. An exception in it or in ``progress`` ends the generator.
@@ -86,10 +87,23 @@ def continuations(
     primers = [
         its.cast(primer, stats, request.sampling, seed) for primer, seed in zip(primers, seeds)
     ]
-    shared: dict[str, Any] = {"stats": stats, "penalties": constraints}
+    scores = {id(primer.score): primer.score for primer in primers}  # encoded once, may be long
+    steers = {
+        key: steering or steering_of(bundle.tokenizer, request, score)
+        for key, score in scores.items()
+    }
     every = [
-        Continuation(bundle.model, bundle.tokenizer, primer, request, seed, steer, **shared)
-        for primer, seed, steer in zip(primers, seeds, steering or [Steering()] * len(primers))
+        Continuation(
+            bundle.model,
+            bundle.tokenizer,
+            primer,
+            request,
+            seed,
+            steers[id(primer.score)],
+            stats,
+            penalties,
+        )
+        for primer, seed in zip(primers, seeds)
     ]
     for first in range(0, len(every), ROWS_AT_ONCE):
         regions = every[first : first + ROWS_AT_ONCE]
@@ -207,3 +221,43 @@ def _keys(notes: np.ndarray) -> set[tuple[float, ...]]:
 def _likeness(one: set[tuple[float, ...]], other: set[tuple[float, ...]]) -> float:
     """The share of notes that two versions have in common (0 to 1); 0 if both are empty."""
     return 2 * len(one & other) / max(len(one) + len(other), 1)
+
+
+def start(
+    setup: Setup, regions: Sequence[Region], processors: Sequence[Processor] = ()
+) -> Generator[Tensor, None, None]:
+    """Run the engine: yields the ids of ``regions`` as they are drawn; ``processors`` come before
+    those of their ``sampling``."""
+    first = regions[0]
+    # With guidance a region has two rows, which draw the same ids: it reads the first one.
+    for region, row in zip(regions[::-1], setup.constraint.rows[::-1]):
+        region.row = row
+    strength = first.steering.guidance
+    guidance = [] if strength == 1 else [Guidance(strength)]
+    return engine.generate(
+        first.model,
+        setup.prompt,
+        max_tokens=setup.most,
+        processors=[*guidance, *processors, *of_sampling(first.sampling, first.tokenizer)],
+        constraint=setup.constraint,
+        penalties=setup.penalties,
+        seeds=[region.seeds() for region in regions],
+        context=first.context,
+        align=first.tokenizer.align,
+        head=setup.head,
+    )
+
+
+def write(
+    regions: Sequence[Region], processors: Sequence[Processor] = ()
+) -> Generator[tuple[int, list[bool]], None, None]:
+    """Continue ``regions`` in one batch until they are done or the context is full. Yield after
+    each step the number of regions that got an id, and for each region whether it is done."""
+    rows = [*regions] * len(regions[0].steering.rows)  # guidance adds an unsteered row for each
+    setup = regions[0].setup(rows)
+    with closing(start(setup, rows, processors)) as steps:
+        for ids in steps:
+            for region, token in zip(regions, ids.tolist()):
+                if token != PAD:
+                    region.take(token)
+            yield int((ids != PAD).sum()), setup.constraint.done().tolist()[: len(regions)]

@@ -8,6 +8,7 @@ the rest. Ids that are only unwelcome cost nats instead: :mod:`musictx.sampling.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 
@@ -17,8 +18,8 @@ from torch import Tensor
 
 from musictx.errors import UserError, shown
 from musictx.tokens.grammar import Change
-from musictx.tokens.tokenizer import GrammarState, Penalty
-from musictx.tokens.vocab import EOS, PAD
+from musictx.tokens.tokenizer import GrammarState, NoteEvents, Penalty
+from musictx.tokens.vocab import EOS, PAD, SPECIALS
 
 
 class RowConstraint:
@@ -53,15 +54,34 @@ class RowConstraint:
 
 
 class Constraint:
-    """Rules about the next id of each of B ``rows``. Penalties read the ``states`` of the rows."""
+    """Rules about the next id of each of B ``rows``. Penalties read the ``states`` of the rows.
 
-    def __init__(self, rows: Sequence[RowConstraint]) -> None:
-        self.rows = rows
+    events  which ids strike notes, for tokens of events
+    """
+
+    def __init__(self, rows: Sequence[RowConstraint], events: NoteEvents | None = None) -> None:
+        self.rows, self.events = rows, events
         self.states: Sequence[GrammarState] = [row.state for row in rows]
 
     def allowed(self) -> Tensor:
         """(B, V) bool on the CPU: which ids may come next; at least one in each row."""
         return torch.from_numpy(np.stack([row.allowed() for row in self.rows]))
+
+    def penalised(
+        self, penalties: Sequence[np.ndarray | None]
+    ) -> tuple[np.ndarray, np.ndarray | float]:
+        """Apply ``penalties`` to the allowed ids (:func:`apply_penalties`). Where they forbid every
+        strike they forbid velocities, too, after which the grammar allows nothing else."""
+        allowed, nats = apply_penalties(self.allowed().numpy(), penalties)
+        if self.events is not None:
+            strikes = (self.events.release < 0) & (self.events.wait == 0) & ~self.events.lead
+            strikes[: len(SPECIALS)] = False
+            may_strike = (allowed & strikes).any(axis=1, keepdims=True)
+            if not may_strike.all():
+                velocities = self.events.lead & (self.events.program < 0)
+                forbidden = np.where(velocities & ~may_strike, np.inf, 0.0)
+                allowed, _ = apply_penalties(allowed, [forbidden])
+        return allowed, nats
 
     def advance(self, ids: Tensor) -> None:
         """Record the ids that were drawn, (B,) int64; ``pad`` in rows that had ended."""
@@ -184,12 +204,12 @@ def never(ids: np.ndarray) -> RowPenalty:
     return lambda state, past: nats
 
 
+@dataclass(frozen=True)
 class EachRow:
     """The penalty of a batch (:data:`musictx.tokens.tokenizer.Penalty`) that consists of one
     penalty for each row."""
 
-    def __init__(self, rows: Sequence[RowPenalty | None]) -> None:
-        self.rows = rows
+    rows: Sequence[RowPenalty | None]
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
         costs = [
@@ -211,7 +231,7 @@ def checked(given: Sequence[Penalty]) -> list[Penalty]:
     """The penalties ``given`` by a caller, wrapped so that each raises ``UserError``, naming the
     function, if it does not return nats for each id."""
     return [
-        partial(_checked, f"constraints[{index}]", penalty) for index, penalty in enumerate(given)
+        partial(_checked, f"penalties[{index}]", penalty) for index, penalty in enumerate(given)
     ]
 
 

@@ -1,7 +1,7 @@
 """Continuations of a primer, and new pieces: regions with nothing given after them.
 
-The length and the habits of the corpus become constraints; the ids drawn are decoded, cut at the
-end, and joined to the primer.
+The length becomes a constraint, the habits of the corpus become penalties; the ids drawn are
+decoded, cut at the end, and joined to the primer.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from musictx.errors import UserError
 from musictx.grid import grid_of
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import cadence, idiom, timeline
+from musictx.sampling import cadence, idiom, penalties, timeline
 from musictx.sampling.constraints import Constraint, GrammarRow, RowPenalty, by_row
 from musictx.sampling.events import Event, Placed
-from musictx.sampling.penalties import build, combined, rules
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
@@ -81,10 +80,10 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
 class Continuation(Region):
     """The continuation of ``primer`` for the options ``request``.
 
-    penalties  further penalties, applied before those of ``request.sampling``
-    clock      maps seconds of the tokens to seconds of the piece
-    seam       the time at which the new music begins, in seconds of the piece
-    drawn      the new ids so far
+    further  penalties that are applied before those of ``request.sampling``
+    clock    maps seconds of the tokens to seconds of the piece
+    seam     the time at which the new music begins, in seconds of the piece
+    drawn    the new ids so far
     """
 
     row: GrammarRow
@@ -98,11 +97,12 @@ class Continuation(Region):
         seed: Sequence[int],
         steering: Steering | None = None,
         stats: CorpusStats | None = None,
-        penalties: Sequence[Penalty] = (),
+        further: Sequence[Penalty] = (),
     ) -> None:
-        stats, steering = stats or CorpusStats(), steering or Steering()
-        super().__init__(model, tokenizer, request.sampling, stats, steering, seed)
-        self.primer, self.request, self.penalties = primer, request, penalties
+        super().__init__(model, tokenizer, seed)
+        self.sampling, self.stats = request.sampling, stats or CorpusStats()
+        self.steering = steering or Steering()
+        self.primer, self.request, self.further = primer, request, further
         self.clock = primer.clock(self.tokenizer)
         self.seam = float(self.clock.seconds(primer.seconds))
         self._planned = end_of(request, self.tokenizer, primer)
@@ -131,16 +131,25 @@ class Continuation(Region):
         states = {key: tokenizer.grammar(primer.ids) for key, primer in distinct.items()}
         rows = [region._row(states[id(region.primer)].copy()) for region in regions]
         before = by_row([region._first_penalties() for region in regions])
-        after = by_row([region._penalties(row.state) for region, row in zip(regions, rows)])
-        every = [*before, *self.penalties, *after, *rules(tokenizer, self.sampling)]
+        its, options = idiom.of(tokenizer), (self.sampling, self.stats)
+        targets = [region.steering.targets for region in regions]
+        after = by_row(
+            [
+                [
+                    *its.penalties(primer, row.state, *options, target),
+                    *penalties.of_events(tokenizer, *options, primer, target),
+                ]
+                for primer, row, target in zip(primers, rows, targets)
+            ]
+        )
         fronts, marks = _around(regions)
         limits = [region._most() for region in regions]
         return Setup(
             prompts(
                 [primer.ids for primer in primers], self.context, tokenizer.align, fronts, marks
             ),
-            Constraint(rows),
-            combined(tokenizer, every),
+            Constraint(rows, tokenizer.note_events),
+            [*before, *self.further, *after, *penalties.of_tokenizer(tokenizer, self.sampling)],
             None if None in limits else max(limit for limit in limits if limit is not None),
             head=len(fronts[0]),
         )
@@ -154,13 +163,6 @@ class Continuation(Region):
         """The penalties that are applied before those of the caller."""
         its = idiom.of(self.tokenizer)
         return [*its.pitches(self.primer, self.sampling), *self._ending()]
-
-    def _penalties(self, state: GrammarState) -> list[RowPenalty]:
-        its, primer, options = idiom.of(self.tokenizer), self.primer, (self.sampling, self.stats)
-        return [
-            *its.penalties(primer, state, *options, self.steering.values),
-            *build(self.tokenizer, *options, primer, self.steering.density),
-        ]
 
     def _most(self) -> int | None:
         """The maximum number of new ids; ``None`` without a limit."""

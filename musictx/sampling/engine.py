@@ -19,7 +19,7 @@ from musictx import registry
 from musictx.errors import NotNumbers
 from musictx.model.cache import Cache, KVCache
 from musictx.model.transformer import MusicTransformer, evaluating
-from musictx.sampling.constraints import Constraint, apply_penalties
+from musictx.sampling.constraints import Constraint
 from musictx.sampling.processors import Processor
 from musictx.tokens.tokenizer import Penalty
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
@@ -321,7 +321,7 @@ def forbid(
 
     logits     (B, V)
     penalties  (B, V) or (V,) nats each, or ``None`` for no penalty. They are subtracted; infinite
-               penalties forbid ids as in :func:`apply_penalties`.
+               penalties forbid ids as in :func:`.apply_penalties`.
 
     The probability of a forbidden id is distributed over the allowed ids of its group
     (:meth:`.Constraint.groups`) in proportion to theirs, if the group has any. Otherwise a model
@@ -333,8 +333,8 @@ def forbid(
         logits[:, [PAD, BOS, CUT]] = -torch.inf
         return logits
     # NumPy: on so few numbers its calls cost a fraction of torch's.
-    values, allowed = logits.numpy(), constraint.allowed().numpy()
-    allowed, nats = apply_penalties(allowed, penalties)
+    values = logits.numpy()
+    allowed, nats = constraint.penalised(penalties)
     masked = np.where(allowed, values - nats, -np.inf)
     if (groups := constraint.groups()) is not None:
         likely = np.exp(values - values.max(-1, keepdims=True))

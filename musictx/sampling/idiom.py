@@ -45,11 +45,11 @@ class Idiom:
 
     # ---------------------------------------------------------------------- what is asked for
 
-    def plan(self, bundle: Bundle, wanted: Mapping[str, Any]) -> Plan:
-        """The plan of a new piece with the options ``wanted``
+    def plan(self, bundle: Bundle, options: Mapping[str, Any]) -> Plan:
+        """The plan of a new piece with the ``options``
         (:attr:`~musictx.config.GenerateConfig.plan`). ``UserError`` for an option that these
         tokens cannot express."""
-        for name, value in wanted.items():
+        for name, value in options.items():
             raise UserError(f"{name}={value}: {counts_no_bars(self.tokenizer)}")
         return Plan()
 
@@ -96,13 +96,13 @@ class Idiom:
         state: GrammarState,
         sampling: SamplingConfig,
         stats: CorpusStats,
-        target: Mapping[str, float],
+        targets: Mapping[str, float],
     ) -> list[RowPenalty]:
         """The penalties of a row that begins a piece or continues one, without those that apply to
-        any music (:func:`.penalties.build`). In their order: programs, feedback to the ``target``
-        of each control, repetition. ``state`` is the one after the primer, in which limits may be
-        set, too."""
-        penalties = [*self.programs(primer, sampling, stats), *self.feedback(target)]
+        any music (:func:`.penalties.of_events`). In their order: programs, feedback to the
+        ``targets`` of controls, repetition. ``state`` is the one after the primer, in which
+        limits may be set, too."""
+        penalties = [*self.programs(primer, sampling, stats), *self.feedback(targets)]
         if sampling.habits and self.tokenizer.note_events is not None:
             # A subject is of one part, and returns at its pitch.
             if "program" not in self.tokenizer.kinds and not asks_pitches(sampling):
@@ -130,17 +130,17 @@ class Idiom:
 
     def feedback(
         self,
-        target: Mapping[str, float],
+        targets: Mapping[str, float],
         *,
         given: bool = False,
         parts: Collection[int] | None = None,
     ) -> list[RowPenalty]:
-        """The penalties that keep a row to its ``target`` of loudness, register, polyphony (and
+        """The penalties that keep a row to its ``targets`` of loudness, register, polyphony (and
         density, in bars). ``given``: there are given notes around the new ones; ``parts``: whose
         notes count, by default all."""
-        if self.tokenizer.note_events is None or not target:
+        if self.tokenizer.note_events is None or not targets.keys() - {"density"}:
             return []
-        return [EventFeedback(self.tokenizer, target)]
+        return [EventFeedback(self.tokenizer, targets)]
 
 
 def of(tokenizer: Tokenizer) -> Idiom:

@@ -29,9 +29,8 @@ from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import idiom
+from musictx.sampling import idiom, penalties
 from musictx.sampling.constraints import Constraint, RowConstraint, RowPenalty, by_row
-from musictx.sampling.penalties import build, combined, rules
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.steer import Steering
@@ -214,8 +213,9 @@ class Infill(Region):
     row: GivenRow
 
     def __init__(self, model: MusicTransformer, tokenizer: Tokenizer, brief: Brief) -> None:
-        super().__init__(model, tokenizer, brief.sampling, brief.stats, brief.steering)
-        self.brief = brief
+        super().__init__(model, tokenizer)
+        self.brief, self.steering = brief, brief.steering
+        self.sampling, self.stats = brief.sampling, brief.stats
         self.around = Primer(score=brief.given if len(brief.given) else None)  # for key=auto
         self.unlike: tuple[Self, float] | None = None
         self.varied: np.ndarray | None = None
@@ -266,23 +266,22 @@ class Infill(Region):
     def setup(self, regions: Sequence[Self]) -> Setup:
         prompts = [self.prompt(levels) for levels in self.steering.rows]
         rows = self.rows(len(regions))
-        constraint = Constraint(rows)
         of_rows = by_row([[*map(row.sparing_given, self._penalties())] for row in rows])
-        every = [*rules(self.tokenizer, self.sampling), *of_rows]
-        penalties = combined(self.tokenizer, every, lambda: constraint.allowed().numpy())
         biases = by_row([region.biases(row) for region, row in zip(regions, rows)])
         return Setup(
             np.repeat(prompts, len(rows) // len(prompts), 0) if prompts[1:] else prompts[0],
-            constraint,
-            [*penalties, *biases],
+            Constraint(rows, self.tokenizer.note_events),
+            [*penalties.of_tokenizer(self.tokenizer, self.sampling), *of_rows, *biases],
             max(self.context - len(prompts[0]), FEWEST_NOTES * self.tokenizer.group),
         )
 
     def _penalties(self) -> list[RowPenalty]:
         its, steer = idiom.of(self.tokenizer), self.steering
         return [
-            *build(self.tokenizer, self.sampling, self.stats, self.around, steer.density),
-            *its.feedback(steer.values, given=True, parts=steer.parts),
+            *penalties.of_events(
+                self.tokenizer, self.sampling, self.stats, self.around, steer.targets
+            ),
+            *its.feedback(steer.targets, given=True, parts=steer.parts),
         ]
 
     def take(self, token: int) -> None:

@@ -14,8 +14,8 @@ little, more likely, by ``gain * error`` nats. Penalties never override the gram
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,8 +25,9 @@ from musictx.config import SamplingConfig, scales
 from musictx.data.statistics import RESTRUCK_SECONDS
 from musictx.errors import ConfigError, UserError
 from musictx.notes import DRUMS, pitched
-from musictx.sampling.constraints import RowPenalty, apply_penalties, never
+from musictx.sampling.constraints import RowPenalty, never
 from musictx.sampling.primer import Primer
+from musictx.sampling.steer import has_controls
 from musictx.sampling.strengths import (
     ASKED_GAIN,
     LOUDNESS_GAIN,
@@ -38,31 +39,28 @@ from musictx.sampling.strengths import (
 )
 from musictx.tokens.stream import Velocities
 from musictx.tokens.tokenizer import GrammarState, NoteEvents, Penalty, Tokenizer
-from musictx.tokens.vocab import SPECIALS
 
 
-def build(
+def of_events(
     tokenizer: Tokenizer,
     sampling: SamplingConfig,
     stats: CorpusStats,
     primer: Primer,
-    density: float | None = None,
+    targets: Mapping[str, float],
 ) -> list[RowPenalty]:
-    """The penalties of one row for the options ``sampling`` that apply to any kind of region.
+    """The penalties of one row of events that apply to any kind of region; none for other tokens.
 
     stats    statistics of the corpus: the targets of options without a value
     primer   the music that the row continues; if its density can be measured, it replaces the
              density of the corpus as the usual one
-    density  the target in notes per second; 0 for no target, ``None`` for the usual density. It
-             comes from :class:`~musictx.sampling.steer.Steering`; ``sampling.density`` is not read
-             here
+    targets  as in :class:`~musictx.sampling.steer.Steering`; without a density, the usual one
 
     Raises ``ConfigError`` for a density that has no effect with these tokens.
     """
     events = tokenizer.note_events
     if events is None:
-        asked = replace(sampling, density=density)
-        refuse(asked, ["density"], f"on {tokenizer.name} tokens: they have no releases")
+        if not has_controls(tokenizer):
+            refuse(sampling, ["density"], f"on {tokenizer.name} tokens: they have no releases")
         return []
     penalties: list[RowPenalty] = []
     if stats.instruments is not None and (events.program >= 0).any():
@@ -70,15 +68,16 @@ def build(
     penalties.append(Sustain(events, stats.most if sampling.habits else None))
     if sampling.habits:
         penalties += [Silence(events), Repetition(events, stats.repetition_rate)]
-    if density or (density is None and sampling.habits):
-        target = density or primer.density or stats.density
+    if targets.get("density", sampling.habits):
+        is_asked = "density" in targets
+        target = targets["density"] if is_asked else primer.density or stats.density
         if target is not None:
-            gain = ASKED_GAIN if density else USUAL_GAIN
-            penalties.append(Density(events, target, gain, bool(density)))
+            gain = ASKED_GAIN if is_asked else USUAL_GAIN
+            penalties.append(Density(events, target, gain, releases=is_asked))
     return penalties
 
 
-def rules(tokenizer: Tokenizer, sampling: SamplingConfig) -> Sequence[Penalty]:
+def of_tokenizer(tokenizer: Tokenizer, sampling: SamplingConfig) -> Sequence[Penalty]:
     """The penalties of the tokenizer (its ``soft_constraints``). Raises ``ConfigError`` if
     ``sampling.rules`` is set and the tokenizer has no rules."""
     if not tokenizer.has_rules:
@@ -90,39 +89,8 @@ def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
     """Raise ``ConfigError`` for the first of the options ``names`` that is set, with the message
     that it has no effect ``where``."""
     for name in names:
-        if (asked := getattr(sampling, name)) and asked != getattr(SamplingConfig(), name):
-            raise ConfigError(f"sampling.{name}={asked}: has no effect {where}; leave it out")
-
-
-def combined(
-    tokenizer: Tokenizer,
-    penalties: Sequence[Penalty],
-    allowed_now: Callable[[], np.ndarray] | None = None,
-) -> Sequence[Penalty]:
-    """``penalties`` as a list of one penalty, which also forbids velocities if the penalties forbid
-    every strike, since after a velocity the grammar allows nothing but a strike.
-
-    allowed_now  which ids may come next, (B, V) bool; by default those that the grammar allows
-    """
-    events = tokenizer.note_events
-    if events is None or not penalties:
-        return penalties
-    strikes = (events.release < 0) & (events.wait == 0) & ~events.lead
-    strikes[: len(SPECIALS)] = False
-    velocities = events.lead & (events.program < 0)
-
-    def total_penalty(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        if allowed_now is None:
-            allowed = np.array([state.allowed() for state in states])
-        else:
-            allowed = allowed_now()
-        allowed, total = apply_penalties(allowed, (penalty(states, past) for penalty in penalties))
-        may_strike = (allowed & strikes).any(axis=1, keepdims=True)
-        if not may_strike.all():
-            allowed, _ = apply_penalties(allowed, [np.where(velocities & ~may_strike, np.inf, 0.0)])
-        return np.where(allowed, total, np.inf)
-
-    return [total_penalty]
+        if (value := getattr(sampling, name)) and value != getattr(SamplingConfig(), name):
+            raise ConfigError(f"sampling.{name}={value}: has no effect {where}; leave it out")
 
 
 # ------------------------------------------------------------------------------- limits on notes

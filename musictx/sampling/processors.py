@@ -90,28 +90,28 @@ def _likeliest(logits: Tensor) -> Tensor:
     return torch.full_like(logits, _REMOVED).scatter(-1, first, logits.gather(-1, first))
 
 
-def build(config: TokenSampling, tokenizer: Tokenizer) -> list[Processor]:
-    """The processors for the options ``config``, in the order in which they are applied:
+def of_sampling(sampling: TokenSampling, tokenizer: Tokenizer) -> list[Processor]:
+    """The processors for the options ``sampling``, in the order in which they are applied:
     temperatures by kind of token, temperature, top-p. Options that change nothing are left out."""
-    if config.temperature == 0:
+    if sampling.temperature == 0:
         return [Temperature(0.0)]
-    rules: list[Processor] = []
-    temperatures = config.temperatures if isinstance(config, SamplingConfig) else {}
+    processors: list[Processor] = []
+    temperatures = sampling.temperatures if isinstance(sampling, SamplingConfig) else {}
     for kind, value in temperatures.items():
         if kind in tokenizer.kinds:
             members = np.flatnonzero(tokenizer.kind_of == tokenizer.kinds.index(kind))
-            rules.append(KindTemperature(members, value))
+            processors.append(KindTemperature(members, value))
         elif kind not in SamplingConfig().temperatures:
             raise ConfigError(
                 f"sampling.temperatures.{kind}: this model has no such kind of token; expected "
                 + ", ".join(tokenizer.kinds[len(SPECIALS) :])
             )
-    if config.temperature != 1:
-        rules.append(Temperature(config.temperature))
-    top_p = tokenizer.top_p if config.top_p is None else config.top_p
+    if sampling.temperature != 1:
+        processors.append(Temperature(sampling.temperature))
+    top_p = tokenizer.top_p if sampling.top_p is None else sampling.top_p
     if top_p < 1:
-        rules.append(TopP(top_p))
-    return rules
+        processors.append(TopP(top_p))
+    return processors
 
 
 def checked(given: Sequence[Processor]) -> list[Processor]:

@@ -2,30 +2,24 @@
 
 New pieces and continuations (:mod:`.continuation`), gaps and accompaniments
 (:mod:`.event_infill`) are regions. Each prepares the input of the engine (:class:`Setup`);
-:func:`write` draws ids for all of them. Only ``harmonise`` draws ids elsewhere.
+:func:`.composer.write` draws ids for all of them. Only ``harmonise`` draws ids elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from torch import Tensor
 
 from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling import engine
-from musictx.sampling import processors as reshape
 from musictx.sampling.constraints import Constraint, RowConstraint
 from musictx.sampling.events import Emitter, Event, Placed
-from musictx.sampling.processors import Processor
-from musictx.sampling.steer import Guidance, Steering
+from musictx.sampling.steer import Steering
 from musictx.tokens.tokenizer import Penalty, Tokenizer
-from musictx.tokens.vocab import PAD
 
 
 @dataclass(frozen=True)
@@ -51,19 +45,15 @@ class Region:
     row       the constraint on its ids, with the state of its grammar
     """
 
+    sampling: SamplingConfig
+    stats: CorpusStats
+    steering: Steering
     row: RowConstraint
 
     def __init__(
-        self,
-        model: MusicTransformer,
-        tokenizer: Tokenizer,
-        sampling: SamplingConfig,
-        stats: CorpusStats,
-        steering: Steering,
-        seed: Sequence[int] = (),
+        self, model: MusicTransformer, tokenizer: Tokenizer, seed: Sequence[int] = ()
     ) -> None:
-        self.model, self.tokenizer, self.steering = model, tokenizer, steering
-        self.sampling, self.stats = sampling, stats
+        self.model, self.tokenizer = model, tokenizer
         self.seed, self.context = list(seed), model.config.context
         self.emitter: Emitter | None = None
 
@@ -92,44 +82,3 @@ class Region:
             return notes if placed is None else placed(notes)
 
         self.emitter = Emitter(whole, on_event)
-
-
-def start(
-    setup: Setup, regions: Sequence[Region], processors: Sequence[Processor] = ()
-) -> Generator[Tensor, None, None]:
-    """Run the engine: yields the ids of ``regions`` as they are drawn; ``processors`` come before
-    those of their ``sampling``."""
-    first = regions[0]
-    # With guidance a region has two rows, which draw the same ids: it reads the first one.
-    for region, row in zip(regions[::-1], setup.constraint.rows[::-1]):
-        region.row = row
-    rules = [*processors, *reshape.build(first.sampling, first.tokenizer)]
-    if first.steering.guidance != 1:
-        rules.insert(0, Guidance(first.steering.guidance))
-    return engine.generate(
-        first.model,
-        setup.prompt,
-        max_tokens=setup.most,
-        processors=rules,
-        constraint=setup.constraint,
-        penalties=setup.penalties,
-        seeds=[region.seeds() for region in regions],
-        context=first.context,
-        align=first.tokenizer.align,
-        head=setup.head,
-    )
-
-
-def write(
-    regions: Sequence[Region], processors: Sequence[Processor] = ()
-) -> Generator[tuple[int, list[bool]], None, None]:
-    """Continue ``regions`` in one batch until they are done or the context is full. Yield after
-    each step the number of regions that got an id, and for each region whether it is done."""
-    rows = [*regions] * len(regions[0].steering.rows)  # guidance adds an unsteered row for each
-    setup = regions[0].setup(rows)
-    with closing(start(setup, rows, processors)) as steps:
-        for ids in steps:
-            for region, token in zip(regions, ids.tolist()):
-                if token != PAD:
-                    region.take(token)
-            yield int((ids != PAD).sum()), setup.constraint.done().tolist()[: len(regions)]

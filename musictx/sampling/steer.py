@@ -5,13 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 import torch
 from torch import Tensor
 
-from musictx.bundle import Bundle
-from musictx.config import SamplingConfig
 from musictx.config.composing import Steered
 from musictx.errors import UserError
 from musictx.notes import Score
@@ -27,17 +24,13 @@ class Steering:
 
     levels    level of each control token, 0 for any; None for a model without control tokens
     guidance  the strength of :class:`Guidance`; 1 for no guidance
-    density   target of the penalty :class:`.penalties.Density` in notes per second; 0 for no
-              target, None for the usual density. For notes in bars always None: their target is in
-              ``values``
-    values    control -> target of its feedback penalty; density is per second of the ids
+    targets   control -> target of its feedback; density is per second of the ids, 0 for none
     parts     the parts to whose notes the targets apply, for tokens in groups; None: all parts
     """
 
     levels: tuple[int, ...] | None = None
     guidance: float = 1.0
-    density: float | None = None
-    values: Mapping[str, float] = field(default_factory=dict)
+    targets: Mapping[str, float] = field(default_factory=dict)
     parts: frozenset[int] | None = None
 
     @property
@@ -53,11 +46,6 @@ def has_controls(tokenizer: Tokenizer) -> bool:
     return controls.STREAM in tokenizer.kinds
 
 
-def density_of(sampling: SamplingConfig) -> float | None:
-    """``sampling.density`` as a number; its dataclass has replaced words such as "dense"."""
-    return None if sampling.density is None else float(sampling.density)
-
-
 def controls_of(request: Steered) -> dict[str, float]:
     """Control -> the value that ``request`` sets; density is its ``sampling.density``. Controls
     without a value are left out."""
@@ -66,40 +54,29 @@ def controls_of(request: Steered) -> dict[str, float]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def steering(
-    bundle: Bundle,
-    values: Mapping[str, float] = MappingProxyType({}),
-    guidance: float = 1.0,
-    *,
-    like: Score | None = None,
-    around: Mapping[str, float] = MappingProxyType({}),
-) -> Steering:
-    """The steering for the requested ``values`` of controls (:func:`controls_of`). The other
-    controls get the values measured in ``like``, the primer, or those in ``around``, measured
-    around a gap.
+def steering_of(tokenizer: Tokenizer, request: Steered, primer: Score | None) -> Steering:
+    """The steering of a continuation of ``primer``, or of a new piece. The control tokens of
+    controls that ``request`` leaves open have the levels of the primer.
 
-    Raises ``UserError`` for a model without control tokens if more than a density is requested.
+    Raises ``UserError`` for tokens without controls if more than a density is requested.
     """
-    tokenizer, density = bundle.tokenizer, values.get("density")
+    targets, measured = controls_of(request), dict[str, float]()
     if not has_controls(tokenizer):
-        for name in values:
+        for name in targets:
             if name != "density":
                 raise UserError(f"{name}: {unable(tokenizer)}")
-        if guidance != 1:
-            raise UserError(f"guidance={guidance:g}: {unable(tokenizer)}")
-        return Steering(density=density)
-    measures, asked = dict(around), dict(values)
-    if like is not None and tokenizer.beats:  # a control counts notes in seconds of the ids
-        seconds, like = _span(like), tokenizer.decode(tokenizer.encode(like))
-        if "density" in asked and _span(like) > 0:
-            asked["density"] *= seconds / _span(like)
-    if like is not None and len(like) >= FEWEST_NOTES:
-        like = like.shifted(-float(like.notes["start"][0]))  # without a rest before the music
-        if like.duration >= SHORTEST_SECONDS:
-            measures |= controls.measured(like.notes, like.duration)
-    levels = tuple(controls.levels({**measures, **asked}))
-    in_bars = tokenizer.note_events is None
-    return Steering(levels, guidance, None if in_bars else density, asked)
+        if request.guidance != 1:
+            raise UserError(f"guidance={request.guidance:g}: {unable(tokenizer)}")
+        return Steering(targets=targets)
+    if primer is not None and tokenizer.beats:  # a control counts notes in seconds of the ids
+        seconds, primer = _span(primer), tokenizer.decode(tokenizer.encode(primer))
+        if "density" in targets and _span(primer) > 0:
+            targets["density"] *= seconds / _span(primer)
+    if primer is not None and len(primer) >= FEWEST_NOTES:
+        primer = primer.shifted(-float(primer.notes["start"][0]))  # without a rest at the beginning
+        if primer.duration >= SHORTEST_SECONDS:
+            measured = controls.measured(primer.notes, primer.duration)
+    return Steering(tuple(controls.levels(measured | targets)), request.guidance, targets)
 
 
 def _span(score: Score) -> float:
@@ -129,7 +106,7 @@ class Guidance:
 
     Each piece is two rows. The row in the first half of the batch has the controls that are asked
     for in front of it, its twin in the second half has none. From their log-probabilities
-    ``asked`` and ``anything`` both rows get anything + strength * (asked - anything), so that they
+    ``steered`` and ``free`` both rows get free + strength * (steered - free), so that they
     draw the same id. A strength above 1 follows the controls more strictly than the model would by
     itself.
     """
@@ -137,7 +114,7 @@ class Guidance:
     strength: float
 
     def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
-        asked, anything = (half.log_softmax(-1) for half in logits.chunk(2))
-        mixed = anything + self.strength * (asked - anything)
-        mixed = torch.where(asked.isneginf() | anything.isneginf(), -torch.inf, mixed)
+        steered, free = (half.log_softmax(-1) for half in logits.chunk(2))
+        mixed = free + self.strength * (steered - free)
+        mixed = torch.where(steered.isneginf() | free.isneginf(), -torch.inf, mixed)
         return torch.cat([mixed, mixed])

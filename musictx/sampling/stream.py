@@ -17,12 +17,12 @@ from musictx.card import CorpusStats
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
+from musictx.sampling.composer import start
 from musictx.sampling.continuation import Continuation, prompts
 from musictx.sampling.events import Emitter, Event
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
-from musictx.sampling.region import start
-from musictx.sampling.steer import Steering, density_of
+from musictx.sampling.steer import Steering, controls_of
 from musictx.tokens.tokenizer import Penalty, Tokenizer
 from musictx.tokens.vocab import EOS
 
@@ -50,15 +50,15 @@ class Stream(Iterator[Event]):
         seconds: float | None = None,
         sampling: SamplingConfig | None = None,
         stats: CorpusStats | None = None,
-        constraints: Sequence[Penalty] = (),
+        penalties: Sequence[Penalty] = (),
         processors: Sequence[Processor] = (),
     ) -> None:
         self._processors = processors
         self._seed = [seed] if isinstance(seed, int) else list(seed)
         request = GenerateConfig(seconds=seconds, end="cut", sampling=sampling or SamplingConfig())
-        steering = Steering(density=density_of(request.sampling))
+        steering = Steering(targets=controls_of(request))
         self._region = Continuation(
-            model, tokenizer, primer, request, self._seed, steering, stats, constraints
+            model, tokenizer, primer, request, self._seed, steering, stats, penalties
         )
         if not tokenizer.voices and tokenizer.note_events is None:
             raise UserError(

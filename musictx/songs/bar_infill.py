@@ -274,7 +274,7 @@ class BarInfill(Infill):
         parts = np.unique(notes["part"])
         heights = [np.median(notes["pitch"][notes["part"] == part]) for part in parts]
         has_bass = min(heights, default=128) <= highest_bass
-        if self.brief.is_gap or has_bass or "register" in self.steering.values:
+        if self.brief.is_gap or has_bass or "register" in self.steering.targets:
             return None
         lowest = {
             part: habit.low

@@ -31,7 +31,7 @@ from musictx.sampling.constraints import EachRow
 from musictx.sampling.events import OnEvent, emit_all
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import controls_of, has_controls, steering, unable
+from musictx.sampling.steer import has_controls, unable
 from musictx.sampling.strengths import SECTION_BARS
 from musictx.songs.bar_tokens import Grid
 from musictx.songs.biases import SectionContrast, penalty_of
@@ -199,14 +199,12 @@ class _Composition:
             primer, grid = self._primer()
             contrast = self._contrast(grid, stop, earlier) if earlier else []
             request = replace(self.request, form=None, bars=stop - self.count, samples=1, end="cut")
-            controls = controls_of(request)
             ((_, sample),) = continuations(
                 self.bundle,
                 [primer],
                 request,
                 seeds=[self._next_seed()],
-                steering=[steering(self.bundle, controls, request.guidance, like=primer.score)],
-                constraints=contrast,
+                penalties=contrast,
                 progress=self._progress_from(self.piece.duration),
             )
             clock = primer.clock(self.tokenizer)

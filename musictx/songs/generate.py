@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from musictx.apps import generate
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
 from musictx.errors import UserError
@@ -28,30 +27,27 @@ def pieces(
     *,
     seeds: Sequence[int],
     **more: Any,
-) -> Iterator[tuple[int, Sample]]:
-    """Yield (number, sample) as soon as each is done; see
-    :func:`musictx.apps.generate.compose_pieces`.
+) -> Iterator[tuple[int, Sample]] | None:
+    """Return an iterator of (number, sample), each as soon as it is done, or None for pieces that
+    are composed as with any tokens; see :func:`musictx.apps.generate.compose_pieces`.
 
     Loops are composed to drawn chords (:func:`new_piece`), and so are other new pieces by models
     with control tokens whose corpus has ensembles, unless they have to end where the model ends
-    them, or have a number of tokens, or further constraints or processors."""
-    lists = {name: more.pop(name, ()) for name in ("constraints", "processors")}
-    is_restricted = any(len(penalties) for penalties in lists.values())
+    them, or have a number of tokens, or further penalties or processors."""
+    further = more.pop("penalties", ()), more.pop("processors", ())
+    is_restricted = any(map(len, further))
     if is_restricted and (request.form is not None or request.loop):
         option = "loop=true" if request.form is None else f"form={request.form}"
-        raise UserError(f"{option}: expected no constraints and processors with it")
+        raise UserError(f"{option}: expected no penalties and processors with it")
     can_plan = has_controls(bundle.tokenizer) and bool(bundle.stats.ensembles)
     is_new = not any(len(primer.ids) for primer in primers)
     has_fixed_end = request.end in (None, "cut") and request.tokens is None
     if request.form is not None:
         plans = [primer.plan for primer in primers]
-        yield from form.pieces(bundle, files, plans, request, seeds=seeds, **more)
-    elif request.loop or (can_plan and is_new and has_fixed_end and not is_restricted):
-        yield from _new_pieces(bundle, primers, request, seeds, **more)
-    else:
-        yield from generate.continue_primers(
-            bundle, primers, files, request, seeds=seeds, **lists, **more
-        )
+        return form.pieces(bundle, files, plans, request, seeds=seeds, **more)
+    if request.loop or (can_plan and is_new and has_fixed_end and not is_restricted):
+        return _new_pieces(bundle, primers, request, seeds, **more)
+    return None
 
 
 def _new_pieces(

@@ -51,10 +51,12 @@ class BarIdiom(Idiom):
     drums, marks = True, []
     tokenizer: BarTokenizer
 
-    def plan(self, bundle: Bundle, wanted: Mapping[str, Any]) -> Plan:
+    def plan(self, bundle: Bundle, options: Mapping[str, Any]) -> Plan:
         table = self.tokenizer.vocabulary
         meter, least, blank = None, None, Score(ticks_per_quarter=TICKS_PER_QUARTER)
-        named = wanted.get("meter", "4/4" if "loop" in wanted else None)  # a loop is of whole bars
+        named = options.get(
+            "meter", "4/4" if "loop" in options else None
+        )  # a loop is of whole bars
         if named is not None:
             numerator, denominator = meter = meter_of(named)
             most, last = (int(table.values(kind).max()) for kind in ("numerator", "place"))
@@ -64,10 +66,10 @@ class BarIdiom(Idiom):
                     f"at most {(last + 1) / WHOLE:g} whole notes"
                 )
             blank = replace(blank, meters=np.array([(0.0, numerator, denominator)], METER))
-        if "tempo" in wanted:
-            blank = replace(blank, tempos=np.array([(0.0, wanted["tempo"])], TEMPO))
-        if "instruments" in wanted:
-            names = tuple(name.strip().lower() for name in wanted["instruments"].split(","))
+        if "tempo" in options:
+            blank = replace(blank, tempos=np.array([(0.0, options["tempo"])], TEMPO))
+        if "instruments" in options:
+            names = tuple(name.strip().lower() for name in options["instruments"].split(","))
             least = _least(corpus_habits(bundle, parts.find_parts(bundle, names, "instruments")))
         return Plan(blank, meter, least)
 
@@ -115,7 +117,7 @@ class BarIdiom(Idiom):
         primer: Primer,
         sampling: SamplingConfig,
         stats: CorpusStats,
-        target: Mapping[str, float],
+        targets: Mapping[str, float],
     ) -> None:
         """Limit the grammar of ``state`` to the parts of the primer or, for a new piece, of its
         plan or the corpus, and to the pitches that ``sampling`` allows.
@@ -133,7 +135,7 @@ class BarIdiom(Idiom):
         habits = self._habits(primer, stats)
         if not sampling.habits:
             habits = dict.fromkeys(habits, ANY)
-        habits = without_overridden_limits(habits, sampling, target)
+        habits = without_overridden_limits(habits, sampling, targets)
         table, pitches = self.tokenizer.vocabulary, pitch_set(sampling, primer)
         every = np.ones(128, bool)
         new = NewNotes(table, parts=habits, habits=habits, pitches=pitches, drums=every)
@@ -160,26 +162,26 @@ class BarIdiom(Idiom):
         state: GrammarState,
         sampling: SamplingConfig,
         stats: CorpusStats,
-        target: Mapping[str, float],
+        targets: Mapping[str, float],
     ) -> list[RowPenalty]:
         """The penalties of one row; the limits on pitches and programs are set in the grammar
         (:meth:`hold`). A new piece keeps to the meter of its plan, and its planned parts do not
         fall silent; with habits it begins on the first beat."""
-        self.hold(state, primer, sampling, stats, target)
+        self.hold(state, primer, sampling, stats, targets)
         table, plan, penalties = self.tokenizer.vocabulary, primer.plan, list[RowPenalty]()
         if plan.meter:
             penalties.append(one_meter(table, plan.meter))
         if plan.parts:
-            least = _within(plan.parts, target)
+            least = _within(plan.parts, targets)
             penalties.append(
                 penalty_of(table, partial(lacking_parts, least=least, from_start=True))
             )
-        penalties += [*self.programs(primer, sampling, stats), *self.feedback(target)]
+        penalties += [*self.programs(primer, sampling, stats), *self.feedback(targets)]
         if sampling.habits:
             penalties.append(penalty_of(table, bar_return, bar_repetition))
             if not len(primer.ids):
                 penalties.append(on_first_beat(table))
-        return [*penalties, *self._playing(sampling, state, target)]
+        return [*penalties, *self._playing(sampling, state, targets)]
 
     def programs(
         self, primer: Primer, sampling: SamplingConfig, stats: CorpusStats
@@ -189,21 +191,21 @@ class BarIdiom(Idiom):
 
     def feedback(
         self,
-        target: Mapping[str, float],
+        targets: Mapping[str, float],
         *,
         given: bool = False,
         parts: Collection[int] | None = None,
     ) -> list[RowPenalty]:
-        feedback = BarFeedback(self.tokenizer, target, given=given, parts=parts)
-        return [penalty_of(self.tokenizer.vocabulary, feedback)] if target else []
+        feedback = BarFeedback(self.tokenizer, targets, given=given, parts=parts)
+        return [penalty_of(self.tokenizer.vocabulary, feedback)] if targets else []
 
     def _playing(
-        self, sampling: SamplingConfig, state: GrammarState, target: Mapping[str, float]
+        self, sampling: SamplingConfig, state: GrammarState, targets: Mapping[str, float]
     ) -> list[RowPenalty]:
         """A penalty that keeps parts with :data:`FEWEST_NOTES` or more in the last seconds playing;
         empty if ``sampling`` has no habits, or if a density is requested."""
         assert isinstance(state, BarState)
-        count = state.counts(PART_SECONDS) if "density" not in target else {}
+        count = state.counts(PART_SECONDS) if "density" not in targets else {}
         least = {part: PART_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES}
         if not sampling.habits or not least:
             return []
@@ -215,11 +217,11 @@ def _least(usual: Mapping[int, Habit]) -> dict[int, float]:
     return {part: PART_SHARE * PART_SECONDS * habit.density for part, habit in usual.items()}
 
 
-def _within(least: Mapping[int, float], target: Mapping[str, float]) -> dict[int, float]:
+def _within(least: Mapping[int, float], targets: Mapping[str, float]) -> dict[int, float]:
     """``least``, reduced in proportion if the target ``density`` is lower than the usual one of all
     parts together."""
     usual = sum(least.values()) / PART_SHARE / PART_SECONDS
-    share = min(target.get("density", usual) / usual, 1.0) if usual else 0.0
+    share = min(targets.get("density", usual) / usual, 1.0) if usual else 0.0
     return {part: share * notes for part, notes in least.items()}
 
 

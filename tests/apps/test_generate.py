@@ -141,11 +141,11 @@ def test_what_is_no_file_is_neither_opened_nor_replaced(folder, tmp_path):
     assert not (tmp_path / "x.mid").is_file()
 
 
-def test_ones_own_constraints_and_processors_take_part(folder):
+def test_ones_own_penalties_and_processors_take_part(folder):
     loaded, seen = musictx.load(folder), []
     strike = loaded.tokenizer.note_events.strike
     outside = np.where((strike >= 0) & ~np.isin(strike % 12, [0, 2, 4, 7, 9]), np.inf, 0.0)
-    own = {"constraints": [lambda *_: outside], "processors": [lambda i, x: seen.append(1) or x]}
+    own = {"penalties": [lambda *_: outside], "processors": [lambda i, x: seen.append(1) or x]}
     (made,) = musictx.generate(loaded, seconds=3.0, **own)
     assert len(made.score) > 3
     assert set(made.score.notes["pitch"] % 12) <= {0, 2, 4, 7, 9}

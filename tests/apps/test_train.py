@@ -2,19 +2,23 @@
 
 import io
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from musictx import bundle, shipped
 from musictx.apps import train
+from musictx.config import SamplingConfig
 from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.evaluate import nll
+from musictx.tokens.build import build
 from musictx.training import callbacks, checkpoint
 from musictx.training.optimizer import optimizer_options
 from tests.apps.train_driver import config
 from tests.data.helpers import write_songs
+from tests.sampling.pieces import make
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -37,6 +41,18 @@ def test_header_progress_and_summary_say_what_matters(root, capfd, tmp_path):
     assert {path.name for path in (tmp_path / "samples").iterdir()} == {
         f"step-{n:06}.{e}" for n in (5, 6) for e in ("mid", "png")
     }
+
+
+def test_a_sample_of_notes_in_bars_may_have_a_density(tmp_path, monkeypatch):
+    monkeypatch.setattr(train, "of_corpus", lambda shards, tokenizer: None)
+    tokenizer = build("notes", controls=True)
+    options = SimpleNamespace(sampling=SamplingConfig(density=2.0), seed=0)
+    lit, folder = (
+        SimpleNamespace(model=make(tokenizer, context=64)),
+        SimpleNamespace(model=tmp_path),
+    )
+    hooks = train.make_hooks(options, folder, None, lit, tokenizer, print)
+    assert len(hooks.sample(3.0))
 
 
 OWN = """

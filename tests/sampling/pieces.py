@@ -48,7 +48,7 @@ def make(tokenizer, context=32, seed=0, position=None, **toward):
 
 def continuations(model, tokenizer, primers, *, note_limits=None, sampling=None, **more):
     """Those of a request whose options and whose other arguments are given together."""
-    beside = ("seeds", "steering", "constraints", "processors", "progress", "on_event")
+    beside = ("seeds", "steering", "penalties", "processors", "progress", "on_event")
     others = {name: more.pop(name) for name in beside if name in more}
     if sampling is not None:
         more["sampling"] = sampling

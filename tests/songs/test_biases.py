@@ -221,7 +221,7 @@ def test_a_part_continues_although_the_model_would_drop_it(counting, habits):
     music = together(line(*[72] * 32, program=73), line(*[48] * 16, every=1.0, program=48, track=1))
     costs = np.zeros((1, counting.tokenizer.size))
     costs[0, counting.tokenizer.vocabulary.id("program", 48)] = 8.0
-    options = {"constraints": [lambda states, past: costs], "sampling": {"habits": habits}}
+    options = {"penalties": [lambda states, past: costs], "sampling": {"habits": habits}}
     (made,) = generate(counting, primer=music, bars=16, seed=1, **options)
     new = made.score.notes[made.score.notes["start"] >= 16 - 1e-3]
     share = (new["track"] == 1).sum() / 32

@@ -58,7 +58,7 @@ def test_pitches_of_continuations_have_the_temperature_of_note_on_unless_one_is_
     assert idiom.of(tokenizer).sampling(config, [NOTHING]) == config
     logits = torch.randn(1, tokenizer.vocabulary.size, generator=torch.Generator().manual_seed(1))
     drawn = logits
-    for rule in processors.build(sampling, tokenizer):
+    for rule in processors.of_sampling(sampling, tokenizer):
         drawn = rule(torch.zeros(1, 0, dtype=torch.int64), drawn)
     before, after = (x.double().softmax(-1)[0].numpy() for x in (logits, drawn))
     pitches = slice(*tokenizer.vocabulary.range("pitch"))

@@ -133,7 +133,7 @@ def test_the_target_of_density_is_for_the_parts_with_pitches(songs, add):
     task = accompaniment_task(tracks((73, 72, 4)), request)
     _, brief = infill.arrange(songs, task, request, {})
     density = brief.habits[33].density + brief.habits[48].density
-    assert brief.steering.values["density"] == pytest.approx(density)
+    assert brief.steering.targets["density"] == pytest.approx(density)
     assert set(brief.steering.parts) == {33, 48}
 
 
