@@ -14,9 +14,9 @@ NAMES = ["chorale", "evaluate", "live", "mcp", "render", "musicxml", "songs", "s
 #: The tables of the registry.
 TABLES = {name: table for name, table in vars(registry).items() if isinstance(table, dict)}
 TABLES = {name: table for name, table in TABLES.items() if name.isupper()}
-#: For each folder in its arguments, the program imports the package there, which lacks the components
-#: in the name of the folder, and prints help. In the last one, without any component, it also
-#: composes, prepares a corpus, trains one step and computes a likelihood.
+#: For each folder in its arguments, the program imports the package there, which lacks the
+#: components in the name of the folder, and prints help. In the last one, without any component, it
+#: also composes, prepares a corpus, trains one step and computes a likelihood.
 PROGRAM = """
 import contextlib, importlib, io, os, pathlib, pkgutil, sys
 import hydra, pytorch_lightning, torch  # once for all folders, since they take seconds
