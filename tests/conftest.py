@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
+from types import SimpleNamespace
 
 # Tensors are tiny, so a second thread only costs time, on a busy machine a lot.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -68,3 +69,16 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def few_chorales(monkeypatch):
+    """Every fourth file of music21's chorales: all of them take seconds to read."""
+    from musictx.chorale import corpora
+
+    folder = corpora._folder
+    few = SimpleNamespace(iterdir=lambda: sorted(folder().iterdir())[::4])
+    monkeypatch.setattr(corpora, "_folder", lambda: few)
+    corpora.chorales.cache_clear()
+    yield
+    corpora.chorales.cache_clear()

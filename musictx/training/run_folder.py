@@ -28,7 +28,7 @@ from typing import Any
 import yaml
 from filelock import FileLock, Timeout
 
-from musictx import __version__, bundle, files
+from musictx import __version__, files
 from musictx.config import TrainConfig
 from musictx.data.shards import Shards
 from musictx.errors import UserError
@@ -111,6 +111,8 @@ def fingerprints(config: TrainConfig, shards: Shards, tokenizer: Tokenizer) -> d
         "vocabulary": tokenizer.fingerprint,
     }
     if config.init is not None:
+        from musictx import bundle  # imports torch, which the studio does later
+
         with (bundle.locate(config.init) / "model.safetensors").open("rb") as file:
             hashes["init model"] = hashlib.file_digest(file, "sha256").hexdigest()[:16]
     return hashes

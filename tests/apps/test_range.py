@@ -36,10 +36,10 @@ def models(tmp_path_factory):
 
 
 def song() -> Score:
-    """Two hands and drums, four bars of 4/4 at 120."""
-    rows = [(n / 4, n / 4 + 0.2, 67 + n % 7, 80, 0, False, 0) for n in range(32)]
-    rows += [(n / 2, n / 2 + 0.5, 43 + n % 5, 80, 0, False, 1) for n in range(16)]
-    rows += [(n / 2, n / 2 + 0.1, 36, 80, 0, True, 2) for n in range(16)]
+    """Two hands and drums, two bars of 4/4 at 120."""
+    rows = [(n / 4, n / 4 + 0.2, 67 + n % 7, 80, 0, False, 0) for n in range(16)]
+    rows += [(n / 2, n / 2 + 0.5, 43 + n % 5, 80, 0, False, 1) for n in range(8)]
+    rows += [(n / 2, n / 2 + 0.1, 36, 80, 0, True, 2) for n in range(8)]
     return score(rows)
 
 
@@ -47,10 +47,10 @@ def new_notes(command: str, model, sampling: dict, seed: int) -> np.ndarray:
     """The pitched notes that a command adds to :func:`song`."""
     music = song()
     call, more = {
-        "generate": (musictx.generate, {"seconds": 4}),
-        "natural end": (musictx.generate, {"seconds": 4, "end": "natural"}),
-        "continue": (musictx.generate, {"seconds": 3, "primer": music}),
-        "infill": (musictx.infill, {"music": music, "begin": 2, "end": 3}),
+        "generate": (musictx.generate, {"seconds": 2}),
+        "natural end": (musictx.generate, {"seconds": 2, "end": "natural"}),
+        "continue": (musictx.generate, {"seconds": 2, "primer": music}),
+        "infill": (musictx.infill, {"music": music, "begin": 2, "end": 2}),
         "accompany": (musictx.accompany, {"melody": music}),
         "add": (musictx.accompany, {"melody": music, "add": "piano"}),
         "chords": (musictx.accompany, {"melody": None, "chords": "| C | G7 |"}),

@@ -302,12 +302,13 @@ def test_the_same_bits_in_every_run_with_any_number_of_threads_and_callers(name)
         return [out, *cases.gradients(out, named, up).values()]
 
     try:
-        for threads in (2, 2) if name == "chunked" else (1, 2, 3):
-            assert all(map(torch.equal, run(2, 0.2), run(threads, 0.2)))
+        dropped = run(2, 0.2)
+        for threads in (2,) if name == "chunked" else (1, 2, 3):
+            assert all(map(torch.equal, dropped, run(threads, 0.2)))
         if name == "native":
             want = run(1)
             with ThreadPoolExecutor(4) as callers:
-                for found in callers.map(run, [3, 2, 3, 1] * 3):
+                for found in callers.map(run, [3, 2, 3, 1] * 2):
                     assert all(map(torch.equal, found, want))
     finally:
         torch.set_num_threads(before)

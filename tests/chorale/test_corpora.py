@@ -21,6 +21,7 @@ installed = pytest.mark.skipif(
 
 
 @installed
+@pytest.mark.usefixtures("few_chorales")
 def test_bach_keeps_the_rules_nearly_always():
     """Rates with a margin: a wrong definition is off by far more."""
     grids = (four.read(score)[0] for _, score in corpora.chorales())

@@ -68,10 +68,10 @@ def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, same)
     """The shares of the particles are p x exp(-strength x faults) over all pieces of two steps of
     tenor and bass. Where soprano and alto stay the ``same``, an end that closes counts from the
     first step on."""
-    tokenizer = ChoraleTokenizer(low=60, high=64)
+    tokenizer = ChoraleTokenizer(low=60, high=63)
     model = small_model(tokenizer, seed=5)
-    upper = [64, 64] if same else [62, 64]
-    given = Grid.from_pitches(np.array([[64, upper[0], -1, -1], [64, upper[1], -1, -1]]))
+    upper = [63, 63] if same else [61, 63]
+    given = Grid.from_pitches(np.array([[63, upper[0], -1, -1], [63, upper[1], -1, -1]]))
     first = tokenizer.vocabulary.id("silence")
     forced = tokenizer.encode_grid(given).reshape(2, 4)[:, :2].astype(int)
     pieces = np.array(

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -72,8 +73,9 @@ def test_memory_is_limited_without_other_processes_too_until_the_end_of_a_block(
 @linux
 @pytest.mark.parametrize("how", [*HARM, "raise"])
 def test_an_isolated_call_is_ended_and_the_next_one_is_done(how):
+    limits = replace(FEW, read_seconds=0.5) if how.startswith("stay") else FEW
     with pytest.raises(ReadError) as caught:
-        run_isolated(act, how, limits=FEW)
+        run_isolated(act, how, limits=limits)
     assert caught.value.reason == ("no music" if how == "raise" else "took too long")
     assert run_isolated(sum, range(5), limits=ServerLimits()) == 10
 

@@ -78,6 +78,7 @@ def test_the_pages_show_every_command_but_prepare():
 
 @pytest.mark.parametrize("line", SHOWN["musictx"])
 def test_the_commands_of_the_pages_parse(line, here, monkeypatch):
+    """Sweeps with their first seed alone: Hydra takes half a second to compose a run."""
     for plugin, kind in (("optuna", "sweeper"), ("joblib", "launcher")):
         if f"{kind}={plugin}" in line:
             reason = f"Hydra's plugin {plugin} is not installed"
@@ -86,7 +87,7 @@ def test_the_commands_of_the_pages_parse(line, here, monkeypatch):
     for module in (options, words, finetuning):
         monkeypatch.setattr(module, "check_paths", lambda *_: None)  # files of the reader
     (here / "my_pieces").mkdir()
-    assert cli.main(shlex.split(line)[1:]) == 0
+    assert cli.main(shlex.split(re.sub(r"( seed=\d+)[,\d]+", r"\1", line))[1:]) == 0
 
 
 def test_the_targets_of_make_and_the_scripts_of_the_pages_exist():

@@ -72,11 +72,17 @@ def corpora(tmp_path_factory) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.usefixtures("few_chorales")
 @pytest.mark.parametrize("name", groups("train")["experiment"])
 def test_every_experiment_takes_a_step(name, corpora, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the default place of shards
     words = [f"experiment={name}", "trainer.max_steps=1", "trainer.max_time=null"]
-    short = ["data.batch_size=2", "data.validation_windows=2", "callbacks=quiet"]
+    short = [
+        "data.batch_size=2",
+        "data.validation_windows=2",
+        "callbacks=quiet",
+        "corpus.workers=1",
+    ]
     where = [f"out={tmp_path}/run", "trainer.accelerator=cpu", "data.num_workers=0"]
     where += corpora["init"] if preset("experiment", name).get("init") else []
     where += corpora.get(name) or corpora["maestro" if name == "own" else name.rpartition("/")[0]]

@@ -105,7 +105,7 @@ def parts(is_gap: bool, guidance: float = 1.0, tracks: str = "piano") -> EventIn
     tokenizer = build(name="performance", tracks=tracks, controls=True)
     steering = Steering((3, 2, 1, 0), guidance)
     model = make(tokenizer, context=160, time_shift=1.0)
-    span = (2.0, 3.0) if is_gap else (0.0, 2.0)
+    span = (2.0, 2.75) if is_gap else (0.0, 1.0)
     programs = None if is_gap or tracks == "piano" else {0, 48}
     options = {"is_gap": is_gap, "parts": programs}
     return EventInfill(model, tokenizer, Brief(KEPT, *span, steering=steering, **options))
@@ -136,7 +136,7 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
         return timeline.quantised(notes, KEPT, "16")
 
     monkeypatch.setattr(composer, "ROWS_AT_ONCE", 2)
-    monkeypatch.setattr(event_infill, "SEGMENT_SECONDS", 1.0)
+    monkeypatch.setattr(event_infill, "SEGMENT_SECONDS", 0.5)
     together = composed(
         part,
         seeds,
@@ -145,7 +145,7 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
         on_event=lambda row, event: events.setdefault(row, []).append(event),
     )
     assert seconds == sorted(seconds)
-    assert seconds[-1] == pytest.approx(3 * (1.0 if is_gap else 2.0), abs=0.02)
+    assert seconds[-1] == pytest.approx(3 * (0.75 if is_gap else 1.0), abs=0.02)
     for row, (seed, version) in enumerate(zip(seeds, together)):
         (alone,) = composed(part, [seed])
         assert np.array_equal(version.new, alone.new)
@@ -189,13 +189,13 @@ def test_without_end_the_same_ids_come_in_memory_that_does_not_grow(name):
         law = GrammarConstraint([tokenizer.grammar()], may_end=False)
         options = {"constraint": law, "seeds": [3], "align": tokenizer.align}
         drawn = engine.generate(model, [1], max_tokens=max_tokens, **options)
-        return [int(i[0]) for i in islice(drawn, 400)]
+        return [int(i[0]) for i in islice(drawn, 200)]
 
-    assert ids(None) == ids(400)
+    assert ids(None) == ids(200)
     with stream(tokenizer, context=context) as music:
-        assert len(list(islice(music, 300))) == 300
+        assert len(list(islice(music, 150))) == 150
         music.context = 8  # looking back on less is possible while it runs
-        assert len(list(islice(music, 300))) == 300
+        assert len(list(islice(music, 150))) == 150
         assert len(music._ids) <= 2 * context * tokenizer.align
         assert len(music._events) < 100
     assert list(music) == [], "it is closed"

@@ -223,7 +223,7 @@ def models(tmp_path_factory):
 )
 def test_music_is_as_is_asked_for(models, tokens, name, values):
     found = []
-    seconds, samples = (8, 1) if tokens is TOKENS else (20, 4)
+    seconds, samples = (8, 1) if tokens is TOKENS else (10, 3)
     for asked in values:
         made = generate(
             model=models[tokens.name], seconds=seconds, seed=3, samples=samples, **{name: asked}

@@ -15,7 +15,7 @@ from musictx.studio import program
 from musictx.studio.config import StudioConfig
 from tests.browser.served import Served, wait_for
 
-#: The program with a :class:`FakeComposer`, without torch.
+#: The program with a :class:`FakeComposer`; the page is there before torch is.
 SERVER = """
 import sys, types
 from tests.studio.studios import FakeComposer
@@ -24,6 +24,7 @@ composer.Composer = FakeComposer
 sys.modules["musictx.studio.composer"] = composer
 from musictx.studio.config import StudioConfig
 from musictx.studio.program import run
+assert "torch" not in sys.modules, "the composer's thread imports it"
 run(StudioConfig(folder=sys.argv[1].removeprefix("folder="), port=0, browser=False))
 """
 
