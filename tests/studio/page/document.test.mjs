@@ -5,7 +5,8 @@ import { fetchOnChange } from "../../../musictx/studio/page/js/document/fetch_on
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
 import { chordLabel, setText, textAt, writeChords } from "../../../musictx/studio/page/js/document/harmony.js";
 import { barsIn, mixProposals } from "../../../musictx/studio/page/js/document/mix.js";
-import { duplicateTrack, isLocked, toggleTrackLock, moveTrack, changeTrack } from "../../../musictx/studio/page/js/document/mixer.js";
+import { duplicateTrack, toggleTrackLock, moveTrack, changeTrack } from "../../../musictx/studio/page/js/document/mixer.js";
+import { allLocked, notesOf } from "../../../musictx/studio/page/js/document/notes.js";
 import { apply, toWire } from "../../../musictx/studio/page/js/document/operation.js";
 import { proposalFromWire } from "../../../musictx/studio/page/js/document/takes.js";
 import { beatsOf, pieceOf, rows } from "./music.mjs";
@@ -40,7 +41,7 @@ test("a track is duplicated with its notes and pedals, moved, and locked as a wh
   assert.deepEqual(apply(piece, moveTrack(piece, 1, -1)).tracks.map((track) => track.id), [1, 0]);
   assert.equal(moveTrack(piece, 1, 1), null);
   const held = apply(piece, toggleTrackLock(piece, 1));
-  assert.deepEqual([[...held.locked], isLocked(held, 1), isLocked(held, 0)], [[1], true, false]);
+  assert.deepEqual([[...held.locked], allLocked(held, notesOf(held, 1)), allLocked(held, notesOf(held, 0))], [[1], true, false]);
   assert.deepEqual([...apply(held, toggleTrackLock(held, 1)).locked], []);
   assert.equal(changeTrack(piece, 0, { name: "Piano" }), null);
   assert.equal(apply(piece, changeTrack(piece, 0, { volume: 3 })).tracks[0].volume, 3);

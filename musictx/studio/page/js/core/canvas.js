@@ -1,5 +1,8 @@
 /** Canvases with the resolution of the screen, drawn in CSS pixels. */
 
+/** The fonts of texts, as in the style sheet. */
+export const FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif";
+
 /** Set the size of a canvas. @param {HTMLCanvasElement} canvas */
 export function sizeCanvas(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;

@@ -91,6 +91,14 @@ export function setRange(input, value, words) {
   input.setAttribute("aria-valuetext", words);
 }
 
+/** Mark one button of a group as chosen; only that one is reached with Tab. @param {HTMLElement[]} buttons @param {number} index @param {"aria-checked" | "aria-selected"} attribute */
+export function markChosen(buttons, index, attribute) {
+  buttons.forEach((button, i) => {
+    button.setAttribute(attribute, String(i === index));
+    button.tabIndex = i === index ? 0 : -1;
+  });
+}
+
 /** Let the arrow keys focus and choose the next or previous button of a group. @param {HTMLElement[]} buttons @param {(index: number) => void} choose */
 export function arrowKeys(buttons, choose) {
   buttons.forEach((button, i) => button.addEventListener("keydown", (event) => {

@@ -39,23 +39,20 @@ export function resize(notes, edge, by) {
     : { ...note, start: Math.max(0, Math.min(note.start + by, note.end - SHORTEST)) });
 }
 
-/** Add to the velocity of notes. @param {Note[]} notes */
-export function louder(notes, by) {
-  return changeNotes(by > 0 ? "louder" : "softer", notes, (note) => {
-    const velocity = clampVelocity(note.velocity + by);
-    return velocity === note.velocity ? note : { ...note, velocity };
-  });
+const clampVelocity = (velocity) => clamp(Math.round(velocity), 1, 127);
+
+/** Return the note with another velocity, within the bounds of MIDI. @param {Note} note @param {number} wanted */
+function withVelocity(note, wanted) {
+  const velocity = clampVelocity(wanted);
+  return velocity === note.velocity ? note : { ...note, velocity };
 }
+
+/** Add to the velocity of notes. @param {Note[]} notes */
+export const louder = (notes, by) => changeNotes(by > 0 ? "louder" : "softer", notes, (note) => withVelocity(note, note.velocity + by));
 
 /** Set velocities by note id. @param {Note[]} notes @param {Map<number, number>} velocities */
-export function setVelocities(notes, velocities) {
-  return changeNotes("struck anew", notes, (note) => {
-    const velocity = clampVelocity(velocities.get(note.id) ?? note.velocity);
-    return velocity === note.velocity ? note : { ...note, velocity };
-  });
-}
-
-const clampVelocity = (velocity) => clamp(Math.round(velocity), 1, 127);
+export const setVelocities = (notes, velocities) =>
+  changeNotes("struck anew", notes, (note) => withVelocity(note, velocities.get(note.id) ?? note.velocity));
 
 /** The default options of quantise. */
 export const STRAIGHT = { strength: 1, swing: 0.5, lengths: false };

@@ -62,10 +62,3 @@ export function duplicateTrack(piece, id) {
 
 /** Lock all notes of a track, or unlock them if all are locked. @param {Piece} piece @param {number} id */
 export const toggleTrackLock = (piece, id) => toggleLock(piece, notesOf(piece, id).map((note) => note.id));
-
-/** Does a track have notes, all of them locked? @param {Piece} piece @param {number} id */
-export function isLocked(piece, id) {
-  const notes = notesOf(piece, id);
-  return notes.length > 0 && notes.every((note) => piece.locked.has(note.id));
-}
-

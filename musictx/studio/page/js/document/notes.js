@@ -6,6 +6,9 @@ export const notesById = (piece, ids) => [...ids].flatMap((id) => piece.notes.ge
 /** Return the notes with some ids that are not locked. @param {Piece} piece @param {Iterable<number>} ids */
 export const freeNotes = (piece, ids) => notesById(piece, ids).filter((note) => !piece.locked.has(note.id));
 
+/** Are there notes, all of them locked? @param {Piece} piece @param {Note[]} notes */
+export const allLocked = (piece, notes) => notes.length > 0 && notes.every((note) => piece.locked.has(note.id));
+
 /** Return the notes of a track. @param {Piece} piece @param {number} track */
 export const notesOf = (piece, track) => [...piece.notes.values()].filter((note) => note.track === track);
 

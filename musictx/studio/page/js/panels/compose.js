@@ -1,7 +1,7 @@
 /** The panel "Compose": the task, its settings, and the button that starts it. */
 
 import { post, session } from "../core/api.js";
-import { selectBox, fill, h, icon, iconButton, arrowKeys, svg } from "../core/dom.js";
+import { selectBox, fill, h, icon, iconButton, arrowKeys, markChosen, svg } from "../core/dom.js";
 import { clamp } from "../core/numbers.js";
 import { count, list } from "../document/words.js";
 import { slider } from "./slider.js";
@@ -135,11 +135,7 @@ export function mountCompose(app, panel) {
   }
 
   function refresh() {
-    tasks.forEach((button, i) => {
-      const on = TASKS[i].name === wish.task;
-      button.setAttribute("aria-checked", String(on));
-      button.tabIndex = on ? 0 : -1;
-    });
+    markChosen(tasks, TASKS.findIndex((task) => task.name === wish.task), "aria-checked");
     number.textContent = count(wish.samples, "proposal");
     fewer.disabled = wish.samples === 1;
     moreProposals.disabled = wish.samples === 8;

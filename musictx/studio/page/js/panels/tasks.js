@@ -1,6 +1,6 @@
 /** The tasks: whether each can start, its description, and its request. Pure functions. */
 
-import { notesIn, trackById } from "../document/notes.js";
+import { allLocked, notesIn, trackById } from "../document/notes.js";
 import { barLineAfter } from "../document/takes.js";
 import { count, list, stretchWords, trackName } from "../document/words.js";
 
@@ -78,7 +78,7 @@ export function describe({ task, bars, keep }, piece, beats, { stretch, tracks }
   const changesSelection = task === "replace" || task === "vary";
   if (changesSelection && stretch && piece.locked.size) {
     const inside = notesIn(piece, stretch, new Set(tracks ?? []));
-    if (inside.length && inside.every((note) => piece.locked.has(note.id))) {
+    if (allLocked(piece, inside)) {
       return impossible(`All notes of ${where}${inTracks} are locked. Unlock some of them with L, or select more.`);
     }
   }

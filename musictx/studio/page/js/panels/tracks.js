@@ -2,8 +2,8 @@
 
 import { selectBox, fill, h, iconButton, syncRows, set, setRange } from "../core/dom.js";
 import { toTrack } from "../document/edits.js";
-import { duplicateTrack, isLocked, mixerValue, toggleTrackLock, MIXER, panWords, moveTrack, changeTrack } from "../document/mixer.js";
-import { freeNotes, notesById, notesOf, trackById } from "../document/notes.js";
+import { duplicateTrack, mixerValue, toggleTrackLock, MIXER, panWords, moveTrack, changeTrack } from "../document/mixer.js";
+import { allLocked, freeNotes, notesById, notesOf, trackById } from "../document/notes.js";
 import { count, instrument, list as listOf, PROGRAMS, trackName } from "../document/words.js";
 import { trackColour } from "../roll/colours.js";
 
@@ -133,7 +133,7 @@ export function mountTracks(app, panel) {
       take.textContent = `Move ${count(others, "selected note")} here`;
       take.hidden = !others;
       away.hidden = app.piece.tracks.length < 2;
-      lock.textContent = isLocked(app.piece, id) ? "Unlock all notes" : "Lock all notes";
+      lock.textContent = allLocked(app.piece, notesOf(app.piece, id)) ? "Unlock all notes" : "Lock all notes";
       const place = app.piece.tracks.findIndex((each) => each.id === id);
       up.disabled = place === 0;
       down.disabled = place === app.piece.tracks.length - 1;

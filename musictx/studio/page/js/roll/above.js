@@ -1,7 +1,7 @@
 /** The strip above the ruler with sections, chords and lyrics; a double click edits them. */
 
 import { get, session } from "../core/api.js";
-import { contextOf, sizeCanvas } from "../core/canvas.js";
+import { contextOf, FONT, sizeCanvas } from "../core/canvas.js";
 import { h } from "../core/dom.js";
 import { fetchOnChange } from "../document/fetch_on_change.js";
 import { chordLabel, lyricLine, setLyrics, setText, textAt } from "../document/harmony.js";
@@ -12,7 +12,6 @@ import { positionWords, sentence, stretchWords } from "../document/words.js";
 const ROW = 20; // pixels
 const DELAY = 700; // milliseconds without an edit before implied chords are requested
 const MOST = 20_000; // notes; longer pieces get no implied chords
-const FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif";
 
 export class Above {
   canvas = h("canvas.above", { "aria-hidden": "true", title: "Double click: write a chord, above it a section, below it words" });

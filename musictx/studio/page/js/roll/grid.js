@@ -27,14 +27,11 @@ export function drawGrid(ctx, view, beats, division, colours, keys = []) {
       ctx.fillRect(left, Math.round(view.y(pitch)), right - left, Math.round(view.row));
     }
   }
-  ctx.fillStyle = colours["row-line"];
+  // Lines between B and C, and E and F, where there is no black key.
   for (let pitch = low; pitch <= high; pitch++) {
-    // Lines between B and C, and E and F, where there is no black key.
-    if (pitch % 12 === 0 || pitch % 12 === 5) ctx.fillRect(0, Math.round(view.y(pitch) + view.row) - 1, width, 1);
-  }
-  ctx.fillStyle = colours.beat;
-  for (let pitch = low - (low % 12); pitch <= high; pitch += 12) {
-    if (pitch >= low) ctx.fillRect(0, Math.round(view.y(pitch) + view.row) - 1, width, 1);
+    if (pitch % 12 !== 0 && pitch % 12 !== 5) continue;
+    ctx.fillStyle = pitch % 12 ? colours["row-line"] : colours.beat;
+    ctx.fillRect(0, Math.round(view.y(pitch) + view.row) - 1, width, 1);
   }
   const { bars, lines } = gridLines(view, beats, division);
   for (const [kind, xs] of Object.entries(lines)) {

@@ -1,9 +1,8 @@
 /** The ruler above the roll and the keyboard at its left. */
 
+import { FONT } from "../core/canvas.js";
 import { clamp } from "../core/numbers.js";
 import { gridLines, isBlack } from "./grid.js";
-
-const FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif";
 
 /** @param {CanvasRenderingContext2D} ctx @param {View} view */
 export function drawRuler(ctx, view, height, beats, range, playhead, colours) {

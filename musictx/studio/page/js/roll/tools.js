@@ -1,7 +1,7 @@
 /** The toolbar above the roll: tool, grid, the selection and its edits. */
 
 import { selectBox, fill, h, iconButton, setPressed, setRange } from "../core/dom.js";
-import { notesById } from "../document/notes.js";
+import { allLocked, notesById } from "../document/notes.js";
 import { timingAt } from "../document/timing.js";
 import { count, dynamicLabel, stretchWords } from "../document/words.js";
 import { selectedEdits } from "./commands.js";
@@ -76,7 +76,7 @@ export function mountTools(app, bar) {
     edits.hidden = !notes.length;
     if (notes.length) mean = Math.round(notes.reduce((sum, note) => sum + note.velocity, 0) / notes.length);
     showLoudness(mean);
-    setPressed(lock, notes.length > 0 && notes.every((note) => piece.locked.has(note.id)));
+    setPressed(lock, allLocked(piece, notes));
   }
 
   app.on("settings", showSettings);
