@@ -20,6 +20,12 @@ def times(max_seconds: float = 8.0, grid: float | None = 0.001) -> st.SearchStra
     return st.integers(0, int(max_seconds * per_second)).map(lambda n: n / per_second)
 
 
+#: (time, quarters a minute) of up to four tempos, in any order.
+tempo_marks = st.lists(
+    st.tuples(st.floats(0, 20), st.floats(30, 240)), max_size=4, unique_by=lambda mark: mark[0]
+)
+
+
 @st.composite
 def notes(
     draw: st.DrawFn,

@@ -11,13 +11,10 @@ from musictx.beats import Beats
 from musictx.grid import grid_of
 from musictx.notes import TEMPO, Score
 from tests.pieces import line, of
-
-marks = st.lists(
-    st.tuples(st.floats(0, 20), st.floats(30, 240)), max_size=4, unique_by=lambda mark: mark[0]
-)
+from tests.strategies import tempo_marks
 
 
-@given(marks, st.floats(0, 40))
+@given(tempo_marks, st.floats(0, 40))
 def test_quarters_are_the_tempo_summed_and_seconds_their_inverse(tempos, moment):
     clock = Beats(Score(tempos=tempos), bpm=100.0)
     tempos = sorted(tempos) or [(0.0, 100.0)]

@@ -25,10 +25,9 @@ def faults_of(grid):
 
 
 def melody(pitches):
-    column = np.array(pitches)
-    return melody_of(
-        Grid.from_pitches(np.stack([column, *[np.full_like(column, -1)] * 3], axis=1))
-    )[0]
+    table = np.full((len(pitches), 4), -1)
+    table[:, 0] = pitches
+    return melody_of(Grid.from_pitches(table))[0]
 
 
 def log_likelihood(model, pieces, changed=lambda log_p: log_p):
@@ -74,12 +73,8 @@ def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, same)
     given = Grid.from_pitches(np.array([[63, upper[0], -1, -1], [63, upper[1], -1, -1]]))
     first = tokenizer.vocabulary.id("silence")
     forced = tokenizer.encode_grid(given).reshape(2, 4)[:, :2].astype(int)
-    pieces = np.array(
-        [
-            [*forced[0], *free[:2], *forced[1], *free[2:]]
-            for free in itertools.product(range(first, tokenizer.size), repeat=4)
-        ]
-    )
+    lower = itertools.product(range(first, tokenizer.size), repeat=4)
+    pieces = np.array([[*forced[0], *ids[:2], *forced[1], *ids[2:]] for ids in lower])
 
     def drawn_alone(log_p):
         """Normalise free notes over silence and pitches; the end has probability 1."""

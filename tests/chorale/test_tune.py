@@ -200,10 +200,7 @@ def test_any_voice_and_several_voices_can_be_given():
 def test_phrases_end_at_fermatas_or_in_the_requested_bars():
     plain = tune(TWO_BARS * 3)
     marked = dataclasses.replace(plain, fermatas=(2 * QUARTER, 8 * QUARTER, 22 * QUARTER))
-    assert Tune.of(marked).phrases() == [
-        (8, 12),
-        (32, 36),
-    ]  # the last note of the piece ends no phrase
+    assert Tune.of(marked).phrases() == [(8, 12), (32, 36)]  # the last note ends no phrase
     assert Tune.of(marked, ends=[2, 5]).phrases() == [(24, 32), (76, 80)]
     later = dataclasses.replace(marked.shifted(QUARTER), tempos=plain.tempos)
     assert Tune.of(later).phrases() == [(8, 12), (32, 36)]

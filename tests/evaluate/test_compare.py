@@ -60,7 +60,7 @@ def samples_of(folder):
     return json.loads((folder / "samples.json").read_text())["samples"]
 
 
-def test_samples_are_generated_and_measured(model, midi_files, tmp_path, monkeypatch):
+def test_samples_are_generated_and_measured(model, midi_files, tmp_path):
     folder = tmp_path / "s"
     options = {"model": model, "against": midi_files, "samples": str(folder)}
     options |= {"pieces": 3, "seconds": 2.0, "task": "continue", "primer_seconds": 1.0}
@@ -175,11 +175,8 @@ def singer(tmp_path_factory):
 @pytest.mark.parametrize("task", ["free", "continue", "harmonise"])
 def test_chorales_are_measured_by_voice_leading(task, singer, published, tmp_path):
     corpus = CorpusConfig(name="jsb", path=str(published), shards=str(tmp_path / "shards"))
-    options = {
-        "seconds": 1.2,
-        "sampling": SamplingConfig(top_p=1.0),
-        "samples": str(tmp_path / "s"),
-    }
+    options = {"seconds": 1.2, "samples": str(tmp_path / "s")}
+    options["sampling"] = SamplingConfig(top_p=1.0)
     options |= {"primer_seconds": 2.4, "particles": 2} if task != "free" else {}
     result = comparison(model=singer, corpus=corpus, pieces=2, task=task, **options)
     assert list(result.sets) == ["samples", "real", "training"]

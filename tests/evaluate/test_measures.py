@@ -89,8 +89,9 @@ def test_pitch_and_time_against_loops(piece, seconds):
     assert values["in scale"] == pytest.approx(max(inside) / len(pitches))
 
 
-def stuck_in_a_loop(pitches):
-    """Return the seconds of the longest stretch that is a pattern four times or more."""
+@given(st.lists(st.sampled_from([60, 62]), max_size=24))
+def test_the_longest_repeated_pattern_is_that_of_a_loop(pitches):
+    """The longest stretch that is a pattern four times or more, two notes a second."""
     best = 0
     for start in range(len(pitches)):
         for period in range(1, len(pitches)):
@@ -99,12 +100,7 @@ def stuck_in_a_loop(pitches):
                 stop += 1
             if stop - start >= m.TURNS * period:
                 best = max(best, stop - 1 - start)
-    return best / 2
-
-
-@given(st.lists(st.sampled_from([60, 62]), max_size=24))
-def test_the_longest_repeated_pattern_is_that_of_a_loop(pitches):
-    assert m.stuck_seconds(line(*pitches)) == stuck_in_a_loop(pitches)
+    assert m.stuck_seconds(line(*pitches)) == best / 2
 
 
 def runs(pitches):

@@ -107,7 +107,4 @@ def played(bars, **options):
     return (score.notes["pitch"] - 36).tolist()
 
 
-ENDINGS = [
-    bar(ending="1", stop="1", backward=2),
-    bar(ending="2", stop="2", how="discontinue"),
-]
+ENDINGS = [bar(ending="1", stop="1", backward=2), bar(ending="2", stop="2", how="discontinue")]

@@ -19,10 +19,7 @@ from tests.musicxml.pages import HEAD, C, D, document, note
 def mxl(files):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for (
-            name,
-            data,
-        ) in files.items():  # without the time, so that test ids are equal in all processes
+        for name, data in files.items():  # without the time: test ids are equal in all processes
             archive.writestr(zipfile.ZipInfo(name), data)
     return buffer.getvalue()
 

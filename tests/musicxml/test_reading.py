@@ -203,10 +203,9 @@ def test_meters_are_marked():
 
 def test_the_meter_is_marked_again_after_an_incomplete_measure():
     """A pick-up and a bar that a repeat divides; not after the last measure."""
-    four = "<attributes><time><beats>4</beats><beat-type>4</beat-type></time></attributes>"
     lengths = (1, 4, 4, 3, 1, 4, 3)
     measures = [note(C, length) for length in lengths]
-    measures[0] = HEAD.format(1) + four + measures[0]
+    measures[0] = FOUR.format(1) + measures[0]
     score = musicxml.read(document(measures), bpm=60)
     assert score.meters["time"].tolist() == [0, 1, 12, 13]
     lines = [Beats(score).bar(float(at)) for at in score.notes["start"]]

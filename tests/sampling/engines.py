@@ -19,16 +19,9 @@ CACHES = ["growing", pytest.param("native", marks=compiler.needed)]
 def make(context=16, layers=2, scheme="huang", vocab=V, seed=0):
     """A tiny model with strong opinions, so that greedy choices are not ties."""
     torch.manual_seed(seed)
-    model = MusicTransformer(
-        vocab,
-        layers=layers,
-        width=16,
-        heads=2,
-        feedforward=32,
-        context=context,
-        dropout=0.3,
-        position=scheme if isinstance(scheme, dict) else {"name": scheme},
-    )
+    position = scheme if isinstance(scheme, dict) else {"name": scheme}
+    shape = {"layers": layers, "width": 16, "heads": 2, "feedforward": 32, "context": context}
+    model = MusicTransformer(vocab, dropout=0.3, position=position, **shape)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:

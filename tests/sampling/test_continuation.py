@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.config import SamplingConfig
@@ -18,9 +18,7 @@ from tests.sampling.pieces import TUNE, continuations, continue_music, make, row
 torch.set_num_threads(1)
 
 
-@settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 2**31 - 1),
     tracks=st.sampled_from(["piano", "programs"]),
@@ -31,16 +29,9 @@ torch.set_num_threads(1)
 def test_whatever_is_drawn_is_grammatical_and_playable(seed, tracks, temperature, end, primed):
     tokenizer = build(name="performance", tracks=tracks, low=60, high=72, velocity_bins=3)
     primer = encode_primer(tokenizer, TUNE, seconds=1.3) if primed else None
-    (sample,) = continue_music(
-        make(tokenizer, context=12),
-        tokenizer,
-        primer,
-        seconds=2.0,
-        tokens=60,
-        seed=seed,
-        sampling=SamplingConfig(temperature=temperature),
-        end=end,
-    )
+    sampling = SamplingConfig(temperature=temperature)
+    options = {"seconds": 2.0, "tokens": 60, "seed": seed, "sampling": sampling, "end": end}
+    (sample,) = continue_music(make(tokenizer, context=12), tokenizer, primer, **options)
     before = primer.ids if primer else []
     tokenizer.grammar([*before, *sample.ids])  # raises if an id is not allowed
     assert len(sample.score) == sample.notes + (len(tokenizer.decode(before)) if primer else 0)
@@ -98,18 +89,13 @@ def test_notes_held_at_the_cut_are_not_cut(piano):
     assert vocabulary.id("note_off", 74) in primer.ids
     assert primer.seconds == 2.0, "the silence before the next event is the primer's too"
 
-    first, _ = vocabulary.range("note_off")
-    never = make(piano, note_off=-50.0)
-    (sample,) = continue_music(never, piano, primer, seconds=4.0)
-    note = sample.score.notes[sample.score.notes["pitch"] == 48][0]
-    assert note["end"] == pytest.approx(6.0), "held until the music ends"
-
-    at_once = make(piano)
-    at_once.lean[first] = 60.0  # note_off 48
-    (sample,) = continue_music(at_once, piano, primer, seconds=4.0)
-    note = sample.score.notes[sample.score.notes["pitch"] == 48][0]
-    assert note["start"] == 0.0
-    assert note["end"] == pytest.approx(2.0), "released where the model says so"
+    never, at_once = make(piano, note_off=-50.0), make(piano)
+    at_once.lean[vocabulary.id("note_off", 48)] = 60.0
+    for model, end in ((never, 6.0), (at_once, 2.0)):  # where the music ends, and the model says
+        (sample,) = continue_music(model, piano, primer, seconds=4.0)
+        note = sample.score.notes[sample.score.notes["pitch"] == 48][0]
+        assert note["start"] == 0.0
+        assert note["end"] == pytest.approx(end)
 
 
 def test_a_pedal_that_is_down_at_the_seam_is_lifted_and_what_it_held_is_the_models(piano):
@@ -158,9 +144,7 @@ def test_a_piece_beyond_a_day_is_refused_before_it_is_made(asked, piano):
         continue_music(make(piano), piano, encode_primer(piano, TUNE), **asked)
 
 
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     seconds=st.sampled_from([2.0, 5.0, 9.0]),
@@ -186,17 +170,10 @@ def test_the_last_chord_stands_on_the_keynote(key):
     tokenizer = build(name="performance", low=30, high=80, velocity_bins=2)
     notes = [(i / 4, i / 4 + 0.2, 62 + c) for i, c in enumerate((0, 2, 4, 5, 7, 4, 7, 0) * 2)]
     primer = encode_primer(tokenizer, of(*notes))  # in D, which is kept by key=auto
+    options = {"seconds": 12.0, "sampling": SamplingConfig(key=key or "auto"), "end": "natural"}
     for seed in range(6):
-        sampling = SamplingConfig(key=key or "auto")
-        (sample,) = continue_music(
-            make(tokenizer, seed=seed),
-            tokenizer,
-            primer,
-            seconds=12.0,
-            seed=seed,
-            sampling=sampling,
-            end="natural",
-        )
+        model = make(tokenizer, seed=seed)
+        (sample,) = continue_music(model, tokenizer, primer, seed=seed, **options)
         found = sample.score.notes
         last = found[found["start"] >= sample.seam + 12.0 - cadence.closing(12.0) / 2 - 0.02]
         keynote, chord = {"C": (0, {0, 4, 7}), "F#m": (6, {6, 9, 1})}.get(key, (None, None))
@@ -209,14 +186,12 @@ def test_the_last_chord_stands_on_the_keynote(key):
 
 def test_chorales_end_within_the_last_seconds_by_themselves():
     chorale = build("chorale", low=60, high=67)  # of few pitches, so that chords close
-    model, free = make(chorale, eos=8.0), SamplingConfig(rules=0)
-    (cut,) = continue_music(model, chorale, seconds=20.0, end="model", sampling=free)
+    model, options = make(chorale, eos=8.0), {"seconds": 20.0, "sampling": SamplingConfig(rules=0)}
+    (cut,) = continue_music(model, chorale, end="model", **options)
     assert cut.seconds < 14.0
     found = []
     for seed in range(5):  # a random walk does not close in every six seconds
-        found += continue_music(
-            model, chorale, seconds=20.0, end="natural", sampling=free, seed=seed
-        )
+        found += continue_music(model, chorale, end="natural", seed=seed, **options)
     ended = [sample for sample in found if sample.ended == "model"]
     assert len(ended) >= 3
     assert all(14.0 <= sample.seconds < 20.0 for sample in ended)

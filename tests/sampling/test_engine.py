@@ -13,7 +13,6 @@ from musictx.sampling import engine
 from musictx.sampling.constraints import Constraint, GrammarConstraint, GrammarRow
 from musictx.sampling.processors import Temperature
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
-from tests import compiler
 from tests.sampling.engines import CACHES, GREEDY, Only, V, make, run
 
 caches = pytest.mark.parametrize("cache", CACHES)
@@ -34,14 +33,8 @@ def test_of_a_long_prompt_the_last_context_ids_count():
 @pytest.mark.parametrize("prompts", [[[BOS, 5, 6]], [[BOS, 4, 5], [BOS, 9, 8], [CUT, 6, 6]]])
 def test_rows_of_one_prompt_or_of_one_each_equal_separate_runs(scheme, prompts, cache):
     model, seeds = make(context=16, scheme=scheme), [3, 1, 3]
-    together = run(
-        model,
-        prompts if prompts[1:] else prompts[0],
-        rows=3,
-        max_tokens=30,
-        seeds=seeds,
-        cache=cache,
-    )
+    given = prompts if prompts[1:] else prompts[0]
+    together = run(model, given, rows=3, max_tokens=30, seeds=seeds, cache=cache)
     for row, seed, prompt in zip(together, seeds, prompts * 3):
         alone = run(model, prompt, max_tokens=30, seeds=[seed])[0]
         assert row[: len(alone)] == alone
@@ -107,23 +100,13 @@ def test_a_broken_model_is_told_and_not_sampled():
         run(model, [BOS])
 
 
-@pytest.mark.parametrize("cache", ["native", "growing"])
+@caches
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_head_stays_in_sight_when_the_window_is_full(scheme, cache):
     """A full window is read again as ``cut``, the head and the latest ids."""
     model, prompt, head, context = make(scheme=scheme), [BOS, 9, 8, 7, 5], 3, 16
-    if cache == "native" and not compiler.INSTALLED:
-        pytest.skip("no C++ compiler on this machine")
-    found = run(
-        model,
-        prompt,
-        max_tokens=40,
-        head=head,
-        processors=GREEDY,
-        constraint=Only(1, range(4, V)),
-        context=context,
-        cache=cache,
-    )[0]
+    options = {"head": head, "context": context, "cache": cache, "processors": GREEDY}
+    (found,) = run(model, prompt, max_tokens=40, constraint=Only(1, range(4, V)), **options)
     ids, read = list(prompt), list(prompt)
     for _ in range(40):
         with torch.no_grad():

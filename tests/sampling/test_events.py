@@ -75,9 +75,8 @@ def test_the_events_of_each_row_are_its_new_notes_and_nothing_is_drawn_otherwise
     model, events = make(tokenizer, context=64, **lean), {0: [], 1: [], 2: []}
     options = {"seconds": 3.0, "seeds": [(7, i) for i in range(3)]} | more
     options["sampling"] = SamplingConfig(rules=0)
-    samples = continue_each(
-        model, tokenizer, primers, on_event=lambda row, event: events[row].append(event), **options
-    )
+    report = lambda row, event: events[row].append(event)  # noqa: E731
+    samples = continue_each(model, tokenizer, primers, on_event=report, **options)
     silent = continue_each(model, tokenizer, primers, **options)
     assert [one.score for one in samples] == [one.score for one in silent]
     assert sum(one.notes for one in samples) > 3
@@ -93,9 +92,7 @@ def test_the_events_of_each_row_are_its_new_notes_and_nothing_is_drawn_otherwise
         whole = not programs or not primed
         if name == "ensemble":  # a stroke ends at once in its events, whatever the file says
             new["end"] = np.where(new["drum"], new["start"], new["end"])
-        actual, expected = begun_and_ended(events[row], whole), listed(new, track, whole)
-        assert actual[0] == expected[0]
-        assert actual[1] == expected[1]
+        assert begun_and_ended(events[row], whole) == listed(new, track, whole)
 
 
 KEPT = Score(notes=[(0.2 * i, 0.2 * i + 0.3, 60 + i % 7, 70, 0, False, 0) for i in range(15)])
@@ -137,13 +134,8 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
 
     monkeypatch.setattr(composer, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(event_infill, "SEGMENT_SECONDS", 0.5)
-    together = composed(
-        part,
-        seeds,
-        placed=placed,
-        progress=seconds.append,
-        on_event=lambda row, event: events.setdefault(row, []).append(event),
-    )
+    report = lambda row, event: events.setdefault(row, []).append(event)  # noqa: E731
+    together = composed(part, seeds, placed=placed, progress=seconds.append, on_event=report)
     assert seconds == sorted(seconds)
     assert seconds[-1] == pytest.approx(3 * (0.75 if is_gap else 1.0), abs=0.02)
     for row, (seed, version) in enumerate(zip(seeds, together)):
@@ -215,15 +207,12 @@ LEANS = [{}, {"note_on": 6.0, "time_shift": -6.0}, {"time_shift": 5.0}, {"note_o
 few = settings(deadline=None, max_examples=15, phases=[Phase.explicit, Phase.generate])
 
 
-def as_tokens(notes: np.ndarray, step: float) -> Counter:
-    """Notes by everything that tokens keep of them."""
+def as_tokens(notes: np.ndarray) -> Counter:
+    """Notes by everything that tokens of hundredths of a second keep of them."""
+    times = (np.round(notes[name] * 100).astype(int).tolist() for name in ("start", "end"))
     return Counter(
-        (round(n["start"] / step), round(n["end"] / step), *(int(n[k]) for k in KEYS))
-        for n in notes
+        zip(*times, *(notes[k].tolist() for k in ("pitch", "velocity", "program", "drum")))
     )
-
-
-KEYS = ("pitch", "velocity", "program", "drum")
 
 
 @few
@@ -245,9 +234,7 @@ def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span_and_habit
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(event_infill, "SEGMENT_SECONDS", 1.0)
         brief = Brief(kept, begin, end, is_gap, habits=habits)
-        part = EventInfill(model, tokenizer, brief)
-        given_before = as_tokens(tokenizer.quantise(kept).notes, 0.01)
-        (part,) = composed(part, [[seed]])
+        (part,) = composed(EventInfill(model, tokenizer, brief), [[seed]])
     new = part.new
     if part.here < part.stop:  # given up: time did not pass; what is known is there up to it
         assert lean.get("note_on")
@@ -255,7 +242,11 @@ def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span_and_habit
     ids_now = np.concatenate([part.past, part.given])  # what was beyond the span is not written
     stream = tokenizer.decode(ev.write(ids_now, tokenizer.vocabulary)).notes
     flags = np.array(part.is_new + [False] * int((part.given["what"] != 0).sum()), bool)
-    assert as_tokens(stream[~flags], 0.01) == _moved(given_before, part.origin, tokenizer, kept)
+    # Quantised scores begin with their first note; the stream at its origin.
+    by = round(tokenizer.clock(kept).begins / 0.01) - part.origin if len(kept) else 0
+    before = as_tokens(tokenizer.quantise(kept).notes)
+    moved = Counter({(n[0] + by, n[1] + by, *n[2:]): count for n, count in before.items()})
+    assert as_tokens(stream[~flags]) == moved
     assert len(new) == sum(part.is_new)
     if len(new):
         assert new["start"].min() >= begin - 0.01
@@ -267,12 +258,6 @@ def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span_and_habit
             assert at_once(mine).max() <= habits[program].voices
             assert habits[program].low <= mine["pitch"].min()
             assert mine["pitch"].max() <= habits[program].high
-
-
-def _moved(notes: Counter, origin: int, tokenizer, kept: Score) -> Counter:
-    """Quantised scores begin with their first note; the stream at its origin."""
-    by = round(tokenizer.clock(kept).begins / 0.01) - origin if len(kept) else 0
-    return Counter({(n[0] + by, n[1] + by, *n[2:]): count for n, count in notes.items()})
 
 
 @pytest.mark.parametrize("guidance", [0.0, 2.5])

@@ -98,12 +98,10 @@ def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
 
 
 def test_what_continues_music_keeps_to_its_programs_and_drums():
-    table, rows = BAND.vocabulary, [{9, 128}, {48}]
-    primers = []
-    for row in rows:
+    table = BAND.vocabulary
+    for row in ({9, 128}, {48}):
         notes = [(p, p + 1, 60, 64, p % 128, p == 128, p) for p in sorted(row)]
-        primers.append(Primer(BAND.encode(Score(notes=notes))))
-    for primer, row in zip(primers, rows):
+        primer = Primer(BAND.encode(Score(notes=notes)))
         (rule,) = idiom.of(BAND).programs(primer, PLAIN, CorpusStats())
         costs = rule(None, np.empty(0))
         may = {n for n in range(128) if costs[table.id("program", n)] == 0}

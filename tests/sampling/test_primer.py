@@ -15,8 +15,9 @@ from musictx.sampling.primer import encode_primer
 from musictx.sampling.timeline import on_tracks
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT
-from tests.pieces import of
+from tests.pieces import of, score
 from tests.sampling.pieces import TUNE, continue_each, continue_music, make, rows
+from tests.strategies import tempo_marks
 
 
 @pytest.mark.parametrize("seconds", [0.01, 0.2, 1.0, 2.5, 3.14, 1e6])
@@ -73,15 +74,10 @@ def test_a_primer_keeps_its_marks_tracks_and_notes_and_new_notes_keep_its_bars(p
     quarter = 60 / 96
     hands = [((3 + i) * quarter, (3.5 + i) * quarter, 64 + i, 70, 73, False, 5) for i in range(6)]
     hands += [((3 + i) * quarter, (4 + i) * quarter, 52, 50, 32, False, 2) for i in (0, 3)]
-    given_score = Score(
-        notes=hands,
-        tempos=[(0.0, 96.0)],
-        meters=[(0.0, 3, 4)],
-        names={5: "Flute", 2: "Bass"},
-        ticks_per_quarter=480,
-    )
+    given_score = score(hands, bpm=96.0, meter=(3, 4), names={5: "Flute", 2: "Bass"})
     primer = encode_primer(piano, given_score)
-    (sample,) = continue_music(make(piano), piano, primer, seconds=None, bars=2, quantise="16")
+    options = {"seconds": None, "bars": 2, "quantise": "16"}
+    (sample,) = continue_music(make(piano), piano, primer, **options)
     whole = sample.score
     assert np.array_equal(whole.notes[: len(hands)], given_score.notes)
     for name in ("tempos", "meters"):
@@ -95,9 +91,7 @@ def test_a_primer_keeps_its_marks_tracks_and_notes_and_new_notes_keep_its_bars(p
     assert np.allclose(sixteenths, np.round(sixteenths), atol=1e-6)
     assert whole.duration <= (9 + 6) * quarter + 1e-6, "two bars of three quarters after the third"
     assert sample.ended == "seconds"
-    (new_only,) = continue_music(
-        make(piano), piano, primer, seconds=None, bars=2, quantise="16", include_primer=False
-    )
+    (new_only,) = continue_music(make(piano), piano, primer, include_primer=False, **options)
     assert np.allclose(new_only.score.notes["start"] + 6 * quarter, new["start"])
 
 
@@ -106,9 +100,8 @@ def test_a_primer_keeps_its_marks_tracks_and_notes_and_new_notes_keep_its_bars(p
 def test_bars_are_continued_from_a_bar_line_on(name, last, line):
     """A note until ``last`` seconds in bars of two: the ids end with the line after it."""
     tokenizer = build(name)
-    notes = [(i / 2, i / 2 + 0.45, 60, 80, 0, False, 0) for i in range(12)]
-    score = Score(notes=np.array([*notes, (6.0, last, 62, 80, 0, False, 0)], NOTE))
-    primer = encode_primer(tokenizer, score)
+    music = of(*((i / 2, i / 2 + 0.45) for i in range(12)), (6.0, last, 62))
+    primer = encode_primer(tokenizer, music)
     ended = to_bar_line(tokenizer, primer)
     assert ended.ids[: len(primer.ids)].tolist() == primer.ids.tolist()
     again = tokenizer.grammar(ended.ids)
@@ -116,14 +109,9 @@ def test_bars_are_continued_from_a_bar_line_on(name, last, line):
     assert again.notes == 13
     if name == "notes" or last <= line:  # else the note itself passes the line
         assert ended.seconds == pytest.approx(line, abs=0.011)
-    freely = score.with_notes(score.notes[:3])  # too few to keep to beats
+    freely = music.with_notes(music.notes[:3])  # too few to keep to beats
     primer = encode_primer(tokenizer, freely)
     assert to_bar_line(tokenizer, primer) is primer
-
-
-TEMPOS = st.lists(
-    st.tuples(st.floats(0, 10), st.floats(30, 240)), max_size=3, unique_by=lambda mark: mark[0]
-)
 
 
 def tokens(kinds=("pitch", "velocity"), voices=0):
@@ -131,7 +119,7 @@ def tokens(kinds=("pitch", "velocity"), voices=0):
 
 
 @settings(deadline=None)
-@given(TEMPOS, st.sampled_from(["16", "8", "8t"]), st.data())
+@given(tempo_marks, st.sampled_from(["16", "8", "8t"]), st.data())
 def test_quantised_notes_stand_on_the_nearest_lines(tempos, grid, data):
     clock = Score(tempos=tempos).beats
     start = data.draw(st.floats(0, 20))

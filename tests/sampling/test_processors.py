@@ -20,9 +20,7 @@ NO_IDS = torch.zeros(1, 0, dtype=torch.int64)
 
 # Few distinct values, so that ties are common, and forbidden ids; one id at least is allowed.
 logit = st.one_of(
-    st.integers(-3, 3).map(float),
-    st.floats(-20, 20, allow_nan=False),
-    st.just(-math.inf),
+    st.integers(-3, 3).map(float), st.floats(-20, 20, allow_nan=False), st.just(-math.inf)
 )
 rows = st.lists(logit, min_size=V, max_size=V).filter(lambda row: max(row) > -math.inf)
 

@@ -69,15 +69,8 @@ def phrase_of(notes):
 def what_happens(ids, start):
     """(steps after ``start`` seconds, whether it is a strike, pitch) of strikes and releases."""
     events, _ = ev.read(ids.astype(np.int64), PIANO.vocabulary)
-    steps = events["step"] - round(start * 100)
-    return {
-        (step, what == ev.ON, pitch)
-        for step, what, pitch in zip(
-            steps[steps >= 0].tolist(),
-            events["what"][steps >= 0].tolist(),
-            events["pitch"][steps >= 0].tolist(),
-        )
-    }
+    rows, first = events[["step", "what", "pitch"]].tolist(), round(start * 100)
+    return {(step - first, what == ev.ON, pitch) for step, what, pitch in rows if step >= first}
 
 
 def go_on(ids, reprise, seed):
@@ -142,12 +135,7 @@ def test_after_its_first_note_the_subject_returns_note_for_note(seed, same):
 @given(st.integers(0, 10**6))
 def test_it_returns_only_after_a_while_at_a_phrase_with_its_first_notes_alone(seed):
     notes = a_piece(seed)
-    for changed in (
-        {"away": AWAY_SECONDS - 0.1},
-        {"breath": 0.1},
-        {"head": 30},
-        {"more": (30,)},
-    ):
+    for changed in ({"away": AWAY_SECONDS - 0.1}, {"breath": 0.1}, {"head": 30}, {"more": (30,)}):
         reprise, ids, _ = returned(notes, **changed)
         assert reprise(PIANO.grammar(ids), np.array([BOS, *ids])) is None, changed
 

@@ -17,7 +17,10 @@ from tests.pieces import line, together
 from tests.songs.conftest import PARTS
 
 PROGRAMS = {part for part, *_ in PARTS} - {DRUMS}
-GIVEN = [*sorted(PROGRAMS), 1, 49]
+#: Rows of :func:`tracks`, also of programs that the model lacks.
+rows_of_tracks = st.tuples(
+    st.sampled_from([*sorted(PROGRAMS), 1, 49]), st.integers(30, 80), st.integers(1, 4)
+)
 
 
 def tracks(*rows, bars=8) -> Score:
@@ -32,14 +35,7 @@ def tracks(*rows, bars=8) -> Score:
 
 
 @settings(max_examples=20)
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(GIVEN), st.integers(30, 80), st.integers(1, 4)),
-        min_size=1,
-        max_size=9,
-    ),
-    st.data(),
-)
+@given(st.lists(rows_of_tracks, min_size=1, max_size=9), st.data())
 def test_composed_tracks_share_no_program_with_given_tracks(songs, rows, data):
     music, every = tracks(*rows, bars=2), range(len(rows))
     composed = data.draw(st.sets(st.sampled_from(every), max_size=5))

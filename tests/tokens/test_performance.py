@@ -159,10 +159,6 @@ def test_special_ids_at_the_ends_stay_and_a_pause_at_the_end_is_stretched():
     assert tokenizer.augment(np.array([BOS, EOS]), stretch=2.0).tolist() == [BOS, EOS]
 
 
-def kinds(tokenizer: PerformanceTokenizer, mask: np.ndarray) -> set[str]:
-    return {tokenizer.vocabulary.token(int(i))[0] for i in np.flatnonzero(mask)}
-
-
 ON = "velocity:9 note_on:60"
 IN_TWO = f"program:3 {ON} time_shift:5 program:4"
 
@@ -190,7 +186,8 @@ RULES = [
 @pytest.mark.parametrize(("tokenizer", "prefix", "next_kinds", "right", "wrong"), RULES)
 def test_rules_of_the_grammar(tokenizer, prefix, next_kinds, right, wrong):
     allowed = tokenizer.grammar(ids_of(tokenizer, prefix)).allowed()
-    assert kinds(tokenizer, allowed) == set(next_kinds.split())
+    kinds = {tokenizer.vocabulary.token(int(i))[0] for i in np.flatnonzero(allowed)}
+    assert kinds == set(next_kinds.split())
     assert allowed[ids_of(tokenizer, right)].all()
     assert not allowed[ids_of(tokenizer, wrong)].any()
     assert not allowed.flags.writeable

@@ -20,7 +20,7 @@ from musictx.tokens.stream import BAR, NOTE, STEPS, NoteStream
 from musictx.tokens.tokenizer import Clock
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 from tests.pieces import line
-from tests.strategies import scores
+from tests.strategies import scores, tempo_marks
 from tests.tokens.grids import gridded
 
 EVENTS = [
@@ -188,12 +188,11 @@ def test_measured_controls_are_those_of_a_loop_over_moments(piece, seconds):
 
 
 NAMES = ("performance", "notes", "chorale")
-TEMPOS = st.lists(
-    st.tuples(st.floats(0, 10), st.floats(30, 240)), max_size=3, unique_by=lambda mark: mark[0]
+
+
+@given(
+    tempo_marks, st.floats(0, 5), st.floats(0, 20), st.floats(0.1, 9), st.sampled_from([None, 90.0])
 )
-
-
-@given(TEMPOS, st.floats(0, 5), st.floats(0, 20), st.floats(0.1, 9), st.sampled_from([None, 90.0]))
 def test_a_clock_counts_from_its_beginning_at_its_tempo(tempos, begins, time, length, tempo):
     beats = Score(tempos=tempos).beats
     clock = Clock(beats, begins, tempo)
