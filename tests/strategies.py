@@ -101,11 +101,7 @@ def _without_overlaps(table: np.ndarray) -> np.ndarray:
 
 @st.composite
 def scores(
-    draw: st.DrawFn,
-    *,
-    pedals: bool = True,
-    meters: bool = True,
-    **note_options: object,
+    draw: st.DrawFn, *, pedals: bool = True, meters: bool = True, **note_options: object
 ) -> Score:
     """Draw a Score; ``note_options`` are those of :func:`notes`.
 

@@ -210,13 +210,9 @@ def test_notes_and_progress_are_reported_and_an_error_in_the_listener_stops_comp
         assert shares[-1] > 0.9
         strikes = sum(event.on for _, event in events)
         assert strikes == sum(sample.notes for sample in samples) or name == "harmonise"
-
-        def stop(*_):
-            raise ZeroDivisionError
-
         for listener in listeners:
             with pytest.raises(ZeroDivisionError):
-                call(**{listener: stop})
+                call(**{listener: lambda *_: 1 / 0})
 
 
 def test_the_types_for_editors_are_those_of_the_dataclasses():

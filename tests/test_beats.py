@@ -45,9 +45,8 @@ def test_bars_and_their_lines_against_a_loop(spans, eighths):
     clock, place = Beats(Score(meters=meters)), eighths / 2
     assert clock.bar_lines(place) == pytest.approx([line for line in lines if line < place])
     first = meters[0][1] * 4 / meters[0][2]
-    lines = [
-        -first * n for n in range(160, 0, -1)
-    ] + lines  # bars before zero are as long as the first
+    # Bars before zero are as long as the first.
+    lines = [*(-first * n for n in range(160, 0, -1)), *lines]
     begun = [line for line in lines if line <= place]
     assert clock.bar(place) == (len(begun) - 160, pytest.approx(place - begun[-1]))
     coming = [line for line in lines if line >= place]

@@ -5,6 +5,7 @@ import os
 import resource
 import shutil
 import sys
+from functools import partial
 from unittest.mock import Mock
 
 import numpy as np
@@ -15,9 +16,9 @@ from safetensors.torch import load_file, save_file
 from musictx import __version__, bundle, shipped
 from musictx.errors import UserError
 from musictx.evaluate import app
-from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build
 from tests.data.helpers import contents
+from tests.untrained import network
 
 CARD = {
     "title": "Small tunes",
@@ -27,15 +28,8 @@ CARD = {
     "numbers": {"validation_nll": np.float64(1.25), "steps": np.int64(40)},
     "licence": ["weights CC0"],
 }
-
-
 TOKENS = build("performance", low=60, high=72, velocity_bins=4)
-
-
-def make(seed=0, **more):
-    torch.manual_seed(seed)
-    arguments = {"layers": 2, "width": 16, "heads": 2, "feedforward": 32, "context": 16} | more
-    return MusicTransformer(TOKENS.size, **arguments).eval()
+make = partial(network, TOKENS.size, layers=2, width=16, feedforward=32, context=16)
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ from tests import programs
 
 
 @pytest.mark.parametrize(
-    ("accepted", "workers", "status"),
-    [("no sea here\n", 0, 0), ("# no sea here\nno air\n", 1, 6)],
+    ("accepted", "workers", "status"), [("no sea here\n", 0, 0), ("# no sea here\nno air\n", 1, 6)]
 )
 def test_a_skip_without_an_accepted_reason_fails(accepted, workers, status, tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\n")

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 from functools import reduce
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -112,18 +113,13 @@ def test_cfg_prints_the_configuration_and_runs_nothing(capsys, monkeypatch, tmp_
         (KeyboardInterrupt(), 130, "interrupted"),
         (SystemExit(143), 143, ""),
         (WriteError("x.wav: no space left"), 1, "x.wav: no space left"),
-        (lambda: bytearray(2**62), 1, "not enough memory;"),
-        (lambda: np.zeros(2**57), 1, "not enough memory;"),
-        (lambda: torch.zeros(2**57), 1, "not enough memory;"),
+        (lambda _: bytearray(2**62), 1, "not enough memory;"),
+        (lambda _: np.zeros(2**57), 1, "not enough memory;"),
+        (lambda _: torch.zeros(2**57), 1, "not enough memory;"),
     ],
 )
 def test_the_status_says_how_a_command_ended(fault, status, line, monkeypatch, capsys):
-    def failing(config):
-        if isinstance(fault, BaseException):
-            raise fault
-        fault()
-
-    monkeypatch.setattr(render, "run", failing)
+    monkeypatch.setattr(render, "run", Mock(side_effect=fault))
     assert cli.main(["render", "x.mid"]) == status
     err = capsys.readouterr().err
     assert err.count("\n") <= 1

@@ -45,9 +45,8 @@ def test_every_file_under_conf_composes_and_only_sets_declared_options(named):
 def test_any_printable_file_name_survives(name):
     prefixed = "d/" + name
     assert c.compose([f"out={prefixed}"]).out == prefixed
-    assert normalise([f"out={prefixed}"], sweep=True) == [
-        f"out={','.join(map(quote, split(prefixed)))}"
-    ]
+    quoted = ",".join(map(quote, split(prefixed)))
+    assert normalise([f"out={prefixed}"], sweep=True) == [f"out={quoted}"]
 
 
 def corpus(folder, *programs, beats=False):
@@ -223,9 +222,8 @@ def test_a_sweep_takes_words_literally_and_ends_with_a_table(ran, monkeypatch, t
     assert [row.split()[0] for row in table[1:seeds]] == ["0.2500"] * 2 + ["0.5000"] * 2
     assert "seed=3" in table[1]
     (rows,) = Path("multirun").rglob("results.csv")
-    assert rows.read_text().startswith(
-        "run,loss,steps,model,options,error\n1,0.25,1234,runs/x/model,"
-    )
+    head = "run,loss,steps,model,options,error\n1,0.25,1234,runs/x/model,"
+    assert rows.read_text().startswith(head)
 
 
 def test_each_run_of_a_sweep_can_have_a_folder_that_out_may_not_name(ran, capsys):

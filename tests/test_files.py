@@ -3,6 +3,7 @@
 import errno
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from filelock import FileLock
@@ -93,10 +94,8 @@ def test_a_wrong_name_is_a_mistake_of_the_user_and_checking_creates_nothing(tmp_
 
 
 def test_a_folder_is_written_where_the_file_system_has_no_locks(tmp_path, monkeypatch) -> None:
-    def acquire(self: FileLock) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(FileLock, "acquire", acquire)
+    no_locks = OSError(errno.ENOLCK, "No locks available")
+    monkeypatch.setattr(FileLock, "acquire", Mock(side_effect=no_locks))
     left = tmp_path / ".part-0123abcd-shards"
     left.mkdir()
     with files.atomic_folder(tmp_path / "shards") as partial:

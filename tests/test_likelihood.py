@@ -8,16 +8,14 @@ from musictx.bundle import Bundle
 from musictx.errors import UserError
 from musictx.evaluate.nll import evaluate
 from musictx.likelihood import log_likelihood
-from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.tokens.vocab import BOS, CUT
 from tests.data.helpers import TOKENIZER, make_shards, song
+from tests.untrained import network
 
 
 def bundle_of(context, tmp_path):
-    torch.manual_seed(0)
-    shape = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16}
-    model = MusicTransformer(TOKENIZER.size, **shape, context=context, dropout=0.3)
+    model = network(TOKENIZER.size, width=16, context=context, dropout=0.3)
     return Bundle(model.train(), TOKENIZER, {}, tmp_path)
 
 

@@ -65,11 +65,7 @@ def infilled(folder, song, tmp_path, **more):
     [
         ({"begin": "1", "end": "2"}, (1, 2), (0, 1)),
         ({"begin": "8", "end": "10", "tracks": "piano"}, (8, 10), (1,)),
-        (
-            {"begin": "2", "end": "9", "tracks": "1", "guidance": 2.0, "loudness": 70},
-            (2, 9),
-            (0,),
-        ),
+        ({"begin": "2", "end": "9", "tracks": "1", "guidance": 2.0, "loudness": 70}, (2, 9), (0,)),
     ],
 )
 def test_everything_else_stays_to_the_tick(which, asked, bars, tracks, song, tmp_path, request):

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,14 +16,14 @@ from musictx import bundle
 from musictx.apps import train
 from musictx.training import checkpoint
 from tests.apps.train_driver import CHECKOUT, ENVIRONMENT, config, words
+from tests.browser.served import wait_for
 
 STEPS = ["trainer.max_steps=4", "trainer.val_check_interval=4", "model.dropout=0"]
 STEPS.append("trainer.accumulate_grad_batches=1")
 
 
 def losses(folder: Path) -> list[tuple[float, ...]]:
-    with (folder / "metrics.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = [*csv.DictReader((folder / "metrics.csv").read_text().splitlines())]
     assert [row["step"] for row in rows] == ["1", "2", "3", "4"]
     steps = [(float(row["train/loss"]), float(row["train/grad_norm"])) for row in rows]
     return [*steps, (float(rows[-1]["val/loss"]), float(rows[-1]["train/tokens"]))]
@@ -64,8 +63,7 @@ def test_two_nodes_on_two_addresses_give_the_losses_of_one(root, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("devices", "number", "status"),
-    [(1, signal.SIGINT, 130), (2, signal.SIGTERM, 143)],
+    ("devices", "number", "status"), [(1, signal.SIGINT, 130), (2, signal.SIGTERM, 143)]
 )
 def test_a_signal_leaves_checkpoint_model_and_status(devices, number, status, root, tmp_path):
     if devices > (os.cpu_count() or 1):
@@ -78,11 +76,9 @@ def test_a_signal_leaves_checkpoint_model_and_status(devices, number, status, ro
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     ) as parent:  # fmt: skip
         try:
-            deadline = time.monotonic() + 180
-            while not (tmp_path / "run" / "last.ckpt").is_file():
-                assert time.monotonic() < deadline
-                assert parent.poll() is None
-                time.sleep(0.05)
+            last = tmp_path / "run" / "last.ckpt"
+            wait_for(lambda: last.is_file() or parent.poll() is not None, 180)
+            assert parent.poll() is None
             if number == signal.SIGINT:
                 os.killpg(parent.pid, number)  # as a terminal does, to all of them
             else:
@@ -95,5 +91,5 @@ def test_a_signal_leaves_checkpoint_model_and_status(devices, number, status, ro
     lines = ["stopping after this step ... (Ctrl-C again: at once)"]
     assert err.strip().splitlines() == lines + ["musictx: interrupted"] * (status == 130)
     assert out.count("stopped; the state at step") == 1
-    assert checkpoint.read(tmp_path / "run" / "last.ckpt")["global_step"] >= 4
+    assert checkpoint.read(last)["global_step"] >= 4
     bundle.load(tmp_path / "run" / "model")

@@ -47,10 +47,8 @@ def test_a_sample_of_notes_in_bars_may_have_a_density(tmp_path, monkeypatch):
     monkeypatch.setattr(train, "of_corpus", lambda shards, tokenizer: None)
     tokenizer = build("notes", controls=True)
     options = SimpleNamespace(sampling=SamplingConfig(density=2.0), seed=0)
-    lit, folder = (
-        SimpleNamespace(model=make(tokenizer, context=64)),
-        SimpleNamespace(model=tmp_path),
-    )
+    folder = SimpleNamespace(model=tmp_path)
+    lit = SimpleNamespace(model=make(tokenizer, context=64))
     hooks = train.make_hooks(options, folder, None, lit, tokenizer, print)
     assert len(hooks.sample(3.0))
 

@@ -64,8 +64,7 @@ def test_the_uninterrupted_run_is_what_it_says(root, monkeypatch):
     last, best = (checkpoint.read(whole / f"{name}.ckpt") for name in ("last", "best"))
     assert last["global_step"] == last["averaging_state"]["n_averaged"] == 12
     assert last["MusicDataModule"] == {"next_batch": 24}
-    with (whole / "metrics.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = [*csv.DictReader((whole / "metrics.csv").read_text().splitlines())]
     assert [r["step"] for r in rows] == [str(s) for s in range(1, 13)]
     assert [r["step"] for r in rows if r["val/loss"]] == ["5", "10", "12"]
     for name, p in bundle.load(whole / "model").model.named_parameters():

@@ -1,7 +1,4 @@
-"""What implementations cost.
-
-That each computes what the specification says: test_conformance.py.
-"""
+"""What implementations cost. That each computes what is specified: test_conformance.py."""
 
 from dataclasses import replace
 from typing import Any

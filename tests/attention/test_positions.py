@@ -14,7 +14,7 @@ from musictx.attention.positions.absolute import sinusoids
 from musictx.attention.positions.t5 import bucket
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.errors import ConfigError
-from musictx.model.transformer import MusicTransformer
+from tests.untrained import network
 
 SIZES = {"heads": 2, "head_dim": 4, "width": 8}
 
@@ -68,12 +68,8 @@ def test_rotary_is_precise_at_long_positions_in_float32():
 
 
 #: Ids 0..4: nothing, three steps, one step, pitch 60, pitch 67.
-TOKENS = {
-    "kind": "tokens",
-    "size": 5,
-    "steps": [[1, 2, 3], [2, 3, 1]],
-    "pitches": [[3, 4, 60], [4, 5, 67]],
-}
+TOKENS = {"kind": "tokens", "size": 5, "steps": [[1, 2, 3], [2, 3, 1]]}
+TOKENS |= {"pitches": [[3, 4, 60], [4, 5, 67]]}
 
 
 def test_two_d_reads_time_and_pitch_off_the_tokens():
@@ -154,14 +150,9 @@ def test_tables_are_as_long_as_the_papers_say_where_nobody_does():
     assert build("shaw").terms().axes[0].table.shape == (1, 17, 4), "k = 16, shared by heads"
 
 
-def model(width=16, **position):
-    torch.manual_seed(0)
-    shape = {"layers": 2, "width": width, "heads": 2, "feedforward": 16, "context": 32}
-    return MusicTransformer(9, **shape, position=position).eval()
-
-
 def test_periods_are_added_by_place_in_the_piece_and_sinusoids_as_large_as_alone():
-    added = model(width=64, name="none", periods=[4], concat_sinusoids=32).position.added
+    position = {"name": "none", "periods": [4], "concat_sinusoids": 32}
+    added = network(9, width=64, position=position).position.added
     x, places = torch.randn(1, 200, 64), torch.arange(5, 205)
     torch.nn.init.normal_(added.periods[0].weight)
     waves = sinusoids(places, 32) * 64**-0.5 @ added.join.weight[:, 64:].T

@@ -32,8 +32,8 @@ NAMES = [*sorted(positions.SCHEMES), LABELS]
 
 def build(name: str, *, causal: bool, shared: bool, heads: int) -> PositionScheme:
     torch.manual_seed(1)
-    small = {"max_distance": 32 if name == "t5" else 4, "block": 2, "max_time": 4}
-    small |= {"shared": shared}
+    distance = 32 if name == "t5" else 4
+    small = {"max_distance": distance, "block": 2, "max_time": 4, "shared": shared}
     scheme_name = "two_d" if name == LABELS else name
     known = positions.SCHEMES[scheme_name].__dataclass_fields__
     config = {"name": scheme_name} | {k: v for k, v in small.items() if k in known}
@@ -116,14 +116,8 @@ def test_it_computes_the_articles_formula(name, mode, length, packed):
 
     q_, k_ = scheme.rotate(q, k, at[0], over[0])
     terms = scheme.terms(reach=max(start + queries, keys))
-    got = attend(
-        *(q_, k_, v, terms),
-        query_positions=at,
-        key_positions=over,
-        causal=causal,
-        **masks,
-        implementation="reference",
-    )
+    where = masks | {"query_positions": at, "key_positions": over, "causal": causal}
+    got = attend(q_, k_, v, terms, **where, implementation="reference")
     torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-12)
     found = torch.autograd.grad(got, learned, upstream, materialize_grads=True, allow_unused=True)
     for parameter, one, other in zip(named, found, wanted):

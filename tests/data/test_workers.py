@@ -17,6 +17,7 @@ from musictx.config.limits import Limits, ServerLimits
 from musictx.data import workers
 from musictx.data.workers import memory_limit, run_isolated
 from musictx.errors import ReadError
+from tests.browser.served import wait_for
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
 FEW = Limits(read_seconds=2, read_mb=512)
@@ -118,15 +119,8 @@ if __name__ == "__main__":
 """)
     parent = subprocess.Popen([sys.executable, tmp_path / "s.py"])
     files = [tmp_path / "0", tmp_path / "1"]
-    wait_until(lambda: all(file.exists() and file.read_text() for file in files))
+    wait_for(lambda: all(file.exists() and file.read_text() for file in files))
     processes = [Path("/proc", file.read_text()) for file in files]
     parent.kill()
     parent.wait()
-    wait_until(lambda: not any(process.exists() for process in processes))
-
-
-def wait_until(is_true):
-    deadline = time.monotonic() + 60
-    while not is_true():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_for(lambda: not any(process.exists() for process in processes))

@@ -53,10 +53,7 @@ def off(at, pitch):
     return at, mido.Message("note_off", note=pitch)
 
 
-def control(at):
-    return at, mido.Message("control_change", control=64, value=127)
-
-
+CONTROL = mido.Message("control_change", control=64, value=127)
 END = (30.0, mido.Message("clock"))
 
 
@@ -85,12 +82,10 @@ def test_an_answer_follows_a_pause_and_stops_when_the_person_plays():
 
 def test_a_controller_requests_an_answer_at_once_if_there_are_notes():
     note = on(1.0, 60), off(1.1, 60)
-    count, _, sent = jammed(control(0.0), *note, pause=10)
-    assert count == 1
-    assert sent[0][0] >= 1.1 + 10
-    count, _, sent = jammed(*note, control(1.2), pause=10)
-    assert count == 1
-    assert sent[0][0] < 3
+    for moments, is_early in (([(0.0, CONTROL), *note], False), ([*note, (1.2, CONTROL)], True)):
+        count, _, sent = jammed(*moments, pause=10)
+        assert count == 1
+        assert sent[0][0] < 3 if is_early else sent[0][0] >= 1.1 + 10
 
 
 def test_notes_played_while_an_answer_is_composed_are_part_of_its_primer():

@@ -1,5 +1,7 @@
 """Messages are played at their times by a simulated clock, and errors leave no note on."""
 
+from unittest.mock import Mock
+
 import mido
 import pytest
 
@@ -9,6 +11,7 @@ from musictx.live import ports
 from musictx.live.player import ALL_NOTES_OFF, DRUM_CHANNEL, LATE_SECONDS, Clock, play
 from musictx.notes import DRUMS
 from musictx.sampling.stream import Event
+from tests.browser.served import wait_for
 
 
 class Time:
@@ -125,8 +128,7 @@ def test_every_note_has_its_program_although_many_programs_share_a_channel():
 def test_no_note_is_left_on_after_an_error(error, fail_at):
     time = Time()
     port = Recorder(time, fail_at, error)
-    chord = [Event(0.1 * i, True, 60 + i, 80) for i in range(10)]
-    composer = Composer(time, chord)
+    composer = Composer(time, [Event(0.1 * i, True, 60 + i, 80) for i in range(10)])
     with pytest.raises(error):
         play(composer, port, clock=time, look_ahead=0.2)
     assert port.left_on() == set()
@@ -144,10 +146,7 @@ def test_a_socket_sends_and_receives_until_the_other_end_closes():
     source = ports.open_input(name)
     keyboard = server.accept()
     keyboard.send(mido.Message("note_on", note=60))
-    deadline, arrived = Clock.now() + 10, []
-    while not arrived and Clock.now() < deadline:
-        arrived = list(source.iter_pending())
-    assert arrived[0].note == 60
+    assert wait_for(lambda: list(source.iter_pending()))[0].note == 60
     source.close()
     for end in (receiver, keyboard):
         for stream in (end._rfile, end._wfile, end):
@@ -160,30 +159,23 @@ def test_a_socket_sends_and_receives_until_the_other_end_closes():
 
 
 def test_a_file_has_the_times_of_the_clock(tmp_path):
-    time = Time()
-    port = ports.open_output(str(tmp_path / "take.mid"), time.now)
+    time, path = Time(), tmp_path / "take.mid"
+    port = ports.open_output(str(path), time.now)
     play(Composer(time, scale(8)), port, clock=time)
     port.close()
-    written = midi.read(tmp_path / "take.mid").notes
-    assert written["start"].tolist() == pytest.approx([0.25 * i for i in range(8)], abs=0.011)
-    before = (tmp_path / "take.mid").read_bytes()
-    ports.open_output(str(tmp_path / "take.mid"), time.now).close()
-    assert (tmp_path / "take.mid").read_bytes() == before, (
-        "it is not replaced where nothing was played"
-    )
+    starts = midi.read(path).notes["start"].tolist()
+    assert starts == pytest.approx([0.25 * i for i in range(8)], abs=0.011)
+    before = path.read_bytes()
+    ports.open_output(str(path), time.now).close()
+    assert path.read_bytes() == before, "it is not replaced where nothing was played"
 
 
 def test_errors_of_ports_name_a_remedy(monkeypatch):
-    def raises(error):
-        def function():
-            raise error
-
-        return function
-
-    monkeypatch.setattr(mido, "get_output_names", raises(ModuleNotFoundError("rtmidi")))
+    missing, broken = ModuleNotFoundError("rtmidi"), RuntimeError("error creating ALSA client")
+    monkeypatch.setattr(mido, "get_output_names", Mock(side_effect=missing))
     with pytest.raises(UserError, match=r"pip install 'musictx\[live\]'"):
         ports.open_output(None, Clock.now)
-    monkeypatch.setattr(mido, "get_input_names", raises(RuntimeError("error creating ALSA client")))
+    monkeypatch.setattr(mido, "get_input_names", Mock(side_effect=broken))
     with pytest.raises(UserError, match=r"^input: .*ALSA"):
         ports.open_input(None)
     monkeypatch.setattr(mido, "get_input_names", lambda: ["Keystation 49"])

@@ -56,13 +56,10 @@ def test_smpte_time_ignores_tempo(division: int, seconds: float) -> None:
     assert score.notes["end"].tolist() == [seconds]
 
 
-def _short(data: bytes) -> bytes:
-    """State the length of the first track three bytes too short."""
-    return data[:21] + bytes([data[21] - 3]) + data[22:]
-
-
 SECOND = f"00 91 3E 40 60 81 3E 00 {END}"
 ONE, TWO = file(f"{NOTE_ON_OFF} {END}"), file(f"{NOTE_ON_OFF} {END}", SECOND)
+#: The length of the first track is stated three bytes too short.
+SHORT = TWO[:21] + bytes([TWO[21] - 3]) + TWO[22:]
 ALIEN = b"XFIH" + (5).to_bytes(4, "big") + b"MTrkX"
 C4, D4 = (0.0, tick(96), 60, 64), (0.0, tick(96), 62, 64)
 #: Title -> file, its notes, counted repairs.
@@ -105,7 +102,7 @@ FILES = {
         file(f"{NOTE_ON_OFF} 00 90 3E 41 60 80 3E 00")[:-2],
         [C4, (tick(96), tick(96), 62, 65)], {"truncated track": 2, "notes left open": 1}),
     "a wrong length does not hide the next track": (
-        _short(TWO), [C4, D4], {"damaged track": 1, "truncated track": 1}),
+        SHORT, [C4, D4], {"damaged track": 1, "truncated track": 1}),
 }  # fmt: skip
 
 

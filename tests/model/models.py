@@ -10,6 +10,7 @@ from torch import Tensor
 
 from musictx.config.position import SCHEMES
 from musictx.model.transformer import MusicTransformer
+from tests.untrained import network
 
 VOCAB = 40
 GRID = "two_d on a grid"
@@ -32,12 +33,8 @@ def position_of(name: str, vocab: int, **more: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"name": name} | more
     if name == "two_d":
         quarter = vocab // 4
-        found["coordinates"] = {
-            "kind": "tokens",
-            "size": vocab,
-            "steps": [[0, quarter, 1]],
-            "pitches": [[quarter, 2 * quarter, 60]],
-        }
+        tokens = {"kind": "tokens", "size": vocab, "steps": [[0, quarter, 1]]}
+        found["coordinates"] = tokens | {"pitches": [[quarter, 2 * quarter, 60]]}
         found["max_time"] = 20
     return found
 
@@ -57,14 +54,11 @@ def build(
 
 
 def with_feature(vocab: int, name: str, **options: Any) -> MusicTransformer:
-    torch.manual_seed(1)
-    model = MusicTransformer(
-        vocab, layers=2, width=16, heads=2, feedforward=16, context=64,
-        features=[{"name": name} | options],
-    )  # fmt: skip
+    features = [{"name": name} | options]
+    model = network(vocab, seed=1, layers=2, width=16, context=64, features=features)
     for parameter in getattr(model, name).parameters():
         torch.nn.init.normal_(parameter, std=0.3)
-    return model.double().eval()
+    return model.double()
 
 
 def random_ids(rows: int, count: int, seed: int = 1) -> Tensor:

@@ -21,15 +21,7 @@ from musictx.model.transformer import MusicTransformer
 from musictx.tokens import build as tokens
 from tests.chorale.features import test_grid, test_intervals
 from tests.model.features import test_conditions, test_motif_memory, test_sounding
-from tests.model.models import (
-    GRID,
-    build,
-    close,
-    every_scheme,
-    in_parts,
-    random_ids,
-    with_feature,
-)
+from tests.model.models import GRID, build, close, every_scheme, in_parts, random_ids, with_feature
 from tests.songs import test_grouped
 
 SOUNDING = {"recent": 3, "chords": 2, **test_sounding.EVENTS}

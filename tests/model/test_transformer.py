@@ -23,6 +23,7 @@ from tests.model.models import (
     position_of,
     random_ids,
 )
+from tests.untrained import network
 
 
 @pytest.mark.parametrize("more", [{}, {"periods": [4, 3]}, {"concat_sinusoids": 6}])
@@ -59,15 +60,8 @@ def test_every_parameter_receives_gradient_and_moves_in_a_step(scheme, plain):
 @every_scheme
 def test_the_first_loss_is_near_that_of_a_uniform_guess(scheme):
     torch.manual_seed(0)
-    model = MusicTransformer(
-        300,
-        layers=4,
-        width=256,
-        heads=4,
-        feedforward=64,
-        context=64,
-        position=position_of(scheme, 300),
-    )
+    sizes = {"layers": 4, "width": 256, "heads": 4, "feedforward": 64, "context": 64}
+    model = MusicTransformer(300, position=position_of(scheme, 300), **sizes)
     ids = torch.randint(300, (4, 65))
     with torch.no_grad():
         loss = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
@@ -122,9 +116,7 @@ def test_arguments_that_do_not_fit_are_named(name, shape, cache, more):
 @pytest.mark.parametrize("scheme", ["huang", "transformer_xl", "rotary", "alibi", "none"])
 @pytest.mark.parametrize("layer", [0, 1])
 def test_values_weighed_with_them_are_what_attention_gives(scheme, layer):
-    torch.manual_seed(0)
-    sizes = {"layers": 2, "width": 16, "heads": 2, "feedforward": 32, "context": 24}
-    model = MusicTransformer(VOCAB, position={"name": scheme}, **sizes).double().eval()
+    model = network(VOCAB, layers=2, width=16, position={"name": scheme}).double()
     ids, seen = random_ids(2, 9), {}
     attention = model.blocks[layer].attention
     attention.qkv.register_forward_hook(lambda _m, _i, out: seen.update(v=out[..., 32:]))
@@ -162,12 +154,8 @@ def test_what_is_exported_can_be_saved_and_reads_other_ids(name, tmp_path):
     """Features that read notes off the ids, too: nothing in it depends on the ids it was made with.
     Dense attention, which every compiler of torch's knows."""
     tokenizer = tokens.build(name="performance", controls=True)
-    model = MusicTransformer(
-        tokenizer.size, layers=1, width=16, heads=2, feedforward=16, context=32,
-        features=with_tokens([{"name": name}], tokenizer),
-    ).eval()  # fmt: skip
-    for p in model.parameters():
-        torch.nn.init.normal_(p, std=0.1)
+    features = with_tokens([{"name": name}], tokenizer)
+    model = network(tokenizer.size, width=16, std=0.1, features=features)
     ids = torch.randint(4, tokenizer.size, (1, 12), generator=torch.Generator().manual_seed(1))
     program = torch.export.export(model, (torch.ones_like(ids),), strict=False)
     assert not [n for n in program.graph.nodes if "as_strided" in str(n.target)]

@@ -77,7 +77,7 @@ def test_louder_notes_are_darker_and_tracks_have_different_colours():
         assert np.abs(three[a] - three[b]).sum() > 60
 
 
-def test_drums_have_a_lane_below_and_no_pitch():
+def test_drums_have_a_lane_below_and_no_pitch_and_alone_no_keyboard():
     drums = [note(0.5, 0.6, 36, drum=True), note(1.5, 1.6, 42, drum=True)]
     score = Score(notes=[note(1, 2, 60), *drums])
     layout, colour = Layout.of(score), colours(score)
@@ -86,6 +86,8 @@ def test_drums_have_a_lane_below_and_no_pitch():
     assert not is_paper(colour(1.5, 42, True))
     assert is_paper(colour(1.5, 36, True))
     assert layout.low > 42  # drum numbers do not stretch the pitch axis
+    assert Layout.of(Score(drums)).pitch_height == 0
+    assert not is_paper(colours(Score(drums))(1.5, 42, True))
 
 
 @pytest.mark.parametrize("end", [None, 7.0])
@@ -98,12 +100,6 @@ def test_lines_mark_the_beginning_and_end_of_new_music_and_given_music_is_tinted
         assert is_paper(plain(second, 65))
     for second, is_tinted in ((3.0, True), (6.0, False), (8.0, end is not None)):
         assert (marked(second, 65) != plain(second, 65)).any() == is_tinted
-
-
-def test_a_roll_of_drums_has_no_keyboard():
-    score = Score(notes=[note(n, n + 0.1, 36, drum=True) for n in range(4)])
-    assert Layout.of(score).pitch_height == 0
-    assert not is_paper(colours(score)(2.0, 36, True))
 
 
 def test_music_on_beats_has_numbered_bars_after_a_pick_up_and_other_music_has_seconds():

@@ -1,5 +1,6 @@
 import hashlib
 import io
+from functools import partial
 
 import numpy as np
 import pytest
@@ -79,9 +80,7 @@ def test_dangling_references_rom_samples_and_absurd_rates_are_left_out(tmp_path)
 def test_a_file_that_is_no_sound_font_gets_one_sentence(spoil, why, tmp_path):
     path = f.build(tmp_path / "x.sf2", [f.sine()])
     path.write_bytes(spoil(path.read_bytes()))
-    with pytest.raises(
-        UserError, match=r"^soundfont=.*x\.sf2: is no SF2 or SF3 sound font \(.*" + why
-    ):
+    with pytest.raises(UserError, match=rf"^soundfont=.*x\.sf2: is no SF2 or SF3 .*\(.*{why}"):
         SoundFont(path)
 
 
@@ -90,10 +89,8 @@ def test_a_compressed_font_sounds_as_the_plain_one(tmp_path):
     sounds = [f.sine(), f.sine(882.0)]
     moved = {f.LOOP: 1, f.START: 10, f.END: -20, f.LOOP_START: -50, f.SAMPLE: 1}
     instruments = [[{f.SAMPLE: 0}, moved]]
-    fonts = [
-        SoundFont(f.build(tmp_path / "x", sounds, instruments, vorbis=vorbis))
-        for vorbis in (False, True)
-    ]
+    make = partial(f.build, tmp_path / "x", sounds, instruments)
+    fonts = [SoundFont(make(vorbis=vorbis)) for vorbis in (False, True)]
     for plain, packed in zip(*(font.zones(0) for font in fonts)):
         assert plain.looped == packed.looped
         assert plain.sample.rate == packed.sample.rate

@@ -92,10 +92,9 @@ def test_a_gap_removes_the_notes_of_the_document_inside_it(
     after = copy.deepcopy(document)
     for number, result in enumerate((empty, same), 1):
         after.apply(acceptance(after, 1, vars(result) | {"number": number}, ""))
-    assert [row[1:] for row in _rows(after)] == [row[1:] for row in _rows(document)]
-    assert np.allclose(
-        [row[0] for row in _rows(after)], [row[0] for row in _rows(document)], atol=EARLY + NEAR
-    )
+    for row, then in zip(_rows(after), _rows(document), strict=True):
+        assert row[1:] == then[1:]
+        assert np.isclose(row[0], then[0], atol=EARLY + NEAR)
     assert len(empty.removes) == len(source.score) - len(kept) + len(shortened)
     assert not set(empty.removes) & document.locked
     removed = set(empty.removes) - shortened
@@ -190,10 +189,8 @@ def test_each_kind_of_music_has_a_default_model(tmp_path, monkeypatch):
         assert models.choose("piano", "new", music).name == "piano"
     monkeypatch.chdir(tmp_path)
     folder = shutil.copytree(shipped.models()["song"], Path("runs/mine/model").absolute())
-    newest, named_model = (
-        Models(StudioConfig()),
-        Models(StudioConfig(model=ModelFolder(str(folder)))),
-    )
+    newest = Models(StudioConfig())
+    named_model = Models(StudioConfig(model=ModelFolder(str(folder))))
     for music, name in (("free", "piano"), ("beats", "mine"), ("chorale", "chorale")):
         assert newest.choose(None, "continue", music).name == name
         assert named_model.choose(None, "continue", music).name == "mine"

@@ -188,9 +188,8 @@ def test_the_shown_name_of_a_track_without_a_name_follows_its_instrument(tmp_pat
     session = new_session(tmp_path / "s")
     (row,) = session.json()["tracks"]
     for revision, (program, name) in enumerate([(40, "strings"), (0, "piano")]):
-        (row,) = session.do(parse_change({"tracks": [row | {"program": program}]}), revision)[
-            "tracks"
-        ]
+        change = parse_change({"tracks": [row | {"program": program}]})
+        (row,) = session.do(change, revision)["tracks"]
         assert (row["name"], session.document.tracks[0].name) == (name, "")
 
 

@@ -12,9 +12,9 @@ from pytorch_lightning.plugins import MixedPrecision
 from torch.nn import functional as F
 
 from musictx.errors import UserError
-from musictx.model.transformer import MusicTransformer
 from musictx.training.callbacks import Ema, averaged
 from musictx.training.lit import LitMusicTransformer
+from tests import untrained
 from tests.training.fakes import VOCAB, FakeData, FakeModel, fake_batch, fake_training, fit
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -124,8 +124,7 @@ def test_the_average_is_short_at_first_and_then_as_long_as_asked():
 
 
 def test_hyperparameters_are_plain_and_rebuild_the_module(tmp_path):
-    shape = {"layers": 2, "width": 32, "heads": 2, "feedforward": 64, "context": 16}
-    network = MusicTransformer(VOCAB, **shape, position={"name": "huang"})
+    network = untrained.network(VOCAB, layers=2, width=32, feedforward=64)
     training = LitMusicTransformer(
         network.config.plain(), fake_training().optim, {"name": "performance"}, 3, model=network
     )
@@ -198,8 +197,7 @@ def test_by_the_clock_training_ends_when_its_time_is_up_and_counts_earlier_sessi
 
 
 @pytest.mark.parametrize(
-    ("flags", "steps"),
-    [({"fast_dev_run": True}, 1), ({"overfit_batches": 2, "max_steps": 6}, 6)],
+    ("flags", "steps"), [({"fast_dev_run": True}, 1), ({"overfit_batches": 2, "max_steps": 6}, 6)]
 )
 def test_flags_of_a_lightning_user_do_what_they_do_elsewhere(flags, steps):
     trainer = fit(fake_training(), **flags)

@@ -19,6 +19,7 @@ from musictx.training import muon
 from musictx.training.muon import Muon, orthogonal
 from musictx.training.optimizer import build_optimizer, parameter_groups
 from musictx.training.schedule import multiplier, multiplier_by_time
+from tests.untrained import network
 
 
 def options(**given) -> dict:
@@ -98,9 +99,7 @@ def test_what_is_no_optimizer_is_one_sentence(words, sentence):
 
 
 def model() -> MusicTransformer:
-    torch.manual_seed(0)
-    shape = {"layers": 2, "width": 16, "heads": 2, "feedforward": 32, "context": 8}
-    return MusicTransformer(20, **shape, tied=False)
+    return network(20, layers=2, width=16, feedforward=32, context=8, tied=False).train()
 
 
 def losses(net, optimizer, steps: int) -> list[float]:

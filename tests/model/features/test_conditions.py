@@ -106,12 +106,8 @@ def test_it_reads_what_a_loop_over_events_finds(known, ahead):
             met += len(gaps)
             gap = min(gaps.values(), default=NEVER)
             assert int(seen.gap[row, now]) == gap
-            expected = [
-                loop.part,
-                4 + loop.levels[0],
-                7 + loop.levels[1],
-                FIRST_TIME + time_class(gap),
-            ]
+            levels = 4 + loop.levels[0], 7 + loop.levels[1]
+            expected = [loop.part, *levels, FIRST_TIME + time_class(gap)]
             assert seen.rows[row, now].tolist() == expected
             starts = [of_class(gaps.get(11 + p), START_STEPS) for p in range(PITCHES)]
             ends = [of_class(gaps.get(19 + p), END_STEPS) for p in range(PITCHES)]
