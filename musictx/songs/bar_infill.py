@@ -100,7 +100,7 @@ class BarInfill(Infill):
             self.varied = self.placed(tokenizer.score(old).notes)
         self.repeats = repeated(self.ahead) if self.is_variation else None
         if repeats:
-            bars = len(self.given.bars)  # one more than planned if the region ends on a bar line
+            bars = len(self.given.bars)  # on steps, so one may come or go by rounding
             self.repeats = np.array([*repeats, *[0] * bars][:bars])
         self.piece = self._opening()
         self.is_new = [False] * len(tokenizer.decode(self.piece).notes)

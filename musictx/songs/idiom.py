@@ -54,9 +54,8 @@ class BarIdiom(Idiom):
     def plan(self, bundle: Bundle, options: Mapping[str, Any]) -> Plan:
         table = self.tokenizer.vocabulary
         meter, least, blank = None, None, Score(ticks_per_quarter=TICKS_PER_QUARTER)
-        named = options.get(
-            "meter", "4/4" if "loop" in options else None
-        )  # a loop is of whole bars
+        default = "4/4" if "loop" in options else None  # a loop is of whole bars
+        named = options.get("meter", default)
         if named is not None:
             numerator, denominator = meter = meter_of(named)
             most, last = (int(table.values(kind).max()) for kind in ("numerator", "place"))

@@ -145,8 +145,11 @@ def test_ones_own_penalties_and_processors_take_part(folder):
     loaded, seen = musictx.load(folder), []
     strike = loaded.tokenizer.note_events.strike
     outside = np.where((strike >= 0) & ~np.isin(strike % 12, [0, 2, 4, 7, 9]), np.inf, 0.0)
-    own = {"penalties": [lambda *_: outside], "processors": [lambda i, x: seen.append(1) or x]}
-    (made,) = musictx.generate(loaded, seconds=3.0, **own)
+    functions = {
+        "penalties": [lambda *_: outside],
+        "processors": [lambda i, x: seen.append(1) or x],
+    }
+    (made,) = musictx.generate(loaded, seconds=3.0, **functions)
     assert len(made.score) > 3
     assert set(made.score.notes["pitch"] % 12) <= {0, 2, 4, 7, 9}
     assert len(seen) == len(made.ids)
