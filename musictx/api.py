@@ -24,13 +24,13 @@ from musictx.errors import UserError, shown
 from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
 from musictx.notes import Score
 from musictx.options import request
+from musictx.sampling.constraints import Penalty
 from musictx.sampling.constraints import checked as checked_penalties
 from musictx.sampling.events import OnEvent
 from musictx.sampling.processors import Processor
 from musictx.sampling.processors import checked as checked_processors
 from musictx.sampling.sample import Sample
 from musictx.sampling.stream import Stream
-from musictx.tokens.tokenizer import Penalty
 
 if TYPE_CHECKING:
     from musictx.likelihood import Likelihood

@@ -24,7 +24,6 @@ from musictx.apps.results import (
     suits_bars,
 )
 from musictx.bundle import Bundle
-from musictx.commands import COMMANDS
 from musictx.config import GenerateConfig
 from musictx.errors import UserError
 from musictx.grid import in_time
@@ -185,7 +184,7 @@ def _warn_about_primer(
             "your primer keeps to beats; this model counts in seconds, so its notes will lie off "
             "your grid: quantise=16 puts them on sixteenths"
         )
-    if tokenizer.merged(primer):
+    if tokenizer.merged_tracks(primer):
         notice(
             "several tracks of your primer are one instrument to this model: its notes go to the "
             "one whose notes lie nearest"
@@ -208,16 +207,7 @@ def make_primer(
     for option, value in request.plan.items():
         raise UserError(f"{option}={value}: expected for a new piece, without a primer")
     name, tokenizer = name or "primer", bundle.tokenizer
-    if tokenizer.voices > 1 and music.one_voice:
-        commands = [
-            command
-            for command in COMMANDS.values()
-            if getattr(command.config, "tokenizer", "") == tokenizer.name
-        ]
-        raise UserError(
-            f"primer={name}: this is one voice, and the model writes {tokenizer.voices}"
-            + "".join(f"; did you mean `musictx {command.name} {name}`?" for command in commands)
-        )
+    idiom.of(tokenizer).check_primer(music, name)
     if on_beats(bundle, request.quantise):
         music = in_time(music)
     score = parts.with_model_programs(bundle, music, parts.lend_programs(bundle, music))

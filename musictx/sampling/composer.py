@@ -14,6 +14,7 @@ from torch import Tensor
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
 from musictx.sampling import engine, idiom
+from musictx.sampling.constraints import Penalty
 from musictx.sampling.continuation import Continuation
 from musictx.sampling.events import OnEvent, Placed, emit_all
 from musictx.sampling.infill import Infill
@@ -21,7 +22,7 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor, of_sampling
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import Guidance, Steering, steering_of
+from musictx.sampling.steer import Guidance, Steering
 from musictx.sampling.strengths import (
     LONGEST_SECONDS,
     MOST_ALIKE,
@@ -29,7 +30,7 @@ from musictx.sampling.strengths import (
     TRIES,
     USUAL_SECONDS,
 )
-from musictx.tokens.tokenizer import Penalty, Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.vocab import PAD
 
 #: Called after each step with the number of tokens drawn in it, and the seconds of new music that
@@ -71,7 +72,7 @@ def continuations(
     seeds     one for each primer, each of two whole numbers or more. Every row is drawn with its
               seed. It depends on the other rows only if primers differ in length: all rows of a
               batch read equally many ids, the last ones, as many as the shortest primer has.
-    steering  replaces what follows from the request and each primer (:func:`.steering_of`)
+    steering  replaces what follows from the request and each primer (:meth:`.Idiom.steering`)
     penalties, processors  further ones, applied before those of the request
     on_event  called with the index of the primer and an event whenever a new note begins or ends
               (:mod:`musictx.sampling.events`); if tokens write notes with their length, only when
@@ -82,16 +83,14 @@ def continuations(
     if not primers or len(seeds) != len(primers):
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
     request = with_defaults(request, bundle.tokenizer, primers[0])
-    its, stats = idiom.of(bundle.tokenizer), bundle.stats
-    request = replace(request, sampling=its.sampling(request.sampling, primers))
+    composing, stats = idiom.of(bundle.tokenizer), bundle.stats
+    request = replace(request, sampling=composing.sampling(request.sampling, primers))
     primers = [
-        its.cast(primer, stats, request.sampling, seed) for primer, seed in zip(primers, seeds)
+        composing.choose_parts(primer, stats, request.sampling, seed)
+        for primer, seed in zip(primers, seeds)
     ]
     scores = {id(primer.score): primer.score for primer in primers}  # encoded once, may be long
-    steers = {
-        key: steering or steering_of(bundle.tokenizer, request, score)
-        for key, score in scores.items()
-    }
+    steers = {key: steering or composing.steering(request, score) for key, score in scores.items()}
     every = [
         Continuation(
             bundle.model,
@@ -140,7 +139,7 @@ def with_defaults(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer)
     """
     end, seconds = request.end, request.seconds
     if end is None:
-        end = "cut" if len(primer.ids) or not tokenizer.voices else "model"
+        end = "cut" if len(primer.ids) else idiom.of(tokenizer).end_of_new_piece
     if seconds is None and request.bars is None and request.tokens is None:
         seconds = LONGEST_SECONDS if end == "model" else USUAL_SECONDS
     return replace(request, end=end, seconds=seconds)
@@ -170,7 +169,7 @@ def versions(
               (:mod:`musictx.sampling.events`). An exception in it or in ``progress`` ends the
               generator
     """
-    may_retry = region.tokenizer.beats
+    may_retry = region.may_retry
     earlier = [] if region.varied is None else [_keys(region.varied)]
     for first in range(0, len(seeds), ROWS_AT_ONCE):
         batch = [region.again(seed) for seed in seeds[first : first + ROWS_AT_ONCE]]
@@ -232,13 +231,15 @@ def start(
     # With guidance a region has two rows, which draw the same ids: it reads the first one.
     for region, row in zip(regions[::-1], setup.constraint.rows[::-1]):
         region.row = row
+    table, top_p = first.tokenizer.vocabulary, idiom.of(first.tokenizer).top_p
+    chosen = of_sampling(first.sampling, table, top_p)
     strength = first.steering.guidance
     guidance = [] if strength == 1 else [Guidance(strength)]
     return engine.generate(
         first.model,
         setup.prompt,
         max_tokens=setup.most,
-        processors=[*guidance, *processors, *of_sampling(first.sampling, first.tokenizer)],
+        processors=[*guidance, *processors, *chosen],
         constraint=setup.constraint,
         penalties=setup.penalties,
         seeds=[region.seeds() for region in regions],

@@ -103,7 +103,7 @@ class _Composition:
         if primer is None:
             return
         clock = primer.beats
-        begins = float(self.tokenizer.clock(self._trained(primer)).begins)
+        begins = float(self.tokenizer.clock(self._trained(primer)).offset)
         self.first = clock.bar(float(clock.quarters(begins)) + 1e-3)[0] - 1
         self.first = max(self.first, int(clock.pickup))
         last = clock.bar(float(clock.quarters(primer.duration)) - 1e-3)[0]
@@ -247,7 +247,7 @@ class _Composition:
         """The piece up to the line of the next bar to compose, as a primer, and its grid."""
         score = self._trained(self.piece)
         inside = float(score.beats.seconds(self._line(self.count) + 1 / 8))  # within that bar
-        grid = self.tokenizer.grid(score, self.tokenizer.clock(score).begins, inside)
+        grid = self.tokenizer.grid(score, self.tokenizer.clock(score).offset, inside)
         stream = grid.stream
         notes = stream.in_bars(0, len(stream.bars) - 1).notes
         ids = self.tokenizer.write(stream._replace(notes=notes))

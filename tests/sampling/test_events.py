@@ -241,10 +241,10 @@ def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span_and_habit
         return
     ids_now = np.concatenate([part.past, part.given])  # what was beyond the span is not written
     stream = tokenizer.decode(ev.write(ids_now, tokenizer.vocabulary)).notes
-    flags = np.array(part.is_new + [False] * int((part.given["what"] != 0).sum()), bool)
+    flags = np.array(part.is_new + [False] * int((part.given["action"] != 0).sum()), bool)
     # Quantised scores begin with their first note; the stream at its origin.
-    by = round(tokenizer.clock(kept).begins / 0.01) - part.origin if len(kept) else 0
-    before = as_tokens(tokenizer.quantise(kept).notes)
+    by = round(tokenizer.clock(kept).offset / 0.01) - part.origin if len(kept) else 0
+    before = as_tokens(tokenizer.round_trip(kept).notes)
     moved = Counter({(n[0] + by, n[1] + by, *n[2:]): count for n, count in before.items()})
     assert as_tokens(stream[~flags]) == moved
     assert len(new) == sum(part.is_new)
