@@ -32,11 +32,9 @@ from musictx.sampling.strengths import (
 from musictx.tokens.tokenizer import Penalty, Tokenizer
 from musictx.tokens.vocab import PAD
 
-#: Called after each step with the number of tokens drawn in it, and the seconds of new music that
-#: the slowest row has.
+#: Called after each step with the number of tokens drawn in it, and the seconds of new music so
+#: far: of the shortest of the pieces composed side by side, or of all versions of a region.
 Progress = Callable[[int, float], None]
-#: Called after each step with the seconds of music composed so far; ``None`` for no calls.
-OnProgress = Callable[[float], None] | None
 
 
 def continue_each(
@@ -151,7 +149,7 @@ def versions(
     seeds: Sequence[Sequence[int]],
     *,
     placed: Placed | None = None,
-    progress: OnProgress = None,
+    progress: Progress | None = None,
     on_event: OnEvent | None = None,
 ) -> Iterator[Infill]:
     """Yield a composed copy of ``region`` for each of ``seeds``; its attribute ``new`` has the new
@@ -165,7 +163,7 @@ def versions(
 
     placed    a function that is applied to new notes before they are reported as events, such as
               quantising
-    progress  called after each step with the seconds of music composed so far, in all versions
+    progress  called with the seconds composed so far in all versions (:data:`Progress`)
     on_event  called with the index of the seed and an event whenever a new note begins or ends
               (:mod:`musictx.sampling.events`). An exception in it or in ``progress`` ends the
               generator
@@ -202,13 +200,13 @@ def versions(
 
 
 def _segment(
-    regions: Sequence[Infill], batch: Sequence[Infill], before: float, progress: OnProgress
+    regions: Sequence[Infill], batch: Sequence[Infill], before: float, progress: Progress | None
 ) -> None:
     """Compose the next segment of ``regions``. ``progress`` is called with the seconds composed in
     ``batch`` and ``before`` it."""
-    for _ in write(regions):
+    for count, _ in write(regions):
         if progress is not None:
-            progress(before + sum(version.seconds for version in batch))
+            progress(count, before + sum(version.seconds for version in batch))
     for region in regions:
         region.end_segment()
 

@@ -192,7 +192,9 @@ class _Composition:
         second continuation."""
         if not self.count:
             request = replace(self.request, form=None, bars=stop)
-            sample = new_piece(self.bundle, self.plan, request, self._next_seed())
+            sample = new_piece(
+                self.bundle, self.plan, request, self._next_seed(), self._progress_from(0.0)
+            )
             self.piece = parts.with_file_programs(self.bundle, sample.score, None)
             self._cut(stop)
         while self.count < stop:
@@ -283,7 +285,7 @@ class _Composition:
     def _bars_anew(self, first: int, stop: int, *, is_variation: bool = False) -> None:
         """Compose the bars from ``first`` to before ``stop`` anew on all tracks and in the same
         chords, or as a variation of themselves if ``is_variation``."""
-        begin, progress = self._begin(first), self.progress
+        begin = self._begin(first)
         if first >= stop or begin >= self.piece.duration - NEAR:
             return
         options = {field.name: getattr(self.request, field.name) for field in fields(Steered)}
@@ -299,7 +301,7 @@ class _Composition:
             replace(tasks.gap_task(self.piece, request), is_variation=is_variation),
             request,
             seed=int(np.random.SeedSequence(self._next_seed()).generate_state(1)[0]),
-            progress=None if progress is None else lambda seconds: progress(1, begin + seconds),
+            progress=self._progress_from(begin),
         )
         self.piece = replace(sample.score, file=b"")
 

@@ -67,7 +67,7 @@ def _new_pieces(
                 primer.plan,
                 request,
                 [seed, version],
-                progress and partial(progress, number),
+                progress,
                 on_event and partial(on_event, number),
             )
             yield number, sample

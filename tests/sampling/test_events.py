@@ -135,7 +135,9 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
     monkeypatch.setattr(composer, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(event_infill, "SEGMENT_SECONDS", 0.5)
     report = lambda row, event: events.setdefault(row, []).append(event)  # noqa: E731
-    together = composed(part, seeds, placed=placed, progress=seconds.append, on_event=report)
+    together = composed(
+        part, seeds, placed=placed, progress=lambda _, at: seconds.append(at), on_event=report
+    )
     assert seconds == sorted(seconds)
     assert seconds[-1] == pytest.approx(3 * (0.75 if is_gap else 1.0), abs=0.02)
     for row, (seed, version) in enumerate(zip(seeds, together)):
