@@ -268,8 +268,8 @@ def compose_region(
     :func:`.composer.versions`."""
     seeds = [(seed, number) for number in range(request.samples)]
     place = partial(_place, region, task, score, request.quantise)
-    for version in composer.versions(region, seeds, placed=place, **callbacks):
-        yield Version(place(version.new), version.chords, version.done)
+    for version, new in composer.versions(region, seeds, placed=place, **callbacks):
+        yield Version(new, version.chords, version.done)
 
 
 def _place(region: Infill, task: Task, score: Score, grid: str, new: np.ndarray) -> np.ndarray:

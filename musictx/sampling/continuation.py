@@ -74,7 +74,7 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
     for token_id in idiom.of(tokenizer).silence(primer.ids, state, seconds):
         state.advance(token_id)
         ids.append(token_id)
-    return Primer(np.array(ids, primer.ids.dtype), state.seconds, score)
+    return replace(primer, ids=np.array(ids, primer.ids.dtype), seconds=state.seconds)
 
 
 class Continuation(Region):

@@ -253,7 +253,7 @@ class _Composition:
         stream = grid.stream
         notes = stream.in_bars(0, len(stream.bars) - 1).notes
         ids = self.tokenizer.write(stream._replace(notes=notes))
-        return Primer(ids, self.tokenizer.grammar(ids).seconds, score), grid
+        return Primer.of(self.tokenizer, ids, score), grid
 
     def _again(self, source: int) -> None:
         """Append a copy of the section that begins with the bar ``source``."""

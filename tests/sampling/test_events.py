@@ -111,7 +111,7 @@ def parts(is_gap: bool, guidance: float = 1.0, tracks: str = "piano") -> EventIn
 def composed(part: EventInfill, seeds, **more):
     part.stats = CorpusStats.of({"most_notes": 4, "longest_note": [[0, 0.5]]})
     part.sampling = SamplingConfig(top_p=1.0)
-    return list(composer.versions(part, seeds, **more))
+    return [version for version, _ in composer.versions(part, seeds, **more)]
 
 
 @pytest.mark.parametrize(
