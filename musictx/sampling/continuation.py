@@ -263,7 +263,12 @@ class Continuation(Region):
         else:
             score = self._in_tempo(decoded).with_notes(np.concatenate([old, new]))
         seam = self.seam if include and len(self.primer.ids) else 0.0
-        return Sample(score, seam, ids, len(new), max(stop - self.seam, 0.0), ended)
+        chords = tuple(
+            (float(self.clock.seconds(time)), name)
+            for time, name in decoded.markers
+            if time >= self.primer.seconds - 1e-6
+        )
+        return Sample(score, seam, ids, len(new), max(stop - self.seam, 0.0), ended, chords)
 
 
 def _around(regions: Sequence[Continuation]) -> tuple[list[np.ndarray], list[int]]:
