@@ -257,9 +257,10 @@ def compose_pieces(
     path = registry.PIECES.get(bundle.tokenizer.name)
     if request.form is not None and path is None:
         raise UserError(f"form={request.form}: {counts_no_bars(bundle.tokenizer)}")
-    is_restricted = bool(len(penalties) or len(processors))
-    composer = path and registry.load(path)
-    compose: Compose | None = composer and composer(bundle, primers, request, is_restricted)
+    compose: Compose | None = None
+    if path is not None:
+        is_restricted = bool(len(penalties) or len(processors))
+        compose = registry.load(path)(bundle, primers, request, is_restricted)
     count = request.samples
     primers = [primer for primer in primers for _ in range(count)]
     scores = [score for score in scores for _ in range(count)]
