@@ -33,11 +33,9 @@ from musictx.sampling.strengths import (
 from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.vocab import PAD
 
-#: Called after each step with the number of tokens drawn in it, and the seconds of new music that
-#: the slowest row has.
+#: Called after each step with the number of tokens drawn in it, and the seconds of new music so
+#: far: of the shortest of the pieces composed side by side, or of all versions of a region.
 Progress = Callable[[int, float], None]
-#: Called after each step with the seconds of music composed so far; ``None`` for no calls.
-OnProgress = Callable[[float], None] | None
 
 
 def continue_each(
@@ -150,11 +148,11 @@ def versions(
     seeds: Sequence[Sequence[int]],
     *,
     placed: Placed | None = None,
-    progress: OnProgress = None,
+    progress: Progress | None = None,
     on_event: OnEvent | None = None,
-) -> Iterator[Infill]:
-    """Yield a composed copy of ``region`` for each of ``seeds``; its attribute ``new`` has the new
-    notes.
+) -> Iterator[tuple[Infill, np.ndarray]]:
+    """Yield for each of ``seeds`` a composed copy of ``region``, and its new notes after ``placed``
+    has been applied to them.
 
     The first segments of all versions are composed at once, as rows of one batch; further segments
     are composed for one version after the other. Every row is drawn with its seed, so versions do
@@ -162,9 +160,8 @@ def versions(
     :data:`MOST_ALIKE` of its notes with an earlier version, or with the notes that it varies, is
     composed again, with a penalty on half of its notes that grows with each try.
 
-    placed    a function that is applied to new notes before they are reported as events, such as
-              quantising
-    progress  called after each step with the seconds of music composed so far, in all versions
+    placed    a function that is applied to new notes, such as quantising
+    progress  called with the seconds composed so far in all versions (:data:`Progress`)
     on_event  called with the index of the seed and an event whenever a new note begins or ends
               (:mod:`musictx.sampling.events`). An exception in it or in ``progress`` ends the
               generator
@@ -188,26 +185,27 @@ def versions(
                     version.unlike = rejected, float(attempt)
                 while not version.done and version.stalled < TRIES:
                     _segment([version], *report)
-                keys = _keys(version.new)
+                new = version.new
+                keys = _keys(new)
                 if all(_likeness(keys, others) <= MOST_ALIKE for others in earlier):
                     break
             earlier.append(keys)
-            new = version.new if placed is None else placed(version.new)
+            new = new if placed is None else placed(new)
             if version.emitter is not None:
                 version.emitter.close(new)
             elif on_event is not None:
                 emit_all(new, partial(on_event, number))
-            yield version
+            yield version, new
 
 
 def _segment(
-    regions: Sequence[Infill], batch: Sequence[Infill], before: float, progress: OnProgress
+    regions: Sequence[Infill], batch: Sequence[Infill], before: float, progress: Progress | None
 ) -> None:
     """Compose the next segment of ``regions``. ``progress`` is called with the seconds composed in
     ``batch`` and ``before`` it."""
-    for _ in write(regions):
+    for count, _ in write(regions):
         if progress is not None:
-            progress(before + sum(version.seconds for version in batch))
+            progress(count, before + sum(version.seconds for version in batch))
     for region in regions:
         region.end_segment()
 

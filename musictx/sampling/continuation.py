@@ -74,7 +74,7 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
     for token_id in idiom.of(tokenizer).silence(primer.ids, state, seconds):
         state.advance(token_id)
         ids.append(token_id)
-    return Primer(np.array(ids, primer.ids.dtype), state.seconds, score)
+    return replace(primer, ids=np.array(ids, primer.ids.dtype), seconds=state.seconds)
 
 
 class Continuation(Region):
@@ -263,7 +263,12 @@ class Continuation(Region):
         else:
             score = self._in_tempo(decoded).with_notes(np.concatenate([old, new]))
         seam = self.seam if include and len(self.primer.ids) else 0.0
-        return Sample(score, seam, ids, len(new), max(stop - self.seam, 0.0), ended)
+        chords = tuple(
+            (float(self.clock.seconds(time)), name)
+            for time, name in decoded.markers
+            if time >= self.primer.seconds - 1e-6
+        )
+        return Sample(score, seam, ids, len(new), max(stop - self.seam, 0.0), ended, chords)
 
 
 def _around(regions: Sequence[Continuation]) -> tuple[list[np.ndarray], list[int]]:

@@ -179,7 +179,7 @@ class Silence:
 def instruments(tokenizer: Tokenizer, usual: frozenset[int], primer: Primer) -> RowPenalty:
     """Forbids programs and drums that occur neither in the corpus (``usual``) nor in the primer: a
     model gives a small probability even to ids that never occurred in its training."""
-    program, notes = programs_of_ids(tokenizer), tokenizer.decode(primer.ids).notes
+    program, notes = programs_of_ids(tokenizer), primer.notes
     played = usual | set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
     return never((program >= 0) & ~np.isin(program, sorted(played)))
 

@@ -154,7 +154,7 @@ class BarIdiom(Idiom):
             playing = primer.plan.parts or stats.instruments or range(DRUMS + 1)
             return {part: usual.get(part, ANY) for part in playing}
         habits = {}
-        for part, notes in parts_of(self.tokenizer.decode(primer.ids).notes).items():
+        for part, notes in parts_of(primer.notes).items():
             most, low, high, _ = habit([at_once(notes)], [notes["pitch"]], [0.0])
             in_corpus = usual.get(part, ANY)
             low, high = min(int(low), in_corpus.low), max(int(high), in_corpus.high)

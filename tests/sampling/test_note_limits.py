@@ -105,7 +105,7 @@ def test_what_continues_music_keeps_to_its_programs_and_drums():
     table = BAND.vocabulary
     for row in ({9, 128}, {48}):
         notes = [(p, p + 1, 60, 64, p % 128, p == 128, p) for p in sorted(row)]
-        primer = Primer(BAND.encode(Score(notes=notes)))
+        primer = Primer.of(BAND, BAND.encode(Score(notes=notes)))
         (rule,) = idiom.of(BAND).program_penalties(primer, PLAIN, CorpusStats())
         costs = rule(None, np.empty(0))
         may = {n for n in range(128) if costs[table.id("program", n)] == 0}
@@ -122,7 +122,8 @@ def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():
     (rule, *_) = idiom.of(BAND).limits(SamplingConfig(), limits, NOTHING, {})
     assert drawn(400, EachRow([rule])) <= {0, 48, 73}  # 0 until a program is written
     played = Score(notes=[(0, 1, 60, 64, 9, False, 0), (1, 2, 60, 64, 0, True, 1)])
-    (rule, *_) = idiom.of(BAND).limits(SamplingConfig(), limits, Primer(BAND.encode(played)), {})
+    primer = Primer.of(BAND, BAND.encode(played))
+    (rule, *_) = idiom.of(BAND).limits(SamplingConfig(), limits, primer, {})
     heard = set().union(*(drawn(400, EachRow([rule]), seed=seed) for seed in range(3)))
     assert {9, 128} <= heard <= {0, 9, 48, 73, 128}
     (first, *_) = idiom.of(PIANO).limits(SamplingConfig(), limits, NOTHING, {})

@@ -111,6 +111,18 @@ def test_bars_that_are_to_return_are_alike(song, monkeypatch):
     assert np.mean(alike) > 0.55  # 0.70; 0.38 if only the chords return
 
 
+def test_progress_counts_the_tokens_and_seconds_of_each_piece(song):
+    steps = []
+    report = lambda *step: steps.append(step)  # noqa: E731
+    pieces = musictx.generate(song, bars=2, samples=2, seed=3, progress=report)
+    tokens, seconds = np.array(steps).T
+    assert (tokens == 1).all(), "one piece after the other"
+    begins = np.flatnonzero(np.diff(seconds) < 0) + 1
+    ends = [part[-1] for part in np.split(seconds, begins)]
+    lengths = np.array([piece.seconds for piece in pieces])
+    assert ((lengths / 2 < ends) & (ends <= lengths + 1e-6)).all(), "each ends in its second bar"
+
+
 def test_new_pieces_begin_on_their_first_beat(song):
     for piece in musictx.generate(song, bars=1, samples=8, seed=3):
         assert piece.score.notes["start"].min() == 0
