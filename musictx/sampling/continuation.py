@@ -137,7 +137,7 @@ class Continuation(Region):
             [
                 [
                     *composing.penalties(primer, row.state, *options, target),
-                    *composing.limits(*options, primer, target),
+                    *composing.limits(primer, *options, target),
                 ]
                 for primer, row, target in zip(primers, rows, targets)
             ]

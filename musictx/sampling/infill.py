@@ -282,7 +282,7 @@ class Infill(Region):
     def _penalties(self) -> list[RowPenalty]:
         composing, steer = idiom.of(self.tokenizer), self.steering
         return [
-            *composing.limits(self.sampling, self.stats, self.around, steer.targets),
+            *composing.limits(self.around, self.sampling, self.stats, steer.targets),
             *composing.feedback_penalties(steer.targets, given=True, parts=steer.parts),
         ]
 

@@ -1,4 +1,4 @@
-"""The penalties of events, and their combination in the order in which they are applied.
+"""The penalties of events; :meth:`.EventIdiom.limits` lists those of any music.
 
 A penalty (:data:`.constraints.Penalty`) computes the nats that are subtracted from each logit. Most
 penalties consist of one penalty for each row (:data:`.constraints.RowPenalty`). A model after a few
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from musictx import keys
-from musictx.card import WINDOW_SECONDS, CorpusStats
+from musictx.card import WINDOW_SECONDS
 from musictx.config import SamplingConfig, scales
 from musictx.data.statistics import RESTRUCK_SECONDS
 from musictx.errors import ConfigError, UserError
@@ -28,47 +28,15 @@ from musictx.notes import DRUMS, pitched
 from musictx.sampling.constraints import RowPenalty, never
 from musictx.sampling.primer import Primer
 from musictx.sampling.strengths import (
-    ASKED_GAIN,
     LOUDNESS_GAIN,
     POLYPHONY_GAIN,
     REGISTER_GAIN,
     REPETITION_GAIN,
     REPETITION_STRIKES,
-    USUAL_GAIN,
 )
 from musictx.tokens.stream import Velocities
 from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer, programs_of_ids
 from musictx.tokens.vocab import Vocabulary
-
-
-def of_events(
-    tokenizer: Tokenizer,
-    events: NoteEvents,
-    sampling: SamplingConfig,
-    stats: CorpusStats,
-    primer: Primer,
-    targets: Mapping[str, float],
-) -> list[RowPenalty]:
-    """The penalties of one row of ``events`` that apply to any kind of region.
-
-    stats    statistics of the corpus: the targets of options without a value
-    primer   the music that the row continues; if its density can be measured, it replaces the
-             density of the corpus as the usual one
-    targets  as in :class:`~musictx.sampling.steer.Steering`; without a density, the usual one
-    """
-    penalties: list[RowPenalty] = []
-    if stats.instruments is not None and (events.program >= 0).any():
-        penalties.append(instruments(tokenizer, stats.instruments, primer))
-    penalties.append(Sustain(events, stats.most if sampling.habits else None))
-    if sampling.habits:
-        penalties += [Silence(events), Repetition(events, stats.repetition_rate)]
-    if targets.get("density", sampling.habits):
-        is_asked = "density" in targets
-        target = targets["density"] if is_asked else primer.density or stats.density
-        if target is not None:
-            gain = ASKED_GAIN if is_asked else USUAL_GAIN
-            penalties.append(Density(events, target, gain, releases=is_asked))
-    return penalties
 
 
 def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:

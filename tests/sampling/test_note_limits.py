@@ -119,19 +119,19 @@ def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():
 
     assert drawn(400) - {0, 48, 73}  # the walk does find them when it may
     limits = CorpusStats.of({"instruments": [48, 73]})
-    (rule, *_) = idiom.of(BAND).limits(SamplingConfig(), limits, NOTHING, {})
+    (rule, *_) = idiom.of(BAND).limits(NOTHING, SamplingConfig(), limits, {})
     assert drawn(400, EachRow([rule])) <= {0, 48, 73}  # 0 until a program is written
     played = Score(notes=[(0, 1, 60, 64, 9, False, 0), (1, 2, 60, 64, 0, True, 1)])
     primer = Primer.of(BAND, BAND.encode(played))
-    (rule, *_) = idiom.of(BAND).limits(SamplingConfig(), limits, primer, {})
+    (rule, *_) = idiom.of(BAND).limits(primer, SamplingConfig(), limits, {})
     heard = set().union(*(drawn(400, EachRow([rule]), seed=seed) for seed in range(3)))
     assert {9, 128} <= heard <= {0, 9, 48, 73, 128}
-    (first, *_) = idiom.of(PIANO).limits(SamplingConfig(), limits, NOTHING, {})
+    (first, *_) = idiom.of(PIANO).limits(NOTHING, SamplingConfig(), limits, {})
     assert isinstance(first, Sustain)  # tokens of one instrument
 
 
 def test_what_has_no_effect_on_tokens_is_said():
-    chorale, asked = build("chorale"), (SamplingConfig(density=3.0), CorpusStats(), NOTHING, {})
+    chorale, asked = build("chorale"), (NOTHING, SamplingConfig(density=3.0), CorpusStats(), {})
     with pytest.raises(ConfigError, match=r"density=3.0: has no effect on chorale tokens"):
         idiom.of(chorale).limits(*asked)
     with pytest.raises(ConfigError, match=r"rules=5.*: has no effect on performance"):
