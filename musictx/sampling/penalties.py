@@ -25,7 +25,7 @@ from musictx.config import SamplingConfig, scales
 from musictx.data.statistics import RESTRUCK_SECONDS
 from musictx.errors import ConfigError, UserError
 from musictx.notes import DRUMS, pitched
-from musictx.sampling.constraints import RowPenalty, never
+from musictx.sampling.constraints import RowConstraint, RowPenalty, never
 from musictx.sampling.primer import Primer
 from musictx.sampling.strengths import (
     LOUDNESS_GAIN,
@@ -35,7 +35,7 @@ from musictx.sampling.strengths import (
     REPETITION_STRIKES,
 )
 from musictx.tokens.stream import Velocities
-from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer, programs_of_ids
+from musictx.tokens.tokenizer import NoteEvents, Tokenizer, programs_of_ids
 from musictx.tokens.vocab import Vocabulary
 
 
@@ -115,8 +115,8 @@ class Sustain:
     events: NoteEvents
     most: int | None
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
-        events, sounding = self.events, state.sounding
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
+        events, sounding = self.events, row.state.sounding
         if not len(sounding):
             return None
         forbidden = among(events.strike, sounding.pitches_of_program())
@@ -135,8 +135,8 @@ class Silence:
 
     events: NoteEvents
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
-        if len(state.sounding):
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
+        if len(row.state.sounding):
             return None
         waits = self.events.wait
         last = np.flatnonzero(waits[ids] == 0)[-1]
@@ -163,7 +163,7 @@ class Opening:
         self.may, self.over = may, False
         self.nats = np.where(~may & (program >= 0), np.inf, 0.0)
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
         self.over = self.over or bool(self.may[ids].any())
         return None if self.over else self.nats
 
@@ -189,7 +189,8 @@ class Density:
         )
         self.weights = penalised - events.wait / events.wait.max()
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray:
+        state = row.state
         span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
         since = state.seconds - span - 1e-6
         # Count the strikes after `since`; strikes are sorted from the last to the first.
@@ -209,7 +210,8 @@ class Repetition:
     def __init__(self, events: NoteEvents, target: float) -> None:
         self.strike, self.target = events.strike, target
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
+        state = row.state
         strikes = state.sounding.recent()[:REPETITION_STRIKES]
         repeated, last = 0, dict[int, float]()  # pitch -> seconds of its last strike
         for at, pitch, _ in reversed(strikes):
@@ -237,7 +239,8 @@ class EventFeedback:
         low, high = table.range("velocity")
         self.velocity[low:high] = Velocities(high - low).of_bin[1:]
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray:
+        state = row.state
         nats, pitches = np.zeros(len(self.velocity)), self.events.strike
         strikes = pitches >= 0
         since = state.seconds - WINDOW_SECONDS - 1e-6
