@@ -147,7 +147,7 @@ class Conditions(PitchFeature):
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
         table = tokenizer.vocabulary
-        if tokenizer.note_events is None or not {*CONTROLS, *MARKS} <= set(table.kinds):
+        if not {"note_off", *CONTROLS, *MARKS} <= set(table.kinds):
             raise ConfigError(
                 "model.features=conditions: expected tokenizer=performance with "
                 "tokenizer.controls=true, whose control tokens say what is asked"
