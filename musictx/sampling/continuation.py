@@ -127,42 +127,24 @@ class Continuation(Region):
 
     @classmethod
     def setup(cls, regions: Sequence[Self]) -> Setup:
-        first, primers = regions[0], [region.primer for region in regions]
-        tokenizer = first.tokenizer
+        first, tokenizer = regions[0], regions[0].tokenizer
         # Each distinct primer is read only once, since it may be long.
-        distinct = {id(primer): primer for primer in primers}
+        distinct = {id(region.primer): region.primer for region in regions}
         states = {key: tokenizer.grammar(primer.ids) for key, primer in distinct.items()}
         rows = [region._row(states[id(region.primer)].copy()) for region in regions]
-        first_penalties = by_row(rows, [region._first_penalties() for region in regions])
-        its, options = idiom.of(tokenizer), (first.sampling, first.stats)
-        targets = [region.steering.targets for region in regions]
-        last_penalties = by_row(
-            rows,
-            [
-                [
-                    *its.penalties(primer, row.state, *options, target),
-                    *penalties.of_events(tokenizer, *options, primer, target),
-                ]
-                for primer, row, target in zip(primers, rows, targets)
-            ],
-        )
+        all_penalties = [
+            *by_row(rows, [region._first_penalties() for region in regions]),
+            *first.caller_penalties,
+            *by_row(rows, [region._last_penalties(row) for region, row in zip(regions, rows)]),
+            *penalties.of_tokenizer(tokenizer, first.sampling),
+        ]
         prefixes, marks = _prefixes_and_marks(regions)
+        pasts = [region.primer.ids for region in regions]
         limits = [region._most() for region in regions]
         return Setup(
-            prompts(
-                [primer.ids for primer in primers],
-                first.context,
-                tokenizer.align,
-                prefixes,
-                marks,
-            ),
+            prompts(pasts, first.context, tokenizer.align, prefixes, marks),
             Constraint(rows, tokenizer.note_events),
-            [
-                *first_penalties,
-                *first.caller_penalties,
-                *last_penalties,
-                *penalties.of_tokenizer(tokenizer, first.sampling),
-            ],
+            all_penalties,
             None if None in limits else max(limit for limit in limits if limit is not None),
             head=len(prefixes[0]),
         )
@@ -176,6 +158,16 @@ class Continuation(Region):
         """The penalties that are applied before those of the caller."""
         its = idiom.of(self.tokenizer)
         return [*its.pitches(self.primer, self.sampling), *self._ending()]
+
+    def _last_penalties(self, row: GrammarRow) -> list[RowPenalty]:
+        """The penalties that are applied after those of the caller; they may limit ``row.state``,
+        too."""
+        tokenizer, targets = self.tokenizer, self.steering.targets
+        its, options = idiom.of(tokenizer), (self.sampling, self.stats)
+        return [
+            *its.penalties(self.primer, row.state, *options, targets),
+            *penalties.of_events(tokenizer, *options, self.primer, targets),
+        ]
 
     def _most(self) -> int | None:
         """The maximum number of new ids; ``None`` without a limit."""
