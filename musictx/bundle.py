@@ -124,9 +124,9 @@ def save(
     folder = Path(folder)
     if dtype not in (*_DTYPES, "int8"):
         raise UserError(f"dtype={dtype}: expected one of {', '.join(_DTYPES)}, int8")
-    if model.config.vocab_size != tokenizer.size:
+    if model.config.vocab_size != tokenizer.vocabulary.size:
         raise UserError(
-            f"tokenizer: it has {tokenizer.size} ids but the model was built for "
+            f"tokenizer: it has {tokenizer.vocabulary.size} ids but the model was built for "
             f"{model.config.vocab_size}; save the tokenizer the model was trained with"
         )
     config = untrusted.plain(
@@ -135,11 +135,11 @@ def save(
             "musictx": __version__,
             "dtype": dtype,
             "model": model.config.chosen(),
-            "vocabulary": {"size": tokenizer.size, "fingerprint": tokenizer.fingerprint},
+            "vocabulary": {"size": tokenizer.vocabulary.size, "fingerprint": tokenizer.fingerprint},
             "card": card,
         }
     )
-    vocabulary = {"fingerprint": tokenizer.fingerprint, "size": tokenizer.size}
+    vocabulary = {"fingerprint": tokenizer.fingerprint, "size": tokenizer.vocabulary.size}
     tokenizer_entries = untrusted.plain(vocabulary | {"config": tokenizer.to_config()})
     with atomic_folder(folder, is_model) as temporary:
         weights = temporary / "model.safetensors"

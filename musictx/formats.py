@@ -136,9 +136,7 @@ def _parse(data: bytes, name: str, limits: Limits, repairs: Counter | None, repe
 def _notation() -> Any:
     """Return the module that reads and writes MusicXML."""
     if "notation" not in registry.READERS:
-        raise ReadError(
-            "MusicXML: expected the folder musictx/musicxml, which is missing", "no reader"
-        )
+        raise ReadError(f"MusicXML: {registry.READERS.missing('notation')}", "no reader")
     return registry.load(registry.READERS["notation"])
 
 

@@ -14,6 +14,7 @@ from musictx.data.windows import UNSCORED, lay_out, windows
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.notes import Score
+from musictx.tokens.tokenizer import with_written_beats
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def log_likelihood(bundle: Bundle, score: Score) -> Likelihood:
     token has at least half a context before it, except at the beginning of the piece. The end of
     the piece is not counted. Raises ``UserError`` if the model's tokens can hold no note of it.
     """
-    ids = bundle.tokenizer.encode(bundle.tokenizer.in_time(score))
+    ids = bundle.tokenizer.encode(with_written_beats(bundle.tokenizer, score))
     if not len(ids):
         raise UserError(
             f"score: none of its {len(score)} notes can be written in this model's tokens"

@@ -4,7 +4,7 @@
 ``studio`` are optional components: the core never imports them (``lint-imports`` checks this) and
 works without their folders. The tables below map names to ``package.module:Name`` or
 ``package.module``, which is imported when it is first used. If the folder of a component is
-missing, its entries are left out. Commands are in ``musictx/commands.py``.
+missing, its entries are left out (:class:`Table`). Commands are in ``musictx/commands.py``.
 """
 
 from __future__ import annotations
@@ -21,22 +21,31 @@ def is_present(path: str) -> bool:
     return (_HERE / path.split(".")[1]).is_dir()
 
 
-def _present(**paths: str) -> dict[str, str]:
-    return {name: path for name, path in paths.items() if is_present(path)}
+class Table(dict[str, str]):
+    """Name -> import path, of those ``paths`` whose component exists."""
+
+    def __init__(self, **paths: str) -> None:
+        super().__init__({name: path for name, path in paths.items() if is_present(path)})
+        self._paths = paths
+
+    def missing(self, name: str) -> str:
+        """The end of an error message: that the component which has ``name`` is missing."""
+        folder = "/".join(self._paths[name].split(".")[:2])
+        return f"expected the folder {folder}, which is missing"
 
 
 #: Classes for ``tokenizer.name``.
-TOKENIZERS = _present(
+TOKENIZERS = Table(
     notes="musictx.songs.bar_tokens:BarTokenizer",
     chorale="musictx.chorale.tokenizer:ChoraleTokenizer",
 )
 #: Classes for ``corpus.name``.
-CORPORA = _present(
+CORPORA = Table(
     bach="musictx.chorale.corpora:BachChorales",
     jsb="musictx.chorale.corpora:Published",
 )
 #: Classes for the names in ``model.features``.
-FEATURES = _present(
+FEATURES = Table(
     bars="musictx.songs.features.bars:Bars",
     ahead="musictx.songs.features.lookahead:Lookahead",
     harmony="musictx.songs.features.harmony:Harmony",
@@ -48,52 +57,47 @@ FEATURES = _present(
     calibration="musictx.chorale.features.calibration:Calibration",
 )
 #: Modules for ``model.attention``, the fastest first; their members: ``attention/api.py``.
-ATTENTION = _present(
+ATTENTION = Table(
     native="musictx.speed.native",
     fused="musictx.speed.fused",
     chunked="musictx.speed.chunked",
 )
 #: The implementation for a single query over earlier keys, which those above lack.
-DECODING = _present(decode="musictx.speed.decode")
+DECODING = Table(decode="musictx.speed.decode")
 #: Modules that make a group of ids one step of the layers (``model.transformer``).
-GROUPS = _present(cascade="musictx.songs.grouped:Cascade")
+GROUPS = Table(cascade="musictx.songs.grouped:Cascade")
 #: Faster implementations of a step of decoding, in order of preference (``sampling.engine.Step``).
-STEPS = _present(native="musictx.speed.step:NativeStep")
-#: Tokenizer -> the class of its idiom (``sampling/idiom.py``).
-IDIOMS = _present(notes="musictx.songs.idiom:BarIdiom")
+STEPS = Table(native="musictx.speed.step:NativeStep")
 #: Tokenizer -> the function that fills gaps and accompanies (``apps.infill.compose_versions``).
-INFILLERS = _present(
-    notes="musictx.songs.infill:compose", chorale="musictx.chorale.app:compose_gap"
-)
-#: Tokenizer -> the function that composes forms and loops (``apps.generate.compose_pieces``).
-PIECES = _present(notes="musictx.songs.generate:pieces")
+INFILLERS = Table(notes="musictx.songs.infill:compose", chorale="musictx.chorale.app:compose_gap")
+#: Tokenizer -> the function that returns how a new piece, form or loop is composed, if otherwise
+#: than with any tokens (``apps.generate.compose_pieces``).
+PIECES = Table(notes="musictx.songs.generate:composer")
 #: Things other than melodies that can be accompanied -> the function (score, options) that makes
 #: the ``apps.tasks.Task``.
-CHARTS = _present(chords="musictx.songs.infill:under_chords")
+CHARTS = Table(chords="musictx.songs.infill:under_chords")
 #: Tokenizer -> the class of its training tasks (``data.tasks.Tasks``).
-ARRANGED = _present(notes="musictx.songs.bar_tasks:BarTasks")
+ARRANGED = Table(notes="musictx.songs.bar_tasks:BarTasks")
 #: The function that tracks beats in a Score without usable tempo marks (``grid.in_time``).
-TRACKERS = _present(beats="musictx.songs.tracking:tracked")
+TRACKERS = Table(beats="musictx.songs.tracking:tracked")
 #: Measures and distributions of compare for music on a grid.
-IN_BARS = _present(
+IN_BARS = Table(
     measures="musictx.songs.measures:MEASURES",
     distributions="musictx.songs.measures:DISTRIBUTIONS",
 )
 #: The class that reads many events of a MIDI track at once (``midi/scan.py``).
-SCANNERS = _present(midi="musictx.speed.stretches:Stretches")
+SCANNERS = Table(midi="musictx.speed.stretches:Stretches")
 #: Modules that read files other than MIDI.
-READERS = _present(chords="musictx.songs.chord_files", notation="musictx.musicxml")
+READERS = Table(chords="musictx.songs.chord_files", notation="musictx.musicxml")
 #: Ending of a file name -> the function (score, path, **options) that writes sound or a picture;
 #: options of pictures are ``seam`` and ``end``, the seconds at which new music begins and ends.
-WRITERS = _present(
-    **{".wav": "musictx.render.audio:write", ".png": "musictx.render.pianoroll:draw"}
-)
+WRITERS = Table(**{".wav": "musictx.render.audio:write", ".png": "musictx.render.pianoroll:draw"})
 #: Measures of compare for special music: subclasses of ``evaluate.compare.GeneralMeasures``.
-MEASURES = _present(chorales="musictx.chorale.evaluation:ChoraleMeasures")
+MEASURES = Table(chorales="musictx.chorale.evaluation:ChoraleMeasures")
 #: Tasks of compare for these measures -> the function that makes a sample for each piece.
-TASKS = _present(harmonise="musictx.chorale.evaluation:harmonised")
+TASKS = Table(harmonise="musictx.chorale.evaluation:harmonised")
 #: Heading in the report of doctor -> the function that returns a sentence about this machine.
-CHECKS = _present(
+CHECKS = Table(
     **{
         "MIDI ports": "musictx.live.ports:check",
         "C++": "musictx.speed.native:check",

@@ -31,7 +31,7 @@ from musictx.evaluate.comparison import Comparison
 from musictx.evaluate.nll import Evaluation
 from musictx.sampling.events import OnEvent
 from musictx.sampling.processors import Processor
-from musictx.tokens.tokenizer import Penalty
+from musictx.sampling.constraints import Penalty
 
 _Text = str | int | Sequence[str | int]  # a sequence is joined by commas
 '''

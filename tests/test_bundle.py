@@ -32,7 +32,7 @@ CARD = {
     "licence": ["weights CC0"],
 }
 TOKENS = build("performance", low=60, high=72, velocity_bins=4)
-make = partial(network, TOKENS.size, layers=2, width=16, feedforward=32, context=16)
+make = partial(network, TOKENS.vocabulary.size, layers=2, width=16, feedforward=32, context=16)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def folder(tmp_path):
 
 
 def logits(model):
-    ids = torch.arange(4, 4 + 20)[None] % TOKENS.size
+    ids = torch.arange(4, 4 + 20)[None] % TOKENS.vocabulary.size
     with torch.no_grad():
         return model(ids)
 
@@ -335,7 +335,7 @@ def test_a_tokenizer_that_is_not_the_models_is_refused(folder, tmp_path):
         assert_refused(folder, "tokenizer.json")
     # As many ids, with other meanings: only the fingerprint differs.
     other = build("performance", low=61, high=73, velocity_bins=4)
-    assert other.size == TOKENS.size
+    assert other.size == TOKENS.vocabulary.size
     bundle.save(tmp_path / "other", make(), other, {})
     shutil.copy(tmp_path / "other" / "tokenizer.json", folder)
     assert_refused(folder, other.fingerprint, TOKENS.fingerprint)

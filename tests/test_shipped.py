@@ -47,7 +47,7 @@ LOGITS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_gives_the_logits_it_was_shipped_with(name):
     loaded = bundle.load(name)
-    ids = torch.arange(1, 65)[None] * 7 % loaded.tokenizer.size
+    ids = torch.arange(1, 65)[None] * 7 % loaded.tokenizer.vocabulary.size
     with torch.no_grad():
         logits = loaded.model(ids)[0, -1, [0, 5, 17, 40, 63]]
     assert torch.allclose(logits, torch.tensor(LOGITS[name]), atol=2e-3, rtol=0)

@@ -26,4 +26,4 @@ def network(ids: int, *, seed: int = 0, std: float | None = None, **shape) -> Mu
 def saved(folder: Path, card: dict | None = None, *, tokens: dict = SMALL, **shape) -> Path:
     """Save a :func:`network` as a model folder."""
     tokenizer = build(**tokens)
-    return bundle.save(folder, network(tokenizer.size, **shape), tokenizer, card or {})
+    return bundle.save(folder, network(tokenizer.vocabulary.size, **shape), tokenizer, card or {})

@@ -44,7 +44,9 @@ class Remi(Tokenizer):
         )  # kind after kind, as MidiTok has them
         self.vocabulary = Vocabulary.of(*((kind, 0, n - 1) for kind, n in counts.items()))
         self.value = np.array([0] * len(SPECIALS) + [value(word) for word in words])
-        self.is_ = {kind: self.kind_of == n for n, kind in enumerate(self.kinds)}
+        self.is_ = {
+            kind: self.vocabulary.kind_of == n for n, kind in enumerate(self.vocabulary.kinds)
+        }
         self.pitch_of = np.where(self.is_["Pitch"], self.value, -1)
 
     def to_config(self):
@@ -71,8 +73,8 @@ class Remi(Tokenizer):
 
     def decode(self, ids):
         ids = np.asarray(ids, dtype=np.int64).reshape(-1)
-        if ids.size and not 0 <= ids.min() <= ids.max() < self.size:
-            raise ValueError(f"token ids: expected 0 to {self.size - 1}")
+        if ids.size and not 0 <= ids.min() <= ids.max() < self.vocabulary.size:
+            raise ValueError(f"token ids: expected 0 to {self.vocabulary.size - 1}")
         state, rows = State(self), []
         for i in ids:  # of any kind, in any order
             state._take(*self.vocabulary.tokens[i])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +25,29 @@ from musictx.apps.results import (
     suits_bars,
 )
 from musictx.bundle import Bundle
-from musictx.commands import COMMANDS
 from musictx.config import GenerateConfig
 from musictx.errors import UserError
 from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.progress import progress
 from musictx.sampling import idiom, timeline
-from musictx.sampling.composer import continuations
+from musictx.sampling.composer import Progress, continuations
+from musictx.sampling.constraints import Penalty
 from musictx.sampling.continuation import to_bar_line
+from musictx.sampling.events import Event, OnEvent
 from musictx.sampling.primer import Primer, encode_primer
+from musictx.sampling.processors import Processor
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import counts_no_bars
 from musictx.sampling.stream import Stream
 from musictx.sampling.strengths import USUAL_SECONDS
 from musictx.tokens.tokenizer import Tokenizer
+
+#: Composes one piece: (primer, the music from which it was encoded, seed, progress, on_event) ->
+#: the piece. ``on_event`` is called with each :class:`Event` of it.
+Compose = Callable[
+    [Primer, Score | None, Sequence[int], Progress | None, Callable[[Event], None] | None], Sample
+]
 
 
 def generate(
@@ -185,7 +194,7 @@ def _warn_about_primer(
             "your primer keeps to beats; this model counts in seconds, so its notes will lie off "
             "your grid: quantise=16 puts them on sixteenths"
         )
-    if tokenizer.merged(primer):
+    if tokenizer.merged_tracks(primer):
         notice(
             "several tracks of your primer are one instrument to this model: its notes go to the "
             "one whose notes lie nearest"
@@ -208,16 +217,7 @@ def make_primer(
     for option, value in request.plan.items():
         raise UserError(f"{option}={value}: expected for a new piece, without a primer")
     name, tokenizer = name or "primer", bundle.tokenizer
-    if tokenizer.voices > 1 and music.one_voice:
-        commands = [
-            command
-            for command in COMMANDS.values()
-            if getattr(command.config, "tokenizer", "") == tokenizer.name
-        ]
-        raise UserError(
-            f"primer={name}: this is one voice, and the model writes {tokenizer.voices}"
-            + "".join(f"; did you mean `musictx {command.name} {name}`?" for command in commands)
-        )
+    idiom.of(tokenizer).check_primer(music, name)
     if on_beats(bundle, request.quantise):
         music = in_time(music)
     score = parts.with_model_programs(bundle, music, parts.lend_programs(bundle, music))
@@ -234,7 +234,10 @@ def compose_pieces(
     request: GenerateConfig,
     *,
     seeds: Sequence[int],
-    **more: Any,
+    penalties: Sequence[Penalty] = (),
+    processors: Sequence[Processor] = (),
+    progress: Progress | None = None,
+    on_event: OnEvent | None = None,
 ) -> Iterator[tuple[int, Sample]]:
     """Compose ``request.samples`` pieces for each of ``primers``, with its seed of ``seeds``; yield
     (number, sample) as soon as a piece is composed.
@@ -245,19 +248,29 @@ def compose_pieces(
     path = registry.PIECES.get(bundle.tokenizer.name)
     if request.form is not None and path is None:
         raise UserError(f"form={request.form}: {counts_no_bars(bundle.tokenizer)}")
+    compose: Compose | None = None
     if path is not None:
-        pieces = registry.load(path)(bundle, primers, scores, request, seeds=seeds, **more)
-        if pieces is not None:
-            yield from pieces
-            return
+        is_restricted = bool(len(penalties) or len(processors))
+        compose = registry.load(path)(bundle, primers, request, is_restricted)
     count = request.samples
+    primers = [primer for primer in primers for _ in range(count)]
+    scores = [score for score in scores for _ in range(count)]
+    each_seed = [(seed, version) for seed in seeds for version in range(count)]
+    if compose is not None:
+        for number, (primer, score, seed) in enumerate(zip(primers, scores, each_seed)):
+            report = on_event and partial(on_event, number)
+            yield number, compose(primer, score, seed, progress, report)
+        return
     samples = continuations(
         bundle,
-        [primer for primer in primers for _ in range(count)],
+        primers,
         request,
-        seeds=[(seed, number) for seed in seeds for number in range(count)],
-        **more,
+        seeds=each_seed,
+        penalties=penalties,
+        processors=processors,
+        progress=progress,
+        on_event=on_event,
     )
     for number, sample in samples:
-        score = parts.with_file_programs(bundle, sample.score, scores[number // count])
-        yield number, replace(sample, score=score)
+        piece = parts.with_file_programs(bundle, sample.score, scores[number])
+        yield number, replace(sample, score=piece)

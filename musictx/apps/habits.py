@@ -15,7 +15,7 @@ from musictx.config import AccompanyConfig, InfillConfig, SamplingConfig
 from musictx.data.statistics import at_once, densest, parts_of, usual_length
 from musictx.data.statistics import habit as measure_habit
 from musictx.notes import DRUMS, Score
-from musictx.pedal import fold_sustain
+from musictx.sampling import idiom
 from musictx.sampling.steer import controls_of
 from musictx.sampling.strengths import FEWEST_NOTES
 
@@ -125,8 +125,8 @@ def _habits_of_named_parts(
         _, low, high, _ = map(int, measure_habit([np.ones(1)], [melody], [0.0]))
         lead = named_parts["lead"]
         habits[lead] = habits[lead]._replace(low=max(low - MARGIN, 0), high=high + MARGIN)
-    pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
-    highest = accompaniment_density(bundle, task, len(melody)) * pace
+    id_second = bundle.tokenizer.clock(task.score).seconds_per_id_second(task.begin, task.end)
+    highest = accompaniment_density(bundle, task, len(melody)) * id_second
     return {
         part: habit if part == DRUMS else habit._replace(density=min(habit.density, highest))
         for part, habit in habits.items()
@@ -136,29 +136,29 @@ def _habits_of_named_parts(
 def _habits_around(bundle: Bundle, task: Task, score: Score) -> dict[int, Habit]:
     """Return the habits of the parts on the tracks of a gap, measured in these tracks; none for
     parts with few notes."""
-    in_bars = bundle.tokenizer.beats  # other tokens write the length that the pedal sustains
-    notes = (score if in_bars else fold_sustain(score)).notes.copy()
-    if "program" not in bundle.tokenizer.kinds:
+    composing = idiom.of(bundle.tokenizer)
+    notes = composing.written_lengths(score).notes.copy()
+    if "program" not in bundle.tokenizer.vocabulary.kinds:
         notes["program"] = 0
     on_tracks = notes[np.isin(notes["track"], task.tracks)]
-    simultaneous = parts_of(notes if in_bars else on_tracks)
-    pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
+    simultaneous = parts_of(notes if composing.counts_all_tracks else on_tracks)
+    id_second = bundle.tokenizer.clock(task.score).seconds_per_id_second(task.begin, task.end)
     return {
-        part: _habit_around(task, part, part_notes, simultaneous[part], pace)
+        part: _habit_around(task, part, part_notes, simultaneous[part], id_second)
         for part, part_notes in parts_of(on_tracks).items()
         if len(part_notes) >= FEWEST_NOTES
     }
 
 
 def _habit_around(
-    task: Task, part: int, notes: np.ndarray, simultaneous: np.ndarray, pace: float
+    task: Task, part: int, notes: np.ndarray, simultaneous: np.ndarray, id_second: float
 ) -> Habit:
     """Return the habit of a part around a gap, with the density of the seconds before and after the
     gap.
 
     notes         notes of the part on the tracks to compose
     simultaneous  notes among which those that sound at once are counted
-    pace          seconds of the file in one second of the ids
+    id_second     seconds of the file in one second of the ids
     """
     start = notes["start"]
     first, last = max(task.begin - AROUND_SECONDS, 0.0), task.end + AROUND_SECONDS
@@ -168,7 +168,7 @@ def _habit_around(
         rate = near.sum() / span
     else:
         rate = len(notes) / max(float(np.ptp(start)), 1.0)
-    row = measure_habit([at_once(simultaneous)], [notes["pitch"]], [rate * pace])
+    row = measure_habit([at_once(simultaneous)], [notes["pitch"]], [rate * id_second])
     voices, low, high = map(int, row[:3])
     margin = 0 if part == DRUMS else MARGIN
     return Habit(
@@ -176,6 +176,6 @@ def _habit_around(
         max(low - margin, 0),
         min(high + margin, 127),
         row[3],
-        densest(notes, WINDOW_SECONDS * pace),
-        np.inf if part == DRUMS else usual_length(notes["end"] - start) / pace,
+        densest(notes, WINDOW_SECONDS * id_second),
+        np.inf if part == DRUMS else usual_length(notes["end"] - start) / id_second,
     )

@@ -40,8 +40,8 @@ from musictx.config import AccompanyConfig, InfillConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
 from musictx.progress import progress
-from musictx.sampling import composer, timeline
-from musictx.sampling.composer import OnProgress
+from musictx.sampling import composer, idiom, timeline
+from musictx.sampling.composer import Progress
 from musictx.sampling.event_infill import EventInfill
 from musictx.sampling.events import OnEvent
 from musictx.sampling.infill import Brief, Infill
@@ -70,7 +70,7 @@ def compose_versions(
     request: InfillConfig | AccompanyConfig,
     *,
     seed: int = 0,
-    progress: OnProgress = None,
+    progress: Progress | None = None,
     on_event: OnEvent | None = None,
 ) -> Iterator[Sample]:
     """Compose ``request.samples`` versions of a ``task``; yield each as soon as it is composed.
@@ -161,14 +161,14 @@ def arrange(
     defaults = {} if new_notes_only else usual
     if named_parts and len(task.given):  # named parts are as loud as the given notes
         defaults = {"loudness": float(task.given.notes["velocity"].mean())}
-    # A control counts notes per second of the ids, which is `pace` seconds of the file.
-    pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
-    targets = _per_second_of_ids({**defaults, **controls_of(request)}, pace)
-    around = _per_second_of_ids(task.given_levels, pace)
+    # A control counts notes per second of the ids, which is `id_second` seconds of the file.
+    id_second = bundle.tokenizer.clock(task.score).seconds_per_id_second(task.begin, task.end)
+    targets = _per_second_of_ids({**defaults, **controls_of(request)}, id_second)
+    around = _per_second_of_ids(task.given_levels, id_second)
     described = dict(targets)  # by the control tokens, which describe all notes of the region
     if new_notes_only and "density" in targets:
         if targets["density"]:
-            described["density"] += _given_density(task) * pace
+            described["density"] += _given_density(task) * id_second
         factor = targets["density"] / habit_density if habit_density else 0.0
         habits = {p: h._replace(density=factor * h.density) for p, h in habits.items()}
     elif named_parts and all(habit.density for habit in habits.values()):
@@ -180,9 +180,8 @@ def arrange(
             steered_parts = frozenset(pitched)
             targets["density"] = sum(habits[part].density for part in pitched)
     levels = tuple(controls.levels({**around, **described}))
-    if not bundle.tokenizer.beats:  # the density of events counts the given notes, too
-        around.pop("density", None)
-        targets = {**around, **described} if task.is_gap else described
+    composing = idiom.of(bundle.tokenizer)
+    feedback = composing.targets(targets, described, around if task.is_gap else {})
     brief = Brief(
         given,
         task.begin,
@@ -192,7 +191,7 @@ def arrange(
         habits,
         request.sampling,
         stats=replace(bundle.stats, density=task.given_levels.get("density")),
-        steering=Steering(levels, request.guidance, targets, steered_parts),
+        steering=Steering(levels, request.guidance, feedback, steered_parts),
     )
     return score, brief
 
@@ -219,10 +218,10 @@ def _with_model_programs(
     return score, given.with_notes(notes)
 
 
-def _per_second_of_ids(values: Mapping[str, float], pace: float) -> dict[str, float]:
+def _per_second_of_ids(values: Mapping[str, float], id_second: float) -> dict[str, float]:
     """Return ``values`` of controls with the density in notes per second of the ids instead of
     notes per second of the file."""
-    return {n: value * pace if n == "density" else value for n, value in values.items()}
+    return {n: value * id_second if n == "density" else value for n, value in values.items()}
 
 
 def _given_density(task: Task) -> float:
@@ -236,7 +235,7 @@ def default_parts(bundle: Bundle, task: Task, score: Score) -> list[int]:
     """Return the parts to compose if the request names none: those on the tracks of the gap, or the
     parts of the model's usual accompaniment (for a model without programs, program 0)."""
     on_tracks = score.notes[np.isin(score.notes["track"], task.tracks)]
-    if "program" not in bundle.tokenizer.kinds:
+    if "program" not in bundle.tokenizer.vocabulary.kinds:
         programs = {0}
     elif task.tracks:
         programs = set(on_tracks["program"][~on_tracks["drum"]].tolist())
@@ -268,8 +267,8 @@ def compose_region(
     :func:`.composer.versions`."""
     seeds = [(seed, number) for number in range(request.samples)]
     place = partial(_place, region, task, score, request.quantise)
-    for version in composer.versions(region, seeds, placed=place, **callbacks):
-        yield Version(place(version.new), version.chords, version.done)
+    for version, new in composer.versions(region, seeds, placed=place, **callbacks):
+        yield Version(new, version.chords, version.done)
 
 
 def _place(region: Infill, task: Task, score: Score, grid: str, new: np.ndarray) -> np.ndarray:
@@ -347,6 +346,12 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
     check_notation(config.out, keeps_to_beats and formats.has_notation(score), instead)
     length = (task.end - task.begin) * config.samples
     with progress("composing", "seconds", length) as update:
-        versions = compose_versions(work.bundle, task, config, seed=work.seed, progress=update)
+        versions = compose_versions(
+            work.bundle,
+            task,
+            config,
+            seed=work.seed,
+            progress=lambda _, seconds: update(seconds),
+        )
         for number, sample in enumerate(versions):
             yield work.write(number, sample, new_notes(sample), sample.remark)

@@ -48,7 +48,7 @@ NAMES = {
 def corpus_programs(bundle: Bundle) -> Mapping[str, int]:
     """Return (name of a track -> its program) of the corpus; empty if the tokens of ``bundle`` have
     no programs."""
-    if "program" not in bundle.tokenizer.kinds:
+    if "program" not in bundle.tokenizer.vocabulary.kinds:
         return {}
     return bundle.corpus.get("programs") or {}
 
@@ -115,7 +115,7 @@ def lend_programs(
     ``first`` shares a program that is used there; another track shares one that is used neither
     there nor for ``new_parts``. A track with several programs keeps them.
     """
-    if "program" not in bundle.tokenizer.kinds:
+    if "program" not in bundle.tokenizer.vocabulary.kinds:
         return {}
     pitched = [program for program in bundle.stats.parts if program not in (DRUMS, *new_parts)]
     notes, of_melodies = with_model_programs(bundle, score).notes, melody_program(bundle)
@@ -183,7 +183,7 @@ def family_program(program: int) -> int:
 def available_parts(bundle: Bundle) -> dict[str, int]:
     """Return (name -> program, 128 for drums) of the parts that the model can write, under the
     names of its corpus and those of :data:`NAMES`."""
-    kinds = bundle.tokenizer.kinds
+    kinds = bundle.tokenizer.vocabulary.kinds
     numbers = {0} if "program" not in kinds else set(range(DRUMS))
     if "program" in kinds:
         numbers = set(bundle.stats.instruments or numbers)

@@ -213,7 +213,7 @@ class Work:
         )
         if config.render and not set(RENDERED) <= set(registry.WRITERS):
             raise UserError(
-                "render=true: nothing here writes sound and pictures (musictx/render is missing); "
+                f"render=true: {registry.WRITERS.missing('.wav')}, to write sound and pictures; "
                 "leave it out"
             )
         folder = choose_model(config.model, config.tokenizer, notice, in_bars)

@@ -148,10 +148,10 @@ def accompaniment_task(score: Score, request: AccompanyConfig) -> Task:
     """Return the task of composing an accompaniment, which is added to the tracks of ``score``.
 
     The usual accompaniment follows one track, the melody; parts requested by name follow all
-    tracks. An accompaniment to chords needs the optional component musictx/songs."""
+    tracks. An accompaniment to chords needs an optional component."""
     if request.chords is not None or is_chart(score):
         if "chords" not in registry.CHARTS:
-            raise UserError("chords: expected the folder musictx/songs, which is missing")
+            raise UserError(f"chords: {registry.CHARTS.missing('chords')}")
         task: Task = registry.load(registry.CHARTS["chords"])(score, request)
         return task
     return melody_task(score, request)

@@ -27,6 +27,7 @@ from torch import Tensor
 
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import SILENCE, VOICES, Grid
+from musictx.chorale.idiom import ChoraleIdiom
 from musictx.chorale.rules import Form, fault_costs
 from musictx.chorale.strengths import RESAMPLE_BELOW
 from musictx.chorale.tokenizer import ChoraleTokenizer
@@ -85,7 +86,7 @@ def run_filter(
             f"model trained on windows of {model.config.context} tokens"
         )
     forced = tokenizer.encode_grid(given).reshape(steps, len(VOICES)).astype(np.int64)
-    chain = processors.of_sampling(sampling, tokenizer)
+    chain = processors.of_sampling(sampling, tokenizer.vocabulary, ChoraleIdiom.top_p)
     rules = sampling.rules
     silent_steps = _silent(given, fixed)
     phrases = form.phrases if form else ()
@@ -93,7 +94,7 @@ def run_filter(
     random = np.random.default_rng(seed)
     weights, log_probability = np.zeros(particles), np.zeros(particles)
     total_costs = np.zeros(particles)
-    costs = np.zeros((particles, tokenizer.size))
+    costs = np.zeros((particles, tokenizer.vocabulary.size))
     length = len(VOICES) * steps + 1
     with evaluating(model):
         opening = torch.tensor([[BOS, *forced[:begin].reshape(-1).tolist()]])

@@ -18,11 +18,11 @@ import numpy as np
 
 from musictx.chorale import grid as four
 from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VELOCITY, VOICES, Grid
-from musictx.chorale.rules import PartialPieces, ending_costs, fault_costs
-from musictx.config import SamplingConfig, TokenizerConfig
+from musictx.chorale.rules import PartialPieces
+from musictx.config import TokenizerConfig
 from musictx.notes import Score
 from musictx.tokens.grammar import Change
-from musictx.tokens.tokenizer import Clock, GrammarState, Penalty, Tokenizer
+from musictx.tokens.tokenizer import Clock, GrammarState, Tokenizer
 from musictx.tokens.vocab import EOS, SPECIALS, Vocabulary
 
 
@@ -38,8 +38,7 @@ class ChoraleTokenizer(Tokenizer):
     name = "chorale"
     voices = len(VOICES)
     beats = True
-    top_p = 0.9
-    has_rules = True
+    idiom = "musictx.chorale.idiom:ChoraleIdiom"
 
     def __init__(self, *, low: int = 30, high: int = 88, ties: bool = False) -> None:
         TokenizerConfig("chorale", low=low, high=high)
@@ -51,21 +50,11 @@ class ChoraleTokenizer(Tokenizer):
         self._first = self.vocabulary.range("pitch")[0]
 
     def __repr__(self) -> str:
-        return f"ChoraleTokenizer({self.size} ids, {self.low}..{self.high}, ties={self.ties})"
+        size = self.vocabulary.size
+        return f"ChoraleTokenizer({size} ids, {self.low}..{self.high}, ties={self.ties})"
 
     def to_config(self) -> dict[str, Any]:
         return {"name": self.name, "low": self.low, "high": self.high, "ties": self.ties}
-
-    def soft_constraints(self, sampling: SamplingConfig) -> Sequence[Penalty]:
-        """The cost of ending a piece, and the rules of voice leading with the weight
-        ``sampling.rules``."""
-
-        def penalty(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-            pieces = self.partial_pieces(past[:, 1:])
-            costs = ending_costs(pieces, [state.seconds for state in states])
-            return costs + sampling.rules * fault_costs(pieces) if sampling.rules else costs
-
-        return [penalty]
 
     def clock(self, score: Score) -> Clock:
         beats = four.beats(score)
@@ -98,8 +87,8 @@ class ChoraleTokenizer(Tokenizer):
         """Convert any ids to a Grid. Voices that are missing in the last step are held; a tie after
         silence, or at the beginning, is silence."""
         array = np.asarray(ids, dtype=np.int64).reshape(-1)
-        if len(array) and not 0 <= array.min() <= array.max() < self.size:
-            raise ValueError(f"ids: expected 0 to {self.size - 1}")
+        if len(array) and not 0 <= array.min() <= array.max() < self.vocabulary.size:
+            raise ValueError(f"ids: expected 0 to {self.vocabulary.size - 1}")
         array = array[array >= len(SPECIALS)]
         count = -(-len(array) // len(VOICES))
         flat = np.full(count * len(VOICES), -2, np.int64)  # -2: not written
@@ -126,7 +115,7 @@ class ChoraleTokenizer(Tokenizer):
             onset = np.maximum.accumulate(np.where(untied.reshape(table.shape), steps, 0), axis=1)
             table = np.take_along_axis(table, onset, axis=1)
         before = table[:, step - 1, voice, None] if step else np.full((count, 1), SILENCE)
-        tie = np.arange(self.size) == self._tie
+        tie = np.arange(self.vocabulary.size) == self._tie
         choices = np.where(tie, before, self.pitch_of)
         repeated = tie if self.ties else choices == before
         return PartialPieces(step, voice, table, choices, (choices >= 0) & ~repeated)
@@ -148,7 +137,7 @@ class ChoraleTokenizer(Tokenizer):
         array = np.asarray(ids)
         pitched = array >= self._first
         moved = array[pitched].astype(np.int64) + semitones
-        if len(moved) and (moved.min() < self._first or moved.max() >= self.size):
+        if len(moved) and (moved.min() < self._first or moved.max() >= self.vocabulary.size):
             return None
         low, high = (np.array(four.RANGES) - self.low + self._first).T
         for voice in range(len(VOICES)):
@@ -190,7 +179,7 @@ class ChoraleState(GrammarState):
 
     def _allowed(self) -> np.ndarray:
         tokens = self._tokenizer
-        mask = np.zeros(tokens.size, dtype=bool)
+        mask = np.zeros(self._vocabulary.size, dtype=bool)
         if self._ended:
             mask[EOS] = True
             return mask

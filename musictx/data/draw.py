@@ -95,7 +95,7 @@ class TrainingRows:
         piece, start = draw_start(random, free)
         ids = self.shards.tokens(piece.number)
         if start:
-            start = self.tokenizer.opening(ids, start)
+            start = self.tokenizer.window_start(ids, start)
         # A faster copy has fewer time shifts: take more tokens, so that it still fills the row.
         stop = start + free + (free // 8 + 16 if self._augments else 0)
         events = self._augmented(ids[start:stop], random) if self._augments else ids[start:stop]

@@ -128,7 +128,7 @@ def _encoded(
             )
         repairs["beats estimated from the notes, not its tempo marks"] += score.pulse is not None
     written, left_out = tokenizer.encode_with_report(score)
-    ids = checked(written if ids is None else ids, tokenizer.size)
+    ids = checked(written if ids is None else ids, tokenizer.vocabulary.size)
     kept = max(len(score) - sum(left_out.values()), 0)
     if not len(ids) or not kept:
         lost = ", ".join(f"{n} {label}" for label, n in left_out.items()) or f"{len(score)} notes"
@@ -140,7 +140,7 @@ def _encoded(
         detail = f"{kept} notes that can be written, expected at least {FEWEST_NOTES}"
         raise ReadError(detail, "too short")
     changed = repairs + Counter(left_out)
-    changed["tracks merged with another"] = tokenizer.merged(score)
-    changed["notes moved to the grid"] = tokenizer.moved(score)
+    changed["tracks merged with another"] = tokenizer.merged_tracks(score)
+    changed["notes moved to the grid"] = tokenizer.off_grid_count(score)
     lossy = {str(label): int(n) for label, n in sorted(changed.items()) if n}
     return Encoded(ids, score.content_hash(), kept, float(score.duration), lossy)

@@ -70,7 +70,7 @@ class MusicDataModule(pl.LightningDataModule):
         self.validation_windows, self.num_workers = validation_windows, num_workers
         arranged: Tasks | None = None
         if tasks:
-            if HERE not in tokenizer.kinds:
+            if HERE not in tokenizer.vocabulary.kinds:
                 raise UserError(
                     f"data.tasks={dict(tasks)}: expected tokenizer.controls=true with it, and "
                     "tokenizer=performance or magenta or ensemble or notes"

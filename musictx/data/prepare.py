@@ -51,7 +51,7 @@ def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
     without a ``corpus.path`` are used unchanged. Raises ``UserError`` if there is no usable piece
     or the folder cannot be written; then no new folder is left behind.
     """
-    tokenizer = tokenizer.events
+    tokenizer = tokenizer.without_controls
     folder = None if corpus.shards is None else Path(corpus.shards).expanduser()
     if folder is not None and corpus.path is None and shards.is_shards(folder):
         ready = Shards(folder)
@@ -71,7 +71,7 @@ def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
         folder,
         fingerprint=tokenizer.fingerprint,
         tokenizer_config=tokenizer.to_config(),
-        vocabulary=tokenizer.size,
+        vocabulary=tokenizer.vocabulary.size,
         corpus={"name": source.label, "kind": corpus.name} | shares,
         key=key,
     ) as writer:

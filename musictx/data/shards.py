@@ -167,14 +167,14 @@ class Shards:
 
     def check(self, tokenizer: Tokenizer) -> None:
         """Raise ``UserError`` unless these are ids of the events of ``tokenizer``."""
-        tokenizer = tokenizer.events
+        tokenizer = tokenizer.without_controls
         if tokenizer.fingerprint != self.fingerprint:
             raise UserError(
                 f"{self.folder}: these shards were made by another tokenizer (fingerprint "
                 f"{self.fingerprint}, {tokenizer.name} has {tokenizer.fingerprint}); prepare the "
                 "corpus again with this tokenizer, or use the one it was prepared with"
             )
-        self.vocabulary = min(self.vocabulary, tokenizer.size)
+        self.vocabulary = min(self.vocabulary, tokenizer.vocabulary.size)
 
 
 _HEADER = {

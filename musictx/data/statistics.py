@@ -15,7 +15,7 @@ import numpy as np
 from musictx.data.shards import Shards
 from musictx.notes import DRUMS, Score, pitched
 from musictx.tokens.controls import measured
-from musictx.tokens.tokenizer import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer, programs_of_ids
 
 #: The share of notes within a limit; the rest are exceptions.
 SHARE_WITHIN = 0.95
@@ -35,7 +35,8 @@ def of_corpus(shards: Shards, tokenizer: Tokenizer) -> dict[str, Any]:
     pieces = shards.pieces("train")
     sample = pieces[:: max(1, len(pieces) // PIECES)]
     limits = note_limits(tokenizer.decode(shards.tokens(piece.number)) for piece in sample)
-    programs = (np.unique(tokenizer.program_of[shards.tokens(piece.number)]) for piece in pieces)
+    program_of = programs_of_ids(tokenizer)
+    programs = (np.unique(program_of[shards.tokens(piece.number)]) for piece in pieces)
     frequent = ensembles(p[p >= 0].tolist() for p in programs)
     return {**limits, "ensembles": frequent} if limits and frequent else limits
 

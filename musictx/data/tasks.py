@@ -252,8 +252,8 @@ class EventTasks(Tasks):
     def _fitting(self, window: NoteStream, voice: np.ndarray, here: int, room: int) -> int:
         """The latest step up to which the tokens of the window and, from ``here`` on, those of the
         voice fit into ``room``."""
-        events = ev.of(window)
-        given = ev.of(NoteStream(notes=window.notes[voice]))
+        events = ev.events_of(window)
+        given = ev.events_of(NoteStream(notes=window.notes[voice]))
         both = events, given[given["step"] >= here]
 
         def size(stop: int) -> int:

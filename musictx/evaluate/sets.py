@@ -18,7 +18,7 @@ from musictx.data.statistics import excerpt
 from musictx.errors import UserError
 from musictx.notes import Score, skyline
 from musictx.pedal import fold_sustain
-from musictx.tokens.tokenizer import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer, with_written_beats
 
 #: Names of the sets.
 SAMPLES, REAL, CONTROL, TRAINING = "samples", "real", "control", "training"
@@ -186,5 +186,5 @@ def real_files(place: str, count: int, length: float, seed: int) -> list[Named]:
 def encoded_and_decoded(pieces: Iterable[Named], tokenizer: Tokenizer) -> list[Named]:
     """Encode and decode real music, so that its times and loudness are quantised like those of the
     samples: on the grid exact repeats are more frequent, and the notes of chords begin together."""
-    in_time = ((name, tokenizer.in_time(score)) for name, score in pieces)
+    in_time = ((name, with_written_beats(tokenizer, score)) for name, score in pieces)
     return [Named(name, tokenizer.decode(tokenizer.encode(score))) for name, score in in_time]

@@ -65,7 +65,7 @@ def run_jam(config: JamConfig) -> int:
 
 def _has_programs(bundle: Bundle) -> bool:
     """Whether the track of an event is its General MIDI program."""
-    return "program" in bundle.tokenizer.kinds
+    return "program" in bundle.tokenizer.vocabulary.kinds
 
 
 @contextlib.contextmanager

@@ -275,10 +275,9 @@ class MusicTransformer(nn.Module):
 def _cascade(group: int, width: int) -> Any:
     """Build the part of a network that runs the layers once for ``group`` ids. Raises
     ``ConfigError`` without the optional component that has it."""
-    path = registry.GROUPS.get("cascade")
-    if path is None:
-        raise ConfigError(f"model.group={group}: the folder musictx/songs is missing")
-    return registry.load(path)(group, width)
+    if "cascade" not in registry.GROUPS:
+        raise ConfigError(f"model.group={group}: {registry.GROUPS.missing('cascade')}")
+    return registry.load(registry.GROUPS["cascade"])(group, width)
 
 
 def _earlier_ids(feature: Feature, ids: Tensor, cache: KVCache | None) -> Tensor:

@@ -6,8 +6,7 @@ notes of its chord may join it. In the third, no note is struck; the sounding no
 older notes first, and once nothing sounds the piece ends. So no note is cut off.
 
 The key is that of the request, or else the key of the piece so far. Tokens that write notes with
-their length have no releases to wait for: with them only ``eos`` is affected, which is forbidden
-before the ending and then becomes more and more likely.
+their length have no releases to wait for (:class:`Ending`).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from musictx.sampling.strengths import (
     SILENT_FROM,
     STRIKE_NATS,
 )
-from musictx.tokens.tokenizer import GrammarState, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
 from musictx.tokens.vocab import EOS, SPECIALS
 
 #: Mode -> the tones of the last chord, in semitones above the keynote.
@@ -42,11 +41,32 @@ def closing(length: float) -> float:
     return min(MOST_SECONDS, MOST_SHARE * length)
 
 
-class CadencePlanner:
-    """A penalty of one row that brings the piece to a close; it is applied before most others.
+class Ending:
+    """A penalty of one row that brings the piece to a close, for tokens of any kind: ``eos`` is
+    forbidden before the ending and then becomes more and more likely. It is applied before most
+    other penalties.
 
     begins  the time at which the ending begins, in seconds of the tokens
     until   the time at which the piece has ended, in the same seconds
+    """
+
+    def __init__(self, tokenizer: Tokenizer, begins: float, until: float) -> None:
+        self.pitch_of, self.begins, self.length = tokenizer.pitch_of, begins, until - begins
+
+    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
+        nats, part = np.zeros(len(self.pitch_of)), self._part(state)
+        nats[EOS] = np.inf if part < 0 else -END_NATS * part
+        return nats
+
+    def _part(self, state: GrammarState) -> float:
+        """The share of the ending that is over; negative before it."""
+        return (state.seconds - self.begins) / self.length
+
+
+class CadencePlanner(Ending):
+    """The :class:`Ending` of music of events.
+
+    events  the tokens
     key     (keynote, mode); ``None`` = estimated from the piece so far
     low     the lowest pitch that may be struck; ``None`` = any
     """
@@ -54,35 +74,28 @@ class CadencePlanner:
     def __init__(
         self,
         tokenizer: Tokenizer,
+        events: NoteEvents,
         begins: float,
         until: float,
         key: tuple[int, str] | None = None,
         low: int | None = None,
     ) -> None:
-        events = tokenizer.note_events
-        self.releases = events is not None
-        self.pitch_of, self.begins, self.length = tokenizer.pitch_of, begins, until - begins
-        self.key = key
+        super().__init__(tokenizer, begins, until)
+        self.key, self.events, self.waits = key, events, events.wait
         first = LOWEST_BASS_PITCH if low is None else low
         self.bass = max(first, int(self.pitch_of[self.pitch_of >= 0].min(initial=127)))
-        if events is not None:
-            self.events, self.waits = events, events.wait
-            #: (V,) bool: ids that strike a note or a drum, and ids that lead to a strike.
-            self.strikes = (events.release < 0) & (events.wait == 0)
-            self.strikes[: len(SPECIALS)] = False
+        #: (V,) bool: ids that strike a note or a drum, and ids that lead to a strike.
+        self.strikes = (events.release < 0) & (events.wait == 0)
+        self.strikes[: len(SPECIALS)] = False
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
-        nats = np.zeros(len(self.pitch_of))
-        part = (state.seconds - self.begins) / self.length
+        nats, part = np.zeros(len(self.pitch_of)), self._part(state)
         if part < 0:
             nats[EOS] = np.inf
-        elif not self.releases:
-            nats[EOS] = -END_NATS * part
         elif self.key is None:
             pitches = self.pitch_of[ids]
             self.key = keys.estimate(pitches[pitches >= 0, None])
-        if self.releases:
-            self._weigh(nats, state, part)
+        self._weigh(nats, state, part)
         return nats
 
     def _weigh(self, nats: np.ndarray, state: GrammarState, part: float) -> None:
@@ -135,7 +148,7 @@ class CadencePlanner:
             keynote, mode = self.key
             joins &= np.isin((strike - keynote) % 12, TRIADS[mode])
         joins &= len(chord) < 2 * CHORD_NOTES
-        return joins | (self.events.lead & joins.any())
+        return joins | (self.events.prepares_strike & joins.any())
 
     def _fall_silent(self, nats: np.ndarray, state: GrammarState, released: bool) -> None:
         """Forbid strikes; once nothing sounds, allow only the end of the piece. ``released``: all

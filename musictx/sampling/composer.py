@@ -14,6 +14,7 @@ from torch import Tensor
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
 from musictx.sampling import engine, idiom
+from musictx.sampling.constraints import Penalty
 from musictx.sampling.continuation import Continuation
 from musictx.sampling.events import OnEvent, Placed, emit_all
 from musictx.sampling.infill import Infill
@@ -21,7 +22,7 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor, of_sampling
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import Guidance, Steering, steering_of
+from musictx.sampling.steer import Guidance, Steering
 from musictx.sampling.strengths import (
     LONGEST_SECONDS,
     MOST_ALIKE,
@@ -29,14 +30,12 @@ from musictx.sampling.strengths import (
     TRIES,
     USUAL_SECONDS,
 )
-from musictx.tokens.tokenizer import Penalty, Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.vocab import PAD
 
-#: Called after each step with the number of tokens drawn in it, and the seconds of new music that
-#: the slowest row has.
+#: Called after each step with the number of tokens drawn in it, and the seconds of new music so
+#: far: of the shortest of the pieces composed side by side, or of all versions of a region.
 Progress = Callable[[int, float], None]
-#: Called after each step with the seconds of music composed so far; ``None`` for no calls.
-OnProgress = Callable[[float], None] | None
 
 
 def continue_each(
@@ -71,7 +70,7 @@ def continuations(
     seeds     one for each primer, each of two whole numbers or more. Every row is drawn with its
               seed. It depends on the other rows only if primers differ in length: all rows of a
               batch read equally many ids, the last ones, as many as the shortest primer has.
-    steering  replaces what follows from the request and each primer (:func:`.steering_of`)
+    steering  replaces what follows from the request and each primer (:meth:`.Idiom.steering`)
     penalties, processors  further ones, applied before those of the request
     on_event  called with the index of the primer and an event whenever a new note begins or ends
               (:mod:`musictx.sampling.events`); if tokens write notes with their length, only when
@@ -82,16 +81,14 @@ def continuations(
     if not primers or len(seeds) != len(primers):
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
     request = with_defaults(request, bundle.tokenizer, primers[0])
-    its, stats = idiom.of(bundle.tokenizer), bundle.stats
-    request = replace(request, sampling=its.sampling(request.sampling, primers))
+    composing, stats = idiom.of(bundle.tokenizer), bundle.stats
+    request = replace(request, sampling=composing.sampling(request.sampling, primers))
     primers = [
-        its.cast(primer, stats, request.sampling, seed) for primer, seed in zip(primers, seeds)
+        composing.choose_parts(primer, stats, request.sampling, seed)
+        for primer, seed in zip(primers, seeds)
     ]
     scores = {id(primer.score): primer.score for primer in primers}  # encoded once, may be long
-    steers = {
-        key: steering or steering_of(bundle.tokenizer, request, score)
-        for key, score in scores.items()
-    }
+    steers = {key: steering or composing.steering(request, score) for key, score in scores.items()}
     every = [
         Continuation(
             bundle.model,
@@ -140,7 +137,7 @@ def with_defaults(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer)
     """
     end, seconds = request.end, request.seconds
     if end is None:
-        end = "cut" if len(primer.ids) or not tokenizer.voices else "model"
+        end = "cut" if len(primer.ids) else idiom.of(tokenizer).end_of_new_piece
     if seconds is None and request.bars is None and request.tokens is None:
         seconds = LONGEST_SECONDS if end == "model" else USUAL_SECONDS
     return replace(request, end=end, seconds=seconds)
@@ -151,11 +148,11 @@ def versions(
     seeds: Sequence[Sequence[int]],
     *,
     placed: Placed | None = None,
-    progress: OnProgress = None,
+    progress: Progress | None = None,
     on_event: OnEvent | None = None,
-) -> Iterator[Infill]:
-    """Yield a composed copy of ``region`` for each of ``seeds``; its attribute ``new`` has the new
-    notes.
+) -> Iterator[tuple[Infill, np.ndarray]]:
+    """Yield for each of ``seeds`` a composed copy of ``region``, and its new notes after ``placed``
+    has been applied to them.
 
     The first segments of all versions are composed at once, as rows of one batch; further segments
     are composed for one version after the other. Every row is drawn with its seed, so versions do
@@ -163,14 +160,13 @@ def versions(
     :data:`MOST_ALIKE` of its notes with an earlier version, or with the notes that it varies, is
     composed again, with a penalty on half of its notes that grows with each try.
 
-    placed    a function that is applied to new notes before they are reported as events, such as
-              quantising
-    progress  called after each step with the seconds of music composed so far, in all versions
+    placed    a function that is applied to new notes, such as quantising
+    progress  called with the seconds composed so far in all versions (:data:`Progress`)
     on_event  called with the index of the seed and an event whenever a new note begins or ends
               (:mod:`musictx.sampling.events`). An exception in it or in ``progress`` ends the
               generator
     """
-    may_retry = region.tokenizer.beats
+    may_retry = region.may_retry
     earlier = [] if region.varied is None else [_keys(region.varied)]
     for first in range(0, len(seeds), ROWS_AT_ONCE):
         batch = [region.again(seed) for seed in seeds[first : first + ROWS_AT_ONCE]]
@@ -189,26 +185,27 @@ def versions(
                     version.unlike = rejected, float(attempt)
                 while not version.done and version.stalled < TRIES:
                     _segment([version], *report)
-                keys = _keys(version.new)
+                new = version.new
+                keys = _keys(new)
                 if all(_likeness(keys, others) <= MOST_ALIKE for others in earlier):
                     break
             earlier.append(keys)
-            new = version.new if placed is None else placed(version.new)
+            new = new if placed is None else placed(new)
             if version.emitter is not None:
                 version.emitter.close(new)
             elif on_event is not None:
                 emit_all(new, partial(on_event, number))
-            yield version
+            yield version, new
 
 
 def _segment(
-    regions: Sequence[Infill], batch: Sequence[Infill], before: float, progress: OnProgress
+    regions: Sequence[Infill], batch: Sequence[Infill], before: float, progress: Progress | None
 ) -> None:
     """Compose the next segment of ``regions``. ``progress`` is called with the seconds composed in
     ``batch`` and ``before`` it."""
-    for _ in write(regions):
+    for count, _ in write(regions):
         if progress is not None:
-            progress(before + sum(version.seconds for version in batch))
+            progress(count, before + sum(version.seconds for version in batch))
     for region in regions:
         region.end_segment()
 
@@ -232,13 +229,15 @@ def start(
     # With guidance a region has two rows, which draw the same ids: it reads the first one.
     for region, row in zip(regions[::-1], setup.constraint.rows[::-1]):
         region.row = row
+    table, top_p = first.tokenizer.vocabulary, idiom.of(first.tokenizer).top_p
+    chosen = of_sampling(first.sampling, table, top_p)
     strength = first.steering.guidance
     guidance = [] if strength == 1 else [Guidance(strength)]
     return engine.generate(
         first.model,
         setup.prompt,
         max_tokens=setup.most,
-        processors=[*guidance, *processors, *of_sampling(first.sampling, first.tokenizer)],
+        processors=[*guidance, *processors, *chosen],
         constraint=setup.constraint,
         penalties=setup.penalties,
         seeds=[region.seeds() for region in regions],

@@ -18,8 +18,13 @@ from torch import Tensor
 
 from musictx.errors import UserError, shown
 from musictx.tokens.grammar import Change
-from musictx.tokens.tokenizer import GrammarState, NoteEvents, Penalty
+from musictx.tokens.tokenizer import GrammarState, NoteEvents
 from musictx.tokens.vocab import EOS, PAD, SPECIALS
+
+#: A penalty: (states of B rows, ids (B, n) so far, ``bos`` or ``cut`` first) -> float64
+#: (B, V) or (V,): nats taken off the logit of each next id; negative ones favour an id, and an
+#: infinite one forbids it as long as another id is left. ``None``: no id has a cost.
+Penalty = Callable[[Sequence[GrammarState], np.ndarray], np.ndarray | None]
 
 
 class RowConstraint:
@@ -54,13 +59,10 @@ class RowConstraint:
 
 
 class Constraint:
-    """Rules about the next id of each of B ``rows``. Penalties read the ``states`` of the rows.
+    """Rules about the next id of each of B ``rows``. Penalties read the ``states`` of the rows."""
 
-    events  which ids strike notes, for tokens of events
-    """
-
-    def __init__(self, rows: Sequence[RowConstraint], events: NoteEvents | None = None) -> None:
-        self.rows, self.events = rows, events
+    def __init__(self, rows: Sequence[RowConstraint]) -> None:
+        self.rows = rows
         self.states: Sequence[GrammarState] = [row.state for row in rows]
 
     def allowed(self) -> Tensor:
@@ -70,18 +72,8 @@ class Constraint:
     def penalised(
         self, penalties: Sequence[np.ndarray | None]
     ) -> tuple[np.ndarray, np.ndarray | float]:
-        """Apply ``penalties`` to the allowed ids (:func:`apply_penalties`). Where they forbid every
-        strike they forbid velocities, too, after which the grammar allows nothing else."""
-        allowed, nats = apply_penalties(self.allowed().numpy(), penalties)
-        if self.events is not None:
-            strikes = (self.events.release < 0) & (self.events.wait == 0) & ~self.events.lead
-            strikes[: len(SPECIALS)] = False
-            may_strike = (allowed & strikes).any(axis=1, keepdims=True)
-            if not may_strike.all():
-                velocities = self.events.lead & (self.events.program < 0)
-                forbidden = np.where(velocities & ~may_strike, np.inf, 0.0)
-                allowed, _ = apply_penalties(allowed, [forbidden])
-        return allowed, nats
+        """Apply ``penalties`` to the allowed ids (:func:`apply_penalties`)."""
+        return apply_penalties(self.allowed().numpy(), penalties)
 
     def advance(self, ids: Tensor) -> None:
         """Record the ids that were drawn, (B,) int64; ``pad`` in rows that had ended."""
@@ -108,6 +100,28 @@ class Constraint:
         """(B, V) the groups of each row (:meth:`RowConstraint.groups`), or ``None``."""
         groups = [of_row for row in self.rows if (of_row := row.groups()) is not None]
         return np.stack(groups) if groups else None
+
+
+class EventConstraint(Constraint):
+    """A :class:`Constraint` for tokens of events, which are given by ``events``."""
+
+    def __init__(self, rows: Sequence[RowConstraint], events: NoteEvents) -> None:
+        super().__init__(rows)
+        self._strikes = (events.release < 0) & (events.wait == 0) & ~events.prepares_strike
+        self._strikes[: len(SPECIALS)] = False
+        self._velocities = events.prepares_strike & (events.program < 0)
+
+    def penalised(
+        self, penalties: Sequence[np.ndarray | None]
+    ) -> tuple[np.ndarray, np.ndarray | float]:
+        """As in the base class. Where penalties forbid every strike, velocities are forbidden, too,
+        since the grammar allows nothing else after them."""
+        allowed, nats = super().penalised(penalties)
+        may_strike = (allowed & self._strikes).any(axis=1, keepdims=True)
+        if not may_strike.all():
+            forbidden = np.where(self._velocities & ~may_strike, np.inf, 0.0)
+            allowed, _ = apply_penalties(allowed, [forbidden])
+        return allowed, nats
 
 
 class GrammarRow(RowConstraint):
@@ -206,7 +220,7 @@ def never(ids: np.ndarray) -> RowPenalty:
 
 @dataclass(frozen=True)
 class EachRow:
-    """The penalty of a batch (:data:`musictx.tokens.tokenizer.Penalty`) that consists of one
+    """The penalty of a batch (:data:`Penalty`) that consists of one
     penalty for each row."""
 
     rows: Sequence[RowPenalty | None]

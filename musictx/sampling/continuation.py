@@ -20,15 +20,15 @@ from musictx.errors import UserError
 from musictx.grid import grid_of
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import cadence, idiom, penalties, timeline
-from musictx.sampling.constraints import Constraint, GrammarRow, RowPenalty, by_row
+from musictx.sampling import cadence, idiom, timeline
+from musictx.sampling.constraints import GrammarRow, Penalty, RowPenalty, by_row
 from musictx.sampling.events import Event, Placed
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering, counts_no_bars
 from musictx.sampling.strengths import LAPS, SHORTEST_SECONDS, TOKENS_PER_SECOND
-from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, Tokenizer
 from musictx.tokens.vocab import BOS, CUT, EOS
 
 
@@ -74,7 +74,7 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
     for token_id in idiom.of(tokenizer).silence(primer.ids, state, seconds):
         state.advance(token_id)
         ids.append(token_id)
-    return Primer(np.array(ids, primer.ids.dtype), state.seconds, score)
+    return replace(primer, ids=np.array(ids, primer.ids.dtype), seconds=state.seconds)
 
 
 class Continuation(Region):
@@ -131,13 +131,13 @@ class Continuation(Region):
         states = {key: tokenizer.grammar(primer.ids) for key, primer in distinct.items()}
         rows = [region._row(states[id(region.primer)].copy()) for region in regions]
         before = by_row([region._first_penalties() for region in regions])
-        its, options = idiom.of(tokenizer), (self.sampling, self.stats)
+        composing, options = idiom.of(tokenizer), (self.sampling, self.stats)
         targets = [region.steering.targets for region in regions]
         after = by_row(
             [
                 [
-                    *its.penalties(primer, row.state, *options, target),
-                    *penalties.of_events(tokenizer, *options, primer, target),
+                    *composing.penalties(primer, row.state, *options, target),
+                    *composing.limits(*options, primer, target),
                 ]
                 for primer, row, target in zip(primers, rows, targets)
             ]
@@ -148,21 +148,21 @@ class Continuation(Region):
             prompts(
                 [primer.ids for primer in primers], self.context, tokenizer.align, fronts, marks
             ),
-            Constraint(rows, tokenizer.note_events),
-            [*before, *self.further, *after, *penalties.of_tokenizer(tokenizer, self.sampling)],
+            composing.constraint(rows),
+            [*before, *self.further, *after, *composing.rules(self.sampling)],
             None if None in limits else max(limit for limit in limits if limit is not None),
             head=len(fronts[0]),
         )
 
     def _row(self, state: GrammarState) -> GrammarRow:
         """The constraint on the new ids, which follow a primer that ends in ``state``."""
-        may_end, kinds = self.request.end != "cut", self.tokenizer.kind_of
+        may_end, kinds = self.request.end != "cut", self.tokenizer.vocabulary.kind_of
         return GrammarRow(state, may_end=may_end, kinds=kinds, until=lambda: self.until)
 
     def _first_penalties(self) -> list[RowPenalty]:
         """The penalties that are applied before those of the caller."""
-        its = idiom.of(self.tokenizer)
-        return [*its.pitches(self.primer, self.sampling), *self._ending()]
+        pitches = idiom.of(self.tokenizer).pitch_penalties(self.primer, self.sampling)
+        return [*pitches, *self._ending()]
 
     def _most(self) -> int | None:
         """The maximum number of new ids; ``None`` without a limit."""
@@ -185,7 +185,7 @@ class Continuation(Region):
         key = scales.key(str(sampling.key), "sampling.key") if named else None
         low = None if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
         begins = end - cadence.closing(length)
-        return [cadence.CadencePlanner(self.tokenizer, begins, end, key, low)]
+        return [idiom.of(self.tokenizer).ending(begins, end, key, low)]
 
     def take(self, token: int) -> None:
         self.drawn.append(token)
@@ -263,7 +263,12 @@ class Continuation(Region):
         else:
             score = self._in_tempo(decoded).with_notes(np.concatenate([old, new]))
         seam = self.seam if include and len(self.primer.ids) else 0.0
-        return Sample(score, seam, ids, len(new), max(stop - self.seam, 0.0), ended)
+        chords = tuple(
+            (float(self.clock.seconds(time)), name)
+            for time, name in decoded.markers
+            if time >= self.primer.seconds - 1e-6
+        )
+        return Sample(score, seam, ids, len(new), max(stop - self.seam, 0.0), ended, chords)
 
 
 def _around(regions: Sequence[Continuation]) -> tuple[list[np.ndarray], list[int]]:
@@ -277,8 +282,8 @@ def _around(regions: Sequence[Continuation]) -> tuple[list[np.ndarray], list[int
     on_grid = all(score is not None and timeline.on_grid(score) for score in scores)
     if first.steering.levels is None or not (on_grid or any(map(any, levels))):
         return [np.empty(0, np.int64)] * len(levels), []
-    its = idiom.of(first.tokenizer)
-    return [its.prefix(row) for row in levels], its.marks if on_grid else []
+    composing = idiom.of(first.tokenizer)
+    return [composing.prefix(row) for row in levels], composing.marks if on_grid else []
 
 
 def prompts(

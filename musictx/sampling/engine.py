@@ -19,9 +19,8 @@ from musictx import registry
 from musictx.errors import NotNumbers
 from musictx.model.cache import Cache, KVCache
 from musictx.model.transformer import MusicTransformer, evaluating
-from musictx.sampling.constraints import Constraint
+from musictx.sampling.constraints import Constraint, Penalty
 from musictx.sampling.processors import Processor
-from musictx.tokens.tokenizer import Penalty
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 
 #: When the context is full, ``1 / SLIDE`` of its ids are dropped at once.

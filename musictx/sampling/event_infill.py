@@ -35,10 +35,10 @@ class Item(NamedTuple):
     """A given event (:data:`musictx.tokens.events.EVENT`)."""
 
     step: int
-    what: int
+    action: int
     program: int
     pitch: int
-    bin: int
+    velocity_bin: int
 
 
 class EventRow(GivenRow):
@@ -86,11 +86,11 @@ class EventRow(GivenRow):
 
     def _token(self, item: Item) -> int:
         """The next id on the way to a given event: a program, a velocity or the event itself."""
-        if item.what != ev.DRUM and item.program != self.state.program:
+        if item.action != ev.DRUM and item.program != self.state.program:
             return self.table.id("program", item.program)
-        if item.what != ev.OFF and item.bin != self.state.velocity:
-            return self.table.id("velocity", item.bin)
-        return self.table.id(ev.KINDS[item.what], item.pitch)
+        if item.action != ev.OFF and item.velocity_bin != self.state.velocity:
+            return self.table.id("velocity", item.velocity_bin)
+        return self.table.id(ev.KINDS[item.action], item.pitch)
 
     def forced(self) -> list[int]:
         if not self.now:
@@ -99,15 +99,17 @@ class EventRow(GivenRow):
         # Forced if the last id led to this event; a program never leads to a drum.
         if self.state.last in LEADS:
             kind = self.table.token(token)[0]
-            velocity = kind == "velocity" and self.state.last == "program" and item.what != ev.DRUM
+            velocity = (
+                kind == "velocity" and self.state.last == "program" and item.action != ev.DRUM
+            )
             leads = kind not in LEADS or velocity
             return [token] if leads and self.state.allowed()[token] else []
-        if item.what == ev.OFF:
+        if item.action == ev.OFF:
             return [token]
         if not self.state.sounding.struck:
             for strike in self.now:  # a new note of the same pitch ends first
-                if strike.what == ev.ON and self.held[strike.program, strike.pitch]:
-                    return [self._token(strike._replace(what=ev.OFF))]
+                if strike.action == ev.ON and self.held[strike.program, strike.pitch]:
+                    return [self._token(strike._replace(action=ev.OFF))]
         return []
 
     def onward(self) -> int | None:
@@ -118,7 +120,7 @@ class EventRow(GivenRow):
     def _strike(self) -> int | None:
         """The id that strikes the next given note at once, with the current velocity; ``None`` if
         that is not possible."""
-        if not self.now or self.now[0].what != ev.ON or self.state.last == "program":
+        if not self.now or self.now[0].action != ev.ON or self.state.last == "program":
             return None
         _, _, program, pitch, _ = self.now[0]
         sounds = (program, pitch) in self.state.sounding.notes
@@ -160,7 +162,7 @@ class EventRow(GivenRow):
             mask[[ids["program"].start + program for program in full]] = False
         if not tones.any() and not mask[ids.get("drum", slice(0))].any():
             mask[ids["velocity"]] = False  # no event could follow it
-        for pitch in sounding.here():
+        for pitch in sounding.pitches_of_program():
             if not self.held[sounding.program, pitch]:
                 mask[self.table.id("note_off", pitch)] = False
 
@@ -171,7 +173,7 @@ class EventRow(GivenRow):
         tones = self.new.tones(program).copy()
         sounding = self.state.sounding.notes
         tones[[pitch for other, pitch in sounding if other == program]] = False
-        strikes = [item for item in self.now if item.what == ev.ON and item.program == program]
+        strikes = [item for item in self.now if item.action == ev.ON and item.program == program]
         tones[[item.pitch for item in strikes]] = False
         if program in self.new.habits:
             held = sum(count for (other, _), count in self.held.items() if other == program)
@@ -226,7 +228,7 @@ class EventInfill(Infill):
         self.vocabulary, self.step_seconds = tokenizer.vocabulary, tokenizer.step_seconds
         self.parts = None if brief.parts is None else [n for n in brief.parts if n != DRUMS]
         music, begin, end = brief.given, brief.begin, brief.end
-        first = self._step(tokenizer.clock(music).begins) if len(music) else self._step(begin)
+        first = self._step(tokenizer.clock(music).offset) if len(music) else self._step(begin)
         self.origin = min(first, self._step(begin))
         ids = ev.as_ids(tokenizer.encode(music), self.vocabulary)
         events = ev.read(ids, self.vocabulary)[0]
@@ -284,7 +286,7 @@ class EventInfill(Infill):
         strikes = np.flatnonzero(ev.struck(self.past))[len(self.is_new) :]
         given_strikes = strikes[~np.array(self.row.is_new, bool)]
         given = self.given[: self.row.next]
-        self.past["bin"][given_strikes] = given["bin"][ev.struck(given)]
+        self.past["velocity_bin"][given_strikes] = given["velocity_bin"][ev.struck(given)]
         self.given = self.given[self.row.next :]
         self.held = list(self.row.held.elements())
         self.done = self.here >= self.stop and not (self.brief.is_gap and self.held)

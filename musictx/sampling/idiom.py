@@ -1,7 +1,8 @@
 """An idiom: the parts of composing that depend on the kind of tokens.
 
-:class:`Idiom` is for events (strikes and releases in seconds); for other tokens it does what is
-possible with any. ``registry.IDIOMS`` names the subclasses of other tokenizers.
+:class:`Idiom` does what is possible with any tokens, :class:`VoiceIdiom` is for voices that take
+turns, :class:`EventIdiom` for events (strikes and releases in seconds). A tokenizer may name a
+class of its own (``Tokenizer.idiom``).
 """
 
 from __future__ import annotations
@@ -14,24 +15,28 @@ import numpy as np
 from musictx import registry
 from musictx.bundle import Bundle
 from musictx.card import CorpusStats
+from musictx.commands import COMMANDS
 from musictx.config import SamplingConfig
+from musictx.config.composing import Steered
 from musictx.errors import UserError
-from musictx.notes import DRUMS
-from musictx.sampling.cadence import CHORD_NOTES
-from musictx.sampling.constraints import RowPenalty, never
-from musictx.sampling.penalties import (
-    EventFeedback,
-    Opening,
-    asks_pitches,
-    instruments,
-    pitch_set,
+from musictx.notes import DRUMS, Score
+from musictx.pedal import fold_sustain
+from musictx.sampling import cadence, penalties
+from musictx.sampling.constraints import (
+    Constraint,
+    EventConstraint,
+    Penalty,
+    RowConstraint,
+    RowPenalty,
+    never,
 )
+from musictx.sampling.penalties import Opening, asks_pitches, instruments, pitch_set, refuse
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.repetition import MelodyRepetition, Reprise
-from musictx.sampling.steer import counts_no_bars
+from musictx.sampling.steer import Steering, counts_no_bars, has_controls, steering_of
 from musictx.tokens import events as ev
 from musictx.tokens.controls import HERE, control_prefix
-from musictx.tokens.tokenizer import GrammarState, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer, programs_of_ids
 
 
 class Idiom:
@@ -39,9 +44,19 @@ class Idiom:
 
     #: Whether strokes of drums are composed around given notes.
     drums = False
+    #: Whether each note is known when its id is drawn, not only when the piece is complete.
+    notes_at_once = False
+    #: Whether the limit on simultaneous notes of a part counts those on all of its tracks.
+    counts_all_tracks = False
+    #: What the option ``end`` is for a new piece unless it is given.
+    end_of_new_piece = "cut"
+    #: What ``sampling.top_p`` is unless it is given.
+    top_p = 0.95
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
+        # A tokenizer could have this, has_rules and soft_constraints before; until 1.1 it may.
+        self.top_p = getattr(tokenizer, "top_p", self.top_p)
 
     # ---------------------------------------------------------------------- what is asked for
 
@@ -53,7 +68,10 @@ class Idiom:
             raise UserError(f"{name}={value}: {counts_no_bars(self.tokenizer)}")
         return Plan()
 
-    def cast(
+    def check_primer(self, music: Score, name: str) -> None:
+        """Raise ``UserError`` if ``music``, which the user calls ``name``, cannot be continued."""
+
+    def choose_parts(
         self, primer: Primer, stats: CorpusStats, sampling: SamplingConfig, seed: Sequence[int]
     ) -> Primer:
         """``primer``, or for a new piece one whose plan has the parts that play."""
@@ -62,6 +80,24 @@ class Idiom:
     def sampling(self, sampling: SamplingConfig, primers: Sequence[Primer]) -> SamplingConfig:
         """``sampling`` with what it leaves open for new pieces and continuations of ``primers``."""
         return sampling
+
+    def steering(self, request: Steered, primer: Score | None) -> Steering:
+        """The steering of a continuation of ``primer`` or of a new piece (:func:`.steering_of`)."""
+        return steering_of(self.tokenizer, request, primer, primer)
+
+    def targets(
+        self,
+        asked: Mapping[str, float],
+        described: Mapping[str, float],
+        around: Mapping[str, float],
+    ) -> Mapping[str, float]:
+        """The targets of feedback around given notes. ``asked``: those of the new notes alone,
+        ``described``: of new and given notes, ``around``: the values before and after a gap."""
+        return asked
+
+    def written_lengths(self, score: Score) -> Score:
+        """``score`` with its notes as long as the tokens write them."""
+        return score
 
     def prefix(self, levels: Sequence[int]) -> np.ndarray:
         """The ids before a piece that give the levels of its controls."""
@@ -74,21 +110,53 @@ class Idiom:
 
     def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterable[int]:
         """Ids that follow ``ids`` and let time pass up to ``until``, seconds of the tokens, or a
-        little more; ``state`` is after the ids that came out so far."""
-        if (events := self.tokenizer.note_events) is None:
-            return ()
-        steps = int(np.ceil((until - state.seconds) / events.step_seconds - 1e-6))
-        return ev.write(np.empty(0, ev.EVENT), self.tokenizer.vocabulary, max(steps, 0)).tolist()
+        little more; ``state`` is after the ids that came out so far. None if these tokens cannot
+        write silence."""
+        return ()
 
-    # ----------------------------------------------------------------------------- penalties
+    # ----------------------------------------------------------------- constraints, penalties
 
-    def pitches(self, primer: Primer, sampling: SamplingConfig) -> list[RowPenalty]:
+    def constraint(self, rows: Sequence[RowConstraint]) -> Constraint:
+        """The constraint of a batch of ``rows``."""
+        return Constraint(rows)
+
+    def rules(self, sampling: SamplingConfig) -> Sequence[Penalty]:
+        """The rules of composition, such as voice leading; ``sampling.rules`` is the penalty for
+        breaking one. Raises ``ConfigError`` if it is given for tokens without rules."""
+        if not getattr(self.tokenizer, "has_rules", False):
+            where = f"on {self.tokenizer.name} tokens: they have no rules"
+            refuse(sampling, ["rules"], where)
+        former = getattr(self.tokenizer, "soft_constraints", None)
+        return former(sampling) if former else ()
+
+    def ending(
+        self, begins: float, until: float, key: tuple[int, str] | None, low: int | None
+    ) -> RowPenalty:
+        """The penalty that brings a piece to a close; see :class:`.cadence.CadencePlanner`."""
+        return cadence.Ending(self.tokenizer, begins, until)
+
+    def pitch_penalties(self, primer: Primer, sampling: SamplingConfig) -> list[RowPenalty]:
         """Penalties that forbid pitches which ``sampling`` does not allow; applied before all other
         penalties."""
         if not asks_pitches(sampling):
             return []
         pitch_of = self.tokenizer.pitch_of
         return [never((pitch_of >= 0) & ~pitch_set(sampling, primer)[pitch_of])]
+
+    def limits(
+        self,
+        sampling: SamplingConfig,
+        stats: CorpusStats,
+        primer: Primer,
+        targets: Mapping[str, float],
+    ) -> list[RowPenalty]:
+        """The penalties that apply to any music, new, continued or around given notes; the
+        arguments are those of :func:`.penalties.of_events`. Raises ``ConfigError`` for a density
+        that has no effect with these tokens."""
+        if not has_controls(self.tokenizer):
+            where = f"on {self.tokenizer.name} tokens: they have no releases"
+            refuse(sampling, ["density"], where)
+        return []
 
     def penalties(
         self,
@@ -98,37 +166,32 @@ class Idiom:
         stats: CorpusStats,
         targets: Mapping[str, float],
     ) -> list[RowPenalty]:
-        """The penalties of a row that begins a piece or continues one, without those that apply to
-        any music (:func:`.penalties.of_events`). In their order: programs, feedback to the
-        ``targets`` of controls, repetition. ``state`` is the one after the primer, in which
-        limits may be set, too."""
-        penalties = [*self.programs(primer, sampling, stats), *self.feedback(targets)]
-        if sampling.habits and self.tokenizer.note_events is not None:
-            # A subject is of one part, and returns at its pitch.
-            if "program" not in self.tokenizer.kinds and not asks_pitches(sampling):
-                penalties.append(Reprise(self.tokenizer, primer.ids))
-            penalties.append(MelodyRepetition(self.tokenizer))
-        return penalties
+        """The penalties of a row that begins a piece or continues one, without :meth:`limits`. In
+        their order: programs, feedback to the ``targets`` of controls, repetition. ``state`` is the
+        one after the primer, in which limits may be set, too."""
+        programs = self.program_penalties(primer, sampling, stats)
+        return [*programs, *self.feedback_penalties(targets)]
 
-    def programs(
+    def program_penalties(
         self, primer: Primer, sampling: SamplingConfig, stats: CorpusStats
     ) -> list[RowPenalty]:
         """The penalties on programs. A continuation keeps to the programs and drums of its primer.
         A new piece begins with a part that plays chords, or with any pitched one if the corpus has
         no such part, so that it is not drums or a melody alone; not where its parts are planned,
         with ``habits=false``, nor for tokens without programs."""
-        program = self.tokenizer.program_of
+        program = programs_of_ids(self.tokenizer)
         if len(primer.ids):
             has_programs = (program >= 0).any()
             return [instruments(self.tokenizer, frozenset(), primer)] if has_programs else []
-        full = [n for n, habit in stats.parts.items() if n != DRUMS and habit.voices >= CHORD_NOTES]
+        least = cadence.CHORD_NOTES
+        full = [n for n, habit in stats.parts.items() if n != DRUMS and habit.voices >= least]
         may = np.isin(program, full) if full else (program >= 0) & (program != DRUMS)
         is_pitched = stats.instruments is None or stats.instruments - {DRUMS}
         if primer.plan.parts or not (sampling.habits and is_pitched and (program == DRUMS).any()):
             return []
         return [Opening(program, may)]
 
-    def feedback(
+    def feedback_penalties(
         self,
         targets: Mapping[str, float],
         *,
@@ -138,13 +201,112 @@ class Idiom:
         """The penalties that keep a row to its ``targets`` of loudness, register, polyphony (and
         density, in bars). ``given``: there are given notes around the new ones; ``parts``: whose
         notes count, by default all."""
-        if self.tokenizer.note_events is None or not targets.keys() - {"density"}:
+        return []
+
+
+class VoiceIdiom(Idiom):
+    """The idiom of voices that take turns. A new piece ends where the model ends it, and not in the
+    middle of a phrase."""
+
+    notes_at_once, end_of_new_piece = True, "model"
+
+    def check_primer(self, music: Score, name: str) -> None:
+        voices, tokens = self.tokenizer.voices, self.tokenizer.name
+        if voices > 1 and music.one_voice:
+            commands = [
+                f"; did you mean `musictx {command.name} {name}`?"
+                for command in COMMANDS.values()
+                if getattr(command.config, "tokenizer", "") == tokens
+            ]
+            raise UserError(
+                f"primer={name}: this is one voice, and the model writes {voices}"
+                + "".join(commands)
+            )
+
+
+class EventIdiom(Idiom):
+    """The idiom of events."""
+
+    notes_at_once = True
+    #: All ids may be drawn, since the unlikely ones include the ends of long notes
+    #: (scripts/LOG.md). Only pitches have a lower temperature.
+    top_p = 1.0
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__(tokenizer)
+        assert tokenizer.note_events is not None
+        self.events: NoteEvents = tokenizer.note_events
+
+    def targets(
+        self,
+        asked: Mapping[str, float],
+        described: Mapping[str, float],
+        around: Mapping[str, float],
+    ) -> Mapping[str, float]:
+        """Those of all notes, since :class:`.EventFeedback` measures the given notes, too."""
+        return {n: value for n, value in around.items() if n != "density"} | {**described}
+
+    def written_lengths(self, score: Score) -> Score:
+        """The pedal sustains notes."""
+        return fold_sustain(score)
+
+    def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterable[int]:
+        steps = int(np.ceil((until - state.seconds) / self.events.step_seconds - 1e-6))
+        return ev.write(np.empty(0, ev.EVENT), self.tokenizer.vocabulary, max(steps, 0)).tolist()
+
+    def constraint(self, rows: Sequence[RowConstraint]) -> Constraint:
+        return EventConstraint(rows, self.events)
+
+    def ending(
+        self, begins: float, until: float, key: tuple[int, str] | None, low: int | None
+    ) -> RowPenalty:
+        return cadence.CadencePlanner(self.tokenizer, self.events, begins, until, key, low)
+
+    def limits(
+        self,
+        sampling: SamplingConfig,
+        stats: CorpusStats,
+        primer: Primer,
+        targets: Mapping[str, float],
+    ) -> list[RowPenalty]:
+        return penalties.of_events(self.tokenizer, self.events, sampling, stats, primer, targets)
+
+    def penalties(
+        self,
+        primer: Primer,
+        state: GrammarState,
+        sampling: SamplingConfig,
+        stats: CorpusStats,
+        targets: Mapping[str, float],
+    ) -> list[RowPenalty]:
+        result = super().penalties(primer, state, sampling, stats, targets)
+        if sampling.habits:
+            # A subject is of one part, and returns at its pitch.
+            table = self.tokenizer.vocabulary
+            if "program" not in table.kinds and not asks_pitches(sampling):
+                result.append(Reprise(table, self.events, primer.ids))
+            result.append(MelodyRepetition(self.events))
+        return result
+
+    def feedback_penalties(
+        self,
+        targets: Mapping[str, float],
+        *,
+        given: bool = False,
+        parts: Collection[int] | None = None,
+    ) -> list[RowPenalty]:
+        if not targets.keys() - {"density"}:
             return []
-        return [EventFeedback(self.tokenizer, targets)]
+        return [penalties.EventFeedback(self.tokenizer.vocabulary, self.events, targets)]
 
 
 def of(tokenizer: Tokenizer) -> Idiom:
     """The idiom of these tokens."""
-    path = registry.IDIOMS.get(tokenizer.name)
-    kind: type[Idiom] = registry.load(path) if path else Idiom
+    kind: type[Idiom] = Idiom
+    if tokenizer.idiom:
+        kind = registry.load(tokenizer.idiom)
+    elif tokenizer.note_events is not None:
+        kind = EventIdiom
+    elif tokenizer.voices:
+        kind = VoiceIdiom
     return kind(tokenizer)

@@ -29,8 +29,8 @@ from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import idiom, penalties
-from musictx.sampling.constraints import Constraint, RowConstraint, RowPenalty, by_row
+from musictx.sampling import idiom
+from musictx.sampling.constraints import RowConstraint, RowPenalty, by_row
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.steer import Steering
@@ -204,6 +204,9 @@ class Infill(Region):
               they are not a variation
     """
 
+    #: Whether a version that is too like an earlier one is composed again.
+    may_retry = False
+
     step_seconds: float
     since: int
     here: int
@@ -264,24 +267,23 @@ class Infill(Region):
         return []
 
     def setup(self, regions: Sequence[Self]) -> Setup:
+        composing = idiom.of(self.tokenizer)
         prompts = [self.prompt(levels) for levels in self.steering.rows]
         rows = self.rows(len(regions))
         of_rows = by_row([[*map(row.sparing_given, self._penalties())] for row in rows])
         biases = by_row([region.biases(row) for region, row in zip(regions, rows)])
         return Setup(
             np.repeat(prompts, len(rows) // len(prompts), 0) if prompts[1:] else prompts[0],
-            Constraint(rows, self.tokenizer.note_events),
-            [*penalties.of_tokenizer(self.tokenizer, self.sampling), *of_rows, *biases],
+            composing.constraint(rows),
+            [*composing.rules(self.sampling), *of_rows, *biases],
             max(self.context - len(prompts[0]), FEWEST_NOTES * self.tokenizer.group),
         )
 
     def _penalties(self) -> list[RowPenalty]:
-        its, steer = idiom.of(self.tokenizer), self.steering
+        composing, steer = idiom.of(self.tokenizer), self.steering
         return [
-            *penalties.of_events(
-                self.tokenizer, self.sampling, self.stats, self.around, steer.targets
-            ),
-            *its.feedback(steer.targets, given=True, parts=steer.parts),
+            *composing.limits(self.sampling, self.stats, self.around, steer.targets),
+            *composing.feedback_penalties(steer.targets, given=True, parts=steer.parts),
         ]
 
     def take(self, token: int) -> None:

@@ -1,14 +1,14 @@
 """The penalties of events, and their combination in the order in which they are applied.
 
-A penalty (:data:`musictx.tokens.tokenizer.Penalty`) computes the nats that are subtracted from each
-logit. Most penalties consist of one penalty for each row
-(:data:`~musictx.sampling.constraints.RowPenalty`). A model after a few hours of training forgets to
-end notes, repeats the same notes over and over, and writes too many notes; penalties keep its music
-within the statistics of its corpus (:class:`CorpusStats`). Limits are infinite penalties: a
-penalised id is drawn only if every other id is forbidden too. Feedback measures a quantity in the
-music so far, given notes included, and compares it with a target: the requested value, or the usual
-value. If the music has too much of the quantity, ids that add to it become less likely, and if too
-little, more likely, by ``gain * error`` nats. Penalties never override the grammar.
+A penalty (:data:`.constraints.Penalty`) computes the nats that are subtracted from each logit. Most
+penalties consist of one penalty for each row (:data:`.constraints.RowPenalty`). A model after a few
+hours of training forgets to end notes, repeats the same notes over and over, and writes too many
+notes; penalties keep its music within the statistics of its corpus (:class:`CorpusStats`). Limits
+are infinite penalties: a penalised id is drawn only if every other id is forbidden too. Feedback
+measures a quantity in the music so far, given notes included, and compares it with a target: the
+requested value, or the usual value. If the music has too much of the quantity, ids that add to it
+become less likely, and if too little, more likely, by ``gain * error`` nats. Penalties never
+override the grammar.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from musictx.errors import ConfigError, UserError
 from musictx.notes import DRUMS, pitched
 from musictx.sampling.constraints import RowPenalty, never
 from musictx.sampling.primer import Primer
-from musictx.sampling.steer import has_controls
 from musictx.sampling.strengths import (
     ASKED_GAIN,
     LOUDNESS_GAIN,
@@ -38,30 +37,25 @@ from musictx.sampling.strengths import (
     USUAL_GAIN,
 )
 from musictx.tokens.stream import Velocities
-from musictx.tokens.tokenizer import GrammarState, NoteEvents, Penalty, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer, programs_of_ids
+from musictx.tokens.vocab import Vocabulary
 
 
 def of_events(
     tokenizer: Tokenizer,
+    events: NoteEvents,
     sampling: SamplingConfig,
     stats: CorpusStats,
     primer: Primer,
     targets: Mapping[str, float],
 ) -> list[RowPenalty]:
-    """The penalties of one row of events that apply to any kind of region; none for other tokens.
+    """The penalties of one row of ``events`` that apply to any kind of region.
 
     stats    statistics of the corpus: the targets of options without a value
     primer   the music that the row continues; if its density can be measured, it replaces the
              density of the corpus as the usual one
     targets  as in :class:`~musictx.sampling.steer.Steering`; without a density, the usual one
-
-    Raises ``ConfigError`` for a density that has no effect with these tokens.
     """
-    events = tokenizer.note_events
-    if events is None:
-        if not has_controls(tokenizer):
-            refuse(sampling, ["density"], f"on {tokenizer.name} tokens: they have no releases")
-        return []
     penalties: list[RowPenalty] = []
     if stats.instruments is not None and (events.program >= 0).any():
         penalties.append(instruments(tokenizer, stats.instruments, primer))
@@ -75,14 +69,6 @@ def of_events(
             gain = ASKED_GAIN if is_asked else USUAL_GAIN
             penalties.append(Density(events, target, gain, releases=is_asked))
     return penalties
-
-
-def of_tokenizer(tokenizer: Tokenizer, sampling: SamplingConfig) -> Sequence[Penalty]:
-    """The penalties of the tokenizer (its ``soft_constraints``). Raises ``ConfigError`` if
-    ``sampling.rules`` is set and the tokenizer has no rules."""
-    if not tokenizer.has_rules:
-        refuse(sampling, ["rules"], f"on {tokenizer.name} tokens: they have no rules")
-    return tokenizer.soft_constraints(sampling)
 
 
 def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
@@ -165,9 +151,9 @@ class Sustain:
         events, sounding = self.events, state.sounding
         if not len(sounding):
             return None
-        forbidden = among(events.strike, sounding.here())
+        forbidden = among(events.strike, sounding.pitches_of_program())
         if self.most is not None and len(sounding) >= self.most:
-            may_follow = (events.strike < 0) & ~events.lead
+            may_follow = (events.strike < 0) & ~events.prepares_strike
             if not sounding.struck:  # a program of a sounding note may be chosen to release it
                 may_follow |= among(events.program, [program for program, _ in sounding])
             forbidden |= ~may_follow
@@ -193,7 +179,7 @@ class Silence:
 def instruments(tokenizer: Tokenizer, usual: frozenset[int], primer: Primer) -> RowPenalty:
     """Forbids programs and drums that occur neither in the corpus (``usual``) nor in the primer: a
     model gives a small probability even to ids that never occurred in its training."""
-    program, notes = tokenizer.program_of, tokenizer.decode(primer.ids).notes
+    program, notes = programs_of_ids(tokenizer), primer.notes
     played = usual | set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
     return never((program >= 0) & ~np.isin(program, sorted(played)))
 
@@ -202,7 +188,7 @@ class Opening:
     """Forbids all programs but those whose ids ``may`` open a piece, (vocab,) bool, until one of
     these ids is drawn.
 
-    ``program`` (vocab,) is :attr:`.Tokenizer.program_of`. The object keeps the state of one row, so
+    ``program`` (vocab,) is :func:`.programs_of_ids`. The object keeps the state of one row, so
     each row needs a separate one."""
 
     def __init__(self, program: np.ndarray, may: np.ndarray) -> None:
@@ -230,7 +216,9 @@ class Density:
         self, events: NoteEvents, target: float, gain: float, releases: bool = False
     ) -> None:
         self.target, self.gain = target, gain
-        penalised = (events.strike >= 0) | events.lead | (releases & (events.release >= 0))
+        penalised = (
+            (events.strike >= 0) | events.prepares_strike | (releases & (events.release >= 0))
+        )
         self.weights = penalised - events.wait / events.wait.max()
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
@@ -275,12 +263,10 @@ class EventFeedback:
     polyphony  releases gain nats while too many notes sound, and cost nats while too few do
     """
 
-    def __init__(self, tokenizer: Tokenizer, targets: Mapping[str, float]) -> None:
-        assert tokenizer.note_events is not None
-        self.events: NoteEvents = tokenizer.note_events
-        self.targets = targets
-        self.velocity = np.zeros(tokenizer.size)
-        low, high = tokenizer.vocabulary.range("velocity")
+    def __init__(self, table: Vocabulary, events: NoteEvents, targets: Mapping[str, float]) -> None:
+        self.events, self.targets = events, targets
+        self.velocity = np.zeros(table.size)
+        low, high = table.range("velocity")
         self.velocity[low:high] = Velocities(high - low).of_bin[1:]
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:

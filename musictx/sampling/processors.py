@@ -19,8 +19,7 @@ from torch import Tensor
 
 from musictx.config import SamplingConfig, TokenSampling
 from musictx.errors import ConfigError, UserError, shown
-from musictx.tokens.tokenizer import Tokenizer
-from musictx.tokens.vocab import SPECIALS
+from musictx.tokens.vocab import SPECIALS, Vocabulary
 
 #: (ids (B, n) int64: the events so far, prompt included; logits (B, V)) -> logits (B, V)
 Processor = Callable[[Tensor, Tensor], Tensor]
@@ -90,25 +89,28 @@ def _likeliest(logits: Tensor) -> Tensor:
     return torch.full_like(logits, _REMOVED).scatter(-1, first, logits.gather(-1, first))
 
 
-def of_sampling(sampling: TokenSampling, tokenizer: Tokenizer) -> list[Processor]:
+def of_sampling(sampling: TokenSampling, table: Vocabulary, top_p: float) -> list[Processor]:
     """The processors for the options ``sampling``, in the order in which they are applied:
-    temperatures by kind of token, temperature, top-p. Options that change nothing are left out."""
+    temperatures by kind of token, temperature, top-p. Options that change nothing are left out.
+
+    table  the vocabulary of the ids
+    top_p  the top-p if ``sampling`` has none
+    """
     if sampling.temperature == 0:
         return [Temperature(0.0)]
     processors: list[Processor] = []
     temperatures = sampling.temperatures if isinstance(sampling, SamplingConfig) else {}
     for kind, value in temperatures.items():
-        if kind in tokenizer.kinds:
-            members = np.flatnonzero(tokenizer.kind_of == tokenizer.kinds.index(kind))
-            processors.append(KindTemperature(members, value))
+        if kind in table.kinds:
+            processors.append(KindTemperature(np.arange(*table.range(kind)), value))
         elif kind not in SamplingConfig().temperatures:
             raise ConfigError(
                 f"sampling.temperatures.{kind}: this model has no such kind of token; expected "
-                + ", ".join(tokenizer.kinds[len(SPECIALS) :])
+                + ", ".join(table.kinds[len(SPECIALS) :])
             )
     if sampling.temperature != 1:
         processors.append(Temperature(sampling.temperature))
-    top_p = tokenizer.top_p if sampling.top_p is None else sampling.top_p
+    top_p = top_p if sampling.top_p is None else sampling.top_p
     if top_p < 1:
         processors.append(TopP(top_p))
     return processors

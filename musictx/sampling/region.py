@@ -16,10 +16,10 @@ import numpy as np
 from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling.constraints import Constraint, RowConstraint
+from musictx.sampling.constraints import Constraint, Penalty, RowConstraint
 from musictx.sampling.events import Emitter, Event, Placed
 from musictx.sampling.steer import Steering
-from musictx.tokens.tokenizer import Penalty, Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from musictx.sampling.strengths import (
     PHRASE_SECONDS,
 )
 from musictx.tokens import events as ev
-from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, NoteEvents
+from musictx.tokens.vocab import Vocabulary
 
 
 class MelodyRepetition:
@@ -32,9 +33,8 @@ class MelodyRepetition:
     onset, and an onset the notes struck within :data:`ONSET_SECONDS`.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        assert tokenizer.note_events is not None
-        self.events: NoteEvents = tokenizer.note_events
+    def __init__(self, events: NoteEvents) -> None:
+        self.events = events
         #: The (number of notes, whether a strike would join the last onset) that `_nats` is for.
         self._for: tuple[int, bool] | None = None
         self._nats: np.ndarray | None = None
@@ -98,18 +98,16 @@ class Subject(NamedTuple):
     breath: float
 
 
-def subject_of(ids: np.ndarray, tokenizer: Tokenizer) -> Subject | None:
+def subject_of(ids: np.ndarray, table: Vocabulary, step: float) -> Subject | None:
     """The first phrase of the music ``ids``. Among the onsets within :data:`PHRASE_SECONDS`
     (earliest, latest) after the first one, it ends before the onset that follows the longest wait.
-    ``None`` if there is no such onset."""
-    events, _ = ev.read(ev.as_ids(ids, tokenizer.vocabulary), tokenizer.vocabulary)
-    struck = events[events["what"] == ev.ON]
+    ``None`` if there is no such onset. ``step`` is the length of a step in seconds."""
+    events, _ = ev.read(ev.as_ids(ids, table), table)
+    struck = events[events["action"] == ev.ON]
     if not len(struck):
         return None
     events["step"] -= struck["step"][0]
     at = struck["step"] - struck["step"][0]
-    assert tokenizer.note_events is not None
-    step = tokenizer.note_events.step_seconds
     onsets = at[np.diff(at, prepend=-np.inf) > ONSET_SECONDS / step + 1e-6]
     waits, (earliest, latest) = np.diff(onsets), np.array(PHRASE_SECONDS) / step
     ends = np.flatnonzero((onsets[1:] >= earliest) & (onsets[1:] <= latest))
@@ -135,12 +133,9 @@ class Reprise:
     primer  ids that are continued; if they are too short for a subject, the new music completes it
     """
 
-    def __init__(self, tokenizer: Tokenizer, primer: np.ndarray) -> None:
-        assert tokenizer.note_events is not None
-        self.tokenizer, self.table = tokenizer, tokenizer.vocabulary
-        self.note_events = tokenizer.note_events
-        self.subject = subject_of(primer, tokenizer)
-        self.step = self.note_events.step_seconds
+    def __init__(self, table: Vocabulary, events: NoteEvents, primer: np.ndarray) -> None:
+        self.table, self.note_events, self.step = table, events, events.step_seconds
+        self.subject = subject_of(primer, table, self.step)
         self.left: float | None = None
         #: The next strikes and releases of the subject: (step, whether it is a strike, pitch).
         self.due: deque[tuple[int, bool, int]] = deque()
@@ -149,7 +144,7 @@ class Reprise:
         if self.left is None:
             self.left = state.seconds
         if self.subject is None and state.seconds > PHRASE_SECONDS[1]:
-            self.subject = subject_of(ids, self.tokenizer)
+            self.subject = subject_of(ids, self.table, self.step)
         if self.subject is not None and not self.due:
             self._plan(state, ids, self.subject)
         return self._only_next(state, ids)
@@ -169,8 +164,8 @@ class Reprise:
             return
         now = round(state.seconds / self.step)
         due = [
-            (now + step, what == ev.ON, pitch)
-            for step, what, pitch in subject.events[["step", "what", "pitch"]].tolist()
+            (now + step, action == ev.ON, pitch)
+            for step, action, pitch in subject.events[["step", "action", "pitch"]].tolist()
             if step > 0 or pitch not in onset
         ]
         soon = min(step for step, _, _ in due if step > now)
@@ -200,6 +195,6 @@ class Reprise:
             nats = np.full(self.table.size, np.inf)
             nats[token] = 0.0
             if strikes and step == now:
-                nats[self.note_events.lead] = 0.0
+                nats[self.note_events.prepares_strike] = 0.0
             return nats
         return None

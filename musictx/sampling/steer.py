@@ -43,7 +43,7 @@ class Steering:
 def has_controls(tokenizer: Tokenizer) -> bool:
     """Whether ``tokenizer`` has control tokens, so that its models can be steered, fill gaps and
     accompany."""
-    return controls.STREAM in tokenizer.kinds
+    return controls.STREAM in tokenizer.vocabulary.kinds
 
 
 def controls_of(request: Steered) -> dict[str, float]:
@@ -54,9 +54,12 @@ def controls_of(request: Steered) -> dict[str, float]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def steering_of(tokenizer: Tokenizer, request: Steered, primer: Score | None) -> Steering:
+def steering_of(
+    tokenizer: Tokenizer, request: Steered, primer: Score | None, written: Score | None
+) -> Steering:
     """The steering of a continuation of ``primer``, or of a new piece. The control tokens of
-    controls that ``request`` leaves open have the levels of the primer.
+    controls that ``request`` leaves open have the levels of the primer. ``written`` is the primer
+    with the times of its ids, since a control counts notes in seconds of the ids.
 
     Raises ``UserError`` for tokens without controls if more than a density is requested.
     """
@@ -68,14 +71,13 @@ def steering_of(tokenizer: Tokenizer, request: Steered, primer: Score | None) ->
         if request.guidance != 1:
             raise UserError(f"guidance={request.guidance:g}: {unable(tokenizer)}")
         return Steering(targets=targets)
-    if primer is not None and tokenizer.beats:  # a control counts notes in seconds of the ids
-        seconds, primer = _span(primer), tokenizer.decode(tokenizer.encode(primer))
-        if "density" in targets and _span(primer) > 0:
-            targets["density"] *= seconds / _span(primer)
-    if primer is not None and len(primer) >= FEWEST_NOTES:
-        primer = primer.shifted(-float(primer.notes["start"][0]))  # without a rest at the beginning
-        if primer.duration >= SHORTEST_SECONDS:
-            measured = controls.measured(primer.notes, primer.duration)
+    if primer is not None and written is not None:
+        if "density" in targets and _span(written) > 0:
+            targets["density"] *= _span(primer) / _span(written)
+        if len(written) >= FEWEST_NOTES:
+            written = written.shifted(-float(written.notes["start"][0]))  # without a rest before it
+            if written.duration >= SHORTEST_SECONDS:
+                measured = controls.measured(written.notes, written.duration)
     return Steering(tuple(controls.levels(measured | targets)), request.guidance, targets)
 
 

@@ -17,13 +17,15 @@ from musictx.card import CorpusStats
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
+from musictx.sampling import idiom
 from musictx.sampling.composer import start
+from musictx.sampling.constraints import Penalty
 from musictx.sampling.continuation import Continuation, prompts
 from musictx.sampling.events import Emitter, Event
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Steering, controls_of
-from musictx.tokens.tokenizer import Penalty, Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.vocab import EOS
 
 
@@ -60,7 +62,7 @@ class Stream(Iterator[Event]):
         self._region = Continuation(
             model, tokenizer, primer, request, self._seed, steering, stats, penalties
         )
-        if not tokenizer.voices and tokenizer.note_events is None:
+        if not idiom.of(tokenizer).notes_at_once:
             raise UserError(
                 f"model: {tokenizer.name} tokens write notes with their length, too late to play "
                 "them at once; expected a model of performances, such as model=piano"

@@ -150,7 +150,7 @@ def on_tracks(
         notes = notes[np.isin(notes["track"], [*among])]
     if not len(notes) or not len(new):
         return new
-    has_programs = {"program", "Program"} & set(tokenizer.kinds)
+    has_programs = {"program", "Program"} & set(tokenizer.vocabulary.kinds)
     tracks = np.unique(notes["track"])
     notes_of = [notes[notes["track"] == track] for track in tracks]
     mean = np.array([on_track["pitch"].mean() for on_track in notes_of])
@@ -170,7 +170,7 @@ def on_tracks(
             new["track"][i] = tracks[np.argmin(distance)]
         else:
             new["track"][i] = next_track + int(np.searchsorted(voices, note["track"]))
-    if "velocity" not in {kind.lower() for kind in tokenizer.kinds}:
+    if "velocity" not in {kind.lower() for kind in tokenizer.vocabulary.kinds}:
         new["velocity"] = int(np.median(notes["velocity"]))
     return sounding(new, notes)
 

@@ -55,7 +55,7 @@ def write(stream: NoteStream, table: Vocabulary) -> np.ndarray:
     bar_lines[:, 0] = table.id("bar")
     bar_lines[:, 1] = table.ids("numerator", bars["numerator"])
     bar_lines[:, 2] = table.ids("denominator", bars["exponent"])
-    bar_lines[:, 4] = table.ids("place", bars["cut"])
+    bar_lines[:, 4] = table.ids("place", bars["early_end"])
     bar, lines = stream.bar, stream.lines
     if len(notes) and not 0 <= bar.min() <= bar.max() < len(bars):
         raise ValueError(f"notes: expected in bars 0 to {len(bars) - 1}")
@@ -104,7 +104,7 @@ def read(ids: np.ndarray, table: Vocabulary) -> NoteStream:
     opened = np.maximum.accumulate(np.where(is_bar | is_ahead, np.arange(len(rows)), 0))
     in_piece = ~is_ahead[opened] if len(rows) else is_ahead
     bars = np.zeros(int(is_bar.sum()), BAR)
-    for name, field in (("numerator", 1), ("exponent", 2), ("cut", 4)):
+    for name, field in (("numerator", 1), ("exponent", 2), ("early_end", 4)):
         bars[name] = value[is_bar, field]
     chord = (names == ["place", "harmony", "root", "quality", "none"]).all(1)
     drum = (names == ["place", "drums", "drum", "none", "velocity"]).all(1)

@@ -57,6 +57,7 @@ class BarInfill(Infill):
     piece     the ids so far
     """
 
+    may_retry = True
     step_seconds = STEP_SECONDS
     tokenizer: BarTokenizer
     row: BarRow

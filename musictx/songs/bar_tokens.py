@@ -79,6 +79,7 @@ class BarTokenizer(Spelling):
     options = ("tracks", "low", "high", "velocity_bins", "sustain", "chords")
     beats = True
     group = FIELDS_PER_NOTE
+    idiom = "musictx.songs.idiom:BarIdiom"
 
     def __init__(
         self,
@@ -129,7 +130,7 @@ class BarTokenizer(Spelling):
         first = bars.number(int(bars.place(notes["start"])[0].min()))
         return Clock(score.beats, bars.seconds(int(bars.lines[first])), BPM)
 
-    def moved(self, score: Score) -> int:
+    def off_grid_count(self, score: Score) -> int:
         """The number of notes of ``score`` that begin off the grid and are moved to it."""
         notes, _, bars = self._barred(score)
         return int((bars.place(notes["start"])[1] > MOVED).sum())
@@ -140,7 +141,7 @@ class BarTokenizer(Spelling):
         notes, left_out = self.writable(score)
         return notes, left_out, Bars(score, max([0.0, *notes["end"].tolist(), *moments]))
 
-    def opening(self, ids: np.ndarray, start: int) -> int:
+    def window_start(self, ids: np.ndarray, start: int) -> int:
         """The index in ``ids`` of the last bar line at or before ``start``; 0 if there is none."""
         lines = np.flatnonzero(ids[: start + 1] == self.vocabulary.id("bar"))
         return int(lines[-1]) if len(lines) else 0
@@ -153,7 +154,7 @@ class BarTokenizer(Spelling):
             return Grid(NoteStream(np.empty(0, BAR), np.empty(0, NOTE)), left_out, bars, 0)
         start, _ = bars.place(notes["start"])
         end = np.maximum(bars.place(notes["end"])[0], bars.next(start))
-        whole = self.table(notes)
+        whole = self.as_stream_notes(notes)
         whole["start"], whole["length"] = start, np.where(notes["drum"], 0, end - start)
         covered = bars.place(np.array(moments, float))[0].tolist()
         stop = max([*(start + whole["length"]).tolist(), *covered])
@@ -174,7 +175,7 @@ class BarTokenizer(Spelling):
         stream["start"] -= bars.lines[first]
         stream = stream[sort_order(*(stream[name] for name in ("start", "part", "pitch")))]
         rows = bars.rows[first : last + 1].copy()
-        rows["cut"][-1] = 0  # no bar follows that a shorter bar would shift
+        rows["early_end"][-1] = 0  # no bar follows that a shorter bar would shift
         return Grid(NoteStream(rows, stream), left_out, bars, first)
 
     def _chords(self, bars: Bars, first: int, last: int) -> np.ndarray:
@@ -224,7 +225,7 @@ class BarTokenizer(Spelling):
         changed = np.append(
             True, np.any([np.diff(bars[n]) != 0 for n in ("numerator", "exponent")], axis=0)
         )
-        marked = changed | np.append(False, bars["cut"][:-1] > 0)
+        marked = changed | np.append(False, bars["early_end"][:-1] > 0)
         meters = np.zeros(int(marked.sum()), METER)
         meters["time"] = self.seconds(lines[marked])
         meters["numerator"] = bars["numerator"][marked]
@@ -237,7 +238,7 @@ class BarTokenizer(Spelling):
             for note in notes[chord]
         )
         return Score(
-            notes=self.sounding(notes[struck]),
+            notes=self.score_notes(notes[struck]),
             tempos=np.array([(0.0, BPM)], TEMPO),
             meters=meters,
             markers=markers,

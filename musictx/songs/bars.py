@@ -83,7 +83,7 @@ class Bars:
             if stop > begin:
                 lines.append(np.arange(begin, stop, steps))
                 rows.append(np.repeat(bar, len(lines[-1])))
-                rows[-1]["cut"][-1] = (stop - begin) % steps
+                rows[-1]["early_end"][-1] = (stop - begin) % steps
             begin = stop
             if following > last:
                 break

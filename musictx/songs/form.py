@@ -10,9 +10,8 @@ leads to the return.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,10 +27,9 @@ from musictx.notes import Score
 from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.constraints import EachRow
-from musictx.sampling.events import OnEvent, emit_all
+from musictx.sampling.events import Event, emit_all
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import has_controls, unable
 from musictx.sampling.strengths import SECTION_BARS
 from musictx.songs.bar_tokens import Grid
 from musictx.songs.biases import SectionContrast, penalty_of
@@ -50,31 +48,22 @@ TRIES = 3
 NEAR = 0.005
 
 
-def pieces(
+def piece(
     bundle: Bundle,
-    primers: Sequence[Score | None],
-    plans: Sequence[Plan],
+    primer: Score | None,
+    plan: Plan,
     request: GenerateConfig,
-    *,
-    seeds: Sequence[int],
+    seed: Sequence[int],
     progress: Progress | None = None,
-    on_event: OnEvent | None = None,
-) -> Iterator[tuple[int, Sample]]:
-    """Yield (number, sample) as soon as each piece is done: ``request.samples`` pieces by the plan
-    ``request.form`` whose first section is the first of ``primers``, or a new section by the first
-    of ``plans`` if that is ``None``; then as many for the second primer, and so on. The events of a
-    piece are emitted when it is done. Raises ``UserError`` for a model without control tokens."""
-    if not has_controls(bundle.tokenizer):
-        raise UserError(f"form={request.form}: {unable(bundle.tokenizer)}")
-    for first, (primer, plan, seed) in enumerate(zip(primers, plans, seeds)):
-        for version in range(request.samples):
-            number = first * request.samples + version
-            composition = _Composition(bundle, request, primer, plan, [seed, version], progress)
-            sample = composition.sample()
-            if on_event is not None:
-                new = sample.score.notes[sample.score.notes["start"] >= sample.seam - NEAR]
-                emit_all(new, partial(on_event, number))
-            yield number, sample
+    on_event: Callable[[Event], None] | None = None,
+) -> Sample:
+    """Compose a piece by the plan ``request.form``, with a model that has control tokens. Its first
+    section is ``primer``, or a new section by ``plan`` if that is ``None``. Its events are emitted
+    when it is done."""
+    sample = _Composition(bundle, request, primer, plan, seed, progress).sample()
+    if on_event is not None:
+        emit_all(sample.score.notes[sample.score.notes["start"] >= sample.seam - NEAR], on_event)
+    return sample
 
 
 class _Composition:
@@ -92,7 +81,7 @@ class _Composition:
         request: GenerateConfig,
         primer: Score | None,
         plan: Plan,
-        seed: list[int],
+        seed: Sequence[int],
         progress: Progress | None,
     ) -> None:
         self.bundle, self.request, self.plan, self.progress = bundle, request, plan, progress
@@ -103,7 +92,7 @@ class _Composition:
         if primer is None:
             return
         clock = primer.beats
-        begins = float(self.tokenizer.clock(self._trained(primer)).begins)
+        begins = float(self.tokenizer.clock(self._trained(primer)).offset)
         self.first = clock.bar(float(clock.quarters(begins)) + 1e-3)[0] - 1
         self.first = max(self.first, int(clock.pickup))
         last = clock.bar(float(clock.quarters(primer.duration)) - 1e-3)[0]
@@ -192,7 +181,9 @@ class _Composition:
         second continuation."""
         if not self.count:
             request = replace(self.request, form=None, bars=stop)
-            sample = new_piece(self.bundle, self.plan, request, self._next_seed())
+            sample = new_piece(
+                self.bundle, self.plan, request, self._next_seed(), self._progress_from(0.0)
+            )
             self.piece = parts.with_file_programs(self.bundle, sample.score, None)
             self._cut(stop)
         while self.count < stop:
@@ -207,14 +198,7 @@ class _Composition:
                 penalties=contrast,
                 progress=self._progress_from(self.piece.duration),
             )
-            clock = primer.clock(self.tokenizer)
-            ids = np.concatenate([primer.ids, sample.ids])
-            chords = [
-                (clock.seconds(time), name)
-                for time, name in self.tokenizer.decode(ids).markers
-                if time >= primer.seconds - 1e-6
-            ]
-            score = with_markers(sample.score, chords)
+            score = with_markers(sample.score, sample.chords)
             self.piece = parts.with_file_programs(self.bundle, score, self.piece)
             beats = self.piece.beats
             end = float(beats.quarters(sample.seam + sample.seconds))
@@ -247,11 +231,11 @@ class _Composition:
         """The piece up to the line of the next bar to compose, as a primer, and its grid."""
         score = self._trained(self.piece)
         inside = float(score.beats.seconds(self._line(self.count) + 1 / 8))  # within that bar
-        grid = self.tokenizer.grid(score, self.tokenizer.clock(score).begins, inside)
+        grid = self.tokenizer.grid(score, self.tokenizer.clock(score).offset, inside)
         stream = grid.stream
         notes = stream.in_bars(0, len(stream.bars) - 1).notes
         ids = self.tokenizer.write(stream._replace(notes=notes))
-        return Primer(ids, self.tokenizer.grammar(ids).seconds, score), grid
+        return Primer.of(self.tokenizer, ids, score), grid
 
     def _again(self, source: int) -> None:
         """Append a copy of the section that begins with the bar ``source``."""
@@ -283,7 +267,7 @@ class _Composition:
     def _bars_anew(self, first: int, stop: int, *, is_variation: bool = False) -> None:
         """Compose the bars from ``first`` to before ``stop`` anew on all tracks and in the same
         chords, or as a variation of themselves if ``is_variation``."""
-        begin, progress = self._begin(first), self.progress
+        begin = self._begin(first)
         if first >= stop or begin >= self.piece.duration - NEAR:
             return
         options = {field.name: getattr(self.request, field.name) for field in fields(Steered)}
@@ -299,7 +283,7 @@ class _Composition:
             replace(tasks.gap_task(self.piece, request), is_variation=is_variation),
             request,
             seed=int(np.random.SeedSequence(self._next_seed()).generate_state(1)[0]),
-            progress=None if progress is None else lambda seconds: progress(1, begin + seconds),
+            progress=self._progress_from(begin),
         )
         self.piece = replace(sample.score, file=b"")
 

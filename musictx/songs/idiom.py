@@ -15,6 +15,7 @@ from musictx.apps.habits import ANY, corpus_habits, without_overridden_limits
 from musictx.bundle import Bundle
 from musictx.card import WINDOW_SECONDS, CorpusStats, Habit
 from musictx.config import SamplingConfig
+from musictx.config.composing import Steered
 from musictx.config.generate import meter_of
 from musictx.data.statistics import at_once, densest, habit, parts_of
 from musictx.errors import UserError
@@ -24,6 +25,7 @@ from musictx.sampling.idiom import Idiom
 from musictx.sampling.infill import NewNotes
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.primer import Plan, Primer
+from musictx.sampling.steer import Steering, steering_of
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_layout
 from musictx.songs.bar_grammar import BarState
@@ -48,7 +50,7 @@ WHOLE, TICKS_PER_QUARTER = 4 * STEPS, 480
 class BarIdiom(Idiom):
     """The idiom of models of notes in bars."""
 
-    drums, marks = True, []
+    drums, counts_all_tracks, marks = True, True, []
     tokenizer: BarTokenizer
 
     def plan(self, bundle: Bundle, options: Mapping[str, Any]) -> Plan:
@@ -72,7 +74,7 @@ class BarIdiom(Idiom):
             least = _least(corpus_habits(bundle, parts.find_parts(bundle, names, "instruments")))
         return Plan(blank, meter, least)
 
-    def cast(
+    def choose_parts(
         self, primer: Primer, stats: CorpusStats, sampling: SamplingConfig, seed: Sequence[int]
     ) -> Primer:
         """With habits, choose the instruments of a new piece whose plan names none: an ensemble of
@@ -94,6 +96,11 @@ class BarIdiom(Idiom):
         top_p = BARS_TOP_P if sampling.top_p is None else sampling.top_p
         return replace(sampling, top_p=top_p, temperatures=temperatures)
 
+    def steering(self, request: Steered, primer: Score | None) -> Steering:
+        tokenizer = self.tokenizer
+        written = None if primer is None else tokenizer.decode(tokenizer.encode(primer))
+        return steering_of(tokenizer, request, primer, written)
+
     def prefix(self, levels: Sequence[int]) -> np.ndarray:
         return bar_layout.control_prefix(self.tokenizer.vocabulary, levels)
 
@@ -106,7 +113,7 @@ class BarIdiom(Idiom):
         while state.seconds < until - 1e-6:
             yield from [*group[:-1], place]
 
-    def pitches(self, primer: Primer, sampling: SamplingConfig) -> list[RowPenalty]:
+    def pitch_penalties(self, primer: Primer, sampling: SamplingConfig) -> list[RowPenalty]:
         """No penalties: :meth:`hold` limits the pitches."""
         return []
 
@@ -147,7 +154,7 @@ class BarIdiom(Idiom):
             playing = primer.plan.parts or stats.instruments or range(DRUMS + 1)
             return {part: usual.get(part, ANY) for part in playing}
         habits = {}
-        for part, notes in parts_of(self.tokenizer.decode(primer.ids).notes).items():
+        for part, notes in parts_of(primer.notes).items():
             most, low, high, _ = habit([at_once(notes)], [notes["pitch"]], [0.0])
             in_corpus = usual.get(part, ANY)
             low, high = min(int(low), in_corpus.low), max(int(high), in_corpus.high)
@@ -175,20 +182,23 @@ class BarIdiom(Idiom):
             penalties.append(
                 penalty_of(table, partial(lacking_parts, least=least, from_start=True))
             )
-        penalties += [*self.programs(primer, sampling, stats), *self.feedback(targets)]
+        penalties += [
+            *self.program_penalties(primer, sampling, stats),
+            *self.feedback_penalties(targets),
+        ]
         if sampling.habits:
             penalties.append(penalty_of(table, bar_return, bar_repetition))
             if not len(primer.ids):
                 penalties.append(on_first_beat(table))
         return [*penalties, *self._playing(sampling, state, targets)]
 
-    def programs(
+    def program_penalties(
         self, primer: Primer, sampling: SamplingConfig, stats: CorpusStats
     ) -> list[RowPenalty]:
         """As in the base class for a new piece; in a continuation :meth:`hold` limits programs."""
-        return [] if len(primer.ids) else super().programs(primer, sampling, stats)
+        return [] if len(primer.ids) else super().program_penalties(primer, sampling, stats)
 
-    def feedback(
+    def feedback_penalties(
         self,
         targets: Mapping[str, float],
         *,

@@ -19,15 +19,15 @@ from musictx.tokens.vocab import Vocabulary
 OFF, ON, DRUM = range(3)
 #: The kinds of id that events end with, in the order of their numbers.
 KINDS = ("note_off", "note_on", "drum")
-#: One strike or release. ``bin`` is the velocity bin of a strike, ``order`` tells notes apart and
-#: ranks them within one step (a release carries the ``order`` of its note).
+#: One strike or release: ``action`` is :data:`OFF`, :data:`ON` or :data:`DRUM`, ``order`` tells
+#: notes apart and ranks them within one step (a release carries the ``order`` of its note).
 EVENT = np.dtype(
     [
         ("step", "i8"),
-        ("what", "i1"),
+        ("action", "i1"),
         ("program", "i2"),
         ("pitch", "i2"),
-        ("bin", "i2"),
+        ("velocity_bin", "i2"),
         ("order", "i8"),
     ]
 )
@@ -45,26 +45,26 @@ def as_ids(ids: np.ndarray | Sequence[int], vocabulary: Vocabulary) -> np.ndarra
     return array
 
 
-def of(stream: NoteStream) -> np.ndarray:
+def events_of(stream: NoteStream) -> np.ndarray:
     """The strikes and releases of a stream, in the order in which they are written: by step,
     releases first, then by program, then as the notes."""
     notes, ends = stream.notes, stream.ends
     strikes = np.zeros(len(notes), EVENT)
     strikes["step"], strikes["order"] = notes["start"], np.arange(len(notes))
-    strikes["what"] = np.where(notes["part"] == DRUM_PART, DRUM, ON)
+    strikes["action"] = np.where(notes["part"] == DRUM_PART, DRUM, ON)
     strikes["program"] = np.where(notes["part"] == DRUM_PART, 0, notes["part"])
-    strikes["pitch"], strikes["bin"] = notes["pitch"], notes["velocity_bin"]
-    released = (strikes["what"] == ON) & (notes["length"] != OPEN)
+    strikes["pitch"], strikes["velocity_bin"] = notes["pitch"], notes["velocity_bin"]
+    released = (strikes["action"] == ON) & (notes["length"] != OPEN)
     releases = strikes[released]
     releases["step"] += notes["length"][released]
     older = np.zeros(len(ends), EVENT)
     older["step"], older["program"], older["pitch"] = ends["stop"], ends["part"], ends["pitch"]
     older["order"] = np.arange(-len(ends), 0)
-    older["what"] = releases["what"] = OFF
+    older["action"] = releases["action"] = OFF
     events = np.concatenate([strikes, releases, older])
     # Without programs this is the order (step, note index, is-release) of note-seq: a release can
     # only share its step with strikes of later notes, since every note lasts at least one step.
-    return events[sort_order(*(events[key] for key in ("step", "what", "program", "order")))]
+    return events[sort_order(*(events[key] for key in ("step", "action", "program", "order")))]
 
 
 def write(
@@ -92,15 +92,15 @@ def write(
     columns = np.full((len(gaps), 4), -1, np.int32)
     columns[rest > 0, 0] = first_shift - 1 + rest[rest > 0]
     before, of_events = np.empty(0, EVENT) if past is None else past, columns[:-1]
-    for column, name, kind, counts in (
+    for column, name, kind, selects in (
         (1, "program", "program", pitched),
-        (2, "bin", "velocity", struck),
+        (2, "velocity_bin", "velocity", struck),
     ):
         if kind in vocabulary.kinds:
-            new = _changed(name, counts, events, before)
+            new = _changed(name, selects, events, before)
             of_events[new, column] = vocabulary.ids(kind, events[name][new])
-    for what, kind in enumerate(KINDS):
-        rows = events["what"] == what
+    for action, kind in enumerate(KINDS):
+        rows = events["action"] == action
         if rows.any():
             of_events[rows, 3] = vocabulary.ids(kind, events["pitch"][rows])
     written = columns >= 0
@@ -112,23 +112,24 @@ def write(
 
 def struck(events: np.ndarray) -> np.ndarray:
     """(n,) bool: the strikes of pitches and drums."""
-    strikes: np.ndarray = events["what"] != OFF
+    strikes: np.ndarray = events["action"] != OFF
     return strikes
 
 
 def pitched(events: np.ndarray) -> np.ndarray:
     """(n,) bool: the strikes and releases that are of a program."""
-    others: np.ndarray = events["what"] != DRUM
+    others: np.ndarray = events["action"] != DRUM
     return others
 
 
 def _changed(
-    name: str, counts: Callable[[np.ndarray], np.ndarray], events: np.ndarray, past: np.ndarray
+    name: str, selects: Callable[[np.ndarray], np.ndarray], events: np.ndarray, past: np.ndarray
 ) -> np.ndarray:
     """(n,) bool: whether the field ``name`` of an event differs from that of the previous event,
-    which may be in ``past``. Only events that ``counts`` selects are compared; False for others."""
-    changed, selected = np.zeros(len(events), bool), counts(events)
-    values, before = events[name][selected], past[name][counts(past)]
+    which may be in ``past``. Only events for which ``selects`` is true are compared; False for
+    others."""
+    changed, selected = np.zeros(len(events), bool), selects(events)
+    values, before = events[name][selected], past[name][selects(past)]
     first = before[-1] if len(before) else UNKNOWN
     changed[selected] = (np.diff(values, prepend=first) != 0) & (values != UNKNOWN)
     return changed
@@ -143,21 +144,21 @@ def read(ids: np.ndarray, vocabulary: Vocabulary) -> tuple[np.ndarray, int]:
     kind, value = vocabulary.kind_of[ids], vocabulary.value_of[ids]
     step = np.cumsum(np.where(kind == kinds.index("time_shift"), value, 0))
 
-    what_of = np.full(len(kinds), UNKNOWN)
+    action_of = np.full(len(kinds), UNKNOWN)
     for number, name in enumerate(KINDS):
         if name in kinds:
-            what_of[kinds.index(name)] = number
-    what = what_of[kind]
-    place = np.flatnonzero(what != UNKNOWN)
+            action_of[kinds.index(name)] = number
+    action = action_of[kind]
+    place = np.flatnonzero(action != UNKNOWN)
     events = np.zeros(len(place), EVENT)
     events["order"] = place
     events["step"] = step[place]
-    events["what"] = what[place]
+    events["action"] = action[place]
     events["pitch"] = value[place]
-    events["bin"] = _latest(kind == kinds.index("velocity"), value)[place]
+    events["velocity_bin"] = _latest(kind == kinds.index("velocity"), value)[place]
     if "program" in kinds:
         events["program"] = _latest(kind == kinds.index("program"), value)[place]
-        events["program"][events["what"] == DRUM] = 0
+        events["program"][events["action"] == DRUM] = 0
     return events, int(step[-1]) if len(step) else 0
 
 
@@ -175,13 +176,13 @@ def pair(events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     it stays open; -1 for other events), (n,) bool: releases with nothing to release.
     """
     partner = np.full(len(events), -1)
-    keyed = np.flatnonzero(events["what"] != DRUM)
-    what = events["what"][keyed]
+    keyed = np.flatnonzero(events["action"] != DRUM)
+    action = events["action"][keyed]
     key = events["program"][keyed].astype(np.int64) * 128 + events["pitch"][keyed]
-    begins, ends = match_note_offs(key, what == ON)
+    begins, ends = match_note_offs(key, action == ON)
     closed = ends >= 0
     partner[keyed[begins[closed]]] = keyed[ends[closed]]
-    astray = np.zeros(len(events), bool)
-    astray[keyed[what != ON]] = True
-    astray[keyed[ends[closed]]] = False
-    return partner, astray
+    unmatched = np.zeros(len(events), bool)
+    unmatched[keyed[action != ON]] = True
+    unmatched[keyed[ends[closed]]] = False
+    return partner, unmatched

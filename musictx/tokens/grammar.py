@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -70,8 +70,8 @@ class Sounding:
         """(program, pitch) of every note that sounds."""
         return (key for key, struck in self.notes.items() for _ in struck)
 
-    def here(self) -> list[int]:
-        """The pitches that sound in the current program."""
+    def pitches_of_program(self) -> list[int]:
+        """The pitches that sound of the current program."""
         return [pitch for program, pitch in self.notes if program == self.program]
 
     def recent(self) -> list[Strike]:
@@ -181,12 +181,6 @@ class GrammarState:
         return other
 
 
-#: A penalty: (states of B rows, ids (B, n) so far, ``bos`` or ``cut`` first) -> float64
-#: (B, V) or (V,): nats taken off the logit of each next id; negative ones favour an id, and an
-#: infinite one forbids it as long as another id is left. ``None``: no id has a cost.
-Penalty = Callable[[Sequence[GrammarState], np.ndarray], np.ndarray | None]
-
-
 class PerformanceState(GrammarState):
     """State of a piece in the vocabulary of ``PerformanceTokenizer``; see :class:`GrammarState`.
 
@@ -201,8 +195,9 @@ class PerformanceState(GrammarState):
 
     - a release only of what sounds, in the current program, and before the strikes of the same step
       (so no note has zero length and a repeated pitch is released before it is struck again);
-    - a velocity or program token only if it changes something and the right token follows: a strike
-      after a velocity, a velocity, strike or release after a program;
+    - a velocity or program token only if it differs from the one in force;
+    - after a velocity token only a strike; after a program token only a velocity, a strike or a
+      release of that program;
     - no shift before the first event, none after a shift shorter than the longest;
     - ``eos`` only after a release or a drum stroke, when nothing sounds;
     - no control token (only a prefix may have them); after ``here`` a shift is allowed, whatever
@@ -249,7 +244,7 @@ class PerformanceState(GrammarState):
             mask[ids["program"].start + self.program] = False
         if self._open("note_off"):
             mask[ids["note_off"]] = False
-            for pitch in self.sounding.here():
+            for pitch in self.sounding.pitches_of_program():
                 mask[ids["note_off"].start + pitch - self._low] = True
         return mask
 

@@ -6,7 +6,7 @@ rounded to the nearest step as absolute times (half a step upwards), so that err
 a note lasts at least one step. Within one step releases come first, then strikes in the order of
 the score. A velocity or program token is written only where it changes.
 
-The papers leave these choices open; :meth:`~.Spelling.quantise` shows their effect:
+The papers leave these choices open; :meth:`~.Spelling.round_trip` shows their effect:
 
 - Silence before the first note is dropped: a piece begins with its first note.
 - Of overlapping notes of the same program and pitch, the one that began first ends first.
@@ -52,9 +52,6 @@ class PerformanceTokenizer(Spelling):
     """
 
     name = "performance"
-    #: All ids may be drawn, since the unlikely ones include the ends of long notes
-    #: (scripts/LOG.md). Only pitches have a lower temperature.
-    top_p = 1.0
     options = ("tracks", "low", "high", "step_ms", "max_shift_ms", "velocity_bins", "sustain")
 
     def __init__(
@@ -95,7 +92,7 @@ class PerformanceTokenizer(Spelling):
             strike=table.values("note_on"),
             release=table.values("note_off"),
             program=table.values("program"),
-            lead=(table.values("velocity") >= 0) | (table.values("program") >= 0),
+            prepares_strike=(table.values("velocity") >= 0) | (table.values("program") >= 0),
             wait=np.maximum(table.values("time_shift"), 0) * self.step_ms / 1000,
         )
 
@@ -115,7 +112,7 @@ class PerformanceTokenizer(Spelling):
         notes, left_out = self.writable(self.folded(score))
         if not len(notes):
             return NoteStream(), left_out
-        grid = self.table(notes)
+        grid = self.as_stream_notes(notes)
         start = self._steps(notes["start"]).astype(np.int64)
         end = np.maximum(self._steps(notes["end"]).astype(np.int64), start + 1)
         grid["start"] = start - start.min()
@@ -130,8 +127,8 @@ class PerformanceTokenizer(Spelling):
     def write(self, stream: NoteStream, after: NoteStream | None = None) -> np.ndarray:
         """(n,) uint16 ids of a stream, up to its ``stop``. If the stream comes ``after`` another
         one, the last program and velocity of that one are not written again."""
-        past = None if after is None else ev.of(after)
-        return ev.write(ev.of(stream), self.vocabulary, stream.stop, past)
+        past = None if after is None else ev.events_of(after)
+        return ev.write(ev.events_of(stream), self.vocabulary, stream.stop, past)
 
     def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
         """Decode any ids of the vocabulary to a Score with a track for each program; drums are on
@@ -148,17 +145,17 @@ class PerformanceTokenizer(Spelling):
         the first program token. A release of a note that does not sound is among the ``ends``."""
         events, stop = ev.read(ev.as_ids(ids, self.vocabulary), self.vocabulary)
         events["program"][events["program"] == UNKNOWN] = program
-        partner, astray = ev.pair(events)
+        partner, unmatched = ev.pair(events)
         strikes = np.flatnonzero(ev.struck(events))
         struck, release = events[strikes], partner[strikes]
-        drum = struck["what"] == ev.DRUM
+        drum = struck["action"] == ev.DRUM
         notes = np.empty(len(struck), NOTE)
         notes["start"] = struck["step"]
         notes["part"] = np.where(drum, DRUM_PART, struck["program"])
         lengths = events["step"][release] - struck["step"]
         notes["length"] = np.where(drum, 0, np.where(release >= 0, lengths, OPEN))
-        notes["pitch"], notes["velocity_bin"] = struck["pitch"], struck["bin"]
-        released = events[astray]
+        notes["pitch"], notes["velocity_bin"] = struck["pitch"], struck["velocity_bin"]
+        released = events[unmatched]
         ends = np.empty(len(released), END)
         ends["stop"], ends["part"] = released["step"], released["program"]
         ends["pitch"] = released["pitch"]
@@ -170,7 +167,7 @@ class PerformanceTokenizer(Spelling):
         notes["length"] = np.where(notes["part"] == DRUM_PART, self._drum_steps, lengths)
         unknown = notes["velocity_bin"] == UNKNOWN
         notes["velocity_bin"][unknown] = self.velocities.bin(DEFAULT_VELOCITY)
-        return Score(notes=self.sounding(notes))
+        return Score(notes=self.score_notes(notes))
 
     def state(self) -> PerformanceState:
         return PerformanceState(self.vocabulary, self.step_seconds)
@@ -209,8 +206,9 @@ class PerformanceTokenizer(Spelling):
         strikes = no_part | (notes["velocity_bin"] == UNKNOWN)
         unknown = strikes, no_part & ~is_open, ends["part"] == UNKNOWN
         if self.tracks == "programs" and any(map(np.any, unknown)):
-            # In one step with later events, events of an unknown program or velocity could be
-            # sorted behind them and get theirs: later events stay at least one step later.
+            # For example a drum stroke of unknown velocity at step 10 and "velocity 5, note 60" at
+            # step 11: if both moved to one step, the note would be written first, and the stroke
+            # would get its velocity. So later events stay at least one step later.
             after = start, stop, older
             last = max(steps[which].max(initial=0) for steps, which in zip(before, unknown))
             least = 1 + max(steps[which].max(initial=0) for steps, which in zip(after, unknown))

@@ -45,14 +45,15 @@ class Spelling(Tokenizer):
         return Vocabulary.of(*fields, *(FIELDS if self.controls else ()))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.size} ids, {self.tracks}, {self.low}..{self.high})"
+        name, size = type(self).__name__, self.vocabulary.size
+        return f"{name}({size} ids, {self.tracks}, {self.low}..{self.high})"
 
     def to_config(self) -> dict[str, Any]:
         config = {"name": self.name} | {name: getattr(self, name) for name in self.options}
         return config | ({"controls": True} if self.controls else {})
 
     @property
-    def events(self) -> Self:
+    def without_controls(self) -> Self:
         """The same tokenizer without control tokens, which encodes corpora."""
         options = {name: getattr(self, name) for name in self.options}
         return type(self)(**options) if self.controls else self
@@ -80,11 +81,11 @@ class Spelling(Tokenizer):
     def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
         return self.score(self.read(ids))
 
-    def quantise(self, score: Score) -> Score:
+    def round_trip(self, score: Score) -> Score:
         """``decode(encode(score))``, computed without ids."""
         return self.score(self.stream(score)[0])
 
-    def merged(self, score: Score) -> int:
+    def merged_tracks(self, score: Score) -> int:
         """By how many the number of tracks of ``score`` falls if all pitched tracks are merged
         (``tracks="piano"``), or all tracks of the same program (``tracks="programs"``)."""
         notes = score.notes
@@ -112,7 +113,7 @@ class Spelling(Tokenizer):
             notes = notes[inside]
         return notes, left_out
 
-    def table(self, notes: np.ndarray) -> np.ndarray:
+    def as_stream_notes(self, notes: np.ndarray) -> np.ndarray:
         """``notes`` of a score as notes of a stream, except for their times."""
         table = np.zeros(len(notes), NOTE)
         if self.tracks == "programs":
@@ -124,7 +125,7 @@ class Spelling(Tokenizer):
     @cached_property
     def _moving(self) -> tuple[np.ndarray, np.ndarray]:
         """(size,) bool: the ids of pitches, and the ids of roots, which transposing changes."""
-        kinds = np.array(self.kinds)[self.kind_of]
+        kinds = np.array(self.vocabulary.kinds)[self.vocabulary.kind_of]
         pitched = np.isin(kinds, ["note_on", "note_off", "pitch"])
         # The last root, 12, means "no chord".
         return pitched, (kinds == "root") & (self.vocabulary.value_of < 12)
@@ -143,7 +144,7 @@ class Spelling(Tokenizer):
         """Convert steps of a stream to seconds of its ids."""
         raise NotImplementedError
 
-    def sounding(self, notes: np.ndarray) -> np.ndarray:
+    def score_notes(self, notes: np.ndarray) -> np.ndarray:
         """Notes of a stream as notes of a score, with a track for each part."""
         rows = np.zeros(len(notes), SCORE_NOTE)
         rows["start"] = self.seconds(notes["start"])

@@ -22,9 +22,16 @@ CHORD, DRUM_PART = -1, DRUMS
 #: their window. OPEN: the length of a note that ends after the end of its stream.
 UNKNOWN, OPEN = -2, -1
 
-#: A note of a ``part`` that begins at the step ``start``; or a chord, whose ``pitch`` is its root
-#: and whose ``length`` is its quality. The length of drum strokes is 0. ``velocity_bin`` is 0 for
-#: chords and for the further pieces of a note that is longer than a token can write.
+#: A note, a drum stroke or a chord, which begins at the step ``start``:
+#:
+#: =============  =================  ============  ====================================
+#: ``part``       ``pitch``          ``length``    ``velocity_bin``
+#: =============  =================  ============  ====================================
+#: 0 to 127       pitch              steps         1 and up; 0 for the further pieces of
+#:                                                 a note longer than a token can write
+#: DRUM_PART      drum               0             1 and up
+#: CHORD          root               quality       0
+#: =============  =================  ============  ====================================
 NOTE = np.dtype(
     [
         ("start", "i8"),
@@ -36,8 +43,8 @@ NOTE = np.dtype(
 )
 #: The end, at the step ``stop``, of a note that began before its stream.
 END = np.dtype([("stop", "i8"), ("part", "i8"), ("pitch", "i8")])
-#: A bar of ``numerator`` / 2 ** ``exponent``. ``cut`` is the step at which it ends early, or 0.
-BAR = np.dtype([("numerator", "i8"), ("exponent", "i8"), ("cut", "i8")])
+#: A bar of ``numerator`` / 2 ** ``exponent``. ``early_end``: the step at which it ends early, or 0.
+BAR = np.dtype([("numerator", "i8"), ("exponent", "i8"), ("early_end", "i8")])
 
 
 class NoteStream(NamedTuple):
@@ -60,8 +67,8 @@ class NoteStream(NamedTuple):
     def lines(self) -> np.ndarray:
         """(B + 1,) int64: the steps at which the bars begin, and at which the last bar ends."""
         full = self.bars["numerator"] * 4 * STEPS // 2 ** self.bars["exponent"]
-        cut = self.bars["cut"]
-        return np.append(0, np.cumsum(np.where(cut > 0, np.minimum(cut, full), full)))
+        early = self.bars["early_end"]
+        return np.append(0, np.cumsum(np.where(early > 0, np.minimum(early, full), full)))
 
     @property
     def bar(self) -> np.ndarray:

@@ -14,11 +14,18 @@ import numpy as np
 from musictx.beats import NEAR, Beats
 from musictx.grid import in_time
 from musictx.notes import DRUMS, Score
-from musictx.tokens.grammar import GrammarState, Penalty
+from musictx.tokens.grammar import GrammarState
 from musictx.tokens.vocab import Vocabulary
 
-if TYPE_CHECKING:
-    from musictx.config import SamplingConfig
+#: Former names of members of tokenizers -> the present ones. The former names work until the next
+#: minor version, in classes of users too.
+FORMER = {
+    "rules": "encoding_version",
+    "events": "without_controls",
+    "merged": "merged_tracks",
+    "moved": "off_grid_count",
+    "opening": "window_start",
+}
 
 
 @dataclass(frozen=True)
@@ -28,14 +35,14 @@ class NoteEvents:
     strike   the pitch that an id strikes, -1 if none; released by another id later
     release  the pitch that an id releases, -1 if none
     program  the program that an id makes the current one, -1 if none
-    lead     (bool) ids that stand for nothing but the strike that follows, such as a velocity
+    prepares_strike  (bool) ids that only describe the strike that follows, such as a velocity
     wait     (float) the seconds by which an id lets time pass, 0 for other ids
     """
 
     strike: np.ndarray
     release: np.ndarray
     program: np.ndarray
-    lead: np.ndarray
+    prepares_strike: np.ndarray
     wait: np.ndarray
 
     @cached_property
@@ -51,23 +58,23 @@ class Clock:
     its first note, and a tempo map.
 
     beats   the beats of the score
-    begins  the second of the score at which its ids begin
+    offset  the second of the score at which its ids begin
     tempo   for ids that count beats: quarter notes per minute of the time of ids; ``None`` for ids
             that count seconds
     """
 
     beats: Beats
-    begins: float = 0.0
+    offset: float = 0.0
     tempo: float | None = None
 
     @cached_property
     def _first(self) -> float:
-        return float(self.beats.quarters(self.begins))
+        return float(self.beats.quarters(self.offset))
 
     def seconds(self, time: Any) -> Any:
         """Convert a time of the ids to seconds of the score."""
         if self.tempo is None:
-            return time + self.begins
+            return time + self.offset
         return self.beats.seconds(self._first + np.asarray(time) * self.tempo / 60.0)
 
     def placed(self, notes: np.ndarray) -> np.ndarray:
@@ -81,10 +88,10 @@ class Clock:
     def time(self, seconds: float) -> float:
         """The inverse of :meth:`seconds`."""
         if self.tempo is None:
-            return seconds - self.begins
+            return seconds - self.offset
         return float(self.beats.quarters(seconds) - self._first) * 60.0 / self.tempo
 
-    def pace(self, begin: float, end: float) -> float:
+    def seconds_per_id_second(self, begin: float, end: float) -> float:
         """Seconds of the score per second of the ids, on average from ``begin`` to ``end``."""
         if self.tempo is None:
             return 1.0
@@ -103,28 +110,24 @@ class Tokenizer:
 
     ``encode`` and ``decode`` work on bare events, without pad, bos, eos or cut: these are added in
     ``data/windows.py`` and ``sampling/engine.py``. A tokenizer has a ``name`` and a ``vocabulary``
-    and implements the methods that raise ``NotImplementedError`` here; the others have defaults, or
-    follow from the vocabulary.
+    and implements the methods that raise ``NotImplementedError`` here; the others have defaults.
+    How music is composed in its tokens is described by an :class:`musictx.sampling.idiom.Idiom`.
     """
 
     #: The name for ``tokens.build`` and ``tokenizer.name``.
     name: str
     #: The table of its ids, from which the features of a network read what each says.
     vocabulary: Vocabulary
-    #: The version of the encoding: to be raised when a score is encoded differently by the same
-    #: vocabulary.
-    rules: int = 1
+    #: To be raised when a score is encoded differently by the same vocabulary.
+    encoding_version: int = 1
     #: Ids that a network takes as one step, the fields of a note; windows begin with the first.
     group: int = 1
     #: Whether time is counted in beats; otherwise in seconds, and a bar means nothing.
     beats: bool = False
     #: How many voices take turns, a token each and step by step; 0: tokens are not voices in turn.
     voices: int = 0
-    #: What ``sampling.top_p`` is unless it is given.
-    top_p: float = 0.95
-    #: Whether its penalties include rules of composition, such as voice leading;
-    #: ``sampling.rules`` is the penalty for breaking one.
-    has_rules: bool = False
+    #: ``module:Class`` of the idiom; empty: one of the module :mod:`musictx.sampling.idiom`.
+    idiom: str = ""
 
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Mapping[str, int]]:
         """(n,) uint16 event ids of a whole piece; empty if nothing in it can be written. And what
@@ -154,9 +157,9 @@ class Tokenizer:
         raise NotImplementedError
 
     @property
-    def events(self) -> Tokenizer:
-        """The tokenizer of bare events, with which corpora are prepared: without control tokens.
-        Its ids are the first of this one's, with the same meaning."""
+    def without_controls(self) -> Tokenizer:
+        """The tokenizer without control tokens, with which corpora are prepared. Its ids are the
+        first of this one's, with the same meaning."""
         return self
 
     @property
@@ -168,26 +171,24 @@ class Tokenizer:
         """The clock of the ids of ``score``."""
         return Clock(score.beats)
 
-    def in_time(self, score: Score) -> Score:
-        """``score`` with the beats that its ids count, where they count beats."""
-        return in_time(score) if self.beats else score
-
-    def merged(self, score: Score) -> int:
+    def merged_tracks(self, score: Score) -> int:
         """How many tracks of ``score`` the ids merge with another track."""
         return 0
 
-    def moved(self, score: Score) -> int:
+    def off_grid_count(self, score: Score) -> int:
         """How many notes of ``score`` begin off the grid on which the ids can write them."""
         return 0
 
-    def opening(self, ids: np.ndarray, start: int) -> int:
+    def window_start(self, ids: np.ndarray, start: int) -> int:
         """The index at which to begin a window of the piece ``ids``: ``start``, or a better one
         before it."""
         return start
 
-    def soft_constraints(self, sampling: SamplingConfig) -> Sequence[Penalty]:
-        """Penalties that these tokens add to sampling, such as rules of voice leading."""
-        return ()
+    @cached_property
+    def pitch_of(self) -> np.ndarray:
+        """(size,) int64: the pitch that each id strikes or sounds (drums have none), -1 if none."""
+        table = self.vocabulary
+        return table.values("pitch" if "pitch" in table.kinds else "note_on")
 
     def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> Any:
         """The state after ``prefix`` (:meth:`GrammarState.read`)."""
@@ -205,40 +206,39 @@ class Tokenizer:
         return max(self.group, self.voices)
 
     @property
-    def size(self) -> int:
-        """How many ids, specials included."""
-        return self.vocabulary.size
-
-    @property
     def fingerprint(self) -> str:
         """16 hexadecimal digits of the vocabulary and every option that changes the encoding."""
-        described = [self.rules, self.vocabulary.fingerprint, sorted(self.to_config().items())]
+        described = [
+            self.encoding_version,
+            self.vocabulary.fingerprint,
+            sorted(self.to_config().items()),
+        ]
         return hashlib.sha256(json.dumps(described).encode()).hexdigest()[:16]
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The names of the kinds of ids, such as note_on."""
-        return self.vocabulary.kinds
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for former in FORMER.keys() & vars(cls):
+            setattr(cls, FORMER[former], vars(cls)[former])
 
-    @property
-    def kind_of(self) -> np.ndarray:
-        """(size,) int64: for each id the index of its kind in :attr:`kinds`."""
-        return self.vocabulary.kind_of
+    if not TYPE_CHECKING:
 
-    @cached_property
-    def program_of(self) -> np.ndarray:
-        """(size,) the program that each id names, 128 for ids of drums, -1 for others."""
-        if self.note_events is not None:
-            program = self.note_events.program.copy()
-        elif "program" in self.vocabulary.kinds:
-            program = self.vocabulary.values("program").copy()
-        else:
-            return np.full(self.size, -1)
-        for kind in {"drum", "drums"} & set(self.kinds):
-            program[self.kind_of == self.kinds.index(kind)] = DRUMS
-        return program
+        def __getattr__(self, name: str) -> Any:
+            if name in ("size", "kinds", "kind_of"):  # former members, as those of FORMER
+                return getattr(self.vocabulary, name)
+            if name in FORMER:
+                return getattr(self, FORMER[name])
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    @cached_property
-    def pitch_of(self) -> np.ndarray:
-        """(size,) int64: the pitch that each id strikes or sounds (drums have none), -1 if none."""
-        return self.vocabulary.values("pitch" if "pitch" in self.kinds else "note_on")
+
+def programs_of_ids(tokenizer: Tokenizer) -> np.ndarray:
+    """(size,) the program that each id names, 128 for ids of drums, -1 for others."""
+    table, events = tokenizer.vocabulary, tokenizer.note_events
+    programs = table.values("program") if events is None else events.program.copy()
+    for kind in {"drum", "drums"} & set(table.kinds):
+        programs[slice(*table.range(kind))] = DRUMS
+    return programs
+
+
+def with_written_beats(tokenizer: Tokenizer, score: Score) -> Score:
+    """``score`` with the beats that its ids count, where they count beats."""
+    return in_time(score) if tokenizer.beats else score

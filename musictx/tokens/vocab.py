@@ -93,13 +93,13 @@ class Vocabulary:
 
     def range(self, kind: str) -> tuple[int, int]:
         """(first, stop): ``kind`` has the ids from ``first`` to before ``stop``."""
-        offset, f = self._row(kind)
+        offset, f = self._offset_and_field(kind)
         return offset, offset + f.high - f.low + 1
 
     def row(self, kind: str) -> list[int]:
         """[first, stop, value]: the ids from first to before stop have value, value + 1, ..."""
         first, stop = self.range(kind)
-        return [first, stop, self._row(kind)[1].low]
+        return [first, stop, self._offset_and_field(kind)[1].low]
 
     def values(self, kind: str) -> np.ndarray:
         """(size,) int64: the value of each id of that kind, -1 for the others (for all of them
@@ -112,14 +112,14 @@ class Vocabulary:
 
     def id(self, kind: str, value: int = 0) -> int:
         """The id of one token. Raises ``ValueError`` naming the range for a value outside it."""
-        offset, f = self._row(kind)
+        offset, f = self._offset_and_field(kind)
         if not f.low <= value <= f.high:
             raise ValueError(f"{kind} {value}: expected a value from {f.low} to {f.high}")
         return offset + int(value) - f.low
 
     def ids(self, kind: str, values: np.ndarray) -> np.ndarray:
         """(n,) int64: the ids of tokens of one kind. Raises ``ValueError`` as :meth:`id` does."""
-        offset, f = self._row(kind)
+        offset, f = self._offset_and_field(kind)
         outside = values[(values < f.low) | (values > f.high)]
         if len(outside):
             self.id(kind, outside[0])
@@ -132,7 +132,7 @@ class Vocabulary:
             raise ValueError(f"token id {token_id}: expected 0 to {self.size - 1}")
         return self.tokens[token_id]
 
-    def _row(self, kind: str) -> tuple[int, Field]:
+    def _offset_and_field(self, kind: str) -> tuple[int, Field]:
         try:
             return self._offsets[kind]
         except KeyError:

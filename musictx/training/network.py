@@ -21,7 +21,9 @@ from musictx.model.config import NetworkConfig, for_tokens
 from musictx.model.features import chosen, with_tokens
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build
+from musictx.tokens.controls import HERE
 from musictx.tokens.tokenizer import Tokenizer
+from musictx.tokens.vocab import Vocabulary
 
 #: Options of the model that add parameters to each layer.
 SWITCHES = ("gates", "first_values")
@@ -36,7 +38,7 @@ def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
     shape |= {"position": plain(config.position), "group": tokenizer.group}
     arguments = for_tokens(shape, tokenizer)
     torch.manual_seed(config.seed)
-    return MusicTransformer(tokenizer.size, **arguments)
+    return MusicTransformer(tokenizer.vocabulary.size, **arguments)
 
 
 def model_from_init(
@@ -52,14 +54,15 @@ def model_from_init(
     added_features = [feature for feature in features if old.feature(feature["name"]) is None]
     arguments = old.chosen()
     arguments |= {
-        "vocab_size": tokenizer.size,
+        "vocab_size": tokenizer.vocabulary.size,
         "dropout": old.dropout if config.model.dropout is None else config.model.dropout,
         "features": [*arguments.get("features", ()), *chosen(added_features)],
         "gates": old.gates or config.model.gates,
         "first_values": old.first_values or config.model.first_values,
     }
     extended = NetworkConfig.read(**for_tokens(arguments, tokenizer))
-    added = [kind for kind in tokenizer.kinds if kind not in loaded.tokenizer.kinds]
+    kinds, old_kinds = tokenizer.vocabulary.kinds, loaded.tokenizer.vocabulary.kinds
+    added = [kind for kind in kinds if kind not in old_kinds]
     added += [feature["name"] for feature in added_features]
     added += [name for name in SWITCHES if getattr(extended, name) != getattr(old, name)]
     if extended.dropout != old.dropout:
@@ -68,7 +71,8 @@ def model_from_init(
         return tokenizer, loaded.model.requires_grad_(True).train(), []
     torch.manual_seed(config.seed)
     model = MusicTransformer(**extended.plain())
-    model.load_state_dict(extended_state(model, loaded.model, new_ids(loaded.tokenizer, tokenizer)))
+    ids = new_ids(loaded.tokenizer.vocabulary, tokenizer.vocabulary)
+    model.load_state_dict(extended_state(model, loaded.model, ids))
     return tokenizer, model.train(), added
 
 
@@ -93,23 +97,24 @@ def freeze(model: MusicTransformer, layers: int) -> None:
 def extend_tokenizer(tokenizer: Tokenizer, options: TokenizerConfig) -> Tokenizer:
     """Add the control tokens and programs of ``options`` to ``tokenizer``."""
     config = tokenizer.to_config()
-    if options.controls and tokenizer.name not in ("performance", "notes"):
+    if options.controls:
+        config["controls"] = True
+    if options.tracks == "programs" and "program" not in tokenizer.vocabulary.kinds:
+        config["tracks"] = options.tracks
+    extended = build(**config)
+    if options.controls and HERE not in extended.vocabulary.kinds:
         raise ConfigError(
             f"tokenizer.controls=true: {tokenizer.name}, the tokens of the model of init=, have no "
             "controls; start from performance tokens or notes, such as init=piano or init=song"
         )
-    if tokenizer.name in ("performance", "notes"):
-        config["controls"] = options.controls or config.get("controls", False)
-    if tokenizer.name == "performance" and options.tracks == "programs":
-        config["tracks"] = options.tracks
-    return build(**config)
+    return extended
 
 
-def new_ids(old: Tokenizer, new: Tokenizer) -> np.ndarray:
+def new_ids(old: Vocabulary, new: Vocabulary) -> np.ndarray:
     """Return for each id of ``old`` the id of ``new`` with the same kind and value."""
     ids = np.empty(old.size, np.int64)
-    for number, kind in enumerate(old.kinds):
-        ids[old.kind_of == number] = np.flatnonzero(new.kind_of == new.kinds.index(kind))
+    for kind in old.kinds:
+        ids[slice(*old.range(kind))] = np.arange(*new.range(kind))
     return ids
 
 

@@ -44,8 +44,8 @@ def small_model(tokenizer, seed=0, position="two_d", intervals=False) -> MusicTr
     pitches = token_coordinates(tokenizer)["pitches"]
     feature = {"name": "intervals", "inputs": [1, 4], "outputs": [1, 16], "pitches": pitches}
     model = MusicTransformer(
-        tokenizer.size, layers=2, width=16, heads=2, feedforward=16, context=96, position=place,
-        features=[feature] if intervals else [],
+        tokenizer.vocabulary.size, layers=2, width=16, heads=2, feedforward=16, context=96,
+        position=place, features=[feature] if intervals else [],
     )  # fmt: skip
     for p in model.parameters():
         torch.nn.init.normal_(p, std=0.4)

@@ -73,7 +73,7 @@ def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, same)
     given = Grid.from_pitches(np.array([[63, upper[0], -1, -1], [63, upper[1], -1, -1]]))
     first = tokenizer.vocabulary.id("silence")
     forced = tokenizer.encode_grid(given).reshape(2, 4)[:, :2].astype(int)
-    lower = itertools.product(range(first, tokenizer.size), repeat=4)
+    lower = itertools.product(range(first, tokenizer.vocabulary.size), repeat=4)
     pieces = np.array([[*forced[0], *ids[:2], *forced[1], *ids[2:]] for ids in lower])
 
     def drawn_alone(log_p):

@@ -72,8 +72,8 @@ def arranged(task: str, ids, seed: int, tokenizer=STEERED, deadpan=0.0, melody="
 def events(ids: np.ndarray, tokenizer=STEERED) -> list[tuple]:
     """(step, what, program, pitch, bin of the velocity) of each; releases have no velocity."""
     rows = ev.read(ids.astype(np.int64), tokenizer.vocabulary)[0]
-    columns = ("step", "what", "program", "pitch", "bin")
-    return [tuple(int(e[n]) for n in columns[: 4 if e["what"] == ev.OFF else 5]) for e in rows]
+    columns = ("step", "action", "program", "pitch", "velocity_bin")
+    return [tuple(int(e[n]) for n in columns[: 4 if e["action"] == ev.OFF else 5]) for e in rows]
 
 
 @quick
@@ -178,7 +178,7 @@ def test_a_row_is_a_function_of_its_number_and_plain_rows_stay_what_they_were(tm
     for number in (5, 0, 9, 2, 7):
         a, b = one.row(number, 1), two.row(number, 1)
         assert all(np.array_equal(x, y) for x, y in zip(a, b))
-        assert a.ids.max() < STEERED.size
+        assert a.ids.max() < STEERED.vocabulary.size
         kinds |= {STEERED.vocabulary.token(int(i))[0] for i in a.ids}
     assert {"known", "stream", "here"} <= kinds
     for x, y in zip(rows(STEERED, None).row(4, 0), rows(PLAIN, None).row(4, 0)):

@@ -108,7 +108,7 @@ LATE += ["data.tasks.infill=0.3", "data.tasks.accompany=0.3", "trainer.max_steps
 def trained(tmp_path_factory):
     """Make a folder with the pieces, shards and a model; encoding the slow piece raises an
     unexpected error."""
-    assert BarTokenizer().clock(in_time(PIECES["a"])).begins < -0.1
+    assert BarTokenizer().clock(in_time(PIECES["a"])).offset < -0.1
     root = tmp_path_factory.mktemp("late")
     (root / "midi").mkdir()
     for name, piece in PIECES.items():

@@ -155,8 +155,10 @@ def test_what_is_exported_can_be_saved_and_reads_other_ids(name, tmp_path):
     Dense attention, which every compiler of torch's knows."""
     tokenizer = tokens.build(name="performance", controls=True)
     features = with_tokens([{"name": name}], tokenizer)
-    model = network(tokenizer.size, width=16, std=0.1, features=features)
-    ids = torch.randint(4, tokenizer.size, (1, 12), generator=torch.Generator().manual_seed(1))
+    model = network(tokenizer.vocabulary.size, width=16, std=0.1, features=features)
+    ids = torch.randint(
+        4, tokenizer.vocabulary.size, (1, 12), generator=torch.Generator().manual_seed(1)
+    )
     program = torch.export.export(model, (torch.ones_like(ids),), strict=False)
     assert not [n for n in program.graph.nodes if "as_strided" in str(n.target)]
     torch.export.save(program, tmp_path / "network.pt2")

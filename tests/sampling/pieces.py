@@ -35,10 +35,10 @@ def make(tokenizer, context=32, seed=0, position=None, **toward):
     """``toward``: kind of token -> what is added to its logits."""
     torch.manual_seed(seed)
     model = Leaning(
-        tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=context,
+        tokenizer.vocabulary.size, layers=1, width=8, heads=2, feedforward=16, context=context,
         position=position,
     ).eval()  # fmt: skip
-    lean = torch.zeros(tokenizer.size)
+    lean = torch.zeros(tokenizer.vocabulary.size)
     for kind, amount in toward.items():
         first, stop = tokenizer.vocabulary.range(kind)
         lean[first:stop] = amount

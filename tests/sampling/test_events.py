@@ -111,7 +111,7 @@ def parts(is_gap: bool, guidance: float = 1.0, tracks: str = "piano") -> EventIn
 def composed(part: EventInfill, seeds, **more):
     part.stats = CorpusStats.of({"most_notes": 4, "longest_note": [[0, 0.5]]})
     part.sampling = SamplingConfig(top_p=1.0)
-    return list(composer.versions(part, seeds, **more))
+    return [version for version, _ in composer.versions(part, seeds, **more)]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,9 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
     monkeypatch.setattr(composer, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(event_infill, "SEGMENT_SECONDS", 0.5)
     report = lambda row, event: events.setdefault(row, []).append(event)  # noqa: E731
-    together = composed(part, seeds, placed=placed, progress=seconds.append, on_event=report)
+    together = composed(
+        part, seeds, placed=placed, progress=lambda _, at: seconds.append(at), on_event=report
+    )
     assert seconds == sorted(seconds)
     assert seconds[-1] == pytest.approx(3 * (0.75 if is_gap else 1.0), abs=0.02)
     for row, (seed, version) in enumerate(zip(seeds, together)):
@@ -241,10 +243,10 @@ def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span_and_habit
         return
     ids_now = np.concatenate([part.past, part.given])  # what was beyond the span is not written
     stream = tokenizer.decode(ev.write(ids_now, tokenizer.vocabulary)).notes
-    flags = np.array(part.is_new + [False] * int((part.given["what"] != 0).sum()), bool)
+    flags = np.array(part.is_new + [False] * int((part.given["action"] != 0).sum()), bool)
     # Quantised scores begin with their first note; the stream at its origin.
-    by = round(tokenizer.clock(kept).begins / 0.01) - part.origin if len(kept) else 0
-    before = as_tokens(tokenizer.quantise(kept).notes)
+    by = round(tokenizer.clock(kept).offset / 0.01) - part.origin if len(kept) else 0
+    before = as_tokens(tokenizer.round_trip(kept).notes)
     moved = Counter({(n[0] + by, n[1] + by, *n[2:]): count for n, count in before.items()})
     assert as_tokens(stream[~flags]) == moved
     assert len(new) == sum(part.is_new)

@@ -41,7 +41,7 @@ def random_walk(tokenizer, steps, seed, *others, most=None):
     written = []
     for _ in range(steps):
         nats = [one(law.states, np.array([[1, *written]])) for one in limits]
-        logits = engine.forbid(torch.zeros(1, tokenizer.size).double(), law, nats)
+        logits = engine.forbid(torch.zeros(1, tokenizer.vocabulary.size).double(), law, nats)
         ids = engine.draw(logits, [rng], torch.tensor([False]))
         law.advance(ids)
         written.append(int(ids[0]))
@@ -68,7 +68,9 @@ def test_silence_ends_in_time_but_a_note_may_be_held(held):
     past = ids(PIANO, ("velocity", 1), ("note_on", 60), ("time_shift", 100))
     past += [] if held else ids(PIANO, ("note_off", 60))
     for silent in range(6):
-        costs = nats(Silence(PIANO.note_events), PIANO.grammar(past), PIANO.size, [BOS, *past])
+        costs = nats(
+            Silence(PIANO.note_events), PIANO.grammar(past), PIANO.vocabulary.size, [BOS, *past]
+        )
         may = np.ones(100, bool) if held else np.arange(1, 101) <= 100 * (4 - silent)
         assert ((costs[waits] == 0) == may).all()
         assert not np.delete(costs, waits).any()
@@ -78,7 +80,7 @@ def test_silence_ends_in_time_but_a_note_may_be_held(held):
 @pytest.mark.parametrize("tokens", [BAND, build("notes", chords=False)])
 def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
     limits = CorpusStats.of({"instruments": [0, 128]})
-    rows = [idiom.of(tokens).programs(NOTHING, PLAIN, limits) for _ in range(2)]
+    rows = [idiom.of(tokens).program_penalties(NOTHING, PLAIN, limits) for _ in range(2)]
     (rule,) = by_row(rows)
     played = [
         tokens.encode(Score(notes=[(0, 1, 60, 64, 5, drum, 0)])).astype(np.int64)
@@ -86,23 +88,25 @@ def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
     ]
     past = np.stack([one[: min(map(len, played))] for one in played])
     pitched, drums = rule([None] * 2, past)
-    strokes = np.isin(np.array(tokens.kinds)[tokens.kind_of], ["drum", "drums"])
+    strokes = np.isin(
+        np.array(tokens.vocabulary.kinds)[tokens.vocabulary.kind_of], ["drum", "drums"]
+    )
     assert not pitched.any()
     assert np.array_equal(np.isinf(drums), strokes)
     assert not drums[~strokes].any()
     planned = Primer(plan=Plan(parts={128: 1.0}))
-    assert idiom.of(tokens).programs(planned, PLAIN, limits) == []
+    assert idiom.of(tokens).program_penalties(planned, PLAIN, limits) == []
     drummed = CorpusStats.of({"instruments": [128]})
-    assert idiom.of(tokens).programs(NOTHING, PLAIN, drummed) == []
-    assert idiom.of(tokens).programs(NOTHING, SamplingConfig(habits=False), limits) == []
+    assert idiom.of(tokens).program_penalties(NOTHING, PLAIN, drummed) == []
+    assert idiom.of(tokens).program_penalties(NOTHING, SamplingConfig(habits=False), limits) == []
 
 
 def test_what_continues_music_keeps_to_its_programs_and_drums():
     table = BAND.vocabulary
     for row in ({9, 128}, {48}):
         notes = [(p, p + 1, 60, 64, p % 128, p == 128, p) for p in sorted(row)]
-        primer = Primer(BAND.encode(Score(notes=notes)))
-        (rule,) = idiom.of(BAND).programs(primer, PLAIN, CorpusStats())
+        primer = Primer.of(BAND, BAND.encode(Score(notes=notes)))
+        (rule,) = idiom.of(BAND).program_penalties(primer, PLAIN, CorpusStats())
         costs = rule(None, np.empty(0))
         may = {n for n in range(128) if costs[table.id("program", n)] == 0}
         assert may | ({128} if costs[table.range("drum")[0]] == 0 else set()) == row
@@ -115,24 +119,23 @@ def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():
 
     assert drawn(400) - {0, 48, 73}  # the walk does find them when it may
     limits = CorpusStats.of({"instruments": [48, 73]})
-    (rule, *_) = penalties.of_events(BAND, SamplingConfig(), limits, NOTHING, {})
+    (rule, *_) = idiom.of(BAND).limits(SamplingConfig(), limits, NOTHING, {})
     assert drawn(400, EachRow([rule])) <= {0, 48, 73}  # 0 until a program is written
     played = Score(notes=[(0, 1, 60, 64, 9, False, 0), (1, 2, 60, 64, 0, True, 1)])
-    (rule, *_) = penalties.of_events(
-        BAND, SamplingConfig(), limits, Primer(BAND.encode(played)), {}
-    )
+    primer = Primer.of(BAND, BAND.encode(played))
+    (rule, *_) = idiom.of(BAND).limits(SamplingConfig(), limits, primer, {})
     heard = set().union(*(drawn(400, EachRow([rule]), seed=seed) for seed in range(3)))
     assert {9, 128} <= heard <= {0, 9, 48, 73, 128}
-    (first, *_) = penalties.of_events(PIANO, SamplingConfig(), limits, NOTHING, {})
+    (first, *_) = idiom.of(PIANO).limits(SamplingConfig(), limits, NOTHING, {})
     assert isinstance(first, Sustain)  # tokens of one instrument
 
 
 def test_what_has_no_effect_on_tokens_is_said():
     chorale, asked = build("chorale"), (SamplingConfig(density=3.0), CorpusStats(), NOTHING, {})
     with pytest.raises(ConfigError, match=r"density=3.0: has no effect on chorale tokens"):
-        penalties.of_events(chorale, *asked)
+        idiom.of(chorale).limits(*asked)
     with pytest.raises(ConfigError, match=r"rules=5.*: has no effect on performance"):
-        penalties.of_tokenizer(build(), SamplingConfig(rules=5.0))
+        idiom.of(build()).rules(SamplingConfig(rules=5.0))
 
 
 def struck(sample):

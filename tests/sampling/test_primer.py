@@ -26,7 +26,7 @@ def test_a_primer_in_seconds_keeps_no_event_after_them(piano, seconds):
     assert primer.seconds <= seconds + 1e-9
     assert seconds < 1e6 or len(primer.ids) == len(piano.encode(TUNE))
     kept = piano.decode(primer.ids).notes
-    assert rows(kept) == rows(piano.quantise(TUNE).notes[TUNE.notes["start"] <= seconds])
+    assert rows(kept) == rows(piano.round_trip(TUNE).notes[TUNE.notes["start"] <= seconds])
     assert piano.encode(TUNE)[: len(primer.ids)].tolist() == primer.ids.tolist()
 
 
@@ -115,7 +115,7 @@ def test_bars_are_continued_from_a_bar_line_on(name, last, line):
 
 
 def tokens(kinds=("pitch", "velocity"), voices=0):
-    return SimpleNamespace(kinds=kinds, voices=voices)
+    return SimpleNamespace(vocabulary=SimpleNamespace(kinds=kinds), voices=voices)
 
 
 @settings(deadline=None)

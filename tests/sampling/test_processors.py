@@ -97,8 +97,8 @@ def test_the_temperature_of_a_kind_divides_its_logits_and_leaves_its_share(row, 
 
 def test_processors_are_those_asked_for_in_their_order():
     config = SamplingConfig(temperatures={"note_on": 0.5}, temperature=0.8, top_p=0.9)
-    one, *others = processors.of_sampling(config, PIANO)
+    one, *others = processors.of_sampling(config, PIANO.vocabulary, 1.0)
     assert one.members.tolist() == [*range(*PIANO.vocabulary.range("note_on"))]
     assert others == [Temperature(0.8), TopP(0.9)]
     with pytest.raises(ConfigError, match=r"temperatures\.trill: .* expected .*note_on"):
-        processors.of_sampling(SamplingConfig(temperatures={"trill": 1.0}), PIANO)
+        processors.of_sampling(SamplingConfig(temperatures={"trill": 1.0}), PIANO.vocabulary, 1.0)

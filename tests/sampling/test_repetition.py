@@ -32,8 +32,13 @@ def test_a_theme_that_the_window_of_the_piano_has_left_is_found():
     notes += [(start + 0.01, end, one - 12) for start, end, one in notes[:20]]  # below the line
     primer = encode_primer(PIANO, of(*sorted(notes)))
     assert len(primer.ids) > 4096 + 200  # as the piano's window is, and its theme before it
-    costs = nats(MelodyRepetition(PIANO), PIANO.grammar(primer.ids), PIANO.size, primer.ids)
-    expected = np.zeros(PIANO.size)
+    costs = nats(
+        MelodyRepetition(PIANO.note_events),
+        PIANO.grammar(primer.ids),
+        PIANO.vocabulary.size,
+        primer.ids,
+    )
+    expected = np.zeros(PIANO.vocabulary.size)
     expected[PIANO.vocabulary.id("note_on", theme[11])] = -MELODY_GAIN * INTERVALS_COMPARED
     np.testing.assert_allclose(costs, expected)
 
@@ -69,7 +74,7 @@ def phrase_of(notes):
 def what_happens(ids, start):
     """(steps after ``start`` seconds, whether it is a strike, pitch) of strikes and releases."""
     events, _ = ev.read(ids.astype(np.int64), PIANO.vocabulary)
-    rows, first = events[["step", "what", "pitch"]].tolist(), round(start * 100)
+    rows, first = events[["step", "action", "pitch"]].tolist(), round(start * 100)
     return {(step - first, what == ev.ON, pitch) for step, what, pitch in rows if step >= first}
 
 
@@ -89,7 +94,7 @@ def returned(notes, away=AWAY_SECONDS + 1.0, breath=1.5, head=None, more=(), hel
     phrase, _, _ = phrase_of(notes)
     head = max(p for start, _, p in phrase if start == 0) if head is None else head
     primer = piece(notes)
-    reprise = Reprise(PIANO, primer)
+    reprise = Reprise(PIANO.vocabulary, PIANO.note_events, primer)
     state = PIANO.grammar(primer)
     reprise(state, np.array([BOS, *primer]))
     end = state.seconds
@@ -106,8 +111,8 @@ def returned(notes, away=AWAY_SECONDS + 1.0, breath=1.5, head=None, more=(), hel
 def test_the_subject_ends_before_the_longest_wait(seed):
     notes = a_piece(seed)
     phrase, onsets, stop = phrase_of(notes)
-    subject = subject_of(piece(notes), PIANO)
-    struck = subject.events[subject.events["what"] == 1]
+    subject = subject_of(piece(notes), PIANO.vocabulary, PIANO.note_events.step_seconds)
+    struck = subject.events[subject.events["action"] == 1]
     assert sorted((s / 100, p) for s, p in struck[["step", "pitch"]].tolist()) == sorted(
         (start, pitch) for start, _, pitch in phrase
     )

@@ -165,7 +165,7 @@ def test_any_ids_can_be_decoded(drawn, rest):
     score = FEW.decode([*flat(drawn), *rest])
     assert (score.notes["end"] > score.notes["start"]).all()
     again = FEW.encode(score)
-    assert FEW.decode(again) == FEW.quantise(score)
+    assert FEW.decode(again) == FEW.round_trip(score)
     FEW.grammar(again)
 
 

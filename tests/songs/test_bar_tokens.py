@@ -31,8 +31,8 @@ def test_a_piece_on_the_grid_is_decoded_to_the_tick(piece):
     """Times are compared in quarter notes, which are half seconds after decoding. Drums have no
     length."""
     tokenizer = TOKENIZERS[0]
-    assert tokenizer.moved(piece) == 0
-    clock, begins = Beats(piece), tokenizer.clock(piece).begins
+    assert tokenizer.off_grid_count(piece) == 0
+    clock, begins = Beats(piece), tokenizer.clock(piece).offset
 
     def rows(notes, quarters):
         times = (np.round(quarters(notes[name]) * STEPS).tolist() for name in ("start", "end"))
@@ -141,7 +141,7 @@ def test_the_grammar_keeps_its_limits_and_allows_every_place_of_another_note(
 
 def test_empty_bars_have_a_line_each_except_before_the_music():
     tokenizer, piece = TOKENIZERS[3], score([(4.0, 5.0), (16.0, 16.1)], bpm=60.0)
-    assert tokenizer.clock(piece).begins == 4.0
+    assert tokenizer.clock(piece).offset == 4.0
     line = ["bar", "numerator:4", "denominator:2", "section:0", "place:0"]
     ids = words(tokenizer, tokenizer.encode(piece))
     assert [ids[at : at + 5] for at in (0, 10, 15)] == [line] * 3

@@ -219,7 +219,7 @@ def test_a_part_with_too_few_notes_becomes_likelier(from_start):
 def test_a_part_continues_although_the_model_would_drop_it(counting, habits):
     """Its program costs eight nats; without habits it is almost silent."""
     music = together(line(*[72] * 32, program=73), line(*[48] * 16, every=1.0, program=48, track=1))
-    costs = np.zeros((1, counting.tokenizer.size))
+    costs = np.zeros((1, counting.tokenizer.vocabulary.size))
     costs[0, counting.tokenizer.vocabulary.id("program", 48)] = 8.0
     options = {"penalties": [lambda states, past: costs], "sampling": {"habits": habits}}
     (made,) = generate(counting, primer=music, bars=16, seed=1, **options)

@@ -30,7 +30,7 @@ def song(bars=12, seed=0):
 def model(**options):
     shape = {"layers": 2, "width": 32, "feedforward": 64, "context": 400, "group": TOKENS.group}
     features = with_tokens([{"name": "bars"}], TOKENS)
-    made = untrained.network(TOKENS.size, features=features, **shape | options)
+    made = untrained.network(TOKENS.vocabulary.size, features=features, **shape | options)
     for parameter in made.bars.parameters():  # which are zero before training
         torch.nn.init.normal_(parameter, std=0.3)
     return made

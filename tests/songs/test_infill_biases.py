@@ -233,7 +233,7 @@ def test_of_each_kind_one_drum_is_struck_at_a_time():
 def test_drummers_strike_no_drum_outside_of_the_kit(is_common):
     """In any meter, although the model strikes others."""
     score = waltz(bars=4)
-    score = TOKENS.quantise(common(score) if is_common else score)
+    score = TOKENS.round_trip(common(score) if is_common else score)
     drummer = Drummer(np.full((6, 96), 0.3), 1.0, TONES)
     for players in ([drummer], []):
         (made,) = versions(accompaniment(score, (DRUM_PART,), drummers=players))
@@ -273,7 +273,7 @@ def test_a_fill_ends_a_section_and_a_crash_begins_the_next(marked):
     the second half of its bar, and the drummer plays the first."""
     rates, fill = np.zeros((6, 96)), np.zeros((6, 96))
     rates[HAT, ::12], fill[TOM, 48::12] = 0.95, 0.95
-    score = TOKENS.quantise(common(waltz(bars=16)))  # 12 bars of 4/4, two seconds each
+    score = TOKENS.round_trip(common(waltz(bars=16)))  # 12 bars of 4/4, two seconds each
     if marked:
         score = replace(score, markers=((4.0, "verse"), (12.0, "chorus"), (13.0, "C:maj")))
     some = [Drummer(rates, 2.0, TONES, fill)]
@@ -291,7 +291,7 @@ def test_a_fill_ends_a_section_and_a_crash_begins_the_next(marked):
 @pytest.mark.parametrize(("begin", "section"), [(0.0, 8), (0.5, 8), (1.5, 9)])
 def test_sections_are_counted_from_the_bar_line_nearest_to_the_first_note(begin, section):
     """In bars of two seconds: a note on the second beat is no pick-up, one on the last beat is."""
-    score = TOKENS.quantise(common(waltz(bars=16)))
+    score = TOKENS.round_trip(common(waltz(bars=16)))
     score = score.with_notes(score.notes[score.notes["start"] >= begin - 1e-6])
     part = part_of(score, begin, 24.0, (DRUM_PART,))
     assert part.sections == {section}

@@ -55,7 +55,7 @@ def test_pitches_of_continuations_have_the_temperature_of_note_on_unless_one_is_
     assert idiom.of(tokenizer).sampling(config, [NOTHING]) == config
     logits = torch.randn(1, tokenizer.vocabulary.size, generator=torch.Generator().manual_seed(1))
     drawn = logits
-    for rule in processors.of_sampling(sampling, tokenizer):
+    for rule in processors.of_sampling(sampling, tokenizer.vocabulary, 1.0):
         drawn = rule(torch.zeros(1, 0, dtype=torch.int64), drawn)
     before, after = (x.double().softmax(-1)[0].numpy() for x in (logits, drawn))
     pitches = slice(*tokenizer.vocabulary.range("pitch"))
@@ -109,6 +109,18 @@ def test_bars_that_are_to_return_are_alike(song, monkeypatch):
         stream = song.tokenizer.grid(piece.score).stream
         alike.append(repeats.likeness(stream, 4)[:4].mean())
     assert np.mean(alike) > 0.55  # 0.70; 0.38 if only the chords return
+
+
+def test_progress_counts_the_tokens_and_seconds_of_each_piece(song):
+    steps = []
+    report = lambda *step: steps.append(step)  # noqa: E731
+    pieces = musictx.generate(song, bars=2, samples=2, seed=3, progress=report)
+    tokens, seconds = np.array(steps).T
+    assert (tokens == 1).all(), "one piece after the other"
+    begins = np.flatnonzero(np.diff(seconds) < 0) + 1
+    ends = [part[-1] for part in np.split(seconds, begins)]
+    lengths = np.array([piece.seconds for piece in pieces])
+    assert ((lengths / 2 < ends) & (ends <= lengths + 1e-6)).all(), "each ends in its second bar"
 
 
 def test_new_pieces_begin_on_their_first_beat(song):
@@ -271,7 +283,7 @@ def test_impossible_requests_are_refused_in_a_sentence(song, options, sentence):
 def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
     its, stats = idiom.of(song.tokenizer), song.stats
     drawn = Counter(
-        tuple(its.cast(NOTHING, stats, SamplingConfig(), [seed, 0]).plan.parts)
+        tuple(its.choose_parts(NOTHING, stats, SamplingConfig(), [seed, 0]).plan.parts)
         for seed in range(900, 1900)
     )
     total = sum(count for count, _ in stats.ensembles)
@@ -279,10 +291,10 @@ def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
     for count, some in stats.ensembles:
         share = count / total
         assert abs(drawn[tuple(some)] / 1000 - share) < 5 * np.sqrt(share / 1000)
-    free = its.cast(NOTHING, stats, SamplingConfig(habits=False), [0, 0])
+    free = its.choose_parts(NOTHING, stats, SamplingConfig(habits=False), [0, 0])
     asked = Primer(plan=Plan(parts={33: 1.0}))
     assert free is NOTHING
-    assert its.cast(asked, stats, SamplingConfig(), [0, 0]) is asked
+    assert its.choose_parts(asked, stats, SamplingConfig(), [0, 0]) is asked
 
 
 @pytest.mark.parametrize("density", [1.0, 100.0])
@@ -290,7 +302,7 @@ def test_parts_of_a_new_piece_share_the_requested_density(song, density, monkeyp
     its, sampling, asked = idiom.of(song.tokenizer), SamplingConfig(), []
     lacking = lambda state, least, **more: asked.append(least) or iter(())  # noqa: E731
     monkeypatch.setattr("musictx.songs.idiom.lacking_parts", lacking)
-    primer = its.cast(NOTHING, song.stats, sampling, [2, 0])
+    primer = its.choose_parts(NOTHING, song.stats, sampling, [2, 0])
     state = song.tokenizer.grammar()
     for penalty in its.penalties(primer, state, sampling, song.stats, {"density": density}):
         penalty(state, np.zeros(1, int))

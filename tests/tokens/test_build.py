@@ -8,9 +8,11 @@ import pytest
 import yaml
 
 from musictx.attention.positions.coordinates import readers, token_coordinates
-from musictx.config import TokenizerConfig
+from musictx.config import SamplingConfig, TokenizerConfig
 from musictx.errors import ConfigError
+from musictx.sampling import idiom
 from musictx.tokens.build import build
+from musictx.tokens.performance import PerformanceTokenizer
 
 #: Option -> a value that is not its default, and the tokenizers that it changes.
 OPTIONS = {
@@ -64,6 +66,29 @@ def test_a_class_in_the_current_folder_gets_the_options_that_it_names(tmp_path, 
     assert build(**made.to_config()).fingerprint == made.fingerprint
 
 
+def test_former_members_of_tokenizers_still_work():
+    class Former(PerformanceTokenizer):
+        rules, top_p, has_rules = 2, 0.5, True
+
+        def opening(self, ids, start):
+            return start - 1
+
+        def soft_constraints(self, sampling):
+            return [sampling.rules]
+
+    made, plain = Former(), PerformanceTokenizer()
+    assert (made.encoding_version, made.window_start([], 7)) == (2, 6)
+    assert made.fingerprint != plain.fingerprint
+    assert (idiom.of(made).top_p, idiom.of(plain).top_p) == (0.5, 1.0)
+    assert idiom.of(made).rules(SamplingConfig(rules=3.0)) == [3.0]
+    assert plain.events is plain
+    assert plain.opening([], 7) == 7
+    assert (plain.size, plain.kinds) == (plain.vocabulary.size, plain.vocabulary.kinds)
+    assert plain.kind_of is plain.vocabulary.kind_of
+    with pytest.raises(AttributeError, match="has no attribute 'kind'"):
+        plain.kind  # noqa: B018
+
+
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
@@ -91,7 +116,7 @@ def test_ids_have_the_coordinates_time_or_voice_and_pitch(options, pitched):
     columns = token_coordinates(tokenizer)
     assert yaml.safe_load(yaml.safe_dump(columns)) == columns
     read = readers(columns)
-    for i in range(tokenizer.size):
+    for i in range(tokenizer.vocabulary.size):
         kind, value = tokenizer.vocabulary.token(i)
         assert read["pitch"].pitch_of[i] == (value if kind in pitched else -1)
         if "time" in read:

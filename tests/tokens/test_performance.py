@@ -76,7 +76,7 @@ def test_every_velocity_survives_within_half_a_bin_and_none_becomes_silent():
 def test_the_pedal_is_folded_into_the_ends_of_notes_unless_sustain_is_off():
     dry = of((0.0, 0.5, 60), (1.0, 1.5, 62))
     wet = of((0.0, 0.5, 60), (1.0, 1.5, 62), pedals=[(0.0, 127, 0), (3.0, 0, 0)])
-    assert PerformanceTokenizer().quantise(wet).notes["end"].tolist() == [3.0, 3.0]
+    assert PerformanceTokenizer().round_trip(wet).notes["end"].tolist() == [3.0, 3.0]
     unfolded = PerformanceTokenizer(sustain=False)
     assert np.array_equal(unfolded.encode(wet), unfolded.encode(dry))
 
@@ -91,7 +91,7 @@ factors = st.sampled_from([0.5, 0.95, 0.975, 1.0, 1.025, 1.05, 2.0])
 @quick
 @given(st.sampled_from(STRETCHED), scores(), factors)
 def test_stretching_a_piece_is_encoding_the_stretched_piece(tokenizer, piece, factor):
-    piece = tokenizer.quantise(piece)
+    piece = tokenizer.round_trip(piece)
     step = tokenizer.step_ms / 1000
     notes = piece.notes.copy()
     start = np.floor(np.round(notes["start"] / step) * factor + 0.5)

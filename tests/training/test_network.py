@@ -90,12 +90,12 @@ def test_old_ids_are_scored_as_before(position, before, asked, features):
     tokenizer, model, added = model_from_init(loaded, config)
     assert {"gates", "first_values"} <= set(added)
     assert len(added) > 3
-    assert tokenizer.size == model.config.vocab_size > loaded.tokenizer.size
+    assert tokenizer.vocabulary.size == model.config.vocab_size > loaded.tokenizer.vocabulary.size
     assert tokenizer.to_config()["velocity_bins"] == 32  # its own
-    moved = torch.from_numpy(new_ids(loaded.tokenizer, tokenizer))
+    moved = torch.from_numpy(new_ids(loaded.tokenizer.vocabulary, tokenizer.vocabulary))
     for old, new in enumerate(moved.tolist()):
         assert loaded.tokenizer.vocabulary.token(old) == tokenizer.vocabulary.token(new)
-    kinds = np.array(loaded.tokenizer.kinds)[loaded.tokenizer.kind_of]
+    kinds = np.array(loaded.tokenizer.vocabulary.kinds)[loaded.tokenizer.vocabulary.kind_of]
     plain = torch.from_numpy(np.flatnonzero(~np.isin(kinds, ["known", "stream"])))
     generator = torch.Generator().manual_seed(1)
     ids = plain[torch.randint(len(plain), (2, 30), generator=generator)]

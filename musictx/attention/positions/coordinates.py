@@ -162,13 +162,13 @@ def token_coordinates(tokenizer: Tokenizer, option: str = "position.name=two_d")
     if table is not None and {"time_shift", "note_on", "note_off"} <= kinds:
         return {
             "kind": "tokens",
-            "size": tokenizer.size,
+            "size": tokenizer.vocabulary.size,
             "steps": [table.row("time_shift")],
             "pitches": [table.row("note_on"), table.row("note_off")],
         }
     if table is not None and tokenizer.voices and "pitch" in kinds:
         pitches = [table.row("pitch")]
-        size, voices = tokenizer.size, tokenizer.voices
+        size, voices = tokenizer.vocabulary.size, tokenizer.voices
         return {"kind": "grid", "voices": voices, "size": size, "pitches": pitches}
     raise ConfigError(
         f"{option}: expected tokenizer=performance, whose time shifts add up, or "

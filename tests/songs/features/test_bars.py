@@ -13,7 +13,7 @@ from tests.songs.test_grouped import song
 TOKENS = build("notes", low=40, high=90, controls=True)
 TABLE = TOKENS.vocabulary
 PARTS = {"harmony": 0, "drums": 129}
-FEATURE = Bars(TOKENS.size, 16, **Bars.of_tokens(TOKENS))
+FEATURE = Bars(TOKENS.vocabulary.size, 16, **Bars.of_tokens(TOKENS))
 LINE = (0, 0, 0)
 
 

@@ -111,7 +111,7 @@ def test_they_find_what_loops_find(seed, look):
     ids = torch.tensor([first + [0] * (begins - len(first)) + second])
     places = torch.cat([torch.arange(begins), torch.arange(len(second))])[None]
     ahead, harmony = (
-        kind(TOKENS.size, 16, **kind.of_tokens(TOKENS)) for kind in (Lookahead, Harmony)
+        kind(TOKENS.vocabulary.size, 16, **kind.of_tokens(TOKENS)) for kind in (Lookahead, Harmony)
     )
     given, chord = (feature.read(ids, ids[:, :0], places) for feature in (ahead, harmony))
     for piece, since in ((first, 0), (second, begins)):
