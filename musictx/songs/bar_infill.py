@@ -25,12 +25,13 @@ from musictx.songs import infill_biases as bias
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, section_of, write
 from musictx.songs.bar_constraint import FREE, BarRow, GivenBars
 from musictx.songs.bar_grammar import Group, Key
-from musictx.songs.bar_layout import LOOKAHEAD_BARS, TAIL_BARS, Lookahead
+from musictx.songs.bar_layout import TAIL_BARS, Lookahead
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import IN_KIT, Drummer, section_begins, section_marks
 from musictx.songs.infill_biases import BASS, HarmonicFit, RowBias, penalty_around
 from musictx.songs.repeats import repeated
+from musictx.songs.strengths import LOOKAHEAD_BARS, RARER_SHARE
 from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
 from musictx.tokens.vocab import BOS, CUT
 
@@ -288,7 +289,7 @@ class BarInfill(Infill):
         """The bias against a random half of the new notes of the version ``other``; the other half
         may stay."""
         keys = sorted(_keys(self._groups(other.piece)) - _keys(row.given.groups))
-        is_rarer = np.random.default_rng(self.seed).random(len(keys)) < 0.5
+        is_rarer = np.random.default_rng(self.seed).random(len(keys)) < RARER_SHARE
         notes = {key for key, rarer in zip(keys, is_rarer) if rarer}
         return partial(bias.unlike_other_version, notes=notes, nats=nats)
 
