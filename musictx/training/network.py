@@ -127,13 +127,13 @@ def extended_state(
     the rows of new ids keep their initial values. New parameters are set to zero, except one factor
     of each product of two, which could not learn otherwise.
     """
-    products = {f"{feature.name}.{p}" for feature in model.features for p in feature.products}
+    random = {f"{f.name}.{name}" for f in model.features for name in f.random_when_added}
     old_state, state = smaller.state_dict(), model.state_dict()
     for name, tensor in state.items():
         if name in old_state and tensor.shape != old_state[name].shape:
             tensor[torch.from_numpy(ids)] = old_state[name]
         elif name in old_state:
             tensor.copy_(old_state[name])
-        elif name not in products:
+        elif name not in random:
             tensor.zero_()
     return state
