@@ -86,7 +86,7 @@ class Constraint:
         """(B,) bool on the CPU: rows that need no further id."""
         return torch.tensor([row.done for row in self.rows])
 
-    def due(self) -> Tensor | None:
+    def forced(self) -> Tensor | None:
         """(B, n) int64: ids that must come next, n of them in every row. The model reads them at
         once; the result is the same as if they were drawn one by one. ``None`` for n < 2, or if a
         row is done."""

@@ -262,7 +262,7 @@ def generate(
         )
         drawn = 0
         while True:
-            ids = None if constraint is None else constraint.due()
+            ids = None if constraint is None else constraint.forced()
             if ids is None:
                 past = music.past
                 nats = [

@@ -126,7 +126,7 @@ class EventRow(GivenRow):
         sounds = (program, pitch) in self.state.sounding.notes
         return None if sounds or program != self.state.program else self.table.id("note_on", pitch)
 
-    def due(self) -> list[int]:
+    def toward_given(self) -> list[int]:
         return [token for token in (self.onward(), self._strike()) if token is not None]
 
     def restrict(self, mask: np.ndarray) -> None:

@@ -130,7 +130,7 @@ class GivenRow(RowConstraint):
         do not skip the next given item; add the ids that lead to that item."""
         raise NotImplementedError
 
-    def due(self) -> Sequence[int]:
+    def toward_given(self) -> Sequence[int]:
         """The ids that lead to the next given item and are allowed now."""
         raise NotImplementedError
 
@@ -154,7 +154,7 @@ class GivenRow(RowConstraint):
             nats = penalty(state, past)
             if nats is not None and not self.done:
                 nats = nats.copy()
-                nats[list(self.due())] = 0.0
+                nats[list(self.toward_given())] = 0.0
             return nats
 
         return costs

@@ -79,7 +79,7 @@ class BarRow(GivenRow):
     def forced(self) -> list[int]:
         return list(takewhile(FREE.__ne__, self.queue))
 
-    def due(self) -> list[int]:
+    def toward_given(self) -> list[int]:
         if not self.remaining or self.queue:
             return []
         ids, count = self.remaining[0].ids, len(self.state.group)
@@ -118,7 +118,7 @@ class BarRow(GivenRow):
         elif field == 3 and state.part not in (CHORD, DRUM_PART):
             mask[ids["length"]] &= self.new.values("length") <= self._longest()
         if field in (1, 2):
-            mask[self.due()] = True
+            mask[self.toward_given()] = True
 
     def _longest(self) -> float:
         """The greatest length in steps of the new note that is being written."""

@@ -58,7 +58,7 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
     if DRUM_PART not in parts or steps != drummer.steps:
         return
     struck = [group.tone for group in groups if group.key[:2] == (place, DRUM_PART)]
-    alone, due = not {*parts} - {CHORD, DRUM_PART}, row.due()
+    alone, toward = not {*parts} - {CHORD, DRUM_PART}, row.toward_given()
     if not state.group:
         nats, first = drummer.log_prob_onset(place, struck), row.new.ids["place"].start
         if alone:  # every new group is a stroke, so the place alone decides that one comes
@@ -67,11 +67,13 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
                 for step in range(place, steps)
             ]
             nats[place:-1] += hits
-            if due and first <= due[0] < first + steps:  # a given group may stand at this place
-                nats[due[0] - first] -= hits[due[0] - first - place]
+            if (
+                toward and first <= toward[0] < first + steps
+            ):  # a given group may stand at this place
+                nats[toward[0] - first] -= hits[toward[0] - first - place]
         yield slice(first, first + steps), nats[:-1]
         yield row.bar_end(), nats[-1]
-    elif len(state.group) == 1 and (due or not alone):
+    elif len(state.group) == 1 and (toward or not alone):
         yield part_id(row.table, DRUM_PART), drummer.log_prob_hit(place, struck)
     elif len(state.group) == 2 and state.part == DRUM_PART:
         yield row.new.ids["drum"], drummer.log_prob_drum(place, struck)
@@ -216,7 +218,7 @@ def filling_parts(row: BarRow) -> Nats:
             target = PART_SHARE * habit.density * STEP_SECONDS * (step - since)
             lacks[part] = max(target - count, 0.0)
     if not row.state.group and row.remaining and not row.parts_at(row.remaining[0].place):
-        yield row.due()[0], -PART_GAIN * max(lacks.values(), default=0.0)
+        yield row.toward_given()[0], -PART_GAIN * max(lacks.values(), default=0.0)
     yield from favour_parts(row.state, lacks)
 
 

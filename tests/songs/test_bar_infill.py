@@ -162,7 +162,7 @@ def test_forced_ids_are_read_at_once(count, monkeypatch):
     _, part = gap(song(), 3.0, 6.0)
     seeds = [(0, n) for n in range(count)]
     at_once = [version.new.tolist() for version in versions(part, seeds)]
-    monkeypatch.setattr(Constraint, "due", lambda self: None)
+    monkeypatch.setattr(Constraint, "forced", lambda self: None)
     assert at_once == [version.new.tolist() for version in versions(part, seeds)]
 
 

@@ -158,18 +158,16 @@ def token_coordinates(tokenizer: Tokenizer, option: str = "position.name=two_d")
     """The options of :func:`readers` for a tokenizer, which are part of the configuration of a
     model. Raises ``ConfigError`` about ``option`` for tokens without such coordinates."""
     table = tokenizer.vocabulary
-    kinds = set() if table is None else set(table.kinds)
-    if table is not None and {"time_shift", "note_on", "note_off"} <= kinds:
+    if {"time_shift", "note_on", "note_off"} <= set(table.kinds):
         return {
             "kind": "tokens",
-            "size": tokenizer.vocabulary.size,
+            "size": table.size,
             "steps": [table.row("time_shift")],
             "pitches": [table.row("note_on"), table.row("note_off")],
         }
-    if table is not None and tokenizer.voices and "pitch" in kinds:
-        pitches = [table.row("pitch")]
-        size, voices = tokenizer.vocabulary.size, tokenizer.voices
-        return {"kind": "grid", "voices": voices, "size": size, "pitches": pitches}
+    if tokenizer.voices and "pitch" in table.kinds:
+        size, pitches = table.size, [table.row("pitch")]
+        return {"kind": "grid", "voices": tokenizer.voices, "size": size, "pitches": pitches}
     raise ConfigError(
         f"{option}: expected tokenizer=performance, whose time shifts add up, or "
         f"tokenizer=chorale, whose voices take turns, not {tokenizer.name}"
