@@ -243,7 +243,7 @@ def start(
         seeds=[region.seeds() for region in regions],
         context=first.context,
         align=first.tokenizer.align,
-        head=setup.head,
+        prefix_size=setup.prefix_size,
     )
 
 

@@ -142,16 +142,16 @@ class Continuation(Region):
                 for primer, row, target in zip(primers, rows, targets)
             ]
         )
-        fronts, marks = _around(regions)
+        prefixes, marks = _around(regions)
         limits = [region._most() for region in regions]
         return Setup(
             prompts(
-                [primer.ids for primer in primers], self.context, tokenizer.align, fronts, marks
+                [primer.ids for primer in primers], self.context, tokenizer.align, prefixes, marks
             ),
             composing.constraint(rows),
             [*before, *self.further, *after, *composing.rules(self.sampling)],
             None if None in limits else max(limit for limit in limits if limit is not None),
-            head=len(fronts[0]),
+            prefix_size=len(prefixes[0]),
         )
 
     def _row(self, state: GrammarState) -> GrammarRow:
@@ -290,17 +290,17 @@ def prompts(
     pasts: Sequence[np.ndarray],
     context: int,
     align: int = 1,
-    fronts: Sequence[np.ndarray] | None = None,
+    prefixes: Sequence[np.ndarray] | None = None,
     marks: Sequence[int] = (),
 ) -> np.ndarray:
     """The ids that the model reads first: (rows, length) int64, or one row if all are equal.
 
     Each row is ``bos`` and a past of n ids, or ``cut`` and the last n ids of a longer past. n is
     the length of the shortest past, or the room in the context if that is less. If pasts are cut, n
-    is reduced so that whole groups of ``align`` ids are dropped. ``fronts``, all equally long, are
+    is reduced so that whole groups of ``align`` ids are dropped. ``prefixes``, equally long, are
     inserted after the first id of each row; ``marks`` are appended."""
-    fronts = fronts or [np.empty(0, np.int64)] * len(pasts)
-    other_ids = 1 + len(fronts[0]) + len(marks)
+    prefixes = prefixes or [np.empty(0, np.int64)] * len(pasts)
+    other_ids = 1 + len(prefixes[0]) + len(marks)
     if context <= other_ids:
         raise UserError(
             f"context={context}: expected at least {other_ids + 1}, what steers the model included"
@@ -309,6 +309,6 @@ def prompts(
     if n < max(map(len, pasts)):
         n -= (n - len(pasts[0])) % align
     rows = np.empty((len(pasts), other_ids + n), np.int64)
-    for row, past, front in zip(rows, pasts, fronts):
-        row[:] = [BOS if len(past) == n else CUT, *front, *past[len(past) - n :], *marks]
+    for row, past, prefix in zip(rows, pasts, prefixes):
+        row[:] = [BOS if len(past) == n else CUT, *prefix, *past[len(past) - n :], *marks]
     return rows[:1] if (rows == rows[0]).all() else rows
