@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from musictx.data.tasks import FROM_THE_START_SHARE, LOCKED_SHARE, Tasks, draw_voice
+from musictx.data.tasks import LOCKED_SHARE, Tasks, draw_begin, draw_length, draw_voice
 from musictx.songs import bar_layout
 from musictx.songs.bar_codec import FIELDS_PER_NOTE
 from musictx.songs.bar_layout import TAIL_BARS, Lookahead
@@ -79,8 +79,7 @@ class BarTasks(Tasks):
 
     def _infill(self, stream: NoteStream, random: np.random.Generator, room: int) -> BarSpan | None:
         bar, count = stream.bar, len(stream.bars)
-        size = int(np.exp(random.uniform(*np.log(GAP_BARS))))
-        size = min(size, max(count * 2 // 3, 1))
+        size = min(int(draw_length(GAP_BARS, random)), max(count * 2 // 3, 1))
         begin = int(random.integers(count - size + 1))
         stop = begin + size
         given_stop = min(stop + int(random.integers(TAIL_BARS + 1)), count)
@@ -98,8 +97,7 @@ class BarTasks(Tasks):
         self, stream: NoteStream, random: np.random.Generator, room: int
     ) -> BarSpan | None:
         notes, count = stream.notes, len(stream.bars)
-        from_the_start = random.random() < FROM_THE_START_SHARE
-        begin = 0 if from_the_start else int(random.integers(count // 2 + 1))
+        begin = draw_begin(count, random)
         region, chords = stream.bar >= begin, notes["part"] == CHORD
         given = chords.copy()
         if random.random() >= CHORDS_ALONE_SHARE:
@@ -138,7 +136,7 @@ class BarTasks(Tasks):
 
     def _vary(self, stream: NoteStream, random: np.random.Generator, room: int) -> BarSpan | None:
         bars, notes, bar = stream.bars, stream.notes, stream.bar
-        size = min(round(np.exp(random.uniform(*np.log(VARIED_BARS)))), len(bars) // 2)
+        size = min(round(draw_length(VARIED_BARS, random)), len(bars) // 2)
         candidates = [
             (float(means[begin]), begin + back, back)
             for back in range(size, len(bars) - size + 1)
