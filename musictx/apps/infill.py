@@ -3,9 +3,9 @@ notes.
 
 From the request to the file: :func:`.tasks.task_of` decides where new notes begin and which notes
 stay; :func:`arrange` decides which parts are composed, with which habits and controls, in a
-:class:`.Brief`; the region of the brief (:class:`.Infill`) has the prompt, constraint and biases
-for the engine; :func:`compose_region` composes it and moves its notes to the tracks of the file;
-:func:`make_sample` adds them to the piece.
+:class:`.Brief`; the region of the brief (:class:`.Infill`) has the prompt, constraint and
+penalties for the engine; :func:`compose_region` composes it and moves its notes to the tracks of
+the file; :func:`make_sample` adds them to the piece.
 """
 
 from __future__ import annotations

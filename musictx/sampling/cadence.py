@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from musictx import keys
+from musictx.sampling.constraints import RowConstraint
 from musictx.sampling.strengths import (
     CHORD_FROM,
     CHORD_NATS,
@@ -53,8 +54,8 @@ class Ending:
     def __init__(self, tokenizer: Tokenizer, begins: float, until: float) -> None:
         self.pitch_of, self.begins, self.length = tokenizer.pitch_of, begins, until - begins
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
-        nats, part = np.zeros(len(self.pitch_of)), self._part(state)
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray:
+        nats, part = np.zeros(len(self.pitch_of)), self._part(row.state)
         nats[EOS] = np.inf if part < 0 else -END_NATS * part
         return nats
 
@@ -88,7 +89,8 @@ class CadencePlanner(Ending):
         self.strikes = (events.release < 0) & (events.wait == 0)
         self.strikes[: len(SPECIALS)] = False
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray:
+        state = row.state
         nats, part = np.zeros(len(self.pitch_of)), self._part(state)
         if part < 0:
             nats[EOS] = np.inf

@@ -130,17 +130,18 @@ class Continuation(Region):
         distinct = {id(primer): primer for primer in primers}
         states = {key: tokenizer.grammar(primer.ids) for key, primer in distinct.items()}
         rows = [region._row(states[id(region.primer)].copy()) for region in regions]
-        before = by_row([region._first_penalties() for region in regions])
+        before = by_row(rows, [region._first_penalties() for region in regions])
         composing, options = idiom.of(tokenizer), (self.sampling, self.stats)
         targets = [region.steering.targets for region in regions]
         after = by_row(
+            rows,
             [
                 [
                     *composing.penalties(primer, row.state, *options, target),
-                    *composing.limits(*options, primer, target),
+                    *composing.limits(primer, *options, target),
                 ]
                 for primer, row, target in zip(primers, rows, targets)
-            ]
+            ],
         )
         prefixes, marks = _around(regions)
         limits = [region._most() for region in regions]

@@ -1,8 +1,8 @@
 """An idiom: the parts of composing that depend on the kind of tokens.
 
 :class:`Idiom` does what is possible with any tokens, :class:`VoiceIdiom` is for voices that take
-turns, :class:`EventIdiom` for events (strikes and releases in seconds). A tokenizer may name a
-class of its own (``Tokenizer.idiom``).
+turns, :class:`.EventIdiom` for events. A tokenizer may name a class of its own
+(``Tokenizer.idiom``).
 """
 
 from __future__ import annotations
@@ -20,23 +20,28 @@ from musictx.config import SamplingConfig
 from musictx.config.composing import Steered
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
-from musictx.pedal import fold_sustain
-from musictx.sampling import cadence, penalties
+from musictx.sampling import cadence
 from musictx.sampling.constraints import (
     Constraint,
-    EventConstraint,
     Penalty,
     RowConstraint,
     RowPenalty,
     never,
 )
-from musictx.sampling.penalties import Opening, asks_pitches, instruments, pitch_set, refuse
+from musictx.sampling.penalties import (
+    Opening,
+    asks_pitches,
+    instruments,
+    pitch_set,
+    refuse,
+)
 from musictx.sampling.primer import Plan, Primer
-from musictx.sampling.repetition import MelodyRepetition, Reprise
 from musictx.sampling.steer import Steering, counts_no_bars, has_controls, steering_of
-from musictx.tokens import events as ev
 from musictx.tokens.controls import HERE, control_prefix
-from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer, programs_of_ids
+from musictx.tokens.tokenizer import GrammarState, Tokenizer, programs_of_ids
+
+#: The class of the idiom of events.
+EVENTS = "musictx.sampling.event_idiom:EventIdiom"
 
 
 class Idiom:
@@ -145,14 +150,19 @@ class Idiom:
 
     def limits(
         self,
+        primer: Primer,
         sampling: SamplingConfig,
         stats: CorpusStats,
-        primer: Primer,
         targets: Mapping[str, float],
     ) -> list[RowPenalty]:
-        """The penalties that apply to any music, new, continued or around given notes; the
-        arguments are those of :func:`.penalties.of_events`. Raises ``ConfigError`` for a density
-        that has no effect with these tokens."""
+        """The penalties of a row that apply to any music, new, continued or around given notes.
+        Raises ``ConfigError`` for a density that has no effect with these tokens.
+
+        primer   the music that the row continues; if its density can be measured, it replaces the
+                 density of the corpus as the usual one
+        stats    statistics of the corpus: the targets of options without a value
+        targets  as in :class:`.Steering`; without a density, the usual one
+        """
         if not has_controls(self.tokenizer):
             where = f"on {self.tokenizer.name} tokens: they have no releases"
             refuse(sampling, ["density"], where)
@@ -224,89 +234,11 @@ class VoiceIdiom(Idiom):
             )
 
 
-class EventIdiom(Idiom):
-    """The idiom of events."""
-
-    notes_at_once = True
-    #: All ids may be drawn, since the unlikely ones include the ends of long notes
-    #: (scripts/LOG.md). Only pitches have a lower temperature.
-    top_p = 1.0
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        super().__init__(tokenizer)
-        assert tokenizer.note_events is not None
-        self.events: NoteEvents = tokenizer.note_events
-
-    def targets(
-        self,
-        asked: Mapping[str, float],
-        described: Mapping[str, float],
-        around: Mapping[str, float],
-    ) -> Mapping[str, float]:
-        """Those of all notes, since :class:`.EventFeedback` measures the given notes, too."""
-        return {n: value for n, value in around.items() if n != "density"} | {**described}
-
-    def written_lengths(self, score: Score) -> Score:
-        """The pedal sustains notes."""
-        return fold_sustain(score)
-
-    def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterable[int]:
-        steps = int(np.ceil((until - state.seconds) / self.events.step_seconds - 1e-6))
-        return ev.write(np.empty(0, ev.EVENT), self.tokenizer.vocabulary, max(steps, 0)).tolist()
-
-    def constraint(self, rows: Sequence[RowConstraint]) -> Constraint:
-        return EventConstraint(rows, self.events)
-
-    def ending(
-        self, begins: float, until: float, key: tuple[int, str] | None, low: int | None
-    ) -> RowPenalty:
-        return cadence.CadencePlanner(self.tokenizer, self.events, begins, until, key, low)
-
-    def limits(
-        self,
-        sampling: SamplingConfig,
-        stats: CorpusStats,
-        primer: Primer,
-        targets: Mapping[str, float],
-    ) -> list[RowPenalty]:
-        return penalties.of_events(self.tokenizer, self.events, sampling, stats, primer, targets)
-
-    def penalties(
-        self,
-        primer: Primer,
-        state: GrammarState,
-        sampling: SamplingConfig,
-        stats: CorpusStats,
-        targets: Mapping[str, float],
-    ) -> list[RowPenalty]:
-        result = super().penalties(primer, state, sampling, stats, targets)
-        if sampling.habits:
-            # A subject is of one part, and returns at its pitch.
-            table = self.tokenizer.vocabulary
-            if "program" not in table.kinds and not asks_pitches(sampling):
-                result.append(Reprise(table, self.events, primer.ids))
-            result.append(MelodyRepetition(self.events))
-        return result
-
-    def feedback_penalties(
-        self,
-        targets: Mapping[str, float],
-        *,
-        given: bool = False,
-        parts: Collection[int] | None = None,
-    ) -> list[RowPenalty]:
-        if not targets.keys() - {"density"}:
-            return []
-        return [penalties.EventFeedback(self.tokenizer.vocabulary, self.events, targets)]
-
-
 def of(tokenizer: Tokenizer) -> Idiom:
     """The idiom of these tokens."""
     kind: type[Idiom] = Idiom
-    if tokenizer.idiom:
-        kind = registry.load(tokenizer.idiom)
-    elif tokenizer.note_events is not None:
-        kind = EventIdiom
+    if tokenizer.idiom or tokenizer.note_events is not None:
+        kind = registry.load(tokenizer.idiom or EVENTS)
     elif tokenizer.voices:
         kind = VoiceIdiom
     return kind(tokenizer)

@@ -1,4 +1,4 @@
-"""The penalties of events, and their combination in the order in which they are applied.
+"""The penalties of events; :meth:`.EventIdiom.limits` lists those of any music.
 
 A penalty (:data:`.constraints.Penalty`) computes the nats that are subtracted from each logit. Most
 penalties consist of one penalty for each row (:data:`.constraints.RowPenalty`). A model after a few
@@ -20,55 +20,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from musictx import keys
-from musictx.card import WINDOW_SECONDS, CorpusStats
+from musictx.card import WINDOW_SECONDS
 from musictx.config import SamplingConfig, scales
 from musictx.data.statistics import RESTRUCK_SECONDS
 from musictx.errors import ConfigError, UserError
 from musictx.notes import DRUMS, pitched
-from musictx.sampling.constraints import RowPenalty, never
+from musictx.sampling.constraints import RowConstraint, RowPenalty, never
 from musictx.sampling.primer import Primer
 from musictx.sampling.strengths import (
-    ASKED_GAIN,
     LOUDNESS_GAIN,
     POLYPHONY_GAIN,
     REGISTER_GAIN,
     REPETITION_GAIN,
     REPETITION_STRIKES,
-    USUAL_GAIN,
 )
 from musictx.tokens.stream import Velocities
-from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer, programs_of_ids
+from musictx.tokens.tokenizer import NoteEvents, Tokenizer, programs_of_ids
 from musictx.tokens.vocab import Vocabulary
-
-
-def of_events(
-    tokenizer: Tokenizer,
-    events: NoteEvents,
-    sampling: SamplingConfig,
-    stats: CorpusStats,
-    primer: Primer,
-    targets: Mapping[str, float],
-) -> list[RowPenalty]:
-    """The penalties of one row of ``events`` that apply to any kind of region.
-
-    stats    statistics of the corpus: the targets of options without a value
-    primer   the music that the row continues; if its density can be measured, it replaces the
-             density of the corpus as the usual one
-    targets  as in :class:`~musictx.sampling.steer.Steering`; without a density, the usual one
-    """
-    penalties: list[RowPenalty] = []
-    if stats.instruments is not None and (events.program >= 0).any():
-        penalties.append(instruments(tokenizer, stats.instruments, primer))
-    penalties.append(Sustain(events, stats.most if sampling.habits else None))
-    if sampling.habits:
-        penalties += [Silence(events), Repetition(events, stats.repetition_rate)]
-    if targets.get("density", sampling.habits):
-        is_asked = "density" in targets
-        target = targets["density"] if is_asked else primer.density or stats.density
-        if target is not None:
-            gain = ASKED_GAIN if is_asked else USUAL_GAIN
-            penalties.append(Density(events, target, gain, releases=is_asked))
-    return penalties
 
 
 def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
@@ -147,8 +115,8 @@ class Sustain:
     events: NoteEvents
     most: int | None
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
-        events, sounding = self.events, state.sounding
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
+        events, sounding = self.events, row.state.sounding
         if not len(sounding):
             return None
         forbidden = among(events.strike, sounding.pitches_of_program())
@@ -167,8 +135,8 @@ class Silence:
 
     events: NoteEvents
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
-        if len(state.sounding):
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
+        if len(row.state.sounding):
             return None
         waits = self.events.wait
         last = np.flatnonzero(waits[ids] == 0)[-1]
@@ -195,7 +163,7 @@ class Opening:
         self.may, self.over = may, False
         self.nats = np.where(~may & (program >= 0), np.inf, 0.0)
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
         self.over = self.over or bool(self.may[ids].any())
         return None if self.over else self.nats
 
@@ -221,7 +189,8 @@ class Density:
         )
         self.weights = penalised - events.wait / events.wait.max()
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray:
+        state = row.state
         span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
         since = state.seconds - span - 1e-6
         # Count the strikes after `since`; strikes are sorted from the last to the first.
@@ -241,7 +210,8 @@ class Repetition:
     def __init__(self, events: NoteEvents, target: float) -> None:
         self.strike, self.target = events.strike, target
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
+        state = row.state
         strikes = state.sounding.recent()[:REPETITION_STRIKES]
         repeated, last = 0, dict[int, float]()  # pitch -> seconds of its last strike
         for at, pitch, _ in reversed(strikes):
@@ -269,7 +239,8 @@ class EventFeedback:
         low, high = table.range("velocity")
         self.velocity[low:high] = Velocities(high - low).of_bin[1:]
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray:
+        state = row.state
         nats, pitches = np.zeros(len(self.velocity)), self.events.strike
         strikes = pitches >= 0
         since = state.seconds - WINDOW_SECONDS - 1e-6

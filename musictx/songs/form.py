@@ -26,16 +26,16 @@ from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
-from musictx.sampling.constraints import EachRow
+from musictx.sampling.constraints import Penalty
 from musictx.sampling.events import Event, emit_all
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.sample import Sample
 from musictx.sampling.strengths import SECTION_BARS
 from musictx.songs.bar_tokens import Grid
-from musictx.songs.biases import SectionContrast, penalty_of
 from musictx.songs.chord_estimation import implied
 from musictx.songs.chord_sheet import with_markers, without_chords
 from musictx.songs.new_pieces import new_piece
+from musictx.songs.repetition import SectionContrast
 from musictx.songs.sections import SECTION_ALIKE, whole_likeness
 from musictx.songs.strengths import PRIMED, SECTION_TRIES
 
@@ -173,7 +173,7 @@ class _Composition:
         self.count = stop
 
     def _anew(self, stop: int, earlier: Sequence[int] = ()) -> None:
-        """Continue the piece up to the bar ``stop``, with a bias against the sections numbered
+        """Continue the piece up to the bar ``stop``, unlike the sections numbered
         ``earlier``. A pick-up does not count as a bar, so a piece that begins with one may need a
         second continuation."""
         if not self.count:
@@ -203,8 +203,9 @@ class _Composition:
             bars = beats.bar(end + 1e-3)[0] - 1 - self.first
             self._cut(min(max(bars, self.count + 1), stop))
 
-    def _contrast(self, grid: Grid, stop: int, earlier: Sequence[int]) -> list[EachRow]:
-        """The bias against the sections numbered ``earlier``; empty if bars differ in length."""
+    def _contrast(self, grid: Grid, stop: int, earlier: Sequence[int]) -> list[Penalty]:
+        """The penalty on likeness to the sections numbered ``earlier``; empty if bars differ in
+        length."""
         first = grid.bars.before + self.first
         lines = grid.bars.lines[first:]
         before = first - grid.first  # 1 with a pick-up, below 0 where the first bars rest
@@ -222,7 +223,7 @@ class _Composition:
             drums=bool(notes["drum"].mean() > 0.5),
             lines=before + stop - self.bars,
         )
-        return [EachRow([penalty_of(self.tokenizer.vocabulary, contrast)])]
+        return [contrast]
 
     def _primer(self) -> tuple[Primer, Grid]:
         """The piece up to the line of the next bar to compose, as a primer, and its grid."""

@@ -15,7 +15,7 @@ from musictx.sampling import composer
 from musictx.sampling.constraints import Constraint
 from musictx.sampling.infill import Brief
 from musictx.sampling.strengths import MOST_ALIKE
-from musictx.songs import infill_biases
+from musictx.songs import repetition
 from musictx.songs.bar_infill import BarInfill
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, DRUM_PART
@@ -172,4 +172,4 @@ def test_bars_repeat_those_whose_given_notes_they_share():
     notes = np.delete(line(*pitches, every=BAR / 6, program=33).notes, (5, 60))
     tune = replace(song().with_notes(notes), markers=tuple((BAR * n, "C") for n in range(16)))
     stream = TOKENS.grid(tune, 0.0, 16 * BAR).stream
-    assert infill_biases.repeated_bars(stream).tolist() == [0] * 8 + [8] * 8
+    assert repetition.repeated_bars(stream).tolist() == [0] * 8 + [8] * 8

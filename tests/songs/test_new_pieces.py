@@ -14,6 +14,7 @@ from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
 from musictx.sampling import idiom, processors
+from musictx.sampling.constraints import GrammarRow
 from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
 from musictx.sampling.strengths import MOST_ALIKE
 from musictx.shipped import examples
@@ -300,12 +301,12 @@ def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
 @pytest.mark.parametrize("density", [1.0, 100.0])
 def test_parts_of_a_new_piece_share_the_requested_density(song, density, monkeypatch):
     its, sampling, asked = idiom.of(song.tokenizer), SamplingConfig(), []
-    lacking = lambda state, least, **more: asked.append(least) or iter(())  # noqa: E731
+    lacking = lambda row, least, **more: asked.append(least) or iter(())  # noqa: E731
     monkeypatch.setattr("musictx.songs.idiom.lacking_parts", lacking)
     primer = its.choose_parts(NOTHING, song.stats, sampling, [2, 0])
     state = song.tokenizer.grammar()
     for penalty in its.penalties(primer, state, sampling, song.stats, {"density": density}):
-        penalty(state, np.zeros(1, int))
+        penalty(GrammarRow(state), np.zeros(1, int))
     (least,) = asked
     usual = primer.plan.parts
     assert least.keys() == usual.keys()
