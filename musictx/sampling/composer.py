@@ -109,7 +109,7 @@ def continuations(
             for number, region in unfinished.items():
                 region.emit(partial(on_event, number))
         interrupt: KeyboardInterrupt | None = None
-        with closing(write(regions, processors)) as steps:
+        with closing(compose_batch(regions, processors)) as steps:
             try:
                 for count, done in steps:
                     if progress is not None:
@@ -170,13 +170,13 @@ def versions(
     earlier = [] if region.varied is None else [_keys(region.varied)]
     for first in range(0, len(seeds), ROWS_AT_ONCE):
         batch = [region.again(seed) for seed in seeds[first : first + ROWS_AT_ONCE]]
-        report = batch, region.length * first, progress
+        earlier_seconds = region.length * first
         for number, version in enumerate(batch, first):
             # A version that may be composed again reports its events only when it is finished.
             if on_event is not None and not (may_retry and (earlier or number)):
                 version.emit(partial(on_event, number), placed)
         if not region.done:
-            _segment(batch, *report)
+            _compose_segment(batch, batch, earlier_seconds, progress)
         for number, version in enumerate(batch, first):
             for attempt in range(TRIES + 1 if may_retry else 1):
                 if attempt:
@@ -184,7 +184,7 @@ def versions(
                     version = region.again([*rejected.seed[:2], attempt])
                     version.unlike = rejected, float(attempt)
                 while not version.done and version.stalled < TRIES:
-                    _segment([version], *report)
+                    _compose_segment([version], batch, earlier_seconds, progress)
                 new = version.new
                 keys = _keys(new)
                 if all(_likeness(keys, others) <= MOST_ALIKE for others in earlier):
@@ -198,14 +198,17 @@ def versions(
             yield version, new
 
 
-def _segment(
-    regions: Sequence[Infill], batch: Sequence[Infill], before: float, progress: Progress | None
+def _compose_segment(
+    regions: Sequence[Infill],
+    batch: Sequence[Infill],
+    earlier_seconds: float,
+    progress: Progress | None,
 ) -> None:
     """Compose the next segment of ``regions``. ``progress`` is called with the seconds composed in
-    ``batch`` and ``before`` it."""
-    for count, _ in write(regions):
+    ``batch`` and the ``earlier_seconds`` of the batches before it."""
+    for count, _ in compose_batch(regions):
         if progress is not None:
-            progress(count, before + sum(version.seconds for version in batch))
+            progress(count, earlier_seconds + sum(version.seconds for version in batch))
     for region in regions:
         region.end_segment()
 
@@ -220,10 +223,10 @@ def _likeness(one: set[tuple[float, ...]], other: set[tuple[float, ...]]) -> flo
     return 2 * len(one & other) / max(len(one) + len(other), 1)
 
 
-def start(
+def run_engine(
     setup: Setup, regions: Sequence[Region], processors: Sequence[Processor] = ()
 ) -> Generator[Tensor, None, None]:
-    """Run the engine: yields the ids of ``regions`` as they are drawn; ``processors`` come before
+    """Yield the ids of ``regions`` as they are drawn; ``processors`` come before
     those of their ``sampling``."""
     first = regions[0]
     # With guidance a region has two rows, which draw the same ids: it reads the first one.
@@ -247,14 +250,14 @@ def start(
     )
 
 
-def write(
+def compose_batch(
     regions: Sequence[Region], processors: Sequence[Processor] = ()
 ) -> Generator[tuple[int, list[bool]], None, None]:
     """Continue ``regions`` in one batch until they are done or the context is full. Yield after
     each step the number of regions that got an id, and for each region whether it is done."""
     rows = [*regions] * len(regions[0].steering.rows)  # guidance adds an unsteered row for each
-    setup = regions[0].setup(rows)
-    with closing(start(setup, rows, processors)) as steps:
+    setup = type(regions[0]).setup(rows)
+    with closing(run_engine(setup, rows, processors)) as steps:
         for ids in steps:
             for region, token in zip(regions, ids.tolist()):
                 if token != PAD:

@@ -3,6 +3,18 @@
 The engine calls ``allowed`` before each draw and ``advance`` after it. Forbidden ids are removed
 before any processor and before the softmax, so their probability is exactly 0 and the others share
 the rest. Ids that are only unwelcome cost nats instead: :mod:`musictx.sampling.penalties`.
+
+================================= ====================================== ==========================
+what                              who makes it                           who calls it
+================================= ====================================== ==========================
+:class:`Constraint` of a batch    :meth:`.Region.setup`                  the engine
+:class:`GrammarRow` of a row      :class:`.Continuation`                 :class:`Constraint`
+:class:`.GivenRow` of a row       :class:`.Infill`                       :class:`Constraint`
+:class:`GrammarConstraint`        callers of :mod:`.engine`              the engine
+``Penalty`` of a batch            callers of ``generate``; tokenizers    the engine
+:data:`RowPenalty`                :mod:`.idiom`, :mod:`.penalties`       :func:`by_row`, as one
+                                                                         ``Penalty`` of a batch
+================================= ====================================== ==========================
 """
 
 from __future__ import annotations

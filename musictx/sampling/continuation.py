@@ -80,10 +80,10 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
 class Continuation(Region):
     """The continuation of ``primer`` for the options ``request``.
 
-    further  penalties that are applied before those of ``request.sampling``
-    clock    maps seconds of the tokens to seconds of the piece
-    seam     the time at which the new music begins, in seconds of the piece
-    drawn    the new ids so far
+    caller_penalties  penalties that are applied before those of ``request.sampling``
+    clock             maps seconds of the tokens to seconds of the piece
+    seam              the time at which the new music begins, in seconds of the piece
+    drawn             the new ids so far
     """
 
     row: GrammarRow
@@ -97,15 +97,16 @@ class Continuation(Region):
         seed: Sequence[int],
         steering: Steering | None = None,
         stats: CorpusStats | None = None,
-        further: Sequence[Penalty] = (),
+        caller_penalties: Sequence[Penalty] = (),
     ) -> None:
         super().__init__(model, tokenizer, seed)
         self.sampling, self.stats = request.sampling, stats or CorpusStats()
         self.steering = steering or Steering()
-        self.primer, self.request, self.further = primer, request, further
+        self.primer, self.request = primer, request
+        self.caller_penalties = caller_penalties
         self.clock = primer.clock(self.tokenizer)
         self.seam = float(self.clock.seconds(primer.seconds))
-        self._planned = end_of(request, self.tokenizer, primer)
+        self._planned_end = end_of(request, self.tokenizer, primer)
         self.drawn: list[int] = []
 
     @property
@@ -116,41 +117,35 @@ class Continuation(Region):
         request, primer = self.request, self.primer
         has_meter = primer.score is not None or primer.plan.meter is not None
         if request.bars is None or has_meter or not self.drawn:
-            return self._planned
+            return self._planned_end
         end = self.row.state.end_of_bars(request.bars)
         if end is None:
-            return self._planned
+            return self._planned_end
         return end if request.seconds is None else min(end, self.clock.time(request.seconds))
 
     # ------------------------------------------------------------------------------- composing
 
-    def setup(self, regions: Sequence[Self]) -> Setup:
-        tokenizer, primers = self.tokenizer, [region.primer for region in regions]
+    @classmethod
+    def setup(cls, regions: Sequence[Self]) -> Setup:
+        first, tokenizer = regions[0], regions[0].tokenizer
         # Each distinct primer is read only once, since it may be long.
-        distinct = {id(primer): primer for primer in primers}
+        distinct = {id(region.primer): region.primer for region in regions}
         states = {key: tokenizer.grammar(primer.ids) for key, primer in distinct.items()}
         rows = [region._row(states[id(region.primer)].copy()) for region in regions]
-        before = by_row(rows, [region._first_penalties() for region in regions])
-        composing, options = idiom.of(tokenizer), (self.sampling, self.stats)
-        targets = [region.steering.targets for region in regions]
-        after = by_row(
-            rows,
-            [
-                [
-                    *composing.penalties(primer, row.state, *options, target),
-                    *composing.limits(primer, *options, target),
-                ]
-                for primer, row, target in zip(primers, rows, targets)
-            ],
-        )
-        prefixes, marks = _around(regions)
+        composing = idiom.of(tokenizer)
+        all_penalties = [
+            *by_row(rows, [region._first_penalties() for region in regions]),
+            *first.caller_penalties,
+            *by_row(rows, [region._last_penalties(row) for region, row in zip(regions, rows)]),
+            *composing.rules(first.sampling),
+        ]
+        prefixes, marks = _prefixes_and_marks(regions)
+        pasts = [region.primer.ids for region in regions]
         limits = [region._most() for region in regions]
         return Setup(
-            prompts(
-                [primer.ids for primer in primers], self.context, tokenizer.align, prefixes, marks
-            ),
+            prompts(pasts, first.context, tokenizer.align, prefixes, marks),
             composing.constraint(rows),
-            [*before, *self.further, *after, *composing.rules(self.sampling)],
+            all_penalties,
             None if None in limits else max(limit for limit in limits if limit is not None),
             prefix_size=len(prefixes[0]),
         )
@@ -164,6 +159,16 @@ class Continuation(Region):
         """The penalties that are applied before those of the caller."""
         pitches = idiom.of(self.tokenizer).pitch_penalties(self.primer, self.sampling)
         return [*pitches, *self._ending()]
+
+    def _last_penalties(self, row: GrammarRow) -> list[RowPenalty]:
+        """The penalties that are applied after those of the caller; they may limit ``row.state``,
+        too."""
+        composing, targets = idiom.of(self.tokenizer), self.steering.targets
+        options = self.sampling, self.stats
+        return [
+            *composing.penalties(self.primer, row.state, *options, targets),
+            *composing.limits(self.primer, *options, targets),
+        ]
 
     def _most(self) -> int | None:
         """The maximum number of new ids; ``None`` without a limit."""
@@ -272,7 +277,7 @@ class Continuation(Region):
         return Sample(score, seam, ids, len(new), max(stop - self.seam, 0.0), ended, chords)
 
 
-def _around(regions: Sequence[Continuation]) -> tuple[list[np.ndarray], list[int]]:
+def _prefixes_and_marks(regions: Sequence[Continuation]) -> tuple[list[np.ndarray], list[int]]:
     """The control tokens before the past of each row, and the marks after the past. Both are empty
     if the request sets no controls and the primers do not keep to their beats. Marks separate new
     notes only from primers that do."""
@@ -298,8 +303,8 @@ def prompts(
 
     Each row is ``bos`` and a past of n ids, or ``cut`` and the last n ids of a longer past. n is
     the length of the shortest past, or the room in the context if that is less. If pasts are cut, n
-    is reduced so that whole groups of ``align`` ids are dropped. ``prefixes``, equally long, are
-    inserted after the first id of each row; ``marks`` are appended."""
+    is reduced so that whole groups of ``align`` ids are dropped. The ``prefixes``, all equally
+    long, are inserted after the first id of each row; ``marks`` are appended."""
     prefixes = prefixes or [np.empty(0, np.int64)] * len(pasts)
     other_ids = 1 + len(prefixes[0]) + len(marks)
     if context <= other_ids:

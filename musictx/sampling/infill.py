@@ -263,16 +263,18 @@ class Infill(Region):
         """``count`` constraints, each after the ids written so far."""
         raise NotImplementedError
 
-    def setup(self, regions: Sequence[Self]) -> Setup:
-        composing = idiom.of(self.tokenizer)
-        prompts = [self.prompt(levels) for levels in self.steering.rows]
-        rows = self.rows(len(regions))
+    @classmethod
+    def setup(cls, regions: Sequence[Self]) -> Setup:
+        first = regions[0]
+        composing = idiom.of(first.tokenizer)
+        prompts = [first.prompt(levels) for levels in first.steering.rows]
+        rows = first.rows(len(regions))
         of_rows = by_row(rows, [region.penalties() for region in regions])
         return Setup(
             np.repeat(prompts, len(rows) // len(prompts), 0) if prompts[1:] else prompts[0],
             composing.constraint(rows),
-            [*composing.rules(self.sampling), *of_rows],
-            max(self.context - len(prompts[0]), FEWEST_NOTES * self.tokenizer.group),
+            [*composing.rules(first.sampling), *of_rows],
+            max(first.context - len(prompts[0]), FEWEST_NOTES * first.tokenizer.group),
         )
 
     def penalties(self) -> list[RowPenalty]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -170,6 +171,31 @@ class Opening:
 
 # -------------------------------------------------------------------------------------- feedback
 
+#: Control -> the nats of a value one unit above the target while the music is one unit above it,
+#: and the unit: an octave in semitones, 10 of velocity.
+FEEDBACK = {"register": (REGISTER_GAIN, 12), "loudness": (LOUDNESS_GAIN, 10)}
+
+
+def feedback(
+    control: str, target: float, recent: Sequence[int] | np.ndarray, values: np.ndarray | int
+) -> Any:
+    """The nats that each of ``values``, pitches or velocities, costs after ``recent`` ones: more
+    the further it is above ``target``, while the mean of the recent ones is above it. The formulas
+    of this and the next two functions are the same for events and for notes in bars."""
+    gain, unit = FEEDBACK[control]
+    error = gain * (np.mean(recent) - target) / unit
+    return error * (values - target) / unit
+
+
+def window(seconds: float) -> float:
+    """The length in seconds of the music that is measured, ``seconds`` after the beginning."""
+    return min(max(seconds, 1.0), WINDOW_SECONDS)
+
+
+def fullness(at_once: float, target: float) -> float:
+    """How many times twice as many notes sound ``at_once`` as ``target``; half a note for none."""
+    return float(np.log2(max(at_once, 0.5) / target))
+
 
 class Density:
     """Keeps the notes per second of the last :data:`WINDOW_SECONDS` near ``target``.
@@ -191,7 +217,7 @@ class Density:
 
     def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray:
         state = row.state
-        span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
+        span = window(state.seconds)
         since = state.seconds - span - 1e-6
         # Count the strikes after `since`; strikes are sorted from the last to the first.
         count = bisect_left(state.sounding.recent(), -since, key=lambda strike: -strike.seconds)
@@ -246,14 +272,14 @@ class EventFeedback:
         since = state.seconds - WINDOW_SECONDS - 1e-6
         recent = [strike for strike in state.sounding.recent() if strike.seconds > since]
         if target := self.targets.get("polyphony"):
-            error = np.log2(max(len(state.sounding), 0.5) / target)
+            error = fullness(len(state.sounding), target)
             nats[self.events.release >= 0] -= POLYPHONY_GAIN * error
         if (target := self.targets.get("register")) and recent:
-            error = REGISTER_GAIN * (np.mean([note.pitch for note in recent]) - target) / 12
-            nats[strikes] += error * (pitches[strikes] - target) / 12
+            heights = [note.pitch for note in recent]
+            nats[strikes] += feedback("register", target, heights, pitches[strikes])
         if (target := self.targets.get("loudness")) and recent:
-            error = LOUDNESS_GAIN * (np.mean([note.velocity for note in recent]) - target) / 10
+            velocities = [note.velocity for note in recent]
             leads = self.velocity > 0
-            nats[leads] += error * (self.velocity[leads] - target) / 10
-            nats[strikes] += error * (state.sounding.velocity - target) / 10
+            nats[leads] += feedback("loudness", target, velocities, self.velocity[leads])
+            nats[strikes] += feedback("loudness", target, velocities, state.sounding.velocity)
         return nats

@@ -20,7 +20,7 @@ from musictx.sampling.constraints import RowPenalty
 from musictx.sampling.infill import Brief, Infill, NewNotes, sparing_given
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE
-from musictx.songs import bar_layout, infill_penalties
+from musictx.songs import bar_layout
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, section_of, write
 from musictx.songs.bar_constraint import FREE, BarRow, GivenBars
 from musictx.songs.bar_grammar import Group, Key
@@ -28,7 +28,15 @@ from musictx.songs.bar_layout import TAIL_BARS, Lookahead
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import IN_KIT, Drummer, section_begins, section_marks
-from musictx.songs.infill_penalties import BASS, HarmonicFit
+from musictx.songs.infill_penalties import (
+    BASS,
+    HarmonicFit,
+    bass_on_bar_line,
+    drummer_strokes,
+    filling_parts,
+    in_harmony,
+    on_root,
+)
 from musictx.songs.penalties import SparsePenalty, summed
 from musictx.songs.repeats import repeated
 from musictx.songs.repetition import as_in_earlier_bar, repeated_bars, unlike_other_version
@@ -228,14 +236,9 @@ class BarInfill(Infill):
         favoured, costs = [*self._favoured], list[SparsePenalty]()
         if self.drummers:
             drummer = self.drummers[sum(self.seed) % len(self.drummers)]
-            strokes = partial(
-                infill_penalties.drummer_strokes, drummer=drummer, sections=self.sections
-            )
-            favoured.append(strokes)
+            favoured.append(partial(drummer_strokes, drummer=drummer, sections=self.sections))
         if self.sampling.habits:
-            costs.append(
-                partial(infill_penalties.in_harmony, fit=self._fit, melodies=self._melodies)
-            )
+            costs.append(partial(in_harmony, fit=self._fit, melodies=self._melodies))
         if self.unlike is not None:
             costs.append(self._unlike(*self.unlike))
         return [*super().penalties(), summed(*favoured), sparing_given(summed(*costs))]
@@ -256,18 +259,12 @@ class BarInfill(Infill):
             back = repeated_bars(self.given)
         steady = self.sampling.habits and not self.is_variation
         repetition = partial(as_in_earlier_bar, back=back, steady=steady, melodies=self._melodies)
-        favoured: list[SparsePenalty] = [
-            repetition,
-            infill_penalties.filling_parts,
-            infill_penalties.bass_on_bar_line,
-        ]
+        favoured: list[SparsePenalty] = [repetition, filling_parts, bass_on_bar_line]
         bass = self.stats.parts.get(BASS)
         if BASS in self.brief.habits:
-            favoured.append(partial(infill_penalties.on_root, part=BASS))
+            favoured.append(partial(on_root, part=BASS))
         elif bass is not None and (part := self._lowest_part(bass.high)) is not None:
-            favoured.append(
-                partial(infill_penalties.on_root, part=part, low=bass.low, high=bass.high)
-            )
+            favoured.append(partial(on_root, part=part, low=bass.low, high=bass.high))
         return favoured
 
     @cached_property

@@ -25,7 +25,6 @@ from musictx.songs.strengths import (
     ON_LINE,
     ON_ROOT,
     OVERHANG,
-    PART_GAIN,
     PART_SHARE,
 )
 from musictx.tokens.stream import CHORD, DRUM_PART
@@ -161,16 +160,19 @@ def filling_parts(row: BarRow) -> Nats:
     step = row.state.step
     if len(row.state.group) > 1:
         return
-    lacks, since = {}, max(row.since, step - WINDOW)
-    for part, habit in row.new.habits.items():
-        begun = row.limits.begun[part]
-        count = len(begun) - bisect_left(begun, since)
-        if part in (row.new.parts or ()) and not row.is_full(part, step):
-            target = PART_SHARE * habit.density * STEP_SECONDS * (step - since)
-            lacks[part] = max(target - count, 0.0)
+    since = max(row.since, step - WINDOW)
+    begun = {part: row.limits.begun[part] for part in row.new.habits}
+    counts = {part: len(steps) - bisect_left(steps, since) for part, steps in begun.items()}
+    targets = {
+        part: PART_SHARE * habit.density * STEP_SECONDS * (step - since)
+        for part, habit in row.new.habits.items()
+        if part in (row.new.parts or ()) and not row.is_full(part, step)
+    }
+    favoured = [*favour_parts(row.state, targets, counts)]
     if not row.state.group and row.remaining and not row.parts_at(row.remaining[0].place):
-        yield row.toward_given()[0], PART_GAIN * max(lacks.values(), default=0.0)
-    yield from favour_parts(row.state, lacks)
+        ((_, nats),) = favoured
+        yield row.toward_given()[0], -nats  # no new note may come at the place of the given one
+    yield from favoured
 
 
 def bass_on_bar_line(row: BarRow) -> Nats:

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from musictx.card import WINDOW_SECONDS
 from musictx.sampling.constraints import RowPenalty
-from musictx.sampling.strengths import ASKED_GAIN, LOUDNESS_GAIN, REGISTER_GAIN
+from musictx.sampling.penalties import feedback, fullness, window
+from musictx.sampling.strengths import ASKED_GAIN
 from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
@@ -54,8 +54,8 @@ def summed(*penalties: SparsePenalty) -> RowPenalty:
 class BarFeedback:
     """A penalty towards target levels of ``density``, ``polyphony``, ``register`` and ``loudness``,
     in the units of the controls. The present levels are measured on the notes of ``parts``, of all
-    parts by default, that began in the last :data:`WINDOW_SECONDS` of the tokens. If a level is too
-    high (too low: with the opposite sign):
+    parts by default, that began in the last seconds of the tokens (:func:`.window`). If a level is
+    too high (too low: with the opposite sign):
 
     density    a new note costs :data:`ASKED_GAIN` nats for each note a second too many, less the
                later the note begins, and a bar line gains nats by the time until it. With chords,
@@ -83,7 +83,7 @@ class BarFeedback:
 
     def __call__(self, row: Any) -> Nats:
         state: BarState = row.state
-        span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
+        span = window(state.seconds)
         recent, field = [*state.recent(span, self.parts)], len(state.group)
         at_once = sum(note.length for note in recent) / PER_SECOND / span
         target = self.targets.get(CONTROLS_OF.get(field, ""))
@@ -92,20 +92,18 @@ class BarFeedback:
         elif field == 2 and target:
             pitches = [note.tone for note in recent if note.part != DRUM_PART]
             if pitches:
-                error = REGISTER_GAIN * (float(np.mean(pitches)) - target) / 12
-                yield state.ids["pitch"], error * (self.pitches - target) / 12
+                yield state.ids["pitch"], feedback("register", target, pitches, self.pitches)
         elif field == 3 and target:
             yield state.ids["length"], LENGTH_GAIN * (at_once - target) * self.octaves
         elif field == 4 and target and recent:
             velocities = self.velocity[[note.velocity_bin - 1 for note in recent]]
-            error = LOUDNESS_GAIN * (velocities.mean() - target) / 10
-            yield state.ids["velocity"], error * (self.velocity - target) / 10
+            yield state.ids["velocity"], feedback("loudness", target, velocities, self.velocity)
 
     def _time(self, state: BarState, at_once: float, rate: float) -> Nats:
         """The feedback on density and polyphony, where the next id is a place or a part."""
         crowd, target = 0.0, self.targets.get("polyphony")
         if target and not self.given:
-            crowd = CROWD_GAIN * float(np.log2(max(at_once, 0.5) / target))
+            crowd = CROWD_GAIN * fullness(at_once, target)
         target = self.targets.get("density")
         error = ASKED_GAIN * (rate - target) if target else 0.0
         if state.group:
@@ -129,22 +127,16 @@ def lacking_parts(row: Any, least: Mapping[int, float], from_start: bool = False
     if len(state.group) > 1:
         return
     passed = min(state.seconds / PART_SECONDS, 1.0) if from_start else 1.0
-    lacks = {part: passed * notes for part, notes in least.items() if passed * notes > 0}
-    for note in state.recent(PART_SECONDS):
-        if not lacks:
-            return
-        if note.part in lacks:
-            lacks[note.part] -= 1
-            if lacks[note.part] <= 0:
-                del lacks[note.part]
-    yield from favour_parts(state, lacks)
+    targets = {part: passed * notes for part, notes in least.items()}
+    yield from favour_parts(state, targets, state.counts(PART_SECONDS))
 
 
-def favour_parts(state: BarState, lacks: Mapping[int, float]) -> Nats:
-    """Favour each part by :data:`PART_GAIN` nats for each note that it ``lacks``, and places by as
-    much as the part that lacks most."""
+def favour_parts(state: BarState, targets: Mapping[int, float], counts: Mapping[int, int]) -> Nats:
+    """Favour each part by :data:`PART_GAIN` nats for each note that it has fewer than its target
+    (part -> notes), and places by as much as the part that lacks most."""
+    gains = {part: PART_GAIN * max(notes - counts[part], 0.0) for part, notes in targets.items()}
     if not state.group:
-        yield state.ids["place"], -PART_GAIN * max(lacks.values(), default=0.0)
+        yield state.ids["place"], -max(gains.values(), default=0.0)
         return
-    for part, lack in lacks.items():
-        yield part_id(state.table, part), -PART_GAIN * lack
+    for part, gain in gains.items():
+        yield part_id(state.table, part), -gain
