@@ -3,7 +3,8 @@
 ::
 
     model.safetensors   the weights, each tensor once (tied ones are tied again when loading)
-    config.json         format and musictx version, the model's arguments, the card as data
+    config.json         format and musictx version, the options of the model, the card as data.
+                        What follows from the tokens is computed when loading
     tokenizer.json      the tokenizer's config and the fingerprint of its vocabulary
     CARD.md             the card for people
 
@@ -33,6 +34,7 @@ from musictx.card import CorpusStats, card_text, check_card
 from musictx.errors import UserError, WriteError, reason, shown
 from musictx.files import atomic_folder, read_json, write_text
 from musictx.model import rounding
+from musictx.model.config import NetworkConfig, for_tokens
 from musictx.model.transformer import MusicTransformer
 from musictx.shipped import CONTENTS, FILES, is_model, locate
 from musictx.tokens.build import build as build_tokenizer
@@ -42,7 +44,9 @@ from musictx.tokens.tokenizer import Tokenizer
 __all__ = ["FILES", "FORMAT", "Bundle", "load", "locate", "read_config", "save"]
 
 #: Incremented whenever older versions of musictx cannot read new folders.
-FORMAT = 3
+FORMAT = 4
+#: Format 3 also holds what follows from the tokens.
+_READABLE = (3, FORMAT)
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
@@ -129,7 +133,7 @@ def save(
             "format": FORMAT,
             "musictx": __version__,
             "dtype": dtype,
-            "model": model.config.plain(),
+            "model": model.config.chosen(),
             "vocabulary": {"size": tokenizer.vocabulary.size, "fingerprint": tokenizer.fingerprint},
             "card": card,
         }
@@ -192,7 +196,8 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     arguments = config["model"]
     with untrusted.reading(folder / "config.json"):
         untrusted.check_arguments(arguments, tokenizer)
-        model = untrusted.build(arguments, stored)
+        options = NetworkConfig.read(**arguments).chosen()
+        model = untrusted.build(for_tokens(options, tokenizer), stored)
     untrusted.check_tensors(untrusted.tensors(model), stored, weights)
     _load_weights(model, weights)
     model = model.to(device=chosen_device, dtype=torch.float32).eval().requires_grad_(False)
@@ -222,7 +227,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     format."""
     path = folder / "config.json"
     config = read_json(path)
-    if config.get("format") != FORMAT:
+    if config.get("format") not in _READABLE:
         number, version = (str(config.get(key))[:20] for key in ("format", "musictx"))
         raise UserError(
             f"{path}: format {number}, written by musictx {version}; expected format {FORMAT}: "

@@ -26,7 +26,7 @@ from musictx.attention.positions.coordinates import token_coordinates
 from musictx.errors import UserError, reason, shown
 from musictx.files import largest
 from musictx.model.config import NetworkConfig
-from musictx.model.features import kind_of, with_tokens
+from musictx.model.features import chosen, with_tokens
 from musictx.model.rounding import SCALES
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.tokenizer import Tokenizer
@@ -134,18 +134,18 @@ def _check_position(position: Mapping[str, Any], tokenizer: Tokenizer) -> None:
     if "_target_" in position:
         raise _wrong("position", position, "a name")
     check_import(position.get("name"), "model.position.name")
+    # In folders of format 3.
     if "coordinates" in position and position["coordinates"] != plain(token_coordinates(tokenizer)):
         raise _wrong("position", position, "the coordinates of the tokens")
 
 
 def _check_feature(feature: Any, tokenizer: Tokenizer) -> None:
-    """A feature has options, which may be chosen, and arguments that follow from the tokens."""
+    """A feature has options, which may be chosen; folders of format 3 also have the arguments that
+    follow from the tokens."""
     if not isinstance(feature, dict) or not isinstance(feature.get("name"), str):
         raise _wrong("features", feature, "a name for each")
     check_import(feature["name"], "model.features")
-    option_names = {option.name for option in fields(kind_of(feature["name"]).options)}
-    options = {name: feature[name] for name in feature.keys() & {"name", *option_names}}
-    (expected,) = plain(with_tokens([options], tokenizer))
+    (expected,) = plain(with_tokens(chosen([feature]), tokenizer))
     if expected | feature != expected:
         raise _wrong("features", feature, "the arguments that follow from the tokens")
 

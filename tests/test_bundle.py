@@ -1,5 +1,6 @@
 """A model folder: written whole, read strictly, the same logits back."""
 
+import copy
 import json
 import os
 import resource
@@ -14,9 +15,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from musictx import __version__, bundle, shipped
+from musictx.config import ModelConfig, TrainConfig
 from musictx.errors import UserError
 from musictx.evaluate import app
 from musictx.tokens.build import build
+from musictx.training.network import build_model
 from tests.data.helpers import contents
 from tests.untrained import network
 
@@ -213,6 +216,53 @@ def test_a_config_that_contradicts_tokens_or_weights_is_refused(folder):
         change(path, lambda c, v=values: c.update(v))
         assert_refused(folder, "config.json")
         path.write_text(original)
+
+
+FEATURE_OPTIONS = {
+    **dict.fromkeys(("bars", "ahead", "harmony", "echoes"), ()),
+    "sounding": ("recent", "chords"),
+    "conditions": ("chords",),
+    "intervals": ("inputs", "outputs", "dropout"),
+    "repeats": ("dropout",),
+}
+#: Tokens, and a network for them: with ``classes``, with ``resets``, with coordinates.
+FEATURED = [
+    ({"name": "notes", "controls": True}, "huang", ["bars", "ahead", "harmony"]),
+    ({"name": "performance", "controls": True}, "two_d", ["sounding", "conditions", "echoes"]),
+    ({"name": "chorale"}, "two_d", [{"name": "intervals", "inputs": [1, 4]}, "repeats"]),
+]
+
+
+@pytest.mark.parametrize(("tokens", "scheme", "features"), FEATURED)
+def test_what_follows_from_the_tokens_is_in_no_folder_but_in_old_ones(
+    tmp_path, tokens, scheme, features
+):
+    model_options = ModelConfig(layers=2, width=16, heads=2, context=16, features=features)
+    tokenizer = build(**tokens)
+    options = TrainConfig(model=model_options, position={"name": scheme})
+    model = build_model(options, tokenizer).eval()
+    folder = bundle.save(tmp_path / "m", model, tokenizer, {})
+    path, full = folder / "config.json", model.config.plain()
+    chosen = json.loads(path.read_text())["model"]
+    assert chosen["features"] == [
+        {option: feature[option] for option in ("name", *FEATURE_OPTIONS[feature["name"]])}
+        for feature in full["features"]
+    ]
+    assert "coordinates" not in chosen["position"]
+    ids = torch.arange(4, 4 + 20)[None]
+    for old in (False, True):
+        if old:
+            change(path, lambda c: c.update(format=3, model=full))
+        back = bundle.load(folder).model
+        assert back.config == model.config
+        with torch.no_grad():
+            assert torch.equal(back(ids), model(ids))
+    for number, feature in enumerate(full["features"]):
+        for argument in feature.keys() - chosen["features"][number].keys():
+            wrong = copy.deepcopy(full)
+            wrong["features"][number][argument] = 3
+            change(path, lambda c, wrong=wrong: c.update(model=wrong))
+            assert_refused(folder, "follow from the tokens")
 
 
 @pytest.mark.parametrize(("section", "entry"), ENTRIES)

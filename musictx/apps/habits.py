@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from musictx.apps.parts import find_melody_track, melody_program
-from musictx.apps.tasks import AROUND_SECONDS, Task
+from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
 from musictx.card import WINDOW_SECONDS, Habit
 from musictx.config import AccompanyConfig, InfillConfig, SamplingConfig
@@ -17,14 +17,8 @@ from musictx.data.statistics import habit as measure_habit
 from musictx.notes import DRUMS, Score
 from musictx.sampling import idiom
 from musictx.sampling.steer import controls_of
-from musictx.sampling.strengths import FEWEST_NOTES
+from musictx.sampling.strengths import AROUND_SECONDS, FEWEST_NOTES, MARGIN, NOTES_PER_MELODY_NOTE
 
-#: Notes of a melody with its accompaniment for each note of the melody, as in real music (slightly
-#: fewer for fast melodies), unless the density of the model's corpus is smaller (scripts/LOG.md).
-NOTES_PER_MELODY_NOTE = 3.0
-#: Semitones by which new notes may exceed the range of the other notes of their track; for a lead,
-#: the range of the melody.
-MARGIN = 4
 #: The habit of a part without statistics: no limits.
 ANY = Habit(DRUMS, 0, 127)
 #: The lowest and the highest drum of General MIDI.

@@ -47,12 +47,10 @@ from musictx.sampling.events import OnEvent
 from musictx.sampling.infill import Brief, Infill
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering, controls_of, counts_no_bars, has_controls, unable
+from musictx.sampling.strengths import SEMITONES_LOWER
 from musictx.tokens import controls
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.stream import DRUM_PART
-
-#: Semitones by which the mean pitch of a melody with its accompaniment is below that of the melody.
-SEMITONES_LOWER = 6.5
 
 
 class Version(NamedTuple):

@@ -17,12 +17,9 @@ from musictx.config.checks import require
 from musictx.errors import UserError, shown
 from musictx.grid import in_time
 from musictx.notes import Score, skyline
-from musictx.sampling.strengths import FEWEST_NOTES
+from musictx.sampling.strengths import AROUND_SECONDS, FEWEST_NOTES
 from musictx.tokens.controls import measured
 
-#: Density, loudness and other levels around a gap are measured within this many seconds before and
-#: after it.
-AROUND_SECONDS = 10.0
 #: A gap may end at most this many seconds after the end of the file.
 AFTER_SECONDS = 30.0
 

@@ -26,7 +26,7 @@ import numpy as np
 
 import musictx
 from musictx import musicxml
-from musictx.chorale.grid import SILENCE, VOICES, Grid, write
+from musictx.chorale.grid import BPM, SILENCE, VOICES, Grid, write
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import Limits
 from musictx.data.corpora import Item
@@ -34,8 +34,6 @@ from musictx.errors import UserError, reason
 from musictx.notes import Score
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Quarter notes a minute: a sixteenth lasts 150 ms, a multiple of the 10 ms grid.
-BPM = 100.0
 #: Notes of at most so many seconds are grace notes, which two editions contain; they are left out.
 GRACE_SECONDS = 0.06
 #: Two pieces whose melodies begin with the same intervals are duplicates if they share at least

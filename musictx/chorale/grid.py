@@ -20,7 +20,7 @@ from musictx.notes import NOTE, TEMPO, Score
 #: Track -> name, in files.
 NAMES = dict(enumerate(name.capitalize() for name in VOICES))
 SILENCE = -1
-#: Steps in a quarter note; quarter notes a minute by default: steps of 150 ms.
+#: Steps in a quarter note; quarter notes a minute by default: steps of 150 ms, a multiple of 10 ms.
 PER_QUARTER = 4
 BPM = 100.0
 STEP_SECONDS = 60.0 / BPM / PER_QUARTER

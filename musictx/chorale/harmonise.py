@@ -21,18 +21,14 @@ from musictx.chorale import voice_leading
 from musictx.chorale.grid import PER_QUARTER, VOICES, Grid
 from musictx.chorale.particles import read, run_filter
 from musictx.chorale.rules import Form
+from musictx.chorale.strengths import BEATS_AROUND, TRIES_AT_ONE_PLACE, TRIES_IN_ALL
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import TokenSampling
 from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.tokens.vocab import BOS, EOS
 
-#: How often beats with a fault are composed again, in total and at one place.
-TRIES_IN_ALL = 6
-TRIES_AT_ONE_PLACE = 2
 #: The progress that is reported when the first harmonisation is finished.
 FIRST_WORK_SHARE = 0.6
-#: Beats before and after a fault that are composed again.
-BEATS_AROUND = 2
 
 
 @dataclass(frozen=True)

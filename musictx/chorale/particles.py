@@ -29,6 +29,7 @@ from musictx.chorale import voice_leading
 from musictx.chorale.grid import SILENCE, VOICES, Grid
 from musictx.chorale.idiom import ChoraleIdiom
 from musictx.chorale.rules import Form, fault_costs
+from musictx.chorale.strengths import RESAMPLE_BELOW
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import TokenSampling
 from musictx.errors import UserError
@@ -36,8 +37,6 @@ from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.sampling import engine, processors
 from musictx.tokens.vocab import BOS, EOS
 
-#: Particles are resampled when their effective number falls below this share (Liu and Chen 1995).
-RESAMPLE_BELOW = 0.5
 #: Models with relative positions alone may write this many times the length of their windows.
 CONTEXT_FACTOR = 4
 

@@ -21,13 +21,11 @@ import numpy as np
 from musictx import keys
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import SILENCE, STEP_SECONDS, VOICES
+from musictx.chorale.strengths import AWAY_FROM_TONIC, END_GAIN_PER_BAR, USUAL_BARS
 from musictx.chorale.tune import Tune
 from musictx.tokens.vocab import EOS
 
 BASS = len(VOICES) - 1
-#: Bars that 19 of 20 training pieces of the JSB corpus have at least, and the nats for each bar
-#: more or less: free pieces then are about as long as those of the corpus (scripts/LOG.md).
-USUAL_BARS, PULL = 8.0, 0.25
 
 
 class PartialPieces(NamedTuple):
@@ -58,7 +56,7 @@ def ending_costs(pieces: PartialPieces, seconds: Sequence[float]) -> np.ndarray:
         return costs
     is_open = _is_open(pieces.table[:, -1:], pieces.table[:, :-1])[:, 0]
     bars = np.array(seconds) / STEP_SECONDS / voice_leading.STEPS_PER_BAR
-    costs[:, EOS] = np.where(is_open, np.inf, -PULL * (bars - USUAL_BARS))
+    costs[:, EOS] = np.where(is_open, np.inf, -END_GAIN_PER_BAR * (bars - USUAL_BARS))
     return costs
 
 
@@ -122,11 +120,6 @@ class Form:
     - phrases end with a cadence (:func:`musictx.chorale.voice_leading.closes`), in any key;
     - no voice stands still for two bars while others move; each further bar counts again.
     """
-
-    #: Bars after which a voice that stands still is a fault.
-    STUCK_BARS = 2
-    #: An end on another bass note than the tonic counts as this many faults.
-    AWAY_FROM_TONIC = 3
 
     def __init__(self, tune: Tune) -> None:
         self.key, self.bar, self.voices = tune.key, tune.bar, tune.voices
@@ -200,7 +193,7 @@ class Form:
 
     def _away_from_tonic(self, pitches: np.ndarray) -> np.ndarray:
         assert self.key is not None
-        return self.AWAY_FROM_TONIC * (pitches % 12 != self.key.tonic).astype(float)
+        return AWAY_FROM_TONIC * (pitches % 12 != self.key.tonic).astype(float)
 
     def _stuck(self, table: np.ndarray, voice: int) -> np.ndarray:
         """(B,) whether ``voice`` completes another bar too many without a change if it stays on its
@@ -210,6 +203,6 @@ class Form:
         changed[:, 1:] = table[:, 1:] != table[:, :-1]
         last_change = np.where(changed, np.arange(steps)[:, None], 0).max(axis=1)  # (B, 4)
         others = np.delete(last_change, voice, axis=1).max(axis=1)
-        excess = steps - last_change[:, voice] - self.STUCK_BARS * self.bar
+        excess = steps - last_change[:, voice] - voice_leading.STUCK_BARS * self.bar
         is_stuck = (excess >= 0) & (others > last_change[:, voice])
         return (is_stuck & (excess % self.bar == 0)).astype(float)

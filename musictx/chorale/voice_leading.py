@@ -33,7 +33,7 @@ LEAPS = (frozenset({6, 10, 11}),) * 3 + (frozenset({11}),)
 #: Widest distance of soprano and alto, alto and tenor.
 SPACING = 12
 #: A voice is stuck if it does not move for more than this many bars while others move.
-STUCK_BARS = 2.0
+STUCK_BARS = 2
 
 KINDS = (
     "outside its range",

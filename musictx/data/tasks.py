@@ -102,6 +102,18 @@ class Tasks:
         return np.where(dropped, 0, levels).tolist()
 
 
+def draw_length(bounds: tuple[float, float], random: Generator) -> float:
+    """A random length within ``bounds``; its logarithm is uniform."""
+    return float(np.exp(random.uniform(*np.log(bounds))))
+
+
+def draw_begin(size: int, random: Generator, *, inside: bool = False) -> int:
+    """Where an accompaniment begins in a window of ``size`` steps or bars: at its beginning, unless
+    ``inside``, or somewhere in its first half."""
+    at_start = random.random() < FROM_THE_START_SHARE and not inside
+    return 0 if at_start else int(random.integers(size // 2 + 1))
+
+
 def draw_voice(
     notes: np.ndarray,
     among: np.ndarray,
@@ -228,7 +240,7 @@ class EventTasks(Tasks):
 
     def _infill(self, window: NoteStream, random: Generator) -> EventSpan | None:
         start = window.notes["start"]
-        length = np.exp(random.uniform(*np.log(GAP_SECONDS))) * self.per_second
+        length = draw_length(GAP_SECONDS, random) * self.per_second
         length = int(min(length, 0.6 * window.stop))
         here = int(random.integers(max(int(LATEST_SHARE * window.stop) - length, 0) + 1))
         new = (start >= here) & (start < here + length)
@@ -243,8 +255,7 @@ class EventTasks(Tasks):
     def _accompany(
         self, window: NoteStream, random: Generator, room: int, deadpan: bool
     ) -> EventSpan | None:
-        from_the_start = random.random() < FROM_THE_START_SHARE and not deadpan
-        here = 0 if from_the_start else int(random.integers(window.stop // 2 + 1))
+        here = draw_begin(window.stop, random, inside=deadpan)
         voice = self._voice(window, random)
         stop = self._fitting(window, voice, here, room)
         return None if stop <= here else EventSpan(stop, here, voice)

@@ -1,6 +1,7 @@
 """What a network is, as values: all that is needed to build it, but for its weights.
 
-``config.json`` of a model folder holds them (:mod:`musictx.bundle`).
+``config.json`` of a model folder holds them, except for what follows from the tokens
+(:mod:`musictx.bundle`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from typing import Any
 
 from musictx.attention import positions as schemes
 from musictx.attention.api import IMPLEMENTATIONS
+from musictx.attention.positions.coordinates import token_coordinates
+from musictx.model.features import chosen, with_tokens
+from musictx.tokens.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,30 @@ class NetworkConfig:
         unused = {"gates": False, "first_values": False, "features": [], "group": 1}
         return {n: value for n, value in values.items() if n not in unused or value != unused[n]}
 
+    def chosen(self) -> dict[str, Any]:
+        """As :meth:`plain`, without what follows from the tokens: :func:`for_tokens` adds it."""
+        values = self.plain()
+        if values["position"]["name"] == "two_d":
+            values["position"].pop("coordinates", None)
+        if "features" in values:
+            values["features"] = chosen(values["features"])
+        return values
+
     def feature(self, name: str) -> dict[str, Any] | None:
         """The feature of this name, ``None`` if the network has none."""
         return next((one for one in self.features if one["name"] == name), None)
+
+
+def for_tokens(arguments: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
+    """The ``arguments`` of a network, completed by what follows from the tokens: the coordinates of
+    ``two_d`` and the arguments of features.
+
+    Raises ``ConfigError`` for options that a feature does not have, and for tokens without what the
+    position scheme or a feature reads.
+    """
+    values = dict(arguments)
+    if values["position"].get("name") == "two_d":
+        coordinates = token_coordinates(tokenizer)
+        values["position"] = {**values["position"], "coordinates": coordinates}
+    values["features"] = with_tokens(values.get("features", ()), tokenizer)
+    return values

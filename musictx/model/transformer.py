@@ -194,17 +194,17 @@ class MusicTransformer(nn.Module):
             ids = feature.disturb(ids)
         shared = self.new_pass(ids, positions, piece_ids, cache)
         in_piece = shared.queries[1]
-        x = self.position.embed(self.embedding(ids), in_piece)
-        if self.position.added is not None:
-            x = self.position.added(x, in_piece)
+        x = self.position.add_to_embeddings(self.embedding(ids), in_piece)
         places = as_tensor(in_piece, ids.device).expand_as(ids)
         states = []
         for feature, earlier in zip(features, earlier_ids):
-            states.append(feature.read(ids if feature.noisy else clean_ids, earlier, places))
+            states.append(
+                feature.read(ids if feature.reads_disturbed else clean_ids, earlier, places)
+            )
             x = feature.embed(x, states[-1])
         x = self.run_layers(x, shared)
         for feature, state in zip(features, states):
-            x = feature.finish(x, state)
+            x = feature.add_to_output(x, state)
         return self.norm(x), states
 
     def run_layers(self, x: Tensor, shared: ForwardPass) -> Tensor:
@@ -284,7 +284,7 @@ def _earlier_ids(feature: Feature, ids: Tensor, cache: KVCache | None) -> Tensor
     """Return the ids before ``ids`` that ``feature`` reads: (B, N)."""
     if cache is None:
         return ids[:, :0]
-    count = cache.capacity if feature.longest is None else feature.longest
+    count = cache.capacity if feature.lookback is None else feature.lookback
     return cache.last_ids(count).clone()
 
 

@@ -246,7 +246,7 @@ def run_engine(
         seeds=[region.seeds() for region in regions],
         context=first.context,
         align=first.tokenizer.align,
-        head=setup.head,
+        prefix_size=setup.prefix_size,
     )
 
 

@@ -147,7 +147,7 @@ class Continuation(Region):
             composing.constraint(rows),
             all_penalties,
             None if None in limits else max(limit for limit in limits if limit is not None),
-            head=len(prefixes[0]),
+            prefix_size=len(prefixes[0]),
         )
 
     def _row(self, state: GrammarState) -> GrammarRow:

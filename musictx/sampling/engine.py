@@ -74,7 +74,7 @@ class Decoder:
               With a step a full window slides by one id; with ``growing`` an eighth of it is
               dropped
 
-    ``align`` and ``head`` are described in :func:`generate`.
+    ``align`` and ``prefix_size`` are described in :func:`generate`.
     """
 
     def __init__(
@@ -86,10 +86,10 @@ class Decoder:
         capacity: int,
         longest: int | None,
         align: int = 1,
-        head: int = 0,
+        prefix_size: int = 0,
         cache: str = "auto",
     ) -> None:
-        self.model, self.align, self.head = model, align, head
+        self.model, self.align, self.prefix_size = model, align, prefix_size
         self._endless = longest is None
         self.capacity = capacity if longest is None else min(capacity, longest)
         self.device = next(model.parameters()).device
@@ -97,10 +97,10 @@ class Decoder:
         self._ids = read.expand(rows, -1).clone()  # `append` adds room at the end
         self._stepped = (kind := chosen(cache, model)) != "growing"
         # In three cases a full window is read again from its first position, with one prefill for
-        # each eighth of the context: if a head must stay in front; for models with absolute
+        # each eighth of the context: if a prefix must stay; for models with absolute
         # positions, which were not trained on positions beyond their windows; and for models in
         # which a group of ids is one step.
-        self._rereads = head > 0 or model.position.absolute or model.cascade is not None
+        self._rereads = prefix_size > 0 or model.position.absolute or model.cascade is not None
         if self._rereads and self.length >= self.capacity:
             read = self._window(read)  # leaves room; otherwise the first step would read it again
         self._cache, last = self._read(read[:, -capacity:])
@@ -144,12 +144,12 @@ class Decoder:
 
     def _last(self, past: Tensor, most: int) -> Tensor:
         """At most the last ``most`` of ``past``, (rows, n) ids, in the form of a training window
-        that begins inside a piece: ``cut``, the head, and whole groups of ids."""
+        that begins inside a piece: ``cut``, the prefix, and whole groups of ids."""
         kept = most - (most - past.shape[1]) % self.align
         ids = past[:, past.shape[1] - kept :].clone()
         if kept > 1:
             ids[:, 0] = CUT
-            ids[:, 1 : self.head + 1] = past[:, 1 : self.head + 1]
+            ids[:, 1 : self.prefix_size + 1] = past[:, 1 : self.prefix_size + 1]
         return ids
 
     def select(self, rows: Tensor) -> None:
@@ -211,7 +211,7 @@ def generate(
     seeds: Sequence[int | Sequence[int]],
     context: int | None = None,
     align: int = 1,
-    head: int = 0,
+    prefix_size: int = 0,
     cache: str = "auto",
 ) -> Generator[Tensor, None, None]:
     """Yield the next id of each row, (rows,) int64 on the CPU, until all rows have ended.
@@ -232,7 +232,7 @@ def generate(
                 2019, section 3.2); models with absolute positions drop an eighth and read the
                 remaining ids again, after ``cut``.
     align       ids that are read again begin at a multiple of this number (``Tokenizer.align``).
-    head        number of ids after the first one of the prompt that are never dropped, such as
+    prefix_size  number of ids after the first one of the prompt that are never dropped, such as
                 controls.
     cache       one of :data:`CACHES`, see :class:`Decoder`.
 
@@ -257,7 +257,7 @@ def generate(
             capacity=capacity,
             longest=longest,
             align=align,
-            head=head,
+            prefix_size=prefix_size,
             cache=cache,
         )
         drawn = 0

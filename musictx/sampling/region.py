@@ -30,7 +30,7 @@ class Setup:
     constraint: Constraint
     penalties: Sequence[Penalty]
     most: int | None
-    head: int = 0
+    prefix_size: int = 0
 
 
 class Region:

@@ -2,8 +2,10 @@
 
 Penalties are in nats, which are subtracted from a logit: 0.7 nats make an id half as likely, 3 nats
 twenty times less likely. A source is the heading of an entry of scripts/LOG.md, in quotation marks,
-or "taste": chosen by listening and never varied. Sizes that follow from tokens, from General MIDI
-or from files are defined where they are used.
+or "taste": chosen by listening and never varied.
+
+Not here: sizes that follow from tokens, from General MIDI or from files; how something is measured
+in music (:mod:`musictx.data.statistics`); defaults of options (:mod:`musictx.config`).
 """
 
 from __future__ import annotations
@@ -69,6 +71,21 @@ LAPS = 1 / 8
 PAST_SHARE, AHEAD_SHARE = 0.4, 0.3
 #: The length of a segment of an accompaniment, in seconds. Taste.
 SEGMENT_SECONDS = 10.0
+
+# ------------------------------------------------------------------------- musictx/apps/*.py
+#: Notes of a melody with its accompaniment for each note of the melody, slightly fewer than in real
+#: music, unless the density of the model's corpus is smaller. "accompaniments that were too dense".
+NOTES_PER_MELODY_NOTE = 3.0
+#: Semitones by which the mean pitch of a melody with its accompaniment is below that of the melody:
+#: the accompaniment then lies 7.8 below. "loudness, register and fullness asked of the piano are
+#: fed back".
+SEMITONES_LOWER = 6.5
+#: Semitones by which new notes may exceed the range of the other notes of their track; for a lead,
+#: the range of the melody. Taste.
+MARGIN = 4
+#: Density, loudness and other levels around a gap are measured within this many seconds before and
+#: after it. Taste.
+AROUND_SECONDS = 10.0
 
 # ----------------------------------------------------------------- defaults, memory and time
 #: The seconds of a piece without a requested length; the greatest length of a piece that the model

@@ -24,7 +24,7 @@ from musictx.songs import bar_layout
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, section_of, write
 from musictx.songs.bar_constraint import FREE, BarRow, GivenBars
 from musictx.songs.bar_grammar import Group, Key
-from musictx.songs.bar_layout import LOOKAHEAD_BARS, TAIL_BARS, Lookahead
+from musictx.songs.bar_layout import TAIL_BARS, Lookahead
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import IN_KIT, Drummer, section_begins, section_marks
@@ -40,6 +40,7 @@ from musictx.songs.infill_penalties import (
 from musictx.songs.penalties import SparsePenalty, summed
 from musictx.songs.repeats import repeated
 from musictx.songs.repetition import as_in_earlier_bar, repeated_bars, unlike_other_version
+from musictx.songs.strengths import LOOKAHEAD_BARS, RARER_SHARE
 from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
 from musictx.tokens.vocab import BOS, CUT
 
@@ -296,7 +297,7 @@ class BarInfill(Infill):
         may stay."""
         given = self._groups(write(self.given, self.table))
         keys = sorted(_keys(self._groups(other.piece)) - _keys(given))
-        is_rarer = np.random.default_rng(self.seed).random(len(keys)) < 0.5
+        is_rarer = np.random.default_rng(self.seed).random(len(keys)) < RARER_SHARE
         notes = {key for key, rarer in zip(keys, is_rarer) if rarer}
         return partial(unlike_other_version, notes=notes, nats=nats)
 

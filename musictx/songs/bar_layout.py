@@ -35,9 +35,8 @@ from musictx.tokens.controls import CONTROLS, KNOWN, STREAM
 from musictx.tokens.stream import NoteStream
 from musictx.tokens.vocab import Vocabulary
 
-#: The most bars after a gap that are given; the number of bars that the model looks ahead when it
-#: composes an accompaniment.
-TAIL_BARS = LOOKAHEAD_BARS = 8
+#: The most bars after a gap that are given.
+TAIL_BARS = 8
 #: The section of a bar ahead whose notes are all given, and of one that varies its given notes.
 WHOLE, VARIED = 1, 2
 

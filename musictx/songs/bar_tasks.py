@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from musictx.data.tasks import FROM_THE_START_SHARE, LOCKED_SHARE, Tasks, draw_voice
+from musictx.data.tasks import LOCKED_SHARE, Tasks, draw_begin, draw_length, draw_voice
 from musictx.songs import bar_layout
 from musictx.songs.bar_codec import FIELDS_PER_NOTE
 from musictx.songs.bar_layout import TAIL_BARS, Lookahead
-from musictx.songs.repeats import likeness, stretches
+from musictx.songs.repeats import ALIKE, likeness, stretches
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import BOS, CUT, EOS
 
@@ -25,11 +25,12 @@ LOOKS, CHORDS_ALONE_SHARE, CHORDS_SHARE, NAMED_SHARE = (1, 2, 4, 8, 16), 0.15, 0
 #: The share of voices that are the program of the melody, if it is named and plays; the share of
 #: voices of a single part that are its highest notes.
 MELODY_SHARE, SKYLINE_OF_PART_SHARE = 0.5, 0.6
-#: The fewest and the most bars of a variation; its least likeness to the bars that it varies; the
-#: share of variations whose window may include those bars; the share with given music after them.
-VARIED_BARS, ALIKE, IN_SIGHT_SHARE, GOES_ON_SHARE = (2, 16), 0.5, 0.5, 0.5
+#: The fewest and the most bars of a variation, whose mean likeness to the bars that it varies is
+#: that of repeated bars; the share of variations whose window may include those bars; the share
+#: with given music after them.
+VARIED_BARS, IN_SIGHT_SHARE, GOES_ON_SHARE = (2, 16), 0.5, 0.5
 #: Windows of fewer notes are left plain.
-FEWEST_NOTES = 24
+FEWEST_WINDOW_NOTES = 24
 
 
 class BarSpan(NamedTuple):
@@ -59,7 +60,7 @@ class BarTasks(Tasks):
         stream = self.tokenizer.read(ids)
         if not ends:  # the last bar may be incomplete
             stream = stream.in_bars(0, max(len(stream.bars) - 1, 0))
-        if min(room, len(stream.notes)) < FEWEST_NOTES or len(stream.bars) < 3:
+        if min(room, len(stream.notes)) < FEWEST_WINDOW_NOTES or len(stream.bars) < 3:
             return None
         by_task = {"infill": self._infill, "accompany": self._accompany, "vary": self._vary}
         span = by_task.get(task, self._steer)(stream, random, room)
@@ -78,8 +79,7 @@ class BarTasks(Tasks):
 
     def _infill(self, stream: NoteStream, random: np.random.Generator, room: int) -> BarSpan | None:
         bar, count = stream.bar, len(stream.bars)
-        size = int(np.exp(random.uniform(*np.log(GAP_BARS))))
-        size = min(size, max(count * 2 // 3, 1))
+        size = min(int(draw_length(GAP_BARS, random)), max(count * 2 // 3, 1))
         begin = int(random.integers(count - size + 1))
         stop = begin + size
         given_stop = min(stop + int(random.integers(TAIL_BARS + 1)), count)
@@ -97,8 +97,7 @@ class BarTasks(Tasks):
         self, stream: NoteStream, random: np.random.Generator, room: int
     ) -> BarSpan | None:
         notes, count = stream.notes, len(stream.bars)
-        from_the_start = random.random() < FROM_THE_START_SHARE
-        begin = 0 if from_the_start else int(random.integers(count // 2 + 1))
+        begin = draw_begin(count, random)
         region, chords = stream.bar >= begin, notes["part"] == CHORD
         given = chords.copy()
         if random.random() >= CHORDS_ALONE_SHARE:
@@ -137,7 +136,7 @@ class BarTasks(Tasks):
 
     def _vary(self, stream: NoteStream, random: np.random.Generator, room: int) -> BarSpan | None:
         bars, notes, bar = stream.bars, stream.notes, stream.bar
-        size = min(round(np.exp(random.uniform(*np.log(VARIED_BARS)))), len(bars) // 2)
+        size = min(round(draw_length(VARIED_BARS, random)), len(bars) // 2)
         candidates = [
             (float(means[begin]), begin + back, back)
             for back in range(size, len(bars) - size + 1)

@@ -26,9 +26,11 @@ from musictx.chords import CHORDS, NAMES, Chord
 from musictx.notes import Score
 
 #: The share of the sound during a chord that is tones of the chord; how many independent notes half
-#: a bar counts as; the likelihood that the lowest note is the root, or another tone of the chord.
+#: a bar counts as (both: "chords by ear" in scripts/LOG.md); the likelihood that the lowest note is
+#: the root, or another tone of the chord.
 IN_CHORD, NOTES, ROOT_IN_BASS, TONE_IN_BASS = 0.8, 8.0, 0.75, 0.2
-#: The probability that a chord lasts for another half of a bar, and the frequencies of qualities.
+#: The probability that a chord lasts for another half of a bar (the same entry); the frequencies of
+#: qualities.
 STAYS = 0.7
 COMMON = (0.02, 0.42, 0.26, 0.04, 0.06, 0.09, 0.03, 0.03, 0.02, 0.01, 0.02)
 
@@ -121,7 +123,8 @@ def viterbi(
     return np.array(path[::-1]), float(total.max())
 
 
-#: How many independent observations a quarter note of melody counts as.
+#: How many independent observations a quarter note of melody counts as. "chords searched before a
+#: melody is accompanied".
 PER_QUARTER = 2.0
 #: A note is on the strong beat if it begins within so many quarter notes after a half bar begins.
 STRONG = 0.25

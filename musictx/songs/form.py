@@ -36,14 +36,11 @@ from musictx.songs.chord_estimation import implied
 from musictx.songs.chord_sheet import with_markers, without_chords
 from musictx.songs.new_pieces import new_piece
 from musictx.songs.repetition import SectionContrast
-from musictx.songs.sections import ALIKE, whole_likeness
+from musictx.songs.sections import SECTION_ALIKE, whole_likeness
+from musictx.songs.strengths import PRIMED, SECTION_TRIES
 
 #: The most bars of a primer, which is the first section.
 MOST_BARS = 64
-#: The share of a returning section with a prime that is composed anew: its end.
-PRIMED = 0.5
-#: How often a new section is composed at most, until it is unlike the earlier sections.
-TRIES = 3
 #: Notes that begin at most so many seconds before a bar line belong to the bar after it.
 NEAR = 0.005
 
@@ -159,7 +156,7 @@ class _Composition:
         numbered ``earlier``: the first try that is unlike all of them, or else the try whose
         greatest likeness to one of them is least."""
         before, count, tries = self.piece, self.count, []
-        for _ in range(TRIES if earlier and stop - self.bars >= count else 1):
+        for _ in range(SECTION_TRIES if earlier and stop - self.bars >= count else 1):
             self.piece, self.count = before, count
             self._anew(stop, sorted(earlier))
             alike = whole_likeness(self.piece)
@@ -170,7 +167,7 @@ class _Composition:
                 if begin < len(alike)
             ]
             tries.append((float(max(likeness, default=0.0)), self.piece))
-            if tries[-1][0] < ALIKE:
+            if tries[-1][0] < SECTION_ALIKE:
                 break
         _, self.piece = min(tries, key=lambda attempt: attempt[0])
         self.count = stop

@@ -28,10 +28,7 @@ from musictx.songs import chord_sheet, drummers, loops
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.chord_estimation import recognised, search
-
-#: The mean velocity of a melody with its accompaniment, divided by that of the melody alone: the
-#: median of 40 songs (scripts/LOG.md).
-QUIETER = 0.87
+from musictx.songs.strengths import QUIETER
 
 
 def compose(

@@ -1,4 +1,10 @@
-"""Constants for sampling in bars; those for all music are in :mod:`musictx.sampling.strengths`."""
+"""Constants for sampling in bars; those for all music, and what a source is, are in
+:mod:`musictx.sampling.strengths`.
+
+Not here: sizes of tokens and windows (``bar_codec.py``, ``bar_layout.py``, ``repeats.py``), and how
+chords, sections, repeated bars and beats are found in music (``chord_estimation.py``,
+``sections.py``, ``repeats.py``, ``tracking.py``).
+"""
 
 from __future__ import annotations
 
@@ -44,6 +50,23 @@ CLASH = 1.0
 #: clash with a given note. The same entry and "melodies of the piano that return, rhythms that
 #: stay, notes held into clashes".
 OVERHANG = 2.5
+
+# ------------------------------------------------------------------------ infill.py, bar_infill.py
+#: The mean velocity of a melody with its accompaniment, divided by that of the melody alone: the
+#: median of 40 songs, never varied.
+QUIETER = 0.87
+#: The bars ahead whose given notes the model reads when it composes an accompaniment. Taste.
+LOOKAHEAD_BARS = 8
+#: Of a version that is too like another one, this share of the notes is made rarer at the next try.
+#: "new songs for an ensemble, variations that differ": with all of them AABA was recognised in 3 of
+#: 6 pieces, with half in 4.
+RARER_SHARE = 0.5
+
+# -------------------------------------------------------------------------------------- form.py
+#: The share of a returning section with a prime that is composed anew: its end. Taste.
+PRIMED = 0.5
+#: How often a new section is composed at most, until it is unlike the earlier sections. Taste.
+SECTION_TRIES = 3
 
 # ---------------------------------------------------------------------------------- drummers.py
 #: The least and the greatest probability of a stroke. Taste.

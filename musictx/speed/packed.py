@@ -310,6 +310,5 @@ def by_place(model: MusicTransformer, first: int, count: int) -> Tensor | None:
     scheme, weight = model.position, model.embedding.weight
     if type(scheme).embed is PositionScheme.embed and scheme.added is None:
         return None
-    places = Span(first, count)
-    x = scheme.embed(weight.new_zeros(1, count, weight.shape[1]), places)
-    return (x if scheme.added is None else scheme.added(x, places))[0].contiguous()
+    nothing = weight.new_zeros(1, count, weight.shape[1])
+    return scheme.add_to_embeddings(nothing, Span(first, count))[0].contiguous()

@@ -7,18 +7,18 @@ the same as the original, except for the small probability of new ids.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 import torch
 from torch import nn
 
-from musictx.attention.positions.coordinates import token_coordinates
 from musictx.bundle import Bundle
 from musictx.config import TokenizerConfig, TrainConfig
 from musictx.config.position import plain
 from musictx.errors import ConfigError
-from musictx.model.features import kind_of, with_tokens
+from musictx.model.config import NetworkConfig, for_tokens
+from musictx.model.features import chosen, with_tokens
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build
 from musictx.tokens.controls import HERE
@@ -35,14 +35,10 @@ def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
     Raises ``ConfigError`` if the tokens lack what the position scheme or a feature requires.
     """
     shape = {f.name: getattr(config.model, f.name) for f in fields(config.model)}
-    shape["features"] = with_tokens(config.model.features, tokenizer)
-    position = plain(config.position)
-    if position["name"] == "two_d":
-        position["coordinates"] = token_coordinates(tokenizer)
+    shape |= {"position": plain(config.position), "group": tokenizer.group}
+    arguments = for_tokens(shape, tokenizer)
     torch.manual_seed(config.seed)
-    return MusicTransformer(
-        tokenizer.vocabulary.size, position=position, group=tokenizer.group, **shape
-    )
+    return MusicTransformer(tokenizer.vocabulary.size, **arguments)
 
 
 def model_from_init(
@@ -56,21 +52,15 @@ def model_from_init(
     old = loaded.model.config
     features = with_tokens(config.model.features, tokenizer)
     added_features = [feature for feature in features if old.feature(feature["name"]) is None]
-    old_features = [
-        options | kind_of(options["name"]).of_tokens(tokenizer) for options in old.features
-    ]
-    position = dict(old.position)
-    if "coordinates" in position:
-        position["coordinates"] = token_coordinates(tokenizer)
-    extended = replace(
-        old,
-        vocab_size=tokenizer.vocabulary.size,
-        position=position,
-        dropout=old.dropout if config.model.dropout is None else config.model.dropout,
-        features=(*old_features, *added_features),
-        gates=old.gates or config.model.gates,
-        first_values=old.first_values or config.model.first_values,
-    )
+    arguments = old.chosen()
+    arguments |= {
+        "vocab_size": tokenizer.vocabulary.size,
+        "dropout": old.dropout if config.model.dropout is None else config.model.dropout,
+        "features": [*arguments.get("features", ()), *chosen(added_features)],
+        "gates": old.gates or config.model.gates,
+        "first_values": old.first_values or config.model.first_values,
+    }
+    extended = NetworkConfig.read(**for_tokens(arguments, tokenizer))
     kinds, old_kinds = tokenizer.vocabulary.kinds, loaded.tokenizer.vocabulary.kinds
     added = [kind for kind in kinds if kind not in old_kinds]
     added += [feature["name"] for feature in added_features]
@@ -137,13 +127,13 @@ def extended_state(
     the rows of new ids keep their initial values. New parameters are set to zero, except one factor
     of each product of two, which could not learn otherwise.
     """
-    products = {f"{feature.name}.{p}" for feature in model.features for p in feature.products}
+    random = {f"{f.name}.{name}" for f in model.features for name in f.random_when_added}
     old_state, state = smaller.state_dict(), model.state_dict()
     for name, tensor in state.items():
         if name in old_state and tensor.shape != old_state[name].shape:
             tensor[torch.from_numpy(ids)] = old_state[name]
         elif name in old_state:
             tensor.copy_(old_state[name])
-        elif name not in products:
+        elif name not in random:
             tensor.zero_()
     return state

@@ -152,7 +152,7 @@ def test_scores_begin_without_effect(name):
     for part in made.features:
         seen = part.read(ids, ids[:, :0], torch.arange(60).expand(2, -1))
         assert part.score(logits, x, seen).equal(logits)
-        assert part.finish(x, seen).equal(x)
+        assert part.add_to_output(x, seen).equal(x)
 
 
 @pytest.mark.parametrize(

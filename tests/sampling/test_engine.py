@@ -102,10 +102,10 @@ def test_a_broken_model_is_told_and_not_sampled():
 
 @caches
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_head_stays_in_sight_when_the_window_is_full(scheme, cache):
-    """A full window is read again as ``cut``, the head and the latest ids."""
-    model, prompt, head, context = make(scheme=scheme), [BOS, 9, 8, 7, 5], 3, 16
-    options = {"head": head, "context": context, "cache": cache, "processors": GREEDY}
+def test_a_prefix_stays_in_sight_when_the_window_is_full(scheme, cache):
+    """A full window is read again as ``cut``, the prefix and the latest ids."""
+    model, prompt, prefix, context = make(scheme=scheme), [BOS, 9, 8, 7, 5], 3, 16
+    options = {"prefix_size": prefix, "context": context, "cache": cache, "processors": GREEDY}
     (found,) = run(model, prompt, max_tokens=40, constraint=Only(1, range(4, V)), **options)
     ids, read = list(prompt), list(prompt)
     for _ in range(40):
@@ -116,7 +116,7 @@ def test_a_head_stays_in_sight_when_the_window_is_full(scheme, cache):
         read.append(ids[-1])
         if len(read) > context:
             kept = context - context // engine.SLIDE
-            read = [CUT, *prompt[1 : head + 1], *ids[-(kept - head - 1) :]]
+            read = [CUT, *prompt[1 : prefix + 1], *ids[-(kept - prefix - 1) :]]
     assert found == ids[len(prompt) :]
 
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from musictx.data.windows import UNSCORED
 from musictx.songs import bar_layout
 from musictx.songs.bar_codec import FIELDS_PER_NOTE
-from musictx.songs.bar_tasks import ALIKE, VARIED_BARS, BarTasks
+from musictx.songs.bar_tasks import VARIED_BARS, BarTasks
 from musictx.songs.bar_tokens import BarTokenizer
+from musictx.songs.repeats import ALIKE
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, DRUM_PART
 from musictx.tokens.vocab import BOS, CUT, EOS, SPECIALS

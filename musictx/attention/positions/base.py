@@ -48,6 +48,8 @@ class PositionScheme(nn.Module):
         super().__init__()
         self.sizes = sizes
         self.scale = sizes.head_dim**-0.5
+        #: The options ``concat_sinusoids`` and ``periods``, which any scheme may have. The name is
+        #: part of the names of saved weights.
         self.added: AddedPositions | None = None
 
     @property
@@ -66,6 +68,12 @@ class PositionScheme(nn.Module):
     def embed(self, x: Tensor, positions: Positions) -> Tensor:
         """Token embeddings (B, T, width) plus those of ``positions``, if the scheme has any."""
         return x
+
+    def add_to_embeddings(self, x: Tensor, positions: Positions) -> Tensor:
+        """Token embeddings (B, T, width) plus those of ``positions`` by the scheme (:meth:`embed`)
+        and by ``concat_sinusoids`` and ``periods``."""
+        x = self.embed(x, positions)
+        return x if self.added is None else self.added(x, positions)
 
     def rotate(
         self, q: Tensor, k: Tensor, query_positions: Positions, key_positions: Positions

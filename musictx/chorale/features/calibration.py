@@ -55,7 +55,7 @@ class Calibration(Feature):
 
     def __init__(self, size: int, width: int, *, voices: int, phases: int) -> None:
         super().__init__()
-        self.longest = self.voices = voices
+        self.lookback = self.voices = voices
         self.scale = nn.Parameter(torch.ones(phases * voices))
         self.hold = nn.Parameter(torch.zeros(phases * voices))
         self.end = nn.Parameter(torch.zeros(1))

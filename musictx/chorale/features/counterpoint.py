@@ -62,8 +62,8 @@ class Counterpoint(Feature):
     def __init__(self, size: int, width: int, *, voices: int, pitches: list[list[int]]) -> None:
         super().__init__()
         self.voices = voices
-        self.longest = 2 * voices
-        self.keep(pitches=ranges("pitches", size, pitches, -1))
+        self.lookback = 2 * voices
+        self.register_tables(pitches=ranges("pitches", size, pitches, -1))
         self.scores = nn.Parameter(torch.zeros(voices, voices - 1, SUCCESSIONS))
         self.notes = nn.Parameter(torch.zeros(voices, size))
 

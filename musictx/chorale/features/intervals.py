@@ -73,8 +73,8 @@ class Intervals(Feature):
 
     name = "intervals"
     options = IntervalOptions
-    noisy = True
-    longest: int
+    reads_disturbed = True
+    lookback: int
     pitches: Tensor
 
     def __init__(
@@ -89,9 +89,9 @@ class Intervals(Feature):
     ) -> None:
         super().__init__()
         self.dropout = dropout
-        self.keep(pitches=ranges("pitches", size, pitches, -1))
+        self.register_tables(pitches=ranges("pitches", size, pitches, -1))
         self.input_lags, self.output_lags = list(inputs), list(outputs)
-        self.longest = max(*self.input_lags, *self.output_lags, 1)
+        self.lookback = max(*self.input_lags, *self.output_lags, 1)
         self.span = span_of(self.pitches)
         shape = (2 * self.span + 2, width)
         std = 0.5 * width**-0.5  # as large as the embeddings (MusicTransformer._initialise)
@@ -110,7 +110,7 @@ class Intervals(Feature):
         (B, T) are places in pieces: pitches before the beginning of a piece are -1.
         """
         pitch = look_up(self.pitches, torch.cat([earlier, ids], 1))
-        return lagged(pitch, places, range(self.longest + 1))
+        return lagged(pitch, places, range(self.lookback + 1))
 
     def embed(self, x: Tensor, before: Tensor) -> Tensor:
         """Add to ``x`` (B, T, width) the embeddings of the intervals between each note and earlier

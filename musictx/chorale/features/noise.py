@@ -51,7 +51,7 @@ class TokenNoise(Feature):
 
     name = "token_noise"
     options = NoiseOptions
-    longest = 0
+    lookback = 0
     pitches: Tensor
 
     def __init__(
@@ -65,7 +65,7 @@ class TokenNoise(Feature):
     ) -> None:
         super().__init__()
         self.share, self.hidden = share, hidden
-        self.keep(pitches=ranges("pitches", size, pitches, -1))
+        self.register_tables(pitches=ranges("pitches", size, pitches, -1))
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:

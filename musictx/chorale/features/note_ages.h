@@ -26,7 +26,7 @@ struct NoteAges : Feature {
   void embed(const History& past, const None&, float* x, int64_t width) const {
     add_to(inputs, past, x, width);
   }
-  void finish(const History& past, const None&, float* x, int64_t width) const {
+  void add_to_output(const History& past, const None&, float* x, int64_t width) const {
     add_to(outputs, past, x, width);
   }
 };

@@ -35,7 +35,7 @@ class NoteAges(Feature):
     def __init__(self, size: int, width: int, *, voices: int) -> None:
         super().__init__()
         self.voices = voices
-        self.longest = AGES * voices + voices
+        self.lookback = AGES * voices + voices
         shape = (voices * voices * (AGES + 1), width)
         self.inputs = nn.Parameter(torch.randn(shape) * 0.25 * width**-0.5)
         self.outputs = nn.Parameter(torch.zeros(shape))
@@ -54,7 +54,7 @@ class NoteAges(Feature):
     def embed(self, x: Tensor, seen: Tensor) -> Tensor:
         return x + F.embedding(seen, self.inputs).sum(-2).to(x.dtype)
 
-    def finish(self, x: Tensor, seen: Tensor) -> Tensor:
+    def add_to_output(self, x: Tensor, seen: Tensor) -> Tensor:
         return x + F.embedding(seen, self.outputs).sum(-2).to(x.dtype)
 
     def native(self) -> NativeForm:

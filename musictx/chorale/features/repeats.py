@@ -100,7 +100,7 @@ class Repeats(Predicted):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.keep(pitches=ranges("pitches", size, pitches, -1))
+        self.register_tables(pitches=ranges("pitches", size, pitches, -1))
         self.voices, self.dropout = voices, dropout
         self.span = span_of(self.pitches)
         std = 0.25 * width**-0.5

@@ -17,7 +17,7 @@ from musictx.errors import ConfigError
 from musictx.model.features.base import Feature, NativeForm, Options
 from musictx.tokens.tokenizer import Tokenizer
 
-__all__ = ["BUILT_IN", "Feature", "NativeForm", "Options", "kind_of", "with_tokens"]
+__all__ = ["BUILT_IN", "Feature", "NativeForm", "Options", "chosen", "kind_of", "with_tokens"]
 
 #: Name -> import path of the built-in features.
 BUILT_IN = {
@@ -56,10 +56,21 @@ def with_tokens(
 def _with_tokens(options: dict[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
     name = str(options.pop("name"))
     kind = kind_of(name)
-    names = [field.name for field in dataclasses.fields(kind.options)]
+    names = _option_names(kind)
     for option in options:
         if option not in names:
             has = f"which has {', '.join(names)}" if names else "which has none"
             raise ConfigError(f"model.features: {option} is no option of {name}, {has}")
     given = dataclasses.asdict(kind.options(**options))
     return {"name": name, **given, **kind.of_tokens(tokenizer)}
+
+
+def chosen(features: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The name and options of each of ``features``, without the arguments that follow from the
+    tokens, which :func:`with_tokens` adds."""
+    every = [("name", *_option_names(kind_of(feature["name"]))) for feature in features]
+    return [{n: f[n] for n in names if n in f} for f, names in zip(features, every)]
+
+
+def _option_names(kind: type[Feature]) -> list[str]:
+    return [field.name for field in dataclasses.fields(kind.options)]

@@ -34,7 +34,8 @@ class NativeForm(NamedTuple):
     """A feature as the step of decoding in C++ reads it.
 
     header  the C++ file; after its fields the struct there has the members of ``Feature`` in
-            ``feature.h`` of the native step that it wants to replace: read, embed, finish, score
+            ``feature.h`` of the native step that it wants to replace: read, embed,
+            add_to_output, score
     struct  the name of the struct
     fields  name -> value, in the order in which the struct declares them: tensors and sequences of
             whole numbers become ``const int64_t*``, other tensors ``const float*``, ``None`` a null
@@ -64,15 +65,16 @@ class Feature(nn.Module):
     #: The dataclass of the options that a user sets.
     options: ClassVar[type] = Options
     #: How many ids before the first new one :meth:`read` looks at; ``None``: all that are held.
-    longest: int | None = None
+    lookback: int | None = None
     #: Whether few tokens of a training step use any one row of its tables: then these learn at the
     #: higher rate of tables (``optim.table_lr``).
     sparse: bool = True
     #: Whether it reads the ids as :meth:`disturb` leaves them, as the embedding does, or unchanged.
-    noisy: bool = False
-    #: Parameters that are only ever multiplied with others, which begin at zero. Where a feature is
-    #: added to a trained model, all its parameters but these begin at zero.
-    products: tuple[str, ...] = ()
+    reads_disturbed: bool = False
+    #: Where a feature is added to a trained model, its parameters begin at zero, except for these:
+    #: they are only ever multiplied with others that begin at zero, and if both did, neither could
+    #: learn.
+    random_when_added: tuple[str, ...] = ()
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
@@ -88,7 +90,7 @@ class Feature(nn.Module):
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Any:
         """The state of this feature after each of ``ids`` (B, T) int64, as tensors (B, T, ...).
 
-        ``earlier`` (B, N) are the ids before the first of them, at most ``longest``, -1 where one
+        ``earlier`` (B, N) are the ids before the first of them, at most ``lookback``, -1 where one
         is missing; ``places`` (B, T) are places in pieces: place 0 opens a piece, and ids before it
         are not read.
         """
@@ -98,7 +100,7 @@ class Feature(nn.Module):
         """Embeddings ``x`` (B, T, width) and what this feature adds to them."""
         return x
 
-    def finish(self, x: Tensor, seen: Any) -> Tensor:
+    def add_to_output(self, x: Tensor, seen: Any) -> Tensor:
         """``x`` (B, T, width) after the last layer, before its norm, and what is added to it."""
         return x
 
@@ -111,7 +113,7 @@ class Feature(nn.Module):
         """The feature in C++ with its weights as they are now; ``None``: steps stay in torch."""
         return None
 
-    def form(
+    def native_form(
         self, struct: str, attributes: str, scores: Tensor | None = None, **others: Any
     ) -> NativeForm:
         """The form of which the header beside the feature's file has the ``struct``: its fields are
@@ -120,7 +122,7 @@ class Feature(nn.Module):
         fields = {name: getattr(self, name) for name in attributes.split()} | others
         return NativeForm(header, struct, fields, scores)
 
-    def keep(self, **tables: Tensor) -> None:
+    def register_tables(self, **tables: Tensor) -> None:
         """Tables that follow from the arguments and are not saved."""
         for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)

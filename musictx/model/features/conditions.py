@@ -124,7 +124,7 @@ class Conditions(PitchFeature):
             first_rows.append(count)
             count += stop - first
         self.first_time = count
-        self.keep(
+        self.register_tables(
             part=part,
             control=control,
             row=row,
@@ -237,7 +237,7 @@ class Conditions(PitchFeature):
     def native(self) -> NativeForm:
         maps = self.interval_maps
         kinds, chords = (0, 0) if maps is None else maps.shape[:2]
-        return self.form(
+        return self.native_form(
             "Conditions",
             "steps starts ends candidates part control row first_rows start_class end_class "
             "time_class",

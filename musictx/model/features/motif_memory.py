@@ -87,7 +87,7 @@ class MotifMemory(Predicted):
         self.low = int(begun[begun >= 0].min())
         self.pitches, self.levels = int(begun.max()) - self.low + 1, int(loud.max()) + 1
         self.most_steps = int(time.max())
-        self.keep(
+        self.register_tables(
             steps=time,
             starts=torch.where(begun >= 0, begun - self.low, -1),
             loud=loud,
@@ -160,7 +160,7 @@ class MotifMemory(Predicted):
         return x + (embedded * (length > 0)[..., None]).to(x.dtype)
 
     def native(self) -> NativeForm:
-        return self.form(
+        return self.native_form(
             "Echoes",
             "classes steps starts loud time_class on_id step_id loud_id in_length in_pitch "
             "in_steps in_level",

@@ -18,7 +18,7 @@ class PitchFeature(Feature):
     """A feature with a state for each pitch, by which the next start or end of a note is scored."""
 
     sparse = False
-    products = ("interval_maps",)
+    random_when_added = ("interval_maps",)
     steps: Tensor
     starts: Tensor
     ends: Tensor
@@ -44,7 +44,7 @@ class PitchFeature(Feature):
         begun, ended = ranges("starts", size, starts, -1), ranges("ends", size, ends, -1)
         low = int(begun[begun >= 0].min())
         self.pitches = int(begun.max()) - low + 1
-        self.keep(
+        self.register_tables(
             steps=ranges("steps", size, steps, 0),
             starts=torch.where(begun >= 0, begun - low, -1),
             ends=torch.where((ended >= low) & (ended <= begun.max()), ended - low, -1),

@@ -117,7 +117,7 @@ class Sounding(PitchFeature):
         self.recent = recent
         loud = ranges("loudness", size, loudness, 0)
         self.levels = int(loud.max()) + 1
-        self.keep(
+        self.register_tables(
             loud=loud,
             resets=ranges("resets", size, list(resets), -1) >= 0,
             state_of=_states(),
@@ -207,7 +207,7 @@ class Sounding(PitchFeature):
     def native(self) -> NativeForm:
         maps = self.interval_maps
         kinds, chords = (0, 0) if maps is None else maps.shape[:2]
-        return self.form(
+        return self.native_form(
             "Sounding",
             "steps starts ends loud resets state_of time_class candidates",
             self.with_chords(self.state_scores),

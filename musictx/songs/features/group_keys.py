@@ -74,8 +74,10 @@ class GroupFeature(Feature):
         tones = torch.stack([values(kind) for kind in ("pitch", "drum", "root")])
         tone = tones.amax(0).clamp(min=0)
         meter, section = values("meter").clamp(min=0), values("section").clamp(min=0)
-        self.keep(place=values("place") + 1, part=part, tone=tone, meter=meter, section=section)
-        self.keep(is_bar=values("bar") >= 0, is_known=values("known") >= 0)
+        self.register_tables(
+            place=values("place") + 1, part=part, tone=tone, meter=meter, section=section
+        )
+        self.register_tables(is_bar=values("bar") >= 0, is_known=values("known") >= 0)
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
@@ -109,7 +111,7 @@ class GatedGroups(GroupFeature, Predicted):
     gates   K * classes values, in any shape: the gates of the classes of K predictions
     """
 
-    products = ("stood",)
+    random_when_added = ("stood",)
     gates: nn.Parameter
 
     def __init__(self, size: int, width: int, **kinds: list[list[int]]) -> None:

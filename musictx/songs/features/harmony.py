@@ -108,7 +108,7 @@ class Harmony(GroupFeature):
 
     name = "harmony"
     further = (KNOWN, "length", "quality")
-    products = ("of_chord.ahead.weight", "of_note.ahead.weight")
+    random_when_added = ("of_chord.ahead.weight", "of_note.ahead.weight")
     is_chord: Tensor
     steps: Tensor
     quality_of: Tensor
@@ -118,7 +118,7 @@ class Harmony(GroupFeature):
         super().__init__(size, **kinds)
         self.roots = slice(kinds["root"][0][0], kinds["root"][0][0] + CLASSES)
         self.qualities, self.pitches = (slice(*kinds[n][0][:2]) for n in ("quality", "pitch"))
-        self.keep(
+        self.register_tables(
             is_chord=ranges("harmony", size, kinds["harmony"], -1) >= 0,
             steps=ranges("length", size, kinds["length"], 0).clamp(max=LONGEST),
             quality_of=ranges("quality", size, kinds["quality"], 0),

@@ -38,7 +38,7 @@ struct Feature {
   void embed(const History&, const Seen&, float*, int64_t) const {}
   // Adds to x (width,) after the last layer, before its norm.
   template <class Seen>
-  void finish(const History&, const Seen&, float*, int64_t) const {}
+  void add_to_output(const History&, const Seen&, float*, int64_t) const {}
   // Adds to logits (vocabulary,); `scored` is the product of `scores` and the network's output.
   template <class Seen>
   void score(const History&, const Seen&, const float*, float*, int64_t) const {}

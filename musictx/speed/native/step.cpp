@@ -281,7 +281,7 @@ void step(const Model& model, const Cache& cache, const int64_t* ids, const floa
       run_layers<Float32>(model, cache, query_coordinates, x, threads);
     for_each(model, [&](const auto& feature, auto n) {
       for (int64_t r = 0; r < rows && cache.group == 1; r++)
-        feature.finish(batch[r].past, std::get<n>(batch[r].seen), x.data() + r * width, width);
+        feature.add_to_output(batch[r].past, std::get<n>(batch[r].seen), x.data() + r * width, width);
     });
     normalise(model.norm, x.data(), rows, width, cache.states);
   } else {
