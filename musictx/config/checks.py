@@ -81,9 +81,6 @@ def require(condition: bool, name: str, value: object, expected: str) -> None:
 LARGEST_SEED = 2**31 - 1
 #: The longest piece, seconds. MIDI files with later times are damaged.
 DAY = 86_400
-#: The pattern of the names of devices in torch. Whether the device exists is checked when it is
-#: used.
-DEVICE = r"auto|cpu|mps|(cuda|xpu|hpu|tpu)(:\d+)?", "auto, cpu, cuda, cuda:1 or mps"
 #: The most pieces that one command writes.
 MOST_SAMPLES = 100_000
 

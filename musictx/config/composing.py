@@ -1,12 +1,12 @@
-"""Options that several commands that compose with a model share, as base classes."""
+"""Options that several commands share, as base classes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from musictx.config.checks import DEVICE, LARGEST_SEED, MOST_SAMPLES, Options, option
-from musictx.config.limits import HELP, REPEATS, Limits
+from musictx.config.checks import DAY, LARGEST_SEED, MOST_SAMPLES, Options, option
+from musictx.config.limits import HELP, Limits
 from musictx.config.sampling import SamplingConfig
 
 
@@ -23,7 +23,56 @@ class ModelFolder(Options, prefix="model"):
 
 
 @dataclass
-class Composing(Options):
+class OnDevice(Options):
+    """The option of commands that compute with torch. Whether the device exists is checked when it
+    is used."""
+
+    device: str = option(
+        "auto",
+        "auto, cpu, cuda (a GPU) or mps",
+        pattern=(r"auto|cpu|mps|(cuda|xpu|hpu|tpu)(:\d+)?", "auto, cpu, cuda, cuda:1 or mps"),
+    )
+
+
+@dataclass
+class WithModel(OnDevice):
+    """The options of commands that use a trained model."""
+
+    model: ModelFolder = field(default_factory=ModelFolder)
+
+
+@dataclass
+class Primed(Options):
+    """The option of commands that continue a primer."""
+
+    primer_seconds: float | None = option(
+        None, "use only the first seconds of the primer", above=0, high=DAY
+    )
+
+
+@dataclass
+class WithParticles(Options):
+    """The option of commands that harmonise."""
+
+    particles: int = option(
+        24,
+        "harmonisations developed in parallel; more are better and slower",
+        low=1,
+        high=10_000,
+    )
+
+
+@dataclass
+class ReadsNotation(Options):
+    """The option of commands that read a piece that may be MusicXML."""
+
+    repeats: bool = option(
+        True, "play the repeats of MusicXML; false = once through, as it is written", rare=True
+    )
+
+
+@dataclass
+class Composing(WithModel):
     """The options of all composing commands: the model, the device and the seed.
 
     tokenizer  the tokenizer of the models that can run the command; None for any
@@ -31,8 +80,6 @@ class Composing(Options):
 
     tokenizer: ClassVar[str | None] = None
 
-    model: ModelFolder = field(default_factory=ModelFolder)
-    device: str = option("auto", "auto, cpu, cuda (a GPU) or mps", pattern=DEVICE)
     seed: int | None = option(
         None,
         "seed of all draws: the same one gives the same music; default: a new one",
@@ -43,7 +90,7 @@ class Composing(Options):
 
 
 @dataclass
-class Written(Composing):
+class Written(Composing, ReadsNotation):
     """The options of commands that write pieces to files."""
 
     samples: int = option(1, "number of pieces to write", low=1, high=MOST_SAMPLES)
@@ -51,7 +98,6 @@ class Written(Composing):
     out: str = option(
         "generated", "folder for the results, or a file, x.mid or x.musicxml", path="out"
     )
-    repeats: bool = option(True, REPEATS, rare=True)
 
 
 @dataclass

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from musictx.config.checks import DEVICE, Options, option
-from musictx.config.composing import ModelFolder
+from musictx.config.checks import option
+from musictx.config.composing import WithModel
 from musictx.config.limits import HELP, ServerLimits
 
 #: Values of ``host`` for all addresses of the machine.
@@ -25,7 +25,7 @@ class StudioLimits(ServerLimits):
 
 
 @dataclass
-class StudioConfig(Options):
+class StudioConfig(WithModel):
     """musictx studio: a page in the browser where music is made by selecting."""
 
     folder: str = option(
@@ -38,6 +38,4 @@ class StudioConfig(Options):
         "127.0.0.1", "address to listen on; 0.0.0.0 lets other machines in, without a password"
     )
     browser: bool = option(True, "open the page in the browser")
-    model: ModelFolder = field(default_factory=ModelFolder)
-    device: str = option("auto", "auto, cpu, cuda or mps", pattern=DEVICE)
     limits: StudioLimits = option(StudioLimits, HELP, rare=True)
