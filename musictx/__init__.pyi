@@ -58,7 +58,7 @@ def generate(
     polyphony: float | str | None = ...,
     guidance: float = ...,
     loop: bool = ...,
-    quantise: Literal['none', '16', '8', '8t', 16, 8] = ...,
+    quantise: Literal['16', '8', '8t', 'none', 16, 8] = ...,
     primer_seconds: float | None = ...,
     include_primer: bool = ...,
     seconds: float | None = ...,
@@ -119,7 +119,7 @@ def infill(
     polyphony: float | str | None = ...,
     guidance: float = ...,
     loop: bool = ...,
-    quantise: Literal['none', '16', '8', '8t', 16, 8] = ...,
+    quantise: Literal['16', '8', '8t', 'none', 16, 8] = ...,
     tracks: _Text | None = ...,
 ) -> list[Sample]: ...
 
@@ -148,7 +148,7 @@ def accompany(
     polyphony: float | str | None = ...,
     guidance: float = ...,
     loop: bool = ...,
-    quantise: Literal['none', '16', '8', '8t', 16, 8] = ...,
+    quantise: Literal['16', '8', '8t', 'none', 16, 8] = ...,
     melody_track: _Text | None = ...,
     add: _Text | None = ...,
     style: _Text | None = ...,

@@ -16,7 +16,6 @@ import musictx.commands
 from musictx import api, cli, options
 from musictx.chorale import app as chorale
 from musictx.config.checks import options as options_of
-from musictx.config.levels import LEVELS
 from musictx.config.values import types_of
 from musictx.mcp import work
 from musictx.mcp.places import Places
@@ -25,6 +24,7 @@ from musictx.studio.composer import Composer
 from musictx.studio.config import StudioConfig
 from musictx.studio.models import Models
 from musictx.studio.request import command_line, parse_request
+from musictx.tokens.controls import CONTROLS
 from tests.studio.composers import FINAL, models, song
 from tests.studio.studios import new_piece, send, studio_client
 
@@ -97,7 +97,7 @@ def _word(value):
 def _page(command, values):
     """Make the configuration from the JSON that the studio's page sends."""
     sampling = {n.partition(".")[2]: v for n, v in values.items() if n.startswith("sampling.")}
-    controls = {n: v for n, v in values.items() if n in LEVELS}
+    controls = {n: v for n, v in values.items() if n in CONTROLS}
     parts = {n: v for n, v in values.items() if n in ("samples", "guidance", "quantise")}
     more = {n: v for n, v in values.items() if n not in {*controls, *parts} and "." not in n}
     model = "chorale" if command == "harmonise" else "piano"

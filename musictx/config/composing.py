@@ -9,6 +9,9 @@ from musictx.config.checks import DAY, LARGEST_SEED, MOST_SAMPLES, Options, opti
 from musictx.config.limits import HELP, Limits
 from musictx.config.sampling import SamplingConfig
 
+#: The most pieces that a server composes at one request.
+MOST_AT_ONCE = 8
+
 
 @dataclass
 class ModelFolder(Options, prefix="model"):
@@ -55,10 +58,7 @@ class WithParticles(Options):
     """The option of commands that harmonise."""
 
     particles: int = option(
-        24,
-        "harmonisations developed in parallel; more are better and slower",
-        low=1,
-        high=10_000,
+        24, "harmonisations developed in parallel; more are better and slower", low=1, high=10_000
     )
 
 
@@ -93,7 +93,13 @@ class Composing(WithModel):
 class Written(Composing, ReadsNotation):
     """The options of commands that write pieces to files."""
 
-    samples: int = option(1, "number of pieces to write", low=1, high=MOST_SAMPLES)
+    samples: int = option(
+        1,
+        "number of pieces to write",
+        low=1,
+        high=MOST_SAMPLES,
+        page=("Proposals", 1, MOST_AT_ONCE, 1),
+    )
     render: bool = option(False, "also write a .wav and a .png for each .mid")
     out: str = option(
         "generated", "folder for the results, or a file, x.mid or x.musicxml", path="out"
@@ -108,22 +114,39 @@ class Steered(Written):
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     loudness: float | None = option(
         None,
-        "MIDI velocity of the new music, or ppp, pp, p, ... fff; any = not specified",
-        level="loudness",
+        "how hard the keys are struck; a MIDI velocity, or ppp, pp, p, ... fff; any = no matter",
+        low=0,
+        high=127,
+        words={"ppp": 26, "pp": 38, "p": 49, "mp": 58, "mf": 66, "f": 75, "ff": 87, "fff": 104},
+        unit="MIDI velocity",
+        page=("Loudness", 28, 108, 1),
     )
     register: float | None = option(
-        None, "mean MIDI pitch of the new music, or low, middle, high, any", level="register"
+        None,
+        "how high the notes lie on average, 60 is middle C; a pitch, or low, middle, high, any",
+        low=0,
+        high=127,
+        words={"low": 52.0, "middle": 61.5, "high": 72.5},
+        unit="MIDI pitch",
+        page=("Register", 42, 80, 1),
     )
     polyphony: float | None = option(
-        None, "notes at once in the new music, or thin, medium, full, any", level="polyphony"
+        None,
+        "how many notes sound at once; a number, or thin, medium, full, any",
+        low=0,
+        high=1000,
+        words={"thin": 1.5, "medium": 4.0, "full": 9.0},
+        unit="notes at once",
+        page=("Fullness", 1, 12, 0.5),
     )
     guidance: float = option(
         1.0,
-        "above 1: follow loudness, register, polyphony and density more strictly; takes twice as "
-        "long",
+        "how strictly density, loudness, register and polyphony are followed, above 1 at the cost "
+        "of variety; then it takes twice as long",
         rare=True,
         low=0,
         high=20,
+        page=("Strictness", 1, 3, 0.25),
     )
     loop: bool = option(
         False,
@@ -134,5 +157,6 @@ class Steered(Written):
         "none",
         "round the new notes to a grid in the file's tempo: 16 (sixteenths), 8, 8t (triplets) or "
         "none",
-        choices=("none", "16", "8", "8t"),
+        choices={"16": "Sixteenths", "8": "Eighths", "8t": "Triplets", "none": "Free"},
+        page=("Grid of new notes",),
     )

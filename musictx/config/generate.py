@@ -37,6 +37,7 @@ class GenerateConfig(Primed, Steered):
         "each section",
         low=1,
         high=1_000_000,
+        page=("Length", 1, 32, 1),
     )
     tokens: int | None = option(
         None,

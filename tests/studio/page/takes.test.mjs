@@ -114,9 +114,9 @@ test("a task is ready where it has what it needs, and else its sentence says wha
 test("what is sent holds what was set, and nothing that the task or the model does not know", () => {
   const wish = { ...firstWish(), controls: { density: 6, foreign: 1 }, seed: 9, bars: 2 };
   assert.deepEqual(request(wish, piece, bars, MODELS[0]), {
-    task: "continue", model: "piano", begin: 2, end: 6, tracks: [1], samples: 3, seed: 9, bars: 2, controls: { density: 6 }, revision: 0,
+    task: "continue", model: "piano", begin: 2, end: 6, tracks: [1], samples: 3, seed: 9, bars: 2, controls: { density: 6 }, guidance: null, revision: 0,
   });
-  const vary = request({ ...wish, task: "vary", temperature: 1.2, key: "Cm", guidance: 2 }, piece, none, MODELS[0]);
+  const vary = request({ ...wish, task: "vary", keep: 0.5, temperature: 1.2, key: "Cm", guidance: 2 }, piece, none, MODELS[0]);
   assert.deepEqual(vary, {
     task: "vary", model: "piano", begin: 0, end: 6, tracks: null, samples: 3, seed: 9, keep: 0.5, controls: { density: 6 }, guidance: 2,
     sampling: { temperature: 1.2, key: "Cm" }, revision: 0,
@@ -126,7 +126,7 @@ test("what is sent holds what was set, and nothing that the task or the model do
 
 test("a take of the history sets the panel as it was", () => {
   for (const { name: task } of TASKS) {
-    const wish = { ...firstWish(), task, seed: 5, controls: { density: 4 }, temperature: 0.9, keep: 25, bars: 8, guidance: 1.5 };
+    const wish = { ...firstWish(), task, seed: 5, controls: { density: 4 }, temperature: 0.9, keep: 0.25, bars: 8, guidance: 1.5 };
     const model = modelFor(MODELS, wish) ?? MODELS[0];
     const asked = request(wish, piece, bars, model);
     const again = { ...firstWish(), ...wishOf({ ...takeOf(), task, model: model.name, seed: 5, request: asked }) };

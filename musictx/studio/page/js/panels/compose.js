@@ -11,7 +11,6 @@ import { describe, firstWish, hasGrid, modelFor, request, TASKS, whyModel, wishO
 
 const TONICS = ["C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"];
 const KEYS = [["", "Any"], ["auto", "As the music is"], ...TONICS.map((key) => [key, `${key} major`]), ...TONICS.map((key) => [`${key}m`, `${key} minor`])];
-const GRIDS = [["", "As the file"], ["16", "Sixteenths"], ["8", "Eighths"], ["8t", "Triplets"], ["none", "Free"]];
 
 /** @param {App} app @param {HTMLElement} panel */
 export function mountCompose(app, panel) {
@@ -52,37 +51,32 @@ export function mountCompose(app, panel) {
   }
 
   function samples(by) {
-    wish.samples = clamp(wish.samples + by, 1, 8);
+    wish.samples = clamp(wish.samples + by, app.options.samples.low, app.options.samples.high);
     refresh();
   }
 
   /** Rebuild the settings for the task and its model. */
   function build() {
+    if (!app.models.length) return refresh();
     const task = TASKS.find((each) => each.name === wish.task);
     const able = model();
     fill(shape,
-      task.sized && wishSlider("bars", { label: "Length", low: 1, high: 32, step: 1, words: lengthWords }),
-      task.name === "vary" && wishSlider("keep", {
-        label: "Keep", sentence: "How many of the selected notes stay as they are. The seed draws which.", low: 0, high: 95, step: 5, words: (value) => `${value} %`,
-      }));
+      task.sized && wishSlider("bars", lengthWords, ""),
+      task.name === "vary" && wishSlider("keep", (value) => `${Math.round(100 * value)} %`));
     fill(character, ...(able?.controls ?? []).map((control) => slider({
-      ...control, value: wish.controls[control.name] ?? null, free: "free", marks: control.words ?? {},
-      words: (value) => `${Math.round(value * 100) / 100} ${control.unit ?? ""}`.trim(),
+      ...control, value: wish.controls[control.name] ?? null, free: "free", marks: control.words,
+      words: (value) => `${Math.round(value * 100) / 100} ${control.unit}`,
       onchange(value) {
         if (value === null) delete wish.controls[control.name];
         else wish.controls[control.name] = value;
         guidance.hidden = !Object.keys(wish.controls).length;
       },
     })), notFollowed(able));
-    const guidance = wishSlider("guidance", {
-      label: "Strictness", sentence: "How closely the model keeps to what is asked for above; beyond 1 at the cost of variety.", low: 1, high: 3, step: 0.25, words: String,
-    });
-    const temperature = wishSlider("temperature", {
-      label: "Boldness", sentence: "The temperature of sampling: low is predictable, high is surprising.", low: 0.6, high: 1.4, step: 0.05, words: (value) => value.toFixed(2),
-    });
+    const guidance = wishSlider("guidance", String);
+    const temperature = wishSlider("temperature", (value) => value.toFixed(2));
     guidance.hidden = !Object.keys(wish.controls).length;
-    fill(who, modelSelect(able), hasGrid(wish) && wishSelect("quantise", "Grid of new notes", GRIDS), chordsLine(able));
-    fill(moreBody, guidance, temperature, wishSelect("key", "Key", KEYS), seedField());
+    fill(who, modelSelect(able), hasGrid(wish) && wishSelect("quantise", [["", "As the file"], ...Object.entries(app.options.quantise.choices)]), chordsLine(able));
+    fill(moreBody, guidance, temperature, wishSelect("key", KEYS), seedField());
     refresh();
   }
 
@@ -92,11 +86,15 @@ export function mountCompose(app, panel) {
     return names.length > 0 && h("p.hint.ignores", null, `${able.title}: ${list(names)} cannot be asked for; measured, this model does not follow ${names.length > 1 ? "them" : "it"}.`);
   }
 
-  /** Make a slider for a setting. @param {"bars" | "keep" | "guidance" | "temperature"} name @param {any} options */
-  const wishSlider = (name, options) => slider({ ...options, value: wish[name], onchange: (value) => { wish[name] = value; refresh(); } });
+  /** Return a setting, by default that of its option. @param {"bars" | "keep" | "guidance" | "temperature"} name */
+  const setting = (name) => wish[name] ?? app.options[name]?.default;
+
+  /** Make a slider for a setting. @param {"bars" | "keep" | "guidance" | "temperature"} name @param {(value: number) => string} words */
+  const wishSlider = (name, words, sentence = app.options[name].sentence) =>
+    slider({ ...app.options[name], sentence, words, value: setting(name), onchange: (value) => { wish[name] = value; refresh(); } });
 
   /** Make a list for a setting. @param {"quantise" | "key"} name */
-  const wishSelect = (name, label, options) => h("label.row", null, label, selectBox(options, wish[name], (value) => { wish[name] = value; }));
+  const wishSelect = (name, choices) => h("label.row", null, app.options[name].label, selectBox(choices, wish[name], (value) => { wish[name] = value; }));
 
   function modelSelect(able) {
     const all = app.models.filter((each) => each.tasks.includes(wish.task));
@@ -138,19 +136,20 @@ export function mountCompose(app, panel) {
     markChosen(tasks, TASKS.findIndex((task) => task.name === wish.task), "aria-checked");
     number.textContent = count(wish.samples, "proposal");
     fewer.disabled = wish.samples === 1;
-    moreProposals.disabled = wish.samples === 8;
+    moreProposals.disabled = wish.samples === app.options.samples?.high;
     if (!app.piece) return;
-    const now = describe(wish, app.piece, app.beats, scope(), model());
+    const now = state();
     sentence.textContent = now.sentence;
     go.disabled = !now.ready || isAsking;
   }
 
+  const state = () => describe({ ...wish, keep: setting("keep") }, app.piece, app.beats, scope(), model());
   let isAsking = false;
   async function compose() {
     const { piece } = app;
     const able = model();
     if (!piece || !able || isAsking) return;
-    const now = describe(wish, piece, app.beats, scope(), able);
+    const now = state();
     if (!now.ready) return app.emit("message", { text: now.sentence, kind: "error" });
     isAsking = true;
     refresh();
@@ -177,7 +176,9 @@ export function mountCompose(app, panel) {
   app.on("opened", (piece) => {
     if (!piece) return;
     // The browser keeps the settings of each piece.
-    Object.assign(wish, firstWish(), { task: piece.notes.size ? "continue" : piece.chords.length ? "accompany" : "new" }, loadSetting(`wish.${piece.id}`, {}));
+    const saved = loadSetting(`wish.${piece.id}`, {});
+    if (saved.keep > 1) saved.keep /= 100; // it was a percentage
+    Object.assign(wish, firstWish(), { task: piece.notes.size ? "continue" : piece.chords.length ? "accompany" : "new" }, saved);
     build();
   });
   for (const event of ["change", "click"]) panel.addEventListener(event, () => app.piece && saveSetting(`wish.${app.piece.id}`, wish));

@@ -5,17 +5,17 @@ import { barLineAfter } from "../document/takes.js";
 import { count, list, stretchWords, trackName } from "../document/words.js";
 
 /**
- * @typedef {object} Wish  the settings of the panel
+ * @typedef {object} Wish  the settings of the panel; null: the default of the option
  * @property {string} task
  * @property {number} bars  length of new music
- * @property {number} keep  percent that "vary" keeps
+ * @property {number | null} keep  share of the notes that "vary" keeps
  * @property {number} samples
  * @property {number | null} seed
  * @property {string | null} model  null: the model that suits the piece
  * @property {Record<string, number>} controls  only those that the user has set
- * @property {number} temperature
+ * @property {number | null} temperature
  * @property {string} key  "": any
- * @property {number} guidance
+ * @property {number | null} guidance
  * @property {string} quantise  the grid of new notes; "": as the file
  */
 
@@ -32,7 +32,7 @@ export const TASKS = [
 
 /** @returns {Wish} */
 export const firstWish = () => ({
-  task: "continue", bars: 4, keep: 50, samples: 3, seed: null, model: null, controls: {}, temperature: 1, key: "", guidance: 1, quantise: "",
+  task: "continue", bars: 4, keep: null, samples: 3, seed: null, model: null, controls: {}, temperature: null, key: "", guidance: null, quantise: "",
 });
 
 /** Return the kinds of music of a piece, the most specific first: a chorale also keeps to beats. @param {Piece | null} piece */
@@ -58,7 +58,7 @@ const impossible = (sentence) => ({ ready: false, sentence });
 
 /**
  * Describe what the task would do now, and whether it can start.
- * @param {Wish} wish @param {Piece} piece @param {Beats} beats @param {Scope} scope @param {Model | null} model
+ * @param {Wish} wish  with the share to keep @param {Piece} piece @param {Beats} beats @param {Scope} scope @param {Model | null} model
  * @returns {{ready: boolean, sentence: string}}
  */
 export function describe({ task, bars, keep }, piece, beats, { stretch, tracks }, model) {
@@ -96,7 +96,7 @@ export function describe({ task, bars, keep }, piece, beats, { stretch, tracks }
       return ready(`Goes on for ${length} after bar ${last}${start < piece.duration - 1e-3 ? ". What stands there is replaced" : ", where the piece ends"}.`);
     }
     case "replace": return ready(`Composes ${where} anew${inTracks}. Notes held into it end there; all else and locked notes stay.`);
-    case "vary": return ready(`Keeps ${keep} % of the notes of ${where}${inTracks}, and composes the others anew.`);
+    case "vary": return ready(`Keeps ${Math.round(100 * keep)} % of the notes of ${where}${inTracks}, and composes the others anew.`);
     case "accompany": return ready(`Adds tracks that accompany ${where}${inTracks}.`);
     default: return ready(`Sets ${where}${inTracks} for four voices, in the manner of a chorale.`);
   }
@@ -111,16 +111,13 @@ export function request(wish, piece, scope, model) {
   const { begin, end } = scope.stretch ?? { begin: 0, end: piece.duration };
   const names = new Set(model.controls.map((control) => control.name));
   const controls = Object.fromEntries(Object.entries(wish.controls).filter(([name]) => names.has(name)));
-  const sampling = {};
-  if (wish.temperature !== 1) sampling.temperature = wish.temperature;
-  if (wish.key) sampling.key = wish.key;
+  const sampling = { ...(wish.temperature !== null && { temperature: wish.temperature }), ...(wish.key && { key: wish.key }) };
   return {
     task: wish.task, model: model.name, begin, end, tracks: scope.tracks, samples: wish.samples, seed: wish.seed,
     ...(task.sized && { bars: wish.bars }),
     ...(wish.quantise && hasGrid(wish) && { quantise: wish.quantise }),
-    ...(wish.task === "vary" && { keep: wish.keep / 100 }),
-    ...(Object.keys(controls).length && { controls }),
-    ...(Object.keys(controls).length && wish.guidance !== 1 && { guidance: wish.guidance }),
+    ...(wish.task === "vary" && { keep: wish.keep }),
+    ...(Object.keys(controls).length && { controls, guidance: wish.guidance }),
     ...(Object.keys(sampling).length && { sampling }),
     revision: piece.revision,
   };
@@ -130,8 +127,8 @@ export function request(wish, piece, scope, model) {
 export function wishOf(take) {
   const { bars, keep, samples, controls, sampling, guidance, quantise, model, task } = take.request;
   return {
-    task, seed: take.seed, model: model ?? take.model, samples: samples ?? 3, controls: { ...controls },
-    temperature: sampling?.temperature ?? 1, key: sampling?.key ?? "", guidance: guidance ?? 1, quantise: quantise ?? "",
-    ...(bars && { bars }), ...(keep !== undefined && { keep: Math.round(keep * 100) }),
+    task, seed: take.seed, model: model ?? take.model, controls: { ...controls }, keep: keep ?? null,
+    temperature: sampling?.temperature ?? null, key: sampling?.key ?? "", guidance: guidance ?? null, quantise: quantise ?? "",
+    ...(samples && { samples }), ...(bars && { bars }),
   };
 }
