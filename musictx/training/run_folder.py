@@ -23,7 +23,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from filelock import FileLock, Timeout
@@ -135,6 +135,19 @@ def choose_path(config: TrainConfig, corpus: str, fingerprints: Mapping[str, str
     return Path("runs", f"{safe[:200]}-{key(config, fingerprints)}")
 
 
+class State(NamedTuple):
+    """How far the run of a folder is.
+
+    step   optimizer steps that are saved, 0 if there is nothing to resume from
+    validation_loss  the best one of a finished run, nats per token
+    """
+
+    is_new: bool = False
+    is_finished: bool = False
+    step: int = 0
+    validation_loss: float | None = None
+
+
 class RunFolder:
     """A run folder, to start or to resume a run. Only the first process writes in it."""
 
@@ -165,14 +178,27 @@ class RunFolder:
     def write_status(self, **status: Any) -> None:
         files.write_text(self.path / STATUS, json.dumps(status, indent=1) + "\n")
 
-    def final_status(self, config: TrainConfig) -> dict[str, Any] | None:
-        """The status of a run that has a model and is finished by the options ``config``; else
-        None. The folder must have passed :meth:`check`."""
-        status = self.status()
-        if not status.get("finished") or not (self.model / "model.safetensors").is_file():
-            return None
-        settings, _ = self._settings()
-        return status if _length_options(settings) == _length_options(identity(config)) else None
+    def state(self, config: TrainConfig) -> State:
+        """The state of the run by the options ``config``, by which it is finished if it has a model
+        and had the same length. The folder must have passed :meth:`check`. Raises ``UserError`` if
+        the run has done more steps than ``trainer.max_steps``."""
+        from musictx.training import checkpoint  # imports torch, which the studio does later
+
+        status, steps = self.status(), config.trainer.max_steps
+        if status.get("finished") and (self.model / "model.safetensors").is_file():
+            settings, _ = self._settings()
+            if _length_options(settings) == _length_options(identity(config)):
+                loss = status["validation_loss"]
+                return State(is_finished=True, step=status["step"], validation_loss=loss)
+        if not self.last.is_file():
+            return State(is_new=self.is_new)
+        step = checkpoint.read(self.last)["global_step"]
+        if config.trainer.seconds is None and step > steps > 0:
+            raise UserError(
+                f"trainer.max_steps={steps}: {self.last} has done {step:,} steps; give a larger "
+                "number or another out="
+            )
+        return State(step=step)
 
     def check(self, config: TrainConfig, fingerprints: Mapping[str, str]) -> None:
         """Raise ``UserError`` if the folder has a run with other settings, corpus or vocabulary, or
