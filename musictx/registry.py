@@ -66,12 +66,12 @@ INFILLERS = _present(
     notes="musictx.songs.infill:compose", chorale="musictx.chorale.app:compose_gap"
 )
 #: Tokenizer -> the function that composes forms and loops (``apps.generate.compose_pieces``).
-PIECES = _present(notes="musictx.songs.generate:pieces")
-#: Things other than melodies that can be accompanied -> the function (score, options) that makes
+FORMS = _present(notes="musictx.songs.generate:pieces")
+#: Inputs other than a melody that can be accompanied -> the function (score, options) that makes
 #: the ``apps.tasks.Task``.
 CHARTS = _present(chords="musictx.songs.infill:under_chords")
 #: Tokenizer -> the class of its training tasks (``data.tasks.Tasks``).
-ARRANGED = _present(notes="musictx.songs.bar_tasks:BarTasks")
+TRAINING_TASKS = _present(notes="musictx.songs.bar_tasks:BarTasks")
 #: The function that tracks beats in a Score without usable tempo marks (``grid.in_time``).
 TRACKERS = _present(beats="musictx.songs.tracking:tracked")
 #: Measures and distributions of compare for music on a grid.

@@ -242,7 +242,7 @@ def compose_pieces(
     The pieces of the first primer have the first numbers, then follow those of the second.
     ``scores`` are the music from which the primers were encoded. The other arguments are those of
     :func:`~musictx.sampling.composer.continuations`."""
-    path = registry.PIECES.get(bundle.tokenizer.name)
+    path = registry.FORMS.get(bundle.tokenizer.name)
     if request.form is not None and path is None:
         raise UserError(f"form={request.form}: {counts_no_bars(bundle.tokenizer)}")
     if path is not None:

@@ -1,8 +1,8 @@
 """Declare the options of a command: :func:`option` makes a field of a dataclass, and
 :class:`Options`, the base class of these dataclasses, checks the values.
 
-A check that fails raises :class:`ConfigError` with the option's dotted name, what came and what
-would be right.
+A check that fails raises :class:`ConfigError` with the option's dotted name, the value and what is
+expected.
 """
 
 from __future__ import annotations

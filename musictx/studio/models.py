@@ -30,7 +30,7 @@ FOUR_VOICES = "chorale"
 Task = Literal["new", "continue", "replace", "vary", "accompany", "harmonise"]
 TASKS: tuple[Task, ...] = get_args(Task)
 #: The least rank correlation of requested and measured values (``scripts/reproduce/steering.py``)
-#: with which a model is said to follow a control; other controls are not offered.
+#: with which a model is listed as following a control; other controls are not offered.
 FOLLOWED = 0.5
 #: What a command contains instead of a path that a page must not see.
 HIDDEN_PATH = "PATH/TO/"

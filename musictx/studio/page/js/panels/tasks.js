@@ -5,7 +5,7 @@ import { barLineAfter } from "../document/takes.js";
 import { count, list, stretchWords, trackName } from "../document/words.js";
 
 /**
- * @typedef {object} Wish  the settings of the panel; null: the default of the option
+ * @typedef {object} Settings  the settings of the panel; null: the default of the option
  * @property {string} task
  * @property {number} bars  length of new music
  * @property {number | null} keep  share of the notes that "vary" keeps
@@ -30,25 +30,25 @@ export const TASKS = [
   { name: "new", label: "New", sized: true },
 ];
 
-/** @returns {Wish} */
-export const firstWish = () => ({
+/** @returns {Settings} */
+export const firstSettings = () => ({
   task: "continue", bars: 4, keep: null, samples: 3, seed: null, model: null, controls: {}, temperature: null, key: "", guidance: null, quantise: "",
 });
 
 /** Return the kinds of music of a piece, the most specific first: a chorale also keeps to beats. @param {Piece | null} piece */
 const kindsOf = (piece) => (piece?.music === "chorale" ? ["chorale", "beats"] : [piece?.music ?? "free"]);
 
-/** Return the model for a task: the chosen one if it can do the task, else the one that suits the piece, as the server chooses. @param {Model[]} models @param {Wish} wish @param {Piece | null} piece */
-export function modelFor(models, wish, piece) {
-  const able = models.filter((model) => model.tasks.includes(wish.task));
-  const suits = kindsOf(piece).map((kind) => able.find((model) => model.suits.includes(kind))).find(Boolean);
-  return able.find((model) => model.name === wish.model) ?? suits ?? able[0] ?? null;
+/** Return the model for a task: the chosen one if it can do the task, else the one that suits the piece, as the server chooses. @param {Model[]} models @param {Settings} settings @param {Piece | null} piece */
+export function modelFor(models, settings, piece) {
+  const candidates = models.filter((model) => model.tasks.includes(settings.task));
+  const suits = kindsOf(piece).map((kind) => candidates.find((model) => model.suits.includes(kind))).find(Boolean);
+  return candidates.find((model) => model.name === settings.model) ?? suits ?? candidates[0] ?? null;
 }
 
 const KINDS = { free: "this piece is played freely, or empty", beats: "this piece keeps to its beats", chorale: "this piece has four voices" };
-/** Explain why a model was chosen. @param {Model} model @param {Wish} wish @param {Piece} piece */
-export function whyModel(model, wish, piece) {
-  if (model.name === wish.model) return "You chose it for this piece.";
+/** Explain why a model was chosen. @param {Model} model @param {Settings} settings @param {Piece} piece */
+export function whyModel(model, settings, piece) {
+  if (model.name === settings.model) return "You chose it for this piece.";
   const kind = kindsOf(piece).find((each) => model.suits.includes(each));
   return kind ? `Proposed since ${KINDS[kind]}.` : "Proposed since it can do this.";
 }
@@ -58,7 +58,7 @@ const impossible = (sentence) => ({ ready: false, sentence });
 
 /**
  * Describe what the task would do now, and whether it can start.
- * @param {Wish} wish  with the share to keep @param {Piece} piece @param {Beats} beats @param {Scope} scope @param {Model | null} model
+ * @param {Settings} settings  with the share to keep @param {Piece} piece @param {Beats} beats @param {Scope} scope @param {Model | null} model
  * @returns {{ready: boolean, sentence: string}}
  */
 export function describe({ task, bars, keep }, piece, beats, { stretch, tracks }, model) {
@@ -102,29 +102,29 @@ export function describe({ task, bars, keep }, piece, beats, { stretch, tracks }
   }
 }
 
-/** Does the task have a grid for new notes? @param {Wish} wish */
-export const hasGrid = (wish) => wish.task !== "harmonise" && wish.task !== "new";
+/** Does the task have a grid for new notes? @param {Settings} settings */
+export const hasGrid = (settings) => settings.task !== "harmonise" && settings.task !== "new";
 
-/** Return the request of a take. @param {Wish} wish @param {Piece} piece @param {Scope} scope @param {Model} model */
-export function request(wish, piece, scope, model) {
-  const task = TASKS.find((each) => each.name === wish.task);
+/** Return the request of a take. @param {Settings} settings @param {Piece} piece @param {Scope} scope @param {Model} model */
+export function request(settings, piece, scope, model) {
+  const task = TASKS.find((each) => each.name === settings.task);
   const { begin, end } = scope.stretch ?? { begin: 0, end: piece.duration };
   const names = new Set(model.controls.map((control) => control.name));
-  const controls = Object.fromEntries(Object.entries(wish.controls).filter(([name]) => names.has(name)));
-  const sampling = { ...(wish.temperature !== null && { temperature: wish.temperature }), ...(wish.key && { key: wish.key }) };
+  const controls = Object.fromEntries(Object.entries(settings.controls).filter(([name]) => names.has(name)));
+  const sampling = { ...(settings.temperature !== null && { temperature: settings.temperature }), ...(settings.key && { key: settings.key }) };
   return {
-    task: wish.task, model: model.name, begin, end, tracks: scope.tracks, samples: wish.samples, seed: wish.seed,
-    ...(task.sized && { bars: wish.bars }),
-    ...(wish.quantise && hasGrid(wish) && { quantise: wish.quantise }),
-    ...(wish.task === "vary" && { keep: wish.keep }),
-    ...(Object.keys(controls).length && { controls, guidance: wish.guidance }),
+    task: settings.task, model: model.name, begin, end, tracks: scope.tracks, samples: settings.samples, seed: settings.seed,
+    ...(task.sized && { bars: settings.bars }),
+    ...(settings.quantise && hasGrid(settings) && { quantise: settings.quantise }),
+    ...(settings.task === "vary" && { keep: settings.keep }),
+    ...(Object.keys(controls).length && { controls, guidance: settings.guidance }),
     ...(Object.keys(sampling).length && { sampling }),
     revision: piece.revision,
   };
 }
 
-/** Return the settings with which a take was requested, and its seed. @param {Take} take @returns {Partial<Wish>} */
-export function wishOf(take) {
+/** Return the settings with which a take was requested, and its seed. @param {Take} take @returns {Partial<Settings>} */
+export function settingsOf(take) {
   const { bars, keep, samples, controls, sampling, guidance, quantise, model, task } = take.request;
   return {
     task, seed: take.seed, model: model ?? take.model, controls: { ...controls }, keep: keep ?? null,
