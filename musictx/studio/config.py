@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from musictx.config.checks import Options, option
+from musictx.config.checks import option
 from musictx.config.composing import WithModel
 from musictx.config.limits import HELP, ServerLimits
 
 #: Values of ``host`` for all addresses of the machine.
 EVERYWHERE = ("0.0.0.0", "::", "")
+#: The share of its notes that a variation keeps, an option of no command.
+KEEP = option(
+    0.5,
+    "how many of the selected notes stay as they are: the seed draws which",
+    page=("Keep", 0, 0.95, 0.05),
+)
 
 
 @dataclass
@@ -22,19 +28,6 @@ class StudioLimits(ServerLimits):
     tracks: int = option(256, "tracks of a piece", low=1, high=65_535)
     notes: int = option(100_000, "notes of a piece", low=1)
     seconds: int = option(7200, "length of a piece", low=1, high=86_400)
-
-
-@dataclass
-class VaryConfig(Options):
-    """What a variation has beside the options of ``musictx infill``."""
-
-    keep: float = option(
-        0.5,
-        "how many of the selected notes stay as they are: the seed draws which",
-        low=0,
-        high=1,
-        page=("Keep", 0, 0.95, 0.05),
-    )
 
 
 @dataclass

@@ -17,7 +17,7 @@ from musictx.config.checks import options
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.studio.change import clean_name
-from musictx.studio.config import StudioConfig, VaryConfig
+from musictx.studio.config import KEEP, StudioConfig
 from musictx.studio.errors import Refused
 from musictx.tokens.build import build
 from musictx.tokens.controls import CONTROLS
@@ -135,7 +135,7 @@ class Model:
 def options_json() -> dict[str, dict[str, Any]]:
     """Return the options of a request that a page shows, by their names, as JSON."""
     shown = {}
-    for dotted, option in (*options(GenerateConfig), *options(VaryConfig)):
+    for dotted, option in (*options(GenerateConfig), ("keep", KEEP)):
         rules, name = option.metadata, dotted.rpartition(".")[2]
         if rules["page"]:
             sentence = rules["help"].partition(";")[0]

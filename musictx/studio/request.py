@@ -16,7 +16,7 @@ from musictx.config import SamplingConfig, TokenSampling
 from musictx.config.checks import LARGEST_SEED
 from musictx.config.composing import MOST_AT_ONCE
 from musictx.studio.change import Seconds, TrackId
-from musictx.studio.config import VaryConfig
+from musictx.studio.config import KEEP
 from musictx.studio.errors import Refused, validate
 from musictx.studio.models import MUSIC, Model, Models, Task
 
@@ -57,7 +57,7 @@ class Request:
     samples: Annotated[int, Field(ge=1, le=MOST_AT_ONCE)] = 1
     controls: Mapping[str, Any] = field(default_factory=dict)
     sampling: Mapping[str, Any] = field(default_factory=dict)
-    keep: Annotated[float, Field(ge=0, le=1)] = VaryConfig.keep
+    keep: Annotated[float, Field(ge=0, le=1)] = KEEP.default
     guidance: Any = None
     quantise: Any = None
     model: str | None = None
@@ -105,12 +105,10 @@ def parse_request(
     for name in request.controls:
         if name not in model.steers:
             raise Refused(f"{name[:20]}: the model {model.name} does not follow it")
-    seconds = request.seconds or DEFAULT_SECONDS
     if request.task not in ("new", "continue"):
-        request = replace(request, seconds=None, bars=None)
-    else:
-        request = replace(request, seconds=None if request.bars else seconds)
-    return request, model
+        return replace(request, seconds=None, bars=None), model
+    seconds = None if request.bars else request.seconds or DEFAULT_SECONDS
+    return replace(request, seconds=seconds), model
 
 
 def label(request: Request, clock: Beats) -> str:

@@ -136,16 +136,14 @@ def choose_path(config: TrainConfig, corpus: str, fingerprints: Mapping[str, str
 
 
 class State(NamedTuple):
-    """How far the run of a folder is.
+    """How far a run is: the optimizer steps that are saved and, if it is finished, its seconds and
+    its best validation loss, nats per token."""
 
-    step   optimizer steps that are saved, 0 if there is nothing to resume from
-    validation_loss  the best one of a finished run, nats per token
-    """
-
-    is_new: bool = False
     is_finished: bool = False
     step: int = 0
+    seconds: float = 0.0
     validation_loss: float | None = None
+    is_new: bool = False
 
 
 class RunFolder:
@@ -161,19 +159,16 @@ class RunFolder:
         """Whether the folder has no run."""
         return not (self.path / SETTINGS).is_file()
 
-    def status(self) -> dict[str, Any]:
-        """Read the status of :meth:`write_status`; empty if it is missing or damaged."""
+    def status(self) -> State:
+        """Read the status of :meth:`write_status`; the default if it is missing or damaged."""
         try:
             status = json.loads((self.path / STATUS).read_text(encoding="utf-8"))
+            step, seconds = int(status["step"]), float(status["seconds"])
             loss = status.get("validation_loss")
-            return {
-                "finished": bool(status["finished"]),
-                "step": int(status["step"]),
-                "seconds": float(status["seconds"]),
-                "validation_loss": None if loss is None else float(loss),
-            }
+            loss = None if loss is None else float(loss)
+            return State(bool(status["finished"]), step, seconds, loss)
         except PARSE_ERRORS:
-            return {}
+            return State()
 
     def write_status(self, **status: Any) -> None:
         files.write_text(self.path / STATUS, json.dumps(status, indent=1) + "\n")
@@ -184,12 +179,11 @@ class RunFolder:
         the run has done more steps than ``trainer.max_steps``."""
         from musictx.training import checkpoint  # imports torch, which the studio does later
 
-        status, steps = self.status(), config.trainer.max_steps
-        if status.get("finished") and (self.model / "model.safetensors").is_file():
+        state, steps = self.status(), config.trainer.max_steps
+        if state.is_finished and (self.model / "model.safetensors").is_file():
             settings, _ = self._settings()
             if _length_options(settings) == _length_options(identity(config)):
-                loss = status["validation_loss"]
-                return State(is_finished=True, step=status["step"], validation_loss=loss)
+                return state
         if not self.last.is_file():
             return State(is_new=self.is_new)
         step = checkpoint.read(self.last)["global_step"]

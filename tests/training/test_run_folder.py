@@ -90,7 +90,7 @@ def test_a_finished_run_is_the_result_of_its_own_settings_alone(tmp_path, done, 
     folder.write_status(finished=True, **status, validation_loss=2.5)
     same = copy.deepcopy(done)
     folder.check(same, MADE_OF)
-    assert folder.state(same) == State(is_finished=True, step=10, validation_loss=2.5)
+    assert folder.state(same) == State(True, 10, 60.0, 2.5)
     folder.check(more, MADE_OF)
     assert not folder.state(more).is_finished
     folder.write_status(finished=False, **status)
@@ -132,4 +132,4 @@ def test_damaged_small_files_of_a_run_are_one_sentence_or_count_as_none(tmp_path
     absurd = '{"step": 1e999, "seconds": 1, "finished": true}'
     for text in (deep, "5", '{"step": 1}', absurd, '{"step": "many", "seconds": 1}'):
         (tmp_path / run_folder.STATUS).write_text(text)
-        assert folder.status() == {}
+        assert folder.status() == State()
