@@ -70,10 +70,7 @@ class CompareConfig(WithParticles, Measuring):
         choices=TASKS,
     )
     seconds: float = option(
-        45.0,
-        "length that is generated and measured, seconds",
-        above=0,
-        high=DAY,
+        45.0, "length that is generated and measured, seconds", above=0, high=DAY
     )
     primer_seconds: float = option(
         10.0,

@@ -29,10 +29,7 @@ class PlayConfig(Primed, LiveConfig):
         path="examples",
     )
     seconds: float | None = option(
-        None,
-        "length of the music; default: until you stop it (Ctrl-C)",
-        above=0,
-        high=DAY,
+        None, "length of the music; default: until you stop it (Ctrl-C)", above=0, high=DAY
     )
 
 

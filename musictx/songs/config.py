@@ -19,8 +19,6 @@ class ChordsConfig(ReadsNotation):
         path="examples",
     )
     out: str | None = option(
-        None,
-        "also write the music with these chords as markers: x.mid",
-        path="out",
+        None, "also write the music with these chords as markers: x.mid", path="out"
     )
     limits: Limits = option(Limits, HELP, rare=True)
