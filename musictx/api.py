@@ -68,7 +68,7 @@ def generate(
     penalties, processors  functions that change the probabilities of the next id
               (docs/python.md, "A rule of your own")
     progress  called after each step with the number of drawn tokens and the length in seconds of
-              the shortest piece so far
+              the shortest of the pieces that are composed side by side
     on_event  called with the number of a piece, from 0, and an :class:`Event` when a new note is
               composed to begin or end. It does not change the music. If it or ``progress`` raises
               an exception, composing stops
@@ -202,7 +202,8 @@ def _composed_around(
     from musictx.apps.tasks import task_of
 
     task = task_of(config, score, ("begin", "end"))
-    more = {"progress": checked_function("progress", progress)}
+    called = checked_function("progress", progress)
+    more: dict[str, Any] = {"progress": called and (lambda _, seconds: called(seconds))}
     more["on_event"] = checked_function("on_event", on_event)
     bundle = model_of(model, in_bars=suits_bars(config, score))
     return list(compose_versions(bundle, task, config, seed=seed_of(seed), **more))

@@ -31,19 +31,18 @@ from torch import nn
 from musictx import __version__, untrusted
 from musictx.card import CorpusStats, card_text, check_card
 from musictx.errors import UserError, WriteError, reason, shown
-from musictx.files import atomic_folder, write_text
+from musictx.files import atomic_folder, read_json, write_text
 from musictx.model import rounding
 from musictx.model.transformer import MusicTransformer
 from musictx.shipped import CONTENTS, FILES, is_model, locate
 from musictx.tokens.build import build as build_tokenizer
+from musictx.tokens.build import read_options
 from musictx.tokens.tokenizer import Tokenizer
 
 __all__ = ["FILES", "FORMAT", "Bundle", "load", "locate", "read_config", "save"]
 
 #: Incremented whenever older versions of musictx cannot read new folders.
 FORMAT = 3
-#: The largest number among the options of a tokenizer.
-_LARGEST_OPTION = 10**6
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
@@ -222,7 +221,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     """Read config.json of a model folder. Raises ``UserError`` if it is damaged or of another
     format."""
     path = folder / "config.json"
-    config = untrusted.read_values(path)
+    config = read_json(path)
     if config.get("format") != FORMAT:
         number, version = (str(config.get(key))[:20] for key in ("format", "musictx"))
         raise UserError(
@@ -240,9 +239,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 def _read_tokenizer(path: Path, config: Mapping[str, Any]) -> Tokenizer:
     """Read the tokenizer of a model folder. Raises ``UserError`` if the model was trained with
     another vocabulary."""
-    arguments = untrusted.read_values(path).get("config")
-    if not isinstance(arguments, dict) or untrusted.largest(arguments) > _LARGEST_OPTION:
-        raise UserError(f"{path}: expected the options of a tokenizer; the file is damaged")
+    arguments = read_options(path)
     untrusted.check_import(arguments.get("name", ""), f"{path}: tokenizer.name")
     with untrusted.reading(path):
         tokenizer = build_tokenizer(**arguments)

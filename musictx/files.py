@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import errno
 import glob
+import json
 import os
 import re
 import shutil
@@ -19,12 +20,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from musictx.errors import ReadError, UserError, WriteError, shown
+from musictx.errors import ReadError, UserError, WriteError, reason, shown
 
 #: Prefix of files and folders that are being written; only a killed process leaves them behind.
 PART = ".part-"
 #: Matches the ending of a file, but not the end of the name of a folder, such as .v2 or .11.
 FILE_ENDING = re.compile(r"\.(?!v\d)[a-z][a-z0-9]{1,8}", re.IGNORECASE)
+#: The maximal size of a JSON file in MB, and the maximal depth of its nested values.
+JSON_MB, DEEPEST = 4, 100
 
 
 def read_bytes(
@@ -43,11 +46,44 @@ def read_bytes(
             size = path.stat().st_size
             data = file.read(most + 1) if size <= most else b""
     except (OSError, ValueError) as fault:  # ValueError: a null character in the name
-        reason = getattr(fault, "strerror", None) or fault
-        raise error(f"{shown(path)}: cannot be opened ({reason})", "cannot be opened") from None
+        why = getattr(fault, "strerror", None) or fault
+        raise error(f"{shown(path)}: cannot be opened ({why})", "cannot be opened") from None
     if max(size, len(data)) > most:
         raise error(f"{path}: larger than {limit}={megabytes} MB", "too large")
     return data
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """Read a small JSON file with an object. Raises ``UserError`` for any other content."""
+    data = read_bytes(path, JSON_MB, "the size of a description")
+    try:
+        value = json.loads(data)
+        for _ in leaves(value):
+            pass
+    except (ValueError, RecursionError) as error:
+        deep = isinstance(error, RecursionError)
+        why = "it is nested too deeply" if deep else reason(error)
+        raise UserError(f"{path}: cannot be read: {why}") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: expected entries by name; the file is damaged")
+    return value
+
+
+def leaves(value: Any, depth: int = DEEPEST) -> Iterator[Any]:
+    """Yield all values in nested lists and dicts. Raises ``ValueError`` beyond ``depth``."""
+    if not isinstance(value, (dict, list)):
+        yield value
+        return
+    if not depth:
+        raise ValueError("it is nested too deeply")
+    for child in value.values() if isinstance(value, dict) else value:
+        yield from leaves(child, depth - 1)
+
+
+def largest(value: Any) -> float:
+    """Return the largest absolute value of the numbers in ``value``; infinity if one is NaN."""
+    numbers = [abs(n) for n in leaves(value) if isinstance(n, (int, float))]
+    return max((n if n == n else float("inf") for n in numbers), default=0)
 
 
 @contextmanager

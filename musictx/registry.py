@@ -65,8 +65,9 @@ IDIOMS = _present(notes="musictx.songs.idiom:BarIdiom")
 INFILLERS = _present(
     notes="musictx.songs.infill:compose", chorale="musictx.chorale.app:compose_gap"
 )
-#: Tokenizer -> the function that composes forms and loops (``apps.generate.compose_pieces``).
-FORMS = _present(notes="musictx.songs.generate:pieces")
+#: Tokenizer -> the function that returns how a new piece, form or loop is composed, if otherwise
+#: than with any tokens (``apps.generate.compose_pieces``).
+PIECES = _present(notes="musictx.songs.generate:composer")
 #: Inputs other than a melody that can be accompanied -> the function (score, options) that makes
 #: the ``apps.tasks.Task``.
 CHARTS = _present(chords="musictx.songs.infill:under_chords")

@@ -3,13 +3,13 @@ component; and the included melodies and opening."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection
 from pathlib import Path
 
 from musictx import registry
 from musictx.errors import UserError, shown
+from musictx.files import read_json
 
 #: The files of a model folder. CARD.md may be deleted or changed.
 FILES = ("model.safetensors", "config.json", "tokenizer.json", "CARD.md")
@@ -128,6 +128,6 @@ def find_latest(
 def _tokenizer(folder: Path) -> str | None:
     """Return the name of the tokenizer of a model folder; None if it cannot be read."""
     try:
-        return str(json.loads((folder / "tokenizer.json").read_text())["config"]["name"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return str(read_json(folder / "tokenizer.json")["config"]["name"])
+    except (UserError, KeyError, TypeError):
         return None

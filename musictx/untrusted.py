@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 
 from musictx.attention.positions.coordinates import token_coordinates
 from musictx.errors import UserError, reason, shown
-from musictx.files import read_bytes
+from musictx.files import largest
 from musictx.model.config import NetworkConfig
 from musictx.model.features import kind_of, with_tokens
 from musictx.model.rounding import SCALES
@@ -33,8 +33,6 @@ from musictx.tokens.tokenizer import Tokenizer
 
 #: Environment variable: modules, separated by commas, whose classes model folders may name.
 TRUST = "MUSICTX_TRUST"
-#: The maximal size of a JSON file in MB, and the maximal depth of its nested values.
-TEXT_MB, DEEPEST = 4, 100
 #: The maximal number of tensors in a file of weights.
 _MOST_TENSORS = 10_000
 #: The largest number in the arguments of a network, such as a width, context or distance.
@@ -62,39 +60,6 @@ class Stored(NamedTuple):
 
 
 # ------------------------------------------------------------------------------- text files
-
-
-def leaves(value: Any, depth: int = DEEPEST) -> Iterator[Any]:
-    """Yield all values in nested lists and dicts. Raises ``ValueError`` beyond ``depth``."""
-    if not isinstance(value, (dict, list)):
-        yield value
-        return
-    if not depth:
-        raise ValueError("it is nested too deeply")
-    for child in value.values() if isinstance(value, dict) else value:
-        yield from leaves(child, depth - 1)
-
-
-def largest(value: Any) -> float:
-    """Return the largest absolute value of the numbers in ``value``; infinity if one is NaN."""
-    numbers = [abs(n) for n in leaves(value) if isinstance(n, (int, float))]
-    return max((n if n == n else float("inf") for n in numbers), default=0)
-
-
-def read_values(path: Path) -> dict[str, Any]:
-    """Read a small JSON file with an object. Raises ``UserError`` for any other content."""
-    data = read_bytes(path, TEXT_MB, "the size of a description")
-    try:
-        value = json.loads(data)
-        for _ in leaves(value):
-            pass
-    except RecursionError:
-        raise UserError(f"{path}: cannot be read: it is nested too deeply") from None
-    except (ValueError, TypeError, OverflowError) as error:
-        raise UserError(f"{path}: cannot be read: {reason(error)}") from None
-    if not isinstance(value, dict):
-        raise UserError(f"{path}: expected entries by name; the file is damaged")
-    return value
 
 
 def plain(value: Any) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +32,22 @@ from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.progress import progress
 from musictx.sampling import idiom, timeline
-from musictx.sampling.composer import continuations
+from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.continuation import to_bar_line
+from musictx.sampling.events import Event, OnEvent
 from musictx.sampling.primer import Primer, encode_primer
+from musictx.sampling.processors import Processor
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import counts_no_bars
 from musictx.sampling.stream import Stream
 from musictx.sampling.strengths import USUAL_SECONDS
-from musictx.tokens.tokenizer import Tokenizer
+from musictx.tokens.tokenizer import Penalty, Tokenizer
+
+#: Composes one piece: (primer, the music from which it was encoded, seed, progress, on_event) ->
+#: the piece. ``on_event`` is called with each :class:`Event` of it.
+Compose = Callable[
+    [Primer, Score | None, Sequence[int], Progress | None, Callable[[Event], None] | None], Sample
+]
 
 
 def generate(
@@ -234,7 +243,10 @@ def compose_pieces(
     request: GenerateConfig,
     *,
     seeds: Sequence[int],
-    **more: Any,
+    penalties: Sequence[Penalty] = (),
+    processors: Sequence[Processor] = (),
+    progress: Progress | None = None,
+    on_event: OnEvent | None = None,
 ) -> Iterator[tuple[int, Sample]]:
     """Compose ``request.samples`` pieces for each of ``primers``, with its seed of ``seeds``; yield
     (number, sample) as soon as a piece is composed.
@@ -242,22 +254,32 @@ def compose_pieces(
     The pieces of the first primer have the first numbers, then follow those of the second.
     ``scores`` are the music from which the primers were encoded. The other arguments are those of
     :func:`~musictx.sampling.composer.continuations`."""
-    path = registry.FORMS.get(bundle.tokenizer.name)
+    path = registry.PIECES.get(bundle.tokenizer.name)
     if request.form is not None and path is None:
         raise UserError(f"form={request.form}: {counts_no_bars(bundle.tokenizer)}")
+    compose: Compose | None = None
     if path is not None:
-        pieces = registry.load(path)(bundle, primers, scores, request, seeds=seeds, **more)
-        if pieces is not None:
-            yield from pieces
-            return
+        is_restricted = bool(len(penalties) or len(processors))
+        compose = registry.load(path)(bundle, primers, request, is_restricted)
     count = request.samples
+    primers = [primer for primer in primers for _ in range(count)]
+    scores = [score for score in scores for _ in range(count)]
+    each_seed = [(seed, version) for seed in seeds for version in range(count)]
+    if compose is not None:
+        for number, (primer, score, seed) in enumerate(zip(primers, scores, each_seed)):
+            report = on_event and partial(on_event, number)
+            yield number, compose(primer, score, seed, progress, report)
+        return
     samples = continuations(
         bundle,
-        [primer for primer in primers for _ in range(count)],
+        primers,
         request,
-        seeds=[(seed, number) for seed in seeds for number in range(count)],
-        **more,
+        seeds=each_seed,
+        penalties=penalties,
+        processors=processors,
+        progress=progress,
+        on_event=on_event,
     )
     for number, sample in samples:
-        score = parts.with_file_programs(bundle, sample.score, scores[number // count])
-        yield number, replace(sample, score=score)
+        piece = parts.with_file_programs(bundle, sample.score, scores[number])
+        yield number, replace(sample, score=piece)

@@ -3,9 +3,9 @@ notes.
 
 From the request to the file: :func:`.tasks.task_of` decides where new notes begin and which notes
 stay; :func:`arrange` decides which parts are composed, with which habits and controls, in a
-:class:`.Brief`; the region of the brief (:class:`.Infill`) has the prompt, constraint and biases
-for the engine; :func:`compose_region` composes it and moves its notes to the tracks of the file;
-:func:`make_sample` adds them to the piece.
+:class:`.Brief`; the region of the brief (:class:`.Infill`) has the prompt, constraint and
+penalties for the engine; :func:`compose_region` composes it and moves its notes to the tracks of
+the file; :func:`make_sample` adds them to the piece.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
 from musictx.progress import progress
 from musictx.sampling import composer, timeline
-from musictx.sampling.composer import OnProgress
+from musictx.sampling.composer import Progress
 from musictx.sampling.event_infill import EventInfill
 from musictx.sampling.events import OnEvent
 from musictx.sampling.infill import Brief, Infill
@@ -70,7 +70,7 @@ def compose_versions(
     request: InfillConfig | AccompanyConfig,
     *,
     seed: int = 0,
-    progress: OnProgress = None,
+    progress: Progress | None = None,
     on_event: OnEvent | None = None,
 ) -> Iterator[Sample]:
     """Compose ``request.samples`` versions of a ``task``; yield each as soon as it is composed.
@@ -268,8 +268,8 @@ def compose_region(
     :func:`.composer.versions`."""
     seeds = [(seed, number) for number in range(request.samples)]
     place = partial(_place, region, task, score, request.quantise)
-    for version in composer.versions(region, seeds, placed=place, **callbacks):
-        yield Version(place(version.new), version.chords, version.done)
+    for version, new in composer.versions(region, seeds, placed=place, **callbacks):
+        yield Version(new, version.chords, version.done)
 
 
 def _place(region: Infill, task: Task, score: Score, grid: str, new: np.ndarray) -> np.ndarray:
@@ -347,6 +347,12 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
     check_notation(config.out, keeps_to_beats and formats.has_notation(score), instead)
     length = (task.end - task.begin) * config.samples
     with progress("composing", "seconds", length) as update:
-        versions = compose_versions(work.bundle, task, config, seed=work.seed, progress=update)
+        versions = compose_versions(
+            work.bundle,
+            task,
+            config,
+            seed=work.seed,
+            progress=lambda _, seconds: update(seconds),
+        )
         for number, sample in enumerate(versions):
             yield work.write(number, sample, new_notes(sample), sample.remark)

@@ -22,7 +22,7 @@ from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.progress import progress
 from musictx.sampling import penalties
-from musictx.sampling.composer import OnProgress
+from musictx.sampling.composer import Progress
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, counts_no_bars, unable
 
@@ -111,7 +111,7 @@ def compose_gap(
     request: InfillConfig | AccompanyConfig,
     seed: int,
     *,
-    progress: OnProgress,
+    progress: Progress | None,
     **unused: Any,
 ) -> Iterator[Sample]:
     """Do what :func:`musictx.apps.infill.compose_versions` does, for a gap in a file of four
@@ -134,7 +134,7 @@ def compose_gap(
 
     def seconds(share: float) -> None:
         if progress is not None:
-            progress(length * request.samples * share)
+            progress(0, length * request.samples * share)  # tokens are not counted
 
     voices = HarmoniseConfig(samples=request.samples, sampling=request.sampling)
     for _, sample in pieces(bundle, gap, voices, seed, seconds):

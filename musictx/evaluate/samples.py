@@ -64,8 +64,9 @@ def compose_continuations(
     progress: Callable[[float], None],
 ) -> None:
     """Compose ``config.pieces`` continuations of the openings of ``pieces``, several of each if
-    there are fewer; without ``pieces`` compose new pieces. Sample i is sample i of ``musictx
-    generate`` with the same seed.
+    there are fewer; without ``pieces`` compose new pieces, sample i as sample i of ``musictx
+    generate`` with the same seed. The openings are encoded as they are, while ``musictx generate``
+    gives a file the beats and programs that the model was trained with.
 
     ending    the option ``end`` of generate
     progress  called with the seconds of the finished samples plus the shortest unfinished sample

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from musictx import formats, keys, shipped
-from musictx.apps.results import Result, fresh_seed, new_notes
+from musictx.apps.results import Result, fresh_seed, new_notes, suits_bars
 from musictx.commands import COMMANDS
-from musictx.config.composing import MOST_AT_ONCE
+from musictx.config.composing import MOST_AT_ONCE, Written
 from musictx.config.limits import Limits, ServerLimits
 from musictx.data.workers import run_isolated
 from musictx.errors import UserError
@@ -36,7 +36,7 @@ def config_of(name: str, arguments: Mapping[str, Any], places: Places, device: s
     """Convert the ``arguments`` of a call of the tool ``name`` to the options of its command, with
     absolute paths and a seed. Raise ``UserError`` if an argument is wrong.
 
-    The default model is the one of the command line for new music. If music is given, the command
+    Without music, the default model is that of the command line. If music is given, the command
     itself chooses the model by the music, and names it in a notice.
     """
     tool = TOOLS[name]
@@ -55,13 +55,13 @@ def config_of(name: str, arguments: Mapping[str, Any], places: Places, device: s
             raise UserError(f"{option}: missing; {description}")
     if name != "render":
         options = {"seed": fresh_seed(), "device": device} | options
-        tokenizer = getattr(COMMANDS[tool.command].config, "tokenizer", None)
-        if "model" not in options and (tokenizer or tool.music not in options):
-            options["model"] = _default_model(tokenizer)
     for option in {*ENDINGS, "model"} & {*options}:
         options[option] = _absolute(option, options[option], places)
     options["out"] = places.output_path(_text("out", options.get("out", "")))
     config = request(tool.command, options)
+    has_model = name == "render" or config.model.path is not None
+    if not has_model and (config.tokenizer or tool.music not in options):
+        config.model.path = _default_model(config)
     samples = getattr(config, "samples", 1)
     if samples > MOST_AT_ONCE:
         raise UserError(f"samples={samples}: expected at most {MOST_AT_ONCE} in one call")
@@ -79,10 +79,10 @@ def _absolute(option: str, value: Any, places: Places) -> Any:
     return places.input_path(option, text)
 
 
-def _default_model(tokenizer: str | None) -> str:
-    """Return the model that the command line uses for new music with this ``tokenizer``: the path
-    of the newest model under runs/, or the name of an included model."""
-    folder = shipped.find_latest(tokenizer=tokenizer)
+def _default_model(config: Written) -> str:
+    """Return the model that the command line uses for a request without music: the path of the
+    newest model under runs/, or the name of an included model."""
+    folder = shipped.find_latest(tokenizer=config.tokenizer, on_beats=suits_bars(config, None))
     included = {folder: name for name, folder in shipped.models().items()}
     return included.get(folder, str(folder.resolve()))
 

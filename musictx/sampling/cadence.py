@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from musictx import keys
+from musictx.sampling.constraints import RowConstraint
 from musictx.sampling.strengths import (
     CHORD_FROM,
     CHORD_NATS,
@@ -71,7 +72,8 @@ class CadencePlanner:
             self.strikes = (events.release < 0) & (events.wait == 0)
             self.strikes[: len(SPECIALS)] = False
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray:
+        state = row.state
         nats = np.zeros(len(self.pitch_of))
         part = (state.seconds - self.begins) / self.length
         if part < 0:

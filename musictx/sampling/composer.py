@@ -32,11 +32,9 @@ from musictx.sampling.strengths import (
 from musictx.tokens.tokenizer import Penalty, Tokenizer
 from musictx.tokens.vocab import PAD
 
-#: Called after each step with the number of tokens drawn in it, and the seconds of new music that
-#: the slowest row has.
+#: Called after each step with the number of tokens drawn in it, and the seconds of new music so
+#: far: of the shortest of the pieces composed side by side, or of all versions of a region.
 Progress = Callable[[int, float], None]
-#: Called after each step with the seconds of music composed so far; ``None`` for no calls.
-OnProgress = Callable[[float], None] | None
 
 
 def continue_each(
@@ -112,7 +110,7 @@ def continuations(
             for number, region in unfinished.items():
                 region.emit(partial(on_event, number))
         interrupt: KeyboardInterrupt | None = None
-        with closing(write(regions, processors)) as steps:
+        with closing(compose_batch(regions, processors)) as steps:
             try:
                 for count, done in steps:
                     if progress is not None:
@@ -151,11 +149,11 @@ def versions(
     seeds: Sequence[Sequence[int]],
     *,
     placed: Placed | None = None,
-    progress: OnProgress = None,
+    progress: Progress | None = None,
     on_event: OnEvent | None = None,
-) -> Iterator[Infill]:
-    """Yield a composed copy of ``region`` for each of ``seeds``; its attribute ``new`` has the new
-    notes.
+) -> Iterator[tuple[Infill, np.ndarray]]:
+    """Yield for each of ``seeds`` a composed copy of ``region``, and its new notes after ``placed``
+    has been applied to them.
 
     The first segments of all versions are composed at once, as rows of one batch; further segments
     are composed for one version after the other. Every row is drawn with its seed, so versions do
@@ -163,9 +161,8 @@ def versions(
     :data:`MOST_ALIKE` of its notes with an earlier version, or with the notes that it varies, is
     composed again, with a penalty on half of its notes that grows with each try.
 
-    placed    a function that is applied to new notes before they are reported as events, such as
-              quantising
-    progress  called after each step with the seconds of music composed so far, in all versions
+    placed    a function that is applied to new notes, such as quantising
+    progress  called with the seconds composed so far in all versions (:data:`Progress`)
     on_event  called with the index of the seed and an event whenever a new note begins or ends
               (:mod:`musictx.sampling.events`). An exception in it or in ``progress`` ends the
               generator
@@ -174,13 +171,13 @@ def versions(
     earlier = [] if region.varied is None else [_keys(region.varied)]
     for first in range(0, len(seeds), ROWS_AT_ONCE):
         batch = [region.again(seed) for seed in seeds[first : first + ROWS_AT_ONCE]]
-        report = batch, region.length * first, progress
+        earlier_seconds = region.length * first
         for number, version in enumerate(batch, first):
             # A version that may be composed again reports its events only when it is finished.
             if on_event is not None and not (may_retry and (earlier or number)):
                 version.emit(partial(on_event, number), placed)
         if not region.done:
-            _segment(batch, *report)
+            _compose_segment(batch, batch, earlier_seconds, progress)
         for number, version in enumerate(batch, first):
             for attempt in range(TRIES + 1 if may_retry else 1):
                 if attempt:
@@ -188,27 +185,31 @@ def versions(
                     version = region.again([*rejected.seed[:2], attempt])
                     version.unlike = rejected, float(attempt)
                 while not version.done and version.stalled < TRIES:
-                    _segment([version], *report)
-                keys = _keys(version.new)
+                    _compose_segment([version], batch, earlier_seconds, progress)
+                new = version.new
+                keys = _keys(new)
                 if all(_likeness(keys, others) <= MOST_ALIKE for others in earlier):
                     break
             earlier.append(keys)
-            new = version.new if placed is None else placed(version.new)
+            new = new if placed is None else placed(new)
             if version.emitter is not None:
                 version.emitter.close(new)
             elif on_event is not None:
                 emit_all(new, partial(on_event, number))
-            yield version
+            yield version, new
 
 
-def _segment(
-    regions: Sequence[Infill], batch: Sequence[Infill], before: float, progress: OnProgress
+def _compose_segment(
+    regions: Sequence[Infill],
+    batch: Sequence[Infill],
+    earlier_seconds: float,
+    progress: Progress | None,
 ) -> None:
     """Compose the next segment of ``regions``. ``progress`` is called with the seconds composed in
-    ``batch`` and ``before`` it."""
-    for _ in write(regions):
+    ``batch`` and the ``earlier_seconds`` of the batches before it."""
+    for count, _ in compose_batch(regions):
         if progress is not None:
-            progress(before + sum(version.seconds for version in batch))
+            progress(count, earlier_seconds + sum(version.seconds for version in batch))
     for region in regions:
         region.end_segment()
 
@@ -223,10 +224,10 @@ def _likeness(one: set[tuple[float, ...]], other: set[tuple[float, ...]]) -> flo
     return 2 * len(one & other) / max(len(one) + len(other), 1)
 
 
-def start(
+def run_engine(
     setup: Setup, regions: Sequence[Region], processors: Sequence[Processor] = ()
 ) -> Generator[Tensor, None, None]:
-    """Run the engine: yields the ids of ``regions`` as they are drawn; ``processors`` come before
+    """Yield the ids of ``regions`` as they are drawn; ``processors`` come before
     those of their ``sampling``."""
     first = regions[0]
     # With guidance a region has two rows, which draw the same ids: it reads the first one.
@@ -248,14 +249,14 @@ def start(
     )
 
 
-def write(
+def compose_batch(
     regions: Sequence[Region], processors: Sequence[Processor] = ()
 ) -> Generator[tuple[int, list[bool]], None, None]:
     """Continue ``regions`` in one batch until they are done or the context is full. Yield after
     each step the number of regions that got an id, and for each region whether it is done."""
     rows = [*regions] * len(regions[0].steering.rows)  # guidance adds an unsteered row for each
-    setup = regions[0].setup(rows)
-    with closing(start(setup, rows, processors)) as steps:
+    setup = type(regions[0]).setup(rows)
+    with closing(run_engine(setup, rows, processors)) as steps:
         for ids in steps:
             for region, token in zip(regions, ids.tolist()):
                 if token != PAD:

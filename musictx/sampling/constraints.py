@@ -3,14 +3,26 @@
 The engine calls ``allowed`` before each draw and ``advance`` after it. Forbidden ids are removed
 before any processor and before the softmax, so their probability is exactly 0 and the others share
 the rest. Ids that are only unwelcome cost nats instead: :mod:`musictx.sampling.penalties`.
+
+================================= ====================================== ==========================
+what                              who makes it                           who calls it
+================================= ====================================== ==========================
+:class:`Constraint` of a batch    :meth:`.Region.setup`                  the engine
+:class:`GrammarRow` of a row      :class:`.Continuation`                 :class:`Constraint`
+:class:`.GivenRow` of a row       :class:`.Infill`                       :class:`Constraint`
+:class:`GrammarConstraint`        callers of :mod:`.engine`              the engine
+``Penalty`` of a batch            callers of ``generate``; tokenizers    the engine
+:data:`RowPenalty`                :mod:`.idiom`, :mod:`.penalties`       :func:`by_row`, as one
+                                                                         ``Penalty`` of a batch
+================================= ====================================== ==========================
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 import torch
@@ -193,38 +205,40 @@ def apply_penalties(
     return allowed, total
 
 
-#: A penalty of one row: (grammar state, ids (n,) so far, ``bos`` or ``cut`` first) -> (V,) nats to
-#: subtract from the logits of the next id; ``None`` for no penalty.
-RowPenalty = Callable[[GrammarState, np.ndarray], np.ndarray | None]
+#: A penalty of one row: (its :class:`RowConstraint`, ids (n,) so far, ``bos`` or ``cut`` first) ->
+#: (V,) nats to subtract from the logits of the next id; ``None`` for no penalty. Most read only the
+#: ``state`` of the row; those around given notes need a row of a subclass.
+RowPenalty = Callable[[Any, np.ndarray], np.ndarray | None]
 
 
 def never(ids: np.ndarray) -> RowPenalty:
     """The penalty that always forbids ``ids``, (V,) bool."""
     nats = np.where(ids, np.inf, 0.0)
-    return lambda state, past: nats
+    return lambda row, past: nats
 
 
-@dataclass(frozen=True)
-class EachRow:
-    """The penalty of a batch (:data:`musictx.tokens.tokenizer.Penalty`) that consists of one
-    penalty for each row."""
-
-    rows: Sequence[RowPenalty | None]
-
-    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
-        costs = [
-            None if penalty is None else penalty(state, ids)
-            for penalty, state, ids in zip(self.rows, states, past)
-        ]
-        first = next((nats for nats in costs if nats is not None), None)
-        if first is None:
-            return None
-        return np.array([np.zeros(len(first)) if nats is None else nats for nats in costs])
+def by_row(
+    rows: Sequence[RowConstraint], penalties: Sequence[Sequence[RowPenalty]]
+) -> list[Penalty]:
+    """The penalties of a batch (:data:`musictx.tokens.tokenizer.Penalty`) of ``rows``: the n-th
+    consists of the n-th of the ``penalties`` of each row."""
+    return [partial(_each, rows, of_rows) for of_rows in zip_longest(*penalties)]
 
 
-def by_row(rows: Sequence[Sequence[RowPenalty]]) -> list[Penalty]:
-    """The penalties of a batch: the n-th consists of the n-th penalty of each row."""
-    return [EachRow(penalties) for penalties in zip_longest(*rows)]
+def _each(
+    rows: Sequence[RowConstraint],
+    penalties: Sequence[RowPenalty | None],
+    states: Sequence[GrammarState],
+    past: np.ndarray,
+) -> np.ndarray | None:
+    costs = [
+        None if penalty is None else penalty(row, ids)
+        for penalty, row, ids in zip(penalties, rows, past)
+    ]
+    first = next((nats for nats in costs if nats is not None), None)
+    if first is None:
+        return None
+    return np.array([np.zeros(len(first)) if nats is None else nats for nats in costs])
 
 
 def checked(given: Sequence[Penalty]) -> list[Penalty]:

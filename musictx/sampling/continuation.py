@@ -74,16 +74,16 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
     for token_id in idiom.of(tokenizer).silence(primer.ids, state, seconds):
         state.advance(token_id)
         ids.append(token_id)
-    return Primer(np.array(ids, primer.ids.dtype), state.seconds, score)
+    return replace(primer, ids=np.array(ids, primer.ids.dtype), seconds=state.seconds)
 
 
 class Continuation(Region):
     """The continuation of ``primer`` for the options ``request``.
 
-    further  penalties that are applied before those of ``request.sampling``
-    clock    maps seconds of the tokens to seconds of the piece
-    seam     the time at which the new music begins, in seconds of the piece
-    drawn    the new ids so far
+    caller_penalties  penalties that are applied before those of ``request.sampling``
+    clock             maps seconds of the tokens to seconds of the piece
+    seam              the time at which the new music begins, in seconds of the piece
+    drawn             the new ids so far
     """
 
     row: GrammarRow
@@ -97,15 +97,16 @@ class Continuation(Region):
         seed: Sequence[int],
         steering: Steering | None = None,
         stats: CorpusStats | None = None,
-        further: Sequence[Penalty] = (),
+        caller_penalties: Sequence[Penalty] = (),
     ) -> None:
         super().__init__(model, tokenizer, seed)
         self.sampling, self.stats = request.sampling, stats or CorpusStats()
         self.steering = steering or Steering()
-        self.primer, self.request, self.further = primer, request, further
+        self.primer, self.request = primer, request
+        self.caller_penalties = caller_penalties
         self.clock = primer.clock(self.tokenizer)
         self.seam = float(self.clock.seconds(primer.seconds))
-        self._planned = end_of(request, self.tokenizer, primer)
+        self._planned_end = end_of(request, self.tokenizer, primer)
         self.drawn: list[int] = []
 
     @property
@@ -116,42 +117,36 @@ class Continuation(Region):
         request, primer = self.request, self.primer
         has_meter = primer.score is not None or primer.plan.meter is not None
         if request.bars is None or has_meter or not self.drawn:
-            return self._planned
+            return self._planned_end
         end = self.row.state.end_of_bars(request.bars)
         if end is None:
-            return self._planned
+            return self._planned_end
         return end if request.seconds is None else min(end, self.clock.time(request.seconds))
 
     # ------------------------------------------------------------------------------- composing
 
-    def setup(self, regions: Sequence[Self]) -> Setup:
-        tokenizer, primers = self.tokenizer, [region.primer for region in regions]
+    @classmethod
+    def setup(cls, regions: Sequence[Self]) -> Setup:
+        first, tokenizer = regions[0], regions[0].tokenizer
         # Each distinct primer is read only once, since it may be long.
-        distinct = {id(primer): primer for primer in primers}
+        distinct = {id(region.primer): region.primer for region in regions}
         states = {key: tokenizer.grammar(primer.ids) for key, primer in distinct.items()}
         rows = [region._row(states[id(region.primer)].copy()) for region in regions]
-        before = by_row([region._first_penalties() for region in regions])
-        its, options = idiom.of(tokenizer), (self.sampling, self.stats)
-        targets = [region.steering.targets for region in regions]
-        after = by_row(
-            [
-                [
-                    *its.penalties(primer, row.state, *options, target),
-                    *penalties.of_events(tokenizer, *options, primer, target),
-                ]
-                for primer, row, target in zip(primers, rows, targets)
-            ]
-        )
-        fronts, marks = _around(regions)
+        all_penalties = [
+            *by_row(rows, [region._first_penalties() for region in regions]),
+            *first.caller_penalties,
+            *by_row(rows, [region._last_penalties(row) for region, row in zip(regions, rows)]),
+            *penalties.of_tokenizer(tokenizer, first.sampling),
+        ]
+        prefixes, marks = _prefixes_and_marks(regions)
+        pasts = [region.primer.ids for region in regions]
         limits = [region._most() for region in regions]
         return Setup(
-            prompts(
-                [primer.ids for primer in primers], self.context, tokenizer.align, fronts, marks
-            ),
+            prompts(pasts, first.context, tokenizer.align, prefixes, marks),
             Constraint(rows, tokenizer.note_events),
-            [*before, *self.further, *after, *penalties.of_tokenizer(tokenizer, self.sampling)],
+            all_penalties,
             None if None in limits else max(limit for limit in limits if limit is not None),
-            head=len(fronts[0]),
+            head=len(prefixes[0]),
         )
 
     def _row(self, state: GrammarState) -> GrammarRow:
@@ -163,6 +158,16 @@ class Continuation(Region):
         """The penalties that are applied before those of the caller."""
         its = idiom.of(self.tokenizer)
         return [*its.pitches(self.primer, self.sampling), *self._ending()]
+
+    def _last_penalties(self, row: GrammarRow) -> list[RowPenalty]:
+        """The penalties that are applied after those of the caller; they may limit ``row.state``,
+        too."""
+        tokenizer, targets = self.tokenizer, self.steering.targets
+        its, options = idiom.of(tokenizer), (self.sampling, self.stats)
+        return [
+            *its.penalties(self.primer, row.state, *options, targets),
+            *penalties.of_events(tokenizer, *options, self.primer, targets),
+        ]
 
     def _most(self) -> int | None:
         """The maximum number of new ids; ``None`` without a limit."""
@@ -263,10 +268,15 @@ class Continuation(Region):
         else:
             score = self._in_tempo(decoded).with_notes(np.concatenate([old, new]))
         seam = self.seam if include and len(self.primer.ids) else 0.0
-        return Sample(score, seam, ids, len(new), max(stop - self.seam, 0.0), ended)
+        chords = tuple(
+            (float(self.clock.seconds(time)), name)
+            for time, name in decoded.markers
+            if time >= self.primer.seconds - 1e-6
+        )
+        return Sample(score, seam, ids, len(new), max(stop - self.seam, 0.0), ended, chords)
 
 
-def _around(regions: Sequence[Continuation]) -> tuple[list[np.ndarray], list[int]]:
+def _prefixes_and_marks(regions: Sequence[Continuation]) -> tuple[list[np.ndarray], list[int]]:
     """The control tokens before the past of each row, and the marks after the past. Both are empty
     if the request sets no controls and the primers do not keep to their beats. Marks separate new
     notes only from primers that do."""
@@ -285,17 +295,17 @@ def prompts(
     pasts: Sequence[np.ndarray],
     context: int,
     align: int = 1,
-    fronts: Sequence[np.ndarray] | None = None,
+    prefixes: Sequence[np.ndarray] | None = None,
     marks: Sequence[int] = (),
 ) -> np.ndarray:
     """The ids that the model reads first: (rows, length) int64, or one row if all are equal.
 
     Each row is ``bos`` and a past of n ids, or ``cut`` and the last n ids of a longer past. n is
     the length of the shortest past, or the room in the context if that is less. If pasts are cut, n
-    is reduced so that whole groups of ``align`` ids are dropped. ``fronts``, all equally long, are
-    inserted after the first id of each row; ``marks`` are appended."""
-    fronts = fronts or [np.empty(0, np.int64)] * len(pasts)
-    other_ids = 1 + len(fronts[0]) + len(marks)
+    is reduced so that whole groups of ``align`` ids are dropped. The ``prefixes``, all equally
+    long, are inserted after the first id of each row; ``marks`` are appended."""
+    prefixes = prefixes or [np.empty(0, np.int64)] * len(pasts)
+    other_ids = 1 + len(prefixes[0]) + len(marks)
     if context <= other_ids:
         raise UserError(
             f"context={context}: expected at least {other_ids + 1}, what steers the model included"
@@ -304,6 +314,6 @@ def prompts(
     if n < max(map(len, pasts)):
         n -= (n - len(pasts[0])) % align
     rows = np.empty((len(pasts), other_ids + n), np.int64)
-    for row, past, front in zip(rows, pasts, fronts):
-        row[:] = [BOS if len(past) == n else CUT, *front, *past[len(past) - n :], *marks]
+    for row, past, prefix in zip(rows, pasts, prefixes):
+        row[:] = [BOS if len(past) == n else CUT, *prefix, *past[len(past) - n :], *marks]
     return rows[:1] if (rows == rows[0]).all() else rows

@@ -147,17 +147,18 @@ class GivenRow(RowConstraint):
         groups[token] = self._time
         return groups
 
-    def sparing_given(self, penalty: RowPenalty) -> RowPenalty:
-        """``penalty``, except that ids which lead to a given item cost nothing."""
 
-        def costs(state: GrammarState, past: np.ndarray) -> np.ndarray | None:
-            nats = penalty(state, past)
-            if nats is not None and not self.done:
-                nats = nats.copy()
-                nats[list(self.due())] = 0.0
-            return nats
+def sparing_given(penalty: RowPenalty) -> RowPenalty:
+    """``penalty``, except that ids which lead to a given item cost nothing."""
 
-        return costs
+    def costs(row: GivenRow, past: np.ndarray) -> np.ndarray | None:
+        nats = penalty(row, past)
+        if nats is not None and not row.done:
+            nats = nats.copy()
+            nats[list(row.due())] = 0.0
+        return nats
+
+    return costs
 
 
 @dataclass(frozen=True)
@@ -189,8 +190,8 @@ class Infill(Region):
     """The region of a ``brief``, which is composed segment by segment.
 
     For each segment :meth:`setup` collects what the engine needs: the prompt, a constraint for each
-    row (:meth:`rows`), and the penalties, the further ones of :meth:`biases` included. Afterwards
-    :meth:`absorb` appends the new ids to the piece.
+    row (:meth:`rows`), and its :meth:`penalties`. Afterwards :meth:`absorb` appends the new ids to
+    the piece.
 
     here      the step up to which the piece is written
     stop      the step at which the region ends
@@ -259,30 +260,30 @@ class Infill(Region):
         """``count`` constraints, each after the ids written so far."""
         raise NotImplementedError
 
-    def biases(self, row: GivenRow) -> list[RowPenalty]:
-        """Further penalties of ``row``, which apply to given notes, too."""
-        return []
-
-    def setup(self, regions: Sequence[Self]) -> Setup:
-        prompts = [self.prompt(levels) for levels in self.steering.rows]
-        rows = self.rows(len(regions))
-        of_rows = by_row([[*map(row.sparing_given, self._penalties())] for row in rows])
-        biases = by_row([region.biases(row) for region, row in zip(regions, rows)])
+    @classmethod
+    def setup(cls, regions: Sequence[Self]) -> Setup:
+        first = regions[0]
+        tokenizer = first.tokenizer
+        prompts = [first.prompt(levels) for levels in first.steering.rows]
+        rows = first.rows(len(regions))
+        of_rows = by_row(rows, [region.penalties() for region in regions])
         return Setup(
             np.repeat(prompts, len(rows) // len(prompts), 0) if prompts[1:] else prompts[0],
-            Constraint(rows, self.tokenizer.note_events),
-            [*penalties.of_tokenizer(self.tokenizer, self.sampling), *of_rows, *biases],
-            max(self.context - len(prompts[0]), FEWEST_NOTES * self.tokenizer.group),
+            Constraint(rows, tokenizer.note_events),
+            [*penalties.of_tokenizer(tokenizer, first.sampling), *of_rows],
+            max(first.context - len(prompts[0]), FEWEST_NOTES * tokenizer.group),
         )
 
-    def _penalties(self) -> list[RowPenalty]:
+    def penalties(self) -> list[RowPenalty]:
+        """The penalties of one row, most of which spare given notes."""
         its, steer = idiom.of(self.tokenizer), self.steering
-        return [
+        of_new_notes = [
             *penalties.of_events(
                 self.tokenizer, self.sampling, self.stats, self.around, steer.targets
             ),
             *its.feedback(steer.targets, given=True, parts=steer.parts),
         ]
+        return [*map(sparing_given, of_new_notes)]
 
     def take(self, token: int) -> None:
         seconds = self.row.state.seconds

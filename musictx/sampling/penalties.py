@@ -16,6 +16,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from musictx.config import SamplingConfig, scales
 from musictx.data.statistics import RESTRUCK_SECONDS
 from musictx.errors import ConfigError, UserError
 from musictx.notes import DRUMS, pitched
-from musictx.sampling.constraints import RowPenalty, never
+from musictx.sampling.constraints import RowConstraint, RowPenalty, never
 from musictx.sampling.primer import Primer
 from musictx.sampling.steer import has_controls
 from musictx.sampling.strengths import (
@@ -38,7 +39,7 @@ from musictx.sampling.strengths import (
     USUAL_GAIN,
 )
 from musictx.tokens.stream import Velocities
-from musictx.tokens.tokenizer import GrammarState, NoteEvents, Penalty, Tokenizer
+from musictx.tokens.tokenizer import NoteEvents, Penalty, Tokenizer
 
 
 def of_events(
@@ -161,8 +162,8 @@ class Sustain:
     events: NoteEvents
     most: int | None
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
-        events, sounding = self.events, state.sounding
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
+        events, sounding = self.events, row.state.sounding
         if not len(sounding):
             return None
         forbidden = among(events.strike, sounding.here())
@@ -181,8 +182,8 @@ class Silence:
 
     events: NoteEvents
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
-        if len(state.sounding):
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
+        if len(row.state.sounding):
             return None
         waits = self.events.wait
         last = np.flatnonzero(waits[ids] == 0)[-1]
@@ -193,7 +194,7 @@ class Silence:
 def instruments(tokenizer: Tokenizer, usual: frozenset[int], primer: Primer) -> RowPenalty:
     """Forbids programs and drums that occur neither in the corpus (``usual``) nor in the primer: a
     model gives a small probability even to ids that never occurred in its training."""
-    program, notes = tokenizer.program_of, tokenizer.decode(primer.ids).notes
+    program, notes = tokenizer.program_of, primer.notes
     played = usual | set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
     return never((program >= 0) & ~np.isin(program, sorted(played)))
 
@@ -209,12 +210,37 @@ class Opening:
         self.may, self.over = may, False
         self.nats = np.where(~may & (program >= 0), np.inf, 0.0)
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
         self.over = self.over or bool(self.may[ids].any())
         return None if self.over else self.nats
 
 
 # -------------------------------------------------------------------------------------- feedback
+
+#: Control -> the nats of a value one unit above the target while the music is one unit above it,
+#: and the unit: an octave in semitones, 10 of velocity.
+FEEDBACK = {"register": (REGISTER_GAIN, 12), "loudness": (LOUDNESS_GAIN, 10)}
+
+
+def feedback(
+    control: str, target: float, recent: Sequence[int] | np.ndarray, values: np.ndarray | int
+) -> Any:
+    """The nats that each of ``values``, pitches or velocities, costs after ``recent`` ones: more
+    the further it is above ``target``, while the mean of the recent ones is above it. The formulas
+    of this and the next two functions are the same for events and for notes in bars."""
+    gain, unit = FEEDBACK[control]
+    error = gain * (np.mean(recent) - target) / unit
+    return error * (values - target) / unit
+
+
+def window(seconds: float) -> float:
+    """The length in seconds of the music that is measured, ``seconds`` after the beginning."""
+    return min(max(seconds, 1.0), WINDOW_SECONDS)
+
+
+def fullness(at_once: float, target: float) -> float:
+    """How many times twice as many notes sound ``at_once`` as ``target``; half a note for none."""
+    return float(np.log2(max(at_once, 0.5) / target))
 
 
 class Density:
@@ -233,8 +259,9 @@ class Density:
         penalised = (events.strike >= 0) | events.lead | (releases & (events.release >= 0))
         self.weights = penalised - events.wait / events.wait.max()
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
-        span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray:
+        state = row.state
+        span = window(state.seconds)
         since = state.seconds - span - 1e-6
         # Count the strikes after `since`; strikes are sorted from the last to the first.
         count = bisect_left(state.sounding.recent(), -since, key=lambda strike: -strike.seconds)
@@ -253,7 +280,8 @@ class Repetition:
     def __init__(self, events: NoteEvents, target: float) -> None:
         self.strike, self.target = events.strike, target
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
+        state = row.state
         strikes = state.sounding.recent()[:REPETITION_STRIKES]
         repeated, last = 0, dict[int, float]()  # pitch -> seconds of its last strike
         for at, pitch, _ in reversed(strikes):
@@ -283,20 +311,21 @@ class EventFeedback:
         low, high = tokenizer.vocabulary.range("velocity")
         self.velocity[low:high] = Velocities(high - low).of_bin[1:]
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray:
+        state = row.state
         nats, pitches = np.zeros(len(self.velocity)), self.events.strike
         strikes = pitches >= 0
         since = state.seconds - WINDOW_SECONDS - 1e-6
         recent = [strike for strike in state.sounding.recent() if strike.seconds > since]
         if target := self.targets.get("polyphony"):
-            error = np.log2(max(len(state.sounding), 0.5) / target)
+            error = fullness(len(state.sounding), target)
             nats[self.events.release >= 0] -= POLYPHONY_GAIN * error
         if (target := self.targets.get("register")) and recent:
-            error = REGISTER_GAIN * (np.mean([note.pitch for note in recent]) - target) / 12
-            nats[strikes] += error * (pitches[strikes] - target) / 12
+            heights = [note.pitch for note in recent]
+            nats[strikes] += feedback("register", target, heights, pitches[strikes])
         if (target := self.targets.get("loudness")) and recent:
-            error = LOUDNESS_GAIN * (np.mean([note.velocity for note in recent]) - target) / 10
+            velocities = [note.velocity for note in recent]
             leads = self.velocity > 0
-            nats[leads] += error * (self.velocity[leads] - target) / 10
-            nats[strikes] += error * (state.sounding.velocity - target) / 10
+            nats[leads] += feedback("loudness", target, velocities, self.velocity[leads])
+            nats[strikes] += feedback("loudness", target, velocities, state.sounding.velocity)
         return nats

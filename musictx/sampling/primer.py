@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from musictx.errors import UserError
-from musictx.notes import Score
+from musictx.notes import NOTE, Score
 from musictx.sampling import timeline
 from musictx.sampling.strengths import FEWEST_NOTES, SHORTEST_SECONDS
 from musictx.tokens.tokenizer import Clock, Tokenizer
@@ -37,13 +37,20 @@ class Primer:
     ids      (n,) uint16, empty for a new piece
     seconds  the time at which the ids stop, counted by the tokens
     score    the music that the ids were read from, as far as it is used; ``None`` for a new piece
+    notes    the notes of the ids (:data:`musictx.notes.NOTE`), in seconds of the ids
     plan     what is asked of a new piece
     """
 
     ids: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint16))
     seconds: float = 0.0
     score: Score | None = None
+    notes: np.ndarray = field(default_factory=lambda: np.empty(0, NOTE), repr=False)
     plan: Plan = field(default_factory=Plan, repr=False)
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, ids: np.ndarray, score: Score | None = None) -> Primer:
+        """The primer of ``ids``, which were read from ``score``."""
+        return cls(ids, tokenizer.grammar(ids).seconds, score, tokenizer.decode(ids).notes)
 
     def clock(self, tokenizer: Tokenizer) -> Clock:
         """The clock that maps seconds of the ids to seconds of the score."""
@@ -83,25 +90,26 @@ def encode_primer(
             f"{name}: none of its {len(score)} notes can be written in this model's tokens"
             f"{_reasons(left_out)}; give a primer with other notes"
         )
-    starts = tokenizer.decode(ids).notes["start"]
-    if seconds is not None:
-        state, times = tokenizer.grammar(), []
-        for token_id in ids.tolist():
-            state.advance(token_id)
-            times.append(state.seconds)
-        ids = ids[: bisect_right(times, seconds + 1e-6)]
-    after = tokenizer.grammar(ids)
-    if after.notes == 0:
+    whole = Primer.of(tokenizer, ids, score)
+    if seconds is None:
+        return whole
+    state, times = tokenizer.grammar(), []
+    for token_id in ids.tolist():
+        state.advance(token_id)
+        times.append(state.seconds)
+    primer = Primer.of(tokenizer, ids[: bisect_right(times, seconds + 1e-6)], score)
+    starts, kept = whole.notes["start"], len(primer.notes)
+    if kept == 0:
         raise UserError(
             f"{name}: its first {seconds} s (primer_seconds={seconds}) hold no note yet; ask for "
             "more of it"
         )
-    if after.notes < len(starts):
-        # Cut the score half-way between the last note that is kept and the first that is dropped.
-        between = (starts[after.notes - 1] + starts[after.notes]) / 2
-        end = tokenizer.clock(score).seconds(between)
-        score = timeline.cut(score, float(end) + 1e-9)
-    return Primer(ids, after.seconds, score)
+    if kept == len(starts):
+        return primer
+    # Cut the score half-way between the last note that is kept and the first that is dropped.
+    between = (starts[kept - 1] + starts[kept]) / 2
+    end = tokenizer.clock(score).seconds(between)
+    return replace(primer, score=timeline.cut(score, float(end) + 1e-9))
 
 
 def _reasons(left_out: Mapping[str, int]) -> str:

@@ -2,7 +2,7 @@
 
 New pieces and continuations (:mod:`.continuation`), gaps and accompaniments
 (:mod:`.event_infill`) are regions. Each prepares the input of the engine (:class:`Setup`);
-:func:`.composer.write` draws ids for all of them. Only ``harmonise`` draws ids elsewhere.
+:func:`.composer.compose_batch` draws ids for all of them. Only ``harmonise`` draws ids elsewhere.
 """
 
 from __future__ import annotations
@@ -57,8 +57,9 @@ class Region:
         self.seed, self.context = list(seed), model.config.context
         self.emitter: Emitter | None = None
 
-    def setup(self, regions: Sequence[Self]) -> Setup:
-        """The input of the engine for a batch of ``regions``, the first of which is this one."""
+    @classmethod
+    def setup(cls, regions: Sequence[Self]) -> Setup:
+        """The input of the engine for a batch of ``regions``."""
         raise NotImplementedError
 
     def seeds(self) -> list[int]:

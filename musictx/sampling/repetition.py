@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from musictx.sampling.constraints import RowConstraint
 from musictx.sampling.strengths import (
     AWAY_SECONDS,
     BREATH_SHARE,
@@ -39,7 +40,8 @@ class MelodyRepetition:
         self._for: tuple[int, bool] | None = None
         self._nats: np.ndarray | None = None
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
+        state = row.state
         last = state.sounding.recent()
         joins = bool(last) and state.seconds - last[0].seconds < ONSET_SECONDS + 1e-6
         if self._for != (state.notes, joins):
@@ -145,7 +147,8 @@ class Reprise:
         #: The next strikes and releases of the subject: (step, whether it is a strike, pitch).
         self.due: deque[tuple[int, bool, int]] = deque()
 
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
+        state = row.state
         if self.left is None:
             self.left = state.seconds
         if self.subject is None and state.seconds > PHRASE_SECONDS[1]:

@@ -24,6 +24,8 @@ class Sample:
     notes    notes struck in the new part
     seconds  length of the new part
     ended    the reason why it ended
+    chords   (seconds, name) of the chords that tokens write in the new part, in seconds of the
+             piece with its primer
     """
 
     score: Score
@@ -32,6 +34,7 @@ class Sample:
     notes: int
     seconds: float
     ended: Ended
+    chords: tuple[tuple[float, str], ...] = ()
 
     @property
     def remark(self) -> str | None:

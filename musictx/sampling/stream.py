@@ -17,7 +17,7 @@ from musictx.card import CorpusStats
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling.composer import start
+from musictx.sampling.composer import run_engine
 from musictx.sampling.continuation import Continuation, prompts
 from musictx.sampling.events import Emitter, Event
 from musictx.sampling.primer import Primer
@@ -65,7 +65,7 @@ class Stream(Iterator[Event]):
                 f"model: {tokenizer.name} tokens write notes with their length, too late to play "
                 "them at once; expected a model of performances, such as model=piano"
             )
-        self._setup = self._region.setup([self._region])
+        self._setup = Continuation.setup([self._region])
         self._align = tokenizer.align
         room = 2 * self._region.context * self._align
         self._ids: deque[int] = deque(primer.ids.tolist(), maxlen=room)
@@ -118,7 +118,7 @@ class Stream(Iterator[Event]):
             setup = replace(self._setup, prompt=prompt, most=None)
             self._engines, self._new_context = self._engines + 1, False
             self._region.seed = [*self._seed, self._engines]
-            self._steps = start(setup, [self._region], self._processors)
+            self._steps = run_engine(setup, [self._region], self._processors)
         ids = next(self._steps, None)
         row, until = self._region.row, self._region.until
         if ids is not None and int(ids[0]) != EOS:

@@ -17,11 +17,10 @@ from musictx.chords import annotated
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.constraints import RowPenalty
-from musictx.sampling.infill import Brief, Infill, NewNotes
+from musictx.sampling.infill import Brief, Infill, NewNotes, sparing_given
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE
 from musictx.songs import bar_layout
-from musictx.songs import infill_biases as bias
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, section_of, write
 from musictx.songs.bar_constraint import FREE, BarRow, GivenBars
 from musictx.songs.bar_grammar import Group, Key
@@ -29,8 +28,18 @@ from musictx.songs.bar_layout import LOOKAHEAD_BARS, TAIL_BARS, Lookahead
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import IN_KIT, Drummer, section_begins, section_marks
-from musictx.songs.infill_biases import BASS, HarmonicFit, RowBias, penalty_around
+from musictx.songs.infill_penalties import (
+    BASS,
+    HarmonicFit,
+    bass_on_bar_line,
+    drummer_strokes,
+    filling_parts,
+    in_harmony,
+    on_root,
+)
+from musictx.songs.penalties import SparsePenalty, summed
 from musictx.songs.repeats import repeated
+from musictx.songs.repetition import as_in_earlier_bar, repeated_bars, unlike_other_version
 from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
 from musictx.tokens.vocab import BOS, CUT
 
@@ -218,44 +227,42 @@ class BarInfill(Infill):
         self.bar, self.done = self.row.bar, self.row.done
         self.here = int(self.lines[self.bar])
 
-    # --------------------------------------------------------------------------------- its biases
+    # ------------------------------------------------------------------------------ its penalties
 
-    def biases(self, row: BarRow) -> list[RowPenalty]:  # type: ignore[override]
-        favoured, costs = [*self._favoured], list[RowBias]()
+    def penalties(self) -> list[RowPenalty]:
+        """As in the base class; what favours new notes applies to given notes, too."""
+        favoured, costs = [*self._favoured], list[SparsePenalty]()
         if self.drummers:
             drummer = self.drummers[sum(self.seed) % len(self.drummers)]
-            strokes = partial(bias.drummer_strokes, drummer=drummer, sections=self.sections)
-            favoured.append(strokes)
+            favoured.append(partial(drummer_strokes, drummer=drummer, sections=self.sections))
         if self.sampling.habits:
-            costs.append(partial(bias.in_harmony, fit=self._fit, melodies=self._melodies))
+            costs.append(partial(in_harmony, fit=self._fit, melodies=self._melodies))
         if self.unlike is not None:
-            costs.append(self._unlike(row, *self.unlike))
-        return [penalty_around(row, favoured), row.sparing_given(penalty_around(row, costs))]
+            costs.append(self._unlike(*self.unlike))
+        return [*super().penalties(), summed(*favoured), sparing_given(summed(*costs))]
 
     @cached_property
     def _fit(self) -> HarmonicFit:
         return HarmonicFit(self.given.notes)
 
     @cached_property
-    def _favoured(self) -> list[RowBias]:
-        """The biases that favour new notes in every version. A bar that repeats an earlier one
+    def _favoured(self) -> list[SparsePenalty]:
+        """The penalties that favour new notes in every version. A bar that repeats an earlier one
         favours the notes of that bar; with ``sampling.habits`` other bars favour the rhythm of the
         bar before, except in a variation."""
         back = np.zeros(len(self.given.bars), np.int64)
         if self.repeats is not None:
             back = self.repeats
         elif self.sampling.habits:
-            back = bias.repeated_bars(self.given)
+            back = repeated_bars(self.given)
         steady = self.sampling.habits and not self.is_variation
-        repetition = partial(
-            bias.as_in_repeated_bar, back=back, steady=steady, melodies=self._melodies
-        )
-        favoured: list[RowBias] = [repetition, bias.filling_parts, bias.bass_on_bar_line]
+        repetition = partial(as_in_earlier_bar, back=back, steady=steady, melodies=self._melodies)
+        favoured: list[SparsePenalty] = [repetition, filling_parts, bass_on_bar_line]
         bass = self.stats.parts.get(BASS)
         if BASS in self.brief.habits:
-            favoured.append(partial(bias.on_root, part=BASS))
+            favoured.append(partial(on_root, part=BASS))
         elif bass is not None and (part := self._lowest_part(bass.high)) is not None:
-            favoured.append(partial(bias.on_root, part=part, low=bass.low, high=bass.high))
+            favoured.append(partial(on_root, part=part, low=bass.low, high=bass.high))
         return favoured
 
     @cached_property
@@ -283,13 +290,14 @@ class BarInfill(Infill):
         }
         return min(lowest, key=lowest.__getitem__, default=None)
 
-    def _unlike(self, row: BarRow, other: Self, nats: float) -> RowBias:
-        """The bias against a random half of the new notes of the version ``other``; the other half
+    def _unlike(self, other: Self, nats: float) -> SparsePenalty:
+        """The penalty on a random half of the new notes of the version ``other``; the other half
         may stay."""
-        keys = sorted(_keys(self._groups(other.piece)) - _keys(row.given.groups))
+        given = self._groups(write(self.given, self.table))
+        keys = sorted(_keys(self._groups(other.piece)) - _keys(given))
         is_rarer = np.random.default_rng(self.seed).random(len(keys)) < 0.5
         notes = {key for key, rarer in zip(keys, is_rarer) if rarer}
-        return partial(bias.unlike_other_version, notes=notes, nats=nats)
+        return partial(unlike_other_version, notes=notes, nats=nats)
 
 
 def _keys(bars: Sequence[Sequence[Group]]) -> set[tuple[int, Key]]:

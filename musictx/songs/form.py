@@ -10,9 +10,8 @@ leads to the return.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,18 +26,17 @@ from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
-from musictx.sampling.constraints import EachRow
-from musictx.sampling.events import OnEvent, emit_all
+from musictx.sampling.events import Event, emit_all
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import has_controls, unable
 from musictx.sampling.strengths import SECTION_BARS
 from musictx.songs.bar_tokens import Grid
-from musictx.songs.biases import SectionContrast, penalty_of
 from musictx.songs.chord_estimation import implied
 from musictx.songs.chord_sheet import with_markers, without_chords
 from musictx.songs.new_pieces import new_piece
+from musictx.songs.repetition import SectionContrast
 from musictx.songs.sections import ALIKE, whole_likeness
+from musictx.tokens.tokenizer import Penalty
 
 #: The most bars of a primer, which is the first section.
 MOST_BARS = 64
@@ -50,31 +48,22 @@ TRIES = 3
 NEAR = 0.005
 
 
-def pieces(
+def piece(
     bundle: Bundle,
-    primers: Sequence[Score | None],
-    plans: Sequence[Plan],
+    primer: Score | None,
+    plan: Plan,
     request: GenerateConfig,
-    *,
-    seeds: Sequence[int],
+    seed: Sequence[int],
     progress: Progress | None = None,
-    on_event: OnEvent | None = None,
-) -> Iterator[tuple[int, Sample]]:
-    """Yield (number, sample) as soon as each piece is done: ``request.samples`` pieces by the plan
-    ``request.form`` whose first section is the first of ``primers``, or a new section by the first
-    of ``plans`` if that is ``None``; then as many for the second primer, and so on. The events of a
-    piece are emitted when it is done. Raises ``UserError`` for a model without control tokens."""
-    if not has_controls(bundle.tokenizer):
-        raise UserError(f"form={request.form}: {unable(bundle.tokenizer)}")
-    for first, (primer, plan, seed) in enumerate(zip(primers, plans, seeds)):
-        for version in range(request.samples):
-            number = first * request.samples + version
-            composition = _Composition(bundle, request, primer, plan, [seed, version], progress)
-            sample = composition.sample()
-            if on_event is not None:
-                new = sample.score.notes[sample.score.notes["start"] >= sample.seam - NEAR]
-                emit_all(new, partial(on_event, number))
-            yield number, sample
+    on_event: Callable[[Event], None] | None = None,
+) -> Sample:
+    """Compose a piece by the plan ``request.form``, with a model that has control tokens. Its first
+    section is ``primer``, or a new section by ``plan`` if that is ``None``. Its events are emitted
+    when it is done."""
+    sample = _Composition(bundle, request, primer, plan, seed, progress).sample()
+    if on_event is not None:
+        emit_all(sample.score.notes[sample.score.notes["start"] >= sample.seam - NEAR], on_event)
+    return sample
 
 
 class _Composition:
@@ -92,7 +81,7 @@ class _Composition:
         request: GenerateConfig,
         primer: Score | None,
         plan: Plan,
-        seed: list[int],
+        seed: Sequence[int],
         progress: Progress | None,
     ) -> None:
         self.bundle, self.request, self.plan, self.progress = bundle, request, plan, progress
@@ -187,12 +176,14 @@ class _Composition:
         self.count = stop
 
     def _anew(self, stop: int, earlier: Sequence[int] = ()) -> None:
-        """Continue the piece up to the bar ``stop``, with a bias against the sections numbered
+        """Continue the piece up to the bar ``stop``, unlike the sections numbered
         ``earlier``. A pick-up does not count as a bar, so a piece that begins with one may need a
         second continuation."""
         if not self.count:
             request = replace(self.request, form=None, bars=stop)
-            sample = new_piece(self.bundle, self.plan, request, self._next_seed())
+            sample = new_piece(
+                self.bundle, self.plan, request, self._next_seed(), self._progress_from(0.0)
+            )
             self.piece = parts.with_file_programs(self.bundle, sample.score, None)
             self._cut(stop)
         while self.count < stop:
@@ -207,14 +198,7 @@ class _Composition:
                 penalties=contrast,
                 progress=self._progress_from(self.piece.duration),
             )
-            clock = primer.clock(self.tokenizer)
-            ids = np.concatenate([primer.ids, sample.ids])
-            chords = [
-                (clock.seconds(time), name)
-                for time, name in self.tokenizer.decode(ids).markers
-                if time >= primer.seconds - 1e-6
-            ]
-            score = with_markers(sample.score, chords)
+            score = with_markers(sample.score, sample.chords)
             self.piece = parts.with_file_programs(self.bundle, score, self.piece)
             beats = self.piece.beats
             end = float(beats.quarters(sample.seam + sample.seconds))
@@ -222,8 +206,9 @@ class _Composition:
             bars = beats.bar(end + 1e-3)[0] - 1 - self.first
             self._cut(min(max(bars, self.count + 1), stop))
 
-    def _contrast(self, grid: Grid, stop: int, earlier: Sequence[int]) -> list[EachRow]:
-        """The bias against the sections numbered ``earlier``; empty if bars differ in length."""
+    def _contrast(self, grid: Grid, stop: int, earlier: Sequence[int]) -> list[Penalty]:
+        """The penalty on likeness to the sections numbered ``earlier``; empty if bars differ in
+        length."""
         first = grid.bars.before + self.first
         lines = grid.bars.lines[first:]
         before = first - grid.first  # 1 with a pick-up, below 0 where the first bars rest
@@ -241,7 +226,7 @@ class _Composition:
             drums=bool(notes["drum"].mean() > 0.5),
             lines=before + stop - self.bars,
         )
-        return [EachRow([penalty_of(self.tokenizer.vocabulary, contrast)])]
+        return [contrast]
 
     def _primer(self) -> tuple[Primer, Grid]:
         """The piece up to the line of the next bar to compose, as a primer, and its grid."""
@@ -251,7 +236,7 @@ class _Composition:
         stream = grid.stream
         notes = stream.in_bars(0, len(stream.bars) - 1).notes
         ids = self.tokenizer.write(stream._replace(notes=notes))
-        return Primer(ids, self.tokenizer.grammar(ids).seconds, score), grid
+        return Primer.of(self.tokenizer, ids, score), grid
 
     def _again(self, source: int) -> None:
         """Append a copy of the section that begins with the bar ``source``."""
@@ -283,7 +268,7 @@ class _Composition:
     def _bars_anew(self, first: int, stop: int, *, is_variation: bool = False) -> None:
         """Compose the bars from ``first`` to before ``stop`` anew on all tracks and in the same
         chords, or as a variation of themselves if ``is_variation``."""
-        begin, progress = self._begin(first), self.progress
+        begin = self._begin(first)
         if first >= stop or begin >= self.piece.duration - NEAR:
             return
         options = {field.name: getattr(self.request, field.name) for field in fields(Steered)}
@@ -299,7 +284,7 @@ class _Composition:
             replace(tasks.gap_task(self.piece, request), is_variation=is_variation),
             request,
             seed=int(np.random.SeedSequence(self._next_seed()).generate_state(1)[0]),
-            progress=None if progress is None else lambda seconds: progress(1, begin + seconds),
+            progress=self._progress_from(begin),
         )
         self.piece = replace(sample.score, file=b"")
 

@@ -28,14 +28,9 @@ from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_layout
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
-from musictx.songs.biases import (
-    BarFeedback,
-    bar_repetition,
-    bar_return,
-    lacking_parts,
-    penalty_of,
-)
 from musictx.songs.part_limits import PartLimits
+from musictx.songs.penalties import BarFeedback, lacking_parts, summed
+from musictx.songs.repetition import as_in_earlier_bar, bar_return
 from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import STEPS
 from musictx.tokens.tokenizer import GrammarState
@@ -147,7 +142,7 @@ class BarIdiom(Idiom):
             playing = primer.plan.parts or stats.instruments or range(DRUMS + 1)
             return {part: usual.get(part, ANY) for part in playing}
         habits = {}
-        for part, notes in parts_of(self.tokenizer.decode(primer.ids).notes).items():
+        for part, notes in parts_of(primer.notes).items():
             most, low, high, _ = habit([at_once(notes)], [notes["pitch"]], [0.0])
             in_corpus = usual.get(part, ANY)
             low, high = min(int(low), in_corpus.low), max(int(high), in_corpus.high)
@@ -172,12 +167,10 @@ class BarIdiom(Idiom):
             penalties.append(one_meter(table, plan.meter))
         if plan.parts:
             least = _within(plan.parts, targets)
-            penalties.append(
-                penalty_of(table, partial(lacking_parts, least=least, from_start=True))
-            )
+            penalties.append(summed(partial(lacking_parts, least=least, from_start=True)))
         penalties += [*self.programs(primer, sampling, stats), *self.feedback(targets)]
         if sampling.habits:
-            penalties.append(penalty_of(table, bar_return, bar_repetition))
+            penalties.append(summed(bar_return, as_in_earlier_bar))
             if not len(primer.ids):
                 penalties.append(on_first_beat(table))
         return [*penalties, *self._playing(sampling, state, targets)]
@@ -196,7 +189,7 @@ class BarIdiom(Idiom):
         parts: Collection[int] | None = None,
     ) -> list[RowPenalty]:
         feedback = BarFeedback(self.tokenizer, targets, given=given, parts=parts)
-        return [penalty_of(self.tokenizer.vocabulary, feedback)] if targets else []
+        return [summed(feedback)] if targets else []
 
     def _playing(
         self, sampling: SamplingConfig, state: GrammarState, targets: Mapping[str, float]
@@ -208,7 +201,7 @@ class BarIdiom(Idiom):
         least = {part: PART_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES}
         if not sampling.habits or not least:
             return []
-        return [penalty_of(self.tokenizer.vocabulary, partial(lacking_parts, least=least))]
+        return [summed(partial(lacking_parts, least=least))]
 
 
 def _least(usual: Mapping[int, Habit]) -> dict[int, float]:
@@ -232,8 +225,8 @@ def on_first_beat(table: Vocabulary) -> RowPenalty:
     later[table.id("bar")] = np.inf
     later[table.id("place", 0)] = 0.0
 
-    def penalty(state: Any, past: np.ndarray) -> np.ndarray | None:
-        return later if state.lines and not state.notes else None
+    def penalty(row: Any, past: np.ndarray) -> np.ndarray | None:
+        return later if row.state.lines and not row.state.notes else None
 
     return penalty
 

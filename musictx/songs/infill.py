@@ -21,7 +21,7 @@ from musictx.config.checks import require
 from musictx.errors import UserError
 from musictx.grid import in_time
 from musictx.notes import Score
-from musictx.sampling.composer import OnProgress
+from musictx.sampling.composer import Progress
 from musictx.sampling.events import OnEvent
 from musictx.sampling.sample import Sample
 from musictx.songs import chord_sheet, drummers, loops
@@ -40,7 +40,7 @@ def compose(
     request: InfillConfig | AccompanyConfig,
     seed: int,
     *,
-    progress: OnProgress,
+    progress: Progress | None,
     on_event: OnEvent | None,
 ) -> Iterator[Sample]:
     """Do what :func:`.compose_versions` does, with a model of notes in bars: compose to the chords

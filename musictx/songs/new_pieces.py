@@ -13,7 +13,7 @@ from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
 from musictx.config import AccompanyConfig, GenerateConfig, scales
 from musictx.config.composing import Steered
-from musictx.sampling.composer import OnProgress
+from musictx.sampling.composer import Progress
 from musictx.sampling.events import Event
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.primer import NOTHING, Plan
@@ -28,13 +28,13 @@ def new_piece(
     plan: Plan,
     request: GenerateConfig,
     seed: Sequence[int],
-    progress: OnProgress = None,
+    progress: Progress | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> Sample:
     """Compose a new piece of ``request.bars`` or ``request.seconds``, the shorter one if both are
     given, in the tempo and meter of ``plan``.
 
-    progress  called after each step with the seconds of music composed so far
+    progress  called with the seconds composed so far
     on_event  called whenever a note begins or ends"""
     pitch_set(request.sampling, NOTHING)  # raises ``UserError`` for key=auto
     random, clock = np.random.default_rng([*seed]), plan.score.beats

@@ -8,7 +8,7 @@ from __future__ import annotations
 #: stood some bars ago counts".
 BARS_TOP_P = 0.99
 
-# ------------------------------------------------------------------------------------ biases.py
+# --------------------------------------------------------------------------------- penalties.py
 #: Nats for each octave (twice as many notes at once) that the music is too full where a new note
 #: comes (.965 with 4), and for each note at once too many and octave of a note's length. "song goes
 #: on, which bars are pulled back to, what is asked for".
@@ -18,6 +18,8 @@ CROWD_GAIN, LENGTH_GAIN = 4.0, 0.5
 #: rest for half of them). "song goes on, which bars are pulled back to, what is asked for": second
 #: basses that stayed silent 7 of 8, then none.
 PART_SHARE, PART_GAIN, PART_SECONDS = 0.5, 3.0, 16.0
+
+# -------------------------------------------------------------------------------- repetition.py
 #: A section returns from so many bars ago and gains so many nats. "song goes on, which bars are
 #: pulled back to, what is asked for". What came next in the bar that is repeated gains so many:
 #: then bars that repeat are as like their earlier ones as in songs. "subjects that return". So do
@@ -30,7 +32,7 @@ RETURN_BARS, RETURN_GAIN, REPEAT_GAIN = range(7, 13), 0.9, 1.0
 #: recognised in 8 of 10 (4 of 10); "fewer constants of the sampler": in 3 of 6 without.
 SAME_ROOT, SAME_PITCH = 3.0, 1.5
 
-# ----------------------------------------------------------------------------- infill_biases.py
+# -------------------------------------------------------------------------- infill_penalties.py
 #: Nats gained at a bar line by a note of a silent bass, and by the root of the chord. "form by
 #: a plan, drums and a bass to songs": bars begun .201, then .711 (.848); roots .486, .889.
 ON_LINE, ON_ROOT = 7.0, 2.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -15,11 +14,12 @@ from musictx import shipped
 from musictx.config import GenerateConfig
 from musictx.config.checks import options
 from musictx.errors import UserError
+from musictx.files import read_bytes
 from musictx.notes import Score
 from musictx.studio.change import clean_name
 from musictx.studio.config import KEEP, StudioConfig
 from musictx.studio.errors import Refused
-from musictx.tokens.build import build
+from musictx.tokens.build import build, read_options
 from musictx.tokens.controls import CONTROLS
 
 #: Kinds of music: performances and new pieces, music on the beats of its file, and chorales.
@@ -32,6 +32,8 @@ TASKS: tuple[Task, ...] = get_args(Task)
 #: The least rank correlation of requested and measured values (``scripts/reproduce/steering.py``)
 #: with which a model is listed as following a control; other controls are not offered.
 FOLLOWED = 0.5
+#: The maximal size of a model's card in MB.
+CARD_MB = 1
 #: What a command contains instead of a path that a page must not see.
 HIDDEN_PATH = "PATH/TO/"
 
@@ -67,13 +69,12 @@ class Model:
     @classmethod
     def load(cls, name: str, option: str, folder: Path) -> Model:
         """Read the files of a model folder. Raise :class:`UserError` if they are damaged."""
-        path = folder / "tokenizer.json"
         try:
-            options = dict(json.loads(path.read_text(encoding="utf-8"))["config"])
+            options = read_options(folder / "tokenizer.json")
             # A custom class is not imported here.
             tokens = None if ":" in str(options.get("name")) else build(**options)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"model={folder}: {path.name} is damaged ({error})") from None
+        except Exception as error:  # strange options fail in many ways
+            raise UserError(f"model={folder}: tokenizer.json is damaged ({error})") from None
         title, sentence, steering = _card(folder / "CARD.md")
         return cls(
             name,
@@ -155,13 +156,13 @@ def _card(path: Path) -> tuple[str, str, dict[str, float]]:
     """Return the heading of a model's card and its first sentence, "" if there is none, and the
     rank correlation of each control that was measured."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError):
+        text = read_bytes(path, CARD_MB, "the size of a card").decode()
+    except ValueError:  # ``UserError``, too
         return "", "", {}
     section = re.search(r"^## Steering\n(.*?)(?=^## |\Z)", text, re.M | re.S)
-    measured = re.findall(r"(\w+): (-?[0-9.]+)", section[1] if section else "")
+    measured = re.findall(r"\b(\w+): (-?[0-9.]+)", section[1] if section else "")
     steering = {name: float(value) for name, value in measured if name in CONTROLS}
-    heading = re.match(r"#\s+(.+)\n+(?![#-])((?:.+\n?)+)", text)
+    heading = re.match(r"# *(\S.*)\n+(?![#-])((?:.+\n?)+)", text)
     if heading is None:
         return "", "", steering
     first = re.split(r"(?<=[.!?])\s", " ".join(heading[2].split()))[0]

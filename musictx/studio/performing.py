@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from musictx.chorale import app as harmonise
 from musictx.chorale.config import HarmoniseConfig
 from musictx.config import GenerateConfig
 from musictx.notes import DRUMS, Score
+from musictx.sampling.composer import Progress
 from musictx.sampling.continuation import end_of
 from musictx.sampling.events import Event
 from musictx.sampling.sample import Sample
@@ -62,7 +63,7 @@ class Performance:
                 [score],
                 config,
                 seeds=[seed],
-                progress=lambda _, seconds: progress(seconds),
+                progress=progress,
                 on_event=self.event,
             )
         if isinstance(config, HarmoniseConfig):
@@ -77,9 +78,9 @@ class Performance:
         )
         return enumerate(versions)
 
-    def _progress(self, length: float) -> Callable[[float], None]:
+    def _progress(self, length: float) -> Progress:
         """Return a callback for the seconds composed so far, of ``length`` seconds."""
-        return lambda seconds: self.step(min(seconds / max(length, 1e-3), 1.0))
+        return lambda _, seconds: self.step(min(seconds / max(length, 1e-3), 1.0))
 
     def event(self, index: int, event: Event) -> None:
         """Callback: a note of a proposal begins or ends."""

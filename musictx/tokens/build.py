@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 from musictx import registry
 from musictx.config import TokenizerConfig
 from musictx.config.checks import imported
-from musictx.errors import ConfigError, shown
+from musictx.errors import ConfigError, UserError, shown
+from musictx.files import largest, read_json
 from musictx.tokens.tokenizer import Tokenizer
 
 #: Name -> import path of the core's tokenizers; ``registry.TOKENIZERS`` has those of optional
 #: components.
 REGISTRY = {"performance": "musictx.tokens.performance:PerformanceTokenizer"}
 OPTIONS = tuple(TokenizerConfig.__dataclass_fields__)
+#: The largest number among the options in a model folder.
+_LARGEST = 10**6
 
 
 def build(name: str = "performance", **options: Any) -> Tokenizer:
@@ -49,3 +53,12 @@ def build(name: str = "performance", **options: Any) -> Tokenizer:
     }
     tokenizer: Tokenizer = tokenizer_class(**arguments)
     return tokenizer
+
+
+def read_options(path: Path) -> dict[str, Any]:
+    """Read the options for :func:`build` from tokenizer.json of a model folder. Raises
+    ``UserError`` if the file is damaged."""
+    options = read_json(path).get("config")
+    if not isinstance(options, dict) or largest(options) > _LARGEST:
+        raise UserError(f"{path}: expected the options of a tokenizer; the file is damaged")
+    return options

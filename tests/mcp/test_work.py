@@ -87,6 +87,25 @@ def test_only_files_in_the_read_folder_and_in_out_are_read(tmp_path):
     assert work.config_of("accompany", {"chords": chords}, places).chords == chords
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "model"),
+    [
+        ("generate", {"seconds": 8}, "piano"),
+        ("generate", {"bars": 4}, "song"),
+        ("generate", {"form": "AB"}, "song"),
+        ("generate", {"instruments": "bass"}, "song"),
+        ("accompany", {"chords": "| C | F |"}, "song"),
+        ("harmonise", {"melody": "ode_to_joy"}, "chorale"),
+        ("continue", {"primer": "ode_to_joy"}, None),  # the command chooses, by the music
+    ],
+)
+def test_the_default_model_is_that_of_the_command_line(
+    tool, arguments, model, places, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)  # without models under runs/
+    assert work.config_of(tool, arguments, places).model.path == model
+
+
 def test_music_in_base64_is_written_once_and_named_by_its_contents(places):
     text = base64.encodebytes(ODE).decode()
     first = work.config_of("continue", {"primer_base64": text, "seed": 1}, places).primer

@@ -6,7 +6,7 @@ import torch
 
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine
-from musictx.sampling.constraints import Constraint
+from musictx.sampling.constraints import Constraint, GrammarRow
 from musictx.sampling.processors import Temperature
 from musictx.tokens.vocab import BOS
 from tests import compiler
@@ -37,7 +37,7 @@ def run(model, prompt, *, rows=1, max_tokens=8, seeds=None, **more):
 
 def nats(penalty, state, vocab, ids=(BOS,)):
     """(V,) what a penalty of one row takes off, zeros where it says that this is nothing."""
-    found = penalty(state, np.asarray(ids, np.int64))
+    found = penalty(GrammarRow(state), np.asarray(ids, np.int64))
     return np.zeros(vocab) if found is None else found
 
 

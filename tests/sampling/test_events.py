@@ -111,7 +111,7 @@ def parts(is_gap: bool, guidance: float = 1.0, tracks: str = "piano") -> EventIn
 def composed(part: EventInfill, seeds, **more):
     part.stats = CorpusStats.of({"most_notes": 4, "longest_note": [[0, 0.5]]})
     part.sampling = SamplingConfig(top_p=1.0)
-    return list(composer.versions(part, seeds, **more))
+    return [version for version, _ in composer.versions(part, seeds, **more)]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,9 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
     monkeypatch.setattr(composer, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(event_infill, "SEGMENT_SECONDS", 0.5)
     report = lambda row, event: events.setdefault(row, []).append(event)  # noqa: E731
-    together = composed(part, seeds, placed=placed, progress=seconds.append, on_event=report)
+    together = composed(
+        part, seeds, placed=placed, progress=lambda _, at: seconds.append(at), on_event=report
+    )
     assert seconds == sorted(seconds)
     assert seconds[-1] == pytest.approx(3 * (0.75 if is_gap else 1.0), abs=0.02)
     for row, (seed, version) in enumerate(zip(seeds, together)):

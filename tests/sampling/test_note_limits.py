@@ -11,7 +11,7 @@ from musictx.config import SamplingConfig
 from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
 from musictx.sampling import engine, idiom, penalties
-from musictx.sampling.constraints import EachRow, GrammarConstraint, by_row
+from musictx.sampling.constraints import GrammarConstraint, GrammarRow, by_row
 from musictx.sampling.penalties import Silence, Sustain
 from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
 from musictx.tokens.build import build
@@ -37,7 +37,7 @@ def random_walk(tokenizer, steps, seed, *others, most=None):
     rng = np.random.default_rng(seed)
     law = GrammarConstraint([tokenizer.grammar()], may_end=False)
     events = tokenizer.note_events
-    limits = [EachRow([Sustain(events, most)]), *others]
+    limits = by_row(law.rows, [[Sustain(events, most), *others]])
     written = []
     for _ in range(steps):
         nats = [one(law.states, np.array([[1, *written]])) for one in limits]
@@ -79,7 +79,7 @@ def test_silence_ends_in_time_but_a_note_may_be_held(held):
 def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
     limits = CorpusStats.of({"instruments": [0, 128]})
     rows = [idiom.of(tokens).programs(NOTHING, PLAIN, limits) for _ in range(2)]
-    (rule,) = by_row(rows)
+    (rule,) = by_row([GrammarRow(tokens.grammar()) for _ in rows], rows)
     played = [
         tokens.encode(Score(notes=[(0, 1, 60, 64, 5, drum, 0)])).astype(np.int64)
         for drum in (False, True)
@@ -101,9 +101,9 @@ def test_what_continues_music_keeps_to_its_programs_and_drums():
     table = BAND.vocabulary
     for row in ({9, 128}, {48}):
         notes = [(p, p + 1, 60, 64, p % 128, p == 128, p) for p in sorted(row)]
-        primer = Primer(BAND.encode(Score(notes=notes)))
+        primer = Primer.of(BAND, BAND.encode(Score(notes=notes)))
         (rule,) = idiom.of(BAND).programs(primer, PLAIN, CorpusStats())
-        costs = rule(None, np.empty(0))
+        costs = rule(GrammarRow(BAND.grammar()), np.empty(0))
         may = {n for n in range(128) if costs[table.id("program", n)] == 0}
         assert may | ({128} if costs[table.range("drum")[0]] == 0 else set()) == row
 
@@ -116,12 +116,12 @@ def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():
     assert drawn(400) - {0, 48, 73}  # the walk does find them when it may
     limits = CorpusStats.of({"instruments": [48, 73]})
     (rule, *_) = penalties.of_events(BAND, SamplingConfig(), limits, NOTHING, {})
-    assert drawn(400, EachRow([rule])) <= {0, 48, 73}  # 0 until a program is written
+    assert drawn(400, rule) <= {0, 48, 73}  # 0 until a program is written
     played = Score(notes=[(0, 1, 60, 64, 9, False, 0), (1, 2, 60, 64, 0, True, 1)])
     (rule, *_) = penalties.of_events(
-        BAND, SamplingConfig(), limits, Primer(BAND.encode(played)), {}
+        BAND, SamplingConfig(), limits, Primer.of(BAND, BAND.encode(played)), {}
     )
-    heard = set().union(*(drawn(400, EachRow([rule]), seed=seed) for seed in range(3)))
+    heard = set().union(*(drawn(400, rule, seed=seed) for seed in range(3)))
     assert {9, 128} <= heard <= {0, 9, 48, 73, 128}
     (first, *_) = penalties.of_events(PIANO, SamplingConfig(), limits, NOTHING, {})
     assert isinstance(first, Sustain)  # tokens of one instrument

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musictx.sampling.constraints import GrammarRow
 from musictx.sampling.primer import encode_primer
 from musictx.sampling.repetition import MelodyRepetition, Reprise, subject_of
 from musictx.sampling.strengths import (
@@ -77,7 +78,7 @@ def go_on(ids, reprise, seed):
     """``ids`` and those that the penalty asks for after them, drawn from all that neither it nor
     the grammar forbids."""
     rng, state, ids = np.random.default_rng(seed), PIANO.grammar(ids), ids.tolist()
-    while (nats := reprise(state, np.array([BOS, *ids]))) is not None:
+    while (nats := reprise(GrammarRow(state), np.array([BOS, *ids]))) is not None:
         ids.append(int(rng.choice(np.flatnonzero(state.allowed() & (nats == 0)))))
         state.advance(ids[-1])
     return np.array(ids)
@@ -91,7 +92,7 @@ def returned(notes, away=AWAY_SECONDS + 1.0, breath=1.5, head=None, more=(), hel
     primer = piece(notes)
     reprise = Reprise(PIANO, primer)
     state = PIANO.grammar(primer)
-    reprise(state, np.array([BOS, *primer]))
+    reprise(GrammarRow(state), np.array([BOS, *primer]))
     end = state.seconds
     last = round(end + away - breath, 2)
     tail = [(round(end + 0.1, 2), last, 90), (last, last + 5, held)]
@@ -128,7 +129,9 @@ def test_after_its_first_note_the_subject_returns_note_for_note(seed, same):
     assert subject <= again
     assert {pitch for _, _, pitch in again - subject} <= {held}
     assert not any(strikes for _, strikes, _ in again - subject)
-    assert reprise(PIANO.grammar(ids), np.array([BOS, *ids])) is None, "it was left just now"
+    assert reprise(GrammarRow(PIANO.grammar(ids)), np.array([BOS, *ids])) is None, (
+        "it was left just now"
+    )
 
 
 @settings(max_examples=10, deadline=None)
@@ -137,14 +140,14 @@ def test_it_returns_only_after_a_while_at_a_phrase_with_its_first_notes_alone(se
     notes = a_piece(seed)
     for changed in ({"away": AWAY_SECONDS - 0.1}, {"breath": 0.1}, {"head": 30}, {"more": (30,)}):
         reprise, ids, _ = returned(notes, **changed)
-        assert reprise(PIANO.grammar(ids), np.array([BOS, *ids])) is None, changed
+        assert reprise(GrammarRow(PIANO.grammar(ids)), np.array([BOS, *ids])) is None, changed
 
 
 def test_a_return_is_broken_off_where_a_note_of_it_is_not_drawn():
     reprise, ids, _ = returned(a_piece(1))
     state, ids = PIANO.grammar(ids), ids.tolist()
-    assert reprise(state, np.array([BOS, *ids])) is not None
+    assert reprise(GrammarRow(state), np.array([BOS, *ids])) is not None
     for _ in range(3):  # longer than any wait in the subject
         ids.append(PIANO.vocabulary.id("time_shift", 100))
         state.advance(ids[-1])
-    assert reprise(state, np.array([BOS, *ids])) is None
+    assert reprise(GrammarRow(state), np.array([BOS, *ids])) is None

@@ -15,7 +15,7 @@ from musictx.sampling import composer
 from musictx.sampling.constraints import Constraint
 from musictx.sampling.infill import Brief
 from musictx.sampling.strengths import MOST_ALIKE
-from musictx.songs import infill_biases
+from musictx.songs import repetition
 from musictx.songs.bar_infill import BarInfill
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, DRUM_PART
@@ -42,7 +42,7 @@ def versions(part, seeds=((0,),), sampling=None):
     part.sampling = sampling or part.sampling
     events = [[] for _ in seeds]
     report = lambda number, event: events[number].append(event)  # noqa: E731
-    made = list(composer.versions(part, seeds, on_event=report))
+    made = [version for version, _ in composer.versions(part, seeds, on_event=report)]
     for reported, version in zip(events, made):
         assert begun_and_ended(reported, tracks=False) == listed(version.new, tracks=False)
         onsets = [event.seconds for event in reported if event.on]
@@ -113,7 +113,7 @@ def test_versions_differ_although_all_have_the_likeliest_notes():
     for one, other in combinations(notes, 2):
         assert shared(one, other) <= MOST_ALIKE
     unreported = composer.versions(part, seeds[:2])
-    assert [as_counts(version.new) for version in unreported] == notes[:2]
+    assert [as_counts(new) for _, new in unreported] == notes[:2]
 
 
 def test_a_variation_differs_from_the_notes_that_it_varies():
@@ -170,4 +170,4 @@ def test_bars_repeat_those_whose_given_notes_they_share():
     notes = np.delete(line(*pitches, every=BAR / 6, program=33).notes, (5, 60))
     tune = replace(song().with_notes(notes), markers=tuple((BAR * n, "C") for n in range(16)))
     stream = TOKENS.grid(tune, 0.0, 16 * BAR).stream
-    assert infill_biases.repeated_bars(stream).tolist() == [0] * 8 + [8] * 8
+    assert repetition.repeated_bars(stream).tolist() == [0] * 8 + [8] * 8

@@ -14,6 +14,7 @@ from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
 from musictx.sampling import idiom, processors
+from musictx.sampling.constraints import GrammarRow
 from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
 from musictx.sampling.strengths import MOST_ALIKE
 from musictx.shipped import examples
@@ -109,6 +110,18 @@ def test_bars_that_are_to_return_are_alike(song, monkeypatch):
         stream = song.tokenizer.grid(piece.score).stream
         alike.append(repeats.likeness(stream, 4)[:4].mean())
     assert np.mean(alike) > 0.55  # 0.70; 0.38 if only the chords return
+
+
+def test_progress_counts_the_tokens_and_seconds_of_each_piece(song):
+    steps = []
+    report = lambda *step: steps.append(step)  # noqa: E731
+    pieces = musictx.generate(song, bars=2, samples=2, seed=3, progress=report)
+    tokens, seconds = np.array(steps).T
+    assert (tokens == 1).all(), "one piece after the other"
+    begins = np.flatnonzero(np.diff(seconds) < 0) + 1
+    ends = [part[-1] for part in np.split(seconds, begins)]
+    lengths = np.array([piece.seconds for piece in pieces])
+    assert ((lengths / 2 < ends) & (ends <= lengths + 1e-6)).all(), "each ends in its second bar"
 
 
 def test_new_pieces_begin_on_their_first_beat(song):
@@ -288,12 +301,12 @@ def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
 @pytest.mark.parametrize("density", [1.0, 100.0])
 def test_parts_of_a_new_piece_share_the_requested_density(song, density, monkeypatch):
     its, sampling, asked = idiom.of(song.tokenizer), SamplingConfig(), []
-    lacking = lambda state, least, **more: asked.append(least) or iter(())  # noqa: E731
+    lacking = lambda row, least, **more: asked.append(least) or iter(())  # noqa: E731
     monkeypatch.setattr("musictx.songs.idiom.lacking_parts", lacking)
     primer = its.cast(NOTHING, song.stats, sampling, [2, 0])
     state = song.tokenizer.grammar()
     for penalty in its.penalties(primer, state, sampling, song.stats, {"density": density}):
-        penalty(state, np.zeros(1, int))
+        penalty(GrammarRow(state), np.zeros(1, int))
     (least,) = asked
     usual = primer.plan.parts
     assert least.keys() == usual.keys()

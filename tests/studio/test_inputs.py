@@ -16,6 +16,7 @@ from musictx import shipped
 from musictx.chorale import app as harmonise
 from musictx.chords import annotated, named
 from musictx.config import ModelFolder
+from musictx.errors import UserError
 from musictx.notes import NOTE, Score
 from musictx.studio import exchange, uploads
 from musictx.studio.acceptance import acceptance
@@ -31,6 +32,7 @@ from musictx.tokens.controls import CONTROLS
 from tests import pieces
 from tests.strategies import scores
 from tests.studio.composers import song
+from tests.untrained import saved
 
 #: The tolerance for times, which a file rounds to ticks.
 NEAR = 2e-3
@@ -194,6 +196,30 @@ def test_each_kind_of_music_has_a_default_model(tmp_path, monkeypatch):
     for music, name in (("free", "piano"), ("beats", "mine"), ("chorale", "chorale")):
         assert newest.choose(None, "continue", music).name == name
         assert named_model.choose(None, "continue", music).name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("tokenizer.json", '{"config": ' + "[" * 10**5 + "]" * 10**5 + "}"),
+        ("tokenizer.json", '{"config": {"name": "performance", "velocity_bins": 1e9}}'),
+        ("tokenizer.json", '{"config": ["performance"]}'),
+        ("tokenizer.json", " " * 5 * 10**6 + "{}"),
+        ("CARD.md", "#" + " " * 10**6),
+        ("CARD.md", "\n## Steering\n" + "a" * 9 * 10**5),
+        ("CARD.md", "#" * 10**7),
+    ],
+    ids=["deep", "large number", "list", "large file", "spaces", "word", "large card"],
+)
+def test_a_hostile_model_folder_is_refused_or_read_in_little_time(tmp_path, file, text):
+    folder = saved(tmp_path / "model")
+    (folder / file).write_text(text)
+    load = partial(Model.load, "mine", "mine", folder)
+    if file == "CARD.md":
+        assert load().title == "mine"
+    else:
+        with pytest.raises(UserError, match="is damaged"):
+            load()
 
 
 def test_a_control_that_a_model_does_not_follow_is_not_offered(tmp_path):

@@ -1,4 +1,4 @@
-"""Biases of bars against plain loops: repeated bars, sections, and requested controls."""
+"""Penalties of bars against plain loops: repeated bars, sections, and requested controls."""
 
 from dataclasses import replace
 from functools import partial
@@ -10,16 +10,12 @@ from hypothesis import strategies as st
 
 from musictx.api import generate
 from musictx.card import WINDOW_SECONDS
+from musictx.sampling.constraints import GrammarRow
 from musictx.sampling.strengths import ASKED_GAIN, LOUDNESS_GAIN, REGISTER_GAIN
 from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
 from musictx.songs.bar_grammar import REPEATED
-from musictx.songs.biases import (
-    BarFeedback,
-    SectionContrast,
-    bar_repetition,
-    lacking_parts,
-    taken_off,
-)
+from musictx.songs.penalties import BarFeedback, lacking_parts, summed
+from musictx.songs.repetition import SectionContrast, as_in_earlier_bar
 from musictx.songs.strengths import (
     CROWD_GAIN,
     LENGTH_GAIN,
@@ -41,9 +37,9 @@ TABLE = BARS.vocabulary
 WIDE = build("notes", low=40, high=90, controls=True)
 
 
-def nats(bias, state):
-    """Return (V,) the nats that a bias takes off."""
-    costs = taken_off(state.table, [bias(state)])
+def nats(penalty, state):
+    """Return (V,) the nats that a sparse penalty subtracts."""
+    costs = summed(penalty)(GrammarRow(state), np.empty(0))
     return np.zeros(state.table.size) if costs is None else costs
 
 
@@ -54,7 +50,7 @@ def test_a_bar_is_pulled_to_the_next_note_of_the_one_that_it_repeats(random):
     state, bars = BARS.grammar([]), []
 
     def pull():
-        costs = nats(bar_repetition, state)
+        costs = nats(as_in_earlier_bar, state)
         return {int(at): -costs[at] for at in np.flatnonzero(costs)}
 
     for number in range(8):
@@ -106,7 +102,7 @@ def test_notes_of_a_new_section_cost_if_the_same_bar_of_the_first_has_them(piece
             for part in (0, DRUM_PART, CHORD):
                 kind = {DRUM_PART: "drums", CHORD: "harmony"}.get(part, "program")
                 ids = [WORDS.id("place", place), WORDS.id(kind, 0)]
-                costs = nats(contrast(piece, drums), WIDE.grammar([*before, *ids]))
+                (costs,) = contrast(piece, drums)([WIDE.grammar([*before, *ids])], np.empty(0))
                 expected = np.zeros(WORDS.size)
                 names = {DRUM_PART: "drum", CHORD: "root"}
                 for token in range(*WORDS.range(names.get(part, "pitch"))):
@@ -129,7 +125,7 @@ def test_bar_lines_of_a_new_section_repeat_only_bars_of_the_section(piece):
     first, stop = WORDS.range("section")
     for bar in range(SECTION):
         ids = WIDE.write(NoteStream(piece.bars[: SECTION + bar + 1], piece.notes[:0]))[:-2]
-        costs = nats(contrast(piece), WIDE.grammar(ids))
+        (costs,) = contrast(piece)([WIDE.grammar(ids)], np.empty(0))
         expected = np.zeros(WORDS.size)
         expected[first + REPEATS + bar : stop] = np.inf
         np.testing.assert_array_equal(costs, expected)

@@ -1,49 +1,36 @@
-"""Biases of the sampler for new notes around given ones, in bars.
+"""Penalties of new notes around given ones, in bars.
 
-A bias is a function of a row (:class:`~musictx.songs.bar_constraint.BarRow`) that yields ids and
-the nats that are added to their logits, as in :mod:`musictx.songs.biases`.
+They are sparse, as in :mod:`musictx.songs.penalties`, and their rows are
+:class:`~musictx.songs.bar_constraint.BarRow`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from functools import cache
 
 import numpy as np
 
 from musictx.chords import NONE, Chord
-from musictx.sampling.constraints import RowPenalty
 from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_constraint import BarRow
-from musictx.songs.bar_grammar import REPEATED, RHYTHM, BarState, Key
+from musictx.songs.bar_grammar import BarState
 from musictx.songs.bars import STEP_SECONDS
-from musictx.songs.biases import Nats, favour_parts, taken_off
 from musictx.songs.drummers import Drummer
 from musictx.songs.part_limits import WINDOW
-from musictx.songs.repeats import repeated
+from musictx.songs.penalties import Nats, favour_parts
 from musictx.songs.strengths import (
     CLASH,
     ON_LINE,
     ON_ROOT,
     OVERHANG,
-    PART_GAIN,
     PART_SHARE,
-    REPEAT_GAIN,
 )
-from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
+from musictx.tokens.stream import CHORD, DRUM_PART
 
 #: The program of a bass.
 BASS = 33
-#: A bias of new notes around given ones.
-RowBias = Callable[[BarRow], Nats]
-
-
-def penalty_around(row: BarRow, biases: Sequence[RowBias]) -> RowPenalty:
-    """The penalty that applies the sum of ``biases`` to a row, unless its next id is forced."""
-    return lambda state, past: (
-        None if row.done or row.queue else taken_off(row.table, (bias(row) for bias in biases))
-    )
 
 
 def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = ()) -> Nats:
@@ -69,12 +56,12 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
             nats[place:-1] += hits
             if due and first <= due[0] < first + steps:  # a given group may stand at this place
                 nats[due[0] - first] -= hits[due[0] - first - place]
-        yield slice(first, first + steps), nats[:-1]
-        yield row.bar_end(), nats[-1]
+        yield slice(first, first + steps), -nats[:-1]
+        yield row.bar_end(), -nats[-1]
     elif len(state.group) == 1 and (due or not alone):
-        yield part_id(row.table, DRUM_PART), drummer.log_prob_hit(place, struck)
+        yield part_id(row.table, DRUM_PART), -drummer.log_prob_hit(place, struck)
     elif len(state.group) == 2 and state.part == DRUM_PART:
-        yield row.new.ids["drum"], drummer.log_prob_drum(place, struck)
+        yield row.new.ids["drum"], -drummer.log_prob_drum(place, struck)
 
 
 def at_chord(state: BarState) -> bool:
@@ -92,7 +79,7 @@ def on_root(row: BarRow, part: int, low: int = 0, high: int = 127) -> Nats:
     if at_chord(state) and state.chord != NONE:
         pitches = row.new.values("pitch")
         roots = (pitches % 12 == state.chord.root) & (pitches >= low) & (pitches <= high)
-        yield row.new.ids["pitch"], ON_ROOT * roots
+        yield row.new.ids["pitch"], -ON_ROOT * roots
 
 
 class HarmonicFit:
@@ -152,7 +139,7 @@ def in_harmony(row: BarRow, fit: HarmonicFit, melodies: Collection[int] = ()) ->
     """Penalise pitches and lengths of new notes that do not fit the harmony of the given notes.
     Notes of ``melodies`` need not be tones of a given chord."""
     state, field = row.state, len(row.state.group)
-    if field not in (2, 3) or state.part in (CHORD, DRUM_PART):
+    if state.in_line or field not in (2, 3) or state.part in (CHORD, DRUM_PART):
         return
     kind = "pitch" if field == 2 else "length"
     ids, values = row.new.ids[kind], row.new.values(kind)
@@ -165,42 +152,7 @@ def in_harmony(row: BarRow, fit: HarmonicFit, melodies: Collection[int] = ()) ->
             nats = np.where(inside, 0.0, nats + CLASH)
     else:
         nats = fit.lengths(state.value(2), state.step, values, composed, state.part == BASS)
-    yield ids, -nats
-
-
-def as_in_repeated_bar(
-    row: BarRow, back: np.ndarray, steady: bool, melodies: Collection[int] = ()
-) -> Nats:
-    """Favour the next id of a copy of an earlier bar, or of the next given note if it precedes.
-
-    A bar that repeats the bar ``back`` (B,) bars before it copies places, parts and pitches. If
-    ``steady``, a bar with 0 there copies the rhythm of the bar before: places and parts, but not of
-    ``melodies``, nor of the given notes of that bar if it was composed from its beginning.
-    """
-    distance, before = int(back[row.bar]), row.bar - 1
-    if not distance and not steady:
-        return
-    like = row.state.earlier(distance or 1)
-    if not distance:
-        like = [group for group in like if group.part not in melodies]
-        if row.given.lines[before] >= row.new.begin:
-            like = [group for group in like if group not in row.given.groups[before]]
-    if like:
-        like = [*like, *row.remaining[:1]]
-    token = row.state.continued(like, REPEATED if distance else RHYTHM, row.bar_end())
-    if token is not None:
-        yield token, REPEAT_GAIN
-
-
-def unlike_other_version(row: BarRow, notes: Collection[tuple[int, Key]], nats: float) -> Nats:
-    """Penalise by ``nats`` the ``notes`` of another version, given by bar and key."""
-    if len(row.state.group) != 2:
-        return
-    place, part = row.state.place, row.state.part
-    kind = row.new.kind(part)
-    for token, tone in enumerate(row.new.values(kind).tolist(), row.new.ids[kind].start):
-        if (row.bar, (place, part, tone)) in notes:
-            yield token, -nats
+    yield ids, nats
 
 
 def filling_parts(row: BarRow) -> Nats:
@@ -208,16 +160,19 @@ def filling_parts(row: BarRow) -> Nats:
     step = row.state.step
     if len(row.state.group) > 1:
         return
-    lacks, since = {}, max(row.since, step - WINDOW)
-    for part, habit in row.new.habits.items():
-        begun = row.limits.begun[part]
-        count = len(begun) - bisect_left(begun, since)
-        if part in (row.new.parts or ()) and not row.is_full(part, step):
-            target = PART_SHARE * habit.density * STEP_SECONDS * (step - since)
-            lacks[part] = max(target - count, 0.0)
+    since = max(row.since, step - WINDOW)
+    begun = {part: row.limits.begun[part] for part in row.new.habits}
+    counts = {part: len(steps) - bisect_left(steps, since) for part, steps in begun.items()}
+    targets = {
+        part: PART_SHARE * habit.density * STEP_SECONDS * (step - since)
+        for part, habit in row.new.habits.items()
+        if part in (row.new.parts or ()) and not row.is_full(part, step)
+    }
+    favoured = [*favour_parts(row.state, targets, counts)]
     if not row.state.group and row.remaining and not row.parts_at(row.remaining[0].place):
-        yield row.due()[0], -PART_GAIN * max(lacks.values(), default=0.0)
-    yield from favour_parts(row.state, lacks)
+        ((_, nats),) = favoured
+        yield row.due()[0], -nats  # no new note may come at the place of the given one
+    yield from favoured
 
 
 def bass_on_bar_line(row: BarRow) -> Nats:
@@ -228,11 +183,5 @@ def bass_on_bar_line(row: BarRow) -> Nats:
     if at_chord(state) and BASS in row.parts_at(place):
         yield (
             (part_id(row.table, BASS) if state.group else row.new.ids["place"].start + place),
-            ON_LINE,
+            -ON_LINE,
         )
-
-
-def repeated_bars(given: NoteStream) -> np.ndarray:
-    """(B,) for each bar, how many bars before it the bar lies that it repeats, 0 for none, judged
-    by the ``given`` notes without the chords (:func:`.repeats.repeated`)."""
-    return repeated(given._replace(notes=given.notes[given.notes["part"] != CHORD]))

@@ -1,4 +1,4 @@
-"""The biases of new notes around given ones: against plain loops, and in composed music."""
+"""The penalties of new notes around given ones: against plain loops, and in composed music."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -13,9 +13,9 @@ from musictx.card import CorpusStats, Habit
 from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
 from musictx.shipped import models
-from musictx.songs import drummers, infill_biases
+from musictx.songs import drummers, infill_penalties, repetition
 from musictx.songs.drummers import IN_KIT, Drummer
-from musictx.songs.infill_biases import HarmonicFit
+from musictx.songs.infill_penalties import HarmonicFit
 from musictx.songs.strengths import CLASH, OVERHANG, RAREST, SUREST
 from musictx.tokens.stream import CHORD, DRUM_PART, NOTE
 from tests.pieces import line, score, together
@@ -84,7 +84,7 @@ def test_a_bass_begins_with_each_chord_on_its_root(monkeypatch):
     tune = whole_notes([76], zip(starts, names))
     part = accompaniment(tune, (33,), habits={33: Habit(1, 30, 60, 1.0)})
     for name in ("ON_LINE", "ON_ROOT", "OVERHANG"):
-        monkeypatch.setattr(infill_biases, name, 60.0)
+        monkeypatch.setattr(infill_penalties, name, 60.0)
     for made in versions(part, [(0,), (1,)], SamplingConfig()):
         notes = made.new[made.new["program"] == 33]
         for start, root in zip(starts, (0, 9, 5, 9)):
@@ -106,7 +106,7 @@ def row_at(part, place, program):
 @pytest.mark.parametrize("has_bass", [True, False])
 def test_an_accompaniment_without_a_bass_has_low_roots(has_bass, monkeypatch):
     """From the lowest usual pitch of a bass to the highest."""
-    monkeypatch.setattr(infill_biases, "ON_ROOT", 60.0)
+    monkeypatch.setattr(infill_penalties, "ON_ROOT", 60.0)
     roots = (0, 9, 5, 7)
     music = whole_notes([71, 50] if has_bass else [71], major_chords(roots))
     stats = CorpusStats(parts={33: Habit(1, 48, 59)})
@@ -123,7 +123,7 @@ def test_an_accompaniment_without_a_bass_has_low_roots(has_bass, monkeypatch):
 @pytest.mark.parametrize("habits", [True, False])
 def test_accompaniments_keep_the_rhythm_of_the_bar_before(habits, monkeypatch):
     """A gain that no logit outweighs; the rhythm of the tune is no part of it."""
-    monkeypatch.setattr(infill_biases, "REPEAT_GAIN", 60.0)
+    monkeypatch.setattr(repetition, "REPEAT_GAIN", 60.0)
     starts = [BAR * n + BAR / 3 * (n % 3) for n in range(5)]
     notes = [(start, start + 0.2, 70 + n, 64, 73, False, 73) for n, start in enumerate(starts)]
     habits_of_parts = {0: Habit(52, 36, 87, 8.0, longest=0.1)}
@@ -141,7 +141,7 @@ def test_accompaniments_keep_the_rhythm_of_the_bar_before(habits, monkeypatch):
 def test_only_tunes_over_nothing_but_chords_may_leave_them(voices, monkeypatch):
     """A cost that no logit outweighs, which a part of one voice does not have; others leave a
     chord where its tones sound already."""
-    monkeypatch.setattr(infill_biases, "CLASH", 60.0)
+    monkeypatch.setattr(infill_penalties, "CLASH", 60.0)
     chart = score([], meter=(3, 4), markers=tuple(major_chords([0, 5, 7, 0])))
     habits = {73: Habit(voices, 55, 80, 4.0)}
     part = part_of(chart, 0.0, 4 * BAR, (73,), habits=habits)
@@ -157,8 +157,8 @@ def test_only_tunes_over_nothing_but_chords_may_leave_them(voices, monkeypatch):
 def test_new_notes_fit_the_chords_unless_habits_are_off(habits, monkeypatch):
     """Costs that no logits outweigh: no new note clashes but as a tone of its chord, and none is
     held over a chord that lacks it."""
-    monkeypatch.setattr(infill_biases, "CLASH", 60.0)
-    monkeypatch.setattr(infill_biases, "OVERHANG", 60.0)
+    monkeypatch.setattr(infill_penalties, "CLASH", 60.0)
+    monkeypatch.setattr(infill_penalties, "OVERHANG", 60.0)
     roots = [0, 5, 7, 0]
     part = accompaniment(whole_notes([60], major_chords(roots)), (33,))
     clashing = held = 0
@@ -176,7 +176,8 @@ def test_new_notes_off_a_given_chord_cost_and_given_notes_do_not():
     notes = [(0.0, BAR, 60), (0.0, BAR, 61, 64, 33, False, 1)]
     part = accompaniment(score(notes, meter=(3, 4), markers=((0.0, "C:maj"),)), (33,))
     row = row_at(part, 0, 33)
-    nats = sum(cost for penalty in part.biases(row) if (cost := penalty(row.state, [])) is not None)
+    costs = [penalty(row, []) for penalty in part.penalties()]
+    nats = sum(cost for cost in costs if cost is not None)
     for token, pitch in enumerate(row.new.values("pitch").tolist(), row.new.ids["pitch"].start):
         clash = CLASH * (pitch % 12 in (0, 1, 2, 11))
         off_chord = 0.0 if pitch % 12 in (0, 4, 7) else CLASH + clash

@@ -1,0 +1,142 @@
+"""Penalties of music in bars.
+
+They are sparse: a function of a row yields ids and the nats that are subtracted from their logits,
+so negative nats favour an id. :func:`summed` makes the penalty of a row of several.
+Feedback corrects the density, polyphony, register and loudness of the last seconds, as
+:mod:`musictx.sampling.penalties` does for events. What repeats and what differs is in
+:mod:`.repetition`; penalties around given notes are in :mod:`.infill_penalties`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from musictx.sampling.constraints import RowPenalty
+from musictx.sampling.penalties import feedback, fullness, window
+from musictx.sampling.strengths import ASKED_GAIN
+from musictx.songs.bar_codec import part_id
+from musictx.songs.bar_grammar import BarState
+from musictx.songs.bar_tokens import BarTokenizer
+from musictx.songs.bars import PER_SECOND, STEP_SECONDS
+from musictx.songs.strengths import CROWD_GAIN, LENGTH_GAIN, PART_GAIN, PART_SECONDS
+from musictx.tokens.stream import DRUM_PART, STEPS, Velocities
+
+#: The number of complete ids in a group -> the control that its next id influences.
+CONTROLS_OF = {2: "register", 3: "polyphony", 4: "loudness"}
+#: Ids and the nats that are subtracted from their logits.
+Nats = Iterator[tuple[slice | int, np.ndarray | float]]
+#: A penalty that concerns few ids: a function of the row, whose state is a :class:`.BarState`.
+#: Around given notes the row is a :class:`.BarRow`.
+SparsePenalty = Callable[[Any], Nats]
+
+
+def summed(*penalties: SparsePenalty) -> RowPenalty:
+    """The sum of ``penalties``; nothing where the next id is forced."""
+
+    def nats_of(row: Any, past: np.ndarray) -> np.ndarray | None:
+        total = None
+        if not row.done and not row.forced():
+            for penalty in penalties:
+                for ids, nats in penalty(row):
+                    total = np.zeros(row.state.table.size) if total is None else total
+                    total[ids] += nats
+        return total
+
+    return nats_of
+
+
+# ------------------------------------------------------------------- too much and too little
+
+
+class BarFeedback:
+    """A penalty towards target levels of ``density``, ``polyphony``, ``register`` and ``loudness``,
+    in the units of the controls. The present levels are measured on the notes of ``parts``, of all
+    parts by default, that began in the last seconds of the tokens (:func:`.window`). If a level is
+    too high (too low: with the opposite sign):
+
+    density    a new note costs :data:`ASKED_GAIN` nats for each note a second too many, less the
+               later the note begins, and a bar line gains nats by the time until it. With chords,
+               the first place of an empty bar costs nothing, since its chord stands there
+    polyphony  a note costs more the longer it is; if no notes are ``given``, new notes also cost,
+               and bar lines gain, as for the density
+    register   a note costs more the higher it is
+    loudness   a note costs more the louder it is
+    """
+
+    def __init__(
+        self,
+        tokenizer: BarTokenizer,
+        targets: Mapping[str, float],
+        *,
+        given: bool,
+        parts: Collection[int] | None = None,
+    ) -> None:
+        self.targets, self.given, self.parts = targets, given, parts
+        self.chords, table = tokenizer.chords, tokenizer.vocabulary
+        length, pitch = (slice(*table.range(kind)) for kind in ("length", "pitch"))
+        self.octaves = np.log2(table.value_of[length] / STEPS)
+        self.pitches = table.value_of[pitch]
+        self.velocity = Velocities(tokenizer.velocity_bins).of_bin[1:]
+
+    def __call__(self, row: Any) -> Nats:
+        state: BarState = row.state
+        span = window(state.seconds)
+        recent, field = [*state.recent(span, self.parts)], len(state.group)
+        at_once = sum(note.length for note in recent) / PER_SECOND / span
+        target = self.targets.get(CONTROLS_OF.get(field, ""))
+        if field < 2:
+            yield from self._time(state, at_once, len(recent) / span)
+        elif field == 2 and target:
+            pitches = [note.tone for note in recent if note.part != DRUM_PART]
+            if pitches:
+                yield state.ids["pitch"], feedback("register", target, pitches, self.pitches)
+        elif field == 3 and target:
+            yield state.ids["length"], LENGTH_GAIN * (at_once - target) * self.octaves
+        elif field == 4 and target and recent:
+            velocities = self.velocity[[note.velocity_bin - 1 for note in recent]]
+            yield state.ids["velocity"], feedback("loudness", target, velocities, self.velocity)
+
+    def _time(self, state: BarState, at_once: float, rate: float) -> Nats:
+        """The feedback on density and polyphony, where the next id is a place or a part."""
+        crowd, target = 0.0, self.targets.get("polyphony")
+        if target and not self.given:
+            crowd = CROWD_GAIN * fullness(at_once, target)
+        target = self.targets.get("density")
+        error = ASKED_GAIN * (rate - target) if target else 0.0
+        if state.group:
+            yield state.ids["program"], crowd + error
+            yield state.ids["drums"], error
+            return
+        places, bar = state.ids["place"], state.bars[-1]
+        waits = (np.arange(places.stop - places.start) - state.place) * STEP_SECONDS
+        nats = (error + crowd) * (1.0 - np.clip(waits, 0.0, 1.0))
+        nats[0] *= not (self.chords and not bar.groups)
+        yield places, nats
+        wait = (bar.steps - state.place) * STEP_SECONDS
+        yield state.ids["bar"], -(error + crowd) * min(wait, 1.0)
+
+
+def lacking_parts(row: Any, least: Mapping[int, float], from_start: bool = False) -> Nats:
+    """Favour parts that have fewer notes than ``least`` (part -> notes) in the last
+    :data:`PART_SECONDS`. With ``from_start``, for a new piece, ``least`` is reduced in proportion
+    until the piece has lasted so long."""
+    state: BarState = row.state
+    if len(state.group) > 1:
+        return
+    passed = min(state.seconds / PART_SECONDS, 1.0) if from_start else 1.0
+    targets = {part: passed * notes for part, notes in least.items()}
+    yield from favour_parts(state, targets, state.counts(PART_SECONDS))
+
+
+def favour_parts(state: BarState, targets: Mapping[int, float], counts: Mapping[int, int]) -> Nats:
+    """Favour each part by :data:`PART_GAIN` nats for each note that it has fewer than its target
+    (part -> notes), and places by as much as the part that lacks most."""
+    gains = {part: PART_GAIN * max(notes - counts[part], 0.0) for part, notes in targets.items()}
+    if not state.group:
+        yield state.ids["place"], -max(gains.values(), default=0.0)
+        return
+    for part, gain in gains.items():
+        yield part_id(state.table, part), -gain

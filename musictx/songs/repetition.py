@@ -1,0 +1,150 @@
+"""What returns and what differs, in bars: sparse penalties (:mod:`.penalties`).
+
+Bars repeat the bars that their lines name (:func:`as_in_earlier_bar`), and lines name bars of a
+section ago (:func:`bar_return`). A new section differs from earlier ones
+(:class:`SectionContrast`), and a version from another one (:func:`unlike_other_version`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from musictx.songs.bar_codec import REPEATS
+from musictx.songs.bar_constraint import BarRow
+from musictx.songs.bar_grammar import REPEATED, RHYTHM, BarState, Key
+from musictx.songs.penalties import Nats
+from musictx.songs.repeats import repeated
+from musictx.songs.strengths import REPEAT_GAIN, RETURN_BARS, RETURN_GAIN, SAME_PITCH, SAME_ROOT
+from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
+
+#: Steps in a sixteenth.
+SIXTEENTH = STEPS // 4
+
+
+def bar_return(row: Any) -> Nats:
+    """At a bar line, favour by :data:`RETURN_GAIN` nats the repetition of a bar that lies a number
+    of bars in :data:`RETURN_BARS` before."""
+    if row.state.at_repeat:
+        first = row.state.ids["section"].start + REPEATS - 1
+        yield slice(first + RETURN_BARS.start, first + RETURN_BARS.stop), -RETURN_GAIN
+
+
+def as_in_earlier_bar(
+    row: Any,
+    back: np.ndarray | None = None,
+    steady: bool = False,
+    melodies: Collection[int] = (),
+) -> Nats:
+    """Favour by :data:`REPEAT_GAIN` nats the next id of a copy of an earlier bar: its places, parts
+    and pitches, and after its last group the end of the bar. Around given notes, the next given
+    note is favoured if it precedes.
+
+    back    (B,) for each bar, how many bars before it the bar lies that it copies, 0 for none;
+            ``None``: the bar that its line names
+    steady  a bar that copies none copies the rhythm of the bar before: places and parts, but not of
+            ``melodies``, nor of the given notes of that bar if it was composed from its beginning
+    """
+    state = row.state
+    distance = state.bars[-1].back if back is None else int(back[row.bar])
+    if state.in_line or not (distance or steady):
+        return
+    like, end = state.earlier(distance or 1), state.ids["bar"].start
+    if not distance:
+        before = row.bar - 1
+        like = [group for group in like if group.part not in melodies]
+        if row.given.lines[before] >= row.new.begin:
+            like = [group for group in like if group not in row.given.groups[before]]
+    if isinstance(row, BarRow):
+        like = [*like, *row.remaining[:1]] if like else []
+        end = row.bar_end()
+    token = state.continued(like, REPEATED if distance else RHYTHM, end)
+    if token is not None:
+        yield token, -REPEAT_GAIN
+
+
+def repeated_bars(given: NoteStream) -> np.ndarray:
+    """(B,) for each bar, how many bars before it the bar lies that it repeats, 0 for none, judged
+    by the ``given`` notes without the chords (:func:`.repeats.repeated`)."""
+    return repeated(given._replace(notes=given.notes[given.notes["part"] != CHORD]))
+
+
+def unlike_other_version(row: BarRow, notes: Collection[tuple[int, Key]], nats: float) -> Nats:
+    """Penalise by ``nats`` the ``notes`` of another version, given by bar and key."""
+    if len(row.state.group) != 2:
+        return
+    place, part = row.state.place, row.state.part
+    kind = row.new.kind(part)
+    for token, tone in enumerate(row.new.values(kind).tolist(), row.new.ids[kind].start):
+        if (row.bar, (place, part, tone)) in notes:
+            yield token, nats
+
+
+class SectionContrast:
+    """The penalty of a batch on the chords and pitch classes of earlier sections at the same place.
+    It also forbids bars that repeat a bar from before the new section.
+
+    stream  the piece so far
+    begins  the number of the first bar of each earlier section of ``bars`` bars
+    here    the number of the first bar of the new section, where a pick-up does not count as a bar
+    pickup  steps of the pick-up, 0 for none
+    steps   steps of a bar: all bars but the pick-up are equally long
+    drums   whether drum strokes are to differ, too
+    lines   how many bar lines precede that of the bar ``here``
+    """
+
+    def __init__(
+        self,
+        stream: NoteStream,
+        begins: Sequence[int],
+        bars: int,
+        here: int,
+        *,
+        pickup: int = 0,
+        steps: int,
+        drums: bool,
+        lines: int,
+    ) -> None:
+        self.lines, self.pickup, self.steps, self.drums = lines, pickup, steps, drums
+        #: (bars, sixteenths, 12): pitch classes; (bars, steps): the root in force, -1 for none.
+        self.pitches = np.zeros((bars, -(-steps // SIXTEENTH), 12), bool)
+        self.roots = np.full((len(begins), bars * steps), -1)
+        self.here = here
+        for number, begin in enumerate(begins):
+            first = int(stream.lines[max(begin, 0)]) + min(begin, 0) * steps
+            since = stream.notes["start"] - first
+            inside = (since >= 0) & (since < bars * steps)
+            notes, since = stream.notes[inside], since[inside]
+            counts = (notes["part"] != CHORD) & ((notes["part"] != DRUM_PART) | drums)
+            bar, place = np.divmod(since[counts], steps)
+            self.pitches[bar, place // SIXTEENTH, notes["pitch"][counts] % 12] = True
+            for step, note in zip(since, notes):
+                if note["part"] == CHORD:
+                    self.roots[number, step:] = note["pitch"]
+
+    def __call__(self, states: Sequence[Any], past: np.ndarray) -> np.ndarray:
+        """(B, V) nats, as :data:`musictx.tokens.tokenizer.Penalty`."""
+        total = np.zeros((len(states), states[0].table.size))
+        for row, state in zip(total, states):
+            for ids, nats in self._costs(state):
+                row[ids] += nats
+        return total
+
+    def _costs(self, state: BarState) -> Nats:
+        if state.at_repeat:
+            ids, first = state.ids["section"], REPEATS + max(state.lines - self.lines, 0)
+            # Repetitions from so many bars ago on would be of another section.
+            yield slice(ids.start + first, ids.stop), np.inf
+        bar = (state.bars[-1].begin - self.pickup) // self.steps - self.here
+        if len(state.group) != 2 or state.in_line or not 0 <= bar < len(self.pitches):
+            return
+        kind = {CHORD: "root", DRUM_PART: "drum"}.get(state.part, "pitch")
+        tones, place = state.table.value_of[state.ids[kind]], state.place
+        if state.part == CHORD:
+            same = np.isin(tones, self.roots[:, bar * self.steps + place])
+            yield state.ids[kind], SAME_ROOT * same
+        elif state.part != DRUM_PART or self.drums:
+            sixteenth = min(place, self.steps - 1) // SIXTEENTH
+            yield state.ids[kind], SAME_PITCH * self.pitches[bar, sixteenth][tones % 12]
