@@ -61,7 +61,7 @@ class NoOptions:
     """The options of a command without any."""
 
 
-EVERY = (
+ALL = (
     Command(
         name="prepare",
         options="musictx.config.train:PrepareConfig",
@@ -240,7 +240,7 @@ EVERY = (
     ),
 )
 #: The commands by name, in the order of the work; without those whose component has no folder.
-COMMANDS = {command.name: command for command in EVERY if registry.is_present(command.run)}
+COMMANDS = {command.name: command for command in ALL if registry.is_present(command.run)}
 
 
 #: Wrong command -> what to type instead, for hints. The ``spellings`` of commands are added.

@@ -33,7 +33,7 @@ CHORD_SUFFIXES = (".cho", ".chordpro", ".chopro", ".crd", ".pro", ".txt", ".html
 AUDIO_SUFFIXES = (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aif", ".aiff", ".wma")
 
 #: Calls the function that reads a file, as ``call(function, *arguments)``; set by :func:`reading`.
-_call: ContextVar[Callable[..., Score]] = ContextVar("call", default=lambda f, *of: f(*of))
+_call: ContextVar[Callable[..., Score]] = ContextVar("call", default=lambda f, *given: f(*given))
 
 
 @contextmanager

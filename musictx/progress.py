@@ -62,8 +62,8 @@ def _lines(what: str, unit: str, total: float | None) -> Callable[..., None]:
             return
         last = now
         seconds, share = now - began, done / total if total else 0.0
-        of = f" of {total:,.0f}" if total else ""
+        goal = f" of {total:,.0f}" if total else ""
         left = f", about {seconds * (1 / share - 1):.0f} s left" if 0 < share < 1 else ""
-        print(f"{what}: {done:,.0f}{of} {unit}, {seconds:.0f} s{left}", flush=True)
+        print(f"{what}: {done:,.0f}{goal} {unit}, {seconds:.0f} s{left}", flush=True)
 
     return show

@@ -73,11 +73,11 @@ INFILLERS = Table(notes="musictx.songs.infill:compose", chorale="musictx.chorale
 #: Tokenizer -> the function that returns how a new piece, form or loop is composed, if otherwise
 #: than with any tokens (``apps.generate.compose_pieces``).
 PIECES = Table(notes="musictx.songs.generate:composer")
-#: Things other than melodies that can be accompanied -> the function (score, options) that makes
+#: Inputs other than a melody that can be accompanied -> the function (score, options) that makes
 #: the ``apps.tasks.Task``.
 CHARTS = Table(chords="musictx.songs.infill:under_chords")
 #: Tokenizer -> the class of its training tasks (``data.tasks.Tasks``).
-ARRANGED = Table(notes="musictx.songs.bar_tasks:BarTasks")
+TRAINING_TASKS = Table(notes="musictx.songs.bar_tasks:BarTasks")
 #: The function that tracks beats in a Score without usable tempo marks (``grid.in_time``).
 TRACKERS = Table(beats="musictx.songs.tracking:tracked")
 #: Measures and distributions of compare for music on a grid.

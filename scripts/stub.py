@@ -44,7 +44,7 @@ def annotation(field: dataclasses.Field) -> str:
     if choices:
         grids = [int(choice) for choice in choices if choice.isdigit()]
         return f"Literal[{', '.join(map(repr, (*choices, *grids)))}]{none}"
-    if field.metadata["level"]:
+    if field.metadata["words"]:
         return "float | str | None"
     if field.metadata["path"]:
         return f"str | Path{none}"

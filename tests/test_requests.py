@@ -1,10 +1,12 @@
 """A request makes the same configuration, so the same notes, on the command line, in Python, in the
 studio (HTTP) and by MCP."""
 
+import asyncio
 import dataclasses
 import json
 import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,14 +16,17 @@ import musictx.commands
 from musictx import api, cli, options
 from musictx.chorale import app as chorale
 from musictx.config.checks import options as options_of
-from musictx.config.levels import LEVELS
 from musictx.config.values import types_of
 from musictx.mcp import work
 from musictx.mcp.places import Places
 from musictx.mcp.tools import TOOLS
+from musictx.studio.composer import Composer
 from musictx.studio.config import StudioConfig
 from musictx.studio.models import Models
 from musictx.studio.request import command_line, parse_request
+from musictx.tokens.controls import CONTROLS
+from tests.studio.composers import FINAL, models, song
+from tests.studio.studios import new_piece, send, studio_client
 
 torch.set_num_threads(1)
 
@@ -92,7 +97,7 @@ def _word(value):
 def _page(command, values):
     """Make the configuration from the JSON that the studio's page sends."""
     sampling = {n.partition(".")[2]: v for n, v in values.items() if n.startswith("sampling.")}
-    controls = {n: v for n, v in values.items() if n in LEVELS}
+    controls = {n: v for n, v in values.items() if n in CONTROLS}
     parts = {n: v for n, v in values.items() if n in ("samples", "guidance", "quantise")}
     more = {n: v for n, v in values.items() if n not in {*controls, *parts} and "." not in n}
     model = "chorale" if command == "harmonise" else "piano"
@@ -130,22 +135,63 @@ def test_the_command_line_python_the_studio_and_mcp_make_the_same_configuration(
         assert name in ("begin", "end", "sampling.temperatures")
 
 
+async def _take(folder, request) -> Path:
+    """Ask a studio by HTTP, and return the file of the finished take, beside its input."""
+    async with studio_client(folder, composer=Composer) as client:
+        piece = await new_piece(client, musictx.to_bytes(song()))
+        path = f"/api/sessions/{piece['id']}"
+        take = await send(client, "POST", f"{path}/takes", 202, request)
+        while take["state"] not in FINAL:
+            await asyncio.sleep(0.02)
+            (take,) = (await send(client, "GET", path))["takes"]
+        assert take["state"] == "done", take
+        return folder / piece["id"] / "takes" / "0001-1.mid"
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    return models(tmp_path_factory.mktemp("models"))
+
+
 @pytest.mark.parametrize(
-    ("command", "values"),
+    ("tool", "page", "values"),
     [
-        ("generate", {"seconds": 1.0, "key": "D", "sampling": "safe"}),
-        ("infill", {"from": "2", "to": "2", "density": "dense"}),
+        ("generate", {"task": "new", "sampling": {"temperature": 0.8}}, {"temperature": 0.8}),
+        ("continue", {"task": "continue", "quantise": "16", "sampling": {"key": "D"}},
+         {"key": "D", "quantise": "16"}),
+        ("infill", {"task": "replace", "begin": 1.875, "end": 3.75, "quantise": "none",
+                    "controls": {"loudness": "p"}},
+         {"from": "2", "to": "2", "loudness": "p"}),
+        ("accompany", {"task": "accompany", "tracks": [0], "quantise": "8", "guidance": 2,
+                       "controls": {"density": "dense"}},
+         {"density": "dense", "quantise": "8", "guidance": 2}),
+        ("harmonise", {"task": "harmonise", "tracks": [0], "end": 4, "model": "chorale"}, {}),
     ],
-)
-def test_the_same_request_makes_the_same_notes(command, values, tmp_path):
-    file, bundle = tmp_path / "tune.mid", musictx.load("piano")
-    tune = musictx.read(musictx.shipped.examples()["ode_to_joy"])
-    musictx.write(tune.with_notes(tune.notes[tune.notes["start"] < 6.0]), file)
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_the_same_request_makes_the_same_notes(tool, page, values, tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(musictx.shipped, "models", lambda: tiny)
+    monkeypatch.setattr(work, "run_isolated", lambda function, *given, limits: function(*given))
+    command = TOOLS[tool].command
+    length = {"seconds": 1.5} if command == "generate" else {}
+    page = {"model": "piano", "seed": 3, **length, **page}
+    values = {"model": page["model"], "seed": 3, **length, **values}
+
+    result = asyncio.run(_take(tmp_path / "studio", page))
+    notes, file = musictx.read(result), result.with_name("0001.mid")
+    assert len(notes)
+    music = {} if tool == "generate" else {MUSIC[command]: str(file)}
+
     words = [f"{name}={value}" for name, value in values.items()]
-    out = tmp_path / "x.mid"
-    assert cli.main([command, str(file), *words, "model=piano", "seed=3", f"out={out}"]) == 0
-    if command == "generate":
-        (sample,) = musictx.generate(bundle, primer=file, seed=3, **values)
-    else:
-        (sample,) = musictx.infill(file, bundle, seed=3, begin=2, end=2, density="dense")
-    assert musictx.read(musictx.to_bytes(sample)) == musictx.read(out)
+    out = tmp_path / "typed.mid"
+    assert cli.main([command, *music.values(), *words, f"out={out}"]) == 0
+    assert musictx.read(out) == notes
+
+    renamed = {"from": "begin", "to": "end", "file": "music"}
+    named = {renamed.get(name, name): value for name, value in (music | values).items()}
+    (sample,) = getattr(musictx, command)(**named)
+    assert musictx.read(musictx.to_bytes(sample)) == notes
+
+    config = work.config_of(tool, music | values, Places(tmp_path / "mcp"))
+    (piece,) = work.perform(command, config, lambda *_: None)["pieces"]
+    assert musictx.read(piece["files"][0]) == notes

@@ -11,6 +11,7 @@ import shutil
 import signal
 import tempfile
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -24,11 +25,10 @@ from musictx.data.shards import Shards
 from musictx.data.statistics import of_corpus
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
-from musictx.notes import Score
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.tokenizer import Tokenizer
-from musictx.training import checkpoint, ranks, report, run_folder
-from musictx.training.callbacks import Ema, HookedCallback, Hooks, averaged
+from musictx.training import checkpoint, ranks, report, run_folder, samples
+from musictx.training.callbacks import Ema, Hooks, averaged
 from musictx.training.lit import LitMusicTransformer
 from musictx.training.network import build_model, freeze, model_from_init
 from musictx.training.optimizer import optimizer_options
@@ -36,9 +36,6 @@ from musictx.training.progress import PrintLine, Progress, clock
 from musictx.training.run_folder import RunFolder
 from musictx.training.signals import Stopped, StopSignal
 from musictx.training.trainer import build_trainer, fit, instantiate, quiet, wrong_checkpoint
-
-#: The token limit per second of a sample; a model that reaches it writes no time shifts.
-SAMPLE_TOKENS_PER_SECOND = 60
 
 
 class Trained(NamedTuple):
@@ -83,10 +80,12 @@ def run(config: TrainConfig) -> Trained:
         if is_first:
             stack.enter_context(run_folder.one_process(folder.path / run_folder.LOCK))
             folder.check(config, fingerprints)
-        if (status := folder.final_status(config)) is not None:
+        state = folder.state(config)
+        if state.is_finished:
             print_line(report.already_trained(folder))
-            return Trained(folder.model, status["validation_loss"], status["step"])
-        is_new, last_checkpoint = folder.is_new, find_checkpoint(config, folder, print_line)
+            return Trained(folder.model, state.validation_loss, state.step)
+        if state.step:
+            print_line(f"resume  at step {state.step:,} from {folder.last}")
 
         # 3. LightningModule, data module, callbacks and Trainer
         lit, data = make_modules(config, model, tokenizer, shards, print_line)
@@ -103,14 +102,14 @@ def run(config: TrainConfig) -> Trained:
         initial_loss = None
         try:
             with hooks.stop:
-                if config.init is not None and last_checkpoint is None and not is_trial:
+                if config.init is not None and not state.step and not is_trial:
                     initial_loss = validate_initial_model(lit, data, trainer, print_line)
-                fit(lit, data, trainer, hooks.stop, last_checkpoint)
+                fit(lit, data, trainer, hooks.stop, folder.last if state.step else None)
         except Stopped:
             exit_after_signal(folder, trainer, hooks)
         except UserError:
             # Lightning refused an option before the first step.
-            if is_first and is_new and trainer.global_step == 0:
+            if is_first and state.is_new and trainer.global_step == 0:
                 shutil.rmtree(folder.path, ignore_errors=True)
             raise
 
@@ -192,25 +191,8 @@ def make_hooks(
         card = {**report.card(config, shards, lit, trainer), "note_limits": limits}
         bundle.save(folder.model, model, tokenizer, card)
 
-    def sample(seconds: float) -> Score:
-        """Compose with the same seed each time, so that samples show the effect of training."""
-        # Imported here, since a run without samples does not need these modules.
-        from musictx.config import GenerateConfig
-        from musictx.sampling.composer import continue_each
-        from musictx.sampling.primer import NOTHING
-        from musictx.sampling.steer import Steering, controls_of
-
-        tokens = int(seconds * SAMPLE_TOKENS_PER_SECOND) + 100
-        request = GenerateConfig(
-            seconds=seconds, tokens=tokens, sampling=config.sampling, end="cut"
-        )
-        loaded = bundle.Bundle(model, tokenizer, {"note_limits": limits}, folder.model)
-        # A model that is being trained does not know its control tokens.
-        steering = Steering(targets=controls_of(request))
-        seeds = [(config.seed, 0)]
-        (piece,) = continue_each(loaded, [NOTHING], request, seeds=seeds, steering=steering)
-        return piece.score
-
+    in_training = bundle.Bundle(model, tokenizer, {"note_limits": limits}, folder.model)
+    sample = partial(samples.compose, in_training, config)
     return Hooks(save_model, sample, print_line, StopSignal(report=ranks.is_first()))
 
 
@@ -218,10 +200,7 @@ def make_trainer(
     config: TrainConfig, folder: RunFolder, shards: Shards, hooks: Hooks, bar: Progress
 ) -> pl.Trainer:
     """Return the Trainer with the callbacks and loggers of ``config``."""
-    callbacks = [hooks.stop, *instantiate("callbacks", config.callbacks, folder.path)]
-    for callback in callbacks:
-        if isinstance(callback, HookedCallback):
-            callback.hooks = hooks
+    callbacks = [hooks, hooks.stop, *instantiate("callbacks", config.callbacks, folder.path)]
     options = config.trainer
     has_bar = any(isinstance(c, pl.callbacks.ProgressBar) for c in callbacks)
     if options.flags["enable_progress_bar"] and not has_bar:
@@ -234,21 +213,6 @@ def make_trainer(
     if not options.fast_dev_run:
         loggers = instantiate("logger", config.logger, folder.path)
     return build_trainer(options, folder.path, callbacks=callbacks, loggers=loggers)
-
-
-def find_checkpoint(config: TrainConfig, folder: RunFolder, print_line: PrintLine) -> Path | None:
-    """Return the checkpoint to resume from, if there is one. Raises ``UserError`` if it has more
-    steps than ``trainer.max_steps``."""
-    if not folder.last.is_file():
-        return None
-    step, steps = checkpoint.read(folder.last)["global_step"], config.trainer.max_steps
-    if config.trainer.seconds is None and step > steps > 0:
-        raise UserError(
-            f"trainer.max_steps={steps}: {folder.last} has done {step:,} steps; give a larger "
-            "number or another out="
-        )
-    print_line(f"resume  at step {step:,} from {folder.last}")
-    return folder.last
 
 
 def validate_initial_model(

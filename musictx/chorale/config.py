@@ -6,17 +6,15 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from musictx.config.checks import option, require
-from musictx.config.composing import Written
+from musictx.config.composing import WithParticles, Written
 from musictx.config.sampling import TokenSampling
 
 #: From high to low.
 VOICES = ("soprano", "alto", "tenor", "bass")
-#: Harmonisations developed in parallel by default.
-PARTICLES = 24
 
 
 @dataclass
-class HarmoniseConfig(Written):
+class HarmoniseConfig(WithParticles, Written):
     """musictx harmonise: a melody -> four voices, by a model of chorales."""
 
     tokenizer: ClassVar[str | None] = "chorale"
@@ -37,12 +35,6 @@ class HarmoniseConfig(Written):
         "bars in which phrases end, such as [4,8,12]; default: where the file has fermatas "
         "(MusicXML), else at long notes of every fourth or second bar",
         low=1,
-    )
-    particles: int = option(
-        PARTICLES,
-        "harmonisations developed in parallel; more are better and slower",
-        low=1,
-        high=10_000,
     )
 
     def check(self) -> None:

@@ -1,9 +1,9 @@
 """``musictx train corpus.path=DIR`` fine-tunes the included model that suits the music by default.
 
 A model trained on similar music learns from a few pieces in minutes what training from scratch does
-not in hours (docs/training.md). So unless the command has one of the options
-:data:`DECIDED` or of the groups :data:`GROUPS`, ``experiment=own`` is added: with the model of
-songs where most files are on a beat grid, with the piano where most notes are piano notes.
+not in hours (docs/training.md). So unless the command has one of the options :data:`DECISIVE` or of
+the groups :data:`DECISIVE_GROUPS`, ``experiment=own`` is added: with the model of songs where most
+files are on a beat grid, with the piano where most notes are piano notes.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ def train_words(words: Sequence[str]) -> tuple[list[str], str | None]:
         return list(words), None
     model, why = nearest_model(contents_of(folders))
     if model not in shipped.models():
-        return list(words), f"start   from nothing: {why} (init=piano and init=song begin with one)"
+        return list(words), f"start   from scratch: {why} (init=piano or init=song fine-tunes)"
     return [*words, "experiment=own", f"init={model}"], (
         f"start   from the included model {model}, as {why} (experiment=own: Muon, the "
-        "fastest precision and attention at hand); init=null begins with nothing"
+        "fastest precision and attention at hand); init=null trains from scratch"
     )
 
 
 def prepare_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """Return the ``options`` of prepare with the tokenizer of the model with which training on this
-    music would begin, and a line about the tokenizer. If ``options`` determine the tokenizer, they
-    are returned unchanged, with None."""
+    """Return the ``options`` of prepare with the tokenizer of the model that training on this music
+    would fine-tune, and a line about it. If ``options`` determine the tokenizer, they are returned
+    unchanged, with None."""
     path = options.get("corpus.path")
     if _is_decided(options) or not path:
         return dict(options), None
@@ -67,7 +67,7 @@ def prepare_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | N
     tokens = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["config"]
     names = [f.name for f in fields if f.name in tokens and f.name != "controls"]
     return {**options, **{f"tokenizer.{name}": tokens[name] for name in names}}, (
-        f"tokens  those of the model {model}, with which training on this music begins, as {why} "
+        f"tokens  those of the model {model}, which training would fine-tune, as {why} "
         "(tokenizer=performance for others)"
     )
 

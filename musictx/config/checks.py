@@ -1,8 +1,8 @@
 """Declare the options of a command: :func:`option` makes a field of a dataclass, and
 :class:`Options`, the base class of these dataclasses, checks the values.
 
-A check that fails raises :class:`ConfigError` with the option's dotted name, what came and what
-would be right.
+A check that fails raises :class:`ConfigError` with the option's dotted name, the value and what is
+expected.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ import dataclasses
 import importlib
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import field
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
-from musictx.config.levels import LEVELS
 from musictx.config.values import Bounds, converted
 from musictx.errors import ConfigError, shown
 
 
-def option(
+def option(  # noqa: PLR0913 - the properties of an option
     default: Any,
     help: str,
     *,
@@ -27,12 +28,14 @@ def option(
     high: float | None = None,
     above: float | None = None,
     below: float | None = None,
-    choices: tuple[str, ...] = (),
-    level: str = "",
+    choices: tuple[str, ...] | Mapping[str, str] = (),
+    words: Mapping[str, float] = MappingProxyType({}),
+    unit: str = "",
     pattern: tuple[str, str] | None = None,
     path: Literal["", "in", "out", "examples", "models"] = "",
     alias: str = "",
     rare: bool = False,
+    page: tuple[Any, ...] = (),
 ) -> Any:
     """Declare an option: a dataclass field with its default and its help in one line.
 
@@ -40,10 +43,10 @@ def option(
 
     ``low`` and ``high`` are inclusive bounds, ``above`` and ``below`` exclusive ones; the absolute
     value of a number is at most :data:`~musictx.config.values.MOST` unless ``high`` is larger.
-    ``choices`` are all allowed values. ``level`` is a control in
-    :data:`musictx.config.levels.LEVELS`: its value is a number or a word. ``pattern`` is a regular
-    expression for the whole text, and its description for the error message. :class:`Options`
-    checks these rules, for a list or dict in each element.
+    ``choices`` are all allowed values, or a dict of them with what a page calls each. ``words`` are
+    words for some numbers, and "any" for 0; ``unit`` is that of the numbers. ``pattern`` is a
+    regular expression for the whole text, and its description for the error message.
+    :class:`Options` checks these rules, for a list or dict in each element.
 
     ``path`` is the kind of a file name, in which ``~`` is the home folder: "out" for a result, "in"
     for an input that must exist, "examples" and "models" for an input that may also be the name of
@@ -51,18 +54,21 @@ def option(
 
     ``alias`` is the name on the command line if it differs from that in Python ("from" for begin).
     A ``rare`` option is only in the full help.
+
+    ``page`` is for options on the studio's page: the name there, and for a slider the lowest value,
+    the highest value and the step. The page explains them by their help up to the first semicolon.
     """
-    if level:
-        low, high = 0.0, LEVELS[level].most
     metadata = {
         "help": help,
         "bounds": Bounds(low, above, high, below),
         "choices": choices,
-        "level": LEVELS.get(level),
+        "words": words,
+        "unit": unit,
         "pattern": pattern,
         "path": path,
         "alias": alias,
         "rare": rare,
+        "page": page,
     }
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
@@ -81,9 +87,6 @@ def require(condition: bool, name: str, value: object, expected: str) -> None:
 LARGEST_SEED = 2**31 - 1
 #: The longest piece, seconds. MIDI files with later times are damaged.
 DAY = 86_400
-#: The pattern of the names of devices in torch. Whether the device exists is checked when it is
-#: used.
-DEVICE = r"auto|cpu|mps|(cuda|xpu|hpu|tpu)(:\d+)?", "auto, cpu, cuda, cuda:1 or mps"
 #: The most pieces that one command writes.
 MOST_SAMPLES = 100_000
 

@@ -1,13 +1,16 @@
-"""Options that several commands that compose with a model share, as base classes."""
+"""Options that several commands share, as base classes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from musictx.config.checks import DEVICE, LARGEST_SEED, MOST_SAMPLES, Options, option
-from musictx.config.limits import HELP, REPEATS, Limits
+from musictx.config.checks import DAY, LARGEST_SEED, MOST_SAMPLES, Options, option
+from musictx.config.limits import HELP, Limits
 from musictx.config.sampling import SamplingConfig
+
+#: The most pieces that a server composes at one request.
+MOST_AT_ONCE = 8
 
 
 @dataclass
@@ -23,7 +26,53 @@ class ModelFolder(Options, prefix="model"):
 
 
 @dataclass
-class Composing(Options):
+class OnDevice(Options):
+    """The option of commands that compute with torch. Whether the device exists is checked when it
+    is used."""
+
+    device: str = option(
+        "auto",
+        "auto, cpu, cuda (a GPU) or mps",
+        pattern=(r"auto|cpu|mps|(cuda|xpu|hpu|tpu)(:\d+)?", "auto, cpu, cuda, cuda:1 or mps"),
+    )
+
+
+@dataclass
+class WithModel(OnDevice):
+    """The options of commands that use a trained model."""
+
+    model: ModelFolder = field(default_factory=ModelFolder)
+
+
+@dataclass
+class Primed(Options):
+    """The option of commands that continue a primer."""
+
+    primer_seconds: float | None = option(
+        None, "use only the first seconds of the primer", above=0, high=DAY
+    )
+
+
+@dataclass
+class WithParticles(Options):
+    """The option of commands that harmonise."""
+
+    particles: int = option(
+        24, "harmonisations developed in parallel; more are better and slower", low=1, high=10_000
+    )
+
+
+@dataclass
+class ReadsNotation(Options):
+    """The option of commands that read a piece that may be MusicXML."""
+
+    repeats: bool = option(
+        True, "play the repeats of MusicXML; false = once through, as it is written", rare=True
+    )
+
+
+@dataclass
+class Composing(WithModel):
     """The options of all composing commands: the model, the device and the seed.
 
     tokenizer  the tokenizer of the models that can run the command; None for any
@@ -31,8 +80,6 @@ class Composing(Options):
 
     tokenizer: ClassVar[str | None] = None
 
-    model: ModelFolder = field(default_factory=ModelFolder)
-    device: str = option("auto", "auto, cpu, cuda (a GPU) or mps", pattern=DEVICE)
     seed: int | None = option(
         None,
         "seed of all draws: the same one gives the same music; default: a new one",
@@ -43,15 +90,20 @@ class Composing(Options):
 
 
 @dataclass
-class Written(Composing):
+class Written(Composing, ReadsNotation):
     """The options of commands that write pieces to files."""
 
-    samples: int = option(1, "number of pieces to write", low=1, high=MOST_SAMPLES)
+    samples: int = option(
+        1,
+        "number of pieces to write",
+        low=1,
+        high=MOST_SAMPLES,
+        page=("Proposals", 1, MOST_AT_ONCE, 1),
+    )
     render: bool = option(False, "also write a .wav and a .png for each .mid")
     out: str = option(
         "generated", "folder for the results, or a file, x.mid or x.musicxml", path="out"
     )
-    repeats: bool = option(True, REPEATS, rare=True)
 
 
 @dataclass
@@ -62,22 +114,39 @@ class Steered(Written):
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     loudness: float | None = option(
         None,
-        "MIDI velocity of the new music, or ppp, pp, p, ... fff; any = not specified",
-        level="loudness",
+        "how hard the keys are struck; a MIDI velocity, or ppp, pp, p, ... fff; any = no matter",
+        low=0,
+        high=127,
+        words={"ppp": 26, "pp": 38, "p": 49, "mp": 58, "mf": 66, "f": 75, "ff": 87, "fff": 104},
+        unit="MIDI velocity",
+        page=("Loudness", 28, 108, 1),
     )
     register: float | None = option(
-        None, "mean MIDI pitch of the new music, or low, middle, high, any", level="register"
+        None,
+        "how high the notes lie on average, 60 is middle C; a pitch, or low, middle, high, any",
+        low=0,
+        high=127,
+        words={"low": 52.0, "middle": 61.5, "high": 72.5},
+        unit="MIDI pitch",
+        page=("Register", 42, 80, 1),
     )
     polyphony: float | None = option(
-        None, "notes at once in the new music, or thin, medium, full, any", level="polyphony"
+        None,
+        "how many notes sound at once; a number, or thin, medium, full, any",
+        low=0,
+        high=1000,
+        words={"thin": 1.5, "medium": 4.0, "full": 9.0},
+        unit="notes at once",
+        page=("Fullness", 1, 12, 0.5),
     )
     guidance: float = option(
         1.0,
-        "above 1: follow loudness, register, polyphony and density more strictly; takes twice as "
-        "long",
+        "how strictly density, loudness, register and polyphony are followed, above 1 at the cost "
+        "of variety; then it takes twice as long",
         rare=True,
         low=0,
         high=20,
+        page=("Strictness", 1, 3, 0.25),
     )
     loop: bool = option(
         False,
@@ -88,5 +157,6 @@ class Steered(Written):
         "none",
         "round the new notes to a grid in the file's tempo: 16 (sixteenths), 8, 8t (triplets) or "
         "none",
-        choices=("none", "16", "8", "8t"),
+        choices={"16": "Sixteenths", "8": "Eighths", "8t": "Triplets", "none": "Free"},
+        page=("Grid of new notes",),
     )

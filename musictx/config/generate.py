@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from musictx.config.checks import DAY, option
-from musictx.config.composing import Steered
+from musictx.config.composing import Primed, Steered
 
 #: Bars of a new loop.
 LOOP_BARS = 8
 
 
 @dataclass
-class GenerateConfig(Steered):
+class GenerateConfig(Primed, Steered):
     """The options of ``musictx generate``: new pieces, or continuations of a primer."""
 
     primer: str | list[str] | None = option(
@@ -22,9 +22,6 @@ class GenerateConfig(Steered):
         "MIDI or MusicXML file to continue (the prompt), or an example that comes with musictx; of "
         "several, or of a folder, each",
         path="examples",
-    )
-    primer_seconds: float | None = option(
-        None, "use only the first seconds of the primer", above=0, high=DAY
     )
     include_primer: bool = option(True, "write the primer before its continuation")
     seconds: float | None = option(
@@ -40,6 +37,7 @@ class GenerateConfig(Steered):
         "each section",
         low=1,
         high=1_000_000,
+        page=("Length", 1, 32, 1),
     )
     tokens: int | None = option(
         None,

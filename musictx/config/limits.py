@@ -9,9 +9,6 @@ from musictx.config.checks import DAY, Options, option
 #: The help of an option ``limits``.
 HELP = "bounds on files, and on the time to read them; {notes: 5000} changes one of them"
 
-#: The help of an option ``repeats``.
-REPEATS = "play the repeats of MusicXML; false = once through, as it is written"
-
 
 @dataclass
 class Limits(Options, prefix="limits"):

@@ -14,7 +14,10 @@ class TokenSampling(Options, prefix="sampling"):
     """How the next token is drawn from the model's probabilities."""
 
     temperature: float = option(
-        1.0, "below 1 safer, above 1 wilder; 0 = always the likeliest token", low=0
+        1.0,
+        "below 1 safer, above 1 wilder; 0 = always the likeliest token",
+        low=0,
+        page=("Boldness", 0.6, 1.4, 0.05),
     )
     top_p: float | None = option(
         None,
@@ -43,7 +46,9 @@ class SamplingConfig(TokenSampling):
         "density, passages that return; false = the model alone",
     )
     key: str | None = option(
-        None, "key of the new notes, such as C, F#m or Bb; auto = the primer's; null = any"
+        None,
+        "key of the new notes, such as C, F#m or Bb; auto = the primer's; null = any",
+        page=("Key",),
     )
     scale: str | None = option(
         None,
@@ -54,10 +59,14 @@ class SamplingConfig(TokenSampling):
     high: str | None = option(None, "highest new note, such as C6 or 84")
     density: float | None = option(
         None,
-        "notes per second to aim at, or sparse, medium, dense, any (or 0: no target); in infill "
-        "and with add, of the new parts alone; null = as in the primer, or else as in the training "
-        "corpus (accompany: from the melody)",
-        level="density",
+        "how many notes begin in a second; a number, or sparse, medium, dense, any (or 0: no "
+        "target); in infill and with add, of the new parts alone; null = as in the primer, or else "
+        "as in the training corpus (accompany: from the melody)",
+        low=0,
+        high=1000,
+        words={"sparse": 2.4, "medium": 6.8, "dense": 13.5},
+        unit="notes a second",
+        page=("Density", 0.5, 20.0, 0.5),
     )
     temperatures: dict[str, float] = option(
         {"note_on": 0.75, "root": 0.5, "quality": 0.5},

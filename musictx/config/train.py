@@ -63,7 +63,7 @@ class TrainConfig(Options):
 
     def check(self) -> None:
         self.position = checked(self.position)
-        expected = "init=MODEL with it: layers of a new model have learned nothing"
+        expected = "init=MODEL with it: a new model has no trained layers"
         self.require("freeze", self.init is not None or not self.freeze, expected)
         if self.init is None and self.model.dropout is None:
             self.model = replace(self.model, dropout=0.1)

@@ -53,9 +53,9 @@ def converted(name: str, field: dataclasses.Field, value: Any, type_name: str = 
     """Convert ``value`` to the first type of the option ``name`` that fits: one of the types of
     ``field``, or of ``type_name`` if that is given.
 
-    Text is parsed, a numpy number becomes a Python number, and the name of a level ("dense")
-    becomes its number. A list of texts for a text option is joined with commas. ``~`` in a file
-    name is expanded. Converting a value again changes nothing.
+    Text is parsed, a numpy number becomes a Python number, and a word ("dense") becomes its number.
+    A list of texts for a text option is joined with commas. ``~`` in a file name is expanded.
+    Converting a value again changes nothing.
 
     Raises :class:`ConfigError` "name=value: expected ..." for a value of another type, or outside
     the bounds, choices or pattern of ``field``.
@@ -102,8 +102,8 @@ def _as_type(kind: str, metadata: Mapping[str, Any], value: Any) -> Any:
 
 
 def _as_number(kind: str, metadata: Mapping[str, Any], value: Any) -> int | float:
-    if isinstance(value, str) and metadata["level"]:
-        value = {**metadata["level"].words, "any": 0.0}.get(value, value)
+    if isinstance(value, str) and metadata["words"]:
+        value = {**metadata["words"], "any": 0.0}.get(value, value)
     if isinstance(value, str) and NUMBER.fullmatch(value.strip()):
         value = float(value)
     if type(value) not in (int, float) or not metadata["bounds"].include(value):
@@ -175,8 +175,8 @@ def types_of(field: dataclasses.Field) -> list[str]:
 
 def _expected(types: list[str], metadata: Mapping[str, Any]) -> str:
     """Describe the values of an option, for an error message."""
-    bounds, level = metadata["bounds"], metadata["level"]
-    unit = f" of {level.unit}" if level else ""
+    bounds, words = metadata["bounds"], metadata["words"]
+    unit = f" of {metadata['unit']}" if metadata["unit"] else ""
     text = "a name that a file can have" if metadata["path"] else "text"
     text = f"one of {', '.join(metadata['choices'])}" if metadata["choices"] else text
     descriptions = {
@@ -190,4 +190,4 @@ def _expected(types: list[str], metadata: Mapping[str, Any]) -> str:
     }
     other = "values by their names" if types[0].startswith("dict") else "a list such as [1,2]"
     texts = [descriptions.get(kind, other) for kind in types if kind != "None"]
-    return " or ".join([*texts, *([", ".join([*level.words, "any"])] if level else [])])
+    return " or ".join([*texts, *([", ".join([*words, "any"])] if words else [])])

@@ -25,7 +25,7 @@ from musictx.tokens.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from musictx.data.tasks import Tasks
 
-#: The class of tasks for tokenizers without an entry in ``registry.ARRANGED``.
+#: The class of tasks for tokenizers without an entry in ``registry.TRAINING_TASKS``.
 EVENTS = "musictx.data.tasks:EventTasks"
 
 
@@ -75,7 +75,7 @@ class MusicDataModule(pl.LightningDataModule):
                     f"data.tasks={dict(tasks)}: expected tokenizer.controls=true with it, and "
                     "tokenizer=performance or magenta or ensemble or notes"
                 )
-            kind: type[Tasks] = registry.load(registry.ARRANGED.get(tokenizer.name, EVENTS))
+            kind: type[Tasks] = registry.load(registry.TRAINING_TASKS.get(tokenizer.name, EVENTS))
             arranged = kind(tokenizer, tasks, melody)
 
         def rows(tokens: int) -> TrainingRows:

@@ -127,7 +127,7 @@ def _check(config: CompareConfig, bundle: Bundle | None, measures: GeneralMeasur
                 f"task={config.task}: {bundle.folder} writes {tokens} tokens; expected a model of "
                 f"{needed or 'other'} tokens"
             )
-        if config.task == "vary" and tokens not in registry.ARRANGED:
+        if config.task == "vary" and tokens not in registry.TRAINING_TASKS:
             raise UserError(f"task=vary: {counts_no_bars(bundle.tokenizer)}")
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from musictx import registry
-from musictx.config.checks import DAY, DEVICE, LARGEST_SEED, MOST_SAMPLES, Options, option
-from musictx.config.composing import ModelFolder
+from musictx.config.checks import DAY, LARGEST_SEED, MOST_SAMPLES, option
+from musictx.config.composing import WithModel, WithParticles
 from musictx.config.corpus import CorpusConfig
 from musictx.config.sampling import SamplingConfig
 
@@ -15,8 +14,12 @@ from musictx.config.sampling import SamplingConfig
 TASKS = ("free", "continue", "infill", "vary", "accompany", *registry.TASKS)
 
 
-def _split() -> Any:
-    return option(
+@dataclass
+class Measuring(WithModel):
+    """The options of both commands: a model and a corpus."""
+
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    split: str = option(
         "validation",
         "part of the corpus to measure on: train, validation or test",
         choices=("train", "validation", "test"),
@@ -24,12 +27,9 @@ def _split() -> Any:
 
 
 @dataclass
-class EvaluateConfig(Options):
+class EvaluateConfig(Measuring):
     """The options of ``musictx evaluate``: the likelihood of a corpus."""
 
-    model: ModelFolder = field(default_factory=ModelFolder)
-    corpus: CorpusConfig = field(default_factory=CorpusConfig)
-    split: str = _split()
     window: int | None = option(
         None, "tokens in a window; default: the model's context", low=2, high=2**20
     )
@@ -42,11 +42,10 @@ class EvaluateConfig(Options):
         path="out",
         pattern=(r"(?s).*\.json", "a file name that ends with .json"),
     )
-    device: str = option("auto", "auto, cpu, cuda, mps", pattern=DEVICE)
 
 
 @dataclass
-class CompareConfig(Options):
+class CompareConfig(WithParticles, Measuring):
     """The options of ``musictx compare``: samples compared with real music."""
 
     samples: str | None = option(
@@ -60,10 +59,7 @@ class CompareConfig(Options):
         "file or folder of real music to compare with; default: the split of the corpus",
         path="out",
     )
-    model: ModelFolder = field(default_factory=ModelFolder)
-    corpus: CorpusConfig = field(default_factory=CorpusConfig)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
-    split: str = _split()
     pieces: int = option(
         0, "generate this many pieces with the model and measure them", low=0, high=MOST_SAMPLES
     )
@@ -74,10 +70,7 @@ class CompareConfig(Options):
         choices=TASKS,
     )
     seconds: float = option(
-        45.0,
-        "length that is generated and measured, seconds",
-        above=0,
-        high=DAY,
+        45.0, "length that is generated and measured, seconds", above=0, high=DAY
     )
     primer_seconds: float = option(
         10.0,
@@ -86,16 +79,12 @@ class CompareConfig(Options):
         above=0,
         high=DAY,
     )
-    particles: int = option(
-        24, "versions written side by side, for tasks that choose among several", low=1
-    )
     out: str | None = option(
         None,
         "also write the result to this file: .json, or .csv (one row per piece)",
         path="out",
         pattern=(r"(?s).*\.(json|csv)", "a file name that ends with .json or .csv"),
     )
-    device: str = option("auto", "auto, cpu, cuda, mps", pattern=DEVICE)
     seed: int = option(
         0, "seed of the random draws and of the choice of real pieces", low=0, high=LARGEST_SEED
     )

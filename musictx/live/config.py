@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from musictx.config.checks import DAY, option
-from musictx.config.composing import Composing
+from musictx.config.composing import Composing, Primed
 from musictx.config.sampling import SamplingConfig
 
 
@@ -20,7 +20,7 @@ class LiveConfig(Composing):
 
 
 @dataclass
-class PlayConfig(LiveConfig):
+class PlayConfig(Primed, LiveConfig):
     """musictx play: compose, and play it as it is composed."""
 
     primer: str | None = option(
@@ -28,14 +28,8 @@ class PlayConfig(LiveConfig):
         "MIDI or MusicXML file to continue, or an example that comes with musictx",
         path="examples",
     )
-    primer_seconds: float | None = option(
-        None, "use only the first seconds of the primer", above=0, high=DAY
-    )
     seconds: float | None = option(
-        None,
-        "length of the music; default: until you stop it (Ctrl-C)",
-        above=0,
-        high=DAY,
+        None, "length of the music; default: until you stop it (Ctrl-C)", above=0, high=DAY
     )
 
 

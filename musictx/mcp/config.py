@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from musictx.config.checks import DEVICE, Options, option
+from musictx.config.checks import option
+from musictx.config.composing import OnDevice
 
 
 @dataclass
-class McpConfig(Options):
+class McpConfig(OnDevice):
     """The options of ``musictx mcp``: composing as tools of an assistant."""
 
     out: str = option(
@@ -22,4 +23,3 @@ class McpConfig(Options):
         "that the assistant names",
         path="in",
     )
-    device: str = option("auto", "auto, cpu, cuda or mps", pattern=DEVICE)

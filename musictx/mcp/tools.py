@@ -8,6 +8,7 @@ from typing import Any
 
 from musictx.commands import COMMANDS
 from musictx.config.checks import cli_name, options
+from musictx.config.composing import MOST_AT_ONCE
 from musictx.config.values import type_of, types_of
 
 INSTRUCTIONS = """\
@@ -25,8 +26,6 @@ with quantise=16, can be written as notation (out=NAME.musicxml).
 
 #: Options that the user of the server sets.
 _SERVER_OPTIONS = ("device", "limits")
-#: The largest number of samples in one call.
-MOST_SAMPLES = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Tool:
         """Return the JSON schema of the arguments."""
         properties = {name: _property(field) for name, field in self.options.items()}
         if "samples" in properties:
-            properties["samples"]["maximum"] = MOST_SAMPLES
+            properties["samples"]["maximum"] = MOST_AT_ONCE
         if "out" in properties:
             properties["out"] = {
                 "type": "string",
@@ -105,7 +104,7 @@ def _property(field: dataclasses.Field) -> dict[str, Any]:
         types = [types[0].removeprefix("list[").removesuffix("]")]
     names = [json_types[kind] for kind in types if kind in json_types]
     value["type"] = names[0] if len(names) == 1 else names
-    if rules["level"]:
+    if rules["words"]:
         value["type"] = ["number", "string"]
     else:
         limits = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")

@@ -15,12 +15,12 @@ import numpy as np
 from musictx import formats, keys, shipped
 from musictx.apps.results import Result, fresh_seed, new_notes, suits_bars
 from musictx.commands import COMMANDS
-from musictx.config.composing import Written
+from musictx.config.composing import MOST_AT_ONCE, Written
 from musictx.config.limits import Limits, ServerLimits
 from musictx.data.workers import run_isolated
 from musictx.errors import UserError
 from musictx.mcp.places import ENDINGS, Places
-from musictx.mcp.tools import MOST_SAMPLES, TOOLS
+from musictx.mcp.tools import TOOLS
 from musictx.notes import Score
 from musictx.options import request, unknown_option, words
 from musictx.progress import listening
@@ -63,8 +63,8 @@ def config_of(name: str, arguments: Mapping[str, Any], places: Places, device: s
     if not has_model and (config.tokenizer or tool.music not in options):
         config.model.path = _default_model(config)
     samples = getattr(config, "samples", 1)
-    if samples > MOST_SAMPLES:
-        raise UserError(f"samples={samples}: expected at most {MOST_SAMPLES} in one call")
+    if samples > MOST_AT_ONCE:
+        raise UserError(f"samples={samples}: expected at most {MOST_AT_ONCE} in one call")
     return config
 
 

@@ -65,7 +65,8 @@ class MusicTransformer(nn.Module):
         arguments = dict(options)
         kind = kind_of(arguments.pop("name"))
         if hasattr(self, kind.name):
-            raise ConfigError(f"model.features: {kind.name} stands twice, or is no name for a part")
+            reason = "is listed twice, or is the name of another module"
+            raise ConfigError(f"model.features: {kind.name} {reason}")
         feature = kind(self.config.vocab_size, self.config.width, **arguments)
         self.add_module(kind.name, feature)
         return kind.name

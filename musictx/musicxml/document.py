@@ -110,7 +110,7 @@ def _doctype(_name: str, _system: str | None, _public: str | None, internal: int
     """Refuse a document type with declarations (entities, default attributes). Notation programs
     write only the address of MusicXML's DTD, which is never fetched."""
     if internal:
-        raise Fault("declares things in its document type; not read for safety", "not MusicXML")
+        raise Fault("has an internal DTD; not read for safety", "not MusicXML")
 
 
 def _unzip(data: bytes, max_bytes: int) -> bytes:

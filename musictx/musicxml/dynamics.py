@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 #: The velocity without a mark: mezzo-forte.
 VELOCITY = 80
-#: Dynamics -> velocity. A hairpin without a mark at its end changes the velocity by ``STEP``.
+#: Dynamics -> velocity, as notation programs play them and write them as percentages of ``FULL``
+#: (p: 54.44). The words of the option ``loudness`` are means of played music, which is softer.
+#: A hairpin without a mark at its end changes the velocity by ``STEP``.
 LEVELS = {
     "pppp": 17, "ppp": 20, "pp": 33, "p": 49, "mp": 64, "mf": VELOCITY, "f": 96, "ff": 112,
     "fff": 124, "ffff": 127,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from musictx.config.checks import Options, option
-from musictx.config.limits import HELP, REPEATS, Limits
+from musictx.config.checks import option
+from musictx.config.composing import ReadsNotation
+from musictx.config.limits import HELP, Limits
 
 
 @dataclass
-class ChordsConfig(Options):
+class ChordsConfig(ReadsNotation):
     """musictx chords: the chords of a file, as a sheet."""
 
     file: str | None = option(
@@ -18,9 +19,6 @@ class ChordsConfig(Options):
         path="examples",
     )
     out: str | None = option(
-        None,
-        "also write the music with these chords as markers: x.mid",
-        path="out",
+        None, "also write the music with these chords as markers: x.mid", path="out"
     )
-    repeats: bool = option(True, REPEATS, rare=True)
     limits: Limits = option(Limits, HELP, rare=True)

@@ -29,6 +29,7 @@ from musictx.studio.errors import Refused, validate
 from musictx.studio.events import Hub, message
 from musictx.studio.exports import TYPES, Export, Exports
 from musictx.studio.guard import Guard, Handler
+from musictx.studio.models import options_json
 from musictx.studio.session import Publish, Session
 from musictx.studio.sessions import ID, Sessions
 from musictx.studio.training import Trainings
@@ -106,6 +107,7 @@ class Studio:
         plain, on_session, change = self._route, self._session_route, self._change_route
         return [
             get("/api/models", plain(lambda data: self.composer.models())),
+            get("/api/options", plain(lambda data: options_json())),
             get("/api/examples", plain(lambda data: list(shipped.examples()))),
             get("/api/sessions", plain(lambda data: self.sessions.list())),
             post("/api/sessions", self.create),

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from musictx.config.checks import DEVICE, Options, option
-from musictx.config.composing import ModelFolder
+from musictx.config.checks import option
+from musictx.config.composing import WithModel
 from musictx.config.limits import HELP, ServerLimits
 
 #: Values of ``host`` for all addresses of the machine.
 EVERYWHERE = ("0.0.0.0", "::", "")
+#: The share of its notes that a variation keeps, an option of no command.
+KEEP = option(
+    0.5,
+    "how many of the selected notes stay as they are: the seed draws which",
+    page=("Keep", 0, 0.95, 0.05),
+)
 
 
 @dataclass
@@ -25,7 +31,7 @@ class StudioLimits(ServerLimits):
 
 
 @dataclass
-class StudioConfig(Options):
+class StudioConfig(WithModel):
     """musictx studio: a page in the browser where music is made by selecting."""
 
     folder: str = option(
@@ -38,6 +44,4 @@ class StudioConfig(Options):
         "127.0.0.1", "address to listen on; 0.0.0.0 lets other machines in, without a password"
     )
     browser: bool = option(True, "open the page in the browser")
-    model: ModelFolder = field(default_factory=ModelFolder)
-    device: str = option("auto", "auto, cpu, cuda or mps", pattern=DEVICE)
     limits: StudioLimits = option(StudioLimits, HELP, rare=True)

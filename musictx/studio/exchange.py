@@ -128,9 +128,9 @@ def document_json(document: Document) -> dict[str, Any]:
     has for each accepted proposal, "take/proposal", the number of its first note, the count of
     notes that it added, and the notes that it replaced."""
     state = document.state()
-    accepted = state.pop("accepted")
-    brought = {f"{a.take}/{a.proposal}": (a.first, a.amount, a.replaced) for a in accepted}
-    return state | {"brought": brought} | derived_json(document)
+    proposals = state.pop("accepted")
+    accepted = {f"{a.take}/{a.proposal}": (a.first, a.amount, a.replaced) for a in proposals}
+    return state | {"brought": accepted} | derived_json(document)
 
 
 def derived_json(document: Document) -> dict[str, Any]:

@@ -6,16 +6,18 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from musictx import shipped
-from musictx.config.levels import LEVELS
+from musictx.config import GenerateConfig
+from musictx.config.checks import options
 from musictx.errors import UserError
 from musictx.files import read_bytes
 from musictx.notes import Score
 from musictx.studio.change import clean_name
-from musictx.studio.config import StudioConfig
+from musictx.studio.config import KEEP, StudioConfig
 from musictx.studio.errors import Refused
 from musictx.tokens.build import build, read_options
 from musictx.tokens.controls import CONTROLS
@@ -27,16 +29,8 @@ FOUR_VOICES = "chorale"
 #: The tasks of a request. Every model supports the first two.
 Task = Literal["new", "continue", "replace", "vary", "accompany", "harmonise"]
 TASKS: tuple[Task, ...] = get_args(Task)
-#: Control -> its label and description on the page.
-SLIDERS = {
-    "density": ("Density", "How many notes begin in a second."),
-    "loudness": ("Loudness", "How hard the keys are struck."),
-    "register": ("Register", "How high the notes lie on average; 60 is middle C."),
-    "polyphony": ("Fullness", "How many notes sound at once."),
-}
-
 #: The least rank correlation of requested and measured values (``scripts/reproduce/steering.py``)
-#: with which a model is said to follow a control; other controls are not offered.
+#: with which a model is listed as following a control; other controls are not offered.
 FOLLOWED = 0.5
 #: The maximal size of a model's card in MB.
 CARD_MB = 1
@@ -130,20 +124,32 @@ class Model:
             "title": self.title,
             "sentence": self.sentence,
             "tasks": list(self.tasks),
-            "controls": [_slider(name) for name in self.steers],
-            "ignores": [SLIDERS[name][0] for name in self.ignores],
+            "controls": [options_json()[name] for name in self.steers],
+            "ignores": [options_json()[name]["label"] for name in self.ignores],
             "suits": list(self.suits),
             "beats": self.bpm is not None,
             "chords": self.chords,
         }
 
 
-def _slider(name: str) -> dict[str, Any]:
-    (label, sentence), level = SLIDERS[name], LEVELS[name]
-    low, high, step = level.slider
-    words = {word: float(value) for word, value in level.words.items() if low <= value <= high}
-    slider = {"name": name, "label": label, "sentence": sentence, "unit": level.unit}
-    return slider | {"low": low, "high": high, "step": step, "words": words}
+@cache
+def options_json() -> dict[str, dict[str, Any]]:
+    """Return the options of a request that a page shows, by their names, as JSON."""
+    shown = {}
+    for dotted, option in (*options(GenerateConfig), ("keep", KEEP)):
+        rules, name = option.metadata, dotted.rpartition(".")[2]
+        if rules["page"]:
+            sentence = rules["help"].partition(";")[0]
+            shown[name] = {
+                "name": name,
+                **dict(zip(("label", "low", "high", "step"), rules["page"])),
+                "sentence": f"{sentence[0].upper()}{sentence[1:]}.",
+                "unit": rules["unit"],
+                "words": dict(rules["words"]),
+                "choices": dict(rules["choices"]),
+                "default": option.default,
+            }
+    return shown
 
 
 def _card(path: Path) -> tuple[str, str, dict[str, float]]:

@@ -27,7 +27,7 @@ class WrittenFile(NamedTuple):
     """A MIDI file of a document.
 
     tracks  for each part of the file, the tracks of the document in it
-    losses  a sentence for each thing of the opened file, or of the document, that is lost
+    losses  one sentence per loss, from the opened file or the document
     """
 
     data: bytes
@@ -50,7 +50,7 @@ def write(document: Document, data: bytes) -> WrittenFile:
     if not opened.file:
         if data and _music(document) == _music(first):
             return WrittenFile(data)
-        return _write_new(document, data, "the one that the piece began with is damaged")
+        return _write_new(document, data, "the opened file is damaged")
     groups, losses = _groups(document, first, opened)
     score = _score(document, first, opened, groups)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,20 +14,18 @@ from musictx.beats import Beats
 from musictx.commands import COMMANDS
 from musictx.config import SamplingConfig, TokenSampling
 from musictx.config.checks import LARGEST_SEED
+from musictx.config.composing import MOST_AT_ONCE
 from musictx.studio.change import Seconds, TrackId
+from musictx.studio.config import KEEP
 from musictx.studio.errors import Refused, validate
 from musictx.studio.models import MUSIC, Model, Models, Task
 
-#: The largest number of proposals of a take.
-MOST_SAMPLES = 8
 #: The largest length of new music, in seconds and in bars.
 LONGEST, MOST_BARS = 300.0, 128
 #: The length of new music if none is given, in seconds.
 DEFAULT_SECONDS = 8.0
 #: Options of sampling that harmonising does not have.
-NOT_FOR_MELODIES = {f.name for f in dataclasses.fields(SamplingConfig)} - {
-    f.name for f in dataclasses.fields(TokenSampling)
-}
+NOT_FOR_MELODIES = {*SamplingConfig.__match_args__} - {*TokenSampling.__match_args__}
 
 
 def _fresh_seed() -> int:
@@ -57,11 +54,11 @@ class Request:
     tracks: tuple[TrackId, ...] | None = None
     seconds: Annotated[float, Field(ge=0.1, le=LONGEST)] | None = None
     bars: Annotated[int, Field(ge=1, le=MOST_BARS)] | None = None
-    samples: Annotated[int, Field(ge=1, le=MOST_SAMPLES)] = 1
+    samples: Annotated[int, Field(ge=1, le=MOST_AT_ONCE)] = 1
     controls: Mapping[str, Any] = field(default_factory=dict)
     sampling: Mapping[str, Any] = field(default_factory=dict)
-    keep: Annotated[float, Field(ge=0, le=1)] = 0.5
-    guidance: Any = 1.0
+    keep: Annotated[float, Field(ge=0, le=1)] = KEEP.default
+    guidance: Any = None
     quantise: Any = None
     model: str | None = None
     seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] = field(default_factory=_fresh_seed)
@@ -74,7 +71,8 @@ class Request:
             sampling = {k: v for k, v in self.sampling.items() if k not in NOT_FOR_MELODIES}
             values |= {"sampling": sampling}
         else:
-            values |= {"guidance": self.guidance, "quantise": self.quantise or "none"}
+            more = {"guidance": self.guidance, "quantise": self.quantise}
+            values |= {name: value for name, value in more.items() if value is not None}
             values = {"sampling": self.sampling, **self.controls, **values}
         config = options.request(command_of(self.task), values)
         config.model.path = model.option
@@ -107,12 +105,10 @@ def parse_request(
     for name in request.controls:
         if name not in model.steers:
             raise Refused(f"{name[:20]}: the model {model.name} does not follow it")
-    seconds = request.seconds or DEFAULT_SECONDS
     if request.task not in ("new", "continue"):
-        request = replace(request, seconds=None, bars=None)
-    else:
-        request = replace(request, seconds=None if request.bars else seconds)
-    return request, model
+        return replace(request, seconds=None, bars=None), model
+    seconds = None if request.bars else request.seconds or DEFAULT_SECONDS
+    return replace(request, seconds=seconds), model
 
 
 def label(request: Request, clock: Beats) -> str:

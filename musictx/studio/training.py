@@ -123,7 +123,7 @@ class Trainings:
         status, state = run.status(), "stopped"
         if self._pid() is not None:
             state = "training"
-        elif status.get("finished"):
+        elif status.is_finished:
             state = "finished"
         elif self._process is not None and self._process.poll() not in STOPPED:
             state = "failed"

@@ -23,34 +23,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from musictx.config.levels import LEVELS
 from musictx.tokens.events import KINDS
 from musictx.tokens.vocab import Vocabulary
 
-
-class Control(NamedTuple):
-    """One property of music."""
-
-    #: The bounds of its levels: level n (1, 2, ...) reaches from edge n - 1 to below edge n.
-    edges: tuple[float, ...]
-    unit: str
-    #: The words that users may give instead of numbers.
-    words: Mapping[str, float]
-
-
-_EDGES = {
+#: Control -> the edges of its levels: level n (1, 2, ...) reaches from edge n - 1 to below edge n.
+#: Their units are those of the options with these names (``config/``).
+CONTROLS: dict[str, tuple[float, ...]] = {
     "density": (1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0, 11.3, 16.0, 22.6),  # half octaves
     "loudness": (32.0, 44.0, 54.0, 62.0, 70.0, 80.0, 94.0),
     "register": (46.0, 50.0, 54.0, 57.0, 60.0, 63.0, 66.0, 70.0, 75.0),
     "polyphony": (1.25, 1.75, 2.5, 3.5, 4.5, 6.0, 8.0, 11.0),
 }
-CONTROLS: dict[str, Control] = {
-    name: Control(_EDGES[name], one.unit, one.words) for name, one in LEVELS.items()
-}
 #: The marks. They precede the given notes ahead, the stream, and the notes to compose.
 KNOWN, STREAM, HERE = MARKS = ("known", "stream", "here")
 #: What a vocabulary with controls has after its other kinds.
-FIELDS = [(name, 0, len(control.edges) + 1) for name, control in CONTROLS.items()]
+FIELDS = [(name, 0, len(edges) + 1) for name, edges in CONTROLS.items()]
 FIELDS += [(mark, 0, 0) for mark in MARKS]
 CONTROL_KINDS = tuple(kind for kind, _, _ in FIELDS)
 #: Most ids of a window without K, P and M: its first id, the controls, the marks, ``eos``.
@@ -91,10 +78,8 @@ def levels(values: Mapping[str, float]) -> list[int]:
     """Return the level of each control: 1 and up for a value in the unit of the control, 0 for no
     value or the value 0."""
     return [
-        int(np.searchsorted(control.edges, values[name], side="right")) + 1
-        if values.get(name)
-        else 0
-        for name, control in CONTROLS.items()
+        int(np.searchsorted(edges, values[name], side="right")) + 1 if values.get(name) else 0
+        for name, edges in CONTROLS.items()
     ]
 
 

@@ -1,6 +1,6 @@
 """Lightning callbacks of a run: averaged weights, checkpoints, the model folder, samples.
 
-``apps/train.py`` sets the functions that they call (:class:`Hooks`).
+The functions that they call are in another callback of the run, :class:`Hooks`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from musictx.training.progress import PrintLine, ends_step, validation_follows
 from musictx.training.signals import StopSignal
 
 
-@dataclass
-class Hooks:
-    """The functions that the callbacks of a run call.
+@dataclass(eq=False)
+class Hooks(pl.Callback):
+    """The functions that the other callbacks of a run call.
 
     save_model  writes the model folder with the current weights
     sample      composes a piece of so many seconds with the current weights
@@ -38,10 +38,14 @@ class Hooks:
     stop: StopSignal = field(default_factory=StopSignal)
 
 
-class HookedCallback:
-    """A callback whose ``hooks`` are set before training begins."""
+class HookedCallback(pl.Callback):
+    """A callback that finds the :class:`Hooks` among the callbacks of its Trainer, if any."""
 
-    hooks: Hooks = Hooks()
+    hooks: Hooks
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        callbacks = trainer.callbacks  # type: ignore[attr-defined]
+        self.hooks = next((c for c in callbacks if isinstance(c, Hooks)), Hooks())
 
 
 class Ema(WeightAveraging):
@@ -157,7 +161,7 @@ class LastCheckpoint(HookedCallback, Checkpoint):
         self._saved_at = time.monotonic()
 
 
-class Samples(HookedCallback, pl.Callback):
+class Samples(HookedCallback):
     """Compose a short piece with the current weights after each validation:
     ``samples/step-000200.mid``, and .png if an optional component draws piano rolls.
 

@@ -99,10 +99,10 @@ def summary(
 
 def already_trained(folder: RunFolder) -> str:
     """The lines for a run that was finished before: its model, and how to train longer."""
-    status = folder.status()
+    state = folder.status()
     return (
-        f"already trained: {folder.path} has {status['step']:,} steps "
-        f"({duration(status['seconds'])}); with out={folder.path} a larger trainer.max_steps or "
+        f"already trained: {folder.path} has {state.step:,} steps "
+        f"({duration(state.seconds)}); with out={folder.path} a larger trainer.max_steps or "
         f"trainer.max_time trains on, another out= starts again\nmodel   {folder.model}"
     )
 

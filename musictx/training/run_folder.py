@@ -23,7 +23,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from filelock import FileLock, Timeout
@@ -135,6 +135,17 @@ def choose_path(config: TrainConfig, corpus: str, fingerprints: Mapping[str, str
     return Path("runs", f"{safe[:200]}-{key(config, fingerprints)}")
 
 
+class State(NamedTuple):
+    """How far a run is: the optimizer steps that are saved and, if it is finished, its seconds and
+    its best validation loss, nats per token."""
+
+    is_finished: bool = False
+    step: int = 0
+    seconds: float = 0.0
+    validation_loss: float | None = None
+    is_new: bool = False
+
+
 class RunFolder:
     """A run folder, to start or to resume a run. Only the first process writes in it."""
 
@@ -148,31 +159,40 @@ class RunFolder:
         """Whether the folder has no run."""
         return not (self.path / SETTINGS).is_file()
 
-    def status(self) -> dict[str, Any]:
-        """Read the status of :meth:`write_status`; empty if it is missing or damaged."""
+    def status(self) -> State:
+        """Read the status of :meth:`write_status`; the default if it is missing or damaged."""
         try:
             status = json.loads((self.path / STATUS).read_text(encoding="utf-8"))
+            step, seconds = int(status["step"]), float(status["seconds"])
             loss = status.get("validation_loss")
-            return {
-                "finished": bool(status["finished"]),
-                "step": int(status["step"]),
-                "seconds": float(status["seconds"]),
-                "validation_loss": None if loss is None else float(loss),
-            }
+            loss = None if loss is None else float(loss)
+            return State(bool(status["finished"]), step, seconds, loss)
         except PARSE_ERRORS:
-            return {}
+            return State()
 
     def write_status(self, **status: Any) -> None:
         files.write_text(self.path / STATUS, json.dumps(status, indent=1) + "\n")
 
-    def final_status(self, config: TrainConfig) -> dict[str, Any] | None:
-        """The status of a run that has a model and is finished by the options ``config``; else
-        None. The folder must have passed :meth:`check`."""
-        status = self.status()
-        if not status.get("finished") or not (self.model / "model.safetensors").is_file():
-            return None
-        settings, _ = self._settings()
-        return status if _length_options(settings) == _length_options(identity(config)) else None
+    def state(self, config: TrainConfig) -> State:
+        """The state of the run by the options ``config``, by which it is finished if it has a model
+        and had the same length. The folder must have passed :meth:`check`. Raises ``UserError`` if
+        the run has done more steps than ``trainer.max_steps``."""
+        from musictx.training import checkpoint  # imports torch, which the studio does later
+
+        state, steps = self.status(), config.trainer.max_steps
+        if state.is_finished and (self.model / "model.safetensors").is_file():
+            settings, _ = self._settings()
+            if _length_options(settings) == _length_options(identity(config)):
+                return state
+        if not self.last.is_file():
+            return State(is_new=self.is_new)
+        step = checkpoint.read(self.last)["global_step"]
+        if config.trainer.seconds is None and step > steps > 0:
+            raise UserError(
+                f"trainer.max_steps={steps}: {self.last} has done {step:,} steps; give a larger "
+                "number or another out="
+            )
+        return State(step=step)
 
     def check(self, config: TrainConfig, fingerprints: Mapping[str, str]) -> None:
         """Raise ``UserError`` if the folder has a run with other settings, corpus or vocabulary, or

@@ -27,8 +27,7 @@ VALUES = 8
 
 def values(name: str) -> list[float]:
     """Eight values from the second-lowest to the second-highest level of a control."""
-    edges = CONTROLS[name].edges
-    middles = [(a * b) ** 0.5 for a, b in pairwise(edges)]
+    middles = [(a * b) ** 0.5 for a, b in pairwise(CONTROLS[name])]
     chosen = np.linspace(0, len(middles) - 1, VALUES)
     return [float(x) for x in np.interp(chosen, np.arange(len(middles)), middles)]
 
@@ -78,7 +77,7 @@ def main(
         pairs = list(requests(name, model, samples, seconds, guidance, seed))
         requested, values_measured = np.array(pairs).T
         results[name] = rank_correlation(requested, values_measured)
-        print(f"{name} ({CONTROLS[name].unit})")
+        print(name)
         levels = np.unique(requested)
         means = (values_measured[requested == level].mean() for level in levels)
         print("  requested " + "".join(f"{level:7.1f}" for level in levels))

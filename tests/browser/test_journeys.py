@@ -118,7 +118,7 @@ def test_04_vary_with_locked_notes(desk):
     desk.page.get_by_text("All notes of bars 1 to 2 are locked. Unlock some of them").wait_for()
     assert desk.page.locator("button.go").is_disabled()
     desk.page.keyboard.press("Control+z")
-    desk.set_slider("Keep", 50)
+    desk.set_slider("Keep", 0.5)
     desk.proposals(2)
     take = desk.composed(desk.compose())
     chosen = [note for note in before if note[1] < desk.bar(3)]

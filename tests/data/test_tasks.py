@@ -104,7 +104,7 @@ def test_the_stream_is_the_music_and_what_is_known_comes_back_in_it(task, seed, 
     after = iter([e for e in written if e[0] >= here])
     assert all(e in after for e in ahead if e[0] <= stop)
     assert levels == [0] * 4 or all(
-        0 <= n <= len(c.edges) + 1 for n, c in zip(levels, CONTROLS.values())
+        0 <= n <= len(edges) + 1 for n, edges in zip(levels, CONTROLS.values())
     )
 
 

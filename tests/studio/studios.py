@@ -51,11 +51,10 @@ def take(number: int, notes, *, removes=(), tracks=(), state="done") -> dict:
 
 
 @contextlib.asynccontextmanager
-async def studio_client(folder, **options):
-    """Yield a client of a studio in ``folder``; ``client.composer`` is the
-    :class:`FakeComposer`."""
+async def studio_client(folder, composer=FakeComposer, **options):
+    """Yield a client of a studio in ``folder``; ``client.composer`` is its composer."""
     config = StudioConfig(folder=str(folder), browser=False, **options)
-    app = await application(config, FakeComposer)
+    app = await application(config, composer)
     async with TestClient(TestServer(app), headers={"X-Musictx": "1"}) as client:
         app[STUDIO].start_composer()
         client.composer = app[STUDIO].composer

@@ -17,7 +17,7 @@ from musictx.errors import UserError
 from musictx.studio.acceptance import acceptance
 from musictx.studio.change import Change
 from musictx.studio.config import StudioConfig
-from musictx.studio.models import TASKS, Models
+from musictx.studio.models import TASKS, Models, options_json
 from musictx.studio.request import Request, command_line, parse_request
 from tests.studio.composers import rounded
 
@@ -101,6 +101,17 @@ def test_the_command_of_a_take_composes_the_same_notes_which_the_document_then_h
         # Without the notes that sounded into the selection and are shortened.
         rows = [r for r in take["proposals"][0]["notes"] if r[1] > take["begin"] + 1e-3]
         assert ons == Counter((round(r[0], 2), r[2], r[4]) for r in rows)
+
+
+def test_the_values_that_a_page_offers_are_accepted():
+    for name, option in options_json().items():
+        ends = [option[end] for end in ("low", "high") if end in option]
+        for value in [*ends, *option["words"], *option["words"].values(), *option["choices"]]:
+            if name == "keep":
+                assert 0 <= value < 1
+            else:
+                options.request("generate", {name: value})
+        assert option["sentence"].count(".") == 1
 
 
 def test_locked_notes_and_a_share_of_the_others_stay_in_a_variation(studio, session):

@@ -27,10 +27,7 @@ def misleading() -> FakeData:
 
 
 def checkpoints(hooks: Hooks, minutes: float = 1e9) -> list:
-    callbacks = [BestCheckpoint(), LastCheckpoint(minutes=minutes)]
-    for callback in callbacks:
-        callback.hooks = hooks
-    return callbacks
+    return [hooks, BestCheckpoint(), LastCheckpoint(minutes=minutes)]
 
 
 def step_of(path: Path) -> int:
@@ -61,7 +58,7 @@ def test_the_best_checkpoint_is_the_best_even_if_it_was_before_a_stop(moved, tmp
     if moved:
         folder = folder.rename(tmp_path / "elsewhere")
         last = folder / "last.ckpt"
-    best, _ = again = checkpoints(hooks)
+    _, best, _ = again = checkpoints(hooks)
     trainer = fit(fake_training(), data, folder=folder, callbacks=again, ckpt_path=last, **every)
     assert trainer.global_step == step_of(last) == 12
     assert best.step == step_of(folder / "best.ckpt") == 4
@@ -102,10 +99,9 @@ def test_a_sample_leaves_the_training_as_it_was(tmp_path):
         return Score()
 
     lines: list[str] = []
-    samples = Samples(seconds=1.0)
-    samples.hooks = Hooks(sample=sample, print_line=lines.append)
+    hooks = Hooks(sample=sample, print_line=lines.append)
     trained = []
-    for extra in ([samples], []):
+    for extra in ([hooks, Samples(seconds=1.0)], []):
         training = fake_training()
         trained.append(weights(fit(training, folder=tmp_path, callbacks=[Ema(0.9), *extra])))
     assert all(torch.equal(trained[0][name], p) for name, p in trained[1].items())

@@ -11,7 +11,7 @@ import pytest
 from musictx.config import CorpusConfig, OptimConfig, TrainConfig, TrainerConfig
 from musictx.errors import UserError
 from musictx.training import run_folder
-from musictx.training.run_folder import RunFolder, one_process
+from musictx.training.run_folder import RunFolder, State, one_process
 
 MADE_OF = {"corpus": "c0", "vocabulary": "v0"}
 STOPS = {"callbacks": {"stop": {"_target_": "a.Early", "patience": 5}}}
@@ -90,16 +90,16 @@ def test_a_finished_run_is_the_result_of_its_own_settings_alone(tmp_path, done, 
     folder.write_status(finished=True, **status, validation_loss=2.5)
     same = copy.deepcopy(done)
     folder.check(same, MADE_OF)
-    assert folder.final_status(same) == {"finished": True, **status, "validation_loss": 2.5}
+    assert folder.state(same) == State(True, 10, 60.0, 2.5)
     folder.check(more, MADE_OF)
-    assert folder.final_status(more) is None
+    assert not folder.state(more).is_finished
     folder.write_status(finished=False, **status)
-    assert folder.final_status(same) is None
+    assert not folder.state(same).is_finished
     folder.write_status(finished=True, **status)
     weights.unlink()
-    assert folder.final_status(same) is None
+    assert not folder.state(same).is_finished
     begin(folder.path, more)  # from now on it is not finished, whatever comes
-    assert folder.final_status(more) is None
+    assert not folder.state(more).is_finished
 
 
 def test_the_second_process_in_a_folder_is_refused_and_learns_who_has_it(tmp_path):
@@ -132,4 +132,4 @@ def test_damaged_small_files_of_a_run_are_one_sentence_or_count_as_none(tmp_path
     absurd = '{"step": 1e999, "seconds": 1, "finished": true}'
     for text in (deep, "5", '{"step": 1}', absurd, '{"step": "many", "seconds": 1}'):
         (tmp_path / run_folder.STATUS).write_text(text)
-        assert folder.status() == {}
+        assert folder.status() == State()

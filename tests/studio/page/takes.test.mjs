@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
 import { exchangedNotes, frontier, takeStretch, applyEvents, Takes } from "../../../musictx/studio/page/js/document/takes.js";
-import { describe, firstWish, modelFor, request, TASKS, wishOf } from "../../../musictx/studio/page/js/panels/tasks.js";
+import { describe, firstSettings, modelFor, request, TASKS, settingsOf } from "../../../musictx/studio/page/js/panels/tasks.js";
 import { sentence } from "../../../musictx/studio/page/js/document/words.js";
 import { beatsOf, pieceOf } from "./music.mjs";
 
@@ -81,7 +81,7 @@ const none = { stretch: null, tracks: null };
 const bars = { stretch: { begin: 2, end: 6 }, tracks: [1] };
 
 test("the model is the one that was chosen, or that suits the music", () => {
-  const of = (task, music, model = null) => modelFor(MODELS, { ...firstWish(), task, model }, { ...piece, music }).name;
+  const of = (task, music, model = null) => modelFor(MODELS, { ...firstSettings(), task, model }, { ...piece, music }).name;
   assert.equal(of("continue", "free"), "piano");
   assert.equal(of("continue", "beats"), "pop");
   assert.equal(of("continue", "beats", "piano"), "piano");
@@ -91,8 +91,8 @@ test("the model is the one that was chosen, or that suits the music", () => {
 
 test("a task is ready where it has what it needs, and else its sentence says what is missing", () => {
   const say = (task, scope, of = piece) => {
-    const wish = { ...firstWish(), task };
-    return describe(wish, of, beats, scope, modelFor(MODELS, wish));
+    const settings = { ...firstSettings(), task };
+    return describe(settings, of, beats, scope, modelFor(MODELS, settings));
   };
   const chart = { ...pieceOf([]), chords: [[0, "C:maj", "C"], [2, "A:min", "Am"]] };
   const held = pieceOf([[0, 3, 4, 60, 80, 0], [1, 4, 6, 62, 80, 1]], { locked: [1] });
@@ -112,24 +112,24 @@ test("a task is ready where it has what it needs, and else its sentence says wha
 });
 
 test("what is sent holds what was set, and nothing that the task or the model does not know", () => {
-  const wish = { ...firstWish(), controls: { density: 6, foreign: 1 }, seed: 9, bars: 2 };
-  assert.deepEqual(request(wish, piece, bars, MODELS[0]), {
-    task: "continue", model: "piano", begin: 2, end: 6, tracks: [1], samples: 3, seed: 9, bars: 2, controls: { density: 6 }, revision: 0,
+  const settings = { ...firstSettings(), controls: { density: 6, foreign: 1 }, seed: 9, bars: 2 };
+  assert.deepEqual(request(settings, piece, bars, MODELS[0]), {
+    task: "continue", model: "piano", begin: 2, end: 6, tracks: [1], samples: 3, seed: 9, bars: 2, controls: { density: 6 }, guidance: null, revision: 0,
   });
-  const vary = request({ ...wish, task: "vary", temperature: 1.2, key: "Cm", guidance: 2 }, piece, none, MODELS[0]);
+  const vary = request({ ...settings, task: "vary", keep: 0.5, temperature: 1.2, key: "Cm", guidance: 2 }, piece, none, MODELS[0]);
   assert.deepEqual(vary, {
     task: "vary", model: "piano", begin: 0, end: 6, tracks: null, samples: 3, seed: 9, keep: 0.5, controls: { density: 6 }, guidance: 2,
     sampling: { temperature: 1.2, key: "Cm" }, revision: 0,
   });
-  assert.ok(!("guidance" in request({ ...wish, task: "accompany", guidance: 2 }, piece, none, MODELS[1])));
+  assert.ok(!("guidance" in request({ ...settings, task: "accompany", guidance: 2 }, piece, none, MODELS[1])));
 });
 
 test("a take of the history sets the panel as it was", () => {
   for (const { name: task } of TASKS) {
-    const wish = { ...firstWish(), task, seed: 5, controls: { density: 4 }, temperature: 0.9, keep: 25, bars: 8, guidance: 1.5 };
-    const model = modelFor(MODELS, wish) ?? MODELS[0];
-    const asked = request(wish, piece, bars, model);
-    const again = { ...firstWish(), ...wishOf({ ...takeOf(), task, model: model.name, seed: 5, request: asked }) };
+    const settings = { ...firstSettings(), task, seed: 5, controls: { density: 4 }, temperature: 0.9, keep: 0.25, bars: 8, guidance: 1.5 };
+    const model = modelFor(MODELS, settings) ?? MODELS[0];
+    const asked = request(settings, piece, bars, model);
+    const again = { ...firstSettings(), ...settingsOf({ ...takeOf(), task, model: model.name, seed: 5, request: asked }) };
     assert.deepEqual(request(again, piece, bars, model), asked);
   }
 });

@@ -13,6 +13,7 @@ import { audible } from "./document/mixer.js";
 import { Mirror } from "./document/mirror.js";
 import { Stream } from "./document/stream.js";
 import { exchangedNotes, takeStretch, Takes } from "./document/takes.js";
+import { setDynamics } from "./document/words.js";
 import { Selection } from "./selection.js";
 import { loadSetting } from "./core/storage.js";
 
@@ -32,6 +33,8 @@ export class App extends Emitter {
   selection = new Selection();
   /** @type {Model[]} */
   models = [];
+  /** The options of takes, by name. @type {Record<string, Option>} */
+  options = {};
   beats = new Beats([]);
   /** Set by main.js before the user can click. @type {Player} */
   player = null;
@@ -202,12 +205,13 @@ export class App extends Emitter {
     }
   }
 
-  /** Fetch the list of models; try again every two seconds. */
+  /** Fetch the models, and the options of takes; try again every two seconds. */
   async loadModels() {
-    const models = await this.reach(get("models"));
-    if (!models) return void setTimeout(() => this.loadModels(), 2000);
-    this.models = models;
-    this.emit("models", models);
+    const answers = await this.reach(Promise.all([get("models"), get("options")]));
+    if (!answers) return void setTimeout(() => this.loadModels(), 2000);
+    [this.models, this.options] = answers;
+    setDynamics(this.options.loudness.words);
+    this.emit("models", this.models);
   }
 
   /** Show a message that something was done, with a button "Undo" that calls `back`. @param {string} text @param {() => void} [back] */

@@ -86,7 +86,7 @@
  * @property {string} made  ISO time
  * @property {Proposal[]} proposals
  *
- * @typedef {object} Control  a property of the music that a model follows
+ * @typedef {object} Option  of a take, such as a control: a property of the music that a model follows
  * @property {string} name
  * @property {string} label
  * @property {string} sentence
@@ -94,9 +94,11 @@
  * @property {number} high
  * @property {number} step
  * @property {string} unit
- * @property {Record<string, number>} words
+ * @property {Record<string, number>} words  for some numbers
+ * @property {Record<string, string>} choices  and what each is called
+ * @property {any} default
  *
- * @typedef {{name: string, title: string, sentence: string, tasks: string[], controls: Control[], ignores: string[], suits: string[], beats: boolean, chords: boolean}} Model
+ * @typedef {{name: string, title: string, sentence: string, tasks: string[], controls: Option[], ignores: string[], suits: string[], beats: boolean, chords: boolean}} Model
  *
  * @typedef {object} Training  how it stands, see musictx/studio/training.py
  * @property {"none" | "training" | "finished" | "stopped" | "failed"} state

@@ -2,21 +2,17 @@
 
 import { pitchWords } from "./spelling.js";
 
-/** Velocities up to which a dynamic mark holds. */
-const DYNAMICS = [
-  [16, "pianississimo", "ppp"],
-  [33, "pianissimo", "pp"],
-  [49, "piano", "p"],
-  [64, "mezzo-piano", "mp"],
-  [80, "mezzo-forte", "mf"],
-  [96, "forte", "f"],
-  [112, "fortissimo", "ff"],
-  [127, "fortississimo", "fff"],
-];
+const DYNAMICS = {
+  ppp: "pianississimo", pp: "pianissimo", p: "piano", mp: "mezzo-piano", mf: "mezzo-forte", f: "forte", ff: "fortissimo", fff: "fortississimo",
+};
+/** Dynamic mark -> velocity: the words of the option loudness, once the server has sent them. @type {Record<string, number>} */
+let velocities = {};
+export const setDynamics = (words) => { velocities = words; };
 
-const dynamic = (velocity) => DYNAMICS.find(([most]) => velocity <= most) ?? DYNAMICS[7];
-export const dynamicWords = (velocity) => dynamic(velocity)[1];
-export const dynamicLabel = (velocity) => dynamic(velocity)[2];
+/** The mark that is nearest to a velocity. */
+export const dynamicLabel = (velocity) =>
+  Object.keys(velocities).reduce((a, b) => (Math.abs(velocities[b] - velocity) < Math.abs(velocities[a] - velocity) ? b : a), Object.keys(velocities)[0] ?? "");
+export const dynamicWords = (velocity) => DYNAMICS[dynamicLabel(velocity)] ?? "";
 
 /** "bar 3 beat 2", "bar 3 beat 2.5". @param {Beats} beats */
 export function positionWords(beats, seconds) {

@@ -7,25 +7,24 @@ import { count, list } from "../document/words.js";
 import { slider } from "./slider.js";
 import { saveSetting, loadSetting } from "../core/storage.js";
 import { writeChords } from "../document/harmony.js";
-import { describe, firstWish, hasGrid, modelFor, request, TASKS, whyModel, wishOf } from "./tasks.js";
+import { describe, firstSettings, hasGrid, modelFor, request, TASKS, whyModel, settingsOf } from "./tasks.js";
 
 const TONICS = ["C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"];
 const KEYS = [["", "Any"], ["auto", "As the music is"], ...TONICS.map((key) => [key, `${key} major`]), ...TONICS.map((key) => [`${key}m`, `${key} minor`])];
-const GRIDS = [["", "As the file"], ["16", "Sixteenths"], ["8", "Eighths"], ["8t", "Triplets"], ["none", "Free"]];
 
 /** @param {App} app @param {HTMLElement} panel */
 export function mountCompose(app, panel) {
-  const wish = firstWish();
+  const settings = firstSettings();
   const tasks = TASKS.map((task) => h("button.task", {
     role: "radio", onclick: () => choose(task.name),
   }, taskPicture(task.name), h("span", null, task.label)));
   arrowKeys(tasks, (place) => choose(TASKS[place].name));
   const sentence = h("p.sentence#task-sentence");
-  const who = h("div.settings");
-  const shape = h("div.settings");
-  const character = h("div.settings");
+  const modelRows = h("div.settings");
+  const sizeRows = h("div.settings");
+  const controlRows = h("div.settings");
   const more = h("details.more", null, h("summary", null, "More"), h("div.settings"));
-  const moreBody = more.lastElementChild;
+  const moreRows = more.lastElementChild;
   const number = h("output.number", { "aria-label": "Number of proposals" });
   const fewer = iconButton("minus", "Fewer proposals", () => samples(-1));
   const moreProposals = iconButton("plus", "More proposals", () => samples(1));
@@ -33,82 +32,81 @@ export function mountCompose(app, panel) {
     icon("spark"), h("span", null, "Compose"));
   fill(panel,
     h("div.tasks", { role: "radiogroup", "aria-label": "Task" }, ...tasks),
-    sentence, who, shape, character, more,
+    sentence, modelRows, sizeRows, controlRows, more,
     h("div.ask", null, h("div.samples", { role: "group", "aria-label": "Proposals" }, fewer, number, moreProposals), go));
 
   const why = h("p.hint");
   const scope = () => {
     // A single selected note, such as one just drawn, is not a melody: accompany the whole piece.
     const { selection } = app;
-    const needsMelody = wish.task === "accompany" || wish.task === "harmonise";
+    const needsMelody = settings.task === "accompany" || settings.task === "harmonise";
     if (!needsMelody || selection.range || selection.notes.size > 1) return selection.scope(app.piece);
     return { stretch: null, tracks: selection.tracks.size ? selection.scope(app.piece).tracks : null };
   };
-  const model = () => modelFor(app.models, wish, app.piece);
+  const chosenModel = () => modelFor(app.models, settings, app.piece);
 
   function choose(task) {
-    wish.task = task;
+    settings.task = task;
     build();
   }
 
   function samples(by) {
-    wish.samples = clamp(wish.samples + by, 1, 8);
+    settings.samples = clamp(settings.samples + by, app.options.samples.low, app.options.samples.high);
     refresh();
   }
 
   /** Rebuild the settings for the task and its model. */
   function build() {
-    const task = TASKS.find((each) => each.name === wish.task);
-    const able = model();
-    fill(shape,
-      task.sized && wishSlider("bars", { label: "Length", low: 1, high: 32, step: 1, words: lengthWords }),
-      task.name === "vary" && wishSlider("keep", {
-        label: "Keep", sentence: "How many of the selected notes stay as they are. The seed draws which.", low: 0, high: 95, step: 5, words: (value) => `${value} %`,
-      }));
-    fill(character, ...(able?.controls ?? []).map((control) => slider({
-      ...control, value: wish.controls[control.name] ?? null, free: "free", marks: control.words ?? {},
-      words: (value) => `${Math.round(value * 100) / 100} ${control.unit ?? ""}`.trim(),
+    if (!app.models.length) return refresh();
+    const task = TASKS.find((each) => each.name === settings.task);
+    const model = chosenModel();
+    fill(sizeRows,
+      task.sized && optionSlider("bars", lengthWords, ""),
+      task.name === "vary" && optionSlider("keep", (value) => `${Math.round(100 * value)} %`));
+    fill(controlRows, ...(model?.controls ?? []).map((control) => slider({
+      ...control, value: settings.controls[control.name] ?? null, free: "free", marks: control.words,
+      words: (value) => `${Math.round(value * 100) / 100} ${control.unit}`,
       onchange(value) {
-        if (value === null) delete wish.controls[control.name];
-        else wish.controls[control.name] = value;
-        guidance.hidden = !Object.keys(wish.controls).length;
+        if (value === null) delete settings.controls[control.name];
+        else settings.controls[control.name] = value;
+        guidance.hidden = !Object.keys(settings.controls).length;
       },
-    })), notFollowed(able));
-    const guidance = wishSlider("guidance", {
-      label: "Strictness", sentence: "How closely the model keeps to what is asked for above; beyond 1 at the cost of variety.", low: 1, high: 3, step: 0.25, words: String,
-    });
-    const temperature = wishSlider("temperature", {
-      label: "Boldness", sentence: "The temperature of sampling: low is predictable, high is surprising.", low: 0.6, high: 1.4, step: 0.05, words: (value) => value.toFixed(2),
-    });
-    guidance.hidden = !Object.keys(wish.controls).length;
-    fill(who, modelSelect(able), hasGrid(wish) && wishSelect("quantise", "Grid of new notes", GRIDS), chordsLine(able));
-    fill(moreBody, guidance, temperature, wishSelect("key", "Key", KEYS), seedField());
+    })), notFollowed(model));
+    const guidance = optionSlider("guidance", String);
+    const temperature = optionSlider("temperature", (value) => value.toFixed(2));
+    guidance.hidden = !Object.keys(settings.controls).length;
+    fill(modelRows, modelSelect(model), hasGrid(settings) && optionSelect("quantise", [["", "As the file"], ...Object.entries(app.options.quantise.choices)]), chordsLine(model));
+    fill(moreRows, guidance, temperature, optionSelect("key", KEYS), seedField());
     refresh();
   }
 
   /** Make a line that lists the controls which the model ignores. */
-  function notFollowed(able) {
-    const names = able?.ignores ?? [];
-    return names.length > 0 && h("p.hint.ignores", null, `${able.title}: ${list(names)} cannot be asked for; measured, this model does not follow ${names.length > 1 ? "them" : "it"}.`);
+  function notFollowed(model) {
+    const names = model?.ignores ?? [];
+    return names.length > 0 && h("p.hint.ignores", null, `${model.title}: ${list(names)} cannot be asked for; measured, this model does not follow ${names.length > 1 ? "them" : "it"}.`);
   }
 
-  /** Make a slider for a setting. @param {"bars" | "keep" | "guidance" | "temperature"} name @param {any} options */
-  const wishSlider = (name, options) => slider({ ...options, value: wish[name], onchange: (value) => { wish[name] = value; refresh(); } });
+  /** Return a setting, by default that of its option. @param {"bars" | "keep" | "guidance" | "temperature"} name */
+  const setting = (name) => settings[name] ?? app.options[name]?.default;
+
+  /** Make a slider for a setting. @param {"bars" | "keep" | "guidance" | "temperature"} name @param {(value: number) => string} words */
+  const optionSlider = (name, words, sentence = app.options[name].sentence) =>
+    slider({ ...app.options[name], sentence, words, value: setting(name), onchange: (value) => { settings[name] = value; refresh(); } });
 
   /** Make a list for a setting. @param {"quantise" | "key"} name */
-  const wishSelect = (name, label, options) => h("label.row", null, label, selectBox(options, wish[name], (value) => { wish[name] = value; }));
+  const optionSelect = (name, choices) => h("label.row", null, app.options[name].label, selectBox(choices, settings[name], (value) => { settings[name] = value; }));
 
-  function modelSelect(able) {
-    const all = app.models.filter((each) => each.tasks.includes(wish.task));
+  function modelSelect(model) {
+    const all = app.models.filter((each) => each.tasks.includes(settings.task));
     if (!all.length) return null;
-    const select = selectBox(all.map((each) => [each.name, each.title]), able.name, (name) => { wish.model = name; build(); }, { disabled: all.length < 2 });
-    why.textContent = app.piece && able ? `${whyModel(able, wish, app.piece)} ${able.sentence}` : able?.sentence ?? "";
+    const select = selectBox(all.map((each) => [each.name, each.title]), model.name, (name) => { settings.model = name; build(); }, { disabled: all.length < 2 });
+    why.textContent = app.piece && model ? `${whyModel(model, settings, app.piece)} ${model.sentence}` : model?.sentence ?? "";
     return h("div", null, h("label.row.model", null, "Model", select), why);
   }
 
   /** Make a line that tells which chords the model follows, if it follows any. */
-  function chordsLine(able) {
-    if (!app.piece || !able?.chords || !["replace", "vary", "accompany"].includes(wish.task)) return null;
+  function chordsLine(model) {
+    if (!app.piece || !model?.chords || !["replace", "vary", "accompany"].includes(settings.task)) return null;
     const { named, implied } = app.roll.above;
     if (named) return h("p.hint", null, "It follows the chords above the bars.");
     const take = h("button.small", { onclick: () => app.change(writeChords(app.piece, implied)) }, "Follow the chords found");
@@ -117,10 +115,10 @@ export function mountCompose(app, panel) {
 
   function seedField() {
     const field = h("input", {
-      type: "text", inputMode: "numeric", placeholder: "a new one each time", value: wish.seed ?? "", "aria-describedby": "seed-hint",
+      type: "text", inputMode: "numeric", placeholder: "a new one each time", value: settings.seed ?? "", "aria-describedby": "seed-hint",
       onchange() {
-        wish.seed = /^\d+$/.test(field.value.trim()) ? Number(field.value) : null;
-        if (wish.seed === null) field.value = "";
+        settings.seed = /^\d+$/.test(field.value.trim()) ? Number(field.value) : null;
+        if (settings.seed === null) field.value = "";
       },
     });
     return h("div", null, h("label.row", null, "Seed", field),
@@ -129,38 +127,39 @@ export function mountCompose(app, panel) {
 
   function lengthWords(bars) {
     if (!app.piece) return count(bars, "bar");
-    const begin = wish.task === "new" ? 0 : scope().stretch?.end ?? app.piece.duration;
+    const begin = settings.task === "new" ? 0 : scope().stretch?.end ?? app.piece.duration;
     const { begin: line, end } = app.beats.bar(Math.max(0, begin - 1e-3));
     return `${count(bars, "bar")}, ${(bars * (end - line)).toFixed(1)} s`;
   }
 
   function refresh() {
-    markChosen(tasks, TASKS.findIndex((task) => task.name === wish.task), "aria-checked");
-    number.textContent = count(wish.samples, "proposal");
-    fewer.disabled = wish.samples === 1;
-    moreProposals.disabled = wish.samples === 8;
+    markChosen(tasks, TASKS.findIndex((task) => task.name === settings.task), "aria-checked");
+    number.textContent = count(settings.samples, "proposal");
+    fewer.disabled = settings.samples === 1;
+    moreProposals.disabled = settings.samples === app.options.samples?.high;
     if (!app.piece) return;
-    const now = describe(wish, app.piece, app.beats, scope(), model());
+    const now = state();
     sentence.textContent = now.sentence;
     go.disabled = !now.ready || isAsking;
   }
 
+  const state = () => describe({ ...settings, keep: setting("keep") }, app.piece, app.beats, scope(), chosenModel());
   let isAsking = false;
   async function compose() {
     const { piece } = app;
-    const able = model();
-    if (!piece || !able || isAsking) return;
-    const now = describe(wish, piece, app.beats, scope(), able);
+    const model = chosenModel();
+    if (!piece || !model || isAsking) return;
+    const now = state();
     if (!now.ready) return app.emit("message", { text: now.sentence, kind: "error" });
     isAsking = true;
     refresh();
     const revision = await app.mirror.settled();
     const isOpen = () => app.piece?.id === piece.id; // the user may have left the piece
-    const answer = isOpen() && await app.reach(post(`${session(piece.id)}/takes`, { ...request(wish, app.piece, scope(), able), revision }));
+    const answer = isOpen() && await app.reach(post(`${session(piece.id)}/takes`, { ...request(settings, app.piece, scope(), model), revision }));
     if (answer && isOpen()) {
       const take = app.takes.update(answer);
       app.show(take.id, 1);
-      app.say(`${take.label}: asked for ${count(wish.samples, "proposal")}`);
+      app.say(`${take.label}: asked for ${count(settings.samples, "proposal")}`);
     }
     isAsking = false;
     refresh();
@@ -168,7 +167,7 @@ export function mountCompose(app, panel) {
 
   app.actions.compose = compose;
   app.on("ask", (take) => {
-    Object.assign(wish, wishOf(take));
+    Object.assign(settings, settingsOf(take));
     build();
     app.selection.tracks = new Set(take.tracks ?? []);
     app.selection.pickRange(app.piece, take.request.begin === undefined ? null : { begin: take.request.begin, end: take.request.end });
@@ -177,10 +176,12 @@ export function mountCompose(app, panel) {
   app.on("opened", (piece) => {
     if (!piece) return;
     // The browser keeps the settings of each piece.
-    Object.assign(wish, firstWish(), { task: piece.notes.size ? "continue" : piece.chords.length ? "accompany" : "new" }, loadSetting(`wish.${piece.id}`, {}));
+    const saved = loadSetting(`wish.${piece.id}`, {});
+    if (saved.keep > 1) saved.keep /= 100; // it was a percentage
+    Object.assign(settings, firstSettings(), { task: piece.notes.size ? "continue" : piece.chords.length ? "accompany" : "new" }, saved);
     build();
   });
-  for (const event of ["change", "click"]) panel.addEventListener(event, () => app.piece && saveSetting(`wish.${app.piece.id}`, wish));
+  for (const event of ["change", "click"]) panel.addEventListener(event, () => app.piece && saveSetting(`wish.${app.piece.id}`, settings));
   let previous = "";
   const rebuild = () => { // the model depends on the kind of music, the chords line on the chords
     const { id, music } = app.piece;

@@ -32,7 +32,7 @@ export function slider({ label, sentence, low, high, step, value, words, free, m
   const output = h("output", { for: id });
   const reset = free ? iconButton("close", `Leave ${label.toLowerCase()} to the model`, () => change(null)) : null;
   reset?.classList.add("small");
-  const buttons = Object.entries(marks).map(([word, at]) =>
+  const buttons = Object.entries(marks).filter(([, at]) => at >= low && at <= high).map(([word, at]) =>
     h(`button.mark${/^[pmf]+$/.test(word) ? ".dynamic" : ""}`, {
       tabIndex: -1, "aria-label": `${label}: ${word}`, // keyboard users move the slider instead
       style: { "--at": String((at - low) / (high - low)) }, onclick: () => change(at),

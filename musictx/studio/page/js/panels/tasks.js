@@ -5,17 +5,17 @@ import { barLineAfter } from "../document/takes.js";
 import { count, list, stretchWords, trackName } from "../document/words.js";
 
 /**
- * @typedef {object} Wish  the settings of the panel
+ * @typedef {object} Settings  the settings of the panel; null: the default of the option
  * @property {string} task
  * @property {number} bars  length of new music
- * @property {number} keep  percent that "vary" keeps
+ * @property {number | null} keep  share of the notes that "vary" keeps
  * @property {number} samples
  * @property {number | null} seed
  * @property {string | null} model  null: the model that suits the piece
  * @property {Record<string, number>} controls  only those that the user has set
- * @property {number} temperature
+ * @property {number | null} temperature
  * @property {string} key  "": any
- * @property {number} guidance
+ * @property {number | null} guidance
  * @property {string} quantise  the grid of new notes; "": as the file
  */
 
@@ -30,25 +30,25 @@ export const TASKS = [
   { name: "new", label: "New", sized: true },
 ];
 
-/** @returns {Wish} */
-export const firstWish = () => ({
-  task: "continue", bars: 4, keep: 50, samples: 3, seed: null, model: null, controls: {}, temperature: 1, key: "", guidance: 1, quantise: "",
+/** @returns {Settings} */
+export const firstSettings = () => ({
+  task: "continue", bars: 4, keep: null, samples: 3, seed: null, model: null, controls: {}, temperature: null, key: "", guidance: null, quantise: "",
 });
 
 /** Return the kinds of music of a piece, the most specific first: a chorale also keeps to beats. @param {Piece | null} piece */
 const kindsOf = (piece) => (piece?.music === "chorale" ? ["chorale", "beats"] : [piece?.music ?? "free"]);
 
-/** Return the model for a task: the chosen one if it can do the task, else the one that suits the piece, as the server chooses. @param {Model[]} models @param {Wish} wish @param {Piece | null} piece */
-export function modelFor(models, wish, piece) {
-  const able = models.filter((model) => model.tasks.includes(wish.task));
-  const suits = kindsOf(piece).map((kind) => able.find((model) => model.suits.includes(kind))).find(Boolean);
-  return able.find((model) => model.name === wish.model) ?? suits ?? able[0] ?? null;
+/** Return the model for a task: the chosen one if it can do the task, else the one that suits the piece, as the server chooses. @param {Model[]} models @param {Settings} settings @param {Piece | null} piece */
+export function modelFor(models, settings, piece) {
+  const candidates = models.filter((model) => model.tasks.includes(settings.task));
+  const suits = kindsOf(piece).map((kind) => candidates.find((model) => model.suits.includes(kind))).find(Boolean);
+  return candidates.find((model) => model.name === settings.model) ?? suits ?? candidates[0] ?? null;
 }
 
 const KINDS = { free: "this piece is played freely, or empty", beats: "this piece keeps to its beats", chorale: "this piece has four voices" };
-/** Explain why a model was chosen. @param {Model} model @param {Wish} wish @param {Piece} piece */
-export function whyModel(model, wish, piece) {
-  if (model.name === wish.model) return "You chose it for this piece.";
+/** Explain why a model was chosen. @param {Model} model @param {Settings} settings @param {Piece} piece */
+export function whyModel(model, settings, piece) {
+  if (model.name === settings.model) return "You chose it for this piece.";
   const kind = kindsOf(piece).find((each) => model.suits.includes(each));
   return kind ? `Proposed since ${KINDS[kind]}.` : "Proposed since it can do this.";
 }
@@ -58,7 +58,7 @@ const impossible = (sentence) => ({ ready: false, sentence });
 
 /**
  * Describe what the task would do now, and whether it can start.
- * @param {Wish} wish @param {Piece} piece @param {Beats} beats @param {Scope} scope @param {Model | null} model
+ * @param {Settings} settings  with the share to keep @param {Piece} piece @param {Beats} beats @param {Scope} scope @param {Model | null} model
  * @returns {{ready: boolean, sentence: string}}
  */
 export function describe({ task, bars, keep }, piece, beats, { stretch, tracks }, model) {
@@ -96,42 +96,39 @@ export function describe({ task, bars, keep }, piece, beats, { stretch, tracks }
       return ready(`Goes on for ${length} after bar ${last}${start < piece.duration - 1e-3 ? ". What stands there is replaced" : ", where the piece ends"}.`);
     }
     case "replace": return ready(`Composes ${where} anew${inTracks}. Notes held into it end there; all else and locked notes stay.`);
-    case "vary": return ready(`Keeps ${keep} % of the notes of ${where}${inTracks}, and composes the others anew.`);
+    case "vary": return ready(`Keeps ${Math.round(100 * keep)} % of the notes of ${where}${inTracks}, and composes the others anew.`);
     case "accompany": return ready(`Adds tracks that accompany ${where}${inTracks}.`);
     default: return ready(`Sets ${where}${inTracks} for four voices, in the manner of a chorale.`);
   }
 }
 
-/** Does the task have a grid for new notes? @param {Wish} wish */
-export const hasGrid = (wish) => wish.task !== "harmonise" && wish.task !== "new";
+/** Does the task have a grid for new notes? @param {Settings} settings */
+export const hasGrid = (settings) => settings.task !== "harmonise" && settings.task !== "new";
 
-/** Return the request of a take. @param {Wish} wish @param {Piece} piece @param {Scope} scope @param {Model} model */
-export function request(wish, piece, scope, model) {
-  const task = TASKS.find((each) => each.name === wish.task);
+/** Return the request of a take. @param {Settings} settings @param {Piece} piece @param {Scope} scope @param {Model} model */
+export function request(settings, piece, scope, model) {
+  const task = TASKS.find((each) => each.name === settings.task);
   const { begin, end } = scope.stretch ?? { begin: 0, end: piece.duration };
   const names = new Set(model.controls.map((control) => control.name));
-  const controls = Object.fromEntries(Object.entries(wish.controls).filter(([name]) => names.has(name)));
-  const sampling = {};
-  if (wish.temperature !== 1) sampling.temperature = wish.temperature;
-  if (wish.key) sampling.key = wish.key;
+  const controls = Object.fromEntries(Object.entries(settings.controls).filter(([name]) => names.has(name)));
+  const sampling = { ...(settings.temperature !== null && { temperature: settings.temperature }), ...(settings.key && { key: settings.key }) };
   return {
-    task: wish.task, model: model.name, begin, end, tracks: scope.tracks, samples: wish.samples, seed: wish.seed,
-    ...(task.sized && { bars: wish.bars }),
-    ...(wish.quantise && hasGrid(wish) && { quantise: wish.quantise }),
-    ...(wish.task === "vary" && { keep: wish.keep / 100 }),
-    ...(Object.keys(controls).length && { controls }),
-    ...(Object.keys(controls).length && wish.guidance !== 1 && { guidance: wish.guidance }),
+    task: settings.task, model: model.name, begin, end, tracks: scope.tracks, samples: settings.samples, seed: settings.seed,
+    ...(task.sized && { bars: settings.bars }),
+    ...(settings.quantise && hasGrid(settings) && { quantise: settings.quantise }),
+    ...(settings.task === "vary" && { keep: settings.keep }),
+    ...(Object.keys(controls).length && { controls, guidance: settings.guidance }),
     ...(Object.keys(sampling).length && { sampling }),
     revision: piece.revision,
   };
 }
 
-/** Return the settings with which a take was requested, and its seed. @param {Take} take @returns {Partial<Wish>} */
-export function wishOf(take) {
+/** Return the settings with which a take was requested, and its seed. @param {Take} take @returns {Partial<Settings>} */
+export function settingsOf(take) {
   const { bars, keep, samples, controls, sampling, guidance, quantise, model, task } = take.request;
   return {
-    task, seed: take.seed, model: model ?? take.model, samples: samples ?? 3, controls: { ...controls },
-    temperature: sampling?.temperature ?? 1, key: sampling?.key ?? "", guidance: guidance ?? 1, quantise: quantise ?? "",
-    ...(bars && { bars }), ...(keep !== undefined && { keep: Math.round(keep * 100) }),
+    task, seed: take.seed, model: model ?? take.model, controls: { ...controls }, keep: keep ?? null,
+    temperature: sampling?.temperature ?? null, key: sampling?.key ?? "", guidance: guidance ?? null, quantise: quantise ?? "",
+    ...(samples && { samples }), ...(bars && { bars }),
   };
 }
