@@ -1,7 +1,7 @@
 /** The tray below the roll: the proposals of a take, to listen to, accept or set aside. */
 
 import { remove, session } from "../core/api.js";
-import { contextOf, sizeCanvas } from "../core/canvas.js";
+import { contextOf } from "../core/canvas.js";
 import { fill, h, icon, iconButton, syncRows, nextFrame, setPressed, set } from "../core/dom.js";
 import { extentOf } from "../document/notes.js";
 import { frontier, isRunning, stateLine } from "../document/takes.js";
@@ -185,8 +185,6 @@ export function mountProposals(app, tray) {
 function drawSmall(canvas, app, take, proposal) {
   const { clientWidth: width, clientHeight: height } = canvas;
   const { colours, index } = app.roll;
-  sizeCanvas(canvas, width, height);
-  canvas.removeAttribute("style"); // the style sheet sets its size
   const place = app.stretchOf(take);
   const till = frontier(proposal, place.begin);
   const end = Math.max(place.end, till, place.begin + 1);

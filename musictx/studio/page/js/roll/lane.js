@@ -1,6 +1,6 @@
 /** The lane under the roll, to edit velocities, or to show pedals and controllers. */
 
-import { contextOf, sizeCanvas } from "../core/canvas.js";
+import { contextOf } from "../core/canvas.js";
 import { fill, h } from "../core/dom.js";
 import { onDrag } from "../core/drag.js";
 import { fetchOnChange } from "../document/fetch_on_change.js";
@@ -117,10 +117,6 @@ export class Lane {
         cancel: drop,
       };
     });
-  }
-
-  resize() {
-    if (this.shown) sizeCanvas(this.canvas, this.roll.view.width, HEIGHT);
   }
 
   /** @param {Note[]} visible */

@@ -5,7 +5,8 @@ import { clamp } from "../core/numbers.js";
 import { gridLines, isBlack } from "./grid.js";
 
 /** @param {CanvasRenderingContext2D} ctx @param {View} view */
-export function drawRuler(ctx, view, height, beats, range, playhead, colours) {
+export function drawRuler(ctx, view, beats, range, playhead, colours) {
+  const height = ctx.canvas.clientHeight;
   ctx.fillStyle = colours.panel;
   ctx.fillRect(0, 0, view.width, height);
   if (range) {
@@ -40,7 +41,8 @@ export function drawRuler(ctx, view, height, beats, range, playhead, colours) {
 }
 
 /** Draw the keyboard. @param {View} view @param {Map<number, string>} lit  pitch -> colour of its key */
-export function drawKeys(ctx, view, width, lit, colours) {
+export function drawKeys(ctx, view, lit, colours) {
+  const width = ctx.canvas.clientWidth;
   ctx.fillStyle = colours["key-white"];
   ctx.fillRect(0, 0, width, view.height);
   const low = Math.max(0, Math.floor(view.bottom));

@@ -1,6 +1,6 @@
 /** The piano roll: its canvases and view, and when to redraw them. */
 
-import { contextOf, sizeCanvas } from "../core/canvas.js";
+import { contextOf } from "../core/canvas.js";
 import { h, fill } from "../core/dom.js";
 import { extentOf } from "../document/notes.js";
 import { frontier } from "../document/takes.js";
@@ -19,7 +19,6 @@ import { Pixels } from "./pixels.js";
 import { mountPointer } from "./pointer.js";
 import { View } from "./view.js";
 
-export const RULER = 30; // pixels
 const EMPTY = new Set();
 const NOTHING = "Nothing here yet. Draw with the pencil, record what you play, or ask for something new.";
 const CHORDS = "Chords without notes. Accompany composes tracks to them.";
@@ -39,7 +38,6 @@ export class Roll {
   painters = new Set();
   #stale = { back: false, over: false };
   #frame = 0;
-  #lit = "";
   #following = true;
 
   /** @param {App} app @param {HTMLElement} frame */
@@ -127,7 +125,6 @@ export class Roll {
   repaint() {
     this.colours = palette();
     this.overview.stale = true;
-    this.#lit = "?";
     this.invalidate();
   }
 
@@ -192,15 +189,8 @@ export class Roll {
     const { clientWidth: width, clientHeight: height } = this.element;
     if (!width || !height) return;
     this.view.resize(width, height);
-    const sizes = { ruler: [width, RULER], keys: [this.corner.clientWidth, height], back: [width, height], over: [width, height] };
-    for (const [name, [w, tall]] of Object.entries(sizes)) sizeCanvas(this.canvases[name], w, tall);
-    this.overview.resize();
-    this.above.fit();
-    this.lane.resize();
-    this.#lit = "?";
-    this.#frame = 0;
     this.#stale.back = true;
-    this.#draw(); // now, because resizing has cleared the canvases
+    this.#draw(); // now, because the canvases have another size
   }
 
   #draw() {
@@ -256,12 +246,12 @@ export class Roll {
     const width = (app.beats.step(app.cursor.time, app.settings.division, 1) - app.cursor.time) * view.scale;
     over.drawCursor(ctx, view, app.cursor, width, this.element.matches(":focus-visible"), colours);
     over.drawPlayhead(ctx, view, player.position, colours);
-    drawRuler(contextOf(this.canvases.ruler), view, RULER, app.beats, selection.range, player.position, colours);
+    drawRuler(contextOf(this.canvases.ruler), view, app.beats, selection.range, player.position, colours);
     this.above.draw();
     this.#drawKeys(piece, shown?.proposal, removed);
   }
 
-  /** Draw the keyboard, with the sounding keys in colour, if it has changed. */
+  /** Draw the keyboard, with the sounding keys in colour. */
   #drawKeys(piece, proposal, removed) {
     const { view, colours, app } = this;
     const lit = new Map();
@@ -273,10 +263,7 @@ export class Roll {
       }
       for (const { start, end, pitch } of proposal?.notes ?? []) if (start <= now && (end ?? Infinity) > now) lit.set(pitch, colours.gold);
     } else if (this.hovered !== null) lit.set(this.hovered, app.inputTrack ? trackColour(app.inputTrack, piece.tracks.indexOf(app.inputTrack)) : colours.select);
-    const state = `${[...lit]} ${view.top} ${view.row}`;
-    if (state === this.#lit) return;
-    this.#lit = state;
-    drawKeys(contextOf(this.canvases.keys), view, this.corner.clientWidth, lit, colours);
+    drawKeys(contextOf(this.canvases.keys), view, lit, colours);
   }
 
   /** Redraw after the user scrolled; the view does not follow the playhead until it is visible again. */
