@@ -44,7 +44,7 @@ export function mountPrint(app) {
     if (!library || !piece) return;
     const { tempo, key } = timingAt(piece);
     heading.textContent = title(piece.name);
-    under.textContent = [piece.composer, `♩ = ${Math.round(tempo)}`, key && keyWords(key.sharps, key.minor)].filter(Boolean).join("  ·  ");
+    under.textContent = [piece.composer, `♩ = ${Math.round(tempo)}`, key && keyWords(...key)].filter(Boolean).join("  ·  ");
     const bars = Math.max(1, app.beats.bar(piece.duration).number);
     const startsPerBar = new Set([...piece.notes.values()].map((note) => Math.round(note.start * 50))).size / bars;
     const { abc, onGrid } = toAbc(piece, { barsPerLine: Math.max(1, Math.min(BARS, Math.round((2 * CROWDED) / Math.max(1, startsPerBar)))) });

@@ -2,7 +2,7 @@
 
 import { selectBox, h } from "../core/dom.js";
 import { keyWords } from "../document/spelling.js";
-import { changes, timingAt, pickup, changeTiming, removeTiming } from "../document/timing.js";
+import { timingAt } from "../document/timing.js";
 import { openForm } from "../shell/dialog.js";
 
 const UNITS = [2, 4, 8, 16];
@@ -15,7 +15,7 @@ export function timingButton(app) {
     const { tempo, beats, unit, key } = timingAt(piece);
     const rounded = Math.round(tempo * 10) / 10;
     button.textContent = `♩ ${rounded}   ${beats}/${unit}`;
-    const words = `Tempo ${rounded}, ${beats}/${unit}${key ? `, ${keyWords(key.sharps, key.minor)}` : ""}`;
+    const words = `Tempo ${rounded}, ${beats}/${unit}${key ? `, ${keyWords(...key)}` : ""}`;
     button.title = `${words}. Click to change`;
     button.setAttribute("aria-label", `${words}: change`);
   });
@@ -25,9 +25,9 @@ export function timingButton(app) {
 /** @param {App} app */
 function openTiming(app) {
   const { piece, beats: bars } = app;
-  const marks = changes(piece);
+  const marks = piece.timings.slice(1).map(({ time }) => time);
   const cursorBar = bars.bar(app.selection.range?.begin ?? app.cursor.time).begin;
-  const first = pickup(piece) ? piece.meters[1][0] : 0;
+  const [first] = piece.beats.find(([, bar]) => bar === 1); // after a pick-up bar
   const hasChange = (time) => marks.some((at) => Math.abs(at - time) < 1e-2);
   const places = [...marks, ...(cursorBar > first + 1e-2 && !hasChange(cursorBar) ? [cursorBar] : [])].sort((a, b) => a - b);
   let from = 0;
@@ -46,18 +46,18 @@ function openTiming(app) {
   const ways = [way("beats", "Notes keep their beats", true), way("seconds", "Notes keep their seconds", false)];
   const hint = h("p.hint");
   const shortRow = h("label.row", null, "Pick-up, beats before bar 1", short);
-  const away = h("button", { onclick: () => { done(removeTiming(app.piece, from)); dialog.close(); } }, "Take this change away");
+  const away = h("button", { onclick: () => { change({ ...timingAt(app.piece, from - 1e-2), time: from }); dialog.close(); } }, "Take this change away");
   let now = timingAt(piece);
 
   /** Show the values at the chosen place. */
   function show() {
     now = timingAt(piece, from);
-    const several = piece.tempos.length > 1;
+    const several = piece.timings.some((timing) => timing.tempo !== piece.timings[0].tempo);
     tempo.value = String(Math.round(now.tempo * 100) / 100);
     beats.value = String(now.beats);
     unit.value = String(now.unit);
-    short.value = String(pickup(piece));
-    key.value = now.key ? `${now.key.sharps} ${now.key.minor}` : "";
+    short.value = String(now.pickup);
+    key.value = now.key?.join(" ") ?? "";
     shortRow.hidden = from > 0;
     away.hidden = !hasChange(from);
     ways[0].sentence.textContent = from ? "What follows gets faster or slower, up to the next change." : several ? "The music gets faster or slower as a whole, with all its tempo changes." : "The music gets faster or slower.";
@@ -65,9 +65,8 @@ function openTiming(app) {
     hint.textContent = from ? "It holds from this bar to the next change." : marks.length ? "Later changes of meter and key stay where they are." : "To change something later, select a bar there first.";
   }
 
-  function done(operation) {
-    if (operation) app.selection.drop();
-    app.change(operation);
+  async function change(timing, keepBeats = true) {
+    if (await app.mirror.retime(timing, keepBeats)) app.selection.drop();
   }
 
   // The dialog starts at a selected bar.
@@ -77,11 +76,10 @@ function openTiming(app) {
   const dialog = openForm(app, "Tempo, meter, key", "timing-form", (form) => {
     const exact = Math.abs(Number(tempo.value) - Math.round(now.tempo * 100) / 100) < 1e-9;
     const [sharps, minor] = key.value.split(" ");
-    const wish = {
-      tempo: exact ? now.tempo : Number(tempo.value), beats: Number(beats.value), unit: Number(unit.value), pickup: Number(short.value) === pickup(piece) ? pickup(piece) : Math.round(Number(short.value)),
-      key: key.value ? { sharps: Number(sharps), minor: minor === "true" } : null,
-    };
-    done(changeTiming(app.piece, wish, new FormData(form).get("way") === "beats", from));
+    change({
+      time: from, tempo: exact ? now.tempo : Number(tempo.value), beats: Number(beats.value), unit: Number(unit.value),
+      key: key.value ? [Number(sharps), minor === "true"] : null, pickup: Number(short.value),
+    }, new FormData(form).get("way") === "beats");
   },
     h("label.row", { hidden: !places.length }, "From", place),
     h("label.row", null, "Tempo, quarter notes a minute", tempo),

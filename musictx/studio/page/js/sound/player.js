@@ -21,15 +21,13 @@ export class Player {
   #options = {};
   #attempts = 0; // number of calls of start and stop: tells a start that is loading that it was stopped
   #cursor = 0; // the position when nothing plays
-  /** The tracks of the piece, as they are mixed. @type {any[]} */
-  #tracks = [];
   #warned = false;
 
   /** @param {App} app @param {() => void} onPosition  called at every frame while something plays */
   constructor(app, onPosition) {
     this.app = app;
     this.onPosition = onPosition;
-    app.on("mix", () => this.#setMix(app.mixed));
+    app.on("mix", () => this.#playback?.mix());
     app.on("selection", () => {
       const isPiece = this.#playback && !this.#options.music && !this.#options.countIn;
       if (this.repeats && isPiece && String(this.#loop()) !== String(this.#playback.loop)) this.play();
@@ -170,16 +168,10 @@ export class Player {
 
   /** Send volume, pan and reverb of each channel; tracks that are not in the piece have the defaults. */
   mix(synth, channels) {
-    const ids = new Set(this.#tracks.map((track) => track.id));
-    const all = controllers([...this.#tracks, ...[...channels.keys()].filter((id) => !ids.has(id)).map((id) => ({ id }))]);
+    const { mixed } = this.app;
+    const others = [...channels.keys()].filter((id) => !mixed.some((track) => track.id === id));
+    const all = controllers([...mixed, ...others.map((id) => ({ id }))]);
     synth.send([...channels].flatMap(([id, channel]) => (all.get(id) ?? []).map(([number, value]) => [0, channel, 0xb0, number, value])));
-  }
-
-  /** Set the tracks with their mixer values: see document/mixer.js. */
-  #setMix(tracks) {
-    const before = JSON.stringify([...controllers(this.#tracks)]);
-    this.#tracks = tracks;
-    if (before !== JSON.stringify([...controllers(tracks)])) this.#playback?.mix();
   }
 
   /** Play a short note. */
