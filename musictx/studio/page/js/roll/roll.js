@@ -5,7 +5,6 @@ import { h, fill } from "../core/dom.js";
 import { extentOf } from "../document/notes.js";
 import { frontier } from "../document/takes.js";
 import { count } from "../document/words.js";
-import { onSystemTheme } from "../shell/theme.js";
 import { Above } from "./above.js";
 import { palette, ramp, trackColour } from "./colours.js";
 import { drawGrid } from "./grid.js";
@@ -19,7 +18,6 @@ import { Pixels } from "./pixels.js";
 import { mountPointer } from "./pointer.js";
 import { View } from "./view.js";
 
-const EMPTY = new Set();
 const NOTHING = "Nothing here yet. Draw with the pencil, record what you play, or ask for something new.";
 const CHORDS = "Chords without notes. Accompany composes tracks to them.";
 
@@ -82,7 +80,7 @@ export class Roll {
       app.point(first?.start ?? 0, first?.pitch ?? 60);
       this.focus();
     });
-    app.on("selection", () => this.invalidate(this.#drawnTracks === app.selection.tracks && !this.lane.shown ? "over" : "back"));
+    app.on("selection", () => this.invalidate());
     app.on("shown", (shown) => {
       this.#measure();
       this.invalidate();
@@ -104,12 +102,9 @@ export class Roll {
     });
     app.on("cursor", () => this.invalidate("over"));
     app.on("settings", () => this.repaint());
-    onSystemTheme(() => this.repaint());
     this.element.addEventListener("focus", () => this.invalidate("over"));
     this.element.addEventListener("blur", () => this.invalidate("over"));
   }
-
-  #drawnTracks = EMPTY; // the selected tracks when the back layer was drawn
 
   focus() {
     this.element.focus({ preventScroll: true });
@@ -214,12 +209,11 @@ export class Roll {
   #drawBack(piece, visible, removedByGhost) {
     const { view, colours, app } = this;
     const removed = new Set([...removedByGhost, ...this.dragged.map((note) => note.id)]);
-    const tracksMeant = (this.#drawnTracks = app.selection.tracks);
     const ctx = contextOf(this.canvases.back);
     drawGrid(ctx, view, app.beats, app.settings.division, colours, app.settings.scale ? piece.keys : []);
     this.lane.draw(visible.filter((note) => !removed.has(note.id)));
     const pixels = this.#pixels.back.begin(view.width, view.height);
-    drawNotes(ctx, pixels, view, visible, { tracks: piece.tracks, tracksMeant, removed, dark: colours.dark });
+    drawNotes(ctx, pixels, view, visible, { tracks: piece.tracks, tracksMeant: app.selection.tracks, removed, dark: colours.dark });
     pixels.show(ctx);
   }
 

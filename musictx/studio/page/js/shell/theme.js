@@ -24,6 +24,7 @@ export function themeButton(app) {
     fill(button, icon(theme));
   };
   app.on("settings", show);
+  system.addEventListener("change", () => app.set({}));
   show();
   return button;
 }
@@ -36,9 +37,6 @@ export function nextTheme(app) {
   app.set({});
   app.say(`Theme: ${WORDS[theme]}`);
 }
-
-/** Call `listener` when the system's theme changes. */
-export const onSystemTheme = (listener) => system.addEventListener("change", listener);
 
 /** Return CSS custom properties as colours for a canvas. */
 export function colours(...names) {
