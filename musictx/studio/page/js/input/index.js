@@ -86,7 +86,7 @@ export function mountInput(app, player) {
   }
 
   function paint(ctx, pixels, view, colours) {
-    drawGhosts(ctx, pixels, view, recording.notesSoFar, player.position, performance.now() > startTime, colours);
+    drawGhosts(ctx, pixels, view, recording.notes, player.position, performance.now() > startTime, colours);
   }
 
   function show() {

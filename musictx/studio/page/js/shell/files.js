@@ -59,19 +59,18 @@ export const examples = () => get("examples").catch(() => []);
 
 /** Open files that are dropped on the page. @param {App} app @param {HTMLElement} body */
 export function mountDrop(app, body) {
-  let depth = 0;
   const isFile = (event) => event.dataTransfer?.types.includes("Files");
-  const changeDepth = (change) => {
-    depth = Math.max(0, depth + change);
-    body.classList.toggle("dropping", depth > 0);
-  };
-  body.addEventListener("dragenter", (event) => isFile(event) && changeDepth(1));
-  body.addEventListener("dragleave", (event) => isFile(event) && changeDepth(-1));
-  body.addEventListener("dragover", (event) => isFile(event) && event.preventDefault());
+  const dropping = (on) => body.classList.toggle("dropping", on);
+  body.addEventListener("dragover", (event) => {
+    if (!isFile(event)) return;
+    event.preventDefault();
+    dropping(true);
+  });
+  body.addEventListener("dragleave", (event) => event.relatedTarget || dropping(false)); // out of the window
   body.addEventListener("drop", (event) => {
     if (!isFile(event)) return;
     event.preventDefault();
-    changeDepth(-depth);
+    dropping(false);
     const [file] = event.dataTransfer.files;
     if (file) openFile(app, file);
   });
