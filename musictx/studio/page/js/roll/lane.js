@@ -3,6 +3,7 @@
 import { contextOf } from "../core/canvas.js";
 import { fill, h } from "../core/dom.js";
 import { onDrag } from "../core/drag.js";
+import { clamp } from "../core/numbers.js";
 import { fetchOnChange } from "../document/fetch_on_change.js";
 import { setVelocities } from "../document/edits.js";
 import { freeNotes } from "../document/notes.js";
@@ -10,9 +11,11 @@ import { count, dynamicLabel } from "../document/words.js";
 import { saveSetting, loadSetting } from "../core/storage.js";
 import { level, ramp } from "./colours.js";
 import { Pixels } from "./pixels.js";
-import { velocitiesAlong, HEIGHT, heightOf } from "./strokes.js";
 
 const NAMES = { 1: "Modulation", 7: "Volume", 10: "Pan", 11: "Expression", 64: "Pedal", 66: "Sostenuto", 67: "Soft pedal", 91: "Reverb", 93: "Chorus" };
+const HEIGHT = 84; // pixels
+const EDGE = 6; // above 127 and below 1
+const NEAR = 4; // pixels by which a stroke may miss a note
 
 export class Lane {
   /** "velocity", or the number of a controller. */
@@ -191,4 +194,25 @@ export class Lane {
       ctx.fill();
     });
   }
+}
+
+/** Return the y of a value, in pixels. */
+const heightOf = (value) => EDGE + (1 - value / 127) * (HEIGHT - 2 * EDGE);
+/** Return the velocity at a y. */
+const velocityAt = (y) => clamp(Math.round((1 - (y - EDGE) / (HEIGHT - 2 * EDGE)) * 127), 1, 127);
+
+/**
+ * Return the velocities that a straight stroke gives to the notes which start between its ends.
+ * @param {Note[]} notes @param {View} view @param {{x: number, y: number}} from @param {{x: number, y: number}} to @returns {Map<number, number>}
+ */
+function velocitiesAlong(notes, view, from, to) {
+  const [a, b] = from.x <= to.x ? [from, to] : [to, from];
+  const changed = new Map();
+  for (const note of notes) {
+    const x = view.x(note.start);
+    if (x < a.x - NEAR || x > b.x + NEAR) continue;
+    const part = b.x - a.x < 1 ? 1 : clamp((x - a.x) / (b.x - a.x), 0, 1);
+    changed.set(note.id, velocityAt(b.x - a.x < 1 ? to.y : a.y + (b.y - a.y) * part));
+  }
+  return changed;
 }

@@ -37,15 +37,3 @@ export function nextTheme(app) {
   app.set({});
   app.say(`Theme: ${WORDS[theme]}`);
 }
-
-/** Return CSS custom properties as colours for a canvas. */
-export function colours(...names) {
-  const probe = h("span", { hidden: true });
-  document.body.append(probe);
-  const colours = Object.fromEntries(names.map((name) => {
-    probe.style.color = `var(--${name})`;
-    return [name, getComputedStyle(probe).color];
-  }));
-  probe.remove();
-  return colours;
-}
