@@ -14,13 +14,13 @@ const DELAY = 700; // milliseconds without an edit before implied chords are req
 const MOST = 20_000; // notes; longer pieces get no implied chords
 
 export class Above {
-  canvas = h("canvas.above", { "aria-hidden": "true", title: "Double click: write a chord, above it a section, below it words" });
   /** The chords that the notes imply, if the piece has none written. @type {Chord[]} */
   implied = [];
 
-  /** @param {Roll} roll */
-  constructor(roll) {
+  /** @param {Roll} roll @param {HTMLCanvasElement} canvas */
+  constructor(roll, canvas) {
     this.roll = roll;
+    this.canvas = canvas;
     const { app } = roll;
     const needsChords = ({ music, notes, chords }) => music !== "free" && notes.size > 0 && notes.size <= MOST && !chords.length;
     fetchOnChange(app, "chords?symbols=1", needsChords, (chords) => this.#setImplied(chords ?? []), DELAY);

@@ -27,13 +27,14 @@ export class Lane {
   #pixels = new Pixels();
   #refetch = () => {};
 
-  /** @param {Roll} roll */
-  constructor(roll) {
+  /** @param {Roll} roll @param {HTMLCanvasElement} canvas @param {HTMLElement} corner */
+  constructor(roll, canvas, corner) {
     this.roll = roll;
+    this.canvas = canvas;
+    this.corner = corner;
     const { app } = roll;
-    this.canvas = h("canvas.lane", { "aria-hidden": "true", title: "Drag: draw how hard the notes are struck, of the selected ones or of all; Shift: a straight line" });
-    this.select = h("select", { "aria-label": "What the lane shows", onchange: () => { this.what = this.select.value; this.#setCursor(); roll.invalidate(); } });
-    this.corner = h("div.corner.lane", null, this.select);
+    this.select = corner.querySelector("select");
+    this.select.onchange = () => { this.what = this.select.value; this.#setCursor(); roll.invalidate(); };
     this.shown = loadSetting("lane", innerHeight >= 800);
     this.#mount();
     app.on("opened", () => { this.what = "velocity"; });

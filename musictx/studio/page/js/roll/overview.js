@@ -1,7 +1,6 @@
 /** The overview: the whole piece in a strip, which is the roll's scroll bar. */
 
 import { contextOf } from "../core/canvas.js";
-import { h } from "../core/dom.js";
 import { onDrag } from "../core/drag.js";
 import { clamp } from "../core/numbers.js";
 import { extentOf } from "../document/notes.js";
@@ -14,10 +13,10 @@ export class Overview {
   #pixels = new Pixels();
   #key = "";
 
-  /** @param {Roll} roll */
-  constructor(roll) {
+  /** @param {Roll} roll @param {HTMLCanvasElement} canvas */
+  constructor(roll, canvas) {
     this.roll = roll;
-    this.canvas = h("canvas.overview", { "aria-hidden": "true", title: "The whole piece: drag to scroll" });
+    this.canvas = canvas;
     onDrag(this.canvas, (event) => {
       const { view } = roll;
       const at = this.#time(event);

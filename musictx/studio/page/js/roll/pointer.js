@@ -180,7 +180,6 @@ function hover(app, roll, at) {
 /** A click on the ruler moves the playhead; dragging selects bars, or any time with Alt. */
 function mountRuler(app, roll) {
   const { ruler } = roll.canvases;
-  ruler.title = "Click: move the playhead. Drag: select bars. Double click: one bar.";
   onDrag(ruler, (event) => {
     if (!app.piece) return null;
     roll.focus();

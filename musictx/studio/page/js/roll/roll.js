@@ -1,7 +1,6 @@
 /** The piano roll: its canvases and view, and when to redraw them. */
 
 import { contextOf } from "../core/canvas.js";
-import { h, fill } from "../core/dom.js";
 import { extentOf } from "../document/notes.js";
 import { frontier } from "../document/takes.js";
 import { count } from "../document/words.js";
@@ -41,19 +40,13 @@ export class Roll {
   /** @param {App} app @param {HTMLElement} frame */
   constructor(app, frame) {
     this.app = app;
-    const canvas = (name) => h(`canvas.${name}`, { "aria-hidden": "true" });
-    this.canvases = { ruler: canvas("ruler"), keys: canvas("keys"), back: canvas("back"), over: canvas("over") };
-    this.element = h("div#roll", {
-      tabIndex: 0, role: "application", "aria-roledescription": "piano roll", "aria-describedby": "roll-help",
-    }, this.canvases.back, this.canvases.over);
-    this.empty = h("p.empty-roll", { hidden: true });
-    this.element.append(this.empty);
-    this.overview = new Overview(this);
-    this.above = new Above(this);
-    this.lane = new Lane(this);
-    this.corner = h("div.corner");
-    fill(frame, h("div.corner.above"), this.above.canvas, this.corner, this.canvases.ruler, this.canvases.keys, this.element, this.lane.corner, this.lane.canvas, this.overview.canvas,
-      h("p.unseen#roll-help", null, "Arrow keys move the cursor, with Control they go from note to note. Enter selects a note, or draws one. A question mark lists all keys."));
+    const find = (selector) => /** @type {any} */ (frame.querySelector(selector));
+    this.canvases = Object.fromEntries(["ruler", "keys", "back", "over"].map((name) => [name, find(`canvas.${name}`)]));
+    this.element = find("#roll");
+    this.empty = find(".empty-roll");
+    this.overview = new Overview(this, find("canvas.overview"));
+    this.above = new Above(this, find("canvas.above"));
+    this.lane = new Lane(this, find("canvas.lane"), find(".corner.lane"));
     mountPointer(app, this);
     this.#listen();
     this.repaint();
