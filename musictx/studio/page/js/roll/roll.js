@@ -3,6 +3,7 @@
 import { contextOf } from "../core/canvas.js";
 import { extentOf } from "../document/notes.js";
 import { frontier } from "../document/takes.js";
+import { pitchLabel } from "../document/spelling.js";
 import { count } from "../document/words.js";
 import { Above } from "./above.js";
 import { palette, ramp, trackColour } from "./colours.js";
@@ -42,6 +43,7 @@ export class Roll {
     this.app = app;
     const find = (selector) => /** @type {any} */ (frame.querySelector(selector));
     this.canvases = Object.fromEntries(["ruler", "keys", "back", "over"].map((name) => [name, find(`canvas.${name}`)]));
+    this.marks = Object.fromEntries(["range", "playhead", "band", "cursor"].map((name) => [name, [...frame.querySelectorAll(`.marks .${name}`)]]));
     this.element = find("#roll");
     this.empty = find(".empty-roll");
     this.overview = new Overview(this, find("canvas.overview"));
@@ -204,6 +206,7 @@ export class Roll {
     const removed = new Set([...removedByGhost, ...this.dragged.map((note) => note.id)]);
     const ctx = contextOf(this.canvases.back);
     drawGrid(ctx, view, app.beats, app.settings.division, colours, app.settings.scale ? piece.keys : []);
+    drawRuler(contextOf(this.canvases.ruler), view, app.beats, colours);
     this.lane.draw(visible.filter((note) => !removed.has(note.id)));
     const pixels = this.#pixels.back.begin(view.width, view.height);
     drawNotes(ctx, pixels, view, visible, { tracks: piece.tracks, tracksMeant: app.selection.tracks, removed, dark: colours.dark });
@@ -212,10 +215,9 @@ export class Roll {
 
   #drawOver(piece, visible, shown, removed) {
     const { app, view, colours } = this;
-    const { selection, player } = app;
+    const { selection } = app;
     const ctx = contextOf(this.canvases.over);
     ctx.clearRect(0, 0, view.width, view.height);
-    if (selection.range) over.drawRange(ctx, view, selection.range, colours);
     const pixels = this.#pixels.over.begin(view.width, view.height);
     over.drawLocks(ctx, pixels, view, visible.filter((note) => piece.locked.has(note.id)), colours);
     if (selection.notes.size && !this.dragged.length) {
@@ -229,13 +231,32 @@ export class Roll {
     for (const paint of this.painters) paint(ctx, pixels, view, colours);
     if (this.dragged.length) over.drawDragged(ctx, pixels, view, this.dragged, colours);
     pixels.show(ctx);
-    if (this.band) over.drawBand(ctx, this.band, colours);
-    const width = (app.beats.step(app.cursor.time, app.settings.division, 1) - app.cursor.time) * view.scale;
-    over.drawCursor(ctx, view, app.cursor, width, this.element.matches(":focus-visible"), colours);
-    over.drawPlayhead(ctx, view, player.position, colours);
-    drawRuler(contextOf(this.canvases.ruler), view, app.beats, selection.range, player.position, colours);
     this.above.draw();
     this.#drawKeys(piece, shown?.proposal, removed);
+    this.#placeMarks();
+  }
+
+  #placeMarks() {
+    const { app: { beats, cursor, selection: { range }, settings, player }, view, band } = this;
+    this.#place("range", range && { left: Math.round(view.x(range.begin)), width: Math.round((range.end - range.begin) * view.scale) });
+    this.#place("playhead", { left: Math.round(view.x(player.position)) });
+    this.#place("band", band && {
+      left: Math.min(band.x1, band.x2), top: Math.min(band.y1, band.y2), width: Math.abs(band.x2 - band.x1), height: Math.abs(band.y2 - band.y1),
+    });
+    const top = view.y(cursor.pitch);
+    const step = (beats.step(cursor.time, settings.division, 1) - cursor.time) * view.scale;
+    const [frame] = this.#place("cursor", this.element.matches(":focus-visible") && { left: view.x(cursor.time), top, width: Math.max(8, step), height: view.row });
+    frame.firstElementChild.textContent = pitchLabel(cursor.pitch);
+    frame.classList.toggle("below", top < 22);
+  }
+
+  /** Place the elements of a mark by pixels, or hide them. @param {string} name @param {Record<string, number> | null | false} box */
+  #place(name, box) {
+    for (const element of this.marks[name]) {
+      element.hidden = !box;
+      for (const [side, pixels] of Object.entries(box || {})) element.style[side] = `${pixels}px`;
+    }
+    return this.marks[name];
   }
 
   /** Draw the keyboard, with the sounding keys in colour. */
