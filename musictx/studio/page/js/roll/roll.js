@@ -133,6 +133,12 @@ export class Roll {
     this.wander();
   }
 
+  /** Zoom in time; what is at x stays there. @param {number} factor */
+  zoom(factor, x = this.view.width / 2) {
+    this.view.zoomTime(factor, x);
+    this.invalidate();
+  }
+
   /** Show a stretch with the pitches of some notes. @param {Stretch} stretch @param {Note[]} notes */
   #fit({ begin, end }, notes) {
     const { low, high } = extentOf(notes) ?? { low: 54, high: 76 };
@@ -205,7 +211,7 @@ export class Roll {
     const { view, colours, app } = this;
     const removed = new Set([...removedByGhost, ...this.dragged.map((note) => note.id)]);
     const ctx = contextOf(this.canvases.back);
-    drawGrid(ctx, view, app.beats, app.settings.division, colours, app.settings.scale ? piece.keys : []);
+    drawGrid(ctx, view, app.beats, app.settings.division, colours, app.settings.scale ? piece.timings : []);
     drawRuler(contextOf(this.canvases.ruler), view, app.beats, colours);
     this.lane.draw(visible.filter((note) => !removed.has(note.id)));
     const pixels = this.#pixels.back.begin(view.width, view.height);

@@ -38,13 +38,8 @@ export function mountTools(app, bar) {
     iconButton("close", "Select nothing (Esc)", () => app.selection.drop()));
   const lane = iconButton("lane", "The lane of velocities and controllers (E)", () => app.roll.lane.toggle(), { "aria-pressed": false });
   let mean = 80; // velocity of the selected notes
-  const zoom = (factor) => {
-    const { view } = app.roll;
-    view.zoomTime(factor, view.width / 2);
-    app.roll.invalidate();
-  };
   fill(bar, h("span.group", null, select, draw), timingButton(app), h("label.grid", null, grid), what, edits, h("span.gap"),
-    h("span.group.zoom", null, iconButton("minus", "Zoom out (-)", () => zoom(0.8)), iconButton("plus", "Zoom in (+)", () => zoom(1.25)),
+    h("span.group.zoom", null, iconButton("minus", "Zoom out (-)", () => app.roll.zoom(0.8)), iconButton("plus", "Zoom in (+)", () => app.roll.zoom(1.25)),
       iconButton("fit", "Zoom to fit what is selected, or the whole piece (F)", () => app.roll.fitAll())),
     lane, iconButton("table", "The notes as a table (N)", () => openTable(app)));
 
