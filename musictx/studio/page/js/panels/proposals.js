@@ -2,7 +2,7 @@
 
 import { remove, session } from "../core/api.js";
 import { contextOf } from "../core/canvas.js";
-import { fill, h, icon, iconButton, syncRows, nextFrame, setPressed, set } from "../core/dom.js";
+import { h, icon, iconButton, syncRows, nextFrame, setPressed, set } from "../core/dom.js";
 import { extentOf } from "../document/notes.js";
 import { frontier, isRunning, stateLine } from "../document/takes.js";
 import { count, sentence } from "../document/words.js";
@@ -19,16 +19,13 @@ const HEAD = 26; // pixels at the top for number and state
 
 /** @param {App} app @param {HTMLElement} tray */
 export function mountProposals(app, tray) {
-  const title = h("h2");
-  const state = h("span.state", { role: "status" });
-  const progress = h("div.progress", { role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100 });
-  const aside = h("button.small", { onclick: (event) => event.detail < 2 && setAside() }); // ignore the second click of a double click on "Stop"
-  const mix = h("button.small", { onclick: () => { const pair = lastPair(); if (pair) openMixing(app, pair.take, pair.proposals); } });
-  const cards = h("ul.cards");
+  const find = (selector) => /** @type {HTMLElement} */ (tray.querySelector(selector));
+  const [title, state, progress, mix, aside, cards] = ["h2", ".state", ".progress", ".mix", ".aside", ".cards"].map(find);
+  aside.onclick = (event) => event.detail < 2 && setAside(); // ignore the second click of a double click on "Stop"
+  mix.onclick = () => { const pair = lastPair(); if (pair) openMixing(app, pair.take, pair.proposals); };
+  find(".close").onclick = () => app.show(null);
   /** The two proposals shown last. @type {{take: number, numbers: number[]}} */
   let last = { take: 0, numbers: [] };
-  fill(tray, progress,
-    h("header", null, title, state, h("span.gap"), mix, aside, iconButton("close", "Close the proposals; the history keeps them", () => app.show(null))), cards);
 
   const shownTake = () => app.takes.get(app.shown.take);
 
@@ -43,12 +40,10 @@ export function mountProposals(app, tray) {
     progress.style.setProperty("--part", `${take.state === "composing" ? Math.max(2, take.progress * 100) : 0}%`);
     progress.setAttribute("aria-valuenow", String(Math.round(take.progress * 100)));
     aside.textContent = isRunning(take) ? "Stop" : "Set aside";
-    aside.title = "Alt+X";
     aside.hidden = take.aside && !isRunning(take);
     const pair = lastPair();
     mix.hidden = !pair;
     if (pair) mix.textContent = `Mix ${pair.proposals.map((each) => each.number).join(" and ")} …`;
-    mix.title = "One proposal in some bars, the other in the others. Alt+B goes from one to the other";
     syncRows(cards, take.proposals, (proposal) => `${app.piece.id}/${take.id}/${proposal.number}`, card);
   });
 
