@@ -1,30 +1,22 @@
 /** The dialog that trains a model on a folder of music. */
 
 import { get, post, remove } from "../core/api.js";
-import { fill, h, icon, svg } from "../core/dom.js";
+import { fill, h, svg } from "../core/dom.js";
 import { count, sentence } from "../document/words.js";
-import { openDialog } from "./dialog.js";
+import { fromTemplate, openDialog } from "./dialog.js";
 
 const POLL_INTERVAL = 2000; // milliseconds
 
 /** @param {App} app */
 export function openTraining(app) {
-  const folder = h("input", { type: "text", placeholder: "~/midi", spellcheck: false, required: true, "aria-describedby": "folder-hint" });
-  const summary = h("p.found", { role: "status" });
-  const command = h("code", { tabIndex: 0 });
-  const shown = h("div.command", { hidden: true }, command);
-  const begin = h("button.gold", { disabled: true, onclick: start }, icon("spark"), h("span", null, "Train"));
-  const look = h("button", { type: "submit" }, "Look");
-  const form = h("form", { onsubmit: (event) => { event.preventDefault(); lookAt(); } },
-    h("label.row", null, "Folder", folder, look),
-    h("p.hint#folder-hint", null, "The way to a folder on this machine, with MIDI or MusicXML files in it or below. They are only read."));
-  const state = h("p.sentence", { role: "status" });
-  const chart = h("div.losses");
-  const samples = h("ul.samples", { "aria-label": "What the model played meanwhile" });
-  const stop = h("button", { onclick: () => act(remove("training")) }, icon("stop"), h("span", null, "Stop"));
-  const use = h("button.gold", { onclick: take }, icon("check"), h("span", null, "Use this model"));
-  const body = h("div.training", null, form, summary, shown, h("div.buttons", null, begin), state, chart, samples, h("div.buttons", null, stop, use));
-  const dialog = openDialog("Train a model on your music", body);
+  const dialog = openDialog("Train a model on your music", fromTemplate("training"));
+  const find = (selector) => /** @type {any} */ (dialog.querySelector(`.training ${selector}`));
+  const [folder, look, summary, shown, command, begin] = ["input", "[type=submit]", ".found", ".command", "code", ".begin"].map(find);
+  const [state, chart, samples, stop, use] = [".sentence", ".losses", ".samples", ".stop", ".use"].map(find);
+  find("form").onsubmit = (event) => { event.preventDefault(); lookAt(); };
+  begin.onclick = start;
+  stop.onclick = () => act(remove("training"));
+  use.onclick = take;
   let last = /** @type {Training} */ ({ state: "none" });
 
   folder.addEventListener("input", () => { begin.disabled = true; });
