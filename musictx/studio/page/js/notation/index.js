@@ -1,6 +1,6 @@
 /** The notation view, which replaces the roll: abcjs draws the text of abc.js. */
 
-import { h, iconButton, setPressed } from "../core/dom.js";
+import { h, setPressed } from "../core/dom.js";
 import { notesById } from "../document/notes.js";
 import { toAbc } from "./abc.js";
 import { mountPrint } from "./print.js";
@@ -43,8 +43,7 @@ export function mountNotation(app, frame, tools) {
   const remark = h("p.hint", { role: "status" });
   const view = h("section#notation", { "aria-label": "Notation", tabIndex: 0, hidden: true }, remark, sheet);
   frame.after(view);
-  const button = iconButton("score", "Notation or piano roll (V)", toggle, { "aria-pressed": false });
-  tools.append(button);
+  const button = /** @type {HTMLElement} */ (tools.querySelector("[data-key=V]"));
 
   let stale = true;
   /** @type {{from: number, to: number, ids: number[]}[]} */

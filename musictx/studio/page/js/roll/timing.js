@@ -7,9 +7,9 @@ import { fromTemplate, openForm } from "../shell/dialog.js";
 
 const SHARPS = Array.from({ length: 15 }, (_, i) => i - 7);
 
-/** @param {App} app */
-export function timingButton(app) {
-  const button = h("button.timing", { onclick: () => app.piece && openTiming(app) });
+/** @param {App} app @param {HTMLButtonElement} button */
+export function mountTiming(app, button) {
+  button.onclick = () => app.piece && openTiming(app);
   app.on("piece", (piece) => {
     const { tempo, beats, unit, key } = timingAt(piece);
     const rounded = Math.round(tempo * 10) / 10;
@@ -18,7 +18,6 @@ export function timingButton(app) {
     button.title = `${words}. Click to change`;
     button.setAttribute("aria-label", `${words}: change`);
   });
-  return button;
 }
 
 /** @param {App} app */

@@ -55,6 +55,11 @@ export function mountKeys(app) {
     command.run(event);
   });
 
+  for (const button of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-key]"))) {
+    const { key } = button.dataset;
+    button.onclick = () => app.piece && (ofPage.get(key) ?? ofRoll.get(key)).run({ key });
+  }
+
   // After a click on a button the roll keeps the focus, so that its shortcuts work.
   document.addEventListener("mousedown", (event) => {
     const button = /** @type {HTMLElement} */ (event.target).closest?.("button:not(.menu), .button");
