@@ -47,7 +47,7 @@ app.roll = new Roll(app, byId("roll-frame"));
 mountHeader(app, byId("header"));
 mountTracks(app, byId("tracks"));
 mountTools(app, byId("tools"));
-mountNotation(app, byId("roll-frame"), byId("tools"));
+mountNotation(app, byId("notation"), byId("roll-frame"), document.querySelector("[data-key=V]"));
 mountSidePanel(app, byId("panel"));
 mountCompose(app, byId("compose"));
 mountHistory(app, byId("history"));

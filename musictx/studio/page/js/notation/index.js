@@ -37,13 +37,9 @@ export const remarksOf = (piece, onGrid) => [
   piece.tracks.some((track) => track.drum) && "Drums are not written.",
 ].filter(Boolean).join(" ");
 
-/** @param {App} app @param {HTMLElement} frame  of the roll @param {HTMLElement} tools */
-export function mountNotation(app, frame, tools) {
-  const sheet = h("div.sheet");
-  const remark = h("p.hint", { role: "status" });
-  const view = h("section#notation", { "aria-label": "Notation", tabIndex: 0, hidden: true }, remark, sheet);
-  frame.after(view);
-  const button = /** @type {HTMLElement} */ (tools.querySelector("[data-key=V]"));
+/** @param {App} app @param {HTMLElement} view @param {HTMLElement} frame  of the roll @param {HTMLElement} button */
+export function mountNotation(app, view, frame, button) {
+  const [remark, sheet] = /** @type {HTMLElement[]} */ ([...view.children]);
 
   let stale = true;
   /** @type {{from: number, to: number, ids: number[]}[]} */

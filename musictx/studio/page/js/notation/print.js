@@ -1,6 +1,6 @@
 /** The printed page: title, tempo, key and notation. */
 
-import { fill, h } from "../core/dom.js";
+import { fill } from "../core/dom.js";
 import { keyWords } from "../document/spelling.js";
 import { timingAt } from "../document/timing.js";
 import { title } from "../document/words.js";
@@ -31,11 +31,7 @@ function splitLines(sheet) {
 
 /** @param {App} app */
 export function mountPrint(app) {
-  const sheet = h("div.sheet");
-  const heading = h("h1");
-  const under = h("p");
-  const remark = h("p.remark");
-  document.body.append(h("section#print", { "aria-hidden": "true" }, heading, under, sheet, remark));
+  const [heading, under, sheet, remark] = /** @type {HTMLElement[]} */ ([...document.getElementById("print").children]);
   let library = null;
 
   /** Fill the printed page. */
