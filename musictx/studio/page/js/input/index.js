@@ -51,7 +51,7 @@ export function mountInput(app, player, find) {
       connection = await connectMidi({ ...callbacks, onInputs(inputs) { names = inputs; show(); } });
       show();
     } catch (error) {
-      app.emit("message", { text: error.message, kind: "error" });
+      app.warn(error.message);
     }
   }
 

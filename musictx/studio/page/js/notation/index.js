@@ -130,8 +130,7 @@ export function mountNotation(app, view, frame, button) {
 
   app.actions.notation = toggle;
   mountPrint(app);
-  app.on("piece", refresh);
-  app.on("opened", refresh);
+  for (const event of ["piece", "opened"]) app.on(event, refresh);
   app.on("selection", showSelection);
   app.on("play", () => { frameRequest ||= requestAnimationFrame(follow); });
   new ResizeObserver(refresh).observe(view);

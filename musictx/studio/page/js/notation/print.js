@@ -2,7 +2,7 @@
 
 import { fill } from "../core/dom.js";
 import { keyWords } from "../document/spelling.js";
-import { timingAt } from "../document/timing.js";
+import { timingAt } from "../document/beats.js";
 import { title } from "../document/words.js";
 import { toAbc } from "./abc.js";
 import { abcjs, remarksOf, withoutStyles } from "./index.js";
@@ -51,7 +51,7 @@ export function mountPrint(app) {
   }
 
   app.actions.print = async () => {
-    if (!app.piece?.notes.size) return app.emit("message", { text: "There are no notes to print.", kind: "error" });
+    if (!app.piece?.notes.size) return app.warn("There are no notes to print.");
     library = await abcjs();
     window.print();
   };

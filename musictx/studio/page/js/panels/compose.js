@@ -21,12 +21,16 @@ export function mountCompose(app, panel) {
   }, icon(`task-${task.name}`), h("span", null, task.label)));
   arrowKeys(tasks, (place) => choose(TASKS[place].name));
   const find = (selector) => /** @type {any} */ (panel.querySelector(selector));
-  const [sentence, who, shape, character, moreBody, number] = [".sentence", ".who", ".shape", ".character", ".more > div", ".number"].map(find);
-  const [fewer, moreProposals, go] = [".fewer", ".plus", ".go"].map(find);
+  const [sentence, who, shape, character, moreBody, number] = [".sentence", ".who", ".shape", ".character", ".more .settings", ".number"].map(find);
+  const [fewer, moreProposals, go, seed] = [".fewer", ".plus", ".go", ".seed"].map(find);
   find(".tasks").append(...tasks);
   fewer.onclick = () => samples(-1);
   moreProposals.onclick = () => samples(1);
   go.onclick = compose;
+  seed.onchange = () => {
+    wish.seed = /^\d+$/.test(seed.value.trim()) ? Number(seed.value) : null;
+    if (wish.seed === null) seed.value = "";
+  };
 
   const why = h("p.hint");
   const scope = () => {
@@ -74,7 +78,8 @@ export function mountCompose(app, panel) {
     });
     guidance.hidden = !Object.keys(wish.controls).length;
     fill(who, modelSelect(able), hasGrid(wish) && wishSelect("quantise", "Grid of new notes", GRIDS), chordsLine(able));
-    fill(moreBody, guidance, temperature, wishSelect("key", "Key", KEYS), seedField());
+    fill(moreBody, guidance, temperature, wishSelect("key", "Key", KEYS));
+    seed.value = wish.seed ?? "";
     refresh();
   }
 
@@ -107,18 +112,6 @@ export function mountCompose(app, panel) {
     return h("div", null, h("p.hint", null, "It chooses chords of its own. Write some above the bars (C in the roll), and it follows them."), implied.length > 0 && take);
   }
 
-  function seedField() {
-    const field = h("input", {
-      type: "text", inputMode: "numeric", placeholder: "a new one each time", value: wish.seed ?? "", "aria-describedby": "seed-hint",
-      onchange() {
-        wish.seed = /^\d+$/.test(field.value.trim()) ? Number(field.value) : null;
-        if (wish.seed === null) field.value = "";
-      },
-    });
-    return h("div", null, h("label.row", null, "Seed", field),
-      h("p.hint#seed-hint", null, "The same seed with the same settings makes the same music."));
-  }
-
   function lengthWords(bars) {
     if (!app.piece) return count(bars, "bar");
     const begin = wish.task === "new" ? 0 : scope().stretch?.end ?? app.piece.duration;
@@ -143,7 +136,7 @@ export function mountCompose(app, panel) {
     const able = model();
     if (!piece || !able || isAsking) return;
     const now = describe(wish, piece, app.beats, scope(), able);
-    if (!now.ready) return app.emit("message", { text: now.sentence, kind: "error" });
+    if (!now.ready) return app.warn(now.sentence);
     isAsking = true;
     refresh();
     const revision = await app.mirror.settled();

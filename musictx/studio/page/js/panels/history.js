@@ -60,6 +60,6 @@ async function copyText(app, text) {
     await navigator.clipboard.writeText(text);
     app.done("The command is in the clipboard.");
   } catch {
-    app.emit("message", { text: "The browser does not let the page copy; select the command and copy it with Ctrl+C.", kind: "error" });
+    app.warn("The browser does not let the page copy; select the command and copy it with Ctrl+C.");
   }
 }

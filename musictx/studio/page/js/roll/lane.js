@@ -34,7 +34,7 @@ export class Lane {
     this.corner = corner;
     const { app } = roll;
     this.select = corner.querySelector("select");
-    this.select.onchange = () => { this.what = this.select.value; this.#setCursor(); roll.invalidate(); };
+    this.select.onchange = () => { this.what = this.select.value; roll.invalidate(); };
     this.shown = loadSetting("lane", innerHeight >= 800);
     this.#mount();
     app.on("opened", () => { this.what = "velocity"; });
@@ -63,10 +63,6 @@ export class Lane {
     this.roll.app.say(this.shown ? "lane shown" : "lane hidden");
   }
 
-  #setCursor() {
-    this.canvas.style.cursor = this.what === "velocity" ? "crosshair" : "default";
-  }
-
   /** Fill the list of what the lane can show. */
   #fillSelect() {
     const { piece } = this.roll.app;
@@ -78,7 +74,6 @@ export class Lane {
       fill(this.select, ...options.map((value) => h("option", { value }, value === "velocity" ? "Vel." : NAMES[value] ?? `CC ${value}`)));
     }
     this.select.value = this.what;
-    this.#setCursor();
   }
 
   /** Return the unlocked notes that a stroke changes: the selected ones, else the visible ones of the selected tracks. */
@@ -134,6 +129,7 @@ export class Lane {
     for (const value of [32, 64, 96]) ctx.fillRect(0, Math.round(heightOf(value)), view.width, 1);
     ctx.fillStyle = colours.bar;
     ctx.fillRect(0, 0, view.width, 1);
+    this.canvas.classList.toggle("velocity", this.what === "velocity");
     if (this.what === "velocity") this.#drawVelocities(ctx, visible);
     else this.#drawController(ctx, Number(this.what));
     if (this.#drawn.size) {

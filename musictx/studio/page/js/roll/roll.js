@@ -97,8 +97,7 @@ export class Roll {
     });
     app.on("cursor", () => this.invalidate("over"));
     app.on("settings", () => this.repaint());
-    this.element.addEventListener("focus", () => this.invalidate("over"));
-    this.element.addEventListener("blur", () => this.invalidate("over"));
+    for (const kind of ["focus", "blur"]) this.element.addEventListener(kind, () => this.invalidate("over"));
   }
 
   focus() {
@@ -158,14 +157,13 @@ export class Roll {
 
   /** Scroll to the frontier of a proposal that is composed. */
   #growing(take, proposal) {
-    const at = frontier(proposal, this.app.stretchOf(take).begin);
-    if (this.app.player.playing) return;
-    if (at > this.view.right - 30 / this.view.scale) {
-      this.view.left = at - (this.view.width * 0.6) / this.view.scale;
-      this.#measure();
-      this.view.bound();
-      this.invalidate();
-    }
+    const { app, view } = this;
+    const at = frontier(proposal, app.stretchOf(take).begin);
+    if (app.player.playing || at <= view.right - 30 / view.scale) return;
+    view.left = at - (view.width * 0.6) / view.scale;
+    this.#measure();
+    view.bound();
+    this.invalidate();
   }
 
   /** Show all pitches of a proposal. */

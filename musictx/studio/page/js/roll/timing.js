@@ -2,7 +2,7 @@
 
 import { h } from "../core/dom.js";
 import { keyWords } from "../document/spelling.js";
-import { timingAt } from "../document/timing.js";
+import { timingAt } from "../document/beats.js";
 import { fromTemplate, openForm } from "../shell/dialog.js";
 
 const SHARPS = Array.from({ length: 15 }, (_, i) => i - 7);

@@ -2,7 +2,7 @@
 
 import { h, setPressed, setRange } from "../core/dom.js";
 import { allLocked, notesById } from "../document/notes.js";
-import { timingAt } from "../document/timing.js";
+import { timingAt } from "../document/beats.js";
 import { count, dynamicLabel, stretchWords } from "../document/words.js";
 import { selectedEdits } from "./commands.js";
 import { mountTiming } from "./timing.js";

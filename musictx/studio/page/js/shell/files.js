@@ -22,10 +22,7 @@ async function open(app, query, body) {
 
 /** Open a file as a new session. @param {App} app @param {File} file */
 export function openFile(app, file) {
-  if (!file.size) { // the server would make an empty piece
-    app.emit("message", { text: `${file.name} is empty.`, kind: "error" });
-    return;
-  }
+  if (!file.size) return app.warn(`${file.name} is empty.`); // the server would make an empty piece
   const name = file.name.replace(/\.[^.]*$/, "");
   open(app, new URLSearchParams({ name }).toString(), file);
 }
@@ -47,7 +44,7 @@ export function chooseFile(app) {
 export async function leave(app) {
   if (app.mirror.pending && !app.online) {
     location.hash = app.piece.id;
-    app.emit("message", { text: "Not everything is saved yet. Leave the piece when the studio answers again.", kind: "error" });
+    app.warn("Not everything is saved yet. Leave the piece when the studio answers again.");
     return;
   }
   await app.mirror.settled();

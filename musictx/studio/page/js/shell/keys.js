@@ -72,10 +72,9 @@ export function mountKeys(app) {
 
 /** Return the shortcuts of the page. @param {App} app @returns {Command[]} */
 function pageCommands(app) {
-  const proposals = () => app.proposal?.take.proposals ?? [];
   /** Show the next (1) or previous (-1) proposal. */
   const step = (by) => {
-    const all = proposals();
+    const all = app.proposal?.take.proposals ?? [];
     if (!all.length) return;
     const place = all.findIndex((each) => each.number === app.shown.proposal);
     const next = all[(place + by + all.length) % all.length];

@@ -1,6 +1,6 @@
 /** The transport bar, and the player that all parts of the page use. */
 
-import { icon, setPressed, set, setRange } from "../core/dom.js";
+import { setPressed, set, setRange } from "../core/dom.js";
 import { clock, positionLabel } from "../document/words.js";
 import { mountInput } from "../input/index.js";
 import { listenAlong } from "./along.js";
@@ -14,7 +14,6 @@ import { saveSetting, loadSetting } from "../core/storage.js";
  */
 export function mountSound(app, bar) {
   const player = new Player(app, show);
-  let showsStop = false; // whether the play button has the icon "stop"
 
   const find = (selector) => /** @type {any} */ (bar.querySelector(selector));
   const [play, where, repeat, clicks, along, volume] = [".play", ".where", ".repeat", ".clicks", ".along", ".volume input"].map(find);
@@ -46,7 +45,6 @@ export function mountSound(app, bar) {
 
   function show() {
     const on = player.playing;
-    if (on !== showsStop) play.replaceChildren(icon((showsStop = on) ? "stop" : "play"));
     set(play, { "aria-pressed": on, "aria-label": on ? "Stop (Space)" : "Play (Space)" });
     for (const [button, pressed] of [[repeat, player.repeats], [clicks, player.metronome], [along, loadSetting("along", true)]]) {
       setPressed(button, pressed);
@@ -56,6 +54,7 @@ export function mountSound(app, bar) {
   }
   app.on("play", () => {
     bar.dataset.state = player.state;
+    play.querySelector("use").setAttribute("href", `/page/icons.svg#${player.playing ? "stop" : "play"}`);
     show();
   });
   app.on("piece", show);

@@ -17,7 +17,7 @@ export class Player {
   output = createOutput();
   /** @type {Playback | FilePlayback | null} */
   #playback = null;
-  /** @type {import("./playback.js").PlayOptions} */
+  /** @type {import("./playback.js").PlayOptions & Partial<Playable>} */
   #options = {};
   #attempts = 0; // number of calls of start and stop: tells a start that is loading that it was stopped
   #cursor = 0; // the position when nothing plays
@@ -110,7 +110,7 @@ export class Player {
     return [begin, end];
   }
 
-  /** @param {number} from @param {import("./playback.js").PlayOptions} options */
+  /** @param {number} from @param {import("./playback.js").PlayOptions & Partial<Playable>} options */
   async #start(from, options) {
     this.stop();
     const attempt = ++this.#attempts;
@@ -119,7 +119,7 @@ export class Player {
     const synth = await this.output.synth();
     if (attempt !== this.#attempts) return;
     if (!synth) {
-      if (!this.#warned) this.#say(`This browser plays the server's sound file instead of single notes (${this.output.failure}).`);
+      if (!this.#warned) this.app.warn(`This browser plays the server's sound file instead of single notes (${this.output.failure}).`);
       this.#warned = true;
       this.#playback = new FilePlayback(this, this.app.piece.id, from, options);
       return this.#follow();
@@ -131,7 +131,7 @@ export class Player {
     const playback = new Playback(this, synth, first, channels, from, { ...options, music });
     this.#playback = playback;
     setTimeout(() => this.#playback === playback && this.output.context.state !== "running"
-      && this.#say("Nothing is heard: this browser has no way to the loudspeakers, or was not allowed to use them."), NO_SOUND);
+      && this.app.warn("Nothing is heard: this browser has no way to the loudspeakers, or was not allowed to use them."), NO_SOUND);
     playback.tick();
     this.#follow();
   }
@@ -149,10 +149,6 @@ export class Player {
     if (state === this.state) return;
     this.state = state;
     this.app.emit("play", this);
-  }
-
-  #say(text) {
-    this.app.emit("message", { text, kind: "error" });
   }
 
   /** Load the instruments of the tracks, and return the tracks' channels. */
@@ -182,15 +178,14 @@ export class Player {
   }
 
   /** Press a key of a track or, with velocity 0, release it. */
-  async key(track, pitch, velocity = 0) {
-    const { synth, channel } = await this.#voice(track);
-    synth?.send([[0, channel, velocity ? 0x90 : 0x80, pitch, velocity]]);
-  }
+  key = (track, pitch, velocity = 0) => this.#press(track, velocity ? 0x90 : 0x80, pitch, velocity);
 
   /** Press or release the sustain pedal of a track. */
-  async pedal(track, down) {
+  pedal = (track, down) => this.#press(track, 0xb0, 64, down ? 127 : 0);
+
+  async #press(track, ...message) {
     const { synth, channel } = await this.#voice(track);
-    synth?.send([[0, channel, 0xb0, 64, down ? 127 : 0]]);
+    synth?.send([[0, channel, ...message]]);
   }
 
   async #voice(trackId) {
