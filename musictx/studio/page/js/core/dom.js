@@ -58,11 +58,10 @@ export function syncRows(parent, items, key, makeRow) {
   const rows = new Map(items.map((item) => [key(item), old.get(key(item)) ?? makeRow(item)]));
   rowsOf.set(parent, rows);
   for (const [id, row] of old) if (rows.get(id) !== row) row.element.remove();
-  items.forEach((item, index) => {
-    const row = rows.get(key(item));
-    row.update(item, index);
-    if (parent.children[index] !== row.element) parent.insertBefore(row.element, parent.children[index] ?? null);
+  [...rows.values()].forEach(({ element }, index) => {
+    if (parent.children[index] !== element) parent.insertBefore(element, parent.children[index] ?? null);
   });
+  items.forEach((item, index) => rows.get(key(item)).update(item, index)); // all have their sizes now
 }
 
 /** @type {WeakMap<HTMLElement, Map<any, any>>} */
@@ -99,8 +98,9 @@ export function markChosen(buttons, index, attribute) {
   });
 }
 
-/** Let the arrow keys focus and choose the next or previous button of a group. @param {HTMLElement[]} buttons @param {(index: number) => void} choose */
-export function arrowKeys(buttons, choose) {
+/** Let a click choose a button of a group, and the arrow keys focus and choose the next or previous one. @param {HTMLElement[]} buttons @param {(index: number) => void} choose */
+export function chooseOne(buttons, choose) {
+  buttons.forEach((button, i) => button.addEventListener("click", () => choose(i)));
   buttons.forEach((button, i) => button.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (!step) return;

@@ -1,7 +1,7 @@
 /** The panel "Compose": the task, its settings, and the button that starts it. */
 
 import { post, session } from "../core/api.js";
-import { selectBox, fill, h, icon, arrowKeys, markChosen } from "../core/dom.js";
+import { selectBox, fill, h, icon, chooseOne, markChosen } from "../core/dom.js";
 import { clamp } from "../core/numbers.js";
 import { count, list } from "../document/words.js";
 import { slider } from "./slider.js";
@@ -16,10 +16,8 @@ const GRIDS = [["", "As the file"], ["16", "Sixteenths"], ["8", "Eighths"], ["8t
 /** @param {App} app @param {HTMLElement} panel */
 export function mountCompose(app, panel) {
   const wish = firstWish();
-  const tasks = TASKS.map((task) => h("button.task", {
-    role: "radio", onclick: () => choose(task.name),
-  }, icon(`task-${task.name}`), h("span", null, task.label)));
-  arrowKeys(tasks, (place) => choose(TASKS[place].name));
+  const tasks = TASKS.map((task) => h("button.task", { role: "radio" }, icon(`task-${task.name}`), h("span", null, task.label)));
+  chooseOne(tasks, (place) => choose(TASKS[place].name));
   const find = (selector) => /** @type {any} */ (panel.querySelector(selector));
   const [sentence, who, shape, character, moreBody, number] = [".sentence", ".who", ".shape", ".character", ".more .settings", ".number"].map(find);
   const [fewer, moreProposals, go, seed] = [".fewer", ".plus", ".go", ".seed"].map(find);

@@ -1,6 +1,6 @@
 /** The tabs of the panel at the right. */
 
-import { arrowKeys, markChosen } from "../core/dom.js";
+import { chooseOne, markChosen } from "../core/dom.js";
 
 /** Let each tab show its body; the event `ask` shows the first. @param {App} app @param {HTMLElement} panel */
 export function mountSidePanel(app, panel) {
@@ -9,8 +9,7 @@ export function mountSidePanel(app, panel) {
     markChosen(tabs, index, "aria-selected");
     bodies.forEach((body, i) => { body.hidden = i !== index; });
   };
-  tabs.forEach((tab, i) => { tab.onclick = () => choose(i); });
-  arrowKeys(tabs, choose);
+  chooseOne(tabs, choose);
   choose(0);
   app.on("ask", () => choose(0));
 }
