@@ -1,6 +1,7 @@
 /**
  * Start the page: make the App, mount every part, and open the piece in the address.
  *
+ *     ../index.html          what never changes, and the content of dialogs as templates
  *     app.js, selection.js   state and events that the parts share
  *     document/              the piece, its takes and edits, bars and beats, words; no DOM
  *     roll/                  the piano roll: view, drawing, pointer, keys
