@@ -29,6 +29,7 @@ export function mountTools(app, bar) {
     app.lastLength = 0;
     app.set({ division: Number(grid.value) });
   };
+  [0.8, 1.25].forEach((factor, i) => { bar.querySelectorAll(".zoom button")[i].onclick = () => app.roll.zoom(factor); }); // the keys zoom at the cursor
   mountTiming(app, find(".timing"));
   let mean = 80; // velocity of the selected notes
 
