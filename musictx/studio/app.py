@@ -120,6 +120,7 @@ class Studio:
             post(f"{SESSION}/ops", change(self._do)),
             post(f"{SESSION}/undo", change(lambda session, _, revision: session.undo(revision))),
             post(f"{SESSION}/redo", change(lambda session, _, revision: session.redo(revision))),
+            post(f"{SESSION}/timing", change(lambda session, *data: session.retime(*data))),
             post(f"{SESSION}/takes", on_session(self._submit, 202)),
             delete(take, on_session(self._cancel)),
             post(f"{take}/accept", change(self._accept)),

@@ -19,6 +19,7 @@ from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
 from musictx.studio.controllers import controllers
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
+from musictx.studio.timing import timings
 
 #: The names of the tracks of a harmonised tune, sorted.
 VOICES = ["alto", "bass", "soprano", "tenor"]
@@ -130,7 +131,8 @@ def document_json(document: Document) -> dict[str, Any]:
     state = document.state()
     proposals = state.pop("accepted")
     accepted = {f"{a.take}/{a.proposal}": (a.first, a.amount, a.replaced) for a in proposals}
-    return state | {"brought": accepted} | derived_json(document)
+    timing = [vars(timing) for timing in timings(document)]
+    return state | {"brought": accepted, "timings": timing} | derived_json(document)
 
 
 def derived_json(document: Document) -> dict[str, Any]:

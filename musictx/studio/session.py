@@ -25,6 +25,7 @@ from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.takes import Takes
+from musictx.studio.timing import retimed
 
 #: The name, without its ending, of the file that was opened.
 OPENED_FILE = "start"
@@ -79,6 +80,15 @@ class Session:
         """Add the notes of a proposal, as one operation, and return the document."""
         with self._locked(revision) as document:
             self.do(acceptance(document, take, proposal, label), revision)
+            return self.json()
+
+    def retime(self, data: dict[str, Any], revision: int) -> dict[str, Any]:
+        """Change tempo, meter or key, as one operation (see :func:`retimed`), and return the
+        document."""
+        with self._locked(revision) as document:
+            change = retimed(document, data, data.pop("keep_beats", True) is not False)
+            if change != Change(change.label):
+                self.do(change, revision)
             return self.json()
 
     def _step(self, revision: int, word: str) -> dict[str, Any]:

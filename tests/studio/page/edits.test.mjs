@@ -3,7 +3,6 @@ import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
 import * as edits from "../../../musictx/studio/page/js/document/edits.js";
 import { apply } from "../../../musictx/studio/page/js/document/operation.js";
-import { changes, timingAt, changeTiming, removeTiming } from "../../../musictx/studio/page/js/document/timing.js";
 import { freeNotes, notesIn } from "../../../musictx/studio/page/js/document/notes.js";
 import { Selection } from "../../../musictx/studio/page/js/selection.js";
 import { beatsOf, pieceOf, randomly, randomNotes, rows, whole } from "./music.mjs";
@@ -80,61 +79,6 @@ test("what leaves the piece leaves the selection", () => {
   assert.deepEqual([...selection.notes], [1, 3]);
   const rows = [[0, 1.5, 2.5], [1, 1.94, 3], [2, 1.95, 2.01], [3, 3.95, 4.5]].map(([id, start, end]) => [id, start, end, 60, 80, 0]);
   assert.deepEqual(notesIn(pieceOf(rows), { begin: 2, end: 4 }).map((note) => note.id), [1], "played just before the bar that it sounds in");
-});
-
-/** Quarter notes from the beginning to a moment, by the marks of a piece. */
-function quarters(piece, seconds) {
-  let sum = 0;
-  piece.tempos.forEach(([time, tempo], i) => {
-    const end = Math.min(seconds, piece.tempos[i + 1]?.[0] ?? Infinity);
-    if (end > time) sum += ((end - time) * tempo) / 60;
-  });
-  return sum;
-}
-
-/** Every note and mark of two pieces is on the same beat. */
-function sameBeats(after, piece) {
-  const same = (at, before) => assert.ok(Math.abs(quarters(after, at) - quarters(piece, before)) < 1e-6, `${at}, not ${before}`);
-  for (const note of piece.notes.values()) for (const end of ["start", "end"]) same(after.notes.get(note.id)[end], note[end]);
-  for (const marks of ["meters", "keys", "pedals", "markers", "lyrics"]) after[marks].forEach(([time], i) => same(time, piece[marks][i][0]));
-  after.fermatas.forEach((time, i) => same(time, piece.fermatas[i]));
-}
-
-test("in another tempo, of all or from a place on, every note and mark keeps its beat, or only the grid moves", () => {
-  const piece = pieceOf(randomNotes(randomly(19), 40), {
-    tempos: [[0, 100], [10, 60], [20, 90]], meters: [[0, 4, 4], [9.6, 3, 4]], keys: [[0, 0, false], [12, 2, true]],
-    pedals: [[3, 127, 0], [11, 0, 0]], markers: [[25, "C:maj"]], lyrics: [[1, "la"]], fermatas: [4.8, 11],
-  });
-  const starts = (one) => [...one.notes.values()].map((note) => note.start.toFixed(9));
-  const after = apply(piece, changeTiming(piece, { ...timingAt(piece), tempo: 150 }, true));
-  sameBeats(after, piece);
-  assert.deepEqual(after.tempos.map(([, tempo]) => Math.round(tempo)), [150, 90, 135]);
-  assert.deepEqual(starts(apply(after, changeTiming(after, timingAt(piece), true))), starts(piece), "and back");
-  const from = 4.8;
-  assert.deepEqual(changes(piece), [9.6, 10, 12, 20]);
-  const later = apply(piece, changeTiming(piece, { ...timingAt(piece, from), tempo: 140 }, true, from));
-  sameBeats(later, piece);
-  assert.deepEqual(later.tempos.map(([, tempo]) => tempo), [100, 140, 60, 90]);
-  for (const note of piece.notes.values()) if (note.end <= from) assert.deepEqual(later.notes.get(note.id), note);
-  const back = apply(later, removeTiming(later, from));
-  assert.deepEqual(starts(back), starts(piece), "and back");
-  assert.deepEqual(back.tempos.map(([, tempo]) => tempo), [100, 60, 90]);
-  for (const place of [undefined, from]) {
-    const grid = apply(piece, changeTiming(piece, { ...timingAt(piece, place), tempo: 140 }, false, place));
-    assert.deepEqual(rows(grid), rows(piece));
-    assert.notDeepEqual(grid.tempos, piece.tempos);
-  }
-});
-
-test("meter and key are those of the beginning, later ones stay; nothing different is no operation", () => {
-  const piece = pieceOf([], { meters: [[0, 4, 4], [8, 3, 4]], keys: [] });
-  const now = timingAt(piece);
-  assert.deepEqual(now, { tempo: 120, beats: 4, unit: 4, key: null });
-  assert.equal(changeTiming(piece, now, true), null);
-  const operation = changeTiming(piece, { ...now, beats: 6, unit: 8, key: { sharps: -3, minor: true } }, true);
-  assert.deepEqual(operation, { label: "6/8, C minor", meters: [[0, 6, 8], [8, 3, 4]], keys: [[0, -3, true]] });
-  const marked = apply(piece, operation);
-  assert.deepEqual(changeTiming(marked, { ...timingAt(marked), key: null }, true).keys, []);
 });
 
 test("notes are quantised as far as asked, with swing, and their lengths too", () => {

@@ -32,7 +32,7 @@ test("keys become notes; the pedal holds them until it goes up or the key comes 
   take.on(3, 62, 60); take.off(3.1, 62);
   take.sustain(4, false);
   take.on(5, 65, 100);
-  assert.deepEqual(take.notesSoFar.filter((note) => note.end === null).map((note) => note.pitch), [65]);
+  assert.deepEqual(take.notes.filter((note) => note.end === null).map((note) => note.pitch), [65]);
   const rows = take.end(6).map(({ start, end, pitch, velocity, track }) => [start, end, pitch, velocity, track]);
   assert.deepEqual(rows, [[1, 1.5, 60, 80, 3], [2.1, 3, 62, 90, 3], [2.5, 4, 64, 90, 3], [3, 4, 62, 60, 3], [5, 6, 65, 100, 3]]);
 });

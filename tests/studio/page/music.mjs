@@ -27,7 +27,7 @@ export function documentOf(notes = [], more = {}) {
     duration: Math.max(0, ...notes.map((note) => note[2])),
     tracks: [{ id: 0, name: "Piano", program: 0, drum: false }, { id: 1, name: "Bass", program: 32, drum: false }],
     notes, locked: [], brought: {}, next_id: Math.max(-1, ...notes.map((note) => note[0])) + 1,
-    tempos: [], meters: [], keys: [], pedals: [], fermatas: [], markers: [], chords: [], sections: [], lyrics: [], beats: beatsOf(64), takes: [], ...more,
+    timings: [{ time: 0, tempo: 120, beats: 4, unit: 4, key: null, pickup: 0 }], meters: [], keys: [], pedals: [], fermatas: [], markers: [], chords: [], sections: [], lyrics: [], beats: beatsOf(64), takes: [], ...more,
   };
 }
 

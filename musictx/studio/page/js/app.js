@@ -72,7 +72,7 @@ export class App extends Emitter {
     this.stream.on("deleted", () => {
       const name = this.piece?.name;
       this.close();
-      this.emit("message", { text: `${name} was deleted by another page. It is in the folder "deleted" with the other pieces.`, kind: "error" });
+      this.warn(`${name} was deleted by another page. It is in the folder "deleted" with the other pieces.`);
     });
     this.stream.on("resumed", () => this.mirror.lookAgain());
     this.stream.on("state", (online) => {
@@ -102,7 +102,7 @@ export class App extends Emitter {
     this.emit("opened", this.piece);
     this.emit("mix", null);
     this.emit("shown", null);
-    if (document.remark) this.emit("message", { text: document.remark, kind: "error" });
+    if (document.remark) this.warn(document.remark);
   }
 
   close() {
@@ -186,12 +186,17 @@ export class App extends Emitter {
     this.emit("say", text);
   }
 
+  /** Show a text as an error. @param {string} text */
+  warn(text) {
+    this.emit("message", { text, kind: "error" });
+  }
+
   /** Show an error to the user. @param {unknown} error */
   fail(error) {
     if (error instanceof ServerError && error.lost) return this.#connected(false);
     const text = error instanceof ServerError ? error.message : `Something in the page failed: ${error}`;
     if (!(error instanceof ServerError)) console.error(error);
-    this.emit("message", { text, kind: "error" });
+    this.warn(text);
   }
 
   /** Return the answer to a request, or undefined after showing its error. @template Answer @param {Promise<Answer>} request */

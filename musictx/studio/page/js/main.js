@@ -1,6 +1,7 @@
 /**
  * Start the page: make the App, mount every part, and open the piece in the address.
  *
+ *     ../index.html          what never changes, and the content of dialogs as templates
  *     app.js, selection.js   state and events that the parts share
  *     document/              the piece, its takes and edits, bars and beats, words; no DOM
  *     roll/                  the piano roll: view, drawing, pointer, keys
@@ -47,10 +48,10 @@ app.roll = new Roll(app, byId("roll-frame"));
 mountHeader(app, byId("header"));
 mountTracks(app, byId("tracks"));
 mountTools(app, byId("tools"));
-mountNotation(app, byId("roll-frame"), byId("tools"));
-const [compose, history] = mountSidePanel(app, byId("panel"), ["Compose", "History"]);
-mountCompose(app, compose);
-mountHistory(app, history);
+mountNotation(app, byId("notation"), byId("roll-frame"), document.querySelector("[data-key=V]"));
+mountSidePanel(app, byId("panel"));
+mountCompose(app, byId("compose"));
+mountHistory(app, byId("history"));
 mountProposals(app, byId("proposals"));
 mountDock(app, byId("dock"));
 mountDrop(app, document.body);

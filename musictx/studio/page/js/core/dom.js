@@ -58,11 +58,10 @@ export function syncRows(parent, items, key, makeRow) {
   const rows = new Map(items.map((item) => [key(item), old.get(key(item)) ?? makeRow(item)]));
   rowsOf.set(parent, rows);
   for (const [id, row] of old) if (rows.get(id) !== row) row.element.remove();
-  items.forEach((item, index) => {
-    const row = rows.get(key(item));
-    row.update(item, index);
-    if (parent.children[index] !== row.element) parent.insertBefore(row.element, parent.children[index] ?? null);
+  [...rows.values()].forEach(({ element }, index) => {
+    if (parent.children[index] !== element) parent.insertBefore(element, parent.children[index] ?? null);
   });
+  items.forEach((item, index) => rows.get(key(item)).update(item, index)); // all have their sizes now
 }
 
 /** @type {WeakMap<HTMLElement, Map<any, any>>} */
@@ -99,8 +98,9 @@ export function markChosen(buttons, index, attribute) {
   });
 }
 
-/** Let the arrow keys focus and choose the next or previous button of a group. @param {HTMLElement[]} buttons @param {(index: number) => void} choose */
-export function arrowKeys(buttons, choose) {
+/** Let a click choose a button of a group, and the arrow keys focus and choose the next or previous one. @param {HTMLElement[]} buttons @param {(index: number) => void} choose */
+export function chooseOne(buttons, choose) {
+  buttons.forEach((button, i) => button.addEventListener("click", () => choose(i)));
   buttons.forEach((button, i) => button.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (!step) return;
@@ -111,46 +111,6 @@ export function arrowKeys(buttons, choose) {
   }));
 }
 
-/** SVG paths of the icons, on a grid of 24 by 24. */
-const PATHS = {
-  undo: "M9 7 4 12l5 5M4 12h10a6 6 0 0 1 0 12",
-  redo: "M15 7l5 5-5 5M20 12H10a6 6 0 0 0 0 12",
-  open: "M3 7h6l2 2h10v10H3z",
-  more: "M5 12h.01M12 12h.01M19 12h.01",
-  export: "M12 3v12M7 10l5 5 5-5M4 20h16",
-  light: "M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8zM12 2v2M12 20v2M2 12h2M20 12h2M5 5l1.4 1.4M17.6 17.6 19 19M5 19l1.4-1.4M17.6 6.4 19 5",
-  dark: "M20 14.5A8.5 8.5 0 1 1 9.5 4a7 7 0 0 0 10.5 10.5z",
-  auto: "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zM12 3v18M12 7l6.5-1.5M12 12h9M12 17l6.5 1.5",
-  help: "M9 9a3 3 0 1 1 4.5 2.6c-1 .6-1.5 1.2-1.5 2.4M12 18h.01",
-  play: "M7 4l13 8-13 8z",
-  stop: "M6 6h12v12H6z",
-  select: "M5 3l6 17 2.5-7L21 10.500z",
-  draw: "M4 20l1-5L16 4l4 4L9 19zM13 7l4 4",
-  lock: "M6 11h12v9H6zM8.500 11V8a3.500 3.500 0 0 1 7 0v3",
-  erase: "M5 7h14M10 4h4M7 7l1 13h8l1-13M10.500 11v5M13.500 11v5",
-  quantise: "M5 4v16M12 4v16M19 4v16M5 9h5M12 15h5",
-  close: "M6 6l12 12M18 6 6 18",
-  check: "M4 13l5 5L20 6",
-  plus: "M12 5v14M5 12h14",
-  minus: "M5 12h14",
-  copy: "M9 9h11v11H9zM15 9V4H4v11h5",
-  again: "M4 12a8 8 0 0 1 14-5.300L20 9M20 4v5h-5M20 12a8 8 0 0 1-14 5.300L4 15M4 20v-5h5",
-  table: "M4 5h16v14H4zM4 10h16M4 14.500h16M10 5v14",
-  lane: "M4 20h16M6 20v-7M10 20V8M14 20v-5M18 20V5",
-  star: "M12 3.500l2.600 5.500 6 .8-4.400 4.200 1.100 6-5.300-2.900-5.300 2.900 1.100-6L3.400 9.800l6-.8z",
-  tracks: "M4 6h16M4 12h16M4 18h16",
-  fit: "M4 9V4h5M20 9V4h-5M4 15v5h5M20 15v5h-5",
-  spark: "M12 3c.6 5 3.400 8 9 9-5.600 1-8.400 4-9 9-.6-5-3.400-8-9-9 5.600-1 8.400-4 9-9z",
-  start: "M6 5v14M19 5 9 12l10 7z",
-  loop: "M4 11a5 5 0 0 1 5-5h9M15 3l3 3-3 3M20 13a5 5 0 0 1-5 5H6M9 21l-3-3 3-3",
-  metronome: "M9 3h6l4 18H5zM12 15l6-9M6.500 15h11",
-  along: "M4 13v-1a8 8 0 0 1 16 0v1M4 13h3v6H5.500A1.500 1.500 0 0 1 4 17.500zM20 13h-3v6h1.500a1.500 1.500 0 0 0 1.500-1.500z",
-  record: "M12 6a6 6 0 1 0 0 12 6 6 0 0 0 0-12z",
-  piano: "M3 6h18v13H3zM9 6v8M15 6v8M9 14v5M15 14v5",
-  midi: "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zM7 12h.01M8.500 8.500h.01M12 7h.01M15.500 8.500h.01M17 12h.01",
-  score: "M9 17.500V6.500l11-2.500v11M9 17.500a2.700 2.700 0 1 1-5.400 0 2.700 2.700 0 0 1 5.400 0zM20 15a2.700 2.700 0 1 1-5.400 0 2.700 2.700 0 0 1 5.400 0z",
-};
-
 /** Make an SVG element. @param {string} tag @param {Record<string, string | number>} attributes @param {...Node} children */
 export function svg(tag, attributes, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -159,9 +119,8 @@ export function svg(tag, attributes, ...children) {
   return element;
 }
 
-/** Make an icon. @param {string} name  a key of PATHS */
-export const icon = (name) =>
-  svg("svg", { viewBox: name === "undo" || name === "redo" ? "0 3 24 24" : "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: PATHS[name] }));
+/** Make an icon. @param {string} name  of a symbol in icons.svg */
+export const icon = (name) => svg("svg", { "aria-hidden": "true" }, svg("use", { href: `/page/icons.svg#${name}` }));
 
 /** Return a function that runs `work` at the next animation frame, once for any number of calls. @param {() => void} work */
 export function nextFrame(work) {

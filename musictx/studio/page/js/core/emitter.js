@@ -1,12 +1,9 @@
-/** Base class of objects that emit events. */
+/** Base class of objects that emit events with a detail. */
 
 /**
  * @template {Record<string, any>} Events  event name -> type of its detail
  */
-export class Emitter {
-  /** @type {Map<string, Set<Function>>} */
-  #listeners = new Map();
-
+export class Emitter extends EventTarget {
   /**
    * Call `listener` at every event of that name.
    * @template {keyof Events & string} Name
@@ -14,8 +11,7 @@ export class Emitter {
    * @param {(detail: Events[Name]) => void} listener
    */
   on(name, listener) {
-    const set = this.#listeners.get(name) ?? new Set();
-    this.#listeners.set(name, set.add(listener));
+    this.addEventListener(name, (event) => listener(/** @type {CustomEvent} */ (event).detail));
   }
 
   /**
@@ -24,6 +20,6 @@ export class Emitter {
    * @param {Events[Name]} [detail]
    */
   emit(name, detail) {
-    for (const listener of [...(this.#listeners.get(name) ?? [])]) listener(detail);
+    this.dispatchEvent(new CustomEvent(name, { detail }));
   }
 }

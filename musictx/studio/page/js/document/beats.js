@@ -1,8 +1,11 @@
-/** Bars, beats and grid lines of a piece, computed from the server's list of beats. */
+/** Tempo, meter and key of a piece at a time; bars, beats and grid lines, computed from the server's list of beats. */
 
 import { lowerBound } from "../core/numbers.js";
 
 const NEAR = 1e-4; // seconds that count as the same moment
+
+/** Return the timing that holds at a time. @param {Piece} piece @param {number} [time] @returns {Timing} */
+export const timingAt = ({ timings }, time = 0) => timings.findLast((each) => each.time <= time + NEAR) ?? timings[0];
 
 export class Beats {
   /** @param {Beat[]} list  every beat, in order of time */

@@ -88,6 +88,11 @@ export class Mirror extends Emitter {
     return this.#add({ send: (revision) => this.#post(`takes/${take}/accept`, { proposal, revision }) });
   }
 
+  /** Change the timing from its time on. @param {Timing} timing @param {boolean} keepBeats  else notes keep their seconds */
+  retime(timing, keepBeats) {
+    return this.#add({ send: (revision) => this.#post("timing", { ...timing, keep_beats: keepBeats, revision }) });
+  }
+
   /** Note the newest revision that the server announced; another page may have made it. */
   published(revision) {
     this.#newest = Math.max(this.#newest, revision);

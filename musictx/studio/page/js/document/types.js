@@ -6,6 +6,8 @@
  * @typedef {{id: number, name: string, program: number, drum: boolean, volume?: number, pan?: number, reverb?: number, mute?: boolean, solo?: boolean}} Track
  *   a missing field has its default, see document/mixer.js
  * @typedef {[time: number, bar: number, beat: number]} Beat
+ * @typedef {{time: number, tempo: number, beats: number, unit: number, key: [sharps: number, minor: boolean] | null, pickup: number}} Timing
+ *   from a time on; pickup: the beats before bar 1
  *
  * @typedef {object} Piece  the server's Document, its notes by id
  * @property {string} id
@@ -22,8 +24,8 @@
  *   by accepted proposal, "take/proposal": the id of its first note, the number of its notes, and the notes that it replaced
  * @property {number} next_id
  * @property {Beat[]} beats  a pick-up is bar 0
- * @property {[number, number][]} tempos  [time, beats a minute]
  * @property {[number, number, number][]} meters  [time, numerator, denominator]
+ * @property {Timing[]} timings  from the beginning and from each change on
  * @property {[number, number, boolean][]} keys  [time, sharps, minor]
  * @property {[number, number, number][]} pedals  [time, value, track]
  * @property {number[]} fermatas  times
@@ -42,11 +44,7 @@
  * @property {number[]} [lock]
  * @property {number[]} [unlock]
  * @property {Track[]} [tracks]
- * @property {[number, number][]} [tempos]
- * @property {[number, number, number][]} [meters]
- * @property {[number, number, boolean][]} [keys]
  * @property {[number, number, number][]} [pedals]
- * @property {number[]} [fermatas]
  * @property {[number, string][]} [markers]  and, not sent to the server:
  * @property {[number, string, string][]} [chords]
  * @property {[number, string][]} [sections]

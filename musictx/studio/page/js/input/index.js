@@ -1,14 +1,14 @@
 /** Input from the computer's keys and MIDI keyboards, and its recording into the piece. */
 
-import { h, icon, iconButton, setPressed } from "../core/dom.js";
+import { setPressed } from "../core/dom.js";
 import { pitchLabel } from "../document/spelling.js";
 import { drawGhosts } from "../roll/overlay.js";
 import { KeyPiano } from "./keys.js";
 import { connectMidi } from "./midi.js";
 import { countIn, addRecording, Recording } from "./take.js";
 
-/** @param {App} app @param {Player} player */
-export function mountInput(app, player) {
+/** @param {App} app @param {Player} player @param {(selector: string) => any} find  in the transport bar */
+export function mountInput(app, player, find) {
   /** @type {Recording | null} */
   let recording = null;
   let startTime = 0; // time of performance.now() at which the count-in ends
@@ -32,14 +32,14 @@ export function mountInput(app, player) {
   };
   const keys = new KeyPiano(callbacks.onNote, show);
 
-  const record = iconButton("record", "Record (R)", () => (recording ? finish() : start()), { className: "icon record" });
-  const piano = iconButton("piano", "Play with the computer's keys: A W S E D …", () => {
+  const [record, piano, octave, midi] = [".record", ".piano", ".octave", ".midi"].map(find);
+  app.actions.record = () => (recording ? finish() : start());
+  midi.onclick = listen;
+  piano.onclick = () => {
     keys.enabled = !keys.enabled;
     show();
     app.say(keys.enabled ? "The computer's keys play notes. Z and X change the octave." : "The computer's keys are commands again.");
-  }, { className: "icon piano" });
-  const octave = h("span.octave", { role: "status", hidden: true });
-  const midi = h("button.quiet.midi", { title: "Listen to MIDI keyboards", "aria-pressed": false, onclick: listen }, icon("midi"), h("span", null, "MIDI"));
+  };
 
   async function listen() {
     if (connection) {
@@ -51,7 +51,7 @@ export function mountInput(app, player) {
       connection = await connectMidi({ ...callbacks, onInputs(inputs) { names = inputs; show(); } });
       show();
     } catch (error) {
-      app.emit("message", { text: error.message, kind: "error" });
+      app.warn(error.message);
     }
   }
 
@@ -86,7 +86,7 @@ export function mountInput(app, player) {
   }
 
   function paint(ctx, pixels, view, colours) {
-    drawGhosts(ctx, pixels, view, recording.notesSoFar, player.position, performance.now() > startTime, colours);
+    drawGhosts(ctx, pixels, view, recording.notes, player.position, performance.now() > startTime, colours);
   }
 
   function show() {
@@ -106,7 +106,9 @@ export function mountInput(app, player) {
     app.roll.painters.delete(paint);
     show();
   });
-  return { record, controls: [piano, octave, midi], get recording() { return recording !== null; },
+  show();
+  return {
     /** The number of clicks left in the count-in. */
-    get countIn() { return recording ? Math.max(0, Math.ceil((startTime - performance.now()) / 1000 / beat)) : 0; } };
+    get countIn() { return recording ? Math.max(0, Math.ceil((startTime - performance.now()) / 1000 / beat)) : 0; },
+  };
 }

@@ -10,54 +10,39 @@ export class Recording {
   constructor(track, from = 0) {
     this.track = track;
     this.from = from;
-    this.open = new Map(); // pitch -> [start, velocity] of a pressed key
-    this.held = new Map(); // the same of released keys that the pedal holds
     this.sustained = false;
-    /** @type {{start: number, end: number, pitch: number, velocity: number, track: number}[]} */
+    /** All notes so far; those that still sound have the end null. @type {Ghost[]} */
     this.notes = [];
+    this.pressed = new Set(); // pitches; other notes that sound are held by the pedal
   }
 
   on(time, pitch, velocity) {
-    this.off(time, pitch);
-    this.#finish(this.held, pitch, time);
-    this.open.set(pitch, [time, velocity]);
+    this.#finish(time, (note) => note.pitch === pitch);
+    this.pressed.add(pitch);
+    this.notes.push({ start: Math.max(time, this.from), end: null, pitch, velocity, track: this.track });
   }
 
   off(time, pitch) {
-    if (!this.open.has(pitch)) return;
-    if (this.sustained) {
-      this.held.set(pitch, this.open.get(pitch));
-      this.open.delete(pitch);
-    } else {
-      this.#finish(this.open, pitch, time);
-    }
+    this.pressed.delete(pitch);
+    if (!this.sustained) this.#finish(time, (note) => note.pitch === pitch);
   }
 
   sustain(time, down) {
     this.sustained = down;
-    if (!down) for (const pitch of [...this.held.keys()]) this.#finish(this.held, pitch, time);
+    if (!down) this.#finish(time, (note) => !this.pressed.has(note.pitch));
   }
 
   /** End the recording and all open notes; return the notes, by start. */
   end(time) {
-    this.sustained = false;
-    for (const keys of [this.open, this.held]) for (const pitch of [...keys.keys()]) this.#finish(keys, pitch, time);
+    this.#finish(time, () => true);
     return this.notes.sort((a, b) => a.start - b.start || a.pitch - b.pitch);
   }
 
-  /** All notes so far; those that still sound have the end null. */
-  get notesSoFar() {
-    const sounding = [...this.open, ...this.held].map(([pitch, [start, velocity]]) => (
-      { start: Math.max(start, this.from), end: null, pitch, velocity, track: this.track }));
-    return [...this.notes, ...sounding];
-  }
-
-  #finish(keys, pitch, time) {
-    const key = keys.get(pitch);
-    keys.delete(pitch);
-    if (!key || time <= this.from) return; // the note ended in the count-in
-    const start = Math.max(key[0], this.from);
-    this.notes.push({ start, end: Math.max(time, start + SHORTEST), pitch, velocity: key[1], track: this.track });
+  /** End the open notes that `ends` accepts; notes that end in the count-in are dropped. @param {number} time @param {(note: Ghost) => boolean} ends */
+  #finish(time, ends) {
+    const ended = this.notes.filter((note) => note.end === null && ends(note));
+    for (const note of ended) note.end = Math.max(time, note.start + SHORTEST);
+    if (time <= this.from) this.notes = this.notes.filter((note) => !ended.includes(note));
   }
 }
 

@@ -7,7 +7,7 @@ import { partsOf } from "./voices.js";
 const WRITTEN = [192, 144, 96, 72, 48, 36, 24, 18, 12, 9, 6, 3]; // ticks that a single note head can have
 const ACCIDENTALS = { "-2": "__", "-1": "_", 0: "=", 1: "^", 2: "^^" };
 
-/** @typedef {{from: number, to: number, ids: number[], start: number, end: number}} Mark  first and last character, notes, ticks */
+/** @typedef {{from: number, to: number, ids: number[]}} Mark  first and last character, notes */
 
 /**
  * Return a piece in ABC. `onGrid` is the share of notes that start on the grid, `bars` the number of bars of the piece.
@@ -42,7 +42,7 @@ export function toAbc(piece, { barsPerLine = 4, most = Infinity } = {}) {
         for (const { text, chord, start, end, above = "" } of tokens) {
           abc += above;
           if (chord && !voice.lower && texts.fermatas.some((time) => time > start - 3 && time < end - 3)) abc += "!fermata!";
-          if (chord) marks.push({ from: abc.length, to: abc.length + text.length, ids: chord.notes.map((note) => note.id), start, end });
+          if (chord) marks.push({ from: abc.length, to: abc.length + text.length, ids: chord.notes.map((note) => note.id) });
           abc += text;
         }
         abc += i === bars.length - 1 ? "|]" : "|";
@@ -56,18 +56,23 @@ export function toAbc(piece, { barsPerLine = 4, most = Infinity } = {}) {
 
 /** Return the lines before the music, and the voices in order; all but the first voice of a staff are `lower`. */
 function header(parts, bar) {
-  let abc = `X:1\n%%barnumbers 0\n%%setbarnb ${bar.number}\nM:${bar.meter.join("/")}\nL:1/${4 * QUARTER}\n%%score ${score(parts)}\nK:${abcKey(bar.key)}\n`;
   const voices = [];
-  for (const part of parts) {
-    part.staves.forEach((staff, s) => staff.voices.forEach((chords, v) => {
-      const name = plain(part.name);
-      const label = s === 0 && v === 0 && name && parts.length > 1 ? ` name="${name}"` : "";
-      const stem = staff.voices.length > 1 ? ` stem=${v % 2 ? "down" : "up"}` : "";
-      const number = voices.length + 1;
-      abc += `V:${number} clef=${staff.clef}${stem}${label}\n`;
-      voices.push({ number, chords, lower: v > 0 });
-    }));
-  }
+  let lines = "";
+  const groups = parts.map((part) => { // which voices share a staff, and which staves a bracket
+    const name = parts.length > 1 ? plain(part.name) : "";
+    const staves = part.staves.map((staff, s) => {
+      const numbers = staff.voices.map((chords, v) => {
+        const number = voices.push({ number: voices.length + 1, chords, lower: v > 0 });
+        const stem = staff.voices.length > 1 ? ` stem=${v % 2 ? "down" : "up"}` : "";
+        lines += `V:${number} clef=${staff.clef}${stem}${name && s + v === 0 ? ` name="${name}"` : ""}\n`;
+        return number;
+      });
+      return numbers.length > 1 ? `(${numbers.join(" ")})` : numbers[0];
+    });
+    const [open, close] = part.choir ? "[]" : "{}";
+    return staves.length > 1 ? `${open}${staves.join(" | ")}${close}` : staves[0];
+  });
+  const abc = `X:1\n%%barnumbers 0\n%%setbarnb ${bar.number}\nM:${bar.meter.join("/")}\nL:1/${4 * QUARTER}\n%%score ${groups.join(" ")}\nK:${abcKey(bar.key)}\n${lines}`;
   return { abc, voices };
 }
 
@@ -98,19 +103,6 @@ function addTexts(tokens, bar, { above, lyrics }, syllables) {
     const isTied = token.chord.start < token.start;
     syllables.push(isTied ? "_" : lyrics.find(({ tick }) => Math.abs(tick - token.start) < 3)?.text ?? "*");
   });
-}
-
-/** Return which voices share a staff and which staves share a bracket, as `%%score` states it. */
-function score(parts) {
-  let number = 0;
-  return parts.map(({ staves, choir }) => {
-    const groups = staves.map(({ voices }) => {
-      const numbers = voices.map(() => ++number);
-      return numbers.length > 1 ? `(${numbers.join(" ")})` : numbers[0];
-    });
-    const [open, close] = choir ? ["[", "]"] : ["{", "}"];
-    return groups.length > 1 ? `${open}${groups.join(" | ")}${close}` : groups[0];
-  }).join(" ");
 }
 
 /** Return the tokens of one voice in one bar: notes and rests with their ticks, beam breaks and triplet signs without. */

@@ -1,6 +1,6 @@
 /** The notation view, which replaces the roll: abcjs draws the text of abc.js. */
 
-import { h, iconButton, setPressed } from "../core/dom.js";
+import { h, setPressed } from "../core/dom.js";
 import { notesById } from "../document/notes.js";
 import { toAbc } from "./abc.js";
 import { mountPrint } from "./print.js";
@@ -37,14 +37,9 @@ export const remarksOf = (piece, onGrid) => [
   piece.tracks.some((track) => track.drum) && "Drums are not written.",
 ].filter(Boolean).join(" ");
 
-/** @param {App} app @param {HTMLElement} frame  of the roll @param {HTMLElement} tools */
-export function mountNotation(app, frame, tools) {
-  const sheet = h("div.sheet");
-  const remark = h("p.hint", { role: "status" });
-  const view = h("section#notation", { "aria-label": "Notation", tabIndex: 0, hidden: true }, remark, sheet);
-  frame.after(view);
-  const button = iconButton("score", "Notation or piano roll (V)", toggle, { "aria-pressed": false });
-  tools.append(button);
+/** @param {App} app @param {HTMLElement} view @param {HTMLElement} frame  of the roll @param {HTMLElement} button */
+export function mountNotation(app, view, frame, button) {
+  const [remark, sheet] = /** @type {HTMLElement[]} */ ([...view.children]);
 
   let stale = true;
   /** @type {{from: number, to: number, ids: number[]}[]} */
@@ -135,8 +130,7 @@ export function mountNotation(app, frame, tools) {
 
   app.actions.notation = toggle;
   mountPrint(app);
-  app.on("piece", refresh);
-  app.on("opened", refresh);
+  for (const event of ["piece", "opened"]) app.on(event, refresh);
   app.on("selection", showSelection);
   app.on("play", () => { frameRequest ||= requestAnimationFrame(follow); });
   new ResizeObserver(refresh).observe(view);

@@ -1,8 +1,8 @@
 /** The printed page: title, tempo, key and notation. */
 
-import { fill, h } from "../core/dom.js";
+import { fill } from "../core/dom.js";
 import { keyWords } from "../document/spelling.js";
-import { timingAt } from "../document/timing.js";
+import { timingAt } from "../document/beats.js";
 import { title } from "../document/words.js";
 import { toAbc } from "./abc.js";
 import { abcjs, remarksOf, withoutStyles } from "./index.js";
@@ -31,11 +31,7 @@ function splitLines(sheet) {
 
 /** @param {App} app */
 export function mountPrint(app) {
-  const sheet = h("div.sheet");
-  const heading = h("h1");
-  const under = h("p");
-  const remark = h("p.remark");
-  document.body.append(h("section#print", { "aria-hidden": "true" }, heading, under, sheet, remark));
+  const [heading, under, sheet, remark] = /** @type {HTMLElement[]} */ ([...document.getElementById("print").children]);
   let library = null;
 
   /** Fill the printed page. */
@@ -44,7 +40,7 @@ export function mountPrint(app) {
     if (!library || !piece) return;
     const { tempo, key } = timingAt(piece);
     heading.textContent = title(piece.name);
-    under.textContent = [piece.composer, `♩ = ${Math.round(tempo)}`, key && keyWords(key.sharps, key.minor)].filter(Boolean).join("  ·  ");
+    under.textContent = [piece.composer, `♩ = ${Math.round(tempo)}`, key && keyWords(...key)].filter(Boolean).join("  ·  ");
     const bars = Math.max(1, app.beats.bar(piece.duration).number);
     const startsPerBar = new Set([...piece.notes.values()].map((note) => Math.round(note.start * 50))).size / bars;
     const { abc, onGrid } = toAbc(piece, { barsPerLine: Math.max(1, Math.min(BARS, Math.round((2 * CROWDED) / Math.max(1, startsPerBar)))) });
@@ -55,7 +51,7 @@ export function mountPrint(app) {
   }
 
   app.actions.print = async () => {
-    if (!app.piece?.notes.size) return app.emit("message", { text: "There are no notes to print.", kind: "error" });
+    if (!app.piece?.notes.size) return app.warn("There are no notes to print.");
     library = await abcjs();
     window.print();
   };

@@ -1,7 +1,7 @@
 /** The panel "Compose": the task, its settings, and the button that starts it. */
 
 import { post, session } from "../core/api.js";
-import { selectBox, fill, h, icon, iconButton, arrowKeys, markChosen, svg } from "../core/dom.js";
+import { selectBox, fill, h, icon, chooseOne, markChosen } from "../core/dom.js";
 import { clamp } from "../core/numbers.js";
 import { count, list } from "../document/words.js";
 import { slider } from "./slider.js";
@@ -15,25 +15,19 @@ const KEYS = [["", "Any"], ["auto", "As the music is"], ...TONICS.map((key) => [
 /** @param {App} app @param {HTMLElement} panel */
 export function mountCompose(app, panel) {
   const settings = firstSettings();
-  const tasks = TASKS.map((task) => h("button.task", {
-    role: "radio", onclick: () => choose(task.name),
-  }, taskPicture(task.name), h("span", null, task.label)));
-  arrowKeys(tasks, (place) => choose(TASKS[place].name));
-  const sentence = h("p.sentence#task-sentence");
-  const modelRows = h("div.settings");
-  const sizeRows = h("div.settings");
-  const controlRows = h("div.settings");
-  const more = h("details.more", null, h("summary", null, "More"), h("div.settings"));
-  const moreRows = more.lastElementChild;
-  const number = h("output.number", { "aria-label": "Number of proposals" });
-  const fewer = iconButton("minus", "Fewer proposals", () => samples(-1));
-  const moreProposals = iconButton("plus", "More proposals", () => samples(1));
-  const go = h("button.gold.go", { "aria-describedby": "task-sentence", title: "Compose (Ctrl+Enter)", onclick: compose },
-    icon("spark"), h("span", null, "Compose"));
-  fill(panel,
-    h("div.tasks", { role: "radiogroup", "aria-label": "Task" }, ...tasks),
-    sentence, modelRows, sizeRows, controlRows, more,
-    h("div.ask", null, h("div.samples", { role: "group", "aria-label": "Proposals" }, fewer, number, moreProposals), go));
+  const tasks = TASKS.map((task) => h("button.task", { role: "radio" }, icon(`task-${task.name}`), h("span", null, task.label)));
+  chooseOne(tasks, (place) => choose(TASKS[place].name));
+  const find = (selector) => /** @type {any} */ (panel.querySelector(selector));
+  const [sentence, modelRows, sizeRows, controlRows, moreRows, number] = [".sentence", ".who", ".shape", ".character", ".more .settings", ".number"].map(find);
+  const [fewer, moreProposals, go, seed] = [".fewer", ".plus", ".go", ".seed"].map(find);
+  find(".tasks").append(...tasks);
+  fewer.onclick = () => samples(-1);
+  moreProposals.onclick = () => samples(1);
+  go.onclick = compose;
+  seed.onchange = () => {
+    settings.seed = /^\d+$/.test(seed.value.trim()) ? Number(seed.value) : null;
+    if (settings.seed === null) seed.value = "";
+  };
 
   const why = h("p.hint");
   const scope = () => {
@@ -76,7 +70,8 @@ export function mountCompose(app, panel) {
     const temperature = optionSlider("temperature", (value) => value.toFixed(2));
     guidance.hidden = !Object.keys(settings.controls).length;
     fill(modelRows, modelSelect(model), hasGrid(settings) && optionSelect("quantise", [["", "As the file"], ...Object.entries(app.options.quantise.choices)]), chordsLine(model));
-    fill(moreRows, guidance, temperature, optionSelect("key", KEYS), seedField());
+    fill(moreRows, guidance, temperature, optionSelect("key", KEYS));
+    seed.value = settings.seed ?? "";
     refresh();
   }
 
@@ -113,18 +108,6 @@ export function mountCompose(app, panel) {
     return h("div", null, h("p.hint", null, "It chooses chords of its own. Write some above the bars (C in the roll), and it follows them."), implied.length > 0 && take);
   }
 
-  function seedField() {
-    const field = h("input", {
-      type: "text", inputMode: "numeric", placeholder: "a new one each time", value: settings.seed ?? "", "aria-describedby": "seed-hint",
-      onchange() {
-        settings.seed = /^\d+$/.test(field.value.trim()) ? Number(field.value) : null;
-        if (settings.seed === null) field.value = "";
-      },
-    });
-    return h("div", null, h("label.row", null, "Seed", field),
-      h("p.hint#seed-hint", null, "The same seed with the same settings makes the same music."));
-  }
-
   function lengthWords(bars) {
     if (!app.piece) return count(bars, "bar");
     const begin = settings.task === "new" ? 0 : scope().stretch?.end ?? app.piece.duration;
@@ -150,7 +133,7 @@ export function mountCompose(app, panel) {
     const model = chosenModel();
     if (!piece || !model || isAsking) return;
     const now = state();
-    if (!now.ready) return app.emit("message", { text: now.sentence, kind: "error" });
+    if (!now.ready) return app.warn(now.sentence);
     isAsking = true;
     refresh();
     const revision = await app.mirror.settled();
@@ -192,22 +175,4 @@ export function mountCompose(app, panel) {
   app.on("chords", rebuild);
   for (const event of ["piece", "selection"]) app.on(event, refresh);
   build();
-}
-
-/** Pictures of the tasks: notes as [x, y, width, kind] on a field of 48 by 26; kind is i (ink: given) or g (gold: composed). */
-const PICTURES = {
-  continue: [[2, 16, 8, "i"], [9, 10, 7, "i"], [16, 14, 6, "i"], [25, 8, 8, "g"], [32, 12, 6, "g"], [38, 5, 8, "g"]],
-  replace: [[2, 14, 8, "i"], [10, 8, 5, "i"], [17, 5, 7, "g"], [24, 12, 7, "g"], [34, 9, 6, "i"], [40, 15, 6, "i"]],
-  vary: [[2, 14, 8, "i"], [10, 8, 7, "i"], [18, 5, 6, "g"], [25, 12, 7, "i"], [33, 17, 6, "g"], [40, 10, 6, "i"]],
-  accompany: [[2, 5, 10, "i"], [13, 3, 8, "i"], [22, 7, 12, "i"], [35, 5, 11, "i"], [2, 15, 20, "g"], [2, 20, 20, "g"], [24, 14, 22, "g"], [24, 20, 22, "g"]],
-  harmonise: [[2, 3, 13, "i"], [17, 5, 13, "i"], [32, 3, 14, "i"], [2, 9, 13, "g"], [17, 10, 13, "g"], [32, 9, 14, "g"], [2, 14, 13, "g"], [17, 15, 13, "g"], [32, 15, 14, "g"], [2, 20, 13, "g"], [17, 21, 13, "g"], [32, 20, 14, "g"]],
-  new: [[3, 17, 9, "g"], [12, 11, 8, "g"], [20, 14, 6, "g"], [27, 6, 9, "g"], [36, 10, 9, "g"]],
-};
-
-/** @param {string} task */
-function taskPicture(task) {
-  const box = (x, y, width, height, kind) => svg("rect", { x, y, width, height, rx: 1.2, class: kind });
-  const field = task === "replace" || task === "vary" ? [box(16, 1, 17 + (task === "vary" ? 8 : 0), 24, "field")] : [];
-  const notes = PICTURES[task].map(([x, y, width, kind]) => box(x, y, width - 1, 3.4, kind));
-  return svg("svg", { viewBox: "0 0 48 26", class: "task-picture", "aria-hidden": "true" }, ...field, ...notes);
 }

@@ -7,9 +7,7 @@ import { count, when } from "../document/words.js";
 
 /** @param {App} app @param {HTMLElement} panel */
 export function mountHistory(app, panel) {
-  const list = h("ol.takes", { "aria-label": "Takes, newest first" });
-  const none = h("p.hint.empty", null, "What you ask for is listed here, with its seed and the command that makes the same notes on the command line.");
-  fill(panel, none, list);
+  const [none, list] = /** @type {HTMLElement[]} */ ([...panel.children]);
 
   /** Make the row of a take. @param {Take} take */
   function entry({ id, label, made, command }) {
@@ -62,6 +60,6 @@ async function copyText(app, text) {
     await navigator.clipboard.writeText(text);
     app.done("The command is in the clipboard.");
   } catch {
-    app.emit("message", { text: "The browser does not let the page copy; select the command and copy it with Ctrl+C.", kind: "error" });
+    app.warn("The browser does not let the page copy; select the command and copy it with Ctrl+C.");
   }
 }

@@ -1,8 +1,8 @@
 /** The tray below the roll: the proposals of a take, to listen to, accept or set aside. */
 
 import { remove, session } from "../core/api.js";
-import { contextOf, sizeCanvas } from "../core/canvas.js";
-import { fill, h, icon, iconButton, syncRows, nextFrame, setPressed, set } from "../core/dom.js";
+import { contextOf } from "../core/canvas.js";
+import { h, icon, iconButton, syncRows, nextFrame, setPressed, set } from "../core/dom.js";
 import { extentOf } from "../document/notes.js";
 import { frontier, isRunning, stateLine } from "../document/takes.js";
 import { count, sentence } from "../document/words.js";
@@ -10,27 +10,26 @@ import { withProposal } from "../sound/along.js";
 import { exportLink } from "../shell/export.js";
 import { barsIn, toggleFavourite, isFavourite, mixProposals } from "../document/mix.js";
 import { ramp } from "../roll/colours.js";
+import { fillNotes } from "../roll/notes.js";
+import { Pixels } from "../roll/pixels.js";
+import { View } from "../roll/view.js";
 import { openForm } from "../shell/dialog.js";
 
 const HEAD = 26; // pixels at the top for number and state
 
 /** @param {App} app @param {HTMLElement} tray */
 export function mountProposals(app, tray) {
-  const title = h("h2");
-  const state = h("span.state", { role: "status" });
-  const progress = h("div.progress", { role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100 });
-  const aside = h("button.small", { onclick: (event) => event.detail < 2 && setAside() }); // ignore the second click of a double click on "Stop"
-  const mix = h("button.small", { onclick: () => { const pair = lastPair(); if (pair) openMixing(app, pair.take, pair.proposals); } });
-  const cards = h("ul.cards");
+  const find = (selector) => /** @type {HTMLElement} */ (tray.querySelector(selector));
+  const [title, state, progress, mix, aside, cards] = ["h2", ".state", ".progress", ".mix", ".aside", ".cards"].map(find);
+  aside.onclick = (event) => event.detail < 2 && setAside(); // ignore the second click of a double click on "Stop"
+  mix.onclick = () => { const pair = lastPair(); if (pair) openMixing(app, pair.take, pair.proposals); };
+  find(".close").onclick = () => app.show(null);
   /** The two proposals shown last. @type {{take: number, numbers: number[]}} */
   let last = { take: 0, numbers: [] };
-  const canvases = /** @type {Map<number, HTMLCanvasElement>} */ (new Map());
-  fill(tray, progress,
-    h("header", null, title, state, h("span.gap"), mix, aside, iconButton("close", "Close the proposals; the history keeps them", () => app.show(null))), cards);
 
   const shownTake = () => app.takes.get(app.shown.take);
 
-  function refresh() {
+  const refresh = nextFrame(() => {
     const take = app.piece && shownTake();
     tray.hidden = !take;
     document.body.classList.toggle("proposing", Boolean(take));
@@ -41,15 +40,12 @@ export function mountProposals(app, tray) {
     progress.style.setProperty("--part", `${take.state === "composing" ? Math.max(2, take.progress * 100) : 0}%`);
     progress.setAttribute("aria-valuenow", String(Math.round(take.progress * 100)));
     aside.textContent = isRunning(take) ? "Stop" : "Set aside";
-    aside.title = "Alt+X";
     aside.hidden = take.aside && !isRunning(take);
     const pair = lastPair();
     mix.hidden = !pair;
     if (pair) mix.textContent = `Mix ${pair.proposals.map((each) => each.number).join(" and ")} …`;
-    mix.title = "One proposal in some bars, the other in the others. Alt+B goes from one to the other";
     syncRows(cards, take.proposals, (proposal) => `${app.piece.id}/${take.id}/${proposal.number}`, card);
-    paint();
-  }
+  });
 
   /** Return the two proposals shown last, if both are finished and none of the take is accepted. */
   function lastPair() {
@@ -93,7 +89,6 @@ export function mountProposals(app, tray) {
       const accepted = app.accepted(latest(), number);
       const ready = proposal.state === "done" && !accepted;
       const words = accepted ? "accepted" : { waiting: "waiting", composing: "composing …", failed: latest().state === "stopped" ? "stopped" : "failed" }[proposal.state] ?? count(proposal.notes.length, "note");
-      canvases.set(number, canvas);
       state.textContent = words;
       set(show, { "aria-pressed": String(on), "aria-label": `Proposal ${number}: ${words}. Show it in the roll` });
       const text = proposal.remark ? sentence(proposal.remark) : "";
@@ -105,18 +100,10 @@ export function mountProposals(app, tray) {
       setPressed(star, isFavourite(app.piece, id, number));
       star.hidden = proposal.state !== "done";
       element.classList.toggle("on", on);
+      if (canvas.clientWidth) drawSmall(canvas, app, latest(), proposal);
     }
     return { element, update };
   }
-
-  /** Draw the pictures of the cards. */
-  const paint = nextFrame(() => {
-    const take = shownTake();
-    for (const proposal of take?.proposals ?? []) {
-      const canvas = canvases.get(proposal.number);
-      if (canvas?.clientWidth) drawSmall(canvas, app, take, proposal);
-    }
-  });
 
   /** Play the piece with a proposal, from the bar before it; it may still be composing. */
   function listenTo(take, number) {
@@ -164,18 +151,13 @@ export function mountProposals(app, tray) {
     const before = last.take === take.id ? last.numbers.filter((number) => number !== proposal.number) : [];
     last = { take: take.id, numbers: [...before.slice(-1), proposal.number] };
   });
-  app.takes.on("notes", ({ take }) => {
-    if (take.id !== app.shown.take) return;
-    // With its first note a proposal can be played, so its button is enabled.
-    if (take.proposals.some((each) => each.notes.length === 1)) refresh();
-    else paint();
-  });
+  app.takes.on("notes", refresh);
   app.on("opened", (piece) => {
     const running = piece && app.takes.list.find(isRunning);
     if (running) app.show(running.id);
   });
   for (const event of ["takes", "shown", "piece", "opened", "settings"]) app.on(event, refresh);
-  new ResizeObserver(paint).observe(tray);
+  new ResizeObserver(refresh).observe(tray);
 }
 
 /**
@@ -185,8 +167,6 @@ export function mountProposals(app, tray) {
 function drawSmall(canvas, app, take, proposal) {
   const { clientWidth: width, clientHeight: height } = canvas;
   const { colours, index } = app.roll;
-  sizeCanvas(canvas, width, height);
-  canvas.removeAttribute("style"); // the style sheet sets its size
   const place = app.stretchOf(take);
   const till = frontier(proposal, place.begin);
   const end = Math.max(place.end, till, place.begin + 1);
@@ -196,30 +176,19 @@ function drawSmall(canvas, app, take, proposal) {
   const extent = extentOf([...around, ...proposal.notes]);
   const low = Math.min(60, extent?.low ?? 60) - 2;
   const high = Math.max(67, extent?.high ?? 67) + 2;
-  const step = (height - HEAD) / (high - low + 1);
-  const scale = width / (end - from);
+  const view = Object.assign(new View(), { left: from, scale: width / (end - from), row: (height - HEAD) / (high - low + 1), width, height });
+  view.top = high + HEAD / view.row;
   const ctx = contextOf(canvas);
   ctx.fillStyle = colours["row-white"];
   ctx.fillRect(0, 0, width, height);
   ctx.fillStyle = colours.beat;
-  for (const { time, beat } of app.beats.between(from, end)) if (beat === 1) ctx.fillRect(Math.round((time - from) * scale), 0, 1, height);
-  const bar = (note, stop) => {
-    ctx.fillRect((note.start - from) * scale, HEAD + (high - note.pitch) * step, Math.max(1.5, (stop - note.start) * scale - 0.5), Math.max(2, step - 0.5));
-  };
-  const tracks = new Map((app.piece?.tracks ?? []).map((track, i) => [track.id, ramp(track, i, colours.dark)[8]]));
-  ctx.globalAlpha = 0.55;
-  for (const note of around) {
-    ctx.fillStyle = tracks.get(note.track) ?? colours["ink-2"];
-    bar(note, note.end);
-  }
-  ctx.globalAlpha = 1;
+  for (const { time, beat } of app.beats.between(from, end)) if (beat === 1) ctx.fillRect(Math.round(view.x(time)), 0, 1, height);
+  const pixels = new Pixels().begin(width, height);
+  app.piece.tracks.forEach((track, i) => fillNotes(ctx, pixels, view, around.filter((note) => note.track === track.id), ramp(track, i, colours.dark)[8], 0.55));
+  fillNotes(ctx, pixels, view, proposal.notes.map((note) => ({ ...note, end: note.end ?? till })), colours.gold);
+  pixels.show(ctx);
   ctx.fillStyle = colours.gold;
-  for (const note of proposal.notes) bar(note, note.end ?? till);
-  if (proposal.state === "composing") {
-    ctx.globalAlpha = 0.8;
-    ctx.fillRect((till - from) * scale, 0, 1.5, height);
-    ctx.globalAlpha = 1;
-  }
+  if (proposal.state === "composing") ctx.fillRect(view.x(till), 0, 1.5, height);
 }
 
 /** Open the dialog that mixes two proposals bar by bar. @param {App} app @param {Take} take @param {Proposal[]} pair */

@@ -1,6 +1,6 @@
 /** The list of tracks: names, colours, mixer, selection, and an editor for each track. */
 
-import { selectBox, fill, h, iconButton, syncRows, set, setRange } from "../core/dom.js";
+import { selectBox, h, iconButton, syncRows, set, setRange } from "../core/dom.js";
 import { toTrack } from "../document/edits.js";
 import { duplicateTrack, mixerValue, toggleTrackLock, MIXER, panWords, moveTrack, changeTrack } from "../document/mixer.js";
 import { allLocked, freeNotes, notesById, notesOf, trackById } from "../document/notes.js";
@@ -9,13 +9,10 @@ import { trackColour } from "../roll/colours.js";
 
 /** @param {App} app @param {HTMLElement} panel */
 export function mountTracks(app, panel) {
-  const list = h("ul", { "aria-label": "Tracks" });
-  const hint = h("p.hint");
+  const [list, hint] = ["ul", ".hint"].map((selector) => /** @type {HTMLElement} */ (panel.querySelector(selector)));
   let editing = /** @type {number | null} */ (null);
   let counts = /** @type {Map<number, number>} */ (new Map());
-  fill(panel,
-    h("div.panel-head", null, h("h2", null, "Tracks"), iconButton("plus", "Add a track", add)),
-    list, hint);
+  /** @type {HTMLElement} */ (panel.querySelector(".plus")).onclick = add;
 
   function refresh() {
     const { piece } = app;

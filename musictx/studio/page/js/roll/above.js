@@ -1,7 +1,7 @@
 /** The strip above the ruler with sections, chords and lyrics; a double click edits them. */
 
 import { get, session } from "../core/api.js";
-import { contextOf, FONT, sizeCanvas } from "../core/canvas.js";
+import { contextOf, FONT } from "../core/canvas.js";
 import { h } from "../core/dom.js";
 import { fetchOnChange } from "../document/fetch_on_change.js";
 import { chordLabel, lyricLine, setLyrics, setText, textAt } from "../document/harmony.js";
@@ -14,18 +14,17 @@ const DELAY = 700; // milliseconds without an edit before implied chords are req
 const MOST = 20_000; // notes; longer pieces get no implied chords
 
 export class Above {
-  canvas = h("canvas.above", { "aria-hidden": "true", title: "Double click: write a chord, above it a section, below it words" });
   /** The chords that the notes imply, if the piece has none written. @type {Chord[]} */
   implied = [];
-  #height = 0;
 
-  /** @param {Roll} roll */
-  constructor(roll) {
+  /** @param {Roll} roll @param {HTMLCanvasElement} canvas */
+  constructor(roll, canvas) {
     this.roll = roll;
+    this.canvas = canvas;
     const { app } = roll;
     const needsChords = ({ music, notes, chords }) => music !== "free" && notes.size > 0 && notes.size <= MOST && !chords.length;
     fetchOnChange(app, "chords?symbols=1", needsChords, (chords) => this.#setImplied(chords ?? []), DELAY);
-    app.on("piece", () => this.fit());
+    app.on("piece", () => document.documentElement.style.setProperty("--above", `${ROW * this.rows().length}px`));
     this.canvas.addEventListener("dblclick", (event) => {
       const row = this.rows()[Math.floor(event.offsetY / ROW)];
       const time = Math.max(0, roll.view.time(event.offsetX));
@@ -110,22 +109,11 @@ export class Above {
     this.roll.invalidate("over");
   }
 
-  /** Set the height by the number of rows. */
-  fit() {
-    const height = ROW * this.rows().length;
-    const width = this.roll.view.width;
-    if (height === this.#height && this.canvas.clientWidth === width) return;
-    this.#height = height;
-    this.canvas.parentElement?.style.setProperty("--above", `${height}px`);
-    sizeCanvas(this.canvas, width, height);
-  }
-
   draw() {
     const { app, view, colours } = this.roll;
     const ctx = contextOf(this.canvas);
-    const width = view.width;
     ctx.fillStyle = colours.panel;
-    ctx.fillRect(0, 0, width, this.#height);
+    ctx.fillRect(0, 0, view.width, this.canvas.clientHeight);
     ctx.textBaseline = "middle";
     this.rows().forEach((row, i) => {
       const middle = (i + 0.5) * ROW + 1;

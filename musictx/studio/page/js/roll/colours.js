@@ -1,7 +1,8 @@
 /** Colours of the roll: a hue for each track, more intense for louder notes. */
 
+import { h } from "../core/dom.js";
 import { clamp } from "../core/numbers.js";
-import { colours, isDark } from "../shell/theme.js";
+import { isDark } from "../shell/theme.js";
 
 /** Hues (of oklch) that differ from their neighbours and from the gold of proposals. */
 const HUES = [255, 25, 165, 310, 215, 350, 135, 285];
@@ -13,13 +14,19 @@ const DARK = { soft: [0.46, 0.07], loud: [0.83, 0.15] };
 /** Colours of the velocity levels, by hue and theme. @type {Map<string, string[]>} */
 const ramps = new Map();
 
-/** Return the roll's colours of the current theme. */
+const NAMES = ["paper", "panel", "ink", "ink-2", "line", "gold", "gold-ink", "playhead", "select", "focus", "on-gold",
+  "key-white", "key-black", "row-white", "row-black", "row-tonic", "row-line", "grid", "beat", "bar", "sunk"];
+
+/** Return the roll's colours of the current theme: custom properties of the style sheet, as a canvas needs them. */
 export function palette() {
-  return {
-    ...colours("paper", "panel", "ink", "ink-2", "line", "gold", "gold-ink", "playhead", "select", "focus", "on-gold",
-      "key-white", "key-black", "row-white", "row-black", "row-tonic", "row-line", "grid", "beat", "bar", "sunk"),
-    dark: isDark(),
-  };
+  const probe = h("span", { hidden: true });
+  document.body.append(probe);
+  const colours = NAMES.map((name) => {
+    probe.style.color = `var(--${name})`;
+    return [name, getComputedStyle(probe).color];
+  });
+  probe.remove();
+  return { ...Object.fromEntries(colours), dark: isDark() };
 }
 
 /** Return the level of a velocity, 0 to 15. */

@@ -201,8 +201,7 @@ function looking(app) {
   const zoom = (factor) => {
     const { view } = app.roll;
     const x = view.x(app.cursor.time);
-    view.zoomTime(factor, x > 0 && x < view.width ? x : view.width / 2);
-    app.roll.invalidate();
+    app.roll.zoom(factor, x > 0 && x < view.width ? x : undefined);
   };
   const zoomPitch = (factor) => {
     app.roll.view.zoomPitch(factor, app.roll.view.height / 2);

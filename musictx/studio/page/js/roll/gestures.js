@@ -1,7 +1,8 @@
 /**
  * Gestures of dragging in the roll: notes, their ends, a new note, a rubber band.
  *
- * A gesture has move(point, event), end() and cancel(). Only end() changes the piece.
+ * A gesture may have move(point, event), click() if the pointer did not move, else end(); only these two change the piece.
+ * What it shows meanwhile, in roll.dragged or roll.band, is cleared before them by pointer.js, which also cancels gestures.
  */
 
 import { limitMove, draw, move, resize } from "../document/edits.js";
@@ -38,7 +39,6 @@ export function drag(app, roll, from, notes, held, part) {
   let operation = null;
   let pitch = held.pitch;
   return {
-    from,
     move(at, event) {
       const { view } = roll;
       const by = (at.x - from.x) / view.scale;
@@ -57,14 +57,10 @@ export function drag(app, roll, from, notes, held, part) {
       if (first) roll.invalidate();
     },
     end() {
-      roll.dragged = [];
       app.change(operation);
       const now = operation && app.piece.notes.get(held.id);
       if (now && part === "body") app.point(now.start, pitch);
       else if (now) app.lastLength = now.end - now.start;
-    },
-    cancel() {
-      roll.dragged = [];
     },
   };
 }
@@ -80,12 +76,8 @@ export function stroke(app, roll, from) {
   roll.dragged = [note()];
   app.player.audition(pitch, VELOCITY, track);
   roll.invalidate("over");
-  const keep = () => {
-    roll.dragged = [];
-    drawNote(app, start, end, pitch);
-  };
+  const keep = () => drawNote(app, start, end, pitch);
   return {
-    from,
     move(at, event) {
       const time = roll.view.time(at.x);
       const least = event.altKey ? start + 0.03 : app.beats.step(start, division, 1);
@@ -96,9 +88,6 @@ export function stroke(app, roll, from) {
     end() {
       app.lastLength = end - start;
       keep();
-    },
-    cancel() {
-      roll.dragged = [];
     },
   };
 }
@@ -111,7 +100,6 @@ export function band(app, roll, from, how) {
   const time = roll.view.time(from.x);
   const tone = roll.view.top - from.y / roll.view.row;
   return {
-    from,
     move(at) {
       const { view } = roll;
       if (at.x > view.width - 12) view.pan(10, 0);
@@ -120,12 +108,6 @@ export function band(app, roll, from, how) {
       const inside = roll.index.inside(view, roll.band).filter((note) => !tracks.size || tracks.has(note.track));
       app.selection.pickNotes([...before, ...inside.map((note) => note.id)]);
     },
-    end() {
-      roll.band = null;
-      app.say(`${count(app.selection.notes.size, "note")} selected`);
-    },
-    cancel() {
-      roll.band = null;
-    },
+    end: () => app.say(`${count(app.selection.notes.size, "note")} selected`),
   };
 }

@@ -9,17 +9,16 @@ export function scaleOf(sharps, minor) {
   return { classes: new Set([0, 2, 4, 5, 7, 9, 11].map((step) => (major + step) % 12)), tonic: (major + (minor ? 9 : 0)) % 12 };
 }
 
-/** @param {CanvasRenderingContext2D} ctx @param {View} view @param {Beats} beats @param {[number, number, boolean][]} [keys]  whose scales are shaded; without any the black keys are */
-export function drawGrid(ctx, view, beats, division, colours, keys = []) {
+/** @param {CanvasRenderingContext2D} ctx @param {View} view @param {Beats} beats @param {Timing[]} timings  the scales of their keys are shaded; without a key the black keys are */
+export function drawGrid(ctx, view, beats, division, colours, timings) {
   const { width, height } = view;
   ctx.fillStyle = colours["row-white"];
   ctx.fillRect(0, 0, width, height);
   const low = Math.max(0, Math.floor(view.bottom));
   const high = Math.min(127, Math.ceil(view.top));
-  // The first key holds from the beginning.
-  const marks = keys.length ? keys.with(0, [0, keys[0][1], keys[0][2]]) : [[0, null, false]];
-  for (const { mark: [, sharps, minor], left, right } of view.spans(marks)) {
-    const scale = sharps === null ? null : scaleOf(sharps, minor);
+  const marks = timings.length ? timings.map(({ time, key }) => [time, key]) : [[0, null]];
+  for (const { mark: [, key], left, right } of view.spans(marks)) {
+    const scale = key && scaleOf(...key);
     for (let pitch = low; pitch <= high; pitch++) {
       const tonic = scale?.tonic === pitch % 12;
       if (!tonic && (scale ? scale.classes.has(pitch % 12) : !isBlack(pitch))) continue;

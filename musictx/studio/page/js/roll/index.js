@@ -2,7 +2,6 @@
 
 import { lowerBound } from "../core/numbers.js";
 
-const BLOCK = 64;
 /** Pixels at each end of a note that drag this end. */
 const EDGE = 6;
 
@@ -10,12 +9,6 @@ export class NoteIndex {
   /** @param {Iterable<Note>} notes */
   constructor(notes) {
     this.notes = [...notes].sort((a, b) => a.start - b.start || a.pitch - b.pitch || a.id - b.id);
-    /** The latest end in each block of notes; a search skips blocks that end before it. */
-    this.ends = new Float64Array(Math.ceil(this.notes.length / BLOCK));
-    this.notes.forEach((note, i) => {
-      const block = Math.floor(i / BLOCK);
-      this.ends[block] = Math.max(this.ends[block], note.end);
-    });
   }
 
   /** Return the number of notes that start before a time. */
@@ -25,14 +18,7 @@ export class NoteIndex {
 
   /** Return the notes that sound between two times, by start. @returns {Note[]} */
   between(begin, end) {
-    const sounding = [];
-    const stop = this.before(end);
-    for (let block = 0; block * BLOCK < stop; block++) {
-      if (this.ends[block] <= begin) continue;
-      const last = Math.min(stop, (block + 1) * BLOCK);
-      for (let i = block * BLOCK; i < last; i++) if (this.notes[i].end > begin) sounding.push(this.notes[i]);
-    }
-    return sounding;
+    return this.notes.slice(0, this.before(end)).filter((note) => note.end > begin);
   }
 
   /** Return the note after `from`, which has a note id or a time; with direction -1 the note before. */

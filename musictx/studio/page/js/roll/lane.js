@@ -1,8 +1,9 @@
 /** The lane under the roll, to edit velocities, or to show pedals and controllers. */
 
-import { contextOf, sizeCanvas } from "../core/canvas.js";
+import { contextOf } from "../core/canvas.js";
 import { fill, h } from "../core/dom.js";
 import { onDrag } from "../core/drag.js";
+import { clamp } from "../core/numbers.js";
 import { fetchOnChange } from "../document/fetch_on_change.js";
 import { setVelocities } from "../document/edits.js";
 import { freeNotes } from "../document/notes.js";
@@ -10,9 +11,11 @@ import { count, dynamicLabel } from "../document/words.js";
 import { saveSetting, loadSetting } from "../core/storage.js";
 import { level, ramp } from "./colours.js";
 import { Pixels } from "./pixels.js";
-import { velocitiesAlong, HEIGHT, heightOf } from "./strokes.js";
 
 const NAMES = { 1: "Modulation", 7: "Volume", 10: "Pan", 11: "Expression", 64: "Pedal", 66: "Sostenuto", 67: "Soft pedal", 91: "Reverb", 93: "Chorus" };
+const HEIGHT = 84; // pixels
+const EDGE = 6; // above 127 and below 1
+const NEAR = 4; // pixels by which a stroke may miss a note
 
 export class Lane {
   /** "velocity", or the number of a controller. */
@@ -24,13 +27,14 @@ export class Lane {
   #pixels = new Pixels();
   #refetch = () => {};
 
-  /** @param {Roll} roll */
-  constructor(roll) {
+  /** @param {Roll} roll @param {HTMLCanvasElement} canvas @param {HTMLElement} corner */
+  constructor(roll, canvas, corner) {
     this.roll = roll;
+    this.canvas = canvas;
+    this.corner = corner;
     const { app } = roll;
-    this.canvas = h("canvas.lane", { "aria-hidden": "true", title: "Drag: draw how hard the notes are struck, of the selected ones or of all; Shift: a straight line" });
-    this.select = h("select", { "aria-label": "What the lane shows", onchange: () => { this.what = this.select.value; this.#setCursor(); roll.invalidate(); } });
-    this.corner = h("div.corner.lane", null, this.select);
+    this.select = corner.querySelector("select");
+    this.select.onchange = () => { this.what = this.select.value; roll.invalidate(); };
     this.shown = loadSetting("lane", innerHeight >= 800);
     this.#mount();
     app.on("opened", () => { this.what = "velocity"; });
@@ -59,10 +63,6 @@ export class Lane {
     this.roll.app.say(this.shown ? "lane shown" : "lane hidden");
   }
 
-  #setCursor() {
-    this.canvas.style.cursor = this.what === "velocity" ? "crosshair" : "default";
-  }
-
   /** Fill the list of what the lane can show. */
   #fillSelect() {
     const { piece } = this.roll.app;
@@ -74,7 +74,6 @@ export class Lane {
       fill(this.select, ...options.map((value) => h("option", { value }, value === "velocity" ? "Vel." : NAMES[value] ?? `CC ${value}`)));
     }
     this.select.value = this.what;
-    this.#setCursor();
   }
 
   /** Return the unlocked notes that a stroke changes: the selected ones, else the visible ones of the selected tracks. */
@@ -119,10 +118,6 @@ export class Lane {
     });
   }
 
-  resize() {
-    if (this.shown) sizeCanvas(this.canvas, this.roll.view.width, HEIGHT);
-  }
-
   /** @param {Note[]} visible */
   draw(visible) {
     if (!this.shown) return;
@@ -134,6 +129,7 @@ export class Lane {
     for (const value of [32, 64, 96]) ctx.fillRect(0, Math.round(heightOf(value)), view.width, 1);
     ctx.fillStyle = colours.bar;
     ctx.fillRect(0, 0, view.width, 1);
+    this.canvas.classList.toggle("velocity", this.what === "velocity");
     if (this.what === "velocity") this.#drawVelocities(ctx, visible);
     else this.#drawController(ctx, Number(this.what));
     if (this.#drawn.size) {
@@ -195,4 +191,25 @@ export class Lane {
       ctx.fill();
     });
   }
+}
+
+/** Return the y of a value, in pixels. */
+const heightOf = (value) => EDGE + (1 - value / 127) * (HEIGHT - 2 * EDGE);
+/** Return the velocity at a y. */
+const velocityAt = (y) => clamp(Math.round((1 - (y - EDGE) / (HEIGHT - 2 * EDGE)) * 127), 1, 127);
+
+/**
+ * Return the velocities that a straight stroke gives to the notes which start between its ends.
+ * @param {Note[]} notes @param {View} view @param {{x: number, y: number}} from @param {{x: number, y: number}} to @returns {Map<number, number>}
+ */
+function velocitiesAlong(notes, view, from, to) {
+  const [a, b] = from.x <= to.x ? [from, to] : [to, from];
+  const changed = new Map();
+  for (const note of notes) {
+    const x = view.x(note.start);
+    if (x < a.x - NEAR || x > b.x + NEAR) continue;
+    const part = b.x - a.x < 1 ? 1 : clamp((x - a.x) / (b.x - a.x), 0, 1);
+    changed.set(note.id, velocityAt(b.x - a.x < 1 ? to.y : a.y + (b.y - a.y) * part));
+  }
+  return changed;
 }

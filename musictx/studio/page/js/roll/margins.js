@@ -5,18 +5,10 @@ import { clamp } from "../core/numbers.js";
 import { gridLines, isBlack } from "./grid.js";
 
 /** @param {CanvasRenderingContext2D} ctx @param {View} view */
-export function drawRuler(ctx, view, height, beats, range, playhead, colours) {
+export function drawRuler(ctx, view, beats, colours) {
+  const height = ctx.canvas.clientHeight;
   ctx.fillStyle = colours.panel;
   ctx.fillRect(0, 0, view.width, height);
-  if (range) {
-    const x = view.x(range.begin);
-    const width = view.x(range.end) - x;
-    ctx.fillStyle = colours.select;
-    ctx.globalAlpha = colours.dark ? 0.3 : 0.18;
-    ctx.fillRect(x, 0, width, height);
-    ctx.globalAlpha = 1;
-    ctx.fillRect(x, height - 3, width, 3);
-  }
   const { bars, lines } = gridLines(view, beats, 1);
   ctx.fillStyle = colours.bar;
   for (const x of lines.beat) ctx.fillRect(Math.round(x), height - 5, 1, 5);
@@ -30,17 +22,11 @@ export function drawRuler(ctx, view, height, beats, range, playhead, colours) {
   }
   ctx.fillStyle = colours.line;
   ctx.fillRect(0, height - 1, view.width, 1);
-  const x = view.x(playhead);
-  ctx.fillStyle = colours.playhead;
-  ctx.beginPath();
-  ctx.moveTo(x - 6, height - 11);
-  ctx.lineTo(x + 6, height - 11);
-  ctx.lineTo(x, height - 1);
-  ctx.fill();
 }
 
 /** Draw the keyboard. @param {View} view @param {Map<number, string>} lit  pitch -> colour of its key */
-export function drawKeys(ctx, view, width, lit, colours) {
+export function drawKeys(ctx, view, lit, colours) {
+  const width = ctx.canvas.clientWidth;
   ctx.fillStyle = colours["key-white"];
   ctx.fillRect(0, 0, width, view.height);
   const low = Math.max(0, Math.floor(view.bottom));

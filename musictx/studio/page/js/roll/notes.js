@@ -4,7 +4,7 @@ import { level, ramp } from "./colours.js";
 
 /** @typedef {{start: number, end: number, pitch: number}} Extent */
 
-/** Pixels: the least width of a note, and the width from which it has round corners. */
+/** Pixels: the least width and height of a note, and the width from which it has round corners. */
 const THIN = 2;
 const ROUND = 7;
 
@@ -36,7 +36,7 @@ export function drawNotes(ctx, pixels, view, notes, { tracks, tracksMeant, remov
 
 /** Fill notes. @param {CanvasRenderingContext2D} ctx @param {Pixels} pixels @param {View} view @param {Extent[]} notes @param {string} colour */
 export function fillNotes(ctx, pixels, view, notes, colour, alpha = 1) {
-  const height = view.row - (view.row >= 8 ? 1 : 0);
+  const height = Math.max(THIN, view.row - (view.row >= 8 ? 1 : 0));
   pixels.ink(colour, alpha);
   ctx.beginPath();
   for (const note of notes) {

@@ -1,20 +1,7 @@
-/** The layer above the notes: selection, proposal, cursor and playhead. */
+/** The layer above the notes: the selected, locked, dragged and proposed ones. */
 
 import { outlineNotes, fillNotes } from "./notes.js";
 import { pitchLabel } from "../document/spelling.js";
-
-/** Draw the selected time. @param {View} view */
-export function drawRange(ctx, view, range, colours) {
-  const x = view.x(range.begin);
-  const width = view.x(range.end) - x;
-  ctx.globalAlpha = colours.dark ? 0.13 : 0.09;
-  ctx.fillStyle = colours.select;
-  ctx.fillRect(x, 0, width, view.height);
-  ctx.globalAlpha = 0.75;
-  ctx.fillRect(Math.round(x), 0, 1.5, view.height);
-  ctx.fillRect(Math.round(x + width) - 1, 0, 1.5, view.height);
-  ctx.globalAlpha = 1;
-}
 
 /** Outline selected notes. @param {Pixels} pixels @param {View} view @param {Note[]} notes */
 export function drawSelected(ctx, pixels, view, notes, colours) {
@@ -70,21 +57,6 @@ export function drawGhosts(ctx, pixels, view, ghosts, frontier, composing, colou
   ctx.fillRect(x, 0, 1.5, view.height);
 }
 
-/** Draw the keyboard cursor, a frame of one grid step and one semitone, with the name of its pitch. @param {View} view */
-export function drawCursor(ctx, view, cursor, width, focused, colours) {
-  if (!focused) return;
-  const x = view.x(cursor.time);
-  const y = view.y(cursor.pitch);
-  ctx.strokeStyle = colours.focus;
-  ctx.lineWidth = 2;
-  ctx.strokeRect(x, y, Math.max(8, width), view.row);
-  ctx.globalAlpha = 0.4;
-  ctx.fillStyle = colours.focus;
-  ctx.fillRect(Math.round(x), 0, 1, view.height);
-  ctx.globalAlpha = 1;
-  tag(ctx, pitchLabel(cursor.pitch), x, y - 4, colours.focus, colours["row-white"]);
-}
-
 /** Draw dragged notes, and the pitch of the first. @param {Pixels} pixels @param {View} view @param {Note[]} notes */
 export function drawDragged(ctx, pixels, view, notes, colours) {
   fillNotes(ctx, pixels, view, notes, colours.select, 0.75);
@@ -103,23 +75,4 @@ function tag(ctx, text, x, y, back, front) {
   ctx.fillStyle = front;
   ctx.textBaseline = "middle";
   ctx.fillText(text, x + 4, top + 8.5);
-}
-
-/** Draw the rubber band. */
-export function drawBand(ctx, { x1, y1, x2, y2 }, colours) {
-  ctx.strokeStyle = colours.select;
-  ctx.fillStyle = colours.select;
-  ctx.globalAlpha = 0.12;
-  ctx.fillRect(x1, y1, x2 - x1, y2 - y1);
-  ctx.globalAlpha = 1;
-  ctx.lineWidth = 1;
-  ctx.strokeRect(x1 + 0.5, y1 + 0.5, x2 - x1, y2 - y1);
-}
-
-/** @param {View} view */
-export function drawPlayhead(ctx, view, seconds, colours) {
-  const x = Math.round(view.x(seconds));
-  if (x < 0 || x > view.width) return;
-  ctx.fillStyle = colours.playhead;
-  ctx.fillRect(x - 0.5, 0, 1.5, view.height);
 }

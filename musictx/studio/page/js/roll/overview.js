@@ -1,14 +1,11 @@
 /** The overview: the whole piece in a strip, which is the roll's scroll bar. */
 
-import { contextOf, sizeCanvas } from "../core/canvas.js";
-import { h } from "../core/dom.js";
+import { contextOf } from "../core/canvas.js";
 import { onDrag } from "../core/drag.js";
 import { clamp } from "../core/numbers.js";
 import { extentOf } from "../document/notes.js";
 import { ramp } from "./colours.js";
 import { Pixels } from "./pixels.js";
-
-const HEIGHT = 44;
 
 export class Overview {
   /** Must the notes be drawn again? */
@@ -16,10 +13,10 @@ export class Overview {
   #pixels = new Pixels();
   #key = "";
 
-  /** @param {Roll} roll */
-  constructor(roll) {
+  /** @param {Roll} roll @param {HTMLCanvasElement} canvas */
+  constructor(roll, canvas) {
     this.roll = roll;
-    this.canvas = h("canvas.overview", { "aria-hidden": "true", title: "The whole piece: drag to scroll" });
+    this.canvas = canvas;
     onDrag(this.canvas, (event) => {
       const { view } = roll;
       const at = this.#time(event);
@@ -38,34 +35,27 @@ export class Overview {
     return (event.offsetX / this.canvas.clientWidth) * this.roll.view.length;
   }
 
-  resize() {
-    const width = this.canvas.parentElement?.clientWidth ?? 0;
-    if (!width) return;
-    sizeCanvas(this.canvas, width, HEIGHT);
-    this.stale = true;
-  }
-
   draw() {
     const { app, view, colours } = this.roll;
-    const width = this.canvas.clientWidth;
+    const { clientWidth: width, clientHeight: height } = this.canvas;
     const key = `${width} ${view.length}`;
     if (this.stale || key !== this.#key) {
-      drawPiece(this.#pixels.begin(width, HEIGHT), app.piece, view.length, width, HEIGHT, colours.dark);
+      drawPiece(this.#pixels.begin(width, height), app.piece, view.length, width, height, colours.dark);
       this.stale = false;
       this.#key = key;
     }
     const ctx = contextOf(this.canvas);
     ctx.fillStyle = colours.sunk;
-    ctx.fillRect(0, 0, width, HEIGHT);
+    ctx.fillRect(0, 0, width, height);
     const left = (view.left / view.length) * width;
     const wide = Math.max(12, ((view.right - view.left) / view.length) * width);
     ctx.fillStyle = colours.panel;
-    ctx.fillRect(left, 0, wide, HEIGHT);
+    ctx.fillRect(left, 0, wide, height);
     const { range } = app.selection;
     if (range) {
       ctx.globalAlpha = 0.2;
       ctx.fillStyle = colours.select;
-      ctx.fillRect((range.begin / view.length) * width, 0, ((range.end - range.begin) / view.length) * width, HEIGHT);
+      ctx.fillRect((range.begin / view.length) * width, 0, ((range.end - range.begin) / view.length) * width, height);
       ctx.globalAlpha = 1;
     }
     this.#pixels.show(ctx);
@@ -73,11 +63,11 @@ export class Overview {
     if (shown) {
       ctx.fillStyle = colours.gold;
       const { begin: from, end: to } = app.stretchOf(shown.take);
-      ctx.fillRect((from / view.length) * width, HEIGHT - 4, ((to - from) / view.length) * width, 4);
+      ctx.fillRect((from / view.length) * width, height - 4, ((to - from) / view.length) * width, 4);
     }
     ctx.strokeStyle = colours["ink-2"];
     ctx.lineWidth = 1;
-    ctx.strokeRect(left + 0.5, 0.5, wide - 1, HEIGHT - 1);
+    ctx.strokeRect(left + 0.5, 0.5, wide - 1, height - 1);
   }
 }
 

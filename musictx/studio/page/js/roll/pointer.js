@@ -39,16 +39,16 @@ function mountStage(app, roll) {
   const fingers = new Map();
   let gesture = null;
   let hold;
-  const point = (event) => {
-    const box = element.getBoundingClientRect();
-    return { x: event.clientX - box.left, y: event.clientY - box.top };
-  };
-  const stop = (keep) => {
+  const point = (event) => ({ x: event.offsetX, y: event.offsetY });
+  /** End the gesture; it finishes by `last`, else it is cancelled. @param {"click" | "end"} [last] */
+  const stop = (last) => {
     clearTimeout(hold);
-    if (keep) gesture?.end?.();
-    else gesture?.cancel?.();
+    const ended = gesture;
     gesture = null;
     roll.busy = false;
+    roll.dragged = [];
+    roll.band = null;
+    if (last) ended?.[last]?.();
     roll.invalidate();
   };
 
@@ -63,14 +63,14 @@ function mountStage(app, roll) {
     const touch = event.pointerType === "touch";
     if (touch) fingers.set(event.pointerId, at);
     if (fingers.size === 2) {
-      stop(false);
+      stop();
       gesture = pinch(roll, fingers);
       return;
     }
-    gesture = startGesture(app, roll, at, event, touch);
+    gesture = { from: at, ...startGesture(app, roll, at, event, touch) };
     if (touch && gesture.pans) {
       hold = setTimeout(() => {
-        gesture = band(app, roll, at, "set");
+        gesture = { from: at, ...band(app, roll, at, "set") };
         navigator.vibrate?.(12);
       }, HOLD);
     }
@@ -82,22 +82,23 @@ function mountStage(app, roll) {
     if (gesture.from && !gesture.moved && Math.hypot(at.x - gesture.from.x, at.y - gesture.from.y) < SLOP) return;
     if (!gesture.moved) clearTimeout(hold);
     gesture.moved = true;
-    gesture.move(at, event);
+    gesture.move?.(at, event);
     roll.invalidate(gesture.pans ? "back" : "over");
   });
-  const up = (event, keep) => {
+  element.addEventListener("pointerup", (event) => {
     fingers.delete(event.pointerId);
-    if (!gesture) return;
-    if (keep && !gesture.moved) gesture.click?.();
-    stop(keep && gesture.moved);
-  };
-  element.addEventListener("pointerup", (event) => up(event, true));
-  element.addEventListener("pointercancel", (event) => up(event, false));
+    if (gesture) stop(gesture.moved ? "end" : "click");
+  });
+  element.addEventListener("pointercancel", (event) => {
+    fingers.delete(event.pointerId);
+    stop();
+  });
   element.addEventListener("pointerleave", () => hoverPitch(roll, null));
   element.addEventListener("dblclick", (event) => {
     const at = point(event);
     if (app.settings.tool !== "select" || roll.index.hit(roll.view, at.x, at.y)) return;
-    stroke(app, roll, at).click();
+    gesture = stroke(app, roll, at);
+    stop("click");
   });
   element.addEventListener("contextmenu", (event) => event.preventDefault());
 }
@@ -112,18 +113,14 @@ function startGesture(app, roll, at, event, touch) {
   app.point(app.beats.floor(view.time(at.x), settings.division), view.pitch(at.y));
   if (hit) {
     const { note, part } = hit;
-    if (more) {
-      return { from: at, move() {}, click: () => selection.pickNotes([note.id], "toggle") };
-    }
+    if (more) return { click: () => selection.pickNotes([note.id], "toggle") };
     const fresh = !selection.notes.has(note.id);
     if (fresh) selection.pickNotes([note.id]);
     app.player.audition(note.pitch, note.velocity, note.track);
     app.point(note.start, note.pitch);
     const notes = freeNotes(app.piece, selection.notes);
     const click = () => fresh || selection.pickNotes([note.id]);
-    if (!notes.length) {
-      return { from: at, click, move() {}, end: () => app.done("Locked notes stay where they are. Unlock them with L.") };
-    }
+    if (!notes.length) return { click, end: () => app.done("Locked notes stay where they are. Unlock them with L.") };
     if (touch && settings.tool === "select" && fresh) return { ...pan(roll, at), click };
     return { ...drag(app, roll, at, notes, note, part), click };
   }
@@ -142,7 +139,7 @@ function eraseAt(app, roll, at) {
 function pan(roll, from) {
   let last = from;
   return {
-    from, pans: true,
+    pans: true,
     move(at) {
       roll.view.pan(last.x - at.x, last.y - at.y);
       roll.wander();
@@ -183,7 +180,6 @@ function hover(app, roll, at) {
 /** A click on the ruler moves the playhead; dragging selects bars, or any time with Alt. */
 function mountRuler(app, roll) {
   const { ruler } = roll.canvases;
-  ruler.title = "Click: move the playhead. Drag: select bars. Double click: one bar.";
   onDrag(ruler, (event) => {
     if (!app.piece) return null;
     roll.focus();

@@ -1,11 +1,10 @@
 /** The piano roll: its canvases and view, and when to redraw them. */
 
-import { contextOf, sizeCanvas } from "../core/canvas.js";
-import { h, fill } from "../core/dom.js";
+import { contextOf } from "../core/canvas.js";
 import { extentOf } from "../document/notes.js";
 import { frontier } from "../document/takes.js";
+import { pitchLabel } from "../document/spelling.js";
 import { count } from "../document/words.js";
-import { onSystemTheme } from "../shell/theme.js";
 import { Above } from "./above.js";
 import { palette, ramp, trackColour } from "./colours.js";
 import { drawGrid } from "./grid.js";
@@ -19,8 +18,6 @@ import { Pixels } from "./pixels.js";
 import { mountPointer } from "./pointer.js";
 import { View } from "./view.js";
 
-export const RULER = 30; // pixels
-const EMPTY = new Set();
 const NOTHING = "Nothing here yet. Draw with the pencil, record what you play, or ask for something new.";
 const CHORDS = "Chords without notes. Accompany composes tracks to them.";
 
@@ -39,25 +36,19 @@ export class Roll {
   painters = new Set();
   #stale = { back: false, over: false };
   #frame = 0;
-  #lit = "";
   #following = true;
 
   /** @param {App} app @param {HTMLElement} frame */
   constructor(app, frame) {
     this.app = app;
-    const canvas = (name) => h(`canvas.${name}`, { "aria-hidden": "true" });
-    this.canvases = { ruler: canvas("ruler"), keys: canvas("keys"), back: canvas("back"), over: canvas("over") };
-    this.element = h("div#roll", {
-      tabIndex: 0, role: "application", "aria-roledescription": "piano roll", "aria-describedby": "roll-help",
-    }, this.canvases.back, this.canvases.over);
-    this.empty = h("p.empty-roll", { hidden: true });
-    this.element.append(this.empty);
-    this.overview = new Overview(this);
-    this.above = new Above(this);
-    this.lane = new Lane(this);
-    this.corner = h("div.corner");
-    fill(frame, h("div.corner.above"), this.above.canvas, this.corner, this.canvases.ruler, this.canvases.keys, this.element, this.lane.corner, this.lane.canvas, this.overview.canvas,
-      h("p.unseen#roll-help", null, "Arrow keys move the cursor, with Control they go from note to note. Enter selects a note, or draws one. A question mark lists all keys."));
+    const find = (selector) => /** @type {any} */ (frame.querySelector(selector));
+    this.canvases = Object.fromEntries(["ruler", "keys", "back", "over"].map((name) => [name, find(`canvas.${name}`)]));
+    this.marks = Object.fromEntries(["range", "playhead", "band", "cursor"].map((name) => [name, [...frame.querySelectorAll(`.marks .${name}`)]]));
+    this.element = find("#roll");
+    this.empty = find(".empty-roll");
+    this.overview = new Overview(this, find("canvas.overview"));
+    this.above = new Above(this, find("canvas.above"));
+    this.lane = new Lane(this, find("canvas.lane"), find(".corner.lane"));
     mountPointer(app, this);
     this.#listen();
     this.repaint();
@@ -84,7 +75,7 @@ export class Roll {
       app.point(first?.start ?? 0, first?.pitch ?? 60);
       this.focus();
     });
-    app.on("selection", () => this.invalidate(this.#drawnTracks === app.selection.tracks && !this.lane.shown ? "over" : "back"));
+    app.on("selection", () => this.invalidate());
     app.on("shown", (shown) => {
       this.#measure();
       this.invalidate();
@@ -106,12 +97,8 @@ export class Roll {
     });
     app.on("cursor", () => this.invalidate("over"));
     app.on("settings", () => this.repaint());
-    onSystemTheme(() => this.repaint());
-    this.element.addEventListener("focus", () => this.invalidate("over"));
-    this.element.addEventListener("blur", () => this.invalidate("over"));
+    for (const kind of ["focus", "blur"]) this.element.addEventListener(kind, () => this.invalidate("over"));
   }
-
-  #drawnTracks = EMPTY; // the selected tracks when the back layer was drawn
 
   focus() {
     this.element.focus({ preventScroll: true });
@@ -127,7 +114,6 @@ export class Roll {
   repaint() {
     this.colours = palette();
     this.overview.stale = true;
-    this.#lit = "?";
     this.invalidate();
   }
 
@@ -144,6 +130,12 @@ export class Roll {
     const stretch = app.selection.scope(app.piece).stretch ?? { begin: 0, end: app.beats.bars(0, Math.max(app.end, app.beats.time(4))).end };
     this.#fit(stretch, this.index.between(stretch.begin, stretch.end));
     this.wander();
+  }
+
+  /** Zoom in time; what is at x stays there. @param {number} factor */
+  zoom(factor, x = this.view.width / 2) {
+    this.view.zoomTime(factor, x);
+    this.invalidate();
   }
 
   /** Show a stretch with the pitches of some notes. @param {Stretch} stretch @param {Note[]} notes */
@@ -165,14 +157,13 @@ export class Roll {
 
   /** Scroll to the frontier of a proposal that is composed. */
   #growing(take, proposal) {
-    const at = frontier(proposal, this.app.stretchOf(take).begin);
-    if (this.app.player.playing) return;
-    if (at > this.view.right - 30 / this.view.scale) {
-      this.view.left = at - (this.view.width * 0.6) / this.view.scale;
-      this.#measure();
-      this.view.bound();
-      this.invalidate();
-    }
+    const { app, view } = this;
+    const at = frontier(proposal, app.stretchOf(take).begin);
+    if (app.player.playing || at <= view.right - 30 / view.scale) return;
+    view.left = at - (view.width * 0.6) / view.scale;
+    this.#measure();
+    view.bound();
+    this.invalidate();
   }
 
   /** Show all pitches of a proposal. */
@@ -192,15 +183,8 @@ export class Roll {
     const { clientWidth: width, clientHeight: height } = this.element;
     if (!width || !height) return;
     this.view.resize(width, height);
-    const sizes = { ruler: [width, RULER], keys: [this.corner.clientWidth, height], back: [width, height], over: [width, height] };
-    for (const [name, [w, tall]] of Object.entries(sizes)) sizeCanvas(this.canvases[name], w, tall);
-    this.overview.resize();
-    this.above.fit();
-    this.lane.resize();
-    this.#lit = "?";
-    this.#frame = 0;
     this.#stale.back = true;
-    this.#draw(); // now, because resizing has cleared the canvases
+    this.#draw(); // now, because the canvases have another size
   }
 
   #draw() {
@@ -224,21 +208,20 @@ export class Roll {
   #drawBack(piece, visible, removedByGhost) {
     const { view, colours, app } = this;
     const removed = new Set([...removedByGhost, ...this.dragged.map((note) => note.id)]);
-    const tracksMeant = (this.#drawnTracks = app.selection.tracks);
     const ctx = contextOf(this.canvases.back);
-    drawGrid(ctx, view, app.beats, app.settings.division, colours, app.settings.scale ? piece.keys : []);
+    drawGrid(ctx, view, app.beats, app.settings.division, colours, app.settings.scale ? piece.timings : []);
+    drawRuler(contextOf(this.canvases.ruler), view, app.beats, colours);
     this.lane.draw(visible.filter((note) => !removed.has(note.id)));
     const pixels = this.#pixels.back.begin(view.width, view.height);
-    drawNotes(ctx, pixels, view, visible, { tracks: piece.tracks, tracksMeant, removed, dark: colours.dark });
+    drawNotes(ctx, pixels, view, visible, { tracks: piece.tracks, tracksMeant: app.selection.tracks, removed, dark: colours.dark });
     pixels.show(ctx);
   }
 
   #drawOver(piece, visible, shown, removed) {
     const { app, view, colours } = this;
-    const { selection, player } = app;
+    const { selection } = app;
     const ctx = contextOf(this.canvases.over);
     ctx.clearRect(0, 0, view.width, view.height);
-    if (selection.range) over.drawRange(ctx, view, selection.range, colours);
     const pixels = this.#pixels.over.begin(view.width, view.height);
     over.drawLocks(ctx, pixels, view, visible.filter((note) => piece.locked.has(note.id)), colours);
     if (selection.notes.size && !this.dragged.length) {
@@ -252,16 +235,35 @@ export class Roll {
     for (const paint of this.painters) paint(ctx, pixels, view, colours);
     if (this.dragged.length) over.drawDragged(ctx, pixels, view, this.dragged, colours);
     pixels.show(ctx);
-    if (this.band) over.drawBand(ctx, this.band, colours);
-    const width = (app.beats.step(app.cursor.time, app.settings.division, 1) - app.cursor.time) * view.scale;
-    over.drawCursor(ctx, view, app.cursor, width, this.element.matches(":focus-visible"), colours);
-    over.drawPlayhead(ctx, view, player.position, colours);
-    drawRuler(contextOf(this.canvases.ruler), view, RULER, app.beats, selection.range, player.position, colours);
     this.above.draw();
     this.#drawKeys(piece, shown?.proposal, removed);
+    this.#placeMarks();
   }
 
-  /** Draw the keyboard, with the sounding keys in colour, if it has changed. */
+  #placeMarks() {
+    const { app: { beats, cursor, selection: { range }, settings, player }, view, band } = this;
+    this.#place("range", range && { left: Math.round(view.x(range.begin)), width: Math.round((range.end - range.begin) * view.scale) });
+    this.#place("playhead", { left: Math.round(view.x(player.position)) });
+    this.#place("band", band && {
+      left: Math.min(band.x1, band.x2), top: Math.min(band.y1, band.y2), width: Math.abs(band.x2 - band.x1), height: Math.abs(band.y2 - band.y1),
+    });
+    const top = view.y(cursor.pitch);
+    const step = (beats.step(cursor.time, settings.division, 1) - cursor.time) * view.scale;
+    const [frame] = this.#place("cursor", this.element.matches(":focus-visible") && { left: view.x(cursor.time), top, width: Math.max(8, step), height: view.row });
+    frame.firstElementChild.textContent = pitchLabel(cursor.pitch);
+    frame.classList.toggle("below", top < 22);
+  }
+
+  /** Place the elements of a mark by pixels, or hide them. @param {string} name @param {Record<string, number> | null | false} box */
+  #place(name, box) {
+    for (const element of this.marks[name]) {
+      element.hidden = !box;
+      for (const [side, pixels] of Object.entries(box || {})) element.style[side] = `${pixels}px`;
+    }
+    return this.marks[name];
+  }
+
+  /** Draw the keyboard, with the sounding keys in colour. */
   #drawKeys(piece, proposal, removed) {
     const { view, colours, app } = this;
     const lit = new Map();
@@ -273,10 +275,7 @@ export class Roll {
       }
       for (const { start, end, pitch } of proposal?.notes ?? []) if (start <= now && (end ?? Infinity) > now) lit.set(pitch, colours.gold);
     } else if (this.hovered !== null) lit.set(this.hovered, app.inputTrack ? trackColour(app.inputTrack, piece.tracks.indexOf(app.inputTrack)) : colours.select);
-    const state = `${[...lit]} ${view.top} ${view.row}`;
-    if (state === this.#lit) return;
-    this.#lit = state;
-    drawKeys(contextOf(this.canvases.keys), view, this.corner.clientWidth, lit, colours);
+    drawKeys(contextOf(this.canvases.keys), view, lit, colours);
   }
 
   /** Redraw after the user scrolled; the view does not follow the playhead until it is visible again. */

@@ -14,7 +14,7 @@ export function openTable(app) {
   const chosen = selection.notes.size > 1;
   const notes = roll.index.notes.filter((note) => !chosen || selection.notes.has(note.id));
   const tracks = new Map(piece.tracks.map((track) => [track.id, trackName(track)]));
-  const key = /** @type {[number, any]} */ (piece.keys[0]?.slice(1) ?? [likelyKey(notes.map((note) => note.pitch)), false]);
+  const key = piece.timings[0].key ?? [likelyKey(notes.map((note) => note.pitch)), false];
   let page = 0;
   const body = h("tbody");
   const where = h("span.hint", { role: "status" });

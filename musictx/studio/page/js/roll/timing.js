@@ -1,73 +1,69 @@
 /** The button with tempo and meter, and the dialog that changes them. */
 
-import { selectBox, h } from "../core/dom.js";
+import { h } from "../core/dom.js";
 import { keyWords } from "../document/spelling.js";
-import { changes, timingAt, pickup, changeTiming, removeTiming } from "../document/timing.js";
-import { openForm } from "../shell/dialog.js";
+import { timingAt } from "../document/beats.js";
+import { fromTemplate, openForm } from "../shell/dialog.js";
 
-const UNITS = [2, 4, 8, 16];
 const SHARPS = Array.from({ length: 15 }, (_, i) => i - 7);
 
-/** @param {App} app */
-export function timingButton(app) {
-  const button = h("button.timing", { onclick: () => app.piece && openTiming(app) });
+/** @param {App} app @param {HTMLButtonElement} button */
+export function mountTiming(app, button) {
+  button.onclick = () => app.piece && openTiming(app);
   app.on("piece", (piece) => {
     const { tempo, beats, unit, key } = timingAt(piece);
     const rounded = Math.round(tempo * 10) / 10;
     button.textContent = `♩ ${rounded}   ${beats}/${unit}`;
-    const words = `Tempo ${rounded}, ${beats}/${unit}${key ? `, ${keyWords(key.sharps, key.minor)}` : ""}`;
+    const words = `Tempo ${rounded}, ${beats}/${unit}${key ? `, ${keyWords(...key)}` : ""}`;
     button.title = `${words}. Click to change`;
     button.setAttribute("aria-label", `${words}: change`);
   });
-  return button;
 }
 
 /** @param {App} app */
 function openTiming(app) {
   const { piece, beats: bars } = app;
-  const marks = changes(piece);
+  const marks = piece.timings.slice(1).map(({ time }) => time);
   const cursorBar = bars.bar(app.selection.range?.begin ?? app.cursor.time).begin;
-  const first = pickup(piece) ? piece.meters[1][0] : 0;
+  const [first] = piece.beats.find(([, bar]) => bar === 1); // after a pick-up bar
   const hasChange = (time) => marks.some((at) => Math.abs(at - time) < 1e-2);
   const places = [...marks, ...(cursorBar > first + 1e-2 && !hasChange(cursorBar) ? [cursorBar] : [])].sort((a, b) => a - b);
-  let from = 0;
   const label = (time) => `bar ${bars.bar(time + 1e-3).number}${hasChange(time) ? ", where something changes" : ""}`;
-  const place = selectBox([["0", "the beginning"], ...places.map((time) => [String(time), label(time)])], "0", (time) => { from = Number(time); show(); });
-  const tempo = h("input", { type: "number", min: 10, max: 400, step: "any", required: true });
-  const beats = h("input", { type: "number", min: 1, max: 32, step: 1, "aria-label": "Beats of a bar", required: true });
-  const unit = selectBox(UNITS.map((value) => [String(value), String(value)]), "", undefined, { "aria-label": "Unit of a beat" });
-  const short = h("input", { type: "number", min: 0, max: 31, step: "any", required: true });
-  const keys = [["", "not marked"], ...[false, true].flatMap((minor) => SHARPS.map((sharps) => [`${sharps} ${minor}`, keyWords(sharps, minor)]))];
-  const key = selectBox(keys, "");
-  const way = (value, label, checked) => {
-    const sentence = h("small");
-    return { sentence, element: h("label.choice", null, h("input", { type: "radio", name: "way", value, checked }), h("span", null, h("b", null, label), sentence)) };
+  const keys = [false, true].flatMap((minor) => SHARPS.map((sharps) => [`${sharps} ${minor}`, keyWords(sharps, minor)]));
+  const option = ([value, text]) => h("option", { value }, text);
+  const content = fromTemplate("timing");
+  const find = (selector) => /** @type {any} */ (content.querySelector(selector));
+  const [place, tempo, beats, unit, short, key] = ["from", "tempo", "beats", "unit", "pickup", "key"].map((name) => find(`[name=${name}]`));
+  const [away, hint, sentences] = [find(".away"), find(".hint"), content.querySelectorAll("small")];
+  place.append(...[[0, "the beginning"], ...places.map((time) => [time, label(time)])].map(option));
+  place.parentElement.hidden = !places.length;
+  key.append(...[["", "not marked"], ...keys].map(option));
+  let from = 0;
+  place.onchange = () => { from = Number(place.value); show(); };
+  away.onclick = () => {
+    change({ ...timingAt(app.piece, from - 1e-2), time: from });
+    dialog.close();
   };
-  const ways = [way("beats", "Notes keep their beats", true), way("seconds", "Notes keep their seconds", false)];
-  const hint = h("p.hint");
-  const shortRow = h("label.row", null, "Pick-up, beats before bar 1", short);
-  const away = h("button", { onclick: () => { done(removeTiming(app.piece, from)); dialog.close(); } }, "Take this change away");
   let now = timingAt(piece);
 
   /** Show the values at the chosen place. */
   function show() {
     now = timingAt(piece, from);
-    const several = piece.tempos.length > 1;
+    const several = piece.timings.some((timing) => timing.tempo !== piece.timings[0].tempo);
     tempo.value = String(Math.round(now.tempo * 100) / 100);
     beats.value = String(now.beats);
     unit.value = String(now.unit);
-    short.value = String(pickup(piece));
-    key.value = now.key ? `${now.key.sharps} ${now.key.minor}` : "";
-    shortRow.hidden = from > 0;
+    short.value = String(now.pickup);
+    key.value = now.key?.join(" ") ?? "";
+    short.parentElement.hidden = from > 0;
     away.hidden = !hasChange(from);
-    ways[0].sentence.textContent = from ? "What follows gets faster or slower, up to the next change." : several ? "The music gets faster or slower as a whole, with all its tempo changes." : "The music gets faster or slower.";
-    ways[1].sentence.textContent = from || !several ? "Only the grid moves: for playing that was recorded without one." : "Only the grid moves; the tempo changes go.";
+    sentences[0].textContent = from ? "What follows gets faster or slower, up to the next change." : several ? "The music gets faster or slower as a whole, with all its tempo changes." : "The music gets faster or slower.";
+    sentences[1].textContent = from || !several ? "Only the grid moves: for playing that was recorded without one." : "Only the grid moves; the tempo changes go.";
     hint.textContent = from ? "It holds from this bar to the next change." : marks.length ? "Later changes of meter and key stay where they are." : "To change something later, select a bar there first.";
   }
 
-  function done(operation) {
-    if (operation) app.selection.drop();
-    app.change(operation);
+  async function change(timing, keepBeats = true) {
+    if (await app.mirror.retime(timing, keepBeats)) app.selection.drop();
   }
 
   // The dialog starts at a selected bar.
@@ -77,16 +73,9 @@ function openTiming(app) {
   const dialog = openForm(app, "Tempo, meter, key", "timing-form", (form) => {
     const exact = Math.abs(Number(tempo.value) - Math.round(now.tempo * 100) / 100) < 1e-9;
     const [sharps, minor] = key.value.split(" ");
-    const wish = {
-      tempo: exact ? now.tempo : Number(tempo.value), beats: Number(beats.value), unit: Number(unit.value), pickup: Number(short.value) === pickup(piece) ? pickup(piece) : Math.round(Number(short.value)),
-      key: key.value ? { sharps: Number(sharps), minor: minor === "true" } : null,
-    };
-    done(changeTiming(app.piece, wish, new FormData(form).get("way") === "beats", from));
-  },
-    h("label.row", { hidden: !places.length }, "From", place),
-    h("label.row", null, "Tempo, quarter notes a minute", tempo),
-    h("fieldset", null, h("legend.unseen", null, "What notes do when the tempo changes"), ...ways.map((each) => each.element)),
-    h("div.row", null, "Meter", h("span.meter", null, beats, "/", unit)),
-    shortRow, h("label.row", null, "Key", key), hint,
-    h("div.buttons", null, away, h("button.gold", { type: "submit" }, "Change")));
+    change({
+      time: from, tempo: exact ? now.tempo : Number(tempo.value), beats: Number(beats.value), unit: Number(unit.value),
+      key: key.value ? [Number(sharps), minor === "true"] : null, pickup: Number(short.value),
+    }, new FormData(form).get("way") === "beats");
+  }, content);
 }

@@ -1,13 +1,11 @@
 /** The toolbar above the roll: tool, grid, the selection and its edits. */
 
-import { selectBox, fill, h, iconButton, setPressed, setRange } from "../core/dom.js";
+import { h, setPressed, setRange } from "../core/dom.js";
 import { allLocked, notesById } from "../document/notes.js";
-import { timingAt } from "../document/timing.js";
+import { timingAt } from "../document/beats.js";
 import { count, dynamicLabel, stretchWords } from "../document/words.js";
 import { selectedEdits } from "./commands.js";
-import { openQuantise } from "./quantise.js";
-import { openTable } from "./table.js";
-import { timingButton } from "./timing.js";
+import { mountTiming } from "./timing.js";
 
 /** Grid lines in a beat that can be chosen; 0 is no grid. */
 const GRIDS = [1, 2, 3, 4, 6, 8, 0];
@@ -21,36 +19,23 @@ function gridName(lines, unit) {
 
 /** @param {App} app @param {HTMLElement} bar */
 export function mountTools(app, bar) {
-  const actions = selectedEdits(app);
-  const tool = (name, label) => iconButton(name, label, () => app.set({ tool: name }), { "aria-pressed": false });
-  const select = tool("select", "Select and move (D changes the tool)");
-  const draw = tool("draw", "Draw notes (D changes the tool)");
-  const grid = selectBox(GRIDS.map((lines) => [String(lines), ""]), "", (lines) => { app.lastLength = 0; app.set({ division: Number(lines) }); }, { "aria-label": "Grid", title: "Grid" });
-  const what = h("span.what", { role: "status" });
-  const loudness = h("input", { type: "range", min: 1, max: 127, "aria-label": "Loudness of the selected notes" });
-  const mark = h("output.mark");
-  const lock = iconButton("lock", "Lock (L): tasks leave these notes as they are", actions.lock);
-  const edits = h("span.some", { hidden: true },
-    h("label.loudness", { title: "Loudness" }, loudness, mark),
-    iconButton("quantise", "Quantise to the grid (Q)", actions.quantise),
-    h("button.icon.how", { title: "How to quantise (Shift+Q)", "aria-label": "How to quantise (Shift+Q)", onclick: () => openQuantise(app, actions.quantise) }, "▾"), lock,
-    iconButton("erase", "Delete (Del)", actions.erase),
-    iconButton("close", "Select nothing (Esc)", () => app.selection.drop()));
-  const lane = iconButton("lane", "The lane of velocities and controllers (E)", () => app.roll.lane.toggle(), { "aria-pressed": false });
-  let mean = 80; // velocity of the selected notes
-  const zoom = (factor) => {
-    const { view } = app.roll;
-    view.zoomTime(factor, view.width / 2);
-    app.roll.invalidate();
+  const find = (selector) => /** @type {any} */ (bar.querySelector(selector));
+  const [select, draw, grid, what, edits] = [".select", ".draw", ".grid select", ".what", ".some"].map(find);
+  const [loudness, mark, lock, lane] = [".loudness input", ".mark", ".lock", "[data-key=E]"].map(find);
+  select.onclick = () => app.set({ tool: "select" });
+  draw.onclick = () => app.set({ tool: "draw" });
+  grid.append(...GRIDS.map((value) => h("option", { value })));
+  grid.onchange = () => {
+    app.lastLength = 0;
+    app.set({ division: Number(grid.value) });
   };
-  fill(bar, h("span.group", null, select, draw), timingButton(app), h("label.grid", null, grid), what, edits, h("span.gap"),
-    h("span.group.zoom", null, iconButton("minus", "Zoom out (-)", () => zoom(0.8)), iconButton("plus", "Zoom in (+)", () => zoom(1.25)),
-      iconButton("fit", "Zoom to fit what is selected, or the whole piece (F)", () => app.roll.fitAll())),
-    lane, iconButton("table", "The notes as a table (N)", () => openTable(app)));
+  [0.8, 1.25].forEach((factor, i) => { bar.querySelectorAll(".zoom button")[i].onclick = () => app.roll.zoom(factor); }); // the keys zoom at the cursor
+  mountTiming(app, find(".timing"));
+  let mean = 80; // velocity of the selected notes
 
   loudness.addEventListener("input", () => showLoudness(Number(loudness.value)));
   // All notes change by the same amount, so that accents stay.
-  loudness.addEventListener("change", () => actions.louder(Number(loudness.value) - mean));
+  loudness.addEventListener("change", () => selectedEdits(app).louder(Number(loudness.value) - mean));
 
   function showLoudness(velocity) {
     setRange(loudness, velocity, `${velocity}, ${dynamicLabel(velocity)}`);

@@ -16,6 +16,9 @@ export function openDialog(title, ...body) {
   return dialog;
 }
 
+/** Return a copy of a template of index.html. @param {string} id */
+export const fromTemplate = (id) => /** @type {DocumentFragment} */ (/** @type {HTMLTemplateElement} */ (document.getElementById(id)).content.cloneNode(true));
+
 /**
  * Open a small dialog with a form. After `submit` it closes and focuses the roll, unless `submit` returns false.
  * @param {App} app @param {string} title @param {string} kind  class of the form

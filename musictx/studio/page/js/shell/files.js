@@ -22,10 +22,7 @@ async function open(app, query, body) {
 
 /** Open a file as a new session. @param {App} app @param {File} file */
 export function openFile(app, file) {
-  if (!file.size) { // the server would make an empty piece
-    app.emit("message", { text: `${file.name} is empty.`, kind: "error" });
-    return;
-  }
+  if (!file.size) return app.warn(`${file.name} is empty.`); // the server would make an empty piece
   const name = file.name.replace(/\.[^.]*$/, "");
   open(app, new URLSearchParams({ name }).toString(), file);
 }
@@ -47,7 +44,7 @@ export function chooseFile(app) {
 export async function leave(app) {
   if (app.mirror.pending && !app.online) {
     location.hash = app.piece.id;
-    app.emit("message", { text: "Not everything is saved yet. Leave the piece when the studio answers again.", kind: "error" });
+    app.warn("Not everything is saved yet. Leave the piece when the studio answers again.");
     return;
   }
   await app.mirror.settled();
@@ -59,19 +56,18 @@ export const examples = () => get("examples").catch(() => []);
 
 /** Open files that are dropped on the page. @param {App} app @param {HTMLElement} body */
 export function mountDrop(app, body) {
-  let depth = 0;
   const isFile = (event) => event.dataTransfer?.types.includes("Files");
-  const changeDepth = (change) => {
-    depth = Math.max(0, depth + change);
-    body.classList.toggle("dropping", depth > 0);
-  };
-  body.addEventListener("dragenter", (event) => isFile(event) && changeDepth(1));
-  body.addEventListener("dragleave", (event) => isFile(event) && changeDepth(-1));
-  body.addEventListener("dragover", (event) => isFile(event) && event.preventDefault());
+  const dropping = (on) => body.classList.toggle("dropping", on);
+  body.addEventListener("dragover", (event) => {
+    if (!isFile(event)) return;
+    event.preventDefault();
+    dropping(true);
+  });
+  body.addEventListener("dragleave", (event) => event.relatedTarget || dropping(false)); // out of the window
   body.addEventListener("drop", (event) => {
     if (!isFile(event)) return;
     event.preventDefault();
-    changeDepth(-depth);
+    dropping(false);
     const [file] = event.dataTransfer.files;
     if (file) openFile(app, file);
   });

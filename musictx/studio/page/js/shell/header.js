@@ -1,6 +1,6 @@
 /** The header: the piece's name, undo and redo, opening, exporting, theme, help. */
 
-import { fill, h, icon, iconButton } from "../core/dom.js";
+import { h, icon } from "../core/dom.js";
 import { title } from "../document/words.js";
 import { exportLink, FORMATS, losses } from "./export.js";
 import { chooseFile, examples, leave, openEmpty, openExample } from "./files.js";
@@ -10,28 +10,20 @@ import { openTraining } from "./training.js";
 
 /** @param {App} app @param {HTMLElement} header */
 export function mountHeader(app, header) {
-  const name = h("input.name", {
-    type: "text", "aria-label": "Name of the piece", maxLength: 80, spellcheck: false,
-    onchange() {
-      const to = name.value.trim();
-      if (to && to !== app.piece?.name) app.change({ label: `rename to ${to}`, name: to });
-      else name.value = app.piece?.name ?? "";
-    },
-    onkeydown(event) {
-      if (event.key === "Escape") name.value = app.piece?.name ?? "";
-      if (event.key === "Enter" || event.key === "Escape") app.roll.focus();
-    },
-  });
-  const heading = h("h1.unseen");
-  const state = h("span.state", { role: "status" });
-  const undo = iconButton("undo", "Undo (Ctrl+Z)", () => app.mirror.undo());
-  const redo = iconButton("redo", "Redo (Ctrl+Shift+Z)", () => app.mirror.redo());
-  fill(header,
-    h("button.icon.mark", { title: "All pieces", "aria-label": "All pieces", onclick: () => leave(app) },
-      h("img", { src: "/page/icon.svg", alt: "" })),
-    heading, name, state, h("span.gap"), undo, redo, h("span.rule"),
-    menu("open", "Open", openItems), menu("export", "Export", exportItems), h("span.rule"),
-    themeButton(app), iconButton("help", "Keys and help (?)", () => app.actions.help()));
+  const find = (selector) => /** @type {any} */ (header.querySelector(selector));
+  const [name, heading, state] = [".name", "h1", ".state"].map(find);
+  const [undo, redo] = ["Ctrl+Z", "Ctrl+Shift+Z"].map((key) => find(`[data-key="${key}"]`));
+  find(".menus").replaceWith(menu("open", "Open", openItems), menu("export", "Export", exportItems));
+  find("[data-key='?']").before(themeButton(app));
+  name.onchange = () => {
+    const to = name.value.trim();
+    if (to && to !== app.piece?.name) app.change({ label: `rename to ${to}`, name: to });
+    else name.value = app.piece?.name ?? "";
+  };
+  name.onkeydown = (event) => {
+    if (event.key === "Escape") name.value = app.piece?.name ?? "";
+    if (event.key === "Enter" || event.key === "Escape") app.roll.focus();
+  };
 
   let names = /** @type {string[]} */ ([]);
   examples().then((answer) => { names = answer; });

@@ -3,10 +3,31 @@
 import { h } from "../core/dom.js";
 import { count } from "../document/words.js";
 import { rollCommands } from "../roll/commands.js";
-import { strokeName, strokeLabels } from "./key_names.js";
 import { openDialog } from "./dialog.js";
 import { leave } from "./files.js";
 import { nextTheme } from "./theme.js";
+
+const MAC = /Mac|iP(hone|ad)/.test(navigator.platform ?? "");
+
+/**
+ * Return the name of a key event. The command key counts as Control. Shift is left out for characters that need it,
+ * such as "?".
+ * @param {{key: string, code?: string, ctrlKey?: boolean, metaKey?: boolean, altKey?: boolean, shiftKey?: boolean}} event
+ */
+function strokeName({ key, code = "", ctrlKey, metaKey, altKey, shiftKey }) {
+  // With Alt some systems produce another character, so the physical key counts.
+  const letter = altKey && /^Key[A-Z]$/.test(code) ? code[3] : key;
+  const name = letter === " " ? "Space" : letter.length === 1 ? letter.toUpperCase() : letter;
+  const shift = shiftKey && (name.length > 1 || /\p{L}/u.test(name));
+  return [(ctrlKey || metaKey) && "Ctrl", altKey && "Alt", shift && "Shift", name].filter(Boolean).join("+");
+}
+
+const SHOWN = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Delete: "Del", Escape: "Esc", PageUp: "Page up", PageDown: "Page down" };
+
+/** Return the labels of a key stroke: ["Ctrl", "←"]. */
+const strokeLabels = (name) =>
+  (name.endsWith("++") ? [...name.slice(0, -2).split("+"), "+"] : name === "+" ? ["+"] : name.split("+"))
+    .map((part) => SHOWN[part] ?? (MAC && part === "Ctrl" ? "⌘" : part));
 
 /** @param {App} app */
 export function mountKeys(app) {
@@ -34,6 +55,11 @@ export function mountKeys(app) {
     command.run(event);
   });
 
+  for (const button of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-key]"))) {
+    const { key } = button.dataset;
+    button.onclick = () => app.piece && (ofPage.get(key) ?? ofRoll.get(key)).run({ key });
+  }
+
   // After a click on a button the roll keeps the focus, so that its shortcuts work.
   document.addEventListener("mousedown", (event) => {
     const button = /** @type {HTMLElement} */ (event.target).closest?.("button:not(.menu), .button");
@@ -46,10 +72,9 @@ export function mountKeys(app) {
 
 /** Return the shortcuts of the page. @param {App} app @returns {Command[]} */
 function pageCommands(app) {
-  const proposals = () => app.proposal?.take.proposals ?? [];
   /** Show the next (1) or previous (-1) proposal. */
   const step = (by) => {
-    const all = proposals();
+    const all = app.proposal?.take.proposals ?? [];
     if (!all.length) return;
     const place = all.findIndex((each) => each.number === app.shown.proposal);
     const next = all[(place + by + all.length) % all.length];

@@ -1,6 +1,6 @@
 /** Messages in the page, and announcements to screen readers. Errors stay until the user closes them. */
 
-import { fill, h, iconButton } from "../core/dom.js";
+import { h, iconButton } from "../core/dom.js";
 import { sentence } from "../document/words.js";
 
 const SHOWN = 5000; // milliseconds of a message that is no error; three times as long with an undo button
@@ -8,10 +8,7 @@ const PATIENCE = 700; // milliseconds without a connection before the message
 
 /** @param {App} app @param {HTMLElement} region */
 export function mountMessages(app, region) {
-  const lost = h("div.message.lost", { role: "status", hidden: true },
-    h("p", null, "The studio does not answer. What it has confirmed is safe; the rest is sent as soon as it is back."));
-  const list = h("div", { role: "status", "aria-live": "polite" });
-  fill(region, list, lost);
+  const [list, lost] = /** @type {HTMLElement[]} */ ([...region.children]);
   let timer;
 
   app.on("message", ({ text, kind, back }) => {

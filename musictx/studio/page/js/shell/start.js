@@ -1,7 +1,7 @@
 /** The start screen: open a file, start an empty piece, train a model, examples, earlier pieces. */
 
 import { get, post, remove, session } from "../core/api.js";
-import { fill, h, icon, iconButton } from "../core/dom.js";
+import { fill, h, iconButton } from "../core/dom.js";
 import { clock, count, title, when } from "../document/words.js";
 import { chooseFile, openEmpty, openExample } from "./files.js";
 import { themeButton } from "./theme.js";
@@ -11,24 +11,10 @@ const RETRY_DELAY = 2000; // milliseconds
 
 /** @param {App} app @param {HTMLElement} screen */
 export function mountStart(app, screen) {
-  const exampleList = h("div.examples");
-  const list = h("ul.earlier");
-  const past = h("section", { hidden: true, "aria-labelledby": "earlier" }, h("h2#earlier", null, "Earlier pieces"), list);
-  fill(screen, h("main.start", null,
-    h("div.brand", null, h("img", { src: "/page/icon.svg", alt: "" }), h("span", null, "musictx studio"), themeButton(app)),
-    h("h1", { tabIndex: -1 }, "Select some music. Ask what comes next."),
-    h("p.lead", null, "Open a piece, mark a few bars, and let a model continue them, fill them anew, or accompany them. Nothing leaves your machine."),
-    h("div.doors", null,
-      h("button.door.file", { onclick: () => chooseFile(app) },
-        icon("open"), h("b", null, "Open a file"), h("span.hint", null, "MIDI, MusicXML or a chart of chords. You can also drop it anywhere on this page.")),
-      h("button.door", { onclick: () => openEmpty(app) },
-        icon("draw"), h("b", null, "Start from nothing"), h("span.hint", null, "An empty roll: draw, play, or let a model begin.")),
-      h("button.door", { onclick: () => openTraining(app) },
-        icon("spark"), h("b", null, "Train a model"), h("span.hint", null, "On a folder of your own music: a model of your own in some minutes."))),
-    h("section", { "aria-labelledby": "examples" }, h("h2#examples", null, "Or try an example"), exampleList),
-    past,
-    h("footer", null, "Pieces are kept in the folder that musictx studio was started with. Press ? at any time for the keys."),
-  ));
+  const find = (selector) => /** @type {HTMLElement} */ (screen.querySelector(selector));
+  const [exampleList, list] = [find(".examples"), find(".earlier")];
+  find(".brand").append(themeButton(app));
+  for (const [name, open] of Object.entries({ file: chooseFile, empty: openEmpty, train: openTraining })) find(`.door.${name}`).onclick = () => open(app);
 
   let timer = 0;
   async function refresh() {
@@ -40,7 +26,7 @@ export function mountStart(app, screen) {
     }
     const [names, pieces] = answers;
     fill(exampleList, ...names.map((name) => h("button", { onclick: () => openExample(app, name) }, title(name))));
-    past.hidden = !pieces.length;
+    list.closest("section").hidden = !pieces.length;
     fill(list, ...pieces.map(entry));
   }
 
@@ -60,6 +46,6 @@ export function mountStart(app, screen) {
   app.on("opened", (piece) => {
     if (piece) return;
     refresh();
-    screen.querySelector("h1").focus();
+    find("h1").focus();
   });
 }

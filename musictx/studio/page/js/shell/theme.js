@@ -24,6 +24,7 @@ export function themeButton(app) {
     fill(button, icon(theme));
   };
   app.on("settings", show);
+  system.addEventListener("change", () => app.set({}));
   show();
   return button;
 }
@@ -35,19 +36,4 @@ export function nextTheme(app) {
   document.documentElement.dataset.theme = theme;
   app.set({});
   app.say(`Theme: ${WORDS[theme]}`);
-}
-
-/** Call `listener` when the system's theme changes. */
-export const onSystemTheme = (listener) => system.addEventListener("change", listener);
-
-/** Return CSS custom properties as colours for a canvas. */
-export function colours(...names) {
-  const probe = h("span", { hidden: true });
-  document.body.append(probe);
-  const colours = Object.fromEntries(names.map((name) => {
-    probe.style.color = `var(--${name})`;
-    return [name, getComputedStyle(probe).color];
-  }));
-  probe.remove();
-  return colours;
 }

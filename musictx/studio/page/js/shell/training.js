@@ -1,31 +1,22 @@
 /** The dialog that trains a model on a folder of music. */
 
 import { get, post, remove } from "../core/api.js";
-import { fill, h, icon, svg } from "../core/dom.js";
-import { describeFolder, lossLines, describeTraining } from "../document/losses.js";
-import { sentence } from "../document/words.js";
-import { openDialog } from "./dialog.js";
+import { fill, h, svg } from "../core/dom.js";
+import { count, sentence } from "../document/words.js";
+import { fromTemplate, openDialog } from "./dialog.js";
 
 const POLL_INTERVAL = 2000; // milliseconds
 
 /** @param {App} app */
 export function openTraining(app) {
-  const folder = h("input", { type: "text", placeholder: "~/midi", spellcheck: false, required: true, "aria-describedby": "folder-hint" });
-  const summary = h("p.found", { role: "status" });
-  const command = h("code", { tabIndex: 0 });
-  const shown = h("div.command", { hidden: true }, command);
-  const begin = h("button.gold", { disabled: true, onclick: start }, icon("spark"), h("span", null, "Train"));
-  const look = h("button", { type: "submit" }, "Look");
-  const form = h("form", { onsubmit: (event) => { event.preventDefault(); lookAt(); } },
-    h("label.row", null, "Folder", folder, look),
-    h("p.hint#folder-hint", null, "The way to a folder on this machine, with MIDI or MusicXML files in it or below. They are only read."));
-  const state = h("p.sentence", { role: "status" });
-  const chart = h("div.losses");
-  const samples = h("ul.samples", { "aria-label": "What the model played meanwhile" });
-  const stop = h("button", { onclick: () => act(remove("training")) }, icon("stop"), h("span", null, "Stop"));
-  const use = h("button.gold", { onclick: take }, icon("check"), h("span", null, "Use this model"));
-  const body = h("div.training", null, form, summary, shown, h("div.buttons", null, begin), state, chart, samples, h("div.buttons", null, stop, use));
-  const dialog = openDialog("Train a model on your music", body);
+  const dialog = openDialog("Train a model on your music", fromTemplate("training"));
+  const find = (selector) => /** @type {any} */ (dialog.querySelector(`.training ${selector}`));
+  const [folder, look, summary, shown, command, begin] = ["input", "[type=submit]", ".found", ".command", "code", ".begin"].map(find);
+  const [state, chart, samples, stop, use] = [".sentence", ".losses", ".samples", ".stop", ".use"].map(find);
+  find("form").onsubmit = (event) => { event.preventDefault(); lookAt(); };
+  begin.onclick = start;
+  stop.onclick = () => act(remove("training"));
+  use.onclick = take;
   let last = /** @type {Training} */ ({ state: "none" });
 
   folder.addEventListener("input", () => { begin.disabled = true; });
@@ -103,12 +94,37 @@ export function openTraining(app) {
   refresh();
 }
 
-/** Draw both losses over the steps. @param {Training["rows"]} rows */
+/** Describe a folder of music in a few sentences. */
+function describeFolder({ files, read, on_beats, density, hours, model, why }) {
+  const played = read - on_beats;
+  const long = hours >= 1 ? count(Math.round(hours * 10) / 10, "hour") : count(Math.max(1, Math.round(hours * 60)), "minute");
+  const kinds = !played ? "all keep to the beats of their file" : !on_beats ? "all are played freely" : `${on_beats} keep to the beats of their file, ${played} ${played === 1 ? "is" : "are"} played freely`;
+  const start = model ? `Training begins from the model ${model}, as ${why}.` : `Training begins from nothing, which takes hours: ${why}.`;
+  return `${count(files, "piece")}, about ${long} of music. Of ${read} looked at ${kinds}; ${density} notes a second. ${start}`;
+}
+
+/** Describe the state of a training in a sentence. @param {Training} training */
+function describeTraining({ state, step = 0, rows = [], error = "" }) {
+  if (state === "none") return "";
+  const checked = rows.filter((row) => row[2] !== null).map((row) => /** @type {number} */ (row[2]));
+  const best = checked.length ? ` Validation ${Math.min(...checked).toFixed(3)} nats a token at best.` : "";
+  switch (state) {
+    case "training": return step ? `Step ${step}.${best} It ends by itself when nothing gets better.` : "Reading the files. The first numbers come soon.";
+    case "finished": return `Finished after ${count(step, "step")}.${best}`;
+    case "stopped": return `Stopped after ${count(step, "step")}.${best} It can go on from there.`;
+    default: return `It failed: ${error || "the log in the folder training says more"}`;
+  }
+}
+
+/** Draw both losses over the steps; the browser scales them. @param {NonNullable<Training["rows"]>} rows */
 function drawLosses(rows) {
-  const { train, val, low, high, steps } = lossLines(rows);
-  if (!steps) return null;
+  const losses = rows.flatMap((row) => row.slice(1)).filter((loss) => loss !== null);
+  if (!losses.length) return null;
+  const [low, high, steps] = [Math.min(...losses), Math.max(...losses), rows.at(-1)[0]];
+  const line = (kind, place) => svg("polyline", { class: kind, points: rows.filter((row) => row[place] !== null).map((row) => `${row[0]},${-row[place]}`).join(" ") });
+  const margin = (high - low) / 40 || 1;
   const label = `Losses from ${high.toFixed(2)} to ${low.toFixed(2)} nats a token, over ${steps} steps`;
-  const chart = svg("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", role: "img", "aria-label": label },
-    svg("polyline", { class: "train", points: train }), svg("polyline", { class: "val", points: val }));
+  const viewBox = `0 ${-high - margin} ${steps} ${high - low + 2 * margin}`;
+  const chart = svg("svg", { viewBox, preserveAspectRatio: "none", role: "img", "aria-label": label }, line("train", 1), line("val", 2));
   return h("figure", null, chart, h("figcaption", null, h("span.train", null, "training"), h("span.val", null, "validation"), ` nats a token: ${low.toFixed(2)} to ${high.toFixed(2)}`));
 }

@@ -1,6 +1,6 @@
 /** The transport bar, and the player that all parts of the page use. */
 
-import { fill, h, icon, iconButton, setPressed, set, setRange } from "../core/dom.js";
+import { setPressed, set, setRange } from "../core/dom.js";
 import { clock, positionLabel } from "../document/words.js";
 import { mountInput } from "../input/index.js";
 import { listenAlong } from "./along.js";
@@ -8,51 +8,43 @@ import { Player } from "./player.js";
 import { saveSetting, loadSetting } from "../core/storage.js";
 
 /**
- * Fill the transport bar and return the player.
+ * Mount the transport bar and return the player.
  * @param {App} app @param {HTMLElement} bar
  * @returns {Player}
  */
 export function mountSound(app, bar) {
   const player = new Player(app, show);
-  let showsStop = false; // whether the play button has the icon "stop"
 
-  app.actions.record = () => input.record.click();
-  const play = iconButton("play", "Play or stop (Space)", () => player.toggle());
-  const start = iconButton("start", "To the beginning", () => player.seek(player.beginning));
-  const repeat = iconButton("loop", "Repeat the selected bars, or the whole piece", () => {
+  const find = (selector) => /** @type {any} */ (bar.querySelector(selector));
+  const [play, where, repeat, clicks, along, volume] = [".play", ".where", ".repeat", ".clicks", ".along", ".volume input"].map(find);
+  const input = mountInput(app, player, find);
+  find(".start").onclick = () => player.seek(player.beginning);
+  repeat.onclick = () => {
     player.repeat(!player.repeats);
     show();
-  });
-  const clicks = iconButton("metronome", "Metronome", () => {
+  };
+  clicks.onclick = () => {
     player.metronome = !player.metronome;
     show();
-  });
-  const along = iconButton("along", "Hear new music while it is composed", () => {
+  };
+  along.onclick = () => {
     saveSetting("along", !loadSetting("along", true));
     show();
-  });
-  const volume = h("input", {
-    type: "range", min: 0, max: 100, "aria-label": "Volume", title: "Volume",
-    oninput() {
-      setVolume(Number(volume.value));
-      saveSetting("volume", player.output.volume);
-    },
-    onpointerup: () => app.piece && app.roll.focus(), // so that keys are commands again
-  });
+  };
+  volume.oninput = () => {
+    setVolume(Number(volume.value));
+    saveSetting("volume", player.output.volume);
+  };
+  volume.onpointerup = () => app.piece && app.roll.focus(); // so that keys are commands again
   /** @param {number} percent */
   function setVolume(percent) {
     player.output.volume = percent / 100;
     setRange(volume, percent, `${percent} %`);
   }
-  const where = h("span.where", { role: "timer", "aria-label": "Position" });
-  const input = mountInput(app, player);
-  fill(bar, start, play, input.record, where, repeat, clicks, along, h("span.gap"), ...input.controls, h("label.volume", null, volume));
-
   setVolume(Math.round(loadSetting("volume", 0.8) * 100));
 
   function show() {
     const on = player.playing;
-    if (on !== showsStop) play.replaceChildren(icon((showsStop = on) ? "stop" : "play"));
     set(play, { "aria-pressed": on, "aria-label": on ? "Stop (Space)" : "Play (Space)" });
     for (const [button, pressed] of [[repeat, player.repeats], [clicks, player.metronome], [along, loadSetting("along", true)]]) {
       setPressed(button, pressed);
@@ -62,6 +54,7 @@ export function mountSound(app, bar) {
   }
   app.on("play", () => {
     bar.dataset.state = player.state;
+    play.querySelector("use").setAttribute("href", `/page/icons.svg#${player.playing ? "stop" : "play"}`);
     show();
   });
   app.on("piece", show);

@@ -12,13 +12,10 @@ const TAIL = 1.0; // seconds that the playhead continues after the last note
 
 /** @typedef {{notes: Map<number, Ghost> | Ghost[], tracks: {id: number, program: number, drum: boolean}[], pedals?: number[][], beats?: number[][]}} Music */
 /**
- * @typedef PlayOptions
- * @property {() => Music} [music]  instead of the piece; called at every tick, since it may grow
+ * @typedef PlayOptions  and those of a Playable; the server plays its proposal for browsers without the synthesiser
  * @property {[number, number] | null} [loop]  seconds of the piece
  * @property {number} [end]  where to stop (Infinity: never); default: after the last note
- * @property {() => number} [edge]  the time up to which notes have been composed; playback waits there
  * @property {number[]} [countIn]  clicks, in seconds before the start, the largest first
- * @property {{take: number, proposal: number}} [proposal]  identifies the proposal to the server, for browsers without the synthesiser
  */
 
 export class Playback {
@@ -34,7 +31,7 @@ export class Playback {
 
   /**
    * @param {Player} player @param {any} synth @param {Music} music  whose instruments are loaded @param {Map<number, number>} channels  by track
-   * @param {number} from @param {PlayOptions & {music: () => Music}} options
+   * @param {number} from @param {PlayOptions & Partial<Playable> & {music: () => Music}} options
    */
   constructor(player, synth, music, channels, from, options) {
     this.player = player;
@@ -45,13 +42,9 @@ export class Playback {
     const clicks = options.countIn ?? [];
     const start = player.output.context.currentTime + LEAD + (clicks[0] ?? 0);
     this.transport = new Transport(from, start, options.loop ?? null);
+    this.loop = this.transport.loop;
     synth.send(clicks.flatMap((before, i) => clickEvents([[start - before, 0, i === 0 ? 1 : 2]], 0, Infinity)));
     this.timer = setInterval(() => this.tick(), TICK);
-  }
-
-  /** The loop that plays, unless it is too short. */
-  get loop() {
-    return this.transport.loop;
   }
 
   /** Return the time of the piece that sounded at a time of `performance.now()`. */
@@ -126,7 +119,7 @@ export class Playback {
 
 /** Playback of the WAV export of a piece, for browsers that cannot run the synthesiser. */
 export class FilePlayback {
-  /** @param {Player} player @param {string} id  of the session @param {number} from @param {PlayOptions} options */
+  /** @param {Player} player @param {string} id  of the session @param {number} from @param {PlayOptions & Partial<Playable>} options */
   constructor(player, id, from, { loop, end, proposal }) {
     this.loop = loop ?? null;
     this.begin = loop ? loop[0] : from;

@@ -17,19 +17,17 @@ export class Player {
   output = createOutput();
   /** @type {Playback | FilePlayback | null} */
   #playback = null;
-  /** @type {import("./playback.js").PlayOptions} */
+  /** @type {import("./playback.js").PlayOptions & Partial<Playable>} */
   #options = {};
   #attempts = 0; // number of calls of start and stop: tells a start that is loading that it was stopped
   #cursor = 0; // the position when nothing plays
-  /** The tracks of the piece, as they are mixed. @type {any[]} */
-  #tracks = [];
   #warned = false;
 
   /** @param {App} app @param {() => void} onPosition  called at every frame while something plays */
   constructor(app, onPosition) {
     this.app = app;
     this.onPosition = onPosition;
-    app.on("mix", () => this.#setMix(app.mixed));
+    app.on("mix", () => this.#playback?.mix());
     app.on("selection", () => {
       const isPiece = this.#playback && !this.#options.music && !this.#options.countIn;
       if (this.repeats && isPiece && String(this.#loop()) !== String(this.#playback.loop)) this.play();
@@ -112,7 +110,7 @@ export class Player {
     return [begin, end];
   }
 
-  /** @param {number} from @param {import("./playback.js").PlayOptions} options */
+  /** @param {number} from @param {import("./playback.js").PlayOptions & Partial<Playable>} options */
   async #start(from, options) {
     this.stop();
     const attempt = ++this.#attempts;
@@ -121,7 +119,7 @@ export class Player {
     const synth = await this.output.synth();
     if (attempt !== this.#attempts) return;
     if (!synth) {
-      if (!this.#warned) this.#say(`This browser plays the server's sound file instead of single notes (${this.output.failure}).`);
+      if (!this.#warned) this.app.warn(`This browser plays the server's sound file instead of single notes (${this.output.failure}).`);
       this.#warned = true;
       this.#playback = new FilePlayback(this, this.app.piece.id, from, options);
       return this.#follow();
@@ -133,7 +131,7 @@ export class Player {
     const playback = new Playback(this, synth, first, channels, from, { ...options, music });
     this.#playback = playback;
     setTimeout(() => this.#playback === playback && this.output.context.state !== "running"
-      && this.#say("Nothing is heard: this browser has no way to the loudspeakers, or was not allowed to use them."), NO_SOUND);
+      && this.app.warn("Nothing is heard: this browser has no way to the loudspeakers, or was not allowed to use them."), NO_SOUND);
     playback.tick();
     this.#follow();
   }
@@ -153,10 +151,6 @@ export class Player {
     this.app.emit("play", this);
   }
 
-  #say(text) {
-    this.app.emit("message", { text, kind: "error" });
-  }
-
   /** Load the instruments of the tracks, and return the tracks' channels. */
   async arrange(music, synth) {
     const channels = channelsOf(music.tracks);
@@ -170,16 +164,10 @@ export class Player {
 
   /** Send volume, pan and reverb of each channel; tracks that are not in the piece have the defaults. */
   mix(synth, channels) {
-    const ids = new Set(this.#tracks.map((track) => track.id));
-    const all = controllers([...this.#tracks, ...[...channels.keys()].filter((id) => !ids.has(id)).map((id) => ({ id }))]);
+    const { mixed } = this.app;
+    const others = [...channels.keys()].filter((id) => !mixed.some((track) => track.id === id));
+    const all = controllers([...mixed, ...others.map((id) => ({ id }))]);
     synth.send([...channels].flatMap(([id, channel]) => (all.get(id) ?? []).map(([number, value]) => [0, channel, 0xb0, number, value])));
-  }
-
-  /** Set the tracks with their mixer values: see document/mixer.js. */
-  #setMix(tracks) {
-    const before = JSON.stringify([...controllers(this.#tracks)]);
-    this.#tracks = tracks;
-    if (before !== JSON.stringify([...controllers(tracks)])) this.#playback?.mix();
   }
 
   /** Play a short note. */
@@ -190,15 +178,14 @@ export class Player {
   }
 
   /** Press a key of a track or, with velocity 0, release it. */
-  async key(track, pitch, velocity = 0) {
-    const { synth, channel } = await this.#voice(track);
-    synth?.send([[0, channel, velocity ? 0x90 : 0x80, pitch, velocity]]);
-  }
+  key = (track, pitch, velocity = 0) => this.#press(track, velocity ? 0x90 : 0x80, pitch, velocity);
 
   /** Press or release the sustain pedal of a track. */
-  async pedal(track, down) {
+  pedal = (track, down) => this.#press(track, 0xb0, 64, down ? 127 : 0);
+
+  async #press(track, ...message) {
     const { synth, channel } = await this.#voice(track);
-    synth?.send([[0, channel, 0xb0, 64, down ? 127 : 0]]);
+    synth?.send([[0, channel, ...message]]);
   }
 
   async #voice(trackId) {

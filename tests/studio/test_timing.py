@@ -1,0 +1,95 @@
+"""Another tempo, meter or key: notes and marks keep their beats or their seconds, and back."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from musictx.studio.document import Document
+from musictx.studio.errors import Refused
+from musictx.studio.exchange import score_of
+from musictx.studio.timing import retimed, timings
+
+NOTES = np.random.default_rng(19).uniform(0, 30, (40, 2)).tolist()
+PIECE = Document(
+    notes={n: (start, start + 1 + length, 60, 80, 0) for n, (start, length) in enumerate(NOTES)},
+    next_id=len(NOTES),
+    tempos=((0.0, 100.0), (10.0, 60.0), (20.0, 90.0)),
+    meters=((0.0, 4, 4), (9.6, 3, 4)),
+    keys=((0.0, 0, False), (12.0, 2, True)),
+    pedals=((3.0, 127, 0), (11.0, 0, 0)),
+    markers=((25.0, "C:maj"),),
+    lyrics=((1.0, "la"),),
+    fermatas=(4.8, 11.0),
+)
+
+
+def after(document: Document, time: float = 0.0, keep_beats: bool = True, **values) -> Document:
+    """Return the document with other ``values`` of its timing from ``time`` on."""
+    now = [timing for timing in timings(document) if timing.time <= time][-1]
+    changed = document.copy()
+    changed.apply(retimed(document, vars(replace(now, time=time, **values)), keep_beats))
+    return changed
+
+
+def times(document: Document) -> np.ndarray:
+    """Return the times of all notes and marks except the tempos."""
+    marks = [getattr(document, name) for name in ("meters", "keys", "pedals", "markers", "lyrics")]
+    rows = [row[0] for rows in marks for row in rows]
+    return np.array(
+        [t for n in document.notes.values() for t in n[:2]] + rows + [*document.fermatas]
+    )
+
+
+def quarters(document: Document) -> np.ndarray:
+    return score_of(document, ()).beats.quarters(times(document))
+
+
+@given(st.floats(20, 300), st.sampled_from([0.0, 4.8, 10.0, 25.0]))
+def test_in_another_tempo_everything_keeps_its_beat_or_its_seconds(bpm, start):
+    later = after(PIECE, start, tempo=bpm)
+    assert quarters(later) == pytest.approx(quarters(PIECE), abs=1e-6)
+    early = times(PIECE) < start
+    assert (times(later)[early] == times(PIECE)[early]).all()
+    assert later.locked == PIECE.locked
+    old = next(timing for timing in reversed(timings(PIECE)) if timing.time <= start)
+    assert times(after(later, start, tempo=old.tempo)) == pytest.approx(times(PIECE), abs=1e-6)
+    assert (times(after(PIECE, start, keep_beats=False, tempo=bpm)) == times(PIECE)).all()
+
+
+def test_a_tempo_holds_to_the_next_one_and_at_the_beginning_scales_all():
+    assert after(PIECE, tempo=150.0).tempos[0] == (0, 150)
+    assert [bpm for _, bpm in after(PIECE, tempo=150.0).tempos] == pytest.approx([150, 90, 135])
+    assert after(PIECE, tempo=150.0, keep_beats=False).tempos == ((0, 150),)
+    later = after(PIECE, 4.8, tempo=140.0)
+    assert [bpm for _, bpm in later.tempos] == [100, 140, 60, 90]
+    assert [bpm for _, bpm in after(later, 4.8, tempo=100.0).tempos] == [100, 60, 90]
+    assert [timing.time for timing in timings(PIECE)] == [0, 9.6, 10, 12, 20]
+
+
+def test_meter_key_and_pick_up_of_the_beginning_and_later_ones_stay():
+    piece = Document(meters=((0.0, 4, 4), (8.0, 3, 4)))
+    assert [(t.tempo, t.beats, t.unit, t.key) for t in timings(piece)] == [
+        (120, 4, 4, None),
+        (120, 3, 4, None),
+    ]
+    assert after(piece).meters == piece.meters
+    marked = after(piece, beats=6, unit=8, key=(-3, True))
+    assert (marked.meters, marked.keys) == (((0, 6, 8), (8, 3, 4)), ((0, -3, True),))
+    assert after(marked, key=None).keys == ()
+    assert after(marked, 8.0, beats=6, unit=8).meters == ((0, 6, 8),)
+    begun = after(piece, pickup=1)
+    assert begun.meters == ((0, 1, 4), (0.5, 4, 4), (8, 3, 4))
+    assert [(t.time, t.beats, t.pickup) for t in timings(begun)] == [(0, 4, 1), (8, 3, 1)]
+    assert after(begun, beats=3).meters == ((0, 1, 4), (0.5, 3, 4), (8, 3, 4))
+    assert after(begun, pickup=0).meters == piece.meters
+    assert after(piece, pickup=9).meters[0] == (0, 3, 4), "a whole bar is no pick-up"
+
+
+@pytest.mark.parametrize("data", [{}, {"time": -1}, {"tempo": float("nan")}, {"beats": 0}, []])
+def test_a_damaged_timing_is_refused(data):
+    valid = vars(timings(PIECE)[0])
+    with pytest.raises(Refused):
+        retimed(PIECE, valid | data if data else data, True)
