@@ -9,6 +9,7 @@ Their options are those of the commands (``musictx generate --help``), checked b
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -81,7 +82,7 @@ def generate(
 
         pieces = musictx.generate("piano", primer="mozart_k545", seconds=30, samples=2, seed=1)
     """
-    penalties = options.pop("constraints", penalties)  # the former name
+    penalties = _former_name(options, penalties)
     config = request("generate", options, without=EXCLUDED)
     music: Score | list[Score] | None = None
     if isinstance(primer, list):
@@ -126,7 +127,7 @@ def stream(
             for event in events:
                 print(event.seconds, event.on, event.pitch)
     """
-    penalties = options.pop("constraints", penalties)  # the former name
+    penalties = _former_name(options, penalties)
     without = [f.name for f in fields(GenerateConfig) if f.name not in STREAM_OPTIONS]
     config = request("generate", options, without=without)
     return generating.stream(
@@ -293,6 +294,14 @@ def _seeds(seed: Any, primer: Score | list[Score] | None) -> int | list[int]:
             f"seed={shown(seed)}: expected a number, or a list with one for each primer"
         )
     return [seed_of(one) for one in seed]
+
+
+def _former_name(options: dict[str, Any], penalties: Sequence[Penalty]) -> Sequence[Penalty]:
+    """Take the value of ``constraints``, the former name of ``penalties``, out of ``options``."""
+    if "constraints" in options:
+        warnings.warn("constraints= is now penalties=", FutureWarning, stacklevel=3)
+    value: Sequence[Penalty] = options.pop("constraints", penalties)
+    return value
 
 
 def checked_function(name: str, value: Any) -> Any:

@@ -181,8 +181,9 @@ def test_a_wrong_result_of_the_callers_function_is_an_error_that_names_the_funct
             calls["generate"](processors=[lambda ids, logits: logits, wrong])
     for wrong in (lambda states, past: np.zeros(3), lambda states, past: np.nan):
         with pytest.raises(UserError, match=r"penalties\[0\]"):
-            calls["generate"](constraints=[wrong])  # the former name
-    assert calls["generate"](penalties=[lambda states, past: None])  # no id has a cost
+            calls["generate"](penalties=[wrong])
+    with pytest.warns(FutureWarning, match="penalties"):
+        assert calls["generate"](constraints=[lambda states, past: None])  # no id has a cost
 
 
 def test_public_names_are_loaded_lazily_and_render_is_a_function_and_a_package(tmp_path):
