@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 import musictx
 import musictx.commands
@@ -27,8 +26,6 @@ from musictx.studio.request import command_line, parse_request
 from musictx.tokens.controls import CONTROLS
 from tests.studio.composers import FINAL, models, song
 from tests.studio.studios import new_piece, send, studio_client
-
-torch.set_num_threads(1)
 
 #: Values of options for which not every value of their type is right.
 VALUES = {

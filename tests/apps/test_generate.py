@@ -4,7 +4,6 @@ import os
 
 import numpy as np
 import pytest
-import torch
 
 import musictx
 from musictx import bundle, formats, midi
@@ -15,8 +14,6 @@ from musictx.notes import Score
 from musictx.sampling.sample import Sample
 from tests.pieces import line
 from tests.untrained import saved
-
-torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import mido
 import numpy as np
 import pytest
-import torch
 
 import musictx
 from musictx import midi
@@ -15,8 +14,6 @@ from musictx.config.limits import Limits
 from musictx.errors import UserError
 from tests.pieces import listed, of_track, outside, score
 from tests.untrained import saved
-
-torch.set_num_threads(1)
 
 
 def model_folder(where, card=None, **tokens):

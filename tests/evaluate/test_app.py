@@ -23,8 +23,6 @@ from tests.data.helpers import contents, make_shards, song, write_songs
 from tests.sampling.engines import make
 from tests.untrained import SMALL, saved
 
-torch.set_num_threads(1)
-
 
 @pytest.fixture
 def corpus(tmp_path):

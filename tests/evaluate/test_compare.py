@@ -5,7 +5,6 @@ import json
 
 import numpy as np
 import pytest
-import torch
 
 from musictx import bundle, midi
 from musictx.attention.positions.coordinates import token_coordinates
@@ -28,8 +27,6 @@ from musictx.tokens.build import build
 from tests.data.helpers import TOKENIZER, make_shards, song, write_songs
 from tests.pieces import of
 from tests.untrained import saved
-
-torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")

@@ -161,7 +161,7 @@ def test_damaged_documents_raise_nothing_but_user_errors():
     cases = [(GOOD, digits, b"0123456789.-")]
     cases += [(data, range(len(data)), range(256)) for data in (GOOD, zipped)]
 
-    @settings(deadline=None, max_examples=100)
+    @settings(max_examples=100)
     @given(st.data(), st.sampled_from(cases))
     def damaged(data, case):
         spoiled = bytearray(case[0])

@@ -55,7 +55,7 @@ def played(score, bpm=90.0, sway=0.1, jitter=0.008, begin=3.0, seed=0):
     return Score(notes=notes), beats
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(st.floats(70, 100), st.floats(0.03, 0.1), st.integers(0, 9), st.sampled_from([3, 4]))
 def test_beats_of_played_music_are_found(bpm, sway, seed, in_a_bar):
     """At usual tempi: in faster music half the tempo may be the likeliest."""

@@ -1,13 +1,10 @@
 """Fixtures: a studio of tiny models, and a client of a studio that does not compose."""
 
 import pytest
-import torch
 
 from musictx import shipped
 from tests.studio.composers import composing, models
 from tests.studio.studios import studio_client
-
-torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")

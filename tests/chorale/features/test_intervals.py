@@ -43,7 +43,7 @@ def row(found: Intervals, later: int, earlier: int) -> int | None:
     return None if min(a, b) < 0 else 1 + found.span + a - b
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=12), st.integers(0, 12))
 def test_both_are_the_sums_written_out(ids, known):
     """``known`` of the ids are given as earlier ones, as a cache does."""
