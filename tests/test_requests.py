@@ -24,7 +24,7 @@ from musictx.studio.config import StudioConfig
 from musictx.studio.models import Models
 from musictx.studio.request import command_line, parse_request
 from musictx.tokens.controls import CONTROLS
-from tests.studio.composers import FINAL, models, song
+from tests.studio.composers import FINAL, song
 from tests.studio.studios import new_piece, send, studio_client
 
 #: Values of options for which not every value of their type is right.
@@ -145,11 +145,6 @@ async def _take(folder, request) -> Path:
         return folder / piece["id"] / "takes" / "0001-1.mid"
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    return models(tmp_path_factory.mktemp("models"))
-
-
 @pytest.mark.parametrize(
     ("tool", "page", "values"),
     [
@@ -166,8 +161,9 @@ def tiny(tmp_path_factory):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
-def test_the_same_request_makes_the_same_notes(tool, page, values, tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(musictx.shipped, "models", lambda: tiny)
+def test_the_same_request_makes_the_same_notes(
+    tool, page, values, only_tiny, tmp_path, monkeypatch
+):
     monkeypatch.setattr(work, "run_isolated", lambda function, *given, limits: function(*given))
     command = TOOLS[tool].command
     length = {"seconds": 1.5} if command == "generate" else {}

@@ -51,19 +51,16 @@ def config(model, **more):
     return EvaluateConfig(model=ModelFolder(str(model)), **({"device": "cpu"} | more))
 
 
-def files(path):
-    return {str(p.relative_to(path)) for p in path.rglob("*") if p.is_file()}
-
-
 def test_by_default_the_corpus_the_model_was_trained_on_is_measured(
     trained, corpus, tmp_path, capsys
 ):
-    before, out = files(tmp_path), tmp_path / "new folder" / "result.json"
+    before, out = contents(tmp_path), tmp_path / "new folder" / "result.json"
     result = app.run(config(trained, out=str(out)))
     assert result == evaluate(bundle.load(trained).model, Shards(tmp_path / "shards"))
     printed = capsys.readouterr().out
     assert all(str(part) in printed for part in (result, out, tmp_path / "shards"))
-    assert files(tmp_path) == before | {"new folder/result.json"}, "existing shards are used"
+    written = {"new folder/result.json": out.read_bytes()}
+    assert contents(tmp_path) == before | written, "existing shards are used"
     written = json.loads(out.read_text())
     assert written["nats_per_token"] == result.nats_per_token
     assert (written["split"], written["window"], written["stride"]) == ("validation", 16, 16)
@@ -108,11 +105,11 @@ def test_tokens_of_another_vocabulary_are_refused_and_kept(trained, corpus, tmp_
 )
 def test_mistakes_are_refused_and_write_nothing(options, words, trained, tmp_path):
     (tmp_path / "a.json").mkdir()
-    before = files(tmp_path)
+    before = contents(tmp_path)
     filled = {k: v.format(tmp=tmp_path) if isinstance(v, str) else v for k, v in options.items()}
     with pytest.raises((UserError, WriteError), match=words):
         app.run(config(trained, **({"out": str(tmp_path / "a" / "r.json")} | filled)))
-    assert files(tmp_path) == before
+    assert contents(tmp_path) == before
     assert not (tmp_path / "a").exists()
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 import mido
 import numpy as np
 import pytest
-import torch
 
 import musictx
 from musictx.chords import annotated
@@ -50,20 +49,12 @@ def test_tempo_and_meter_are_those_of_the_file(song, tmp_path):
     "values", [{"note_on": 0.5}, {"pitch": 0.5}, {"note_on": 1.0, "pitch": 0.5}]
 )
 def test_pitches_of_continuations_have_the_temperature_of_note_on_unless_one_is_given(song, values):
-    tokenizer = song.tokenizer
-    config, primer = SamplingConfig(top_p=1.0, temperatures=values), encode_primer(tokenizer, TUNE)
-    sampling = idiom.of(tokenizer).sampling(config, [primer])
-    assert idiom.of(tokenizer).sampling(config, [NOTHING]) == config
-    logits = torch.randn(1, tokenizer.vocabulary.size, generator=torch.Generator().manual_seed(1))
-    drawn = logits
-    for rule in processors.of_sampling(sampling, tokenizer.vocabulary, 1.0):
-        drawn = rule(torch.zeros(1, 0, dtype=torch.int64), drawn)
-    before, after = (x.double().softmax(-1)[0].numpy() for x in (logits, drawn))
-    pitches = slice(*tokenizer.vocabulary.range("pitch"))
-    squares = before[pitches] ** 2
-    expected = before.copy()
-    expected[pitches] = squares / squares.sum() * before[pitches].sum()
-    assert after == pytest.approx(expected, rel=1e-4)
+    its, vocabulary = idiom.of(song.tokenizer), song.tokenizer.vocabulary
+    config = SamplingConfig(top_p=1.0, temperatures=values)
+    assert its.sampling(config, [NOTHING]) == config
+    sampling = its.sampling(config, [encode_primer(song.tokenizer, TUNE)])
+    (rule,) = processors.of_sampling(sampling, vocabulary, 1.0)
+    assert (rule.members.tolist(), rule.value) == ([*range(*vocabulary.range("pitch"))], 0.5)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +260,6 @@ def test_returns_are_recognised(song):
         ({"loop": True, "primer": TUNE}, "loop"),
         ({"form": "A"}, "form=A: expected 2 to 32 letters from A to M"),
         ({"form": "AXB"}, "form=AXB: expected 2 to 32 letters"),
-        ({"form": "AB", "bars": None, "seconds": 5.0}, "seconds=5.*: expected none with form"),
         ({"form": "AB", "end": "natural"}, "end=natural: expected none with form"),
         ({"form": "AB", "include_primer": False}, "include_primer=False: expected true with form"),
         ({"form": "AB", "model": "piano", "bars": None}, r"form=AB: this model .*model=song"),

@@ -2,19 +2,8 @@
 
 import pytest
 
-from musictx import shipped
-from tests.studio.composers import composing, models
+from tests.studio.composers import composing
 from tests.studio.studios import studio_client
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    return models(tmp_path_factory.mktemp("models"))
-
-
-@pytest.fixture
-def only_tiny(tiny, monkeypatch):
-    monkeypatch.setattr(shipped, "models", lambda: tiny)
 
 
 @pytest.fixture

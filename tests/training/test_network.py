@@ -40,7 +40,6 @@ def test_intervals_get_the_pitches_of_the_tokens():
     ("features", "words"),
     [
         ("agess", r"model\.features=agess: "),
-        ("os:abort", r"model\.features=os:abort: "),
         ({"name": "intervals", "inputs": [0]}, r"model\.features\.intervals\.inputs=\[0\]: "),
         ({"name": "token_noise", "share": 1}, r"token_noise\.share=1: "),
         ({"name": "ages", "recent": 1}, "recent"),
