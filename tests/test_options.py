@@ -167,7 +167,6 @@ def test_defaults_are_valid_and_need_no_words():
         ("train", "tempreature", "sampling.temperature"),
         ("render", "limits.nots", "limits.notes"),
         ("generate", "max_length", "seconds or bars or tok"),
-        ("generate", "key_signature", "sampling.key"),
         ("infill", "bars", "from or to"),
         ("train", "learning_rate", "optim.lr"),
     ],

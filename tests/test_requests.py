@@ -83,14 +83,6 @@ def _python(command, values, monkeypatch):
     return caught.value.args[0]
 
 
-def _word(value):
-    if isinstance(value, list):
-        return f"[{','.join(map(str, value))}]"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {part}" for key, part in value.items()) + "}"
-    return str(value)
-
-
 def _page(command, values):
     """Make the configuration from the JSON that the studio's page sends."""
     sampling = {n.partition(".")[2]: v for n, v in values.items() if n.startswith("sampling.")}
@@ -109,7 +101,7 @@ def test_the_command_line_python_the_studio_and_mcp_make_the_same_configuration(
     command, name, value, monkeypatch, tmp_path
 ):
     values = REQUIRED.get(command, {}) | {name: value}
-    words = [f"{n}={_word(v)}" for n, v in values.items()]
+    words = [f"{n}={v if isinstance(v, str) else json.dumps(v)}" for n, v in values.items()]
     typed = options.request(command, options.parse(command, words))
     assert typed == options.request(command, values)
     assert options.request(command, options.parse(command, options.words(command, typed))) == typed

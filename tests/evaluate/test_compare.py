@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from musictx import bundle, midi
-from musictx.attention.positions.coordinates import token_coordinates
 from musictx.chorale import grid as four
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import Grid
@@ -23,16 +22,13 @@ from musictx.evaluate.copies import SHORTEST_COPY
 from musictx.evaluate.measures import MEASURES, measure
 from musictx.evaluate.sets import REAL, SAMPLES, Excerpt, beginning
 from musictx.notes import skyline
-from musictx.tokens.build import build
 from tests.data.helpers import TOKENIZER, make_shards, song, write_songs
 from tests.pieces import of
-from tests.untrained import saved
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    tokens = {"name": "performance", "velocity_bins": 4}
-    return str(saved(tmp_path_factory.mktemp("model") / "m", tokens=tokens, width=16, context=24))
+@pytest.fixture
+def model(tiny):
+    return str(tiny["plain"])
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +76,8 @@ def test_samples_are_generated_and_measured(model, midi_files, tmp_path):
 
 
 @pytest.mark.parametrize("task", ["infill", "accompany"])
-def test_given_notes_of_a_piece_stay_and_the_new_part_is_measured(task, tmp_path, midi_files):
-    tokens = {"name": "performance", "velocity_bins": 4, "controls": True}
-    model = str(saved(tmp_path / "m", tokens=tokens, width=16, context=64))
+def test_given_notes_of_a_piece_stay_and_the_new_part_is_measured(task, tiny, tmp_path, midi_files):
+    model = str(tiny["piano"])
     options = {"model": model, "against": midi_files, "samples": str(tmp_path / "s"), "task": task}
     result = comparison(**options, pieces=2, seconds=1.0, primer_seconds=1.0)
     assert result.sets == ["samples", "real", "control"]
@@ -160,22 +155,13 @@ def published(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def singer(tmp_path_factory):
-    tokens = {"name": "chorale", "low": 40, "high": 76}
-    coordinates = token_coordinates(build(**tokens))
-    place = {"name": "two_d", "periods": [4], "coordinates": coordinates}
-    where = tmp_path_factory.mktemp("singer") / "m"
-    return str(saved(where, tokens=tokens, width=16, context=256, position=place))
-
-
 @pytest.mark.parametrize("task", ["free", "continue", "harmonise"])
-def test_chorales_are_measured_by_voice_leading(task, singer, published, tmp_path):
+def test_chorales_are_measured_by_voice_leading(task, tiny, published, tmp_path):
     corpus = CorpusConfig(name="jsb", path=str(published), shards=str(tmp_path / "shards"))
     options = {"seconds": 1.2, "samples": str(tmp_path / "s")}
     options["sampling"] = SamplingConfig(top_p=1.0)
     options |= {"primer_seconds": 2.4, "particles": 2} if task != "free" else {}
-    result = comparison(model=singer, corpus=corpus, pieces=2, task=task, **options)
+    result = comparison(model=str(tiny["chorale"]), corpus=corpus, pieces=2, task=task, **options)
     assert list(result.sets) == ["samples", "real", "training"]
     for piece, file in zip(result.pieces, sorted((tmp_path / "s").glob("*.mid"))):
         grid, _ = four.read(midi.read(file))
