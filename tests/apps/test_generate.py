@@ -151,13 +151,12 @@ def test_ones_own_penalties_and_processors_take_part(folder):
     assert len(seen) == len(made.ids)
 
 
-def test_one_voice_is_a_primer_of_tokens_that_count_beats_and_none_of_a_choir(tmp_path):
+def test_one_voice_is_a_primer_of_tokens_that_count_beats_and_none_of_a_choir(tiny, tmp_path):
     folder = saved(tmp_path / "model", tokens={"name": "notes"}, context=40, group=5)
     tune = line(*range(60, 68), length=0.4)
     assert musictx.generate(str(folder), primer=tune, tokens=6)[0].ids.size
-    choir = saved(tmp_path / "choir", tokens={"name": "chorale"}, context=64)
     with pytest.raises(UserError, match="musictx harmonise"):
-        app.generate(bundle.load(choir), GenerateConfig(), tune)
+        app.generate(bundle.load(tiny["chorale"]), GenerateConfig(), tune)
 
 
 def test_after_an_interrupt_the_pieces_are_written_as_far_as_they_are(

@@ -22,7 +22,7 @@ from musictx.evaluate.copies import SHORTEST_COPY
 from musictx.evaluate.measures import MEASURES, measure
 from musictx.evaluate.sets import REAL, SAMPLES, Excerpt, beginning
 from musictx.notes import skyline
-from tests.data.helpers import TOKENIZER, make_shards, song, write_songs
+from tests.data.helpers import TOKENIZER, contents, make_shards, song, write_songs
 from tests.pieces import of
 
 
@@ -44,10 +44,6 @@ def stretch(score, start, seconds):
     return Excerpt("", beginning(score, start + seconds), start, seconds)
 
 
-def files(folder):
-    return {p.name: p.read_bytes() for p in folder.glob("*.mid")}
-
-
 def samples_of(folder):
     """Return the entries of samples.json about each sample."""
     return json.loads((folder / "samples.json").read_text())["samples"]
@@ -58,8 +54,8 @@ def test_samples_are_generated_and_measured(model, midi_files, tmp_path):
     options = {"model": model, "against": midi_files, "samples": str(folder)}
     options |= {"pieces": 3, "seconds": 2.0, "task": "continue", "primer_seconds": 1.0}
     pieces = comparison(**options, out=str(tmp_path / "r.json")).pieces[:3]
-    made = files(folder)
-    assert sorted(made) == ["000.mid", "001.mid", "002.mid"]
+    made = contents(folder)
+    assert [*made] == ["000.mid", "001.mid", "002.mid", "samples.json"]
     for piece in pieces:
         seam = samples_of(folder)[piece["name"]]["seam"]
         assert seam > 0
@@ -70,7 +66,7 @@ def test_samples_are_generated_and_measured(model, midi_files, tmp_path):
     with pytest.raises(UserError, match=r"samples=.*there is something in it"):
         comparison(**options)
     comparison(**options | {"samples": str(tmp_path / "again")})
-    assert files(tmp_path / "again") == made
+    assert contents(tmp_path / "again") == made
     again = comparison(samples=str(folder), against=midi_files, seconds=2.0).pieces
     assert [piece["notes"] for piece in again[:3]] == [piece["notes"] for piece in pieces]
 
