@@ -34,17 +34,13 @@ def corpus_config(tmp_path, corpus, **more):
     return CorpusConfig(**options | more)
 
 
-def save(folder, card, tokenizer=SMALL):
-    return saved(folder, card, tokens=tokenizer, context=16)
-
-
 @pytest.fixture
 def trained(tmp_path, corpus):
     """Save a model whose card names the corpus, as musictx train does."""
     prepare(corpus_config(tmp_path, corpus), build(**SMALL))
     about = {"name": "folder", "path": str(corpus), "shards": str(tmp_path / "shards")}
     about |= {"label": "tunes", "held out": {"validation": 0.1, "test": 0.0}}
-    return save(tmp_path / "model", {"corpus": about})
+    return saved(tmp_path / "model", {"corpus": about}, context=16)
 
 
 def config(model, **more):
@@ -75,7 +71,7 @@ def test_programs_of_named_parts_apply_to_another_corpus(tmp_path, corpus):
         midi.write(replace(song(number, 30), names={0: "MELODY"}), path)
     tokenizer = SMALL | {"tracks": "programs"}
     card = {"corpus": {"name": "folder", "programs": {"MELODY": 73}}}
-    model = save(tmp_path / "model", card, tokenizer)
+    model = saved(tmp_path / "model", card, tokens=tokenizer)
     app.run(config(model, corpus=corpus_config(tmp_path, corpus)))
     shards = Shards(tmp_path / "shards")
     for piece in shards.pieces("train"):
@@ -114,7 +110,7 @@ def test_mistakes_are_refused_and_write_nothing(options, words, trained, tmp_pat
 
 
 def test_a_model_without_a_corpus_on_its_card_needs_corpus_path(tmp_path, corpus):
-    model = save(tmp_path / "model", {})
+    model = saved(tmp_path / "model")
     with pytest.raises(UserError, match=r"corpus.path: "):
         app.run(config(model))
     with pytest.raises(UserError, match="split=test: "):
