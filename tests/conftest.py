@@ -82,3 +82,16 @@ def few_chorales(monkeypatch):
     corpora.chorales.cache_clear()
     yield
     corpora.chorales.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """Folders of untrained models, by the names of the included models."""
+    from tests.untrained import models
+
+    return models(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def only_tiny(tiny, monkeypatch):
+    monkeypatch.setattr("musictx.shipped.models", lambda: tiny)

@@ -16,21 +16,14 @@ from musictx.errors import UserError
 from musictx.notes import Score
 from scripts import stub
 from tests.pieces import line
-from tests.untrained import SMALL, saved
 
 PRIMER = line(60, 61, 62, 63, length=0.4)
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return saved(tmp_path_factory.mktemp("m") / "model")
-
-
-@pytest.fixture(scope="module")
-def calls(tmp_path_factory):
+def calls(tiny, tmp_path_factory):
     """Return the public functions, each with arguments of a small request."""
-    folder = tmp_path_factory.mktemp("calls")
-    bundle = musictx.load(saved(folder / "model", tokens=SMALL | {"controls": True}))
+    folder, bundle = tmp_path_factory.mktemp("calls"), musictx.load(tiny["piano"])
     path = folder / "x"
     return {
         "generate": partial(musictx.generate, bundle, tokens=4),
@@ -44,14 +37,13 @@ def calls(tmp_path_factory):
     }
 
 
-def test_music_is_taken_in_every_form(model, tmp_path):
+def test_music_is_taken_in_every_form(tiny, tmp_path):
     """A path as text or not, bytes, mido's and pretty_midi's objects, a score, a sample, a name."""
-    path = musictx.write(PRIMER, tmp_path / "p.mid")
-    sample = musictx.generate(model, primer=path, tokens=4, seed=1)[0]
+    bundle, path = musictx.load(tiny["plain"]), musictx.write(PRIMER, tmp_path / "p.mid")
+    sample = musictx.generate(bundle, primer=path, tokens=4, seed=1)[0]
     sample = dataclasses.replace(sample, score=musictx.read(path))
     forms = [path, str(path), path.read_bytes(), mido.MidiFile(path), PRIMER, sample]
     forms.append(pretty_midi.PrettyMIDI(str(path)))
-    bundle = musictx.load(model)
     functions = {
         "generate": lambda music: musictx.generate(bundle, primer=music, tokens=6)[0].ids.tolist(),
         "stream": lambda music: list(musictx.stream(bundle, primer=music, seconds=0.5)),
@@ -75,8 +67,8 @@ def test_threads_that_share_a_model_compose_what_one_thread_composes(calls):
         assert list(pool.map(compose, range(6))) == [compose(seed) for seed in range(6)]
 
 
-def test_each_primer_may_have_a_seed_and_a_random_seed_is_printed(model, capsys):
-    generate = partial(musictx.generate, musictx.load(model), primer=PRIMER, seconds=1.0)
+def test_each_primer_may_have_a_seed_and_a_random_seed_is_printed(tiny, capsys):
+    generate = partial(musictx.generate, musictx.load(tiny["plain"]), primer=PRIMER, seconds=1.0)
     both = generate(primer=[PRIMER, PRIMER], seed=[4, 9])
     assert [sample.score for sample in both] == [generate(seed=n)[0].score for n in (4, 9)]
     with pytest.raises(UserError, match="seed="):
@@ -191,7 +183,8 @@ def test_public_names_are_loaded_lazily_and_render_is_a_function_and_a_package(t
     assert "generate" in dir(musictx)
     with pytest.raises(AttributeError, match="nonsense"):
         _ = musictx.nonsense
-    assert musictx.render(PRIMER, tmp_path / "a.png", wav=False) == [tmp_path / "a.png"]
+    paths = [tmp_path / "new" / name for name in ("a.wav", "a.png")]
+    assert musictx.render(PRIMER, paths[0]) == paths
     from musictx.render import audio
 
     assert audio.__name__ == "musictx.render.audio"

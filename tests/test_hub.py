@@ -13,7 +13,6 @@ import musictx
 from musictx import bundle, cli, hub
 from musictx.errors import UserError
 from musictx.shipped import FILES
-from tests.untrained import saved
 
 client = pytest.importorskip("huggingface_hub")
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -54,13 +53,8 @@ def server(monkeypatch, tmp_path):
     return hub
 
 
-@pytest.fixture
-def folder(tmp_path):
-    return saved(tmp_path / "model")
-
-
-def test_an_uploaded_model_is_downloaded_without_other_files(server, folder, tmp_path, monkeypatch):
-    model = musictx.load(folder)
+def test_an_uploaded_model_is_downloaded_without_other_files(server, tiny, tmp_path, monkeypatch):
+    model = musictx.load(tiny["plain"])
     model.card["licence"] = "MIT, as the code"
     model.push_to_hub("anna/waltz")
     stored = server.folder / "anna" / "waltz"
@@ -82,7 +76,7 @@ def test_an_uploaded_model_is_downloaded_without_other_files(server, folder, tmp
     assert cli.main(words) == 0
 
 
-def test_a_model_that_cannot_be_downloaded_is_refused_in_a_sentence(server, folder, monkeypatch):
+def test_a_model_that_cannot_be_downloaded_is_refused_in_a_sentence(server, tiny, monkeypatch):
     def refused(name: str, words: str) -> None:
         with pytest.raises(UserError, match=rf"^.*{words}.*$"):
             bundle.load(name)
@@ -92,9 +86,9 @@ def test_a_model_that_cannot_be_downloaded_is_refused_in_a_sentence(server, fold
     refused("hf:anna/none", "cannot be downloaded from the hub")
     half, large = (server.folder / "anna" / name for name in ("half", "large"))
     half.mkdir(parents=True)
-    shutil.copy(folder / "config.json", half)
+    shutil.copy(tiny["plain"] / "config.json", half)
     refused("hf:anna/half", "model.safetensors and tokenizer.json missing")
-    shutil.copytree(folder, large)
+    shutil.copytree(tiny["plain"], large)
     server.sizes["model.safetensors"] = hub.MOST_MB * 10**6 + 1
     refused("hf:anna/large", "more than the 4,000 allowed")
     assert not server.downloaded

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 import musictx
 import musictx.commands
@@ -25,10 +24,8 @@ from musictx.studio.config import StudioConfig
 from musictx.studio.models import Models
 from musictx.studio.request import command_line, parse_request
 from musictx.tokens.controls import CONTROLS
-from tests.studio.composers import FINAL, models, song
+from tests.studio.composers import FINAL, song
 from tests.studio.studios import new_piece, send, studio_client
-
-torch.set_num_threads(1)
 
 #: Values of options for which not every value of their type is right.
 VALUES = {
@@ -86,14 +83,6 @@ def _python(command, values, monkeypatch):
     return caught.value.args[0]
 
 
-def _word(value):
-    if isinstance(value, list):
-        return f"[{','.join(map(str, value))}]"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {part}" for key, part in value.items()) + "}"
-    return str(value)
-
-
 def _page(command, values):
     """Make the configuration from the JSON that the studio's page sends."""
     sampling = {n.partition(".")[2]: v for n, v in values.items() if n.startswith("sampling.")}
@@ -112,7 +101,7 @@ def test_the_command_line_python_the_studio_and_mcp_make_the_same_configuration(
     command, name, value, monkeypatch, tmp_path
 ):
     values = REQUIRED.get(command, {}) | {name: value}
-    words = [f"{n}={_word(v)}" for n, v in values.items()]
+    words = [f"{n}={v if isinstance(v, str) else json.dumps(v)}" for n, v in values.items()]
     typed = options.request(command, options.parse(command, words))
     assert typed == options.request(command, values)
     assert options.request(command, options.parse(command, options.words(command, typed))) == typed
@@ -148,11 +137,6 @@ async def _take(folder, request) -> Path:
         return folder / piece["id"] / "takes" / "0001-1.mid"
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    return models(tmp_path_factory.mktemp("models"))
-
-
 @pytest.mark.parametrize(
     ("tool", "page", "values"),
     [
@@ -169,8 +153,9 @@ def tiny(tmp_path_factory):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
-def test_the_same_request_makes_the_same_notes(tool, page, values, tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(musictx.shipped, "models", lambda: tiny)
+def test_the_same_request_makes_the_same_notes(
+    tool, page, values, only_tiny, tmp_path, monkeypatch
+):
     monkeypatch.setattr(work, "run_isolated", lambda function, *given, limits: function(*given))
     command = TOOLS[tool].command
     length = {"seconds": 1.5} if command == "generate" else {}

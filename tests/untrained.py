@@ -27,3 +27,16 @@ def saved(folder: Path, card: dict | None = None, *, tokens: dict = SMALL, **sha
     """Save a :func:`network` as a model folder."""
     tokenizer = build(**tokens)
     return bundle.save(folder, network(tokenizer.vocabulary.size, **shape), tokenizer, card or {})
+
+
+def models(folder: Path) -> dict[str, Path]:
+    """Save a small model of each kind, by the names of the included models."""
+    piano = {"name": "performance", "low": 30, "high": 96, "controls": True, "velocity_bins": 8}
+    corpus = {"programs": {"melody": 73, "bridge": 48, "piano": 0}, "tasks": {"melody": "73"}}
+    programs, plain = piano | {"tracks": "programs"}, piano | {"controls": False}
+    return {
+        "piano": saved(folder / "piano", tokens=piano, context=160),
+        "pop": saved(folder / "pop", {"corpus": corpus}, tokens=programs, context=160),
+        "chorale": saved(folder / "chorale", tokens={"name": "chorale"}, context=400),
+        "plain": saved(folder / "plain", tokens=plain, context=160),
+    }

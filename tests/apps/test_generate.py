@@ -4,7 +4,6 @@ import os
 
 import numpy as np
 import pytest
-import torch
 
 import musictx
 from musictx import bundle, formats, midi
@@ -13,10 +12,9 @@ from musictx.config import GenerateConfig, ModelFolder
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling.sample import Sample
+from tests.data.helpers import contents
 from tests.pieces import line
 from tests.untrained import saved
-
-torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")
@@ -36,16 +34,12 @@ def config(folder, tmp_path, **more):
     return GenerateConfig(model=ModelFolder(str(folder)), **options)
 
 
-def files(path):
-    return sorted(str(p.relative_to(path)) for p in path.rglob("*") if p.is_file())
-
-
 def test_new_pieces_are_named_after_model_and_seed_and_the_first_is_the_one_made_alone(
     folder, tmp_path, capsys
 ):
     (first,) = app.run(config(folder, tmp_path, seed=None))
     seed = int(capsys.readouterr().out.split("seed: ")[1].split()[0])
-    assert files(tmp_path) == [f"out/tunes-{seed}-1.mid"]
+    assert [*contents(tmp_path)] == [f"out/tunes-{seed}-1.mid"]
     back = midi.read(first.paths[0])
     assert len(back) == len(first.sample.score) > 0
     assert back.duration <= 2.0 + 1e-3
@@ -60,7 +54,10 @@ def test_a_primer_is_continued_with_it_or_without(folder, primer, tmp_path):
     asked = {"primer": str(primer), "primer_seconds": 2.0, "seconds": 3.0}
     (whole,) = app.run(config(folder, tmp_path, **asked))
     (new,) = app.run(config(folder, tmp_path, **asked, include_primer=False))
-    assert files(tmp_path / "out") == ["my tune-continued-0-1-2.mid", "my tune-continued-0-1.mid"]
+    assert [*contents(tmp_path / "out")] == [
+        "my tune-continued-0-1-2.mid",
+        "my tune-continued-0-1.mid",
+    ]
     given = midi.read(primer)
     kept = given.notes[given.notes["start"] <= 2.0]
     written = midi.read(whole.paths[0])
@@ -86,11 +83,11 @@ def test_each_of_several_primers_or_of_a_folder_is_continued(folder, primer, tmp
         out = tmp_path / f"out{len(given[1])}"
         made = app.run(config(folder, tmp_path, primer=given, samples=2, out=str(out)))
         assert [one.paths[0].read_bytes() for one in made] == alone
-        assert len(files(out)) == 4
+        assert len(contents(out)) == 4
     (tmp_path / "a.mid").write_bytes(b"no music")
     with pytest.raises(UserError, match=r"^1 of 2 files not continued: primer=.*a\.mid: "):
         app.run(config(folder, tmp_path, primer=[str(tmp_path / "a.mid"), str(primer)]))
-    assert len(files(tmp_path / "out")) == 1
+    assert len(contents(tmp_path / "out")) == 1
 
 
 MISTAKES = {
@@ -102,7 +99,6 @@ MISTAKES = {
     "no model": ({"model": "{tmp}/nowhere"}, "model=.*nowhere: "),
     "half a model": ({"model": "{tmp}/half"}, "model=.*model.safetensors"),
     "a file of sound": ({"out": "{tmp}/x.wav"}, "out=.*x.wav: .*[.]mid"),
-    "a file of notes": ({"out": "{tmp}/x.abc"}, "out=.*x.abc: .*[.]mid"),
     "no such device": ({"device": "cuda:63"}, "device=cuda:63: "),
     "a tempo of nothing": ({"quantise": "16"}, "quantise=16: "),
     "bars of a model that counts none": ({"bars": 1, "seconds": None}, "bars=1: .*model=song"),
@@ -155,13 +151,12 @@ def test_ones_own_penalties_and_processors_take_part(folder):
     assert len(seen) == len(made.ids)
 
 
-def test_one_voice_is_a_primer_of_tokens_that_count_beats_and_none_of_a_choir(tmp_path):
+def test_one_voice_is_a_primer_of_tokens_that_count_beats_and_none_of_a_choir(tiny, tmp_path):
     folder = saved(tmp_path / "model", tokens={"name": "notes"}, context=40, group=5)
     tune = line(*range(60, 68), length=0.4)
     assert musictx.generate(str(folder), primer=tune, tokens=6)[0].ids.size
-    choir = saved(tmp_path / "choir", tokens={"name": "chorale"}, context=64)
     with pytest.raises(UserError, match="musictx harmonise"):
-        app.generate(bundle.load(choir), GenerateConfig(), tune)
+        app.generate(bundle.load(tiny["chorale"]), GenerateConfig(), tune)
 
 
 def test_after_an_interrupt_the_pieces_are_written_as_far_as_they_are(
@@ -174,17 +169,17 @@ def test_after_an_interrupt_the_pieces_are_written_as_far_as_they_are(
     monkeypatch.setattr(app, "continuations", stopped)
     with pytest.raises(KeyboardInterrupt):
         app.run(config(folder, tmp_path))
-    assert files(tmp_path) == ["out/tunes-0-1.mid"]
+    assert [*contents(tmp_path)] == ["out/tunes-0-1.mid"]
     assert "interrupted after 2.0 s" in capsys.readouterr().out
 
 
 def test_out_may_name_a_file_and_a_performance_has_no_notation(folder, tmp_path):
     app.run(config(folder, tmp_path, out=str(tmp_path / "take.mid"), samples=2))
-    assert files(tmp_path) == ["take-2.mid", "take.mid"]
+    assert [*contents(tmp_path)] == ["take-2.mid", "take.mid"]
     (tmp_path / "album.mid").mkdir()
     for name in ("album.mid", "takes.v2", "2026.11", "take.one/"):
         app.run(config(folder, tmp_path, out=f"{tmp_path}/{name}"))
-        assert files(tmp_path / name) == ["tunes-0-1.mid"]
+        assert [*contents(tmp_path / name)] == ["tunes-0-1.mid"]
     with pytest.raises(UserError, match=r"x.musicxml: notation needs beats"):
         app.run(config(folder, tmp_path, out=str(tmp_path / "x.musicxml")))
     (made,) = app.run(config("chorale", tmp_path, seed=1, out=str(tmp_path / "x.musicxml")))

@@ -3,7 +3,6 @@
 import mido
 import numpy as np
 import pytest
-import torch
 
 import musictx
 from musictx import midi
@@ -14,26 +13,11 @@ from musictx.config import AccompanyConfig, InfillConfig, ModelFolder
 from musictx.config.limits import Limits
 from musictx.errors import UserError
 from tests.pieces import listed, of_track, outside, score
-from tests.untrained import saved
-
-torch.set_num_threads(1)
 
 
-def model_folder(where, card=None, **tokens):
-    return saved(where, card, tokens={"name": "performance"} | tokens, context=96)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return model_folder(tmp_path_factory.mktemp("a") / "m", low=30, high=96, controls=True)
-
-
-@pytest.fixture(scope="module")
-def songs(tmp_path_factory):
-    """Songs by tracks of their own: melody, bridge and piano."""
-    corpus = {"programs": {"melody": 73, "bridge": 48, "piano": 0}, "tasks": {"melody": "73"}}
-    where = tmp_path_factory.mktemp("c") / "m"
-    return model_folder(where, {"corpus": corpus}, tracks="programs", controls=True)
+@pytest.fixture
+def folder(tiny):
+    return tiny["piano"]
 
 
 #: Seconds of a beat: bar lines lie between the steps of the tokens.
@@ -59,7 +43,7 @@ def infilled(folder, song, tmp_path, **more):
     return app.run(config)
 
 
-@pytest.mark.parametrize("which", ["folder", "songs"])
+@pytest.mark.parametrize("name", ["piano", "pop"])
 @pytest.mark.parametrize(
     ("asked", "bars", "tracks"),
     [
@@ -68,8 +52,8 @@ def infilled(folder, song, tmp_path, **more):
         ({"begin": "2", "end": "9", "tracks": "1", "guidance": 2.0, "loudness": 70}, (2, 9), (0,)),
     ],
 )
-def test_everything_else_stays_to_the_tick(which, asked, bars, tracks, song, tmp_path, request):
-    (result,) = infilled(request.getfixturevalue(which), song, tmp_path, **asked)
+def test_everything_else_stays_to_the_tick(name, asked, bars, tracks, song, tmp_path, tiny):
+    (result,) = infilled(tiny[name], song, tmp_path, **asked)
     assert result.paths[0].name == "song-infilled-3-1.mid"
     given, back = midi.read(song), midi.read(result.paths[0])
     start, stop = (bars[0] - 1) * 3 * BEAT, bars[1] * 3 * BEAT
@@ -83,22 +67,20 @@ def test_everything_else_stays_to_the_tick(which, asked, bars, tracks, song, tmp
     assert set(back.notes["program"].tolist()) == {0}
 
 
-@pytest.mark.parametrize("which", ["folder", "songs"])
-def test_a_melody_stays_as_it_is_and_gets_a_track_beside_it(which, song, tmp_path, request):
-    model = request.getfixturevalue(which)
-    config = AccompanyConfig(
-        model=ModelFolder(str(model)), melody=str(song), seed=1, out=str(tmp_path), device="cpu"
-    )
+@pytest.mark.parametrize("name", ["piano", "pop"])
+def test_a_melody_stays_as_it_is_and_gets_a_track_beside_it(name, song, tmp_path, tiny):
+    where = {"melody": str(song), "out": str(tmp_path), "device": "cpu"}
+    config = AccompanyConfig(model=ModelFolder(str(tiny[name])), seed=1, **where)
     (result,) = app.run(config)
     given, back = midi.read(song), midi.read(result.paths[0])
     tune = given.notes[given.notes["track"] == 0]
     assert listed(back.notes[back.notes["track"] < 2]) == listed(given.notes)
     assert len(back) > len(given)
     names = {name for track, name in back.names.items() if track > 1}
-    assert names <= ({"bridge", "piano"} if which == "songs" else {"accompaniment"})
+    assert names <= ({"bridge", "piano"} if name == "pop" else {"accompaniment"})
     new = back.notes[back.notes["track"] > 1]
     assert new["start"].min() >= tune["start"].min() - 1e-3
-    assert set(new["program"].tolist()) <= ({0, 48} if which == "songs" else {0})
+    assert set(new["program"].tolist()) <= ({0, 48} if name == "pop" else {0})
 
 
 @pytest.mark.parametrize(
@@ -128,8 +110,8 @@ def test_a_gap_in_notation_needs_beats(folder, song, tmp_path, monkeypatch):
         infilled(folder, song, tmp_path, **notation)
 
 
-def test_what_needs_control_tokens_is_refused_without(folder, song, tmp_path):
-    plain = model_folder(tmp_path / "m")
+def test_what_needs_control_tokens_is_refused_without(tiny, song, tmp_path):
+    plain = tiny["plain"]
     with pytest.raises(UserError, match="control tokens"):
         infilled(plain, song, tmp_path)
     for name, value in (("loudness", "p"), ("guidance", 2)):

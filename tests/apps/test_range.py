@@ -66,7 +66,7 @@ def new_notes(command: str, model, sampling: dict, seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("tokens", TOKENS)
-@settings(max_examples=4, deadline=None, phases=[Phase.generate])
+@settings(max_examples=4, phases=[Phase.generate])
 @given(
     low=st.integers(24, 96),
     width=st.integers(1, 30),

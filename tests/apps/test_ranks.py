@@ -4,7 +4,6 @@ signal stops all of them."""
 import csv
 import os
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -16,6 +15,7 @@ from musictx import bundle
 from musictx.apps import train
 from musictx.training import checkpoint
 from tests.apps.train_driver import CHECKOUT, ENVIRONMENT, config, words
+from tests.browser.driven import free_port
 from tests.browser.served import wait_for
 
 STEPS = ["trainer.max_steps=4", "trainer.val_check_interval=4", "model.dropout=0"]
@@ -27,12 +27,6 @@ def losses(folder: Path) -> list[tuple[float, ...]]:
     assert [row["step"] for row in rows] == ["1", "2", "3", "4"]
     steps = [(float(row["train/loss"]), float(row["train/grad_norm"])) for row in rows]
     return [*steps, (float(rows[-1]["val/loss"]), float(rows[-1]["train/tokens"]))]
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from musictx.tokens.build import build
 from musictx.training import callbacks, checkpoint
 from musictx.training.optimizer import optimizer_options
 from tests.apps.train_driver import config
-from tests.data.helpers import write_songs
+from tests.data.helpers import contents, write_songs
 from tests.sampling.pieces import make
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -147,22 +147,18 @@ def test_invalid_options_leave_no_run_folder(word, sentence, root, tmp_path):
 
 def test_what_is_refused_leaves_the_run_as_it_is(root, tmp_path):
     """A mistake, and fewer steps than a run has done, to its end or until it was killed."""
-
-    def content():
-        return {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
-
     train.run(config(root, tmp_path, "trainer.max_steps=4"))
     for ended in (True, False):
         if not ended:
             (tmp_path / "status.json").unlink()
-        before = content()
+        before = contents(tmp_path)
         for more, reason in (
             (["trainer.max_steps=6", "callbacks.wrong._target_=no.such.It"], r"callbacks\.wrong"),
             (["trainer.max_steps=3"], "max_steps=3: .*done 4 steps"),
         ):
             with pytest.raises(UserError, match=reason):
                 train.run(config(root, tmp_path, *more))
-            assert content() == before
+            assert contents(tmp_path) == before
 
 
 def test_a_trial_says_so_and_leaves_no_folder(root, tmp_path, capsys):

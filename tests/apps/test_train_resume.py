@@ -4,8 +4,6 @@ import csv
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,8 @@ from musictx.apps import train
 from musictx.errors import UserError
 from musictx.training import checkpoint
 from musictx.training.lit import LitMusicTransformer
-from tests.apps.train_driver import CHECKOUT, ENVIRONMENT, config, words
+from tests.apps.train_driver import config, words
+from tests.programs import run_python
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -104,9 +103,8 @@ def test_ctrl_c_stops_a_run_without_checkpoints_too(root, tmp_path, monkeypatch,
 
 def test_a_kill_in_the_middle_of_writing_a_checkpoint_resumes_to_the_same_bits(root, tmp_path):
     """Of the fourth file, last.ckpt of the second validation, whose best.ckpt is whole already."""
-    command = [sys.executable, "-m", "tests.apps.train_driver", "4", *words(root, tmp_path)]
-    ended = subprocess.run(command, cwd=CHECKOUT, env=ENVIRONMENT, capture_output=True)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    ended = run_python("-m", "tests.apps.train_driver", "4", *words(root, tmp_path))
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert list(tmp_path.glob(".*"))  # a file half-written
     assert checkpoint.read(tmp_path / "last.ckpt")["global_step"] == 5
     train.run(config(root, tmp_path))

@@ -150,7 +150,7 @@ def drawn(draw: Any, name: str) -> Job:
 
 
 @of(*ALL)
-@settings(max_examples=12 if INTERPRETED else 150, deadline=None)
+@settings(max_examples=12 if INTERPRETED else 150)
 @given(data=st.data())
 def test_it_computes_whatever_it_says_it_can(name, data):
     draw = data.draw

@@ -52,11 +52,6 @@ class Served:
                 if address := re.search(r"http://\S+", line):
                     self.url = address[0].rstrip("/")
 
-    def megabytes(self) -> float:
-        """Return the resident memory of the process, in MB."""
-        command = ["ps", "-o", "rss=", "-p", str(self._process.pid)]
-        return int(subprocess.check_output(command)) / 1024
-
     def kill(self) -> None:
         """Send SIGKILL, which is similar to a power cut."""
         self._process.kill()

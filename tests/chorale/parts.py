@@ -1,12 +1,12 @@
 """Chorales for tests, by the names of notes or drawn at random, and models of chorales."""
 
 import numpy as np
-import torch
 from hypothesis import strategies as st
 
 from musictx.attention.positions.coordinates import token_coordinates
 from musictx.chorale.grid import Grid
 from musictx.model.transformer import MusicTransformer
+from tests.untrained import network
 
 _NAMES = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
@@ -37,19 +37,15 @@ def pieces(draw: st.DrawFn, low: int = 40, high: int = 72, longest: int = 24) ->
 
 def small_model(tokenizer, seed=0, position="two_d", intervals=False) -> MusicTransformer:
     """Return a network of random weights, whose distributions are far from uniform."""
-    torch.manual_seed(seed)
     place = {"name": position, "periods": [4]}
     if position == "two_d":
         place["coordinates"] = token_coordinates(tokenizer)
     pitches = token_coordinates(tokenizer)["pitches"]
     feature = {"name": "intervals", "inputs": [1, 4], "outputs": [1, 16], "pitches": pitches}
-    model = MusicTransformer(
-        tokenizer.vocabulary.size, layers=2, width=16, heads=2, feedforward=16, context=96,
-        position=place, features=[feature] if intervals else [],
-    )  # fmt: skip
-    for p in model.parameters():
-        torch.nn.init.normal_(p, std=0.4)
-    return model.eval()
+    shape = {"layers": 2, "width": 16, "context": 96, "position": place}
+    features = [feature] if intervals else []
+    size = tokenizer.vocabulary.size
+    return network(size, seed=seed, std=0.4, features=features, **shape)
 
 
 def voice_of(given: Grid, *voices: int) -> np.ndarray:

@@ -82,7 +82,7 @@ def test_a_harmonised_file_keeps_its_melody_and_the_rest_before_it(rest, drums):
     assert written.meters["numerator"].tolist() == [3]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(pieces(60, 79))
 def test_the_melody_is_the_highest_note_and_rests_of_a_sixteenth_are_filled(table):
     if (table < 0).all():
@@ -138,7 +138,7 @@ def by_loops(form, it, table):
     return total
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([(4, 4), (2, 4), (3, 8)]), st.integers(0, 5))
 def test_faults_of_the_form_are_those_of_plain_loops(seed, meter, skipped):
     rng = np.random.default_rng(seed)

@@ -97,7 +97,6 @@ def test_tables_of_other_shapes_are_refused(pitches, tied, word):
         v.assess(pitches, tied)
 
 
-@settings(deadline=None)
 @given(pieces())
 def test_checks_of_pairs_and_leaps_against_plain_loops(pitches):
     piece = pitches.tolist()
@@ -129,7 +128,7 @@ def test_checks_of_pairs_and_leaps_against_plain_loops(pitches):
     assert {tuple(f) for f in v.faults(pitches) if f.kind not in others} == expected
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(pieces(55, 67), st.sampled_from([6, 8, 12, 16, 24]))
 def test_bars_are_as_long_as_the_meter_says(table, bar):
     """A voice that stays while others move is measured in bars, and beyond two bars a fault."""
@@ -175,7 +174,7 @@ def faults_of(tokenizer, ids, **options):
     return fault_costs(piece, **options)[0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(grid=grids(), ties=st.booleans())
 def test_faults_id_by_id_are_those_of_the_whole_piece(grid, ties):
     """Each fault is counted at its step, with its lowest voice."""

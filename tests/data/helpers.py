@@ -64,8 +64,9 @@ def make_shards(
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Each file of the folder, by its name."""
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    """Each file of the folder and of those in it, by its place there."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def run(path: Path | None, out: Path | None = None, *, tokenizer=TOKENIZER, **options) -> Report:

@@ -118,7 +118,6 @@ def test_a_stopped_run_leaves_nothing_and_old_shards_as_they_were(corpus, tmp_pa
 #: Options, and new contents of files (None: the file is deleted).
 CHANGES = [
     ({}, {"corpus/song-001.mid": midi.to_bytes(song(3))}),
-    ({}, {"corpus/new.mid": midi.to_bytes(song(200))}),
     ({}, {"corpus/song-001.mid": None}),
     ({}, {"corpus/m.csv": b"split,midi_filename\ntest,song-001.mid\n"}),
     ({"validation": 0.5}, {}),

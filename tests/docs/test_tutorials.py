@@ -19,6 +19,7 @@ from musictx.studio.config import StudioConfig
 from tests import untrained
 from tests.browser.served import ROOT, Served
 from tests.data.helpers import write_songs
+from tests.docs.test_training_page import TINY
 from tests.programs import run_python
 
 BLOCK = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
@@ -45,11 +46,9 @@ def without_numbers(line: str) -> str:
 
 TUTORIALS = ROOT / "docs" / "tutorials"
 #: Options that make a command take a second or two.
-TINY = ["init=null", "model=tiny", "model.layers=1", "model.width=16", "model.context=32"]
-TINY += ["data.batch_size=2", "data.validation_windows=2", "trainer.max_steps=2"]
 SHORTER = {
     "prepare": ["corpus.workers=1"],
-    "train": [*TINY, "trainer.accelerator=cpu", "corpus.workers=1", "callbacks=quiet"],
+    "train": ["init=null", *TINY, "trainer.max_steps=2", "callbacks=quiet"],
     "generate": ["seconds=1", "samples=2"],
     "continue": ["seconds=1"],
     "compare": ["seconds=1"],

@@ -23,8 +23,6 @@ from tests.data.helpers import contents, make_shards, song, write_songs
 from tests.sampling.engines import make
 from tests.untrained import SMALL, saved
 
-torch.set_num_threads(1)
-
 
 @pytest.fixture
 def corpus(tmp_path):
@@ -36,36 +34,29 @@ def corpus_config(tmp_path, corpus, **more):
     return CorpusConfig(**options | more)
 
 
-def save(folder, card, tokenizer=SMALL):
-    return saved(folder, card, tokens=tokenizer, context=16)
-
-
 @pytest.fixture
 def trained(tmp_path, corpus):
     """Save a model whose card names the corpus, as musictx train does."""
     prepare(corpus_config(tmp_path, corpus), build(**SMALL))
     about = {"name": "folder", "path": str(corpus), "shards": str(tmp_path / "shards")}
     about |= {"label": "tunes", "held out": {"validation": 0.1, "test": 0.0}}
-    return save(tmp_path / "model", {"corpus": about})
+    return saved(tmp_path / "model", {"corpus": about}, context=16)
 
 
 def config(model, **more):
     return EvaluateConfig(model=ModelFolder(str(model)), **({"device": "cpu"} | more))
 
 
-def files(path):
-    return {str(p.relative_to(path)) for p in path.rglob("*") if p.is_file()}
-
-
 def test_by_default_the_corpus_the_model_was_trained_on_is_measured(
     trained, corpus, tmp_path, capsys
 ):
-    before, out = files(tmp_path), tmp_path / "new folder" / "result.json"
+    before, out = contents(tmp_path), tmp_path / "new folder" / "result.json"
     result = app.run(config(trained, out=str(out)))
     assert result == evaluate(bundle.load(trained).model, Shards(tmp_path / "shards"))
     printed = capsys.readouterr().out
     assert all(str(part) in printed for part in (result, out, tmp_path / "shards"))
-    assert files(tmp_path) == before | {"new folder/result.json"}, "existing shards are used"
+    written = {"new folder/result.json": out.read_bytes()}
+    assert contents(tmp_path) == before | written, "existing shards are used"
     written = json.loads(out.read_text())
     assert written["nats_per_token"] == result.nats_per_token
     assert (written["split"], written["window"], written["stride"]) == ("validation", 16, 16)
@@ -80,7 +71,7 @@ def test_programs_of_named_parts_apply_to_another_corpus(tmp_path, corpus):
         midi.write(replace(song(number, 30), names={0: "MELODY"}), path)
     tokenizer = SMALL | {"tracks": "programs"}
     card = {"corpus": {"name": "folder", "programs": {"MELODY": 73}}}
-    model = save(tmp_path / "model", card, tokenizer)
+    model = saved(tmp_path / "model", card, tokens=tokenizer)
     app.run(config(model, corpus=corpus_config(tmp_path, corpus)))
     shards = Shards(tmp_path / "shards")
     for piece in shards.pieces("train"):
@@ -110,16 +101,16 @@ def test_tokens_of_another_vocabulary_are_refused_and_kept(trained, corpus, tmp_
 )
 def test_mistakes_are_refused_and_write_nothing(options, words, trained, tmp_path):
     (tmp_path / "a.json").mkdir()
-    before = files(tmp_path)
+    before = contents(tmp_path)
     filled = {k: v.format(tmp=tmp_path) if isinstance(v, str) else v for k, v in options.items()}
     with pytest.raises((UserError, WriteError), match=words):
         app.run(config(trained, **({"out": str(tmp_path / "a" / "r.json")} | filled)))
-    assert files(tmp_path) == before
+    assert contents(tmp_path) == before
     assert not (tmp_path / "a").exists()
 
 
 def test_a_model_without_a_corpus_on_its_card_needs_corpus_path(tmp_path, corpus):
-    model = save(tmp_path / "model", {})
+    model = saved(tmp_path / "model")
     with pytest.raises(UserError, match=r"corpus.path: "):
         app.run(config(model))
     with pytest.raises(UserError, match="split=test: "):

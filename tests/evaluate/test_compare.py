@@ -5,10 +5,8 @@ import json
 
 import numpy as np
 import pytest
-import torch
 
 from musictx import bundle, midi
-from musictx.attention.positions.coordinates import token_coordinates
 from musictx.chorale import grid as four
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import Grid
@@ -24,18 +22,13 @@ from musictx.evaluate.copies import SHORTEST_COPY
 from musictx.evaluate.measures import MEASURES, measure
 from musictx.evaluate.sets import REAL, SAMPLES, Excerpt, beginning
 from musictx.notes import skyline
-from musictx.tokens.build import build
-from tests.data.helpers import TOKENIZER, make_shards, song, write_songs
+from tests.data.helpers import TOKENIZER, contents, make_shards, song, write_songs
 from tests.pieces import of
-from tests.untrained import saved
-
-torch.set_num_threads(1)
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    tokens = {"name": "performance", "velocity_bins": 4}
-    return str(saved(tmp_path_factory.mktemp("model") / "m", tokens=tokens, width=16, context=24))
+@pytest.fixture
+def model(tiny):
+    return str(tiny["plain"])
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +44,6 @@ def stretch(score, start, seconds):
     return Excerpt("", beginning(score, start + seconds), start, seconds)
 
 
-def files(folder):
-    return {p.name: p.read_bytes() for p in folder.glob("*.mid")}
-
-
 def samples_of(folder):
     """Return the entries of samples.json about each sample."""
     return json.loads((folder / "samples.json").read_text())["samples"]
@@ -65,8 +54,8 @@ def test_samples_are_generated_and_measured(model, midi_files, tmp_path):
     options = {"model": model, "against": midi_files, "samples": str(folder)}
     options |= {"pieces": 3, "seconds": 2.0, "task": "continue", "primer_seconds": 1.0}
     pieces = comparison(**options, out=str(tmp_path / "r.json")).pieces[:3]
-    made = files(folder)
-    assert sorted(made) == ["000.mid", "001.mid", "002.mid"]
+    made = contents(folder)
+    assert [*made] == ["000.mid", "001.mid", "002.mid", "samples.json"]
     for piece in pieces:
         seam = samples_of(folder)[piece["name"]]["seam"]
         assert seam > 0
@@ -77,15 +66,14 @@ def test_samples_are_generated_and_measured(model, midi_files, tmp_path):
     with pytest.raises(UserError, match=r"samples=.*there is something in it"):
         comparison(**options)
     comparison(**options | {"samples": str(tmp_path / "again")})
-    assert files(tmp_path / "again") == made
+    assert contents(tmp_path / "again") == made
     again = comparison(samples=str(folder), against=midi_files, seconds=2.0).pieces
     assert [piece["notes"] for piece in again[:3]] == [piece["notes"] for piece in pieces]
 
 
 @pytest.mark.parametrize("task", ["infill", "accompany"])
-def test_given_notes_of_a_piece_stay_and_the_new_part_is_measured(task, tmp_path, midi_files):
-    tokens = {"name": "performance", "velocity_bins": 4, "controls": True}
-    model = str(saved(tmp_path / "m", tokens=tokens, width=16, context=64))
+def test_given_notes_of_a_piece_stay_and_the_new_part_is_measured(task, tiny, tmp_path, midi_files):
+    model = str(tiny["piano"])
     options = {"model": model, "against": midi_files, "samples": str(tmp_path / "s"), "task": task}
     result = comparison(**options, pieces=2, seconds=1.0, primer_seconds=1.0)
     assert result.sets == ["samples", "real", "control"]
@@ -163,22 +151,13 @@ def published(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def singer(tmp_path_factory):
-    tokens = {"name": "chorale", "low": 40, "high": 76}
-    coordinates = token_coordinates(build(**tokens))
-    place = {"name": "two_d", "periods": [4], "coordinates": coordinates}
-    where = tmp_path_factory.mktemp("singer") / "m"
-    return str(saved(where, tokens=tokens, width=16, context=256, position=place))
-
-
 @pytest.mark.parametrize("task", ["free", "continue", "harmonise"])
-def test_chorales_are_measured_by_voice_leading(task, singer, published, tmp_path):
+def test_chorales_are_measured_by_voice_leading(task, tiny, published, tmp_path):
     corpus = CorpusConfig(name="jsb", path=str(published), shards=str(tmp_path / "shards"))
     options = {"seconds": 1.2, "samples": str(tmp_path / "s")}
     options["sampling"] = SamplingConfig(top_p=1.0)
     options |= {"primer_seconds": 2.4, "particles": 2} if task != "free" else {}
-    result = comparison(model=singer, corpus=corpus, pieces=2, task=task, **options)
+    result = comparison(model=str(tiny["chorale"]), corpus=corpus, pieces=2, task=task, **options)
     assert list(result.sets) == ["samples", "real", "training"]
     for piece, file in zip(result.pieces, sorted((tmp_path / "s").glob("*.mid"))):
         grid, _ = four.read(midi.read(file))

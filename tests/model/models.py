@@ -42,15 +42,13 @@ def position_of(name: str, vocab: int, **more: Any) -> dict[str, Any]:
 def build(
     scheme: str | dict[str, Any] = "huang", seed: int = 0, shared: bool = False, **more: Any
 ) -> MusicTransformer:
-    torch.manual_seed(seed)
-    named = isinstance(scheme, str)
-    position = position_of(scheme, VOCAB, shared=shared) if named else scheme
-    sizes = {"layers": 2, "width": 16, "heads": 2, "feedforward": 32, "context": 24}
-    model = MusicTransformer(VOCAB, position=position, **(sizes | more))
+    position = position_of(scheme, VOCAB, shared=shared) if isinstance(scheme, str) else scheme
+    sizes = {"layers": 2, "width": 16, "feedforward": 32, "context": 24} | more
+    model = network(VOCAB, seed=seed, position=position, **sizes)
     with torch.no_grad():  # logits that depend on everything, not nearly equal ones as at the start
         for p in model.parameters():
             p.mul_(2.5) if p.dim() > 1 else p.add_(0.1 * torch.randn_like(p))
-    return model.eval()
+    return model
 
 
 def with_feature(vocab: int, name: str, **options: Any) -> MusicTransformer:

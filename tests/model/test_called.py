@@ -15,7 +15,7 @@ from musictx.attention.positions import PositionScheme
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine
 from musictx.speed import step
-from tests import compiler
+from tests import compiler, untrained
 from tests.model.models import VOCAB, in_parts, random_ids
 
 #: Computes something of a fixed input with a network.
@@ -30,12 +30,9 @@ def layer() -> tuple[nn.Module, Run]:
 
 def network() -> tuple[nn.Module, Run]:
     """With every kind of submodule: an output matrix of its own, vectors added to embeddings."""
-    torch.manual_seed(0)
     position = {"name": "huang", "concat_sinusoids": 4, "periods": [3]}
-    model = MusicTransformer(
-        VOCAB, layers=2, width=16, heads=2, feedforward=32, context=24, tied=False,
-        position=position, gates=True, first_values=True,
-    ).eval()  # fmt: skip
+    more = {"position": position, "tied": False, "gates": True, "first_values": True}
+    model = untrained.network(VOCAB, layers=2, width=16, feedforward=32, context=24, **more)
     ids = random_ids(2, 7)
     return model, lambda made: made(ids)
 

@@ -93,7 +93,7 @@ def test_packed_pieces_equal_each_piece_alone(name):
 
 
 @every_network
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(cuts=st.lists(st.integers(1, 39), max_size=12))
 @example(cuts=list(range(121)))
 def test_a_cache_gives_the_same_for_any_split(name, cuts):

@@ -58,7 +58,6 @@ def test_a_wrong_declaration_of_the_encoding_does_no_harm(declared, sent):
     assert len(musicxml.read(b"\n" + GOOD + b"\n\0\0", bpm=60)) == 1
 
 
-BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
 OUTSIDE = b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
 WIDE = GOOD.replace(b"UTF-8", b"UTF-16").replace(b"<score-p", OUTSIDE + b"<score-p", 1)
 WIDE = WIDE.decode().encode("utf-16")
@@ -71,7 +70,6 @@ WIDE = WIDE.decode().encode("utf-16")
         (GOOD[:-20], "is not MusicXML"),
         (b"<score-partwise/>", "no parts"),
         (b"<score-timewise/>", "<score-timewise>, expected a MusicXML <score-partwise>"),
-        (GOOD.replace(b"<score-partwise>", BOMB + b"<score-partwise>"), "internal DTD"),
         (GOOD.replace(b"<score-p", OUTSIDE + b"<score-p", 1), "internal DTD"),
         (WIDE, "internal DTD"),
         (GOOD.replace(b"<duration>1<", b"<duration>1e999999999<"), "duration '1e999999999'"),
@@ -113,7 +111,6 @@ PRIMES = b"".join(
     b"<measure><attributes><divisions>%d</divisions></attributes></measure>" % (2 * n + 10**6 + 1)
     for n in range(2000)
 )
-ATTLIST = b'<!DOCTYPE score-partwise [<!ATTLIST measure z CDATA "' + b"A" * 1000 + b'">]>'
 
 
 @pytest.mark.parametrize(
@@ -128,9 +125,8 @@ ATTLIST = b'<!DOCTYPE score-partwise [<!ATTLIST measure z CDATA "' + b"A" * 1000
         (b'<score-partwise a="' + b"x" * 30_000_000 + b'"/>', "attribute"),
         (whole(b"".join(b"<a%d/>" % n for n in range(20_000))), "10000 different names"),
         (mxl({str(n): b"" for n in range(10_001)}), "10000 files"),
-        (ATTLIST + whole(part(b"<measure/>" * 20_000)), "internal DTD"),
     ],
-    ids=range(10),
+    ids=range(9),
 )
 def test_bombs_are_refused(data, message):
     with pytest.raises(MusicXmlError, match=message):
@@ -161,7 +157,7 @@ def test_damaged_documents_raise_nothing_but_user_errors():
     cases = [(GOOD, digits, b"0123456789.-")]
     cases += [(data, range(len(data)), range(256)) for data in (GOOD, zipped)]
 
-    @settings(deadline=None, max_examples=100)
+    @settings(max_examples=100)
     @given(st.data(), st.sampled_from(cases))
     def damaged(data, case):
         spoiled = bytearray(case[0])

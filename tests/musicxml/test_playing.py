@@ -12,7 +12,6 @@ from musictx.chords import is_chart, marked
 from musictx.musicxml.lengths import DIVISIONS
 from musictx.notes import Score
 from musictx.pedal import fold_sustain
-from tests.data.helpers import run
 from tests.musicxml.pages import (
     CHORD,
     CUE,
@@ -237,11 +236,3 @@ def test_chords_are_written_as_symbols_and_read_back():
         lines[round(at * 2 * DIVISIONS)] = chord  # of two on one line the last counts
     read = [(round(at * 2 * DIVISIONS), chord) for at, chord in chords.annotated(again)]
     assert read == [*lines.items()]
-
-
-def test_the_report_of_a_corpus_counts_signs_that_are_not_played(tmp_path):
-    trill = "<notations><ornaments><trill-mark/></ornaments></notations>"
-    page = document([HEAD.format(1) + note(C, 1, after=trill) * 20])
-    (tmp_path / "x.musicxml").write_bytes(page)
-    report = run(tmp_path, tmp_path / "shards")
-    assert report.lossy == {"ornaments and tremolos played plainly": 20}

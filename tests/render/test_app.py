@@ -81,7 +81,6 @@ def test_signs_that_are_not_played_are_printed(tmp_path, capsys):
         ({"files": "{tmp}/bare"}, "files="),
         ({"files": "{tmp}/empty.mid"}, r".*empty\.mid: "),
         ({"files": "{tmp}/text.mid"}, r".*text\.mid: "),
-        ({"files": "{song}", "wav": False, "png": False}, "wav=false png=false"),
         ({"files": "{song}", "wav": False, "soundfont": "{song}"}, "soundfont="),
         ({"files": "{song}", "out": "{tmp}/x.mp3"}, r"out=.*x\.mp3: .*\.wav or \.png"),
         ({"files": "{song}", "out": "{tmp}/x.wav", "wav": False}, r"out=.*x\.wav: .*\.png"),
@@ -102,12 +101,6 @@ def test_wrong_input_is_refused_in_a_sentence_and_writes_nothing(options, name, 
         run(files=files, **options)
     assert names(tmp_path) == before
     assert names(song.parent) == [song.name]
-
-
-def test_render_in_python_writes_files_of_the_given_name(song, tmp_path):
-    for music in (SCORE, song, str(song), song.read_bytes()):
-        paths = render.render(music, tmp_path / "r" / "a.wav")
-        assert [p.name for p in paths] == ["a.wav", "a.png"]
 
 
 def test_the_length_of_sound_is_limited(song, tmp_path):

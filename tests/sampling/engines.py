@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine
 from musictx.sampling.constraints import Constraint, GrammarRow
 from musictx.sampling.processors import Temperature
 from musictx.tokens.vocab import BOS
 from tests import compiler
+from tests.untrained import network
 
 V = 12
 GREEDY = [Temperature(0.0)]
@@ -18,15 +18,14 @@ CACHES = ["growing", pytest.param("native", marks=compiler.needed)]
 
 def make(context=16, layers=2, scheme="huang", vocab=V, seed=0):
     """A tiny model with strong opinions, so that greedy choices are not ties."""
-    torch.manual_seed(seed)
     position = scheme if isinstance(scheme, dict) else {"name": scheme}
-    shape = {"layers": layers, "width": 16, "heads": 2, "feedforward": 32, "context": context}
-    model = MusicTransformer(vocab, dropout=0.3, position=position, **shape)
+    shape = {"layers": layers, "width": 16, "feedforward": 32, "context": context}
+    model = network(vocab, seed=seed, dropout=0.3, position=position, **shape)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 parameter.mul_(4)
-    return model.eval()
+    return model
 
 
 def run(model, prompt, *, rows=1, max_tokens=8, seeds=None, **more):

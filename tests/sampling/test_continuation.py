@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,10 +14,8 @@ from musictx.tokens.vocab import EOS
 from tests.pieces import of
 from tests.sampling.pieces import TUNE, continuations, continue_music, make, rows
 
-torch.set_num_threads(1)
 
-
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     seed=st.integers(0, 2**31 - 1),
     tracks=st.sampled_from(["piano", "programs"]),
@@ -144,7 +141,7 @@ def test_a_piece_beyond_a_day_is_refused_before_it_is_made(asked, piano):
         continue_music(make(piano), piano, encode_primer(piano, TUNE), **asked)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     seed=st.integers(0, 10**6),
     seconds=st.sampled_from([2.0, 5.0, 9.0]),

@@ -27,8 +27,6 @@ from musictx.tokens.performance import PerformanceTokenizer
 from tests.sampling.pieces import TOKENIZERS, TUNE, continue_each, make
 from tests.strategies import scores
 
-torch.set_num_threads(1)
-
 # Both kinds of tokens: with events, and (the last two) notes with their length.
 EVERY = {
     **TOKENIZERS,
@@ -206,7 +204,7 @@ PIANO = PerformanceTokenizer(controls=True)
 ENSEMBLE = PerformanceTokenizer(tracks="programs", controls=True)
 #: What the model leans to: nothing, or strikes alone, or letting time pass.
 LEANS = [{}, {"note_on": 6.0, "time_shift": -6.0}, {"time_shift": 5.0}, {"note_off": 5.0}]
-few = settings(deadline=None, max_examples=15, phases=[Phase.explicit, Phase.generate])
+few = settings(max_examples=15, phases=[Phase.explicit, Phase.generate])
 
 
 def as_tokens(notes: np.ndarray) -> Counter:

@@ -185,20 +185,6 @@ def test_auto_is_the_scale_of_each_primer(piano):
     assert {p % 12 for p in struck(sample)} <= {2, 4, 6, 9, 11}
 
 
-@pytest.mark.parametrize(
-    ("asked", "sentence"),
-    [
-        ({"key": "H"}, "sampling.key=H: expected a key such as C"),
-        ({"scale": "jolly"}, "sampling.scale=jolly: expected one of major"),
-        ({"low": "X3"}, "sampling.low=X3: expected a pitch such as C4"),
-        ({"low": "C4", "high": "C4"}, "sampling.high=C4: expected a pitch above low"),
-    ],
-)
-def test_what_is_no_key_scale_or_pitch_is_said(asked, sentence):
-    with pytest.raises(ConfigError, match=sentence):
-        SamplingConfig(**asked)
-
-
 TOKENS = build("performance", low=40, high=80, controls=True)
 
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from musictx.errors import UserError
@@ -118,7 +118,6 @@ def tokens(kinds=("pitch", "velocity"), voices=0):
     return SimpleNamespace(vocabulary=SimpleNamespace(kinds=kinds), voices=voices)
 
 
-@settings(deadline=None)
 @given(tempo_marks, st.sampled_from(["16", "8", "8t"]), st.data())
 def test_quantised_notes_stand_on_the_nearest_lines(tempos, grid, data):
     clock = Score(tempos=tempos).beats

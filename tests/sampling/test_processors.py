@@ -61,20 +61,20 @@ def check(row, out, keep):
     assert any(x > -math.inf for x in out), "nothing is left to draw"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(rows, st.integers(1, 99).map(lambda n: n / 100 + 0.00123))
 def test_top_p_keeps_the_smallest_set_that_reaches_p(row, p):
     check(row, apply(TopP(p), row), kept_by_top_p(row, p))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(rows, st.floats(0.05, 5) | st.just(1e-300))
 def test_temperature_divides_the_logits(row, value):
     expected = probabilities([x / value for x in row])
     assert probabilities(apply(Temperature(value), row)) == pytest.approx(expected, abs=1e-12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(rows)
 def test_temperature_zero_leaves_the_first_of_the_likeliest(row):
     check(row, apply(Temperature(0.0), row), {ranking(row)[0]})

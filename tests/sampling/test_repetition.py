@@ -107,7 +107,7 @@ def returned(notes, away=AWAY_SECONDS + 1.0, breath=1.5, head=None, more=(), hel
     return reprise, np.array(ids[: place + 1]), round(end + away, 2)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6))
 def test_the_subject_ends_before_the_longest_wait(seed):
     notes = a_piece(seed)
@@ -122,7 +122,7 @@ def test_the_subject_ends_before_the_longest_wait(seed):
     assert np.isclose(subject.breath / 100, np.quantile(np.diff(onsets), BREATH_SHARE))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.booleans())
 def test_after_its_first_note_the_subject_returns_note_for_note(seed, same):
     notes = a_piece(seed)
@@ -139,7 +139,7 @@ def test_after_its_first_note_the_subject_returns_note_for_note(seed, same):
     )
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 10**6))
 def test_it_returns_only_after_a_while_at_a_phrase_with_its_first_notes_alone(seed):
     notes = a_piece(seed)

@@ -4,14 +4,12 @@ import os
 import re
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from scripts import fuzz, kept, kill, lowest
 from tests.data.helpers import write_songs
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.programs import ROOT
 
 
 def test_given_notes_are_unchanged_and_planted_changes_are_reported(tmp_path, monkeypatch, capsys):

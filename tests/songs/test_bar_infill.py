@@ -83,7 +83,7 @@ def gap(score, begin, end, parts=(0,), is_gap=True, **more):
     return kept, part_of(kept, begin, end, parts, is_gap, **more)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.integers(0, 5),
     st.integers(0, 30),

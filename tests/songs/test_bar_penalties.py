@@ -43,7 +43,7 @@ def nats(penalty, state):
     return np.zeros(state.table.size) if costs is None else costs
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.randoms(use_true_random=False))
 def test_a_bar_is_pulled_to_the_next_note_of_the_one_that_it_repeats(random):
     """Oracle: the first note of the earlier bar after the place of the last new note."""
@@ -138,7 +138,7 @@ rows_of_a_bar = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(
     st.lists(rows_of_a_bar, min_size=1, max_size=4),
     st.integers(1, 60),

@@ -127,7 +127,7 @@ FEW = BarTokenizer(low=40, high=70, velocity_bins=4, controls=True)
 WORDS = FEW.vocabulary
 BAR, KNOWN = WORDS.id("bar"), WORDS.id("known")
 FRONT = ("stream", "density", "loudness", "register", "polyphony")
-quick = settings(deadline=None, max_examples=60)
+quick = settings(max_examples=60)
 
 
 def of(kind: str) -> st.SearchStrategy[int]:

@@ -18,7 +18,7 @@ from tests.pieces import score
 from tests.tokens.grids import gridded
 from tests.tokens.test_spelling import BARS as TOKENIZERS
 
-quick = settings(deadline=None, max_examples=60)
+quick = settings(max_examples=60)
 
 
 def words(tokenizer, ids):
@@ -74,7 +74,7 @@ TONES = st.lists(st.integers(60, 66), max_size=3, unique=True)
 
 
 @patch.object(part_limits, "WINDOW", WINDOW)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.dictionaries(st.sampled_from([0, 5, DRUM_PART]), TONES, min_size=1),
     st.dictionaries(st.sampled_from([0, 5]), st.integers(1, 2)),

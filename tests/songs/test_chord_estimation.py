@@ -19,7 +19,7 @@ from musictx.songs.chord_estimation import STATES, halves, recognised, search, t
 from musictx.songs.infill import with_chords
 from tests.pieces import of
 
-quick = settings(deadline=None, max_examples=40)
+quick = settings(max_examples=40)
 
 
 def of_chords(names: list[Chord], semitones: int = 0) -> Score:
@@ -116,7 +116,7 @@ def tune(notes, tempo=120.0, transposed=0):
 
 
 @given(melodies.filter(lambda notes: sum(length for _, length in notes) <= 6))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_no_other_sequence_of_chords_is_likelier_in_any_key(notes):
     """Compared with random sequences and with all that differ in a triad, by a plain loop."""
     score = tune(notes)
@@ -149,7 +149,7 @@ def test_no_other_sequence_of_chords_is_likelier_in_any_key(notes):
 
 
 @given(melodies, st.integers(-11, 11), st.sampled_from([60.0, 90.0, 180.0]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_chords_go_with_the_key_and_the_tempo(notes, up, tempo):
     """Up to ties, which random melodies do not have."""
     chords = search(tune(notes))

@@ -127,7 +127,7 @@ def test_other_texts_are_no_chords(text, tmp_path):
         musictx.read(tmp_path / "x.txt")
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.binary(max_size=80) | st.text("[]{}|CDmN7bx%.:TQSZ<>= 0123irealb/\n", max_size=120))
 def test_any_text_is_read_or_refused(data):
     data = data if isinstance(data, bytes) else b"irealb://a=b==c=C==" + data.encode()

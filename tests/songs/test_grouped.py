@@ -39,12 +39,7 @@ def model(**options):
 IDS = torch.tensor([[1, *TOKENS.encode(song(seed=seed)).tolist()[:120]] for seed in range(2)])
 
 
-@pytest.fixture(scope="module")
-def network():
-    return model()
-
-
-def test_the_layers_read_sums_of_groups_and_the_cascade_adds_one_id_after_another(network):
+def test_the_layers_read_sums_of_groups_and_the_cascade_adds_one_id_after_another():
     plain = model()
     plain._features = []
     with torch.inference_mode():
@@ -69,7 +64,8 @@ def test_every_map_of_the_cascade_learns():
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in cascade.parameters())
 
 
-def test_forked_and_selected_rows_continue_independently(network):
+def test_forked_and_selected_rows_continue_independently():
+    network = model()
     more = torch.tensor([IDS[0, 50:60].tolist(), IDS[0, 60:70].tolist()])
     with torch.inference_mode():
         cache = network.new_cache(rows=1, capacity=130)

@@ -191,7 +191,7 @@ TONES = np.asarray(TABLE.value_of[slice(*TABLE.range("drum"))])
 KICK, SNARE, HAT, TOM, CRASH, RIDE = range(6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from([1.0, 2.0]))
 def test_the_probabilities_of_strokes_multiply_to_that_of_the_bar(seed, weight):
     """Oracle: whether a kind is struck at a step does not depend on other strokes."""

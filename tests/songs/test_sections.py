@@ -33,7 +33,7 @@ def song(plan, bars, seed, changed=0, empty=0):
     return Score(notes=rows, tempos=[(0.0, 120.0)], meters=[(0.0, 4, 4)])
 
 
-@settings(max_examples=12, deadline=None, phases=[Phase.generate])
+@settings(max_examples=12, phases=[Phase.generate])
 @given(
     st.sampled_from(["AABA", "ABAC", "AABBA", "ABACABA", "ABCACBB", "ABCDEF"]),
     st.sampled_from([(8, 2), (8, 0), (4, 1), (4, 0)]),

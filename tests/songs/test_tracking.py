@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 
 import musictx
 from musictx.beats import Beats
-from musictx.config import CorpusConfig
-from musictx.data.prepare import prepare
 from musictx.grid import grid_of, in_time
 from musictx.notes import METER, TEMPO, Score
 from musictx.songs.bars import nearest
 from musictx.tokens.build import build
+from tests.data.helpers import run
 from tests.pieces import of, score
 
 NOTES = build(name="notes")
@@ -55,7 +54,7 @@ def played(score, bpm=90.0, sway=0.1, jitter=0.008, begin=3.0, seed=0):
     return Score(notes=notes), beats
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(st.floats(70, 100), st.floats(0.03, 0.1), st.integers(0, 9), st.sampled_from([3, 4]))
 def test_beats_of_played_music_are_found(bpm, sway, seed, in_a_bar):
     """At usual tempi: in faster music half the tempo may be the likeliest."""
@@ -174,7 +173,6 @@ def test_prepare_estimates_beats_and_leaves_out_music_without_beats(tmp_path):
     musictx.write(played(song(2))[0], folder / "b.mid")
     starts = np.cumsum(np.random.default_rng(0).gamma(2, 0.2, 60))
     musictx.write(of(*((start, start + 0.2) for start in starts)), folder / "c.mid")
-    config = CorpusConfig(path=str(folder), shards=str(tmp_path / "shards"), workers=1)
-    report = prepare(config, NOTES)
+    report = run(folder, tmp_path / "shards", tokenizer=NOTES)
     assert report.reasons == {"no beats": 1}
     assert "beats estimated from the notes" in str(report)

@@ -10,23 +10,8 @@ from musictx.studio.composer import Composer
 from musictx.studio.config import StudioConfig
 from musictx.studio.sessions import Sessions
 from tests import pieces
-from tests.untrained import saved
 
 FINAL = ("done", "failed", "stopped")
-
-
-def models(folder) -> dict:
-    """Return an untrained model of each kind, by the names of the included models."""
-    piano = {"name": "performance", "low": 30, "high": 96, "controls": True, "velocity_bins": 8}
-    corpus = {"programs": {"melody": 73, "bridge": 48, "piano": 0}, "tasks": {"melody": "73"}}
-    return {
-        "piano": saved(folder / "piano", tokens=piano, context=160),
-        "pop": saved(
-            folder / "pop", {"corpus": corpus}, tokens=piano | {"tracks": "programs"}, context=160
-        ),
-        "chorale": saved(folder / "chorale", tokens={"name": "chorale"}, context=400),
-        "plain": saved(folder / "plain", tokens=piano | {"controls": False}, context=160),
-    }
 
 
 def song() -> Score:

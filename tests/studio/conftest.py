@@ -1,23 +1,9 @@
 """Fixtures: a studio of tiny models, and a client of a studio that does not compose."""
 
 import pytest
-import torch
 
-from musictx import shipped
-from tests.studio.composers import composing, models
+from tests.studio.composers import composing
 from tests.studio.studios import studio_client
-
-torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    return models(tmp_path_factory.mktemp("models"))
-
-
-@pytest.fixture
-def only_tiny(tiny, monkeypatch):
-    monkeypatch.setattr(shipped, "models", lambda: tiny)
 
 
 @pytest.fixture

@@ -4,10 +4,12 @@ import contextlib
 
 from aiohttp.test_utils import TestClient, TestServer
 
+from musictx import shipped
 from musictx.studio.app import STUDIO, application
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 
+ODE = shipped.examples()["ode_to_joy"].read_bytes()
 TestClient.__test__ = TestServer.__test__ = False  # for pytest: these are no tests
 
 

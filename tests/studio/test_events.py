@@ -5,11 +5,8 @@ import json
 
 import pytest
 
-from musictx import shipped
 from musictx.studio import app as routes
-from tests.studio.studios import new_piece, send, take
-
-ODE = shipped.examples()["ode_to_joy"].read_bytes()
+from tests.studio.studios import ODE, new_piece, send, take
 
 pytestmark = pytest.mark.anyio
 

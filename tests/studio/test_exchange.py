@@ -13,7 +13,7 @@ from musictx import midi, musicxml
 from musictx.beats import Beats
 from musictx.notes import Score
 from musictx.studio import exchange, original, uploads
-from musictx.studio.change import Change, Track
+from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
 from musictx.studio.controllers import controllers, with_initial_values
 from musictx.studio.document import Document
@@ -49,17 +49,6 @@ def test_the_title_and_composer_of_notation_are_kept():
     old = document.state()
     del old["composer"], old["markers"]  # as saved by an earlier version
     assert Document.from_state(old).composer == ""
-
-
-def test_a_name_that_is_only_shown_is_not_written_into_files():
-    """Models read the names of tracks."""
-    document = document_of(Score(notes=[(0, 1, 60, 80, t, False, t) for t in (0, 1, 33)]))
-    assert exchange.shown_names(document.tracks) == {0: "piano 1", 1: "piano 2", 2: "bass"}
-    sent = [Track(**{**row, "program": 40}) for row in exchange.document_json(document)["tracks"]]
-    sent[2] = sent[2]._replace(name="Left hand")
-    document.apply(exchange.stored_names(Change(tracks=tuple(sent)), document))
-    assert [track.name for track in document.tracks] == ["", "", "Left hand"]
-    assert score_of(document).names == {2: "Left hand"}
 
 
 @settings(max_examples=60)

@@ -14,9 +14,7 @@ from musictx import midi, musicxml, shipped
 from musictx.studio.config import StudioLimits
 from tests import pieces
 from tests.midi.midi_bytes import messages, saved
-from tests.studio.studios import new_piece, send, studio_client, take
-
-ODE = shipped.examples()["ode_to_joy"].read_bytes()
+from tests.studio.studios import ODE, new_piece, send, studio_client, take
 
 pytestmark = pytest.mark.anyio
 

@@ -12,23 +12,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx import shipped
+from musictx import midi
 from musictx.errors import WriteError
+from musictx.notes import Score
 from musictx.studio import sessions as sessions_module
 from musictx.studio.change import Change, parse_change
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
+from musictx.studio.exchange import score_of
 from musictx.studio.session import Session, fill_folder
 from musictx.studio.sessions import Sessions
 from musictx.studio.takes import Proposal, Take, Takes, save
 from musictx.studio.uploads import document_of
 from tests.studio.changes import LIMITS, changes, music
+from tests.studio.studios import ODE
 
 try:
     import resource
 except ImportError:  # on Windows
     resource = None
-ODE = shipped.examples()["ode_to_joy"].read_bytes()
 
 
 def new_session(folder, data=b"") -> Session:
@@ -183,14 +185,17 @@ def test_damaged_takes_are_left_out_and_their_numbers_are_not_used_again(tmp_pat
     assert takes.new_number() == 100
 
 
-def test_the_shown_name_of_a_track_without_a_name_follows_its_instrument(tmp_path):
-    """Otherwise the page would send the old name back, and models read the names of tracks."""
-    session = new_session(tmp_path / "s")
-    (row,) = session.json()["tracks"]
-    for revision, (program, name) in enumerate([(40, "strings"), (0, "piano")]):
-        change = parse_change({"tracks": [row | {"program": program}]})
-        (row,) = session.do(change, revision)["tracks"]
-        assert (row["name"], session.document.tracks[0].name) == (name, "")
+def test_a_name_that_is_only_shown_follows_its_instrument_and_is_in_no_file(tmp_path):
+    """Although the page sends it back; models read the names of tracks."""
+    score = Score(notes=[(0, 1, 60, 80, t, False, t) for t in (0, 1, 33)])
+    session = new_session(tmp_path / "s", midi.to_bytes(score))
+    rows = session.json()["tracks"]
+    assert [row["name"] for row in rows] == ["piano 1", "piano 2", "bass"]
+    sent = [row | {"program": 40} for row in rows]
+    sent[2]["name"] = "Left hand"
+    rows = session.do(parse_change({"tracks": sent}), 0)["tracks"]
+    assert [row["name"] for row in rows] == ["strings 1", "strings 2", "Left hand"]
+    assert score_of(session.document).names == {2: "Left hand"}
 
 
 def test_a_session_is_one_object_while_it_is_used_and_is_freed_later(tmp_path, monkeypatch):

@@ -60,7 +60,7 @@ def unchanged_messages(data: bytes, document: Document) -> Counter:
     return kept
 
 
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 @given(files(), st.data())
 def test_all_changes_are_in_the_file_and_all_other_messages_stay(data, more):
     """Some of the changes are undone."""

@@ -16,7 +16,7 @@ from tests.tokens import loops
 from tests.tokens.test_spelling import EVENTS
 
 tokenizers = st.sampled_from(EVENTS)
-quick = settings(deadline=None, max_examples=60)
+quick = settings(max_examples=60)
 PIANO, ENSEMBLE = PerformanceTokenizer(), PerformanceTokenizer(tracks="programs")
 
 

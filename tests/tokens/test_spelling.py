@@ -40,7 +40,7 @@ BARS = [
 ]
 tokenizers = st.sampled_from([*EVENTS, *BARS])
 pieces = st.one_of(scores(), scores(grid=None), gridded())
-quick = settings(deadline=None, max_examples=100)
+quick = settings(max_examples=100)
 
 
 @quick

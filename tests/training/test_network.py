@@ -22,25 +22,10 @@ def config(position: str = "huang", **model) -> TrainConfig:
     return TrainConfig(model=ModelConfig(**SHAPE, **model), position={"name": position}, seed=3)
 
 
-def test_intervals_get_the_pitches_of_the_tokens():
-    tokenizer = build("chorale")
-    net = build_model(
-        config(features=[{"name": "intervals", "inputs": [1, 4], "dropout": 0.3}]), tokenizer
-    )
-    pitches = net.intervals.pitches
-    assert (net.intervals.input_lags, net.intervals.output_lags) == ([1, 4], [])
-    assert net.intervals.dropout == 0.3
-    for note in (tokenizer.low, tokenizer.high):
-        token = int(tokenizer.vocabulary.id("pitch", note))
-        assert pitches[token] == note
-    assert (pitches >= 0).sum() == tokenizer.high - tokenizer.low + 1
-
-
 @pytest.mark.parametrize(
     ("features", "words"),
     [
         ("agess", r"model\.features=agess: "),
-        ("os:abort", r"model\.features=os:abort: "),
         ({"name": "intervals", "inputs": [0]}, r"model\.features\.intervals\.inputs=\[0\]: "),
         ({"name": "token_noise", "share": 1}, r"token_noise\.share=1: "),
         ({"name": "ages", "recent": 1}, "recent"),

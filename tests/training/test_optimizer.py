@@ -29,10 +29,8 @@ def options(**given) -> dict:
 @pytest.mark.parametrize(("muon", "tied"), [(False, True), (True, False), (True, True)])
 def test_each_parameter_is_in_one_group_by_what_it_is(muon, tied):
     intervals = {"name": "intervals", "inputs": [1, 4], "outputs": [1, 4], "pitches": [[4, 12, 60]]}
-    net = MusicTransformer(
-        12, layers=2, width=8, heads=2, feedforward=8, context=8, tied=tied, features=[intervals],
-        position={"name": "huang", "concat_sinusoids": 4, "periods": [4]},
-    )  # fmt: skip
+    position = {"name": "huang", "concat_sinusoids": 4, "periods": [4]}
+    net = network(12, layers=2, tied=tied, features=[intervals], position=position)
     net.blocks[1].attention.out.weight.requires_grad_(False)  # what is frozen rests
     more = {"name": "muon" if muon else "adamw", "adamw_lr": 0.5, "table_lr": 4.0}
     groups = parameter_groups(net, options(lr=1.0, **more))

@@ -8,6 +8,7 @@ from musictx.chorale.features import note_ages, repeats
 from musictx.chorale.features.calibration import Calibration
 from musictx.chorale.features.counterpoint import Counterpoint
 from musictx.model.transformer import MusicTransformer
+from tests.untrained import network
 
 VOICES = 4
 #: Ids 0..3 are no notes, 4..15 are pitches 60..71.
@@ -136,18 +137,15 @@ def test_calibration_scales_by_voice_and_sixteenth_and_holds_the_voices_own_note
 
 
 def model(name: str = "huang", **more: object) -> MusicTransformer:
-    torch.manual_seed(1)
-    found = MusicTransformer(
-        VOCAB, layers=2, width=16, heads=2, feedforward=16, context=96, gates=True,
-        first_values=True, features=VOICED, position={"name": name}, **more,
-    )  # fmt: skip
+    shape = {"layers": 2, "width": 16, "context": 96, "gates": True, "first_values": True}
+    found = network(VOCAB, seed=1, features=VOICED, position={"name": name}, **shape | more)
     for feature in found.features:
         for parameter in feature.parameters():
             torch.nn.init.normal_(parameter, std=0.3)
     for block in found.blocks:
         torch.nn.init.normal_(block.attention.gates)
     torch.nn.init.normal_(found.blocks[1].attention.first_values)
-    return found.double().eval()
+    return found.double()
 
 
 def test_every_table_learns() -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from musictx.chorale.features.intervals import Intervals
 from musictx.chorale.features.noise import TokenNoise
 from musictx.model.transformer import MusicTransformer
+from tests.untrained import network
 
 #: Ids 0..3 are no notes, 4..15 are pitches 60..71.
 VOCAB, FIRST, LOWEST = 16, 4, 60
@@ -26,15 +27,12 @@ def intervals(width: int = 8, **more) -> Intervals:
 
 
 def model(name: str = "huang", **more) -> MusicTransformer:
-    torch.manual_seed(1)
-    found = MusicTransformer(
-        VOCAB, layers=2, width=16, heads=2, feedforward=16, context=64, position={"name": name},
-        features=[{"name": "intervals", "inputs": INPUTS, "outputs": OUTPUTS, "pitches": RANGES}],
-        **more,
-    )  # fmt: skip
+    feature = {"name": "intervals", "inputs": INPUTS, "outputs": OUTPUTS, "pitches": RANGES}
+    shape = {"layers": 2, "width": 16, "context": 64, "position": {"name": name}} | more
+    found = network(VOCAB, seed=1, features=[feature], **shape)
     for table in found.intervals.outputs:
         torch.nn.init.normal_(table)
-    return found.double().eval()
+    return found.double()
 
 
 def row(found: Intervals, later: int, earlier: int) -> int | None:
@@ -43,7 +41,7 @@ def row(found: Intervals, later: int, earlier: int) -> int | None:
     return None if min(a, b) < 0 else 1 + found.span + a - b
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=12), st.integers(0, 12))
 def test_both_are_the_sums_written_out(ids, known):
     """``known`` of the ids are given as earlier ones, as a cache does."""
