@@ -50,14 +50,14 @@ def timings(document: Document) -> list[Timing]:
         pickup = round(float(clock.meter_at[1]) * meters[0][2] / 4, 2)
         first = meters[1][0]
         meters = [(0.0, *meters[1][1:]), *meters[2:]]
-    found: list[Timing] = []
+    changes: list[Timing] = []
     for time in [0.0, *sorted(t for t, *_ in (*tempos, *meters, *keys) if t > first + NEAR)]:
         (tempo,), (beats, unit), key = (_in_force(marks, time) for marks in (tempos, meters, keys))
         key = key or (keys[0][1:] if keys and not time else None)
         timing = Timing(time, tempo, beats, unit, key, pickup)
-        if not found or replace(timing, time=found[-1].time) != found[-1]:
-            found.append(timing)
-    return found
+        if not changes or replace(timing, time=changes[-1].time) != changes[-1]:
+            changes.append(timing)
+    return changes
 
 
 def retimed(document: Document, data: Any, keep_beats: bool) -> Change:
