@@ -269,7 +269,7 @@ class EventInfill(Infill):
             end=self.stop if self.brief.is_gap else None,
             parts=self.parts,
             habits=self.brief.habits,
-            pitches=pitch_set(self.sampling, self.around),
+            pitches=pitch_set(self.sampling, self.primer),
         )
         mark = [self.vocabulary.id(HERE)]  # after it a time shift is allowed, even at the beginning
         state = self.tokenizer.grammar(np.concatenate([mark, self.written(), mark]))

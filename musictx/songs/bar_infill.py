@@ -217,7 +217,7 @@ class BarInfill(Infill):
             self.stop,
             self.parts,
             self.brief.habits,
-            pitch_set(self.sampling, self.around),
+            pitch_set(self.sampling, self.primer),
             IN_KIT if self.drummers else None,
         )
         state = self.tokenizer.grammar(self.piece)
