@@ -7,7 +7,7 @@ turns, :class:`.EventIdiom` for events. A tokenizer may name a class of its own
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from musictx import registry
 from musictx.bundle import Bundle
 from musictx.commands import COMMANDS
-from musictx.config import SamplingConfig
+from musictx.config import GenerateConfig, SamplingConfig
 from musictx.config.composing import Steered
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
@@ -36,6 +36,7 @@ from musictx.sampling.penalties import (
 )
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.region import Region
+from musictx.sampling.sample import Sample
 from musictx.sampling.steer import Steering, counts_no_bars, has_controls, steering_of
 from musictx.tokens.controls import HERE, control_prefix
 from musictx.tokens.tokenizer import GrammarState, Tokenizer, programs_of_ids
@@ -57,6 +58,9 @@ class Idiom:
     end_of_new_piece = "cut"
     #: What ``sampling.top_p`` is unless it is given.
     top_p = 0.95
+    #: ``module:function`` that fills gaps and accompanies; its arguments are those of
+    #: ``compose_events`` there.
+    infill = "musictx.apps.infill:compose_events"
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -72,6 +76,21 @@ class Idiom:
         for name, value in options.items():
             raise UserError(f"{name}={value}: {counts_no_bars(self.tokenizer)}")
         return Plan()
+
+    def composer(
+        self,
+        bundle: Bundle,
+        primers: Sequence[Primer],
+        request: GenerateConfig,
+        is_restricted: bool,
+    ) -> Callable[..., Sample] | None:
+        """The function (primer, the music from which it was encoded, seed, progress, on_event) that
+        composes one piece; ``None`` for pieces that are composed as continuations.
+        ``is_restricted``: with further penalties or processors. ``UserError`` for a form that these
+        tokens cannot express."""
+        if request.form is not None:
+            raise UserError(f"form={request.form}: {counts_no_bars(self.tokenizer)}")
+        return None
 
     def check_primer(self, music: Score, name: str) -> None:
         """Raise ``UserError`` if ``music``, which the user calls ``name``, cannot be continued."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from musictx.apps import parts
 from musictx.apps.habits import ANY, corpus_habits, without_overridden_limits
 from musictx.bundle import Bundle
 from musictx.card import WINDOW_SECONDS, CorpusStats, Habit
-from musictx.config import SamplingConfig
+from musictx.config import GenerateConfig, SamplingConfig
 from musictx.config.composing import Steered
 from musictx.config.generate import meter_of
 from musictx.data.statistics import at_once, densest, habit, parts_of
@@ -26,11 +26,13 @@ from musictx.sampling.infill import NewNotes
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.region import Region
-from musictx.sampling.steer import Steering, steering_of
+from musictx.sampling.sample import Sample
+from musictx.sampling.steer import Steering, has_controls, steering_of, unable
 from musictx.sampling.strengths import FEWEST_NOTES
-from musictx.songs import bar_layout
+from musictx.songs import bar_layout, form
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
+from musictx.songs.new_pieces import new_piece
 from musictx.songs.part_limits import PartLimits
 from musictx.songs.penalties import BarFeedback, lacking_parts, summed
 from musictx.songs.repetition import as_in_earlier_bar, bar_return
@@ -47,6 +49,7 @@ class BarIdiom(Idiom):
     """The idiom of models of notes in bars."""
 
     drums, counts_all_tracks, marks = True, True, []
+    infill = "musictx.songs.infill:compose"
     tokenizer: BarTokenizer
 
     def plan(self, bundle: Bundle, options: Mapping[str, Any]) -> Plan:
@@ -69,6 +72,33 @@ class BarIdiom(Idiom):
             names = tuple(name.strip().lower() for name in options["instruments"].split(","))
             least = _least(corpus_habits(bundle, parts.find_parts(bundle, names, "instruments")))
         return Plan(blank, meter, least)
+
+    def composer(
+        self,
+        bundle: Bundle,
+        primers: Sequence[Primer],
+        request: GenerateConfig,
+        is_restricted: bool,
+    ) -> Callable[..., Sample] | None:
+        """Loops are composed to drawn chords (:func:`.new_piece`), and so are other new pieces by
+        models with control tokens whose corpus has ensembles, unless they have to end where the
+        model ends them, have a number of tokens, or are restricted."""
+        if is_restricted and (request.form is not None or request.loop):
+            option = "loop=true" if request.form is None else f"form={request.form}"
+            raise UserError(f"{option}: expected no penalties and processors with it")
+        is_steered = has_controls(self.tokenizer)
+        if request.form is not None:
+            if not is_steered:
+                raise UserError(f"form={request.form}: {unable(self.tokenizer)}")
+            return lambda primer, score, *more: form.piece(
+                bundle, score, primer.plan, request, *more
+            )
+        can_plan = is_steered and bool(bundle.stats.ensembles)
+        is_new = not any(len(primer.ids) for primer in primers)
+        has_fixed_end = request.end in (None, "cut") and request.tokens is None
+        if request.loop or (can_plan and is_new and has_fixed_end and not is_restricted):
+            return lambda primer, _, *more: new_piece(bundle, primer.plan, request, *more)
+        return None
 
     def choose_parts(self, region: Region) -> Primer:
         """With habits, choose the instruments of a new piece whose plan names none: an ensemble of
