@@ -46,7 +46,7 @@ CORPORA = Table(
 )
 #: Classes for the names in ``model.features``.
 FEATURES = Table(
-    bars="musictx.songs.features.bars:Bars",
+    bars="musictx.songs.features.bars:EarlierBars",
     ahead="musictx.songs.features.lookahead:Lookahead",
     harmony="musictx.songs.features.harmony:Harmony",
     intervals="musictx.chorale.features.intervals:Intervals",
