@@ -54,6 +54,17 @@ class Primed(Options):
 
 
 @dataclass
+class WithMelody(Options):
+    """The option of commands that compose to a melody."""
+
+    melody: str | None = option(
+        None,
+        "MIDI or MusicXML file with the melody, or an example that comes with musictx",
+        path="examples",
+    )
+
+
+@dataclass
 class WithParticles(Options):
     """The option of commands that harmonise."""
 
