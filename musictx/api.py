@@ -82,7 +82,7 @@ def generate(
 
         pieces = musictx.generate("piano", primer="mozart_k545", seconds=30, samples=2, seed=1)
     """
-    penalties = _former_name(options, penalties)
+    rules = _rules(options, penalties, processors)
     config = request("generate", options, without=EXCLUDED)
     music: Score | list[Score] | None = None
     if isinstance(primer, list):
@@ -97,8 +97,7 @@ def generate(
         config,
         music,
         seed=_seeds(seed, music),
-        penalties=checked_penalties(_checked_functions("penalties", penalties)),
-        processors=checked_processors(_checked_functions("processors", processors)),
+        **rules,
         progress=checked_function("progress", progress),
         on_event=checked_function("on_event", on_event),
     )
@@ -127,7 +126,7 @@ def stream(
             for event in events:
                 print(event.seconds, event.on, event.pitch)
     """
-    penalties = _former_name(options, penalties)
+    rules = _rules(options, penalties, processors)
     without = [f.name for f in fields(GenerateConfig) if f.name not in STREAM_OPTIONS]
     config = request("generate", options, without=without)
     return generating.stream(
@@ -135,8 +134,7 @@ def stream(
         config,
         None if primer is None else music_of(primer, "primer"),
         seed=seed_of(seed),
-        penalties=checked_penalties(_checked_functions("penalties", penalties)),
-        processors=checked_processors(_checked_functions("processors", processors)),
+        **rules,
     )
 
 
@@ -296,22 +294,23 @@ def _seeds(seed: Any, primer: Score | list[Score] | None) -> int | list[int]:
     return [seed_of(one) for one in seed]
 
 
-def _former_name(options: dict[str, Any], penalties: Sequence[Penalty]) -> Sequence[Penalty]:
-    """Take the value of ``constraints``, the former name of ``penalties``, out of ``options``."""
+def _rules(options: dict[str, Any], penalties: Any, processors: Any) -> dict[str, Any]:
+    """Check the functions of the user's. ``constraints``, the former name of ``penalties``, is
+    taken out of ``options``."""
     if "constraints" in options:
         warnings.warn("constraints= is now penalties=", FutureWarning, stacklevel=3)
-    value: Sequence[Penalty] = options.pop("constraints", penalties)
-    return value
+        penalties = options.pop("constraints")
+    for name, value in (("penalties", penalties), ("processors", processors)):
+        if not isinstance(value, list | tuple) or not all(map(callable, value)):
+            raise UserError(f"{name}={shown(value)}: expected a list of functions")
+    return {
+        "penalties": checked_penalties(penalties),
+        "processors": checked_processors(processors),
+    }
 
 
 def checked_function(name: str, value: Any) -> Any:
     """Return ``value``. Raises :class:`UserError` if it is neither a function nor None."""
     if value is not None and not callable(value):
         raise UserError(f"{name}={shown(value)}: expected a function")
-    return value
-
-
-def _checked_functions(name: str, value: Any) -> Sequence[Any]:
-    if not isinstance(value, list | tuple) or not all(map(callable, value)):
-        raise UserError(f"{name}={shown(value)}: expected a list of functions")
     return value

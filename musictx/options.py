@@ -174,12 +174,13 @@ def _similar_by_help(command: str, typed: Sequence[str]) -> list[str]:
     return []
 
 
-def check_paths(name: str, field: dataclasses.Field, value: Any) -> None:
-    """Raise :class:`ConfigError` about the option ``name`` if its ``value`` names an input that is
-    neither a file or folder nor an example or model that comes with musictx."""
-    kind = field.metadata["path"]
+def checked(name: str, field: dataclasses.Field, value: Any) -> Any:
+    """Convert the ``value`` of the option ``name``. Raises :class:`ConfigError` if that is
+    impossible, or if it names an input that is neither a file or folder nor an example or model
+    that comes with musictx."""
+    value, kind = converted(name, field, value), field.metadata["path"]
     if kind in ("", "out") or types_of(field)[0] != "str" or value is None:
-        return
+        return value
     included = {"examples": shipped.examples, "models": shipped.models}.get(kind, dict)()
     for path in value if isinstance(value, list) else [value]:
         from_hub = kind == "models" and path.startswith("hf:")
@@ -187,6 +188,7 @@ def check_paths(name: str, field: dataclasses.Field, value: Any) -> None:
             names = ", ".join(sorted(included))
             more = f", and none of the {kind} that come with musictx ({names})" if names else ""
             raise ConfigError(f"{name}={shown(path)}: no such file or folder{more}")
+    return value
 
 
 def within(name: str, options: Collection[str]) -> bool:
@@ -213,9 +215,7 @@ def _settings(
     elif option not in fields:
         raise ConfigError(unknown_option(command, name))
     else:
-        value = converted(name, fields[option], value)
-        check_paths(name, fields[option], value)
-        yield option, value
+        yield option, checked(name, fields[option], value)
 
 
 def _entries(command: str, group: str, value: Any, folders: Sequence[Path]) -> Mapping[str, Any]:

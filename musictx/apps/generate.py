@@ -16,7 +16,6 @@ from musictx.apps.results import (
     Work,
     check_notation,
     fresh_seed,
-    new_notes,
     notice_of_beats,
     on_beats,
     read_music,
@@ -29,7 +28,6 @@ from musictx.config import GenerateConfig
 from musictx.errors import UserError
 from musictx.grid import in_time
 from musictx.notes import Score
-from musictx.progress import progress
 from musictx.sampling import idiom, timeline
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.constraints import Penalty
@@ -132,8 +130,7 @@ def _results_of_primer(
     """Write and yield each continuation of the music in ``file``, or each new piece if ``None``."""
     score = None
     if file is not None:
-        more: dict[str, Any] = {"repeats": config.repeats, "notice": notice}
-        score = read_music(file, "primer", "to continue", config.limits, **more)
+        score = read_music(file, "primer", "to continue", config.limits, config.repeats, notice)
     elif config.quantise != "none":
         raise UserError(
             f"quantise={config.quantise}: a new piece has no tempo to keep to; give a primer"
@@ -147,17 +144,8 @@ def _results_of_primer(
         _warn_about_primer(work.bundle.tokenizer, score, primer.score, keeps_to_beats, notice)
     is_open_ended = any((config.form, config.bars, config.tokens))
     length = config.seconds or (None if is_open_ended else USUAL_SECONDS)
-    with progress("generating", "seconds", length) as update:
-        samples = compose_pieces(
-            work.bundle,
-            [primer],
-            [score],
-            config,
-            seeds=[work.seed],
-            progress=lambda _, seconds: update(seconds),
-        )
-        for number, sample in samples:
-            yield work.write(number, sample, new_notes(sample), sample.remark)
+    compose = partial(compose_pieces, work.bundle, [primer], [score], config, seeds=[work.seed])
+    yield from work.write_all("generating", length, compose)
 
 
 def _primer_files(primer: str | list[str] | None) -> list[str]:

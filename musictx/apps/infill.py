@@ -25,7 +25,6 @@ from musictx.apps.results import (
     Result,
     Work,
     check_notation,
-    new_notes,
     notice_of_beats,
     on_beats,
     read_music,
@@ -39,7 +38,6 @@ from musictx.chords import is_chart
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
-from musictx.progress import progress
 from musictx.sampling import composer, idiom, timeline
 from musictx.sampling.composer import Progress
 from musictx.sampling.event_infill import EventInfill
@@ -321,18 +319,19 @@ def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
 def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Iterator[Result]:
     """Write each version as soon as it is composed, and yield its result. Before the first one,
     ``notice`` is called with warnings for the user."""
-    chords = None
     if isinstance(config, InfillConfig):
         option, path, done = "file", config.file, "infilled"
+        missing = None if path else "give a MIDI file"
     else:
         option, path, done = "melody", config.melody, "accompanied"
-        chords = config.chords
-    if path is None and chords is None:
-        alternative = ", or chords='| C | Am7 F | G |'" if option == "melody" else ""
-        raise UserError(f"{option}: missing; give a MIDI file{alternative}")
-    score, limits, repeats = Score(), config.limits, config.repeats
-    if path is not None:
-        score = read_music(path, option, "to work on", limits, repeats=repeats, notice=notice)
+        missing = (
+            None if path or config.chords else "give a MIDI file, or chords='| C | Am7 F | G |'"
+        )
+    if missing:
+        raise UserError(f"{option}: missing; {missing}")
+    score = Score()
+    if path:
+        score = read_music(path, option, "to work on", config.limits, config.repeats, notice)
     task = task_of(config, score)
     work = Work.of(config, path or "chords", notice, suits_bars(config, score), done=done)
     keeps_to_beats = on_beats(work.bundle, config.quantise)
@@ -341,14 +340,6 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
         notice_of_beats(task.score, notice)
     instead = "give a file that keeps to its tempo marks, with quantise=16"
     check_notation(config.out, keeps_to_beats and formats.has_notation(score), instead)
+    compose = partial(compose_versions, work.bundle, task, config, seed=work.seed)
     length = (task.end - task.begin) * config.samples
-    with progress("composing", "seconds", length) as update:
-        versions = compose_versions(
-            work.bundle,
-            task,
-            config,
-            seed=work.seed,
-            progress=lambda _, seconds: update(seconds),
-        )
-        for number, sample in enumerate(versions):
-            yield work.write(number, sample, new_notes(sample), sample.remark)
+    yield from work.write_all("composing", length, lambda **more: enumerate(compose(**more)))

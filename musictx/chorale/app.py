@@ -40,12 +40,7 @@ def results(config: HarmoniseConfig, notice: Notice = say) -> Iterator[Result]:
     if config.melody is None:
         raise UserError("melody: missing; give a melody, such as `musictx harmonise tune.mid`")
     music = read_music(
-        config.melody,
-        "melody",
-        "with a melody",
-        config.limits,
-        repeats=config.repeats,
-        notice=notice,
+        config.melody, "melody", "with a melody", config.limits, config.repeats, notice
     )
     tune = tune_of(music, config)
     beats = musicxml.has_notation(tune.harmonised(tune.given))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from musictx.config.checks import option, require
-from musictx.config.composing import WithParticles, Written
+from musictx.config.composing import WithMelody, WithParticles, Written
 from musictx.config.sampling import TokenSampling
 
 #: From high to low.
@@ -14,17 +14,12 @@ VOICES = ("soprano", "alto", "tenor", "bass")
 
 
 @dataclass
-class HarmoniseConfig(WithParticles, Written):
+class HarmoniseConfig(WithMelody, WithParticles, Written):
     """musictx harmonise: a melody -> four voices, by a model of chorales."""
 
     tokenizer: ClassVar[str | None] = "chorale"
 
     sampling: TokenSampling = field(default_factory=TokenSampling)
-    melody: str | None = option(
-        None,
-        "MIDI or MusicXML file with the melody, or an example that comes with musictx",
-        path="examples",
-    )
     voices: list[str] = option(
         ["soprano"],
         "voices that the file gives and that stay: the one that its melody is, or several if each "

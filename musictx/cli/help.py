@@ -86,8 +86,8 @@ def command_help(command: str, rare: bool = False, position: str = "huang") -> s
 
 
 def _options(command: str, position: str) -> list[tuple[str, dataclasses.Field]]:
-    """Return the options of a command, with those of one position scheme. Options that only this
-    command has come before the options that it shares with others."""
+    """Return the options of a command, with those of one position scheme: first the file that it
+    reads, then the options that only this command has, then those that it shares with others."""
     entry, options = COMMANDS[command], []
     for name, field in checks.options(entry.config):
         if name == "position.name":
@@ -99,7 +99,9 @@ def _options(command: str, position: str) -> list[tuple[str, dataclasses.Field]]
     names = [
         name for base in entry.config.__mro__ for name in vars(base).get("__annotations__", ())
     ]
-    options.sort(key=lambda option: names.index(option[0].partition(".")[0]))
+    options.sort(
+        key=lambda option: (option[0] != entry.positional, names.index(option[0].partition(".")[0]))
+    )
     return [(checks.cli_name(name, field), field) for name, field in options]
 
 

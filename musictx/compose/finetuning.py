@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from musictx import shipped
-from musictx.commands import options_of
 from musictx.compose.words import split
 from musictx.config import TokenizerConfig
-from musictx.config.values import converted
 from musictx.errors import UserError
-from musictx.options import QUOTED, check_paths
+from musictx.options import QUOTED, request
 
 #: Options and groups that determine how training begins: with one of these, nothing is added.
 DECISIVE = ("init", "experiment", "trainer", "corpus", "corpus.name")
@@ -54,12 +52,9 @@ def prepare_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | N
     """Return the ``options`` of prepare with the tokenizer of the model that training on this music
     would fine-tune, and a line about it. If ``options`` determine the tokenizer, they are returned
     unchanged, with None."""
-    path = options.get("corpus.path")
-    if _is_decided(options) or not path:
+    if _is_decided(options) or not options.get("corpus.path"):
         return dict(options), None
-    field = options_of("prepare")["corpus.path"]
-    path = converted("corpus.path", field, path)
-    check_paths("corpus.path", field, path)
+    path = request("prepare", options).corpus.path
     model, why = nearest_model(contents_of([path] if isinstance(path, str) else path))
     if model not in shipped.models():
         return dict(options), None

@@ -56,42 +56,41 @@ def train(
 
     register()
     GlobalHydra.instance().clear()  # the calling program may use Hydra itself
-    errors: list[Exception] = []
+    task_errors: list[Exception] = []  # errors of runs, as opposed to those of composing
 
     @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="train")
     def job(composed: Any) -> float | None:
         settings = HydraConfig.get()
         in_sweep = settings.mode == RunMode.MULTIRUN
-        options, result = list(settings.overrides.task), None
         try:
-            config = as_config(composed)
-            run_words = list(typed)
+            config, run_words = as_config(composed), list(typed)
             if in_sweep:
                 _name_folder(config, settings.sweep)
-                run_words = options if config.out is None else [*options, f"out={config.out}"]
+                out = [] if config.out is None else [f"out={config.out}"]
+                run_words = [*settings.overrides.task, *out]
             # Lightning starts further processes with sys.argv, which must name the options of this
             # run, not those of the sweep.
             with _argv(["train", *(w for w in flag_words if w != "--multirun"), *run_words]):
                 result = task(config)
+        except UserError as error:
+            # Not raised here: Hydra would print it in several lines, and a sweep goes on.
+            task_errors.append(error)
+            result = error
         except Exception as error:
-            errors.append(error)
-            if not isinstance(error, UserError):
-                raise
-            result = error  # raised below: Hydra would print more than one sentence
-        return sweep.write_result(settings, options, result) if in_sweep else None
+            task_errors.append(error)
+            raise
+        return sweep.write_result(settings, result) if in_sweep else None
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # lets Hydra raise errors instead of printing them
     try:
         with _argv([*flag_words, *words]):
             job()
     except Exception as error:
-        if error in errors:
-            raise
-        raise _in_a_sentence(error) from error  # Hydra could not compose a file of options
+        raise error if error in task_errors else _in_a_sentence(error) from error
     finally:
-        sweep.report()
-    if errors:
-        raise errors[0]
+        sweep.report()  # raises the error of a run of a sweep
+    if task_errors:
+        raise task_errors[0]
 
 
 def compose(words: Sequence[str] = ()) -> TrainConfig:

@@ -30,14 +30,10 @@ class Start(Callback):
         _folders.append(Path(config.hydra.sweep.dir))
 
 
-def write_result(settings: Any, options: list[str], result: Any) -> float:
+def write_result(settings: Any, result: Any) -> float:
     """Write the ``result`` of a run of a sweep, a ``UserError`` if the run failed. Return the
-    validation loss for Hydra's sweeper, NaN without a loss.
-
-    settings  Hydra's settings of the run
-    options   the words of the run, as overrides of Hydra
-    """
-    words = [option.lstrip("+") for option in options]
+    validation loss for Hydra's sweeper, NaN without a loss. ``settings`` are Hydra's of the run."""
+    words = [override.lstrip("+") for override in settings.overrides.task]
     row: dict[str, Any] = {"run": int(settings.job.num), "options": words, "loss": math.nan}
     if isinstance(result, UserError):
         row |= {"error": str(result), "status": result.status}

@@ -54,6 +54,17 @@ class Primed(Options):
 
 
 @dataclass
+class WithMelody(Options):
+    """The option of commands that compose to a melody."""
+
+    melody: str | None = option(
+        None,
+        "MIDI or MusicXML file with the melody, or an example that comes with musictx",
+        path="examples",
+    )
+
+
+@dataclass
 class WithParticles(Options):
     """The option of commands that harmonise."""
 
@@ -63,8 +74,15 @@ class WithParticles(Options):
 
 
 @dataclass
-class ReadsNotation(Options):
-    """The option of commands that read a piece that may be MusicXML."""
+class ReadsFiles(Options):
+    """The option of commands that read music."""
+
+    limits: Limits = option(Limits, HELP, rare=True)
+
+
+@dataclass
+class ReadsNotation(ReadsFiles):
+    """The options of commands that read a piece that may be MusicXML."""
 
     repeats: bool = option(
         True, "play the repeats of MusicXML; false = once through, as it is written", rare=True
@@ -72,8 +90,8 @@ class ReadsNotation(Options):
 
 
 @dataclass
-class Composing(WithModel):
-    """The options of all composing commands: the model, the device and the seed.
+class Composing(WithModel, ReadsFiles):
+    """The options of all composing commands.
 
     tokenizer  the tokenizer of the models that can run the command; None for any
     """
@@ -86,7 +104,6 @@ class Composing(WithModel):
         low=0,
         high=LARGEST_SEED,
     )
-    limits: Limits = option(Limits, HELP, rare=True)
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from musictx.config.checks import option
-from musictx.config.composing import Steered
+from musictx.config.composing import Steered, WithMelody
 
 
 @dataclass
@@ -29,14 +29,9 @@ class InfillConfig(Steered):
 
 
 @dataclass
-class AccompanyConfig(Steered):
+class AccompanyConfig(WithMelody, Steered):
     """The options of ``musictx accompany``: an accompaniment to a melody or to chords."""
 
-    melody: str | None = option(
-        None,
-        "MIDI or MusicXML file with the melody, or an example that comes with musictx",
-        path="examples",
-    )
     melody_track: str | None = option(
         None,
         "track of the melody, by name or number from 1; default: the only track, or the one called "

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from musictx.config.checks import Options, option, require
-from musictx.config.limits import HELP, Limits
+from musictx.config.checks import option, require
+from musictx.config.composing import ReadsFiles
 from musictx.errors import UserError
 
 
 @dataclass
-class RenderConfig(Options):
+class RenderConfig(ReadsFiles):
     """musictx render: music files -> WAV and piano-roll PNG."""
 
     files: list[str] = option([], "MIDI or MusicXML files, or folders of them", path="in")
@@ -27,7 +27,6 @@ class RenderConfig(Options):
         "sound font (SF2 or SF3 file); default: the small one that comes with musictx",
         path="in",
     )
-    limits: Limits = option(Limits, HELP, rare=True)
 
     def check(self) -> None:
         if not (self.wav or self.png):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from musictx.config.checks import option
 from musictx.config.composing import ReadsNotation
-from musictx.config.limits import HELP, Limits
 
 
 @dataclass
@@ -21,4 +20,3 @@ class ChordsConfig(ReadsNotation):
     out: str | None = option(
         None, "also write the music with these chords as markers: x.mid", path="out"
     )
-    limits: Limits = option(Limits, HELP, rare=True)

@@ -15,9 +15,10 @@ import musictx
 from musictx import cli, options
 from musictx.apps.train import Trained
 from musictx.commands import COMMANDS
-from musictx.compose import finetuning, words
+from musictx.compose import words
 from musictx.config import SCHEMES, checks
 from musictx.config.trainer import PASSED_ON
+from musictx.config.values import converted
 from musictx.mcp.places import Places
 from scripts.docs import reference
 
@@ -84,8 +85,8 @@ def test_the_commands_of_the_pages_parse(line, here, monkeypatch):
             reason = f"Hydra's plugin {plugin} is not installed"
             pytest.importorskip(f"hydra_plugins.hydra_{plugin}_{kind}", reason=reason)
     monkeypatch.setattr(cli, "_run", lambda command, config: Trained(None, None, 0))
-    for module in (options, words, finetuning):
-        monkeypatch.setattr(module, "check_paths", lambda *_: None)  # files of the reader
+    for module in (options, words):
+        monkeypatch.setattr(module, "checked", converted)  # files of the reader
     (here / "my_pieces").mkdir()
     assert cli.main(shlex.split(re.sub(r"( seed=\d+)[,\d]+", r"\1", line))[1:]) == 0
 
