@@ -82,7 +82,7 @@ def generate(
 
         pieces = musictx.generate("piano", primer="mozart_k545", seconds=30, samples=2, seed=1)
     """
-    rules = _rules(options, penalties, processors)
+    functions = _user_functions(options, penalties, processors)
     config = request("generate", options, without=EXCLUDED)
     music: Score | list[Score] | None = None
     if isinstance(primer, list):
@@ -97,7 +97,7 @@ def generate(
         config,
         music,
         seed=_seeds(seed, music),
-        **rules,
+        **functions,
         progress=checked_function("progress", progress),
         on_event=checked_function("on_event", on_event),
     )
@@ -126,7 +126,7 @@ def stream(
             for event in events:
                 print(event.seconds, event.on, event.pitch)
     """
-    rules = _rules(options, penalties, processors)
+    functions = _user_functions(options, penalties, processors)
     without = [f.name for f in fields(GenerateConfig) if f.name not in STREAM_OPTIONS]
     config = request("generate", options, without=without)
     return generating.stream(
@@ -134,7 +134,7 @@ def stream(
         config,
         None if primer is None else music_of(primer, "primer"),
         seed=seed_of(seed),
-        **rules,
+        **functions,
     )
 
 
@@ -294,9 +294,9 @@ def _seeds(seed: Any, primer: Score | list[Score] | None) -> int | list[int]:
     return [seed_of(one) for one in seed]
 
 
-def _rules(options: dict[str, Any], penalties: Any, processors: Any) -> dict[str, Any]:
-    """Check the functions of the user's. ``constraints``, the former name of ``penalties``, is
-    taken out of ``options``."""
+def _user_functions(options: dict[str, Any], penalties: Any, processors: Any) -> dict[str, Any]:
+    """Check ``penalties`` and ``processors``, functions of the caller. ``constraints``, the former
+    name of ``penalties``, is taken out of ``options``."""
     if "constraints" in options:
         warnings.warn("constraints= is now penalties=", FutureWarning, stacklevel=3)
         penalties = options.pop("constraints")
