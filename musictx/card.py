@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import UnionType
-from typing import Annotated, Any, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import yaml
 from torch import nn
 
 from musictx.errors import UserError, shown
-from musictx.untrusted import check_import
+from musictx.untrusted import check_import, fits
 
 Number = Annotated[float, 0, 1e9]
 Pitch = Annotated[int, 0, 127]
@@ -119,31 +117,10 @@ def check_card(card: Any, where: str, entries: Mapping[str, Any] = ENTRIES) -> N
             continue
         if isinstance(kind, dict):
             check_card(value, f"{where}.{name}", kind)
-        elif not _fits(value, kind):
+        elif not fits(value, kind):
             raise UserError(f"{where}.{name}={shown(value)}: expected what musictx train writes")
     if entries is ENTRIES["corpus"]:
         check_import(card.get("name"), f"{where}.name")
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether ``value`` has the type ``kind``, with the bounds and patterns of ``Annotated``."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin is Annotated and arguments[0] is str:
-        _, pattern = arguments
-        return type(value) in (str, int) and re.fullmatch(pattern, str(value)[:200]) is not None
-    if origin is Annotated:
-        number, low, high = arguments
-        return type(value) in ((int,) if number is int else (int, float)) and low <= value <= high
-    if origin is dict:
-        return isinstance(value, dict) and all(_fits(v, arguments[1]) for v in value.values())
-    if origin is list:
-        return isinstance(value, list) and all(_fits(v, arguments[0]) for v in value)
-    if origin is UnionType:
-        return any(_fits(value, alternative) for alternative in arguments)
-    if origin is tuple:
-        has_length = isinstance(value, list) and len(value) == len(arguments)
-        return has_length and all(map(_fits, value, arguments))
-    return isinstance(value, kind)
 
 
 def card_text(config: Mapping[str, Any], tokenizer: Mapping[str, Any], model: nn.Module) -> str:

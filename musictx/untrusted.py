@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
@@ -41,15 +43,6 @@ _LARGEST = 2**20
 _TENSOR, _TABLES = 1000, 10**7
 #: The dtypes that can be read, by their names in safetensors; I8 needs a tensor of scales.
 _STORED_DTYPES = ("F32", "F16", "BF16", "F64", "I64", "I32", "BOOL")
-#: The types of JSON values for each type that ``NetworkConfig`` declares.
-_JSON_TYPES: dict[str, tuple[type, ...]] = {
-    "int": (int,),
-    "float": (int, float),
-    "bool": (bool,),
-    "str": (str,),
-    "dict[str, Any]": (dict,),
-    "tuple[dict[str, Any], ...]": (list, tuple),
-}
 
 
 class Stored(NamedTuple):
@@ -75,6 +68,28 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic, Tensor)):
         return value.tolist()
     return list(value) if isinstance(value, (set, frozenset)) else str(value)
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Whether a value of JSON has the type ``kind``, with the bounds and patterns of
+    ``Annotated``. A whole number is a float, too, but a bool is no number."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated and arguments[0] is str:
+        _, pattern = arguments
+        return type(value) in (str, int) and re.fullmatch(pattern, str(value)[:200]) is not None
+    if origin is Annotated:
+        number, low, high = arguments
+        return fits(value, number) and low <= value <= high
+    if origin is dict:
+        return isinstance(value, dict) and all(fits(v, arguments[1]) for v in value.values())
+    if origin is list or arguments[1:] == (...,):
+        return isinstance(value, (list, tuple)) and all(fits(v, arguments[0]) for v in value)
+    if origin is UnionType:
+        return any(fits(value, alternative) for alternative in arguments)
+    if origin is tuple:
+        has_length = isinstance(value, list) and len(value) == len(arguments)
+        return has_length and all(map(fits, value, arguments))
+    return kind is Any or type(value) is kind or (kind is float and type(value) is int)
 
 
 def check_import(name: Any, what: str) -> None:
@@ -109,12 +124,13 @@ def read_header(path: Path) -> dict[str, Stored]:
 def check_arguments(arguments: Mapping[str, Any], tokenizer: Tokenizer) -> None:
     """Raise ``UserError`` unless the ``arguments`` of a network have the types that
     ``NetworkConfig`` declares and numbers of a sensible size, and fit ``tokenizer``."""
+    kinds = get_type_hints(NetworkConfig)
     for field in fields(NetworkConfig):
-        name, kind = field.name, str(field.type)
+        name, kind = field.name, kinds[field.name]
         value = arguments.get(name, field.default)
-        if type(value) not in _JSON_TYPES[kind]:
-            raise _wrong(name, arguments.get(name), f"a value of type {kind}")
-        if kind == "int" and value < 1:
+        if not fits(value, kind):
+            raise _wrong(name, arguments.get(name), f"a value of type {field.type}")
+        if kind is int and value < 1:
             raise _wrong(name, value, "a number above 0")
     for name, value in arguments.items():
         if largest(value) > _LARGEST:
@@ -139,10 +155,10 @@ def _check_position(position: Mapping[str, Any], tokenizer: Tokenizer) -> None:
         raise _wrong("position", position, "the coordinates of the tokens")
 
 
-def _check_feature(feature: Any, tokenizer: Tokenizer) -> None:
+def _check_feature(feature: Mapping[str, Any], tokenizer: Tokenizer) -> None:
     """A feature has options, which may be chosen; folders of format 3 also have the arguments that
     follow from the tokens."""
-    if not isinstance(feature, dict) or not isinstance(feature.get("name"), str):
+    if not isinstance(feature.get("name"), str):
         raise _wrong("features", feature, "a name for each")
     check_import(feature["name"], "model.features")
     (expected,) = plain(with_tokens(chosen([feature]), tokenizer))

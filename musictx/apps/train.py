@@ -80,7 +80,7 @@ def run(config: TrainConfig) -> Trained:
         if is_first:
             stack.enter_context(run_folder.one_process(folder.path / run_folder.LOCK))
             folder.check(config, fingerprints)
-        state = folder.state(config)
+        was_new, state = folder.is_new, folder.state(config)
         if state.is_finished:
             print_line(report.already_trained(folder))
             return Trained(folder.model, state.validation_loss, state.step)
@@ -109,7 +109,7 @@ def run(config: TrainConfig) -> Trained:
             exit_after_signal(folder, trainer, hooks)
         except UserError:
             # Lightning refused an option before the first step.
-            if is_first and state.is_new and trainer.global_step == 0:
+            if is_first and was_new and trainer.global_step == 0:
                 shutil.rmtree(folder.path, ignore_errors=True)
             raise
 

@@ -51,17 +51,14 @@ class LeftOut(NamedTuple):
 
 
 def encode_item(
-    item: Item, *, read: Reader, config: str, fingerprint: str, corpus: CorpusConfig
+    item: Item, *, read: Reader, config: str, corpus: CorpusConfig
 ) -> Encoded | LeftOut:
     """Read and encode an item. ``config`` is the tokenizer's configuration as JSON.
 
     An item that raises an exception other than ``MemoryError`` is left out, with the exception as
-    the reason. Raises ``ValueError`` if the tokenizer built from ``config`` does not have this
-    ``fingerprint``.
+    the reason.
     """
     tokenizer = _tokenizer(config)
-    if tokenizer.fingerprint != fingerprint:
-        raise ValueError(f"tokens.build does not make {tokenizer.name} again from its to_config()")
     repairs: Counter[str] = Counter()
     reason = "unreadable"
     try:

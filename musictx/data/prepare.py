@@ -31,6 +31,7 @@ from musictx.data.encode import Encoded, LeftOut
 from musictx.data.shards import Piece, Shards, Totals, Writer, by_split
 from musictx.errors import UserError
 from musictx.progress import progress
+from musictx.tokens.build import build
 from musictx.tokens.tokenizer import Tokenizer
 
 #: The file of the shard folder that holds the report.
@@ -66,6 +67,8 @@ def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
     with contextlib.suppress(UserError, OSError):
         if shards.is_shards(folder) and (ready := Shards(folder)).key == key:
             return Report.of(ready)
+    if build(**tokenizer.to_config()).fingerprint != tokenizer.fingerprint:
+        raise ValueError(f"tokens.build does not make {tokenizer.name} again from its to_config()")
     shares = {"validation": corpus.validation, "test": corpus.test}
     with shards.new_shards(
         folder,
@@ -80,7 +83,6 @@ def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
                 encode.encode_item,
                 read=source.read,
                 config=json.dumps(tokenizer.to_config(), sort_keys=True),
-                fingerprint=tokenizer.fingerprint,
                 corpus=corpus,
             ),
             source.items(),

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pebble import ProcessExpired, ProcessPool
@@ -191,8 +192,9 @@ def memory_limit(megabytes: int) -> Iterator[None]:
 
     There is no limit on systems without RLIMIT_AS and /proc (other than Linux).
     """
-    used = _address_space() if resource is not None else 0
-    if not used:
+    try:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except (OSError, AttributeError):  # another system; without the module ``resource``
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -204,12 +206,3 @@ def memory_limit(megabytes: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-
-
-def _address_space() -> int:
-    """The address space of this process in bytes; 0 if it is unknown."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return 0

@@ -74,11 +74,11 @@ def summary(
         f"in {duration(clock(trainer).time_elapsed())}"
     ]
     loss, step = best(trainer)
-    network, folder = lit.hparams["network"], Path(trainer.default_root_dir)
-    guessing = math.log(network["vocab_size"])
+    folder = Path(trainer.default_root_dir)
+    guessing = math.log(lit.hparams["network"]["vocab_size"])
     if loss is not None:
-        windows = protocol(shards, network["context"], config.data.validation_windows)
-        lines.append(f"best    {loss:.4f} nats/token in validation, at step {step:,} ({windows})")
+        where = f"at step {step:,} ({windows(config, shards, lit)})"
+        lines.append(f"best    {loss:.4f} nats/token in validation, {where}")
     if loss is not None and loss > guessing:
         lines.append(
             f"note    guessing has {guessing:.4f} nats/token (log of the vocabulary): training "
@@ -123,24 +123,10 @@ def stopped(folder: RunFolder, trainer: pl.Trainer) -> str:
 
 
 def card(
-    config: TrainConfig, shards: Shards, trained: LitMusicTransformer, trainer: pl.Trainer
+    config: TrainConfig, shards: Shards, lit: LitMusicTransformer, trainer: pl.Trainer
 ) -> dict[str, Any]:
-    """The card of the best weights so far, for ``bundle.save``."""
-    sources = "corpus named above" if config.init is None else "corpora of this and the init model"
-    return {
-        "title": f"A Music Transformer trained on {shards.corpus['name']}",
-        "command": command_line(),
-        "corpus": _corpus(config, shards),
-        "training": _training(config, trained, trainer),
-        "numbers": _numbers(config, shards, trained, trainer),
-        "licence": f"The weights were learnt from the {sources}: the terms of that music apply to "
-        "them and to what they play. musictx itself is under the MIT licence.",
-    }
-
-
-def _corpus(config: TrainConfig, shards: Shards) -> dict[str, Any]:
-    """The entry about the corpus. ``musictx evaluate`` reads its name, path, shards and held out
-    to find the corpus."""
+    """The card of the best weights so far, for ``bundle.save``. ``musictx evaluate`` finds the
+    corpus by its name, path, shards and held out."""
     train, held_out = shards.totals("train"), shards.totals("validation")
     folders = config.corpus.path or []
     folders = folders if isinstance(folders, list) else [folders]
@@ -160,39 +146,37 @@ def _corpus(config: TrainConfig, shards: Shards) -> dict[str, Any]:
         corpus["programs"] = dict(config.corpus.programs)
     if config.data.tasks:
         corpus["tasks"] = {"shares": dict(config.data.tasks), "melody": config.data.melody}
-    return corpus
-
-
-def _training(
-    config: TrainConfig, trained: LitMusicTransformer, trainer: pl.Trainer
-) -> dict[str, Any]:
-    return {
+    training = {
         "finished": share_done(trainer) >= 1,
         "steps": trainer.global_step,
-        "tokens seen": trained.tokens,
+        "tokens seen": lit.tokens,
         "minutes": round(clock(trainer).time_elapsed() / 60, 2),
         "device": describe_device(trainer),
         "precision": str(trainer.precision),
         "batch": rows_per_step(config, trainer),
-        "optimizer": trained.optim,
+        "optimizer": lit.optim,
         "seed": config.seed,
         "init": config.init,
         "torch": str(torch.__version__),
         "lightning": pl.__version__,
     }
-
-
-def _numbers(
-    config: TrainConfig, shards: Shards, trained: LitMusicTransformer, trainer: pl.Trainer
-) -> dict[str, Any]:
     loss, step = best(trainer)
-    context = int(trained.hparams["network"]["context"])
-    windows = protocol(shards, context, config.data.validation_windows)
-    return {
+    numbers = {
         "validation, nats per token": loss,
         "of step": None if loss is None else step,
-        "protocol": f"{windows} cut end to end from the pieces held out, no context carried over, "
-        "no augmentation, padding not counted, ends of pieces not counted, weighted by tokens",
+        "protocol": f"{windows(config, shards, lit)} cut end to end from the pieces held out, no "
+        "context carried over, no augmentation, padding not counted, ends of pieces not counted, "
+        "weighted by tokens",
+    }
+    sources = "corpus named above" if config.init is None else "corpora of this and the init model"
+    return {
+        "title": f"A Music Transformer trained on {shards.corpus['name']}",
+        "command": command_line(),
+        "corpus": corpus,
+        "training": training,
+        "numbers": numbers,
+        "licence": f"The weights were learnt from the {sources}: the terms of that music apply to "
+        "them and to what they play. musictx itself is under the MIT licence.",
     }
 
 
@@ -209,10 +193,12 @@ def rows_per_step(config: TrainConfig, trainer: pl.Trainer) -> int:
     return config.data.batch_size * config.trainer.accumulate_grad_batches * trainer.world_size
 
 
-def protocol(shards: Shards, context: int, windows: int) -> str:
-    """A text about the windows of validation: ``windows`` of them, 0 = all."""
+def windows(config: TrainConfig, shards: Shards, lit: LitMusicTransformer) -> str:
+    """How many windows of validation there are, and of how many tokens."""
+    context = lit.hparams["network"]["context"]
     total = len(EvaluationWindows(shards, "validation", context))
-    return f"{min(windows or total, total)} of {total} windows of {context} tokens"
+    measured = min(config.data.validation_windows or total, total)
+    return f"{measured} of {total} windows of {context} tokens"
 
 
 def command_line() -> str:

@@ -143,7 +143,6 @@ class State(NamedTuple):
     step: int = 0
     seconds: float = 0.0
     validation_loss: float | None = None
-    is_new: bool = False
 
 
 class RunFolder:
@@ -185,7 +184,7 @@ class RunFolder:
             if _length_options(settings) == _length_options(identity(config)):
                 return state
         if not self.last.is_file():
-            return State(is_new=self.is_new)
+            return State()
         step = checkpoint.read(self.last)["global_step"]
         if config.trainer.seconds is None and step > steps > 0:
             raise UserError(

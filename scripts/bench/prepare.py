@@ -47,7 +47,6 @@ def main(*folder: str, files: int = 30, repeats: int = 3, seed: int = 0) -> None
         encode_item,
         read=read_file,
         config=json.dumps(tokenizer.to_config(), sort_keys=True),
-        fingerprint=tokenizer.fingerprint,
         corpus=CorpusConfig(),
     )
     ways: dict[str, Callable[[], object]] = {
