@@ -46,7 +46,7 @@ CORPORA = Table(
 )
 #: Classes for the names in ``model.features``.
 FEATURES = Table(
-    bars="musictx.songs.features.bars:Bars",
+    bars="musictx.songs.features.bars:EarlierBars",
     ahead="musictx.songs.features.lookahead:Lookahead",
     harmony="musictx.songs.features.harmony:Harmony",
     intervals="musictx.chorale.features.intervals:Intervals",
@@ -68,11 +68,6 @@ DECODING = Table(decode="musictx.speed.decode")
 GROUPS = Table(cascade="musictx.songs.grouped:Cascade")
 #: Faster implementations of a step of decoding, in order of preference (``sampling.engine.Step``).
 STEPS = Table(native="musictx.speed.step:NativeStep")
-#: Tokenizer -> the function that fills gaps and accompanies (``apps.infill.compose_versions``).
-INFILLERS = Table(notes="musictx.songs.infill:compose", chorale="musictx.chorale.app:compose_gap")
-#: Tokenizer -> the function that returns how a new piece, form or loop is composed, if otherwise
-#: than with any tokens (``apps.generate.compose_pieces``).
-PIECES = Table(notes="musictx.songs.generate:composer")
 #: Inputs other than a melody that can be accompanied -> the function (score, options) that makes
 #: the ``apps.tasks.Task``.
 CHARTS = Table(chords="musictx.songs.infill:under_chords")

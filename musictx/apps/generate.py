@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from musictx import formats, registry
+from musictx import formats
 from musictx.apps import parts
 from musictx.apps.results import (
     Notice,
@@ -34,20 +34,13 @@ from musictx.sampling import idiom, timeline
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.constraints import Penalty
 from musictx.sampling.continuation import to_bar_line
-from musictx.sampling.events import Event, OnEvent
+from musictx.sampling.events import OnEvent
 from musictx.sampling.primer import Primer, encode_primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import counts_no_bars
 from musictx.sampling.stream import Stream
 from musictx.sampling.strengths import USUAL_SECONDS
 from musictx.tokens.tokenizer import Tokenizer
-
-#: Composes one piece: (primer, the music from which it was encoded, seed, progress, on_event) ->
-#: the piece. ``on_event`` is called with each :class:`Event` of it.
-Compose = Callable[
-    [Primer, Score | None, Sequence[int], Progress | None, Callable[[Event], None] | None], Sample
-]
 
 
 def generate(
@@ -245,13 +238,8 @@ def compose_pieces(
     The pieces of the first primer have the first numbers, then follow those of the second.
     ``scores`` are the music from which the primers were encoded. The other arguments are those of
     :func:`~musictx.sampling.composer.continuations`."""
-    path = registry.PIECES.get(bundle.tokenizer.name)
-    if request.form is not None and path is None:
-        raise UserError(f"form={request.form}: {counts_no_bars(bundle.tokenizer)}")
-    compose: Compose | None = None
-    if path is not None:
-        is_restricted = bool(len(penalties) or len(processors))
-        compose = registry.load(path)(bundle, primers, request, is_restricted)
+    is_restricted = bool(len(penalties) or len(processors))
+    compose = idiom.of(bundle.tokenizer).composer(bundle, primers, request, is_restricted)
     count = request.samples
     primers = [primer for primer in primers for _ in range(count)]
     scores = [score for score in scores for _ in range(count)]

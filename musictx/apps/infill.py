@@ -78,8 +78,7 @@ def compose_versions(
     ``UserError`` for a model without control tokens, and for an option that the model's tokens
     cannot express, such as chords.
     """
-    path = registry.INFILLERS.get(bundle.tokenizer.name)
-    compose = registry.load(path) if path else compose_events
+    compose = registry.load(idiom.of(bundle.tokenizer).infill)
     yield from compose(bundle, task, request, seed, progress=progress, on_event=on_event)
 
 

@@ -19,6 +19,7 @@ class ChoraleIdiom(VoiceIdiom):
 
     tokenizer: ChoraleTokenizer
     top_p = 0.9
+    infill = "musictx.chorale.app:compose_gap"
 
     def rules(self, sampling: SamplingConfig) -> Sequence[Penalty]:
         """The cost of ending a piece, and the rules of voice leading with the weight

@@ -16,7 +16,7 @@ from musictx.config import GenerateConfig
 from musictx.live import ports
 from musictx.live.config import JamConfig, LiveConfig, PlayConfig
 from musictx.live.jam import jam
-from musictx.live.player import Clock, PlayReport, play
+from musictx.live.player import PlayReport, SystemClock, play
 from musictx.notes import Score
 from musictx.sampling.stream import Stream
 
@@ -74,7 +74,7 @@ def _opened(config: LiveConfig) -> Iterator[tuple[Bundle, Any, int]]:
     Inside the block SIGTERM has the effect of Ctrl-C, so that all notes are ended and the port is
     closed."""
     folder = choose_model(config.model, config.tokenizer)
-    output = ports.open_output(config.output, Clock.now)
+    output = ports.open_output(config.output, SystemClock.now)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

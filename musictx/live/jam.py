@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from musictx.errors import UserError
-from musictx.live.player import Clock, play
+from musictx.live.player import SystemClock, play
 from musictx.live.ports import Output
 from musictx.notes import NOTE, Score
 from musictx.sampling.stream import Event, Stream
@@ -74,7 +74,7 @@ def jam(
     output: Output,
     compose: Callable[[Score, int], Stream],
     *,
-    clock: type[Clock] | Clock = Clock,
+    clock: type[SystemClock] | SystemClock = SystemClock,
     pause: float = 1.5,
     control: int | None = None,
     programs: bool = False,

@@ -28,7 +28,7 @@ SHORTEST_CONTEXT, SECONDS_BETWEEN_HALVINGS = 64, 4.0
 DRUM_CHANNEL, ALL_NOTES_OFF = 9, 123
 
 
-class Clock:
+class SystemClock:
     """The clock of the system: ``now()`` in seconds, ``sleep(seconds)``. Tests pass a simulated
     clock."""
 
@@ -107,7 +107,7 @@ def play(
     stream: Stream,
     output: Output,
     *,
-    clock: type[Clock] | Clock = Clock,
+    clock: type[SystemClock] | SystemClock = SystemClock,
     look_ahead: float = 2.0,
     programs: bool = False,
     stop: Callable[[], bool] = lambda: False,

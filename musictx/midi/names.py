@@ -8,7 +8,7 @@ FAMILIES = (
     "piano", "mallets", "organ", "guitar", "bass", "strings", "ensemble", "brass",
     "reed", "pipe", "lead", "pad", "effects", "world", "percussion", "sounds",
 )  # fmt: skip
-DRUMS = {
+DRUM_NAMES = {
     35: "kick", 36: "kick", 37: "stick", 38: "snare", 39: "clap", 40: "snare", 41: "tom",
     42: "hat", 43: "tom", 44: "hat ped", 45: "tom", 46: "hat open", 47: "tom", 48: "tom",
     49: "crash", 50: "tom", 51: "ride", 52: "china", 53: "bell", 54: "tamb", 55: "splash",

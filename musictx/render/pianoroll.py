@@ -19,7 +19,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from musictx.files import atomic
 from musictx.grid import grid_of
-from musictx.midi.names import DRUMS, part_names
+from musictx.midi.names import DRUM_NAMES, part_names
 from musictx.notes import Score
 
 Colour = tuple[int, int, int]
@@ -335,7 +335,7 @@ def _draw_lines(canvas: _Canvas, layout: Layout, new_begin: float, new_end: floa
     for number, pitch in enumerate(layout.drums):
         top = layout.y(pitch, drum=True)
         stripe(top, top + DRUM_LINE, dark=number % 2 == 1)
-        name = DRUMS.get(pitch, f"drum {pitch}")
+        name = DRUM_NAMES.get(pitch, f"drum {pitch}")
         canvas.text(LEFT - 9, top + DRUM_LINE / 2, name, 10, FAINT, "rm")
 
 

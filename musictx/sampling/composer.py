@@ -81,12 +81,8 @@ def continuations(
     if not primers or len(seeds) != len(primers):
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
     request = with_defaults(request, bundle.tokenizer, primers[0])
-    composing, stats = idiom.of(bundle.tokenizer), bundle.stats
+    composing = idiom.of(bundle.tokenizer)
     request = replace(request, sampling=composing.sampling(request.sampling, primers))
-    primers = [
-        composing.choose_parts(primer, stats, request.sampling, seed)
-        for primer, seed in zip(primers, seeds)
-    ]
     scores = {id(primer.score): primer.score for primer in primers}  # encoded once, may be long
     steers = {key: steering or composing.steering(request, score) for key, score in scores.items()}
     every = [
@@ -97,7 +93,7 @@ def continuations(
             request,
             seed,
             steers[id(primer.score)],
-            stats,
+            bundle.stats,
             penalties,
         )
         for primer, seed in zip(primers, seeds)

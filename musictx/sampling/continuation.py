@@ -103,6 +103,7 @@ class Continuation(Region):
         self.sampling, self.stats = request.sampling, stats or CorpusStats()
         self.steering = steering or Steering()
         self.primer, self.request = primer, request
+        self.primer = idiom.of(tokenizer).choose_parts(self)
         self.caller_penalties = caller_penalties
         self.clock = primer.clock(self.tokenizer)
         self.seam = float(self.clock.seconds(primer.seconds))
@@ -157,18 +158,13 @@ class Continuation(Region):
 
     def _first_penalties(self) -> list[RowPenalty]:
         """The penalties that are applied before those of the caller."""
-        pitches = idiom.of(self.tokenizer).pitch_penalties(self.primer, self.sampling)
-        return [*pitches, *self._ending()]
+        return [*idiom.of(self.tokenizer).pitch_penalties(self), *self._ending()]
 
     def _last_penalties(self, row: GrammarRow) -> list[RowPenalty]:
         """The penalties that are applied after those of the caller; they may limit ``row.state``,
         too."""
-        composing, primer = idiom.of(self.tokenizer), self.primer
-        options = self.sampling, self.stats, self.steering.targets
-        return [
-            *composing.penalties(primer, row.state, *options),
-            *composing.limits(primer, *options),
-        ]
+        composing = idiom.of(self.tokenizer)
+        return [*composing.penalties(self, row.state), *composing.limits(self)]
 
     def _most(self) -> int | None:
         """The maximum number of new ids; ``None`` without a limit."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from musictx.card import CorpusStats
-from musictx.config import SamplingConfig
 from musictx.notes import Score
 from musictx.pedal import fold_sustain
 from musictx.sampling.cadence import CadencePlanner
@@ -22,7 +20,7 @@ from musictx.sampling.penalties import (
     asks_pitches,
     instruments,
 )
-from musictx.sampling.primer import Primer
+from musictx.sampling.region import Region
 from musictx.sampling.repetition import MelodyRepetition, Reprise
 from musictx.sampling.strengths import ASKED_GAIN, USUAL_GAIN
 from musictx.tokens import events as ev
@@ -67,51 +65,34 @@ class EventIdiom(Idiom):
     ) -> RowPenalty:
         return CadencePlanner(self.tokenizer, self.events, begins, until, key, low)
 
-    def limits(
-        self,
-        primer: Primer,
-        sampling: SamplingConfig,
-        stats: CorpusStats,
-        targets: Mapping[str, float],
-    ) -> list[RowPenalty]:
-        events, result = self.events, list[RowPenalty]()
+    def limits(self, region: Region) -> list[RowPenalty]:
+        events, stats, targets = self.events, region.stats, region.steering.targets
+        habits, result = region.sampling.habits, list[RowPenalty]()
         if stats.instruments is not None and (events.program >= 0).any():
-            result.append(instruments(self.tokenizer, stats.instruments, primer))
-        result.append(Sustain(events, stats.most if sampling.habits else None))
-        if sampling.habits:
+            result.append(instruments(self.tokenizer, stats.instruments, region.primer))
+        result.append(Sustain(events, stats.most if habits else None))
+        if habits:
             result += [Silence(events), Repetition(events, stats.repetition_rate)]
-        if targets.get("density", sampling.habits):
+        if targets.get("density", habits):
             is_asked = "density" in targets
-            target = targets["density"] if is_asked else primer.density or stats.density
+            target = targets["density"] if is_asked else region.primer.density or stats.density
             if target is not None:
                 gain = ASKED_GAIN if is_asked else USUAL_GAIN
                 result.append(Density(events, target, gain, releases=is_asked))
         return result
 
-    def penalties(
-        self,
-        primer: Primer,
-        state: GrammarState,
-        sampling: SamplingConfig,
-        stats: CorpusStats,
-        targets: Mapping[str, float],
-    ) -> list[RowPenalty]:
-        result = super().penalties(primer, state, sampling, stats, targets)
-        if sampling.habits:
+    def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:
+        result = super().penalties(region, state)
+        if region.sampling.habits:
             # A subject is of one part, and returns at its pitch.
             table = self.tokenizer.vocabulary
-            if "program" not in table.kinds and not asks_pitches(sampling):
-                result.append(Reprise(table, self.events, primer.ids))
+            if "program" not in table.kinds and not asks_pitches(region.sampling):
+                result.append(Reprise(table, self.events, region.primer.ids))
             result.append(MelodyRepetition(self.events))
         return result
 
-    def feedback_penalties(
-        self,
-        targets: Mapping[str, float],
-        *,
-        given: bool = False,
-        parts: Collection[int] | None = None,
-    ) -> list[RowPenalty]:
+    def feedback_penalties(self, region: Region, *, given: bool = False) -> list[RowPenalty]:
+        targets = region.steering.targets
         if not targets.keys() - {"density"}:
             return []
         return [EventFeedback(self.tokenizer.vocabulary, self.events, targets)]

@@ -31,7 +31,7 @@ from musictx.tokens.vocab import BOS, CUT
 LEADS = ("program", "velocity")
 
 
-class Item(NamedTuple):
+class GivenEvent(NamedTuple):
     """A given event (:data:`musictx.tokens.events.EVENT`)."""
 
     step: int
@@ -65,7 +65,10 @@ class EventRow(GivenRow):
     ) -> None:
         super().__init__(new, state)
         self.until, self.held = until, Counter(held)
-        self.given, self.next = [Item(*one) for one in given[[*Item._fields]].tolist()], 0
+        self.given, self.next = (
+            [GivenEvent(*one) for one in given[[*GivenEvent._fields]].tolist()],
+            0,
+        )
         self._has_programs = "program" in new.ids
         parts = range(128) if new.parts is None else new.parts
         self._parts = {part for part in parts if new.tones(part).any()}
@@ -84,7 +87,7 @@ class EventRow(GivenRow):
             over = end is not None and step >= end and not any(self.held.values())
             self.done = over or step >= self.until
 
-    def _token(self, item: Item) -> int:
+    def _token(self, item: GivenEvent) -> int:
         """The next id on the way to a given event: a program, a velocity or the event itself."""
         if item.action != ev.DRUM and item.program != self.state.program:
             return self.table.id("program", item.program)
@@ -269,7 +272,7 @@ class EventInfill(Infill):
             end=self.stop if self.brief.is_gap else None,
             parts=self.parts,
             habits=self.brief.habits,
-            pitches=pitch_set(self.sampling, self.around),
+            pitches=pitch_set(self.sampling, self.primer),
         )
         mark = [self.vocabulary.id(HERE)]  # after it a time shift is allowed, even at the beginning
         state = self.tokenizer.grammar(np.concatenate([mark, self.written(), mark]))

@@ -7,16 +7,15 @@ turns, :class:`.EventIdiom` for events. A tokenizer may name a class of its own
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from musictx import registry
 from musictx.bundle import Bundle
-from musictx.card import CorpusStats
 from musictx.commands import COMMANDS
-from musictx.config import SamplingConfig
+from musictx.config import GenerateConfig, SamplingConfig
 from musictx.config.composing import Steered
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
@@ -36,6 +35,8 @@ from musictx.sampling.penalties import (
     refuse,
 )
 from musictx.sampling.primer import Plan, Primer
+from musictx.sampling.region import Region
+from musictx.sampling.sample import Sample
 from musictx.sampling.steer import Steering, counts_no_bars, has_controls, steering_of
 from musictx.tokens.controls import HERE, control_prefix
 from musictx.tokens.tokenizer import GrammarState, Tokenizer, programs_of_ids
@@ -57,6 +58,9 @@ class Idiom:
     end_of_new_piece = "cut"
     #: What ``sampling.top_p`` is unless it is given.
     top_p = 0.95
+    #: ``module:function`` that fills gaps and accompanies; its arguments are those of
+    #: ``compose_events`` there.
+    infill = "musictx.apps.infill:compose_events"
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -73,14 +77,27 @@ class Idiom:
             raise UserError(f"{name}={value}: {counts_no_bars(self.tokenizer)}")
         return Plan()
 
+    def composer(
+        self,
+        bundle: Bundle,
+        primers: Sequence[Primer],
+        request: GenerateConfig,
+        is_restricted: bool,
+    ) -> Callable[..., Sample] | None:
+        """The function (primer, the music from which it was encoded, seed, progress, on_event) that
+        composes one piece; ``None`` for pieces that are composed as continuations.
+        ``is_restricted``: with further penalties or processors. ``UserError`` for a form that these
+        tokens cannot express."""
+        if request.form is not None:
+            raise UserError(f"form={request.form}: {counts_no_bars(self.tokenizer)}")
+        return None
+
     def check_primer(self, music: Score, name: str) -> None:
         """Raise ``UserError`` if ``music``, which the user calls ``name``, cannot be continued."""
 
-    def choose_parts(
-        self, primer: Primer, stats: CorpusStats, sampling: SamplingConfig, seed: Sequence[int]
-    ) -> Primer:
-        """``primer``, or for a new piece one whose plan has the parts that play."""
-        return primer
+    def choose_parts(self, region: Region) -> Primer:
+        """The primer of ``region``, or for a new piece one whose plan has the parts that play."""
+        return region.primer
 
     def sampling(self, sampling: SamplingConfig, primers: Sequence[Primer]) -> SamplingConfig:
         """``sampling`` with what it leaves open for new pieces and continuations of ``primers``."""
@@ -140,56 +157,35 @@ class Idiom:
         """The penalty that brings a piece to a close; see :class:`.cadence.CadencePlanner`."""
         return cadence.Ending(self.tokenizer, begins, until)
 
-    def pitch_penalties(self, primer: Primer, sampling: SamplingConfig) -> list[RowPenalty]:
-        """Penalties that forbid pitches which ``sampling`` does not allow; applied before all other
-        penalties."""
-        if not asks_pitches(sampling):
+    def pitch_penalties(self, region: Region) -> list[RowPenalty]:
+        """Penalties that forbid pitches which ``region.sampling`` does not allow; applied before
+        all other penalties."""
+        if not asks_pitches(region.sampling):
             return []
         pitch_of = self.tokenizer.pitch_of
-        return [never((pitch_of >= 0) & ~pitch_set(sampling, primer)[pitch_of])]
+        return [never((pitch_of >= 0) & ~pitch_set(region.sampling, region.primer)[pitch_of])]
 
-    def limits(
-        self,
-        primer: Primer,
-        sampling: SamplingConfig,
-        stats: CorpusStats,
-        targets: Mapping[str, float],
-    ) -> list[RowPenalty]:
+    def limits(self, region: Region) -> list[RowPenalty]:
         """The penalties of a row that apply to any music, new, continued or around given notes.
-        Raises ``ConfigError`` for a density that has no effect with these tokens.
-
-        primer   the music that the row continues; if its density can be measured, it replaces the
-                 density of the corpus as the usual one
-        stats    statistics of the corpus: the targets of options without a value
-        targets  as in :class:`.Steering`; without a density, the usual one
-        """
+        Without a target of density, that of the primer or else of the corpus is the usual one.
+        Raises ``ConfigError`` for a density that has no effect with these tokens."""
         if not has_controls(self.tokenizer):
             where = f"on {self.tokenizer.name} tokens: they have no releases"
-            refuse(sampling, ["density"], where)
+            refuse(region.sampling, ["density"], where)
         return []
 
-    def penalties(
-        self,
-        primer: Primer,
-        state: GrammarState,
-        sampling: SamplingConfig,
-        stats: CorpusStats,
-        targets: Mapping[str, float],
-    ) -> list[RowPenalty]:
+    def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:
         """The penalties of a row that begins a piece or continues one, without :meth:`limits`. In
-        their order: programs, feedback to the ``targets`` of controls, repetition. ``state`` is the
+        their order: programs, feedback to the targets of controls, repetition. ``state`` is the
         one after the primer, in which limits may be set, too."""
-        programs = self.program_penalties(primer, sampling, stats)
-        return [*programs, *self.feedback_penalties(targets)]
+        return [*self.program_penalties(region), *self.feedback_penalties(region)]
 
-    def program_penalties(
-        self, primer: Primer, sampling: SamplingConfig, stats: CorpusStats
-    ) -> list[RowPenalty]:
+    def program_penalties(self, region: Region) -> list[RowPenalty]:
         """The penalties on programs. A continuation keeps to the programs and drums of its primer.
         A new piece begins with a part that plays chords, or with any pitched one if the corpus has
         no such part, so that it is not drums or a melody alone; not where its parts are planned,
         with ``habits=false``, nor for tokens without programs."""
-        program = programs_of_ids(self.tokenizer)
+        program, primer, stats = programs_of_ids(self.tokenizer), region.primer, region.stats
         if len(primer.ids):
             has_programs = (program >= 0).any()
             return [instruments(self.tokenizer, frozenset(), primer)] if has_programs else []
@@ -197,20 +193,14 @@ class Idiom:
         full = [n for n, habit in stats.parts.items() if n != DRUMS and habit.voices >= least]
         may = np.isin(program, full) if full else (program >= 0) & (program != DRUMS)
         is_pitched = stats.instruments is None or stats.instruments - {DRUMS}
-        if primer.plan.parts or not (sampling.habits and is_pitched and (program == DRUMS).any()):
+        habits = region.sampling.habits
+        if primer.plan.parts or not (habits and is_pitched and (program == DRUMS).any()):
             return []
         return [Opening(program, may)]
 
-    def feedback_penalties(
-        self,
-        targets: Mapping[str, float],
-        *,
-        given: bool = False,
-        parts: Collection[int] | None = None,
-    ) -> list[RowPenalty]:
-        """The penalties that keep a row to its ``targets`` of loudness, register, polyphony (and
-        density, in bars). ``given``: there are given notes around the new ones; ``parts``: whose
-        notes count, by default all."""
+    def feedback_penalties(self, region: Region, *, given: bool = False) -> list[RowPenalty]:
+        """The penalties that keep a row to its targets of loudness, register, polyphony (and
+        density, in bars). ``given``: there are given notes around the new ones."""
         return []
 
 

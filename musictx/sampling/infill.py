@@ -220,7 +220,7 @@ class Infill(Region):
         super().__init__(model, tokenizer)
         self.brief, self.steering = brief, brief.steering
         self.sampling, self.stats = brief.sampling, brief.stats
-        self.around = Primer(score=brief.given if len(brief.given) else None)  # for key=auto
+        self.primer = Primer(score=brief.given if len(brief.given) else None)  # for key=auto
         self.unlike: tuple[Self, float] | None = None
         self.varied: np.ndarray | None = None
         self.segments = self.stalled = 0
@@ -278,11 +278,8 @@ class Infill(Region):
 
     def penalties(self) -> list[RowPenalty]:
         """The penalties of one row, most of which spare given notes."""
-        composing, steer = idiom.of(self.tokenizer), self.steering
-        of_new_notes = [
-            *composing.limits(self.around, self.sampling, self.stats, steer.targets),
-            *composing.feedback_penalties(steer.targets, given=True, parts=steer.parts),
-        ]
+        composing = idiom.of(self.tokenizer)
+        of_new_notes = [*composing.limits(self), *composing.feedback_penalties(self, given=True)]
         return [*map(sparing_given, of_new_notes)]
 
     def take(self, token: int) -> None:

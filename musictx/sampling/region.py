@@ -18,6 +18,7 @@ from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling.constraints import Constraint, Penalty, RowConstraint
 from musictx.sampling.events import Emitter, Event, Placed
+from musictx.sampling.primer import Primer
 from musictx.sampling.steer import Steering
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -37,6 +38,7 @@ class Region:
     """The given music of a piece and the ids composed so far. Regions that are composed in one
     batch have the same model, ``sampling``, ``stats`` and guidance.
 
+    primer    the music before the new notes; around given notes its ``score`` alone
     sampling  the options of drawing
     stats     statistics of the corpus, the targets of those options that have no value
     steering  the controls
@@ -45,6 +47,7 @@ class Region:
     row       the constraint on its ids, with the state of its grammar
     """
 
+    primer: Primer
     sampling: SamplingConfig
     stats: CorpusStats
     steering: Steering

@@ -8,7 +8,7 @@ import numpy as np
 
 from musictx.songs.repeats import FARTHEST_BARS, repeated
 from musictx.tokens.controls import KNOWN
-from musictx.tokens.stream import BAR, CHORD, DRUM_PART, NOTE, STEPS, NoteStream
+from musictx.tokens.stream import BAR, CHORD, DRUM_PART, STEPS, STREAM_NOTE, NoteStream
 from musictx.tokens.vocab import SPECIALS, Vocabulary
 
 #: Ids of a note, a chord or a bar line.
@@ -113,7 +113,7 @@ def read(ids: np.ndarray, table: Vocabulary) -> NoteStream:
     used = chord | drum | tie | (pitched & (names[:, 4] == "velocity"))
     used &= (bar >= 0) & in_piece
     value, bar, chord, drum, tie = (column[used] for column in (value, bar, chord, drum, tie))
-    notes = np.zeros(len(value), NOTE)
+    notes = np.zeros(len(value), STREAM_NOTE)
     notes["start"] = NoteStream(bars, notes).lines[bar] + value[:, 0]
     notes["part"] = np.select([chord, drum], [CHORD, DRUM_PART], value[:, 1])
     notes["pitch"] = value[:, 2]

@@ -30,7 +30,7 @@ class GivenBars:
 
     lines     (B + 1,) steps of the bar lines, and of the end of the last bar
     openings  (B, 5) the ids of the bar lines; :data:`FREE` where the model draws an id
-    notes     (n,) the given notes and chords (:data:`musictx.tokens.stream.NOTE`)
+    notes     (n,) the given notes and chords (:data:`musictx.tokens.stream.STREAM_NOTE`)
     groups    for each bar, its given notes and chords as groups, in order
     ahead     bar -> the ids of the groups ahead that precede its bar line
     """

@@ -55,8 +55,8 @@ REPEATED, RHYTHM = 3, 2
 
 
 class Group(NamedTuple):
-    """A note, a drum stroke or a chord (:data:`musictx.tokens.stream.NOTE`), with its place in its
-    bar and its five ids."""
+    """A note, a drum stroke or a chord (:data:`musictx.tokens.stream.STREAM_NOTE`), with its place
+    in its bar and its five ids."""
 
     place: int
     part: int

@@ -24,7 +24,7 @@ from musictx.songs import bar_layout
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, section_of, write
 from musictx.songs.bar_constraint import FREE, BarRow, GivenBars
 from musictx.songs.bar_grammar import Group, Key
-from musictx.songs.bar_layout import TAIL_BARS, Lookahead
+from musictx.songs.bar_layout import TAIL_BARS, GivenAhead
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import IN_KIT, Drummer, section_begins, section_marks
@@ -199,7 +199,7 @@ class BarInfill(Infill):
             look //= 2
         sections = np.full(len(bars), bar_layout.WHOLE)
         sections[self.composed] = bar_layout.VARIED if self.is_variation else 0
-        ahead = Lookahead(self.bar, stop, look, self.ahead.notes, sections, self.parts)
+        ahead = GivenAhead(self.bar, stop, look, self.ahead.notes, sections, self.parts)
         return bar_layout.groups_ahead(bars, ahead, self.table)
 
     def rows(self, count: int) -> list[BarRow]:
@@ -217,7 +217,7 @@ class BarInfill(Infill):
             self.stop,
             self.parts,
             self.brief.habits,
-            pitch_set(self.sampling, self.around),
+            pitch_set(self.sampling, self.primer),
             IN_KIT if self.drummers else None,
         )
         state = self.tokenizer.grammar(self.piece)

@@ -42,13 +42,13 @@ WHOLE, VARIED = 1, 2
 
 
 @dataclass(frozen=True)
-class Lookahead:
+class GivenAhead:
     """The given notes of bars that are to be composed.
 
     begin   number of the first of these bars
     stop    number of the bar after the last one with given notes
     look    how many bars the model looks ahead, with the next bar
-    given   (n,) notes and chords (:data:`musictx.tokens.stream.NOTE`), in order
+    given   (n,) notes and chords (:data:`musictx.tokens.stream.STREAM_NOTE`), in order
     sections  (B,) of each bar: :data:`WHOLE` where nothing is composed in it, :data:`VARIED` where
             its given notes are those of another bar, else 0
     parts   the parts to compose: programs, ``CHORD``, ``DRUM_PART``; empty for any part
@@ -75,7 +75,7 @@ def by_bar(ids: np.ndarray, first: int) -> list[np.ndarray]:
     return [groups[begin:stop] for begin, stop in zip(lines, [*lines[1:], len(groups)])]
 
 
-def groups_ahead(bars: np.ndarray, ahead: Lookahead, table: Vocabulary) -> list[np.ndarray]:
+def groups_ahead(bars: np.ndarray, ahead: GivenAhead, table: Vocabulary) -> list[np.ndarray]:
     """The (n, 5) groups ahead that stand before each bar from ``ahead.begin`` on."""
     given = NoteStream(bars, ahead.given).in_bars(ahead.begin, ahead.stop)
     of_bars = by_bar(write(given, table), table.id("bar"))
@@ -91,7 +91,7 @@ def groups_ahead(bars: np.ndarray, ahead: Lookahead, table: Vocabulary) -> list[
 
 def interleaved(
     stream: NoteStream,
-    ahead: Lookahead | None,
+    ahead: GivenAhead | None,
     table: Vocabulary,
     first: int = 0,
     stop: int | None = None,

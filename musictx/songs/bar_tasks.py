@@ -10,7 +10,7 @@ import numpy as np
 from musictx.data.tasks import LOCKED_SHARE, Tasks, draw_begin, draw_length, draw_voice
 from musictx.songs import bar_layout
 from musictx.songs.bar_codec import FIELDS_PER_NOTE
-from musictx.songs.bar_layout import TAIL_BARS, Lookahead
+from musictx.songs.bar_layout import TAIL_BARS, GivenAhead
 from musictx.songs.repeats import ALIKE, likeness, stretches
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import BOS, CUT, EOS
@@ -39,7 +39,7 @@ class BarSpan(NamedTuple):
 
     first: int
     stop: int
-    ahead: Lookahead | None
+    ahead: GivenAhead | None
 
 
 class BarTasks(Tasks):
@@ -116,7 +116,7 @@ class BarTasks(Tasks):
         stop: int,
         look: int,
         random: np.random.Generator,
-    ) -> Lookahead | None:
+    ) -> GivenAhead | None:
         """All notes but the ``new`` ones, as given notes ahead of the bars from ``begin`` to before
         ``stop``; ``None`` if nothing is new."""
         if not new.any():
@@ -124,7 +124,7 @@ class BarTasks(Tasks):
         is_whole = np.bincount(stream.bar[new], minlength=len(stream.bars)) == 0
         sections = np.where(is_whole, bar_layout.WHOLE, 0)
         parts = self._named_parts(stream.notes[new], random)
-        return Lookahead(begin, stop, look, stream.notes[~new], sections, parts)
+        return GivenAhead(begin, stop, look, stream.notes[~new], sections, parts)
 
     def _named_parts(self, new: np.ndarray, random: np.random.Generator) -> list[int]:
         """The parts of the ``new`` notes in windows that name them, else an empty list."""
@@ -157,7 +157,7 @@ class BarTasks(Tasks):
         sections[begin:stop] = bar_layout.VARIED
         parts = self._named_parts(notes[(bar >= begin) & (bar < stop)], random)
         least = 0 if random.random() < IN_SIGHT_SHARE else stop - back
-        ahead = Lookahead(begin, given_stop, len(bars), given, sections, parts)
+        ahead = GivenAhead(begin, given_stop, len(bars), given, sections, parts)
         return _fitted(stream, ahead, stop, room, least)
 
     def _edges(
@@ -200,7 +200,7 @@ def _groups(stream: NoteStream) -> np.ndarray:
 
 
 def _fitted(
-    stream: NoteStream, ahead: Lookahead, stop: int, room: int, least: int = 0
+    stream: NoteStream, ahead: GivenAhead, stop: int, room: int, least: int = 0
 ) -> BarSpan | None:
     """The bars that fit into ``room`` groups with the given notes ``ahead``; ``None`` if too few.
 

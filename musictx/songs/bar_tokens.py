@@ -39,12 +39,12 @@ from musictx.songs.bar_codec import DRUM_STEPS, FIELDS_PER_NOTE, LONGEST, SECTIO
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bars import EXPONENTS, LONGEST_BAR, MOVED, NUMERATORS, PER_SECOND, Bars
 from musictx.songs.chord_estimation import recognised
-from musictx.tokens.spelling import Spelling
-from musictx.tokens.stream import BAR, CHORD, DRUM_PART, NOTE, NoteStream
+from musictx.tokens.spelling import StreamTokenizer
+from musictx.tokens.stream import BAR, CHORD, DRUM_PART, STREAM_NOTE, NoteStream
 from musictx.tokens.tokenizer import Clock
 
 
-class Grid(NamedTuple):
+class BarredScore(NamedTuple):
     """A score on its grid.
 
     stream    the bars that hold its notes, with the notes
@@ -69,7 +69,7 @@ class Grid(NamedTuple):
         return (steps - self.bars.lines[self.first]).tolist()
 
 
-class BarTokenizer(Spelling):
+class BarTokenizer(StreamTokenizer):
     """Score <-> ids, five a note; options as in :class:`musictx.config.TokenizerConfig`.
 
     Raises :class:`musictx.errors.ConfigError` for an invalid option.
@@ -146,12 +146,14 @@ class BarTokenizer(Spelling):
         lines = np.flatnonzero(ids[: start + 1] == self.vocabulary.id("bar"))
         return int(lines[-1]) if len(lines) else 0
 
-    def grid(self, score: Score, *moments: float) -> Grid:
+    def grid(self, score: Score, *moments: float) -> BarredScore:
         """The bars of ``score`` that cover its notes and the ``moments`` (seconds), with the notes
         and chords in these bars."""
         notes, left_out, bars = self._barred(self.folded(score), *moments)
         if not len(notes) and not moments:
-            return Grid(NoteStream(np.empty(0, BAR), np.empty(0, NOTE)), left_out, bars, 0)
+            return BarredScore(
+                NoteStream(np.empty(0, BAR), np.empty(0, STREAM_NOTE)), left_out, bars, 0
+            )
         start, _ = bars.place(notes["start"])
         end = np.maximum(bars.place(notes["end"])[0], bars.next(start))
         whole = self.as_stream_notes(notes)
@@ -176,7 +178,7 @@ class BarTokenizer(Spelling):
         stream = stream[sort_order(*(stream[name] for name in ("start", "part", "pitch")))]
         rows = bars.rows[first : last + 1].copy()
         rows["early_end"][-1] = 0  # no bar follows that a shorter bar would shift
-        return Grid(NoteStream(rows, stream), left_out, bars, first)
+        return BarredScore(NoteStream(rows, stream), left_out, bars, first)
 
     def _chords(self, bars: Bars, first: int, last: int) -> np.ndarray:
         """The chords in force at the lines of the bars from ``first`` to ``last``, and the changes
@@ -190,7 +192,7 @@ class BarTokenizer(Spelling):
             before, chord = chord, begins.get(step, chord)
             if bars.lines[first] <= step < stop and (step in lines or chord != before):
                 rows.append((step, CHORD, chord.root, chord.quality, 0))
-        return np.array(rows, NOTE)
+        return np.array(rows, STREAM_NOTE)
 
     # ------------------------------------------------------------------------------------ decoding
 

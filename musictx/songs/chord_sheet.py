@@ -36,14 +36,15 @@ _ENDING = re.compile(r"\[?([1-9])\.?")
 _HOLDS = ("%", ".", "/", "-")
 
 
-def sheet(text: str, option: str = "chords") -> list[Bar]:
-    """The bars of a sheet. Raises ``UserError``, which names ``option``, for an invalid sheet."""
+def sheet(text: str) -> list[Bar]:
+    """The bars of a sheet. Raises ``UserError``, which names the option chords, for an invalid
+    sheet."""
 
     def name(word: str) -> str:
         if chord := name_of(word):
             return chord
         raise UserError(
-            f"{option}: {word[:20]!r} is no chord; expected symbols such as C, F#m7, Bbmaj7, Gsus4 "
+            f"chords: {word[:20]!r} is no chord; expected symbols such as C, F#m7, Bbmaj7, Gsus4 "
             "or N.C., bars between strokes: | C | Am7 F | G |"
         )
 
@@ -52,7 +53,7 @@ def sheet(text: str, option: str = "chords") -> list[Bar]:
     bars = bars_in(text[: match.start()] if match else text, name)
     if not bars or not bars[0][0] or not times or len(bars) * times > MOST_BARS:
         raise UserError(
-            f"{option}={text[:40]!r}: expected 1 to {MOST_BARS} bars of chords, such as "
+            f"chords={text[:40]!r}: expected 1 to {MOST_BARS} bars of chords, such as "
             "| C | Am7 F | G |"
         )
     return bars * times
@@ -182,11 +183,11 @@ def _shares(chords: Sequence[tuple[float, str]], length: float) -> Bar:
     return [name for _, name in chords]
 
 
-def text_of(bars: Sequence[Bar], a_line: int = 4) -> str:
-    """The text of a sheet with ``a_line`` bars in a line."""
+def text_of(bars: Sequence[Bar]) -> str:
+    """The text of a sheet with four bars in a line."""
     cells = [" ".join(symbol_of(name) if name else "." for name in bar) for bar in bars]
     width = max(map(len, cells), default=0)
-    lines = [cells[first : first + a_line] for first in range(0, len(cells), a_line)]
+    lines = [cells[first : first + 4] for first in range(0, len(cells), 4)]
     return "\n".join("| " + " | ".join(cell.ljust(width) for cell in line) + " |" for line in lines)
 
 

@@ -31,7 +31,7 @@ from musictx.sampling.events import Event, emit_all
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.sample import Sample
 from musictx.sampling.strengths import SECTION_BARS
-from musictx.songs.bar_tokens import Grid
+from musictx.songs.bar_tokens import BarredScore
 from musictx.songs.chord_estimation import implied
 from musictx.songs.chord_sheet import with_markers, without_chords
 from musictx.songs.new_pieces import new_piece
@@ -203,7 +203,7 @@ class _Composition:
             bars = beats.bar(end + 1e-3)[0] - 1 - self.first
             self._cut(min(max(bars, self.count + 1), stop))
 
-    def _contrast(self, grid: Grid, stop: int, earlier: Sequence[int]) -> list[Penalty]:
+    def _contrast(self, grid: BarredScore, stop: int, earlier: Sequence[int]) -> list[Penalty]:
         """The penalty on likeness to the sections numbered ``earlier``; empty if bars differ in
         length."""
         first = grid.bars.before + self.first
@@ -225,7 +225,7 @@ class _Composition:
         )
         return [contrast]
 
-    def _primer(self) -> tuple[Primer, Grid]:
+    def _primer(self) -> tuple[Primer, BarredScore]:
         """The piece up to the line of the next bar to compose, as a primer, and its grid."""
         score = self._trained(self.piece)
         inside = float(score.beats.seconds(self._line(self.count) + 1 / 8))  # within that bar

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from musictx.apps import parts
 from musictx.apps.habits import ANY, corpus_habits, without_overridden_limits
 from musictx.bundle import Bundle
 from musictx.card import WINDOW_SECONDS, CorpusStats, Habit
-from musictx.config import SamplingConfig
+from musictx.config import GenerateConfig, SamplingConfig
 from musictx.config.composing import Steered
 from musictx.config.generate import meter_of
 from musictx.data.statistics import at_once, densest, habit, parts_of
@@ -25,11 +25,14 @@ from musictx.sampling.idiom import Idiom
 from musictx.sampling.infill import NewNotes
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.primer import Plan, Primer
-from musictx.sampling.steer import Steering, steering_of
+from musictx.sampling.region import Region
+from musictx.sampling.sample import Sample
+from musictx.sampling.steer import Steering, has_controls, steering_of, unable
 from musictx.sampling.strengths import FEWEST_NOTES
-from musictx.songs import bar_layout
+from musictx.songs import bar_layout, form
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
+from musictx.songs.new_pieces import new_piece
 from musictx.songs.part_limits import PartLimits
 from musictx.songs.penalties import BarFeedback, lacking_parts, summed
 from musictx.songs.repetition import as_in_earlier_bar, bar_return
@@ -46,6 +49,7 @@ class BarIdiom(Idiom):
     """The idiom of models of notes in bars."""
 
     drums, counts_all_tracks, marks = True, True, []
+    infill = "musictx.songs.infill:compose"
     tokenizer: BarTokenizer
 
     def plan(self, bundle: Bundle, options: Mapping[str, Any]) -> Plan:
@@ -69,16 +73,42 @@ class BarIdiom(Idiom):
             least = _least(corpus_habits(bundle, parts.find_parts(bundle, names, "instruments")))
         return Plan(blank, meter, least)
 
-    def choose_parts(
-        self, primer: Primer, stats: CorpusStats, sampling: SamplingConfig, seed: Sequence[int]
-    ) -> Primer:
+    def composer(
+        self,
+        bundle: Bundle,
+        primers: Sequence[Primer],
+        request: GenerateConfig,
+        is_restricted: bool,
+    ) -> Callable[..., Sample] | None:
+        """Loops are composed to drawn chords (:func:`.new_piece`), and so are other new pieces by
+        models with control tokens whose corpus has ensembles, unless they have to end where the
+        model ends them, have a number of tokens, or are restricted."""
+        if is_restricted and (request.form is not None or request.loop):
+            option = "loop=true" if request.form is None else f"form={request.form}"
+            raise UserError(f"{option}: expected no penalties and processors with it")
+        is_steered = has_controls(self.tokenizer)
+        if request.form is not None:
+            if not is_steered:
+                raise UserError(f"form={request.form}: {unable(self.tokenizer)}")
+            return lambda primer, score, *more: form.piece(
+                bundle, score, primer.plan, request, *more
+            )
+        can_plan = is_steered and bool(bundle.stats.ensembles)
+        is_new = not any(len(primer.ids) for primer in primers)
+        has_fixed_end = request.end in (None, "cut") and request.tokens is None
+        if request.loop or (can_plan and is_new and has_fixed_end and not is_restricted):
+            return lambda primer, _, *more: new_piece(bundle, primer.plan, request, *more)
+        return None
+
+    def choose_parts(self, region: Region) -> Primer:
         """With habits, choose the instruments of a new piece whose plan names none: an ensemble of
         the corpus, drawn with the frequency with which it occurs there."""
-        plan, ensembles = primer.plan, stats.ensembles
-        if len(primer.ids) or plan.parts is not None or not ensembles or not sampling.habits:
+        primer, stats = region.primer, region.stats
+        plan, ensembles, habits = primer.plan, stats.ensembles, region.sampling.habits
+        if len(primer.ids) or plan.parts is not None or not ensembles or not habits:
             return primer
         counts = np.array([count for count, _ in ensembles], float)
-        number = np.random.default_rng([*seed]).choice(len(counts), p=counts / counts.sum())
+        number = np.random.default_rng([*region.seed]).choice(len(counts), p=counts / counts.sum())
         least = _least({part: stats.parts.get(part, ANY) for part in ensembles[number][1]})
         return replace(primer, plan=replace(plan, parts=least))
 
@@ -108,20 +138,13 @@ class BarIdiom(Idiom):
         while state.seconds < until - 1e-6:
             yield from [*group[:-1], place]
 
-    def pitch_penalties(self, primer: Primer, sampling: SamplingConfig) -> list[RowPenalty]:
+    def pitch_penalties(self, region: Region) -> list[RowPenalty]:
         """No penalties: :meth:`hold` limits the pitches."""
         return []
 
-    def hold(
-        self,
-        state: GrammarState,
-        primer: Primer,
-        sampling: SamplingConfig,
-        stats: CorpusStats,
-        targets: Mapping[str, float],
-    ) -> None:
+    def hold(self, region: Region, state: GrammarState) -> None:
         """Limit the grammar of ``state`` to the parts of the primer or, for a new piece, of its
-        plan or the corpus, and to the pitches that ``sampling`` allows.
+        plan or the corpus, and to the pitches that ``region.sampling`` allows.
 
         With habits a part is also limited to the polyphony and the pitch range that it has in the
         corpus, extended by those that it has in the primer. Within a few seconds, a part of the
@@ -133,11 +156,11 @@ class BarIdiom(Idiom):
         and no part at which no pitch would be allowed.
         """
         assert isinstance(state, BarState)
-        habits = self._habits(primer, stats)
+        habits, sampling = self._habits(region.primer, region.stats), region.sampling
         if not sampling.habits:
             habits = dict.fromkeys(habits, ANY)
-        habits = without_overridden_limits(habits, sampling, targets)
-        table, pitches = self.tokenizer.vocabulary, pitch_set(sampling, primer)
+        habits = without_overridden_limits(habits, sampling, region.steering.targets)
+        table, pitches = self.tokenizer.vocabulary, pitch_set(sampling, region.primer)
         every = np.ones(128, bool)
         new = NewNotes(table, parts=habits, habits=habits, pitches=pitches, drums=every)
         state.hold({part: new.tones(part) for part in habits}, PartLimits(habits))
@@ -157,57 +180,41 @@ class BarIdiom(Idiom):
             habits[part] = Habit(max(int(most), in_corpus.voices), low, high, densest=int(onsets))
         return habits
 
-    def penalties(
-        self,
-        primer: Primer,
-        state: GrammarState,
-        sampling: SamplingConfig,
-        stats: CorpusStats,
-        targets: Mapping[str, float],
-    ) -> list[RowPenalty]:
+    def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:
         """The penalties of one row; the limits on pitches and programs are set in the grammar
         (:meth:`hold`). A new piece keeps to the meter of its plan, and its planned parts do not
         fall silent; with habits it begins on the first beat."""
-        self.hold(state, primer, sampling, stats, targets)
-        table, plan, penalties = self.tokenizer.vocabulary, primer.plan, list[RowPenalty]()
+        self.hold(region, state)
+        table, primer, penalties = self.tokenizer.vocabulary, region.primer, list[RowPenalty]()
+        plan = primer.plan
         if plan.meter:
             penalties.append(one_meter(table, plan.meter))
         if plan.parts:
-            least = _within(plan.parts, targets)
+            least = _within(plan.parts, region.steering.targets)
             penalties.append(summed(partial(lacking_parts, least=least, from_start=True)))
-        penalties += self.program_penalties(primer, sampling, stats)
-        penalties += self.feedback_penalties(targets)
-        if sampling.habits:
+        penalties += [*self.program_penalties(region), *self.feedback_penalties(region)]
+        if region.sampling.habits:
             penalties.append(summed(bar_return, as_in_earlier_bar))
             if not len(primer.ids):
                 penalties.append(on_first_beat(table))
-        return [*penalties, *self._playing(sampling, state, targets)]
+        return [*penalties, *self._playing(region, state)]
 
-    def program_penalties(
-        self, primer: Primer, sampling: SamplingConfig, stats: CorpusStats
-    ) -> list[RowPenalty]:
+    def program_penalties(self, region: Region) -> list[RowPenalty]:
         """As in the base class for a new piece; in a continuation :meth:`hold` limits programs."""
-        return [] if len(primer.ids) else super().program_penalties(primer, sampling, stats)
+        return [] if len(region.primer.ids) else super().program_penalties(region)
 
-    def feedback_penalties(
-        self,
-        targets: Mapping[str, float],
-        *,
-        given: bool = False,
-        parts: Collection[int] | None = None,
-    ) -> list[RowPenalty]:
-        feedback = BarFeedback(self.tokenizer, targets, given=given, parts=parts)
-        return [summed(feedback)] if targets else []
+    def feedback_penalties(self, region: Region, *, given: bool = False) -> list[RowPenalty]:
+        steer = region.steering
+        feedback = BarFeedback(self.tokenizer, steer.targets, given=given, parts=steer.parts)
+        return [summed(feedback)] if steer.targets else []
 
-    def _playing(
-        self, sampling: SamplingConfig, state: GrammarState, targets: Mapping[str, float]
-    ) -> list[RowPenalty]:
+    def _playing(self, region: Region, state: GrammarState) -> list[RowPenalty]:
         """A penalty that keeps parts with :data:`FEWEST_NOTES` or more in the last seconds playing;
-        empty if ``sampling`` has no habits, or if a density is requested."""
+        empty without habits, or if a density is requested."""
         assert isinstance(state, BarState)
-        count = state.counts(PART_SECONDS) if "density" not in targets else {}
+        count = state.counts(PART_SECONDS) if "density" not in region.steering.targets else {}
         least = {part: PART_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES}
-        if not sampling.habits or not least:
+        if not region.sampling.habits or not least:
             return []
         return [summed(partial(lacking_parts, least=least))]
 

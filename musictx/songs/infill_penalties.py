@@ -84,7 +84,7 @@ def on_root(row: BarRow, part: int, low: int = 0, high: int = 127) -> Nats:
 
 class HarmonicFit:
     """The cost in nats of new notes that do not fit the harmony of the ``given`` notes and chords
-    of a piece, (n,) :data:`musictx.tokens.stream.NOTE`.
+    of a piece, (n,) :data:`musictx.tokens.stream.STREAM_NOTE`.
 
     A model of a few million parameters sustains some notes for seconds into the next chord, where
     songs end them, and writes more semitones against a melody than songs have (scripts/LOG.md).

@@ -1,6 +1,6 @@
 """Grammars: state machines for constrained sampling, which compute the ids that may come next.
 
-:class:`GrammarState` is the base class, :class:`Sounding` holds the notes that sound, and
+:class:`GrammarState` is the base class, :class:`SoundingNotes` holds the notes that sound, and
 :class:`PerformanceState` is the grammar of events.
 """
 
@@ -48,7 +48,7 @@ class Strike(NamedTuple):
     velocity: int
 
 
-class Sounding:
+class SoundingNotes:
     """The notes that sound: (program, pitch) -> the times at which they were struck, seconds.
 
     A release ends the oldest note of a pitch: first in, first out. ``program`` and ``velocity`` are
@@ -91,8 +91,8 @@ class Sounding:
         if not struck:
             del self.notes[self.program, pitch]
 
-    def copy(self) -> Sounding:
-        other = Sounding()
+    def copy(self) -> SoundingNotes:
+        other = SoundingNotes()
         other.__dict__.update(self.__dict__)
         other._recent = self._recent.copy()
         other.notes = {key: struck.copy() for key, struck in self.notes.items()}
@@ -111,7 +111,7 @@ class GrammarState:
         self._vocabulary = vocabulary
         self._ids = {kind: slice(*vocabulary.range(kind)) for kind in vocabulary.kinds}
         #: Notes that wait for a release; always empty where notes are written with their length.
-        self.sounding = Sounding()
+        self.sounding = SoundingNotes()
         #: Notes struck so far.
         self.notes = 0
         self._mask: np.ndarray | None = None  # the cached result of `allowed`

@@ -6,7 +6,7 @@ rounded to the nearest step as absolute times (half a step upwards), so that err
 a note lasts at least one step. Within one step releases come first, then strikes in the order of
 the score. A velocity or program token is written only where it changes.
 
-The papers leave these choices open; :meth:`~.Spelling.round_trip` shows their effect:
+The papers leave these choices open; :meth:`~.StreamTokenizer.round_trip` shows their effect:
 
 - Silence before the first note is dropped: a piece begins with its first note.
 - Of overlapping notes of the same program and pitch, the one that began first ends first.
@@ -32,8 +32,8 @@ from musictx.config import TokenizerConfig
 from musictx.notes import Score, sort_order, sorted_by
 from musictx.tokens import events as ev
 from musictx.tokens.grammar import PerformanceState
-from musictx.tokens.spelling import Spelling
-from musictx.tokens.stream import DRUM_PART, END, NOTE, OPEN, UNKNOWN, NoteStream
+from musictx.tokens.spelling import StreamTokenizer
+from musictx.tokens.stream import DRUM_PART, END, OPEN, STREAM_NOTE, UNKNOWN, NoteStream
 from musictx.tokens.tokenizer import Clock, NoteEvents
 from musictx.tokens.vocab import SPECIALS
 
@@ -42,7 +42,7 @@ DEFAULT_VELOCITY = 64
 DEFAULT_PROGRAM = 0
 
 
-class PerformanceTokenizer(Spelling):
+class PerformanceTokenizer(StreamTokenizer):
     """Score <-> event ids; options as in :class:`musictx.config.TokenizerConfig`.
 
     step_ms       length of a step, in milliseconds
@@ -149,7 +149,7 @@ class PerformanceTokenizer(Spelling):
         strikes = np.flatnonzero(ev.struck(events))
         struck, release = events[strikes], partner[strikes]
         drum = struck["action"] == ev.DRUM
-        notes = np.empty(len(struck), NOTE)
+        notes = np.empty(len(struck), STREAM_NOTE)
         notes["start"] = struck["step"]
         notes["part"] = np.where(drum, DRUM_PART, struck["program"])
         lengths = events["step"][release] - struck["step"]

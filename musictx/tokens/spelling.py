@@ -10,15 +10,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from musictx import pedal
-from musictx.notes import DRUMS, Score
-from musictx.notes import NOTE as SCORE_NOTE
+from musictx.notes import DRUMS, NOTE, Score
 from musictx.tokens.controls import FIELDS
-from musictx.tokens.stream import NOTE, NoteStream, Velocities
+from musictx.tokens.stream import STREAM_NOTE, NoteStream, Velocities
 from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.vocab import Vocabulary
 
 
-class Spelling(Tokenizer):
+class StreamTokenizer(Tokenizer):
     """Converts a Score to a stream of notes, which subclasses write as ids, and back.
 
     tracks      "piano": pitched instruments are merged, drums are left out; "programs": all are
@@ -115,7 +114,7 @@ class Spelling(Tokenizer):
 
     def as_stream_notes(self, notes: np.ndarray) -> np.ndarray:
         """``notes`` of a score as notes of a stream, except for their times."""
-        table = np.zeros(len(notes), NOTE)
+        table = np.zeros(len(notes), STREAM_NOTE)
         if self.tracks == "programs":
             table["part"] = program_key(notes)
         table["pitch"] = notes["pitch"]
@@ -146,7 +145,7 @@ class Spelling(Tokenizer):
 
     def score_notes(self, notes: np.ndarray) -> np.ndarray:
         """Notes of a stream as notes of a score, with a track for each part."""
-        rows = np.zeros(len(notes), SCORE_NOTE)
+        rows = np.zeros(len(notes), NOTE)
         rows["start"] = self.seconds(notes["start"])
         rows["end"] = self.seconds(notes["start"] + notes["length"])
         rows["drum"] = notes["part"] == DRUMS
@@ -155,6 +154,10 @@ class Spelling(Tokenizer):
         rows["velocity"] = self.velocities.of_bin[notes["velocity_bin"]]
         rows["track"] = np.unique(notes["part"], return_inverse=True)[1].reshape(-1)
         return rows
+
+
+#: The former name, until the next minor version.
+Spelling = StreamTokenizer
 
 
 def program_key(notes: np.ndarray) -> np.ndarray:

@@ -32,7 +32,7 @@ UNKNOWN, OPEN = -2, -1
 #: DRUM_PART      drum               0             1 and up
 #: CHORD          root               quality       0
 #: =============  =================  ============  ====================================
-NOTE = np.dtype(
+STREAM_NOTE = np.dtype(
     [
         ("start", "i8"),
         ("part", "i8"),
@@ -51,13 +51,13 @@ class NoteStream(NamedTuple):
     """The notes of a piece, or of a window of one.
 
     bars   (:data:`BAR`), the first of which begins at step 0; none for events in seconds
-    notes  (:data:`NOTE`), in the order in which they are written
+    notes  (:data:`STREAM_NOTE`), in the order in which they are written
     ends   of events: the ends (:data:`END`) of notes that began before
     stop   of events: the step up to which time is written
     """
 
     bars: np.ndarray = np.empty(0, BAR)
-    notes: np.ndarray = np.empty(0, NOTE)
+    notes: np.ndarray = np.empty(0, STREAM_NOTE)
     ends: np.ndarray = np.empty(0, END)
     stop: int = 0
 

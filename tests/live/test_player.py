@@ -8,7 +8,7 @@ import pytest
 from musictx import cli, midi
 from musictx.errors import UserError, WriteError
 from musictx.live import ports
-from musictx.live.player import ALL_NOTES_OFF, DRUM_CHANNEL, LATE_SECONDS, Clock, play
+from musictx.live.player import ALL_NOTES_OFF, DRUM_CHANNEL, LATE_SECONDS, SystemClock, play
 from musictx.notes import DRUMS
 from musictx.sampling.stream import Event
 from tests.browser.served import wait_for
@@ -138,7 +138,7 @@ def test_no_note_is_left_on_after_an_error(error, fail_at):
 def test_a_socket_sends_and_receives_until_the_other_end_closes():
     server = mido.sockets.PortServer("127.0.0.1", 0)
     name = f"socket:127.0.0.1:{server._socket.getsockname()[1]}"
-    port = ports.open_output(name, Clock.now)
+    port = ports.open_output(name, SystemClock.now)
     receiver = server.accept()
     report = play(Composer(Time(), scale(3, every=0.01)), port, look_ahead=0.2)
     types = [message.type for message in receiver.iter_pending()]
@@ -174,7 +174,7 @@ def test_errors_of_ports_name_a_remedy(monkeypatch):
     missing, broken = ModuleNotFoundError("rtmidi"), RuntimeError("error creating ALSA client")
     monkeypatch.setattr(mido, "get_output_names", Mock(side_effect=missing))
     with pytest.raises(UserError, match=r"pip install 'musictx\[live\]'"):
-        ports.open_output(None, Clock.now)
+        ports.open_output(None, SystemClock.now)
     monkeypatch.setattr(mido, "get_input_names", Mock(side_effect=broken))
     with pytest.raises(UserError, match=r"^input: .*ALSA"):
         ports.open_input(None)

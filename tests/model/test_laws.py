@@ -16,7 +16,7 @@ from musictx.attention.positions import SCHEMES
 from musictx.attention.terms import Span
 from musictx.errors import ConfigError
 from musictx.model.cache import KVCache
-from musictx.model.features import with_tokens
+from musictx.model.features import Feature, with_tokens
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens import build as tokens
 from tests.chorale.features import test_grid, test_intervals
@@ -153,6 +153,23 @@ def test_scores_begin_without_effect(name):
         seen = part.read(ids, ids[:, :0], torch.arange(60).expand(2, -1))
         assert part.score(logits, x, seen).equal(logits)
         assert part.add_to_output(x, seen).equal(x)
+
+
+def test_former_names_of_members_of_features_still_work():
+    class Former(Feature):
+        longest, noisy, products = 7, True, ("table",)
+
+        def __init__(self):
+            super().__init__()
+            self.keep(table=torch.ones(1))
+
+        def finish(self, x, seen):
+            return x + self.table
+
+    made = Former()
+    assert (made.lookback, made.reads_disturbed, made.random_when_added) == (7, True, ("table",))
+    assert made.add_to_output(torch.zeros(1), None).item() == 1
+    assert not made.state_dict()
 
 
 @pytest.mark.parametrize(

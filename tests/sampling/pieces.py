@@ -1,15 +1,18 @@
 """A model that leans towards kinds of token, and tunes, for the tests of continuations."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 
 from musictx.bundle import Bundle
-from musictx.config import GenerateConfig
+from musictx.card import CorpusStats
+from musictx.config import GenerateConfig, SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import composer
 from musictx.sampling.primer import NOTHING
+from musictx.sampling.steer import Steering
 from musictx.tokens.build import build
 from tests.pieces import of
 
@@ -44,6 +47,17 @@ def make(tokenizer, context=32, seed=0, position=None, **toward):
         lean[first:stop] = amount
     model.lean = lean
     return model
+
+
+def region(primer=NOTHING, *, sampling=None, stats=None, targets=None, seed=(0, 0)):
+    """What an idiom reads of a :class:`musictx.sampling.region.Region`."""
+    return SimpleNamespace(
+        primer=primer,
+        sampling=sampling or SamplingConfig(),
+        stats=stats or CorpusStats(),
+        steering=Steering(targets=targets or {}),
+        seed=seed,
+    )
 
 
 def continuations(model, tokenizer, primers, *, note_limits=None, sampling=None, **more):

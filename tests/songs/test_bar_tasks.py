@@ -198,7 +198,7 @@ def test_given_notes_of_a_bar_are_written_once_before_its_line(piece, data):
     given_notes = notes[np.array(is_given)]
     whole = ~np.isin(np.arange(count), bar[~np.array(is_given)])
     parts = data.draw(st.lists(st.sampled_from([CHORD, 0, 40, DRUM_PART]), unique=True))
-    ahead = bar_layout.Lookahead(begin, stop, look, given_notes, whole, parts)
+    ahead = bar_layout.GivenAhead(begin, stop, look, given_notes, whole, parts)
     ids, of_piece = bar_layout.interleaved(stream, ahead, WORDS)
     assert np.array_equal(ids[of_piece], FEW.write(stream))
     assert all(map(np.array_equal, FEW.read(ids), stream))

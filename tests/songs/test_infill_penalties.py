@@ -17,7 +17,7 @@ from musictx.songs import drummers, infill_penalties, repetition
 from musictx.songs.drummers import IN_KIT, Drummer
 from musictx.songs.infill_penalties import HarmonicFit
 from musictx.songs.strengths import CLASH, OVERHANG, RAREST, SUREST
-from musictx.tokens.stream import CHORD, DRUM_PART, NOTE
+from musictx.tokens.stream import CHORD, DRUM_PART, STREAM_NOTE
 from tests.pieces import line, score, together
 from tests.songs.test_bar_infill import BAR, TOKENS, gap, part_of, versions
 from tests.songs.test_grouped import song as waltz
@@ -42,7 +42,7 @@ def test_a_note_that_outlasts_its_chord_or_lasts_into_a_clash_costs(
     chords = [(int(start), chord) for start, (_, chord) in zip(steps, gaps)]
     rows = [(start, start % 3, tone, length, 1) for start, length, tone in given_notes]
     rows += [(start, CHORD, chord.root, chord.quality, 0) for start, chord in chords]
-    costs = HarmonicFit(np.array(rows, NOTE)).lengths(pitch, step, lengths, composed, bass)
+    costs = HarmonicFit(np.array(rows, STREAM_NOTE)).lengths(pitch, step, lengths, composed, bass)
     for length, nats in zip(lengths.tolist(), costs.tolist()):
         leaves_chord = any(
             step < start < step + length

@@ -24,6 +24,7 @@ from musictx.songs.sections import sections
 from musictx.songs.strengths import PART_SECONDS
 from musictx.tokens.stream import CHORD
 from tests.pieces import line, outside, score, together
+from tests.sampling.pieces import region
 
 TUNE = musictx.read(examples()["frere_jacques"])
 
@@ -269,7 +270,7 @@ def test_impossible_requests_are_refused_in_a_sentence(song, options, sentence):
 def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
     its, stats = idiom.of(song.tokenizer), song.stats
     drawn = Counter(
-        tuple(its.choose_parts(NOTHING, stats, SamplingConfig(), [seed, 0]).plan.parts)
+        tuple(its.choose_parts(region(stats=stats, seed=[seed, 0])).plan.parts)
         for seed in range(900, 1900)
     )
     total = sum(count for count, _ in stats.ensembles)
@@ -277,20 +278,21 @@ def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
     for count, some in stats.ensembles:
         share = count / total
         assert abs(drawn[tuple(some)] / 1000 - share) < 5 * np.sqrt(share / 1000)
-    free = its.choose_parts(NOTHING, stats, SamplingConfig(habits=False), [0, 0])
+    free = its.choose_parts(region(stats=stats, sampling=SamplingConfig(habits=False)))
     asked = Primer(plan=Plan(parts={33: 1.0}))
     assert free is NOTHING
-    assert its.choose_parts(asked, stats, SamplingConfig(), [0, 0]) is asked
+    assert its.choose_parts(region(asked, stats=stats)) is asked
 
 
 @pytest.mark.parametrize("density", [1.0, 100.0])
 def test_parts_of_a_new_piece_share_the_requested_density(song, density, monkeypatch):
-    its, sampling, asked = idiom.of(song.tokenizer), SamplingConfig(), []
+    its, asked = idiom.of(song.tokenizer), []
     lacking = lambda row, least, **more: asked.append(least) or iter(())  # noqa: E731
     monkeypatch.setattr("musictx.songs.idiom.lacking_parts", lacking)
-    primer = its.choose_parts(NOTHING, song.stats, sampling, [2, 0])
+    primer = its.choose_parts(region(stats=song.stats, seed=[2, 0]))
     state = song.tokenizer.grammar()
-    for penalty in its.penalties(primer, state, sampling, song.stats, {"density": density}):
+    new = region(primer, stats=song.stats, targets={"density": density})
+    for penalty in its.penalties(new, state):
         penalty(GrammarRow(state), np.zeros(1, int))
     (least,) = asked
     usual = primer.plan.parts

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from musictx.notes import Score
 from musictx.songs.repeats import AFTER, ALIKE, BEFORE, FARTHEST_BARS, repeated
 from musictx.songs.sections import Section, sections
-from musictx.tokens.stream import BAR, NOTE, NoteStream
+from musictx.tokens.stream import BAR, STREAM_NOTE, NoteStream
 from tests.pieces import of
 
 
@@ -83,9 +83,9 @@ def piece(order, seed=0, kept=1.0, meters=(4,)):
         first = letters.setdefault(name, fresh)
         notes = [old if random.random() < kept else new for old, new in zip(first, fresh)]
         rows += [(line, place, pitch) for place, pitch in sorted(set(notes))]
-    lines = NoteStream(bars, np.empty(0, NOTE)).lines
+    lines = NoteStream(bars, np.empty(0, STREAM_NOTE)).lines
     notes = [(lines[line] + place, 0, pitch, 12, 3) for line, place, pitch in rows]
-    return NoteStream(bars, np.array(notes, NOTE))
+    return NoteStream(bars, np.array(notes, STREAM_NOTE))
 
 
 def expected(stream):

@@ -16,7 +16,7 @@ from musictx.songs.bars import PER_SECOND
 from musictx.tokens.build import build
 from musictx.tokens.controls import CONTROL_KINDS, measured
 from musictx.tokens.performance import PerformanceTokenizer
-from musictx.tokens.stream import BAR, NOTE, STEPS, NoteStream
+from musictx.tokens.stream import BAR, STEPS, STREAM_NOTE, NoteStream
 from musictx.tokens.tokenizer import Clock
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 from tests.pieces import line
@@ -266,7 +266,7 @@ def test_values_outside_the_vocabulary_are_refused():
 
     def stream(**changed: int) -> NoteStream:
         values = right | changed
-        rows = (np.array([tuple(values[n] for n in of.names)], of) for of in (BAR, NOTE))
+        rows = (np.array([tuple(values[n] for n in of.names)], of) for of in (BAR, STREAM_NOTE))
         return NoteStream(*rows)
 
     assert BARS[0].decode(BARS[0].write(stream())).notes["pitch"].tolist() == [60]

@@ -21,6 +21,15 @@ from musictx.errors import ConfigError
 from musictx.tokens.controls import KNOWN, STREAM
 from musictx.tokens.tokenizer import Tokenizer
 
+#: Former names of members of features -> the present ones, as in
+#: :data:`musictx.tokens.tokenizer.FORMER`; they work until the next minor version.
+FORMER = {
+    "finish": "add_to_output",
+    "longest": "lookback",
+    "noisy": "reads_disturbed",
+    "products": "random_when_added",
+}
+
 
 @dataclass
 class Options(checks.Options):
@@ -76,6 +85,11 @@ class Feature(nn.Module):
     #: learn.
     random_when_added: tuple[str, ...] = ()
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for former in FORMER.keys() & vars(cls):
+            setattr(cls, FORMER[former], vars(cls)[former])
+
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
         """The arguments that follow from the tokens, as plain values.
@@ -126,6 +140,8 @@ class Feature(nn.Module):
         """Tables that follow from the arguments and are not saved."""
         for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)
+
+    keep = register_tables  #: its former name
 
 
 def events_of(tokenizer: Tokenizer, feature: str) -> dict[str, list[list[int]]]:

@@ -51,7 +51,7 @@ class BarsState(NamedTuple):
     meter: Tensor
 
 
-class Bars(GatedGroups):
+class EarlierBars(GatedGroups):
     """Embeddings and scores of the ids that would repeat earlier bars, and of the meter.
 
     All parameters begin at zero, or so that they have no effect.

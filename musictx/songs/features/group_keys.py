@@ -145,7 +145,7 @@ class GatedGroups(GroupFeature, Predicted):
         return {**gated, **self.native_tables(), "bar_id": self.bar_id}
 
 
-class Span(NamedTuple):
+class KeySpan(NamedTuple):
     """The range of keys that the current group may still have after each field, (B, n, 5).
 
     least  the smallest key of the range;  below  the end of the range, exclusive
@@ -229,7 +229,7 @@ class Groups:
         """(B, n, 5): the number of the field that follows each id."""
         return torch.arange(SIZE, device=self.rows.device).expand(*self.rows.shape)
 
-    def spans(self, after: Tensor, bar: Tensor) -> Span:
+    def spans(self, after: Tensor, bar: Tensor) -> KeySpan:
         """The spans of the current group. ``after`` is the smallest key greater than that of the
         last complete group, and ``bar`` the bar of that group."""
         of, rows, lines = self.of, self.rows, self.is_line
@@ -246,7 +246,7 @@ class Groups:
             exact + 1,
             exact + 1,
         ]
-        return Span(torch.stack(least, 2), torch.stack(below, 2))
+        return KeySpan(torch.stack(least, 2), torch.stack(below, 2))
 
     def given(self) -> tuple[Tensor, Tensor]:
         """The sorted keys of the groups ahead, (B, n), where every other group repeats the key

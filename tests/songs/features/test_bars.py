@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from musictx.songs.bar_codec import REPEATS
-from musictx.songs.features.bars import AGREEMENT_NOTES, DISTANCES, Bars
+from musictx.songs.features.bars import AGREEMENT_NOTES, DISTANCES, EarlierBars
 from musictx.songs.repeats import FARTHEST_BARS
 from musictx.tokens.build import build
 from tests.songs.test_grouped import song
@@ -13,7 +13,7 @@ from tests.songs.test_grouped import song
 TOKENS = build("notes", low=40, high=90, controls=True)
 TABLE = TOKENS.vocabulary
 PARTS = {"harmony": 0, "drums": 129}
-FEATURE = Bars(TOKENS.vocabulary.size, 16, **Bars.of_tokens(TOKENS))
+FEATURE = EarlierBars(TOKENS.vocabulary.size, 16, **EarlierBars.of_tokens(TOKENS))
 LINE = (0, 0, 0)
 
 

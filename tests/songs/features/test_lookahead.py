@@ -17,7 +17,7 @@ def window(seed=0, begin=3, stop=9, look=2, chance=0.5):
     stream = TOKENS.read(TOKENS.encode(song(seed=seed)))
     known = stream.notes[random.random(len(stream.notes)) < chance]
     sections = random.choice([0, bar_layout.WHOLE, bar_layout.VARIED], len(stream.bars))
-    ahead = bar_layout.Lookahead(begin, stop, look, known, sections, [0, CHORD])
+    ahead = bar_layout.GivenAhead(begin, stop, look, known, sections, [0, CHORD])
     ids, _ = bar_layout.interleaved(stream, ahead, TABLE)
     return [1, *bar_layout.control_prefix(TABLE, [1, 0, 2, 3]).tolist(), *ids.tolist()]
 
