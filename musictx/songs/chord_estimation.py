@@ -36,8 +36,8 @@ COMMON = (0.02, 0.42, 0.26, 0.04, 0.06, 0.09, 0.03, 0.03, 0.02, 0.01, 0.02)
 
 
 def recognised(score: Score) -> list[tuple[float, Chord]]:
-    """The chords that the notes of ``score`` imply, as the seconds and the chord of each change. The
-    first begins with the first bar, but not before 0."""
+    """The chords that the notes of ``score`` imply, as the seconds and the chord of each change.
+    The first begins with the first bar, but not before 0."""
     notes = score.notes[~score.notes["drum"]]
     if not len(notes):
         return []
