@@ -269,10 +269,7 @@ class BarInfill(Infill):
 
     @cached_property
     def _melodies(self) -> set[int]:
-        """The new parts of one voice, other than the bass, if nothing but chords is given: no other
-        part has the tune."""
-        if (self.given.notes["part"] != CHORD).any():
-            return set()
+        """The new parts of one voice, other than the bass: they have a tune."""
         return {p for p, habit in self.brief.habits.items() if p != BASS and habit.voices == 1}
 
     def _lowest_part(self, highest_bass: int) -> int | None:

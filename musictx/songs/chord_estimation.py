@@ -36,7 +36,8 @@ COMMON = (0.02, 0.42, 0.26, 0.04, 0.06, 0.09, 0.03, 0.03, 0.02, 0.01, 0.02)
 
 
 def recognised(score: Score) -> list[tuple[float, Chord]]:
-    """The chords that the notes of ``score`` imply, as the seconds and the chord of each change."""
+    """The chords that the notes of ``score`` imply, as the seconds and the chord of each change.
+    The first begins with the first bar, but not before 0."""
     notes = score.notes[~score.notes["drum"]]
     if not len(notes):
         return []
@@ -55,7 +56,8 @@ def recognised(score: Score) -> list[tuple[float, Chord]]:
     follows = np.log(np.where(np.eye(len(CHORDS), dtype=bool), STAYS, 1 - STAYS))
     best, _ = viterbi(fits + np.log(common), [follows] * (len(fits) - 1))
     changes = np.flatnonzero(np.diff(best, prepend=-1))
-    return [(float(clock.seconds(lines[n])), CHORDS[best[n]]) for n in changes]
+    times = np.maximum(clock.seconds(np.array(lines)[changes]), 0.0)
+    return [(time, CHORDS[best[n]]) for time, n in zip(times.tolist(), changes)]
 
 
 def halves(clock: Beats, until: float) -> list[float]:

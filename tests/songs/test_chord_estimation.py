@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.apps.tasks import accompaniment_task, gap_task
-from musictx.beats import Beats
+from musictx.beats import Beats, Pulse
 from musictx.chords import CHORDS, NAMES, NONE, Chord, annotated
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.notes import METER, Score
@@ -58,6 +58,14 @@ def test_drums_and_silence_have_no_chord():
     assert search(drums) == search(Score()) == recognised(Score()) == []
     gap = of(*((start, start + 2, pitch) for start in (0, 12) for pitch in (36, 60, 64, 67)))
     assert [chord for _, chord in recognised(gap)] == [Chord(0, 1), NONE, Chord(0, 1)]
+
+
+def test_no_chord_begins_before_the_file():
+    """Its first bar may, by the beats of what was played."""
+    played = of_chords([Chord(0, 1), Chord(5, 1)])
+    played = replace(played, pulse=Pulse(played.tempos, played.meters, -0.3))
+    assert [float(played.beats.seconds(0.0)), recognised(played)[0][0]] == [-0.3, 0.0]
+    assert min(time for time, _ in search(played)) == 0
 
 
 def test_chords_are_drawn_from_the_chain_of_songs_that_end_like_songs():
