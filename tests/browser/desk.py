@@ -54,7 +54,7 @@ class Desk:
         self.until("window.musictx?.piece")
 
     def open_empty(self) -> None:
-        self.button("Start from nothing").click()
+        self.button("Empty piece").click()
         self.until("window.musictx?.piece")
 
     def open_file(self, path: Path) -> None:

@@ -30,7 +30,7 @@ def test_a_piece_is_drawn_composed_and_exported_by_keys_alone(desk):
         raise AssertionError(f"Tab does not reach {name}")
 
     desk.accessible()
-    tab_to("Start from nothing")
+    tab_to("Empty piece")
     press("Enter")
     desk.until("window.musictx?.piece && document.activeElement.id === 'roll'")
     for step in (2, 2, 1, -5):  # semitones to the next note of a motif
@@ -121,7 +121,7 @@ def test_two_pages_show_the_same_piece_until_one_deletes_it(desk, context):
     other.button("Delete Meanwhile").first.click()
     page.get_by_text("Meanwhile was deleted by another page").wait_for()
     assert page.evaluate("musictx.piece") is None
-    desk.button("Start from nothing").wait_for()
+    desk.button("Empty piece").wait_for()
     other.button("Undo").click()
     other.page.locator(f"a[href='#{piece}']").click()
     other.until("musictx.piece?.name === 'Meanwhile'")

@@ -56,7 +56,7 @@ def open_example(page: Driven) -> None:
 
 
 def test_a_note_is_drawn_moved_by_keys_and_others_are_recorded(page):
-    page.click(button("Start from nothing"))
+    page.click(button("Empty piece"))
     wait(page, "musictx.piece")
     page.click(button("Draw notes"))
     left, top = page.evaluate(corner("#roll"))

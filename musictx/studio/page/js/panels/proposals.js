@@ -211,7 +211,7 @@ function openMixing(app, take, pair) {
     app.show(null);
     app.done(`Proposals ${both} are in the piece, bar by bar. Undo takes them out.`);
   },
-  h("p.hint", null, "Which proposal each bar is taken from. Notes count where they begin, and end where the other one goes on."),
+  h("p.hint", null, "Which proposal each bar is taken from. Notes count where they begin, and end where the other one continues."),
   h("ol", null, ...cells.map((cell) => cell.element)),
   h("div.buttons", null, h("button.gold", { type: "submit" }, "Take this mix")));
 }

@@ -69,7 +69,7 @@ export function describe({ task, bars, keep }, piece, beats, { stretch, tracks }
   const length = count(bars, "bar");
   if (task === "new") {
     const players = names && model.suits?.includes("beats") ? `, for ${names}` : "";
-    return ready(piece.notes.size ? `A piece of its own, ${length} long${players}, after the end of this one.` : `A piece from nothing, ${length} long${players}.`);
+    return ready(piece.notes.size ? `A new piece of ${length}${players}, after the end of this one.` : `A new piece of ${length}${players}.`);
   }
   if (!piece.notes.size) {
     if (task === "accompany" && piece.chords.length) return ready("Composes tracks to the chords above the bars.");
@@ -93,7 +93,7 @@ export function describe({ task, bars, keep }, piece, beats, { stretch, tracks }
     case "continue": {
       const start = barLineAfter(stretch?.end ?? piece.duration, piece.music, beats);
       const last = beats.bar(start - 1e-3).number;
-      return ready(`Goes on for ${length} after bar ${last}${start < piece.duration - 1e-3 ? ". What stands there is replaced" : ", where the piece ends"}.`);
+      return ready(`Continues for ${length} after bar ${last}${start < piece.duration - 1e-3 ? ". What stands there is replaced" : ", where the piece ends"}.`);
     }
     case "replace": return ready(`Composes ${where} anew${inTracks}. Notes held into it end there; all else and locked notes stay.`);
     case "vary": return ready(`Keeps ${Math.round(100 * keep)} % of the notes of ${where}${inTracks}, and composes the others anew.`);

@@ -14,7 +14,7 @@ export function mountStart(app, screen) {
   const find = (selector) => /** @type {HTMLElement} */ (screen.querySelector(selector));
   const [exampleList, list] = [find(".examples"), find(".earlier")];
   find(".brand").append(themeButton(app));
-  for (const [name, open] of Object.entries({ file: chooseFile, empty: openEmpty, train: openTraining })) find(`.door.${name}`).onclick = () => open(app);
+  for (const [name, open] of Object.entries({ file: chooseFile, empty: openEmpty, train: openTraining })) find(`.action.${name}`).onclick = () => open(app);
 
   let timer = 0;
   async function refresh() {

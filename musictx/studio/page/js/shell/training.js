@@ -11,7 +11,7 @@ const POLL_INTERVAL = 2000; // milliseconds
 export function openTraining(app) {
   const dialog = openDialog("Train a model on your music", fromTemplate("training"));
   const find = (selector) => /** @type {any} */ (dialog.querySelector(`.training ${selector}`));
-  const [folder, look, summary, shown, command, begin] = ["input", "[type=submit]", ".found", ".command", "code", ".begin"].map(find);
+  const [folder, look, summary, shown, command, begin] = ["input", "[type=submit]", ".findings", ".command", "code", ".begin"].map(find);
   const [state, chart, samples, stop, use] = [".sentence", ".losses", ".samples", ".stop", ".use"].map(find);
   find("form").onsubmit = (event) => { event.preventDefault(); lookAt(); };
   begin.onclick = start;
@@ -99,7 +99,7 @@ function describeFolder({ files, read, on_beats, density, hours, model, why }) {
   const played = read - on_beats;
   const long = hours >= 1 ? count(Math.round(hours * 10) / 10, "hour") : count(Math.max(1, Math.round(hours * 60)), "minute");
   const kinds = !played ? "all keep to the beats of their file" : !on_beats ? "all are played freely" : `${on_beats} keep to the beats of their file, ${played} ${played === 1 ? "is" : "are"} played freely`;
-  const start = model ? `Training begins from the model ${model}, as ${why}.` : `Training begins from nothing, which takes hours: ${why}.`;
+  const start = model ? `Training begins from the model ${model}, as ${why}.` : `Training begins from random weights, which takes hours: ${why}.`;
   return `${count(files, "piece")}, about ${long} of music. Of ${read} looked at ${kinds}; ${density} notes a second. ${start}`;
 }
 
