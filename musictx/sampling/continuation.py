@@ -157,12 +157,12 @@ class Continuation(Region):
 
     def _first_penalties(self) -> list[RowPenalty]:
         """The penalties that are applied before those of the caller."""
-        pitches = idiom.of(self.tokenizer).pitch_penalties(self.primer, self.sampling)
+        options = self.sampling, self.stats, self.steering.targets
+        pitches = idiom.of(self.tokenizer).pitch_penalties(self.primer, *options)
         return [*pitches, *self._ending()]
 
     def _last_penalties(self, row: GrammarRow) -> list[RowPenalty]:
-        """The penalties that are applied after those of the caller; they may limit ``row.state``,
-        too."""
+        """The penalties that are applied after those of the caller."""
         composing, primer = idiom.of(self.tokenizer), self.primer
         options = self.sampling, self.stats, self.steering.targets
         return [

@@ -51,7 +51,7 @@ class Idiom:
     drums = False
     #: Whether each note is known when its id is drawn, not only when the piece is complete.
     notes_at_once = False
-    #: Whether the limit on simultaneous notes of a part counts those on all of its tracks.
+    #: Whether the limits on the notes of a part count those on all of its tracks.
     counts_all_tracks = False
     #: What the option ``end`` is for a new piece unless it is given.
     end_of_new_piece = "cut"
@@ -140,7 +140,13 @@ class Idiom:
         """The penalty that brings a piece to a close; see :class:`.cadence.CadencePlanner`."""
         return cadence.Ending(self.tokenizer, begins, until)
 
-    def pitch_penalties(self, primer: Primer, sampling: SamplingConfig) -> list[RowPenalty]:
+    def pitch_penalties(
+        self,
+        primer: Primer,
+        sampling: SamplingConfig,
+        stats: CorpusStats,
+        targets: Mapping[str, float],
+    ) -> list[RowPenalty]:
         """Penalties that forbid pitches which ``sampling`` does not allow; applied before all other
         penalties."""
         if not asks_pitches(sampling):
@@ -178,7 +184,7 @@ class Idiom:
     ) -> list[RowPenalty]:
         """The penalties of a row that begins a piece or continues one, without :meth:`limits`. In
         their order: programs, feedback to the ``targets`` of controls, repetition. ``state`` is the
-        one after the primer, in which limits may be set, too."""
+        one after the primer."""
         programs = self.program_penalties(primer, sampling, stats)
         return [*programs, *self.feedback_penalties(targets)]
 

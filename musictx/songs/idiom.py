@@ -22,7 +22,6 @@ from musictx.errors import UserError
 from musictx.notes import DRUMS, METER, TEMPO, Score
 from musictx.sampling.constraints import RowPenalty, never
 from musictx.sampling.idiom import Idiom
-from musictx.sampling.infill import NewNotes
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.steer import Steering, steering_of
@@ -30,11 +29,12 @@ from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_layout
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
+from musictx.songs.bars import PER_SECOND
 from musictx.songs.part_limits import PartLimits
 from musictx.songs.penalties import BarFeedback, lacking_parts, summed
 from musictx.songs.repetition import as_in_earlier_bar, bar_return
 from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
-from musictx.tokens.stream import STEPS
+from musictx.tokens.stream import CHORD, STEPS
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
 
@@ -108,39 +108,28 @@ class BarIdiom(Idiom):
         while state.seconds < until - 1e-6:
             yield from [*group[:-1], place]
 
-    def pitch_penalties(self, primer: Primer, sampling: SamplingConfig) -> list[RowPenalty]:
-        """No penalties: :meth:`hold` limits the pitches."""
-        return []
-
-    def hold(
+    def pitch_penalties(
         self,
-        state: GrammarState,
         primer: Primer,
         sampling: SamplingConfig,
         stats: CorpusStats,
         targets: Mapping[str, float],
-    ) -> None:
-        """Limit the grammar of ``state`` to the parts of the primer or, for a new piece, of its
-        plan or the corpus, and to the pitches that ``sampling`` allows.
+    ) -> list[RowPenalty]:
+        """Limit new notes to the parts of the primer or, for a new piece, of its plan or the
+        corpus, and to the pitches that ``sampling`` allows.
 
         With habits a part is also limited to the polyphony and the pitch range that it has in the
         corpus, extended by those that it has in the primer. Within a few seconds, a part of the
         primer begins no more notes than in its densest seconds there, or than are usual in the
         corpus.
-
-        These limits are part of the grammar (:meth:`.BarState.hold`) and not a penalty, since a
-        place is drawn before its part, and the part before the pitch: the grammar allows no place
-        and no part at which no pitch would be allowed.
         """
-        assert isinstance(state, BarState)
         habits = self._habits(primer, stats)
         if not sampling.habits:
             habits = dict.fromkeys(habits, ANY)
         habits = without_overridden_limits(habits, sampling, targets)
         table, pitches = self.tokenizer.vocabulary, pitch_set(sampling, primer)
-        every = np.ones(128, bool)
-        new = NewNotes(table, parts=habits, habits=habits, pitches=pitches, drums=every)
-        state.hold({part: new.tones(part) for part in habits}, PartLimits(habits))
+        parts = [*[CHORD] * self.tokenizer.chords, *habits]
+        return [PartLimits(table, parts=parts, habits=habits, pitches=pitches).penalty]
 
     def _habits(self, primer: Primer, stats: CorpusStats) -> dict[int, Habit]:
         """Part -> its habit in the corpus, extended to what the part does in the primer."""
@@ -165,10 +154,8 @@ class BarIdiom(Idiom):
         stats: CorpusStats,
         targets: Mapping[str, float],
     ) -> list[RowPenalty]:
-        """The penalties of one row; the limits on pitches and programs are set in the grammar
-        (:meth:`hold`). A new piece keeps to the meter of its plan, and its planned parts do not
-        fall silent; with habits it begins on the first beat."""
-        self.hold(state, primer, sampling, stats, targets)
+        """The penalties of one row. A new piece keeps to the meter of its plan, and its planned
+        parts do not fall silent; with habits it begins on the first beat."""
         table, plan, penalties = self.tokenizer.vocabulary, primer.plan, list[RowPenalty]()
         if plan.meter:
             penalties.append(one_meter(table, plan.meter))
@@ -186,7 +173,8 @@ class BarIdiom(Idiom):
     def program_penalties(
         self, primer: Primer, sampling: SamplingConfig, stats: CorpusStats
     ) -> list[RowPenalty]:
-        """As in the base class for a new piece; in a continuation :meth:`hold` limits programs."""
+        """As in the base class for a new piece; a continuation keeps to its programs by
+        :meth:`pitch_penalties`."""
         return [] if len(primer.ids) else super().program_penalties(primer, sampling, stats)
 
     def feedback_penalties(
@@ -205,9 +193,10 @@ class BarIdiom(Idiom):
         """A penalty that keeps parts with :data:`FEWEST_NOTES` or more in the last seconds playing;
         empty if ``sampling`` has no habits, or if a density is requested."""
         assert isinstance(state, BarState)
-        count = state.counts(PART_SECONDS) if "density" not in targets else {}
+        since = state.step - PART_SECONDS * PER_SECOND
+        count = {part: state.begun(part, since) for part in state.onsets}
         least = {part: PART_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES}
-        if not sampling.habits or not least:
+        if not sampling.habits or "density" in targets or not least:
             return []
         return [summed(partial(lacking_parts, least=least))]
 
