@@ -13,7 +13,7 @@ from itertools import takewhile
 
 import numpy as np
 
-from musictx.sampling.infill import GivenRow
+from musictx.sampling.infill import GivenRow, NewNotes
 from musictx.songs.bar_grammar import BarState, Group
 from musictx.songs.part_limits import PartLimits
 
@@ -46,7 +46,7 @@ class GivenBars:
         return float(min(begins[begins > step].tolist(), default=np.inf)) - step
 
 
-class BarRow(GivenRow):
+class BarRow(PartLimits, GivenRow):
     """The constraint on one row, whose ids so far must end with a complete group.
 
     since      the step from which notes are composed
@@ -54,11 +54,10 @@ class BarRow(GivenRow):
     queue      the ids that are forced next, :data:`FREE` for an id that the model draws
     """
 
-    state: BarState
-    new: PartLimits
+    remaining: list[Group]
 
-    def __init__(self, new: PartLimits, state: BarState, given: GivenBars) -> None:
-        super().__init__(new, state)
+    def __init__(self, new: NewNotes, state: BarState, given: GivenBars) -> None:
+        GivenRow.__init__(self, new, state)
         self.given = given
         self.since = max(state.bars[-1].begin, new.begin)
         self.queue: list[int] = []
@@ -95,7 +94,7 @@ class BarRow(GivenRow):
         if self.queue:
             return
         state, given = self.state, self.remaining
-        self.new.restrict(mask, state, given)
+        super().restrict(mask)
         field = len(state.group)
         if field == 0:
             mask[self.table.id("bar")] = False
@@ -107,14 +106,6 @@ class BarRow(GivenRow):
             pitch = None if habit is not None and habit.voices == 1 else state.value(2)
             room = self.given.room(state.part, pitch, state.step)
             mask[self.new.ids["length"]] &= self.new.values("length") <= room
-
-    def parts_at(self, place: int) -> list[int]:
-        """The parts that may have a new group at ``place``, after the last group."""
-        return self.new.parts_at(self.state, place, self.remaining)
-
-    def is_full(self, part: int) -> bool:
-        """Whether ``part`` has reached a limit of its habit at the current place."""
-        return self.new.is_full(self.state, part, self.state.step, self.remaining)
 
     # ------------------------------------------------------------------------- what is written
 

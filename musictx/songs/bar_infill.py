@@ -17,7 +17,7 @@ from musictx.chords import annotated
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.constraints import RowPenalty
-from musictx.sampling.infill import Brief, Infill, sparing_given
+from musictx.sampling.infill import Brief, Infill, NewNotes, sparing_given
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE
 from musictx.songs import bar_layout
@@ -37,7 +37,6 @@ from musictx.songs.infill_penalties import (
     in_harmony,
     on_root,
 )
-from musictx.songs.part_limits import PartLimits
 from musictx.songs.penalties import SparsePenalty, summed
 from musictx.songs.repeats import repeated
 from musictx.songs.repetition import as_in_earlier_bar, repeated_bars, unlike_other_version
@@ -212,7 +211,7 @@ class BarInfill(Infill):
         later = (rows.reshape(-1).tolist() for rows in self._groups_ahead()[1:])
         ahead = dict(enumerate(later, self.bar + 1))
         given = GivenBars(self.lines, openings, self.given.notes, groups, ahead)
-        new = PartLimits(
+        new = NewNotes(
             self.table,
             self.begin,
             self.stop,

@@ -22,6 +22,7 @@ from musictx.errors import UserError
 from musictx.notes import DRUMS, METER, TEMPO, Score
 from musictx.sampling.constraints import RowPenalty, never
 from musictx.sampling.idiom import Idiom
+from musictx.sampling.infill import NewNotes
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.steer import Steering, steering_of
@@ -129,7 +130,16 @@ class BarIdiom(Idiom):
         habits = without_overridden_limits(habits, sampling, targets)
         table, pitches = self.tokenizer.vocabulary, pitch_set(sampling, primer)
         parts = [*[CHORD] * self.tokenizer.chords, *habits]
-        return [PartLimits(table, parts=parts, habits=habits, pitches=pitches).penalty]
+        new = NewNotes(table, parts=parts, habits=habits, pitches=pitches)
+
+        def penalty(row: Any, past: np.ndarray) -> np.ndarray | None:
+            if row.done:
+                return None
+            mask = row.state.allowed().copy()
+            PartLimits(new, row.state).restrict(mask)
+            return np.where(mask, 0.0, np.inf)
+
+        return [penalty]
 
     def _habits(self, primer: Primer, stats: CorpusStats) -> dict[int, Habit]:
         """Part -> its habit in the corpus, extended to what the part does in the primer."""

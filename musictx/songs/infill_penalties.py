@@ -163,7 +163,7 @@ def filling_parts(row: BarRow) -> Nats:
     targets = {
         part: PART_SHARE * habit.density * STEP_SECONDS * (step - since)
         for part, habit in row.new.habits.items()
-        if part in (row.new.parts or ()) and not row.is_full(part)
+        if part in (row.new.parts or ()) and not row.is_full(part, step)
     }
     favoured = [*favour_parts(row.state, targets, since)]
     if not row.state.group and row.remaining and not row.parts_at(row.remaining[0].place):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -19,83 +17,78 @@ from musictx.tokens.stream import CHORD, DRUM_PART
 WINDOW = round(WINDOW_SECONDS * PER_SECOND)
 
 
-@dataclass(frozen=True)
-class PartLimits(NewNotes):
-    """The limits on new notes in bars, applied to the next id of a state.
+@dataclass
+class PartLimits:
+    """The limits ``new`` on the notes that may follow in ``state``.
 
-    The notes of a part are all that the state has of it, whoever wrote them. In all methods
-    ``given`` are the given groups of the current bar that are still to be written, in order. A
-    place is allowed only if a part is allowed there, and a part only if a tone is.
+    A place is allowed only if a part is allowed there, and a part only if a tone is. The notes of a
+    part are all that the state has of it, whoever wrote them.
+
+    remaining  the given groups of this bar that are still to be written, in order; ``None`` where
+               music is continued. There a pitch may be struck while it sounds, as tracks of one
+               program do in songs
     """
 
-    def restrict(self, mask: np.ndarray, state: BarState, given: Sequence[Group] = ()) -> None:
+    new: NewNotes
+    state: BarState
+    remaining: list[Group] | None = None
+
+    def restrict(self, mask: np.ndarray) -> None:
         """Restrict ``mask``, the ids that the grammar allows, to groups of new notes before the
-        first of ``given``. Bar lines and ``eos`` are not restricted."""
-        ids, field = self.ids, len(state.group)
+        remaining ones. Bar lines and ``eos`` are not restricted."""
+        new, state, field = self.new, self.state, len(self.state.group)
         if field == 0:
-            places = mask[ids["place"]]
+            places, parts = mask[new.ids["place"]], new.parts or ()
             places[places] = [
-                any(self._tones_at(state, place, part, given).any() for part in self.parts or ())
+                any(self._tones_at(place, part).any() for part in parts)
                 for place in np.flatnonzero(places).tolist()
             ]
         elif state.in_line:
             return
         elif field == 1:
             mask[:] = False
-            mask[[part_id(self.table, p) for p in self.parts_at(state, state.place, given)]] = True
+            mask[[part_id(new.table, part) for part in self.parts_at(state.place)]] = True
         elif field == 2:
-            kind = self.kind(state.part)
-            tones = self._tones_at(state, state.place, state.part, given)
-            mask[ids[kind]] &= tones[self.values(kind)]
-        elif field == 3 and state.part in self.habits:
-            longest = np.round(self.habits[state.part].longest / STEP_SECONDS)
-            mask[ids["length"]] &= self.values("length") <= max(longest, 1)
+            kind = new.kind(state.part)
+            mask[new.ids[kind]] &= self._tones_at(state.place, state.part)[new.values(kind)]
+        elif field == 3 and state.part in new.habits:
+            longest = np.round(new.habits[state.part].longest / STEP_SECONDS)
+            mask[new.ids["length"]] &= new.values("length") <= max(longest, 1)
 
-    def penalty(self, row: Any, past: np.ndarray) -> np.ndarray | None:
-        """The penalty on the next id of a row (:data:`.RowPenalty`) that forbids what
-        :meth:`restrict` excludes."""
-        if row.done:
-            return None
-        mask = row.state.allowed().copy()
-        self.restrict(mask, row.state)
-        return np.where(mask, 0.0, np.inf)
-
-    def parts_at(self, state: BarState, place: int, given: Sequence[Group] = ()) -> list[int]:
+    def parts_at(self, place: int) -> list[int]:
         """The parts that may have a new group at ``place``, after the last group."""
-        parts = self.parts or ()
-        return [part for part in parts if self._tones_at(state, place, part, given).any()]
+        return [part for part in self.new.parts or () if self._tones_at(place, part).any()]
 
-    def _tones_at(
-        self, state: BarState, place: int, part: int, given: Sequence[Group]
-    ) -> np.ndarray:
+    def _tones_at(self, place: int, part: int) -> np.ndarray:
         """(128,) bool: the tones that a new group of ``part`` may have at ``place``."""
-        step, here, end = state.bars[-1].begin + place, (place, part), self.end or np.inf
-        last, following = state.last, given[0].key if given else (len(self.values("place")), 0, 0)
+        new, last, here = self.new, self.state.last, (place, part)
+        step, end = self.state.bars[-1].begin + place, new.end or np.inf
+        following = self.remaining[0].key if self.remaining else (len(new.values("place")), 0, 0)
         in_order = last[:2] <= here <= following[:2] and (part != CHORD or last[:2] < here)
-        if not (in_order and self.begin <= step < end) or self.is_full(state, part, step, given):
+        if not (in_order and new.begin <= step < end) or self.is_full(part, step):
             return np.zeros(128, bool)
-        tones = self.tones(part).copy()
+        tones = new.tones(part).copy()
         if last[:2] == here:
             tones[: last[2] + 1] = False
         if following[:2] == here:
             tones[following[2] :] = False
-        tones[[*_sounding(state, part, step, given)]] = False
+        if self.remaining is not None:
+            tones[[*self._sounding(part, step)]] = False
         return tones
 
-    def is_full(self, state: BarState, part: int, step: int, given: Sequence[Group] = ()) -> bool:
+    def is_full(self, part: int, step: int) -> bool:
         """Whether ``part`` may begin no further note at ``step``, since it has reached the limit of
         its habit on simultaneous notes or on onsets."""
-        if part not in self.habits:
+        if part not in self.new.habits:
             return False
-        habit, at_once = self.habits[part], len(_sounding(state, part, step, given))
-        return at_once >= habit.voices or state.begun(part, step - WINDOW + 1) >= habit.densest
+        habit, recent = self.new.habits[part], self.state.begun(part, step - WINDOW + 1)
+        return len(self._sounding(part, step)) >= habit.voices or recent >= habit.densest
 
-
-def _sounding(state: BarState, part: int, step: int, given: Sequence[Group]) -> set[int]:
-    """The pitches of ``part`` that sound at ``step``. The given notes that begin there sound,
-    too."""
-    if part in (CHORD, DRUM_PART):
-        return set()
-    place = step - state.bars[-1].begin
-    begin = {group.tone for group in given if group.part == part and group.place <= place}
-    return begin | {pitch for _, pitch in state.sounding_at(part, step)}
+    def _sounding(self, part: int, step: int) -> set[int]:
+        """The pitches of ``part`` that sound at ``step``. The given notes that begin there sound,
+        too."""
+        if part in (CHORD, DRUM_PART):
+            return set()
+        place, given = step - self.state.bars[-1].begin, self.remaining or ()
+        begin = {group.tone for group in given if group.part == part and group.place <= place}
+        return begin | {pitch for _, pitch in self.state.sounding_at(part, step)}

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from musictx.beats import Beats
 from musictx.card import Habit
 from musictx.notes import Score
+from musictx.sampling.infill import NewNotes
 from musictx.songs import part_limits
 from musictx.songs.bars import Bars
 from musictx.tokens.build import build
@@ -79,19 +80,23 @@ TONES = st.lists(st.integers(60, 66), max_size=3, unique=True)
     st.dictionaries(st.sampled_from([CHORD, 0, 5, DRUM_PART]), TONES, min_size=1),
     st.dictionaries(st.sampled_from([0, 5]), st.integers(1, 2)),
     st.dictionaries(st.sampled_from([0, DRUM_PART]), st.integers(1, 3)),
+    st.sampled_from([None, []]),
     st.integers(0, 10_000),
 )
-def test_limits_of_parts_hold_and_allow_every_place_of_another_note(tones, voices, struck, seed):
+def test_limits_of_parts_hold_and_allow_every_place_of_another_note(
+    tones, voices, struck, remaining, seed
+):
     random = np.random.default_rng(seed)
     state = FEW.grammar([WORDS.id(*token) for token in LINE])
     habits = {
         part: Habit(voices.get(part, 99), 0, 127, densest=struck.get(part, np.inf))
         for part in {*voices, *struck}
     }
-    limits = part_limits.PartLimits(WORDS, parts=tones, habits=habits)
+    new = NewNotes(WORDS, parts=tones, habits=habits)
+    limits = part_limits.PartLimits(new, state, remaining)
     for part, pitches in tones.items():
-        limits.tones(part)[:] = np.isin(np.arange(128), pitches)
-    limits.tones(CHORD)[:12] = CHORD in tones
+        new.tones(part)[:] = np.isin(np.arange(128), pitches)
+    new.tones(CHORD)[:12] = CHORD in tones
     before_notes = (0, -2, -1)
     line, steps, group, last = 0, 48, [], before_notes
     sounding: list[tuple[int, int, int, int]] = []  # part, tone, begin, end
@@ -106,11 +111,12 @@ def test_limits_of_parts_hold_and_allow_every_place_of_another_note(tones, voice
         recent = sum(of == part and begin > step - WINDOW for of, begin in begun)
         if len(held) >= voices.get(part, 99) or recent >= struck.get(part, 99):
             return []
-        return sorted(t for t in tones.get(part, []) if (place, part, t) > last and t not in held)
+        taken = set() if remaining is None else held
+        return sorted(t for t in tones.get(part, []) if (place, part, t) > last and t not in taken)
 
     for _ in range(150):
         allowed = state.allowed().copy()
-        limits.restrict(allowed, state)
+        limits.restrict(allowed)
         assert allowed.any()
         if not group:
             places = set(np.flatnonzero(allowed[slice(*WORDS.range("place"))]).tolist())
