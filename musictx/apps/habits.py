@@ -91,7 +91,8 @@ def habits_of(
     new_parts    the programs of all parts to compose
 
     Habits come from the tracks of a gap, and otherwise from the corpus. A limit on simultaneous
-    notes counts the new notes only; for tokens in bars it counts all tracks of a part.
+    notes counts the new notes only; for tokens in bars it and the limit on onsets count all tracks
+    of a part.
     """
     if task.is_gap:
         habits = _habits_around(bundle, task, score)
@@ -151,7 +152,8 @@ def _habit_around(
     gap.
 
     notes         notes of the part on the tracks to compose
-    simultaneous  notes among which those that sound at once are counted
+    simultaneous  notes among which those that sound at once, or begin within a few seconds, are
+                  counted
     id_second     seconds of the file in one second of the ids
     """
     start = notes["start"]
@@ -170,6 +172,6 @@ def _habit_around(
         max(low - margin, 0),
         min(high + margin, 127),
         row[3],
-        densest(notes, WINDOW_SECONDS * id_second),
+        densest(simultaneous, WINDOW_SECONDS * id_second),
         np.inf if part == DRUMS else usual_length(notes["end"] - start) / id_second,
     )

@@ -161,8 +161,7 @@ class Continuation(Region):
         return [*idiom.of(self.tokenizer).pitch_penalties(self), *self._ending()]
 
     def _last_penalties(self, row: GrammarRow) -> list[RowPenalty]:
-        """The penalties that are applied after those of the caller; they may limit ``row.state``,
-        too."""
+        """The penalties that are applied after those of the caller."""
         composing = idiom.of(self.tokenizer)
         return [*composing.penalties(self, row.state), *composing.limits(self)]
 

@@ -52,7 +52,7 @@ class Idiom:
     drums = False
     #: Whether each note is known when its id is drawn, not only when the piece is complete.
     notes_at_once = False
-    #: Whether the limit on simultaneous notes of a part counts those on all of its tracks.
+    #: Whether the limits on the notes of a part count those on all of its tracks.
     counts_all_tracks = False
     #: What the option ``end`` is for a new piece unless it is given.
     end_of_new_piece = "cut"
@@ -177,7 +177,7 @@ class Idiom:
     def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:
         """The penalties of a row that begins a piece or continues one, without :meth:`limits`. In
         their order: programs, feedback to the targets of controls, repetition. ``state`` is the
-        one after the primer, in which limits may be set, too."""
+        one after the primer."""
         return [*self.program_penalties(region), *self.feedback_penalties(region)]
 
     def program_penalties(self, region: Region) -> list[RowPenalty]:

@@ -14,11 +14,8 @@ from itertools import takewhile
 import numpy as np
 
 from musictx.sampling.infill import GivenRow, NewNotes
-from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_grammar import BarState, Group
-from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.part_limits import PartLimits
-from musictx.tokens.stream import CHORD, DRUM_PART
 
 #: Placeholder in a queue of forced ids for an id that the model draws.
 FREE = -1
@@ -49,20 +46,20 @@ class GivenBars:
         return float(min(begins[begins > step].tolist(), default=np.inf)) - step
 
 
-class BarRow(GivenRow):
+class BarRow(PartLimits, GivenRow):
     """The constraint on one row, whose ids so far must end with a complete group.
 
     since      the step from which notes are composed
     remaining  the given groups of this bar that are still to be written
     queue      the ids that are forced next, :data:`FREE` for an id that the model draws
-    limits     the limits of parts, with the onsets of the new notes
     """
 
     state: BarState
+    remaining: list[Group]
 
     def __init__(self, new: NewNotes, state: BarState, given: GivenBars) -> None:
-        super().__init__(new, state)
-        self.given, self.limits = given, PartLimits(new.habits)
+        GivenRow.__init__(self, new, state)
+        self.given = given
         self.since = max(state.bars[-1].begin, new.begin)
         self.queue: list[int] = []
         self.remaining = [group for group in given.groups[self.bar] if group.key > state.last]
@@ -97,93 +94,19 @@ class BarRow(GivenRow):
     def restrict(self, mask: np.ndarray) -> None:
         if self.queue:
             return
-        state, ids = self.state, self.new.ids
+        state, given = self.state, self.remaining
+        super().restrict(mask)
         field = len(state.group)
         if field == 0:
-            until = self.remaining[0].place if self.remaining else len(mask)
-            places = [
-                place
-                for place in np.flatnonzero(mask[ids["place"]]).tolist()
-                if place <= until and self.parts_at(place)
-            ]
-            mask[:] = False
-            mask[ids["place"]][places] = True
-            mask[self.remaining[0].ids[0] if self.remaining else self.bar_end()] = True
-        elif field == 1:
-            mask[:] = False
-            mask[[part_id(self.table, part) for part in self.parts_at(state.place)]] = True
-        elif field == 2:
-            kind = self.new.kind(state.part)
-            mask[ids[kind]] &= self._tones(state.place, state.part)[self.new.values(kind)]
-        elif field == 3 and state.part not in (CHORD, DRUM_PART):
-            mask[ids["length"]] &= self.new.values("length") <= self._longest()
-        if field in (1, 2):
+            mask[self.table.id("bar")] = False
+            mask[given[0].ids[0] if given else self.bar_end()] = True
+        elif field < 3:
             mask[self.toward_given()] = True
-
-    def _longest(self) -> float:
-        """The greatest length in steps of the new note that is being written."""
-        state = self.state
-        habit = self.new.habits.get(state.part)
-        one_line = habit is not None and habit.voices == 1
-        room = self.given.room(state.part, None if one_line else state.value(2), state.step)
-        if habit is None or not np.isfinite(habit.longest):
-            return room
-        return min(max(round(habit.longest / STEP_SECONDS), 1), room)
-
-    def _is_open(self, place: int) -> bool:
-        """Whether new notes may begin at a place of this bar."""
-        begin, steps, *_ = self.state.bars[-1]
-        assert self.new.end is not None
-        return self.new.begin <= begin + place < min(begin + steps, self.new.end)
-
-    def parts_at(self, place: int) -> list[int]:
-        """The parts that may have a new group at ``place``, after the last group."""
-        if not self._is_open(place):
-            return []
-        last_place, last_part, _ = self.state.last
-        least = last_part if last_place == place else -2
-        most = (
-            self.remaining[0].part
-            if self.remaining and self.remaining[0].place == place
-            else DRUM_PART
-        )
-        return [
-            part
-            for part in self.new.parts or ()
-            if least <= part <= most
-            and (part != CHORD or least < CHORD)
-            and self._tones(place, part).any()
-        ]
-
-    def _tones(self, place: int, part: int) -> np.ndarray:
-        """(128,) bool: the tones that a new group of ``part`` may have at ``place``."""
-        tones, step = self.new.tones(part).copy(), self.state.bars[-1].begin + place
-        if not self._is_open(place) or self.is_full(part, step):
-            tones[:] = False
-        *last, tone = self.state.last
-        if last == [place, part]:
-            tones[: tone + 1] = False
-        if self.remaining and self.remaining[0].key[:2] == (place, part):
-            tones[self.remaining[0].tone :] = False
-        tones[[*self._sounding(part, step)]] = False
-        return tones
-
-    def _sounding(self, part: int, step: int) -> dict[int, int]:
-        """Pitch -> end step of each note of ``part`` that sounds at ``step``. The given notes that
-        begin there sound, too."""
-        if not 0 <= part < DRUM_PART:
-            return {}
-        sounding = {pitch: end for end, pitch in self.state.sounding_at(part, step)}
-        for group in self.remaining:
-            begin = self.state.bars[-1].begin + group.place
-            if group.part == part and begin <= step:
-                sounding[group.tone] = begin + group.length
-        return sounding
-
-    def is_full(self, part: int, step: int) -> bool:
-        """Whether ``part`` may begin no further note at ``step``, since it has reached a limit of
-        its habit."""
-        return step < self.limits.opens(part, self._sounding(part, step).values())
+        elif field == 3:
+            habit = self.new.habits.get(state.part)
+            pitch = None if habit is not None and habit.voices == 1 else state.value(2)
+            room = self.given.room(state.part, pitch, state.step)
+            mask[self.new.ids["length"]] &= self.new.values("length") <= room
 
     # ------------------------------------------------------------------------- what is written
 
@@ -236,13 +159,10 @@ class BarRow(GivenRow):
             self.remaining.pop(0)
         if group.velocity_bin:
             self.is_new.append(not is_given)
-            if not is_given:
-                self.limits.begun[group.part].append(self.state.step)
 
     def _settle(self) -> None:
         """Set ``done`` if nothing more is to be composed after a complete group."""
-        begin, steps, *_ = self.state.bars[-1]
+        begin = self.state.bars[-1].begin
         assert self.new.end is not None
         self.remaining = [group for group in self.remaining if begin + group.place < self.new.end]
-        if begin + steps >= self.new.end and not self.remaining:
-            self.done = not any(map(self._is_open, range(self.state.place, steps)))
+        self.done = self.state.step >= self.new.end and not self.remaining

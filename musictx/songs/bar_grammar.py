@@ -16,9 +16,10 @@ The groups are described in :mod:`musictx.songs.bar_tokens`. The rules are:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -103,6 +104,7 @@ class BarState(GrammarState):
     lines  the number of complete bar lines
     chord  the chord in force
     ends   program -> (step of the end, pitch) of its notes that end after its latest onset
+    onsets part -> the steps at which its notes begin, in order
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -118,19 +120,10 @@ class BarState(GrammarState):
         #: (program, pitch, step) -> how many notes end at the step and may be continued by a tie.
         self._tied: Counter[tuple[int, int, int]] = Counter()
         self.ends: dict[int, list[tuple[int, int]]] = {}
-        self._tones: Mapping[int, np.ndarray] | None = None
-        self._limits: Any = None
+        self.onsets = dict[int, list[int]]()
         self._known = vocabulary.id(KNOWN) if KNOWN in vocabulary.kinds else -1
         #: In a prefix: whether a group ahead is being skipped, and how many of its ids were.
         self._ahead, self._passed = False, 0
-
-    def hold(self, tones: Mapping[int, np.ndarray], limits: Any) -> None:
-        """Restrict all further notes to ``tones``, part -> (128,) bool, and to ``limits``, a
-        :class:`.part_limits.PartLimits` (untyped, since its module imports torch). A tone is not
-        repeated at the same place and part, and a place is allowed only if at least one note is
-        allowed there."""
-        self._tones = {part: allowed for part, allowed in tones.items() if allowed.any()}
-        self._limits, self._mask = limits, None
 
     # ------------------------------------------------------------------------- what is written
 
@@ -188,9 +181,10 @@ class BarState(GrammarState):
                 if group.velocity_bin and (parts is None or group.part in parts):
                     yield group
 
-    def counts(self, seconds: float) -> Counter[int]:
-        """Part -> the number of its :meth:`recent` notes."""
-        return Counter(note.part for note in self.recent(seconds))
+    def begun(self, part: int, since: float) -> int:
+        """The number of notes of ``part`` that began at the step ``since`` or later."""
+        onsets = self.onsets.get(part, [])
+        return len(onsets) - bisect_left(onsets, since)
 
     def sounding_at(self, program: int, step: int) -> list[tuple[int, int]]:
         """(end, pitch) of the notes of ``program`` that end after ``step``, which is at or after
@@ -258,8 +252,7 @@ class BarState(GrammarState):
         if not velocity_bin:
             return []
         self.notes += 1
-        if self._limits is not None:
-            self._limits.begun[part].append(start)
+        self.onsets.setdefault(part, []).append(start)
         loudness = int(self._loudness[velocity_bin])
         return [Change(start / PER_SECOND, True, tone, loudness, part, stop)]
 
@@ -295,7 +288,10 @@ class BarState(GrammarState):
         elif self.group[0] == ids["bar"].start:
             mask[ids["numerator"]] = True
         else:
-            self._allow_parts(mask)
+            part = self.last[1] if self.place == self.last[0] else NOTHING[1]
+            mask[ids["harmony"]] = part < CHORD
+            mask[ids["program"]][max(part, 0) :] = part < DRUM_PART
+            mask[ids["drums"]] = True
         return mask
 
     def _allow_places(self, places: np.ndarray) -> None:
@@ -305,19 +301,6 @@ class BarState(GrammarState):
             if count and 0 <= end - begin < steps:
                 places[end - begin] = True
         places[: self.last[0]] = False
-        if self._tones is not None:
-            self._keep_open(places, self._tones)
-
-    def _allow_parts(self, mask: np.ndarray) -> None:
-        ids, place = self._ids, self.value(0)
-        part = self.last[1] if place == self.last[0] else NOTHING[1]
-        mask[ids["harmony"]] = part < CHORD
-        programs = mask[ids["program"]]
-        programs[max(part, 0) :] = part < DRUM_PART
-        mask[ids["drums"]] = True
-        if self._tones is not None:
-            programs &= [self._left(other, place) is not None for other in range(len(programs))]
-            mask[ids["drums"]] = self._left(DRUM_PART, place) is not None
 
     def _allow_field(self, mask: np.ndarray, kind: str) -> None:
         """Allow values of ``kind`` in ``mask`` for the third, fourth or fifth id of a group."""
@@ -327,9 +310,6 @@ class BarState(GrammarState):
         if kind in ("pitch", "drum"):
             if (place, self.part) == self.last[:2]:
                 field &= values >= self.last[2]
-            if self._tones is not None:
-                left = self._left(self.part, place)
-                field &= False if left is None else left[values]
         elif kind == "denominator":
             field[:] = self.value(1) * 4 * STEPS // 2**values <= self._size("place")
         elif kind == "section":
@@ -344,42 +324,11 @@ class BarState(GrammarState):
             tied = self._tied[self.part, self.value(2), self.bars[-1].begin + place]
             mask[ids["tie"]] = tied > 0
 
-    def _keep_open(self, places: np.ndarray, tones: Mapping[int, np.ndarray]) -> None:
-        """Set ``places`` to False where no part of ``tones`` can begin a note. The first place of
-        an empty bar is unchanged, since a chord may stand there."""
-        last_place, last_part, _ = self.last
-        opens = min((self._opens(part) for part in tones), default=np.inf)
-        first = bool(places[0])
-        places[np.arange(len(places)) < opens] = False
-        if not self.bars[-1].groups:
-            places[0] = first
-        elif not any(
-            part >= last_part and self._left(part, last_place) is not None for part in tones
-        ):
-            places[last_place] = False
-
-    def _opens(self, part: int) -> float:
-        """The first place of the bar at which the limits of :meth:`hold` let ``part`` begin another
-        note; negative if they allow every place."""
-        ends = [end for end, _ in self.ends.get(part, ())]
-        opens: float = self._limits.opens(part, ends)
-        return opens - self.bars[-1].begin
-
-    def _left(self, part: int, place: int) -> np.ndarray | None:
-        """(128,) bool: the tones that a note of ``part`` may have at ``place``; ``None`` if the
-        part may have no note there."""
-        tones = (self._tones or {}).get(part)
-        if tones is None or self._opens(part) > place:
-            return None
-        if (place, part) == self.last[:2]:
-            tones = tones & (np.arange(len(tones)) > self.last[2])
-        return tones if tones.any() else None
-
     def copy(self) -> BarState:
         other = super().copy()
         *before, bar = self.bars
         bar = bar._replace(groups=list(bar.groups))
         other.group, other.bars = list(self.group), deque([*before, bar], self.bars.maxlen)
         other._tied, other.ends = self._tied.copy(), dict(self.ends)
-        other._limits = self._limits and self._limits.copy()
+        other.onsets = {part: list(steps) for part, steps in self.onsets.items()}
         return other

@@ -32,12 +32,13 @@ from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_layout, form
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
+from musictx.songs.bars import PER_SECOND
 from musictx.songs.new_pieces import new_piece
 from musictx.songs.part_limits import PartLimits
 from musictx.songs.penalties import BarFeedback, lacking_parts, summed
 from musictx.songs.repetition import as_in_earlier_bar, bar_return
 from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
-from musictx.tokens.stream import STEPS
+from musictx.tokens.stream import CHORD, STEPS
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
 
@@ -139,31 +140,30 @@ class BarIdiom(Idiom):
             yield from [*group[:-1], place]
 
     def pitch_penalties(self, region: Region) -> list[RowPenalty]:
-        """No penalties: :meth:`hold` limits the pitches."""
-        return []
-
-    def hold(self, region: Region, state: GrammarState) -> None:
-        """Limit the grammar of ``state`` to the parts of the primer or, for a new piece, of its
-        plan or the corpus, and to the pitches that ``region.sampling`` allows.
+        """Limit new notes to the parts of the primer or, for a new piece, of its plan or the
+        corpus, and to the pitches that ``region.sampling`` allows.
 
         With habits a part is also limited to the polyphony and the pitch range that it has in the
         corpus, extended by those that it has in the primer. Within a few seconds, a part of the
         primer begins no more notes than in its densest seconds there, or than are usual in the
         corpus.
-
-        These limits are part of the grammar (:meth:`.BarState.hold`) and not a penalty, since a
-        place is drawn before its part, and the part before the pitch: the grammar allows no place
-        and no part at which no pitch would be allowed.
         """
-        assert isinstance(state, BarState)
         habits, sampling = self._habits(region.primer, region.stats), region.sampling
         if not sampling.habits:
             habits = dict.fromkeys(habits, ANY)
         habits = without_overridden_limits(habits, sampling, region.steering.targets)
         table, pitches = self.tokenizer.vocabulary, pitch_set(sampling, region.primer)
-        every = np.ones(128, bool)
-        new = NewNotes(table, parts=habits, habits=habits, pitches=pitches, drums=every)
-        state.hold({part: new.tones(part) for part in habits}, PartLimits(habits))
+        parts = [*[CHORD] * self.tokenizer.chords, *habits]
+        new = NewNotes(table, parts=parts, habits=habits, pitches=pitches)
+
+        def penalty(row: Any, past: np.ndarray) -> np.ndarray | None:
+            if row.done:
+                return None
+            mask = row.state.allowed().copy()
+            PartLimits(new, row.state).restrict(mask)
+            return np.where(mask, 0.0, np.inf)
+
+        return [penalty]
 
     def _habits(self, primer: Primer, stats: CorpusStats) -> dict[int, Habit]:
         """Part -> its habit in the corpus, extended to what the part does in the primer."""
@@ -181,10 +181,8 @@ class BarIdiom(Idiom):
         return habits
 
     def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:
-        """The penalties of one row; the limits on pitches and programs are set in the grammar
-        (:meth:`hold`). A new piece keeps to the meter of its plan, and its planned parts do not
-        fall silent; with habits it begins on the first beat."""
-        self.hold(region, state)
+        """The penalties of one row. A new piece keeps to the meter of its plan, and its planned
+        parts do not fall silent; with habits it begins on the first beat."""
         table, primer, penalties = self.tokenizer.vocabulary, region.primer, list[RowPenalty]()
         plan = primer.plan
         if plan.meter:
@@ -200,7 +198,8 @@ class BarIdiom(Idiom):
         return [*penalties, *self._playing(region, state)]
 
     def program_penalties(self, region: Region) -> list[RowPenalty]:
-        """As in the base class for a new piece; in a continuation :meth:`hold` limits programs."""
+        """As in the base class for a new piece; a continuation keeps to its programs by
+        :meth:`pitch_penalties`."""
         return [] if len(region.primer.ids) else super().program_penalties(region)
 
     def feedback_penalties(self, region: Region, *, given: bool = False) -> list[RowPenalty]:
@@ -212,9 +211,10 @@ class BarIdiom(Idiom):
         """A penalty that keeps parts with :data:`FEWEST_NOTES` or more in the last seconds playing;
         empty without habits, or if a density is requested."""
         assert isinstance(state, BarState)
-        count = state.counts(PART_SECONDS) if "density" not in region.steering.targets else {}
+        since = state.step - PART_SECONDS * PER_SECOND
+        count = {part: state.begun(part, since) for part in state.onsets}
         least = {part: PART_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES}
-        if not region.sampling.habits or not least:
+        if not region.sampling.habits or "density" in region.steering.targets or not least:
             return []
         return [summed(partial(lacking_parts, least=least))]
 

@@ -6,7 +6,6 @@ They are sparse, as in :mod:`musictx.songs.penalties`, and their rows are
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Collection
 from functools import cache
 
@@ -161,14 +160,12 @@ def filling_parts(row: BarRow) -> Nats:
     if len(row.state.group) > 1:
         return
     since = max(row.since, step - WINDOW)
-    begun = {part: row.limits.begun[part] for part in row.new.habits}
-    counts = {part: len(steps) - bisect_left(steps, since) for part, steps in begun.items()}
     targets = {
         part: PART_SHARE * habit.density * STEP_SECONDS * (step - since)
         for part, habit in row.new.habits.items()
         if part in (row.new.parts or ()) and not row.is_full(part, step)
     }
-    favoured = [*favour_parts(row.state, targets, counts)]
+    favoured = [*favour_parts(row.state, targets, since)]
     if not row.state.group and row.remaining and not row.parts_at(row.remaining[0].place):
         ((_, nats),) = favoured
         yield row.toward_given()[0], -nats  # no new note may come at the place of the given one

@@ -1,46 +1,94 @@
-"""How many notes a part may have at once and within a few seconds."""
+"""Which new notes parts may have, in continued and new music and around given notes."""
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
-from musictx.card import WINDOW_SECONDS, Habit
-from musictx.songs.bars import PER_SECOND
+import numpy as np
+
+from musictx.card import WINDOW_SECONDS
+from musictx.sampling.infill import NewNotes
+from musictx.songs.bar_codec import part_id
+from musictx.songs.bar_grammar import BarState, Group
+from musictx.songs.bars import PER_SECOND, STEP_SECONDS
+from musictx.tokens.stream import CHORD, DRUM_PART
 
 #: Steps of the sliding window in which the onsets of a part are counted.
 WINDOW = round(WINDOW_SECONDS * PER_SECOND)
 
 
+@dataclass
 class PartLimits:
-    """The limits of ``habits`` (part -> habit) on simultaneous notes and on onsets.
+    """The limits ``new`` on the notes that may follow in ``state``.
 
-    begun  part -> the onset steps of its new notes, in order
+    A place is allowed only if a part is allowed there, and a part only if a tone is. The notes of a
+    part are all that the state has of it, whoever wrote them.
+
+    remaining  the given groups of this bar that are still to be written, in order; ``None`` where
+               music is continued. There a pitch may be struck while it sounds, as tracks of one
+               program do in songs
     """
 
-    def __init__(self, habits: Mapping[int, Habit]) -> None:
-        self.habits = habits
-        self.begun: defaultdict[int, list[int]] = defaultdict(list)
+    new: NewNotes
+    state: BarState
+    remaining: list[Group] | None = None
 
-    def opens(self, part: int, ends: Collection[int]) -> float:
-        """Return the first step at which ``part`` may begin another note, if its sounding notes end
-        at the steps ``ends``; ``-inf`` if neither limit is reached."""
-        habit = self.habits.get(part)
-        if habit is None:
-            return -math.inf
-        onset = _from_last(self.begun[part], habit.densest)
-        return max(_from_last(sorted(ends), habit.voices), onset + WINDOW)
+    def restrict(self, mask: np.ndarray) -> None:
+        """Restrict ``mask``, the ids that the grammar allows, to groups of new notes before the
+        remaining ones. Bar lines and ``eos`` are not restricted."""
+        new, state, field = self.new, self.state, len(self.state.group)
+        if field == 0:
+            places, parts = mask[new.ids["place"]], new.parts or ()
+            places[places] = [
+                any(self._tones_at(place, part).any() for part in parts)
+                for place in np.flatnonzero(places).tolist()
+            ]
+        elif state.in_line:
+            return
+        elif field == 1:
+            mask[:] = False
+            mask[[part_id(new.table, part) for part in self.parts_at(state.place)]] = True
+        elif field == 2:
+            kind = new.kind(state.part)
+            mask[new.ids[kind]] &= self._tones_at(state.place, state.part)[new.values(kind)]
+        elif field == 3 and state.part in new.habits:
+            longest = np.round(new.habits[state.part].longest / STEP_SECONDS)
+            mask[new.ids["length"]] &= new.values("length") <= max(longest, 1)
 
-    def copy(self) -> PartLimits:
-        other = PartLimits(self.habits)
-        other.begun.update({part: list(steps) for part, steps in self.begun.items()})
-        return other
+    def parts_at(self, place: int) -> list[int]:
+        """The parts that may have a new group at ``place``, after the last group."""
+        return [part for part in self.new.parts or () if self._tones_at(place, part).any()]
 
+    def _tones_at(self, place: int, part: int) -> np.ndarray:
+        """(128,) bool: the tones that a new group of ``part`` may have at ``place``."""
+        new, last, here = self.new, self.state.last, (place, part)
+        step, end = self.state.bars[-1].begin + place, new.end or np.inf
+        following = self.remaining[0].key if self.remaining else (len(new.values("place")), 0, 0)
+        in_order = last[:2] <= here <= following[:2] and (part != CHORD or last[:2] < here)
+        if not (in_order and new.begin <= step < end) or self.is_full(part, step):
+            return np.zeros(128, bool)
+        tones = new.tones(part).copy()
+        if last[:2] == here:
+            tones[: last[2] + 1] = False
+        if following[:2] == here:
+            tones[following[2] :] = False
+        if self.remaining is not None:
+            tones[[*self._sounding(part, step)]] = False
+        return tones
 
-def _from_last(steps: Sequence[int], count: float) -> float:
-    """The ``count``-th of ``steps`` from the end: from this step on, fewer than ``count`` of them
-    are later. ``-inf`` if there are fewer steps, ``inf`` if none is allowed."""
-    if count <= 0:
-        return math.inf
-    return steps[-math.ceil(count)] if count <= len(steps) else -math.inf
+    def is_full(self, part: int, step: int) -> bool:
+        """Whether ``part`` may begin no further note at ``step``, since it has reached the limit of
+        its habit on simultaneous notes or on onsets."""
+        if part not in self.new.habits:
+            return False
+        habit, recent = self.new.habits[part], self.state.begun(part, step - WINDOW + 1)
+        return len(self._sounding(part, step)) >= habit.voices or recent >= habit.densest
+
+    def _sounding(self, part: int, step: int) -> set[int]:
+        """The pitches of ``part`` that sound at ``step``. The given notes that begin there sound,
+        too."""
+        if part in (CHORD, DRUM_PART):
+            return set()
+        place, given = step - self.state.bars[-1].begin, self.remaining or ()
+        begin = {group.tone for group in given if group.part == part and group.place <= place}
+        return begin | {pitch for _, pitch in self.state.sounding_at(part, step)}

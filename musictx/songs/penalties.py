@@ -128,13 +128,13 @@ def lacking_parts(row: Any, least: Mapping[int, float], from_start: bool = False
         return
     passed = min(state.seconds / PART_SECONDS, 1.0) if from_start else 1.0
     targets = {part: passed * notes for part, notes in least.items()}
-    yield from favour_parts(state, targets, state.counts(PART_SECONDS))
+    yield from favour_parts(state, targets, state.step - PART_SECONDS * PER_SECOND)
 
 
-def favour_parts(state: BarState, targets: Mapping[int, float], counts: Mapping[int, int]) -> Nats:
+def favour_parts(state: BarState, targets: Mapping[int, float], since: float) -> Nats:
     """Favour each part by :data:`PART_GAIN` nats for each note that it has fewer than its target
-    (part -> notes), and places by as much as the part that lacks most."""
-    gains = {part: PART_GAIN * max(notes - counts[part], 0.0) for part, notes in targets.items()}
+    (part -> notes) since the step ``since``, and places by as much as the part that lacks most."""
+    gains = {p: PART_GAIN * max(n - state.begun(p, since), 0.0) for p, n in targets.items()}
     if not state.group:
         yield state.ids["place"], -max(gains.values(), default=0.0)
         return

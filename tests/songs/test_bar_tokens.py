@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from musictx.beats import Beats
 from musictx.card import Habit
 from musictx.notes import Score
+from musictx.sampling.infill import NewNotes
 from musictx.songs import part_limits
 from musictx.songs.bars import Bars
 from musictx.tokens.build import build
-from musictx.tokens.stream import DRUM_PART, STEPS
+from musictx.tokens.stream import CHORD, DRUM_PART, STEPS
 from musictx.tokens.vocab import EOS
 from tests.pieces import score
 from tests.tokens.grids import gridded
@@ -76,13 +77,14 @@ TONES = st.lists(st.integers(60, 66), max_size=3, unique=True)
 @patch.object(part_limits, "WINDOW", WINDOW)
 @settings(max_examples=40)
 @given(
-    st.dictionaries(st.sampled_from([0, 5, DRUM_PART]), TONES, min_size=1),
+    st.dictionaries(st.sampled_from([CHORD, 0, 5, DRUM_PART]), TONES, min_size=1),
     st.dictionaries(st.sampled_from([0, 5]), st.integers(1, 2)),
     st.dictionaries(st.sampled_from([0, DRUM_PART]), st.integers(1, 3)),
+    st.sampled_from([None, []]),
     st.integers(0, 10_000),
 )
-def test_the_grammar_keeps_its_limits_and_allows_every_place_of_another_note(
-    tones, voices, struck, seed
+def test_limits_of_parts_hold_and_allow_every_place_of_another_note(
+    tones, voices, struck, remaining, seed
 ):
     random = np.random.default_rng(seed)
     state = FEW.grammar([WORDS.id(*token) for token in LINE])
@@ -90,31 +92,37 @@ def test_the_grammar_keeps_its_limits_and_allows_every_place_of_another_note(
         part: Habit(voices.get(part, 99), 0, 127, densest=struck.get(part, np.inf))
         for part in {*voices, *struck}
     }
-    masks = {part: np.isin(np.arange(128), pitches) for part, pitches in tones.items()}
-    state.hold(masks, part_limits.PartLimits(habits))
+    new = NewNotes(WORDS, parts=tones, habits=habits)
+    limits = part_limits.PartLimits(new, state, remaining)
+    for part, pitches in tones.items():
+        new.tones(part)[:] = np.isin(np.arange(128), pitches)
+    new.tones(CHORD)[:12] = CHORD in tones
     before_notes = (0, -2, -1)
     line, steps, group, last = 0, 48, [], before_notes
-    sounding: list[tuple[int, int, int]] = []  # part, begin, end
+    sounding: list[tuple[int, int, int, int]] = []  # part, tone, begin, end
     begun: list[tuple[int, int]] = []  # part, begin
 
     def left(part, place):
-        """Return the tones that may follow, by loops."""
+        """Return the tones that may follow, by loops; of a chord, all roots."""
+        if part == CHORD:
+            return list(range(12)) if (place, part) > last[:2] else []
         step = line + place
-        at_once = sum(of == part and begin <= step < end for of, begin, end in sounding)
+        held = {tone for of, tone, begin, end in sounding if of == part and begin <= step < end}
         recent = sum(of == part and begin > step - WINDOW for of, begin in begun)
-        if at_once >= voices.get(part, 99) or recent >= struck.get(part, 99):
+        if len(held) >= voices.get(part, 99) or recent >= struck.get(part, 99):
             return []
-        return sorted(tone for tone in tones.get(part, []) if (place, part, tone) > last)
+        taken = set() if remaining is None else held
+        return sorted(t for t in tones.get(part, []) if (place, part, t) > last and t not in taken)
 
     for _ in range(150):
-        allowed = state.allowed()
+        allowed = state.allowed().copy()
+        limits.restrict(allowed)
         assert allowed.any()
         if not group:
             places = set(np.flatnonzero(allowed[slice(*WORDS.range("place"))]).tolist())
             grid = (place for place in range(steps) if place % 3 == 0 or place % 4 == 0)
             expected = {place for place in grid if any(left(part, place) for part in tones)}
-            expected |= {0} if last == before_notes else set()
-            ends = {end - line for _, _, end in sounding}  # a tied note may begin off the grid
+            ends = {end - line for *_, end in sounding}  # a tied note may begin off the grid
             assert expected <= places <= expected | ends
         elif len(group) == 2 and group[1][0] in ("program", "drums"):
             kind, part = ("drum", DRUM_PART) if group[1][0] == "drums" else ("pitch", group[1][1])
@@ -135,7 +143,7 @@ def test_the_grammar_keeps_its_limits_and_allows_every_place_of_another_note(
             part = {"harmony": -1, "drums": DRUM_PART}.get(kind, part)
             last = (place, part, tone)
             begun += [(part, line + place)] * (last_kind != "tie" and part >= 0)
-            sounding += [(part, line + place, line + place + length)] * (kind == "program")
+            sounding += [(part, tone, line + place, line + place + length)] * (kind == "program")
         group = []
 
 
