@@ -159,14 +159,11 @@ def test_former_names_of_members_of_features_still_work():
     class Former(Feature):
         longest, noisy, products = 7, True, ("table",)
 
-        def __init__(self):
-            super().__init__()
-            self.keep(table=torch.ones(1))
-
         def finish(self, x, seen):
             return x + self.table
 
     made = Former()
+    made.keep(table=torch.ones(1))
     assert (made.lookback, made.reads_disturbed, made.random_when_added) == (7, True, ("table",))
     assert made.add_to_output(torch.zeros(1), None).item() == 1
     assert not made.state_dict()

@@ -97,8 +97,7 @@ def test_limits_of_parts_hold_and_allow_every_place_of_another_note(
     for part, pitches in tones.items():
         new.tones(part)[:] = np.isin(np.arange(128), pitches)
     new.tones(CHORD)[:12] = CHORD in tones
-    before_notes = (0, -2, -1)
-    line, steps, group, last = 0, 48, [], before_notes
+    line, steps, group, last = 0, 48, [], (0, -2, -1)
     sounding: list[tuple[int, int, int, int]] = []  # part, tone, begin, end
     begun: list[tuple[int, int]] = []  # part, begin
 
@@ -138,7 +137,7 @@ def test_limits_of_parts_hold_and_allow_every_place_of_another_note(
         (first, place), (kind, part), (_, tone), (_, length), (last_kind, last_value) = group
         if first == "bar":
             line, full = round(state.seconds * 48), 96 * part // 2**tone
-            steps, last = min(last_value or full, full), before_notes
+            steps, last = min(last_value or full, full), (0, -2, -1)
         else:
             part = {"harmony": -1, "drums": DRUM_PART}.get(kind, part)
             last = (place, part, tone)

@@ -61,11 +61,8 @@ def test_drums_and_silence_have_no_chord():
 
 
 def test_no_chord_begins_before_the_file():
-    """Its first bar may, by the beats of what was played."""
-    played = of_chords([Chord(0, 1), Chord(5, 1)])
-    played = replace(played, pulse=Pulse(played.tempos, played.meters, -0.3))
-    assert [float(played.beats.seconds(0.0)), recognised(played)[0][0]] == [-0.3, 0.0]
-    assert min(time for time, _ in search(played)) == 0
+    played = replace(of_chords([Chord(0, 1)]), pulse=Pulse(Score().tempos, Score().meters, -0.3))
+    assert (played.beats.seconds(0.0), recognised(played)[0][0]) == (-0.3, 0.0)
 
 
 def test_chords_are_drawn_from_the_chain_of_songs_that_end_like_songs():
