@@ -48,7 +48,6 @@ from musictx.sampling.steer import Steering, controls_of, counts_no_bars, has_co
 from musictx.sampling.strengths import SEMITONES_LOWER
 from musictx.tokens import controls
 from musictx.tokens.performance import PerformanceTokenizer
-from musictx.tokens.stream import DRUM_PART
 
 
 class Version(NamedTuple):
@@ -236,7 +235,7 @@ def default_parts(bundle: Bundle, task: Task, score: Score) -> list[int]:
         programs = set(on_tracks["program"][~on_tracks["drum"]].tolist())
     else:
         programs = set(parts.corpus_programs(bundle).values()) - {parts.melody_program(bundle)}
-    return [*sorted(programs or {0}), *([DRUM_PART] if on_tracks["drum"].any() else [])]
+    return [*sorted(programs or {0}), *([DRUMS] if on_tracks["drum"].any() else [])]
 
 
 def _check_drums(bundle: Bundle, task: Task) -> None:

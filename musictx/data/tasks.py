@@ -22,11 +22,11 @@ from numpy.random import Generator
 from musictx.config.data import TASKS
 from musictx.data.windows import UNSCORED, Row
 from musictx.errors import UserError
-from musictx.notes import Score, top_notes
+from musictx.notes import DRUMS, Score, top_notes
 from musictx.tokens import controls
 from musictx.tokens import events as ev
 from musictx.tokens.controls import CONTROLS
-from musictx.tokens.stream import DRUM_PART, OPEN, NoteStream
+from musictx.tokens.stream import OPEN, NoteStream
 from musictx.tokens.vocab import BOS, CUT, EOS, Vocabulary
 
 #: The share of windows in which each control is left out; of gaps in which a voice is given; of
@@ -277,7 +277,7 @@ class EventTasks(Tasks):
     def _voice(self, window: NoteStream, random: Generator) -> np.ndarray:
         """(n,) bool: the notes of one voice."""
         notes = window.notes
-        pitched = notes["part"] != DRUM_PART
+        pitched = notes["part"] != DRUMS
         parts = np.unique(notes["part"][pitched])
         if self.melody is not None:
             return pitched & (notes["part"] == self.melody)

@@ -28,7 +28,7 @@ import numpy as np
 from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
-from musictx.notes import Score
+from musictx.notes import DRUMS, Score
 from musictx.sampling import idiom
 from musictx.sampling.constraints import RowConstraint, RowPenalty, by_row
 from musictx.sampling.primer import Primer
@@ -36,7 +36,7 @@ from musictx.sampling.region import Region, Setup
 from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.tokens.controls import CONTROLS
-from musictx.tokens.stream import CHORD, DRUM_PART
+from musictx.tokens.stream import CHORD
 from musictx.tokens.tokenizer import GrammarState, Tokenizer
 from musictx.tokens.vocab import EOS, PAD, Vocabulary
 
@@ -47,7 +47,7 @@ class NewNotes:
 
     begin    the first step at which a new note may begin
     end      the step before which new notes begin; ``None``: no limit
-    parts    the allowed parts: programs, :data:`DRUM_PART`, :data:`CHORD`; ``None``: any
+    parts    the allowed parts: programs, :data:`DRUMS`, :data:`CHORD`; ``None``: any
     habits   part -> its usual number of simultaneous notes, of notes within a few seconds, length
              of notes and range of pitches
     pitches  (128,) bool: the pitches that the request allows; drums are not limited
@@ -75,7 +75,7 @@ class NewNotes:
         """The kind of the ids that state the pitch of a note of ``part``, its drum or the root of
         a chord."""
         pitched = "pitch" if "pitch" in self.ids else "note_on"
-        return {CHORD: "root", DRUM_PART: "drum"}.get(part, pitched)
+        return {CHORD: "root", DRUMS: "drum"}.get(part, pitched)
 
     def values(self, kind: str) -> np.ndarray:
         """The values of the ids of ``kind``, in the order of the ids."""
@@ -87,11 +87,11 @@ class NewNotes:
         the habit allow. Callers must not modify the array."""
         if part not in self._tones:
             tones = np.isin(np.arange(128), self.values(self.kind(part)))
-            if part not in (CHORD, DRUM_PART):
+            if part not in (CHORD, DRUMS):
                 tones &= self.pitches
             if self.parts is not None and part not in self.parts:
                 tones[:] = False
-            if part == DRUM_PART and self.drums is not None:
+            if part == DRUMS and self.drums is not None:
                 tones &= self.drums
             elif part in self.habits:
                 tones[: max(self.habits[part].low, 0)] = False

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from musictx.notes import DRUMS
 from musictx.songs.repeats import FARTHEST_BARS, repeated
 from musictx.tokens.controls import KNOWN
-from musictx.tokens.stream import BAR, CHORD, DRUM_PART, STEPS, STREAM_NOTE, NoteStream
+from musictx.tokens.stream import BAR, CHORD, STEPS, STREAM_NOTE, NoteStream
 from musictx.tokens.vocab import SPECIALS, Vocabulary
 
 #: Ids of a note, a chord or a bar line.
@@ -25,13 +26,13 @@ SECTIONS = REPEATS + FARTHEST_BARS
 
 
 #: The kinds of ids of the parts that are no programs.
-NAMED_PARTS = {CHORD: "harmony", DRUM_PART: "drums"}
+NAMED_PARTS = {CHORD: "harmony", DRUMS: "drums"}
 PARTS_NAMED = {kind: part for part, kind in NAMED_PARTS.items()}
 
 
 def part_id(table: Vocabulary, part: int) -> int:
     """The id of ``part``, the second of a group; a part is a program, :data:`CHORD` or
-    :data:`DRUM_PART`."""
+    :data:`DRUMS`."""
     return table.id(NAMED_PARTS[part]) if part in NAMED_PARTS else table.id("program", part)
 
 
@@ -62,7 +63,7 @@ def write(stream: NoteStream, table: Vocabulary) -> np.ndarray:
     bar_lines[:, REPEAT_FIELD] = table.ids("section", section_of(repeated(stream)))
     rows = np.empty((len(notes), FIELDS_PER_NOTE), np.int64)
     rows[:, 0] = table.ids("place", notes["start"] - lines[bar])
-    chord, drum = notes["part"] == CHORD, notes["part"] == DRUM_PART
+    chord, drum = notes["part"] == CHORD, notes["part"] == DRUMS
     pitched = ~chord & ~drum
     tie = pitched & (notes["velocity_bin"] == 0)
     columns: list[tuple[int, np.ndarray, str, str]] = [
@@ -115,7 +116,7 @@ def read(ids: np.ndarray, table: Vocabulary) -> NoteStream:
     value, bar, chord, drum, tie = (column[used] for column in (value, bar, chord, drum, tie))
     notes = np.zeros(len(value), STREAM_NOTE)
     notes["start"] = NoteStream(bars, notes).lines[bar] + value[:, 0]
-    notes["part"] = np.select([chord, drum], [CHORD, DRUM_PART], value[:, 1])
+    notes["part"] = np.select([chord, drum], [CHORD, DRUMS], value[:, 1])
     notes["pitch"] = value[:, 2]
     notes["length"] = np.where(drum, 0, value[:, 3])
     notes["velocity_bin"] = np.where(chord | tie, 0, value[:, 4])

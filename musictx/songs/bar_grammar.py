@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.chords import NONE, Chord
+from musictx.notes import DRUMS
 from musictx.songs.bar_codec import (
     DRUM_STEPS,
     FIELDS_PER_NOTE,
@@ -35,7 +36,7 @@ from musictx.songs.bars import ON_GRID, PER_SECOND, STEP_SECONDS
 from musictx.songs.repeats import FARTHEST_BARS
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.grammar import Change
-from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, Velocities
+from musictx.tokens.stream import CHORD, STEPS, Velocities
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
 
@@ -242,7 +243,7 @@ class BarState(GrammarState):
         stop = end / PER_SECOND
         if part == CHORD:
             self.chord = Chord(tone, length)
-        elif part != DRUM_PART:
+        elif part != DRUMS:
             self.ends[part] = [*self.sounding_at(part, start), (end, tone)]
             if not velocity_bin:
                 self._tied[part, tone, start] -= 1
@@ -290,7 +291,7 @@ class BarState(GrammarState):
         else:
             part = self.last[1] if self.place == self.last[0] else NOTHING[1]
             mask[ids["harmony"]] = part < CHORD
-            mask[ids["program"]][max(part, 0) :] = part < DRUM_PART
+            mask[ids["program"]][max(part, 0) :] = part < DRUMS
             mask[ids["drums"]] = True
         return mask
 
@@ -320,7 +321,7 @@ class BarState(GrammarState):
             field[self.value(1) * 4 * STEPS // 2 ** self.value(2) :] = False
         elif kind == "quality":
             field[:] = (values == NONE.quality) == (self.value(2) == NONE.root)
-        elif kind == "velocity" and self.part != DRUM_PART:
+        elif kind == "velocity" and self.part != DRUMS:
             tied = self._tied[self.part, self.value(2), self.bars[-1].begin + place]
             mask[ids["tie"]] = tied > 0
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from musictx.chords import annotated
 from musictx.model.transformer import MusicTransformer
-from musictx.notes import Score
+from musictx.notes import DRUMS, Score
 from musictx.sampling.constraints import RowPenalty
 from musictx.sampling.infill import Brief, Infill, NewNotes, sparing_given
 from musictx.sampling.penalties import pitch_set
@@ -41,7 +41,7 @@ from musictx.songs.penalties import SparsePenalty, summed
 from musictx.songs.repeats import repeated
 from musictx.songs.repetition import as_in_earlier_bar, repeated_bars, unlike_other_version
 from musictx.songs.strengths import LOOKAHEAD_BARS, RARER_SHARE
-from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
+from musictx.tokens.stream import CHORD, NoteStream
 from musictx.tokens.vocab import BOS, CUT
 
 
@@ -276,7 +276,7 @@ class BarInfill(Infill):
         """The new part with several voices whose usual pitches reach lowest, in an accompaniment.
         ``None`` in a gap, if the median pitch of a given part is at most ``highest_bass``, if a
         register is requested, or if no new part has several voices."""
-        notes = self.given.notes[~np.isin(self.given.notes["part"], (CHORD, DRUM_PART))]
+        notes = self.given.notes[~np.isin(self.given.notes["part"], (CHORD, DRUMS))]
         parts = np.unique(notes["part"])
         heights = [np.median(notes["pitch"][notes["part"] == part]) for part in parts]
         has_bass = min(heights, default=128) <= highest_bass
@@ -285,7 +285,7 @@ class BarInfill(Infill):
         lowest = {
             part: habit.low
             for part, habit in self.brief.habits.items()
-            if habit.voices > 1 and part != DRUM_PART
+            if habit.voices > 1 and part != DRUMS
         }
         return min(lowest, key=lowest.__getitem__, default=None)
 

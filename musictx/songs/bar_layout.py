@@ -51,7 +51,7 @@ class GivenAhead:
     given   (n,) notes and chords (:data:`musictx.tokens.stream.STREAM_NOTE`), in order
     sections  (B,) of each bar: :data:`WHOLE` where nothing is composed in it, :data:`VARIED` where
             its given notes are those of another bar, else 0
-    parts   the parts to compose: programs, ``CHORD``, ``DRUM_PART``; empty for any part
+    parts   the parts to compose: programs, ``CHORD``, ``DRUMS``; empty for any part
     """
 
     begin: int

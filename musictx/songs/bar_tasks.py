@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.data.tasks import LOCKED_SHARE, Tasks, draw_begin, draw_length, draw_voice
+from musictx.notes import DRUMS
 from musictx.songs import bar_layout
 from musictx.songs.bar_codec import FIELDS_PER_NOTE
 from musictx.songs.bar_layout import TAIL_BARS, GivenAhead
 from musictx.songs.repeats import ALIKE, likeness, stretches
-from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
+from musictx.tokens.stream import CHORD, STEPS, NoteStream
 from musictx.tokens.vocab import BOS, CUT, EOS
 
 #: The fewest and the most bars of a gap; the share of gaps that begin and end at bar lines (other
@@ -189,7 +190,7 @@ class BarTasks(Tasks):
                 return among & (notes["part"] == self.melody)
             count = random.choice([1, len(parts) - 1, int(random.integers(1, len(parts)))])
             return among & np.isin(notes["part"], random.choice(parts, count, replace=False))
-        pitched = among & (notes["part"] != CHORD) & (notes["part"] != DRUM_PART)
+        pitched = among & (notes["part"] != CHORD) & (notes["part"] != DRUMS)
         # The skyline of notes of one step: the highest of all notes that begin together.
         return draw_voice(notes, pitched, notes["start"] + 1, SKYLINE_OF_PART_SHARE, random)
 

@@ -33,14 +33,14 @@ import numpy as np
 from musictx import chords as harmony
 from musictx.beats import BPM
 from musictx.config import TokenizerConfig
-from musictx.notes import METER, TEMPO, Score, sort_order
+from musictx.notes import DRUMS, METER, TEMPO, Score, sort_order
 from musictx.songs import bar_codec
 from musictx.songs.bar_codec import DRUM_STEPS, FIELDS_PER_NOTE, LONGEST, SECTIONS
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bars import EXPONENTS, LONGEST_BAR, MOVED, NUMERATORS, PER_SECOND, Bars
 from musictx.songs.chord_estimation import recognised
 from musictx.tokens.spelling import StreamTokenizer
-from musictx.tokens.stream import BAR, CHORD, DRUM_PART, STREAM_NOTE, NoteStream
+from musictx.tokens.stream import BAR, CHORD, STREAM_NOTE, NoteStream
 from musictx.tokens.tokenizer import Clock
 
 
@@ -208,7 +208,7 @@ class BarTokenizer(StreamTokenizer):
         if not len(bars):
             return Score()
         notes = notes.copy()
-        chord, drum = notes["part"] == CHORD, notes["part"] == DRUM_PART
+        chord, drum = notes["part"] == CHORD, notes["part"] == DRUMS
         notes["length"][drum] = DRUM_STEPS
         # A tie lengthens the note that it continues; a tie that continues no note is dropped.
         open_notes: defaultdict[tuple[int, int, int], list[int]] = defaultdict(list)

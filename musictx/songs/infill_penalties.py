@@ -12,6 +12,7 @@ from functools import cache
 import numpy as np
 
 from musictx.chords import NONE, Chord
+from musictx.notes import DRUMS
 from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_constraint import BarRow
 from musictx.songs.bar_grammar import BarState
@@ -26,7 +27,7 @@ from musictx.songs.strengths import (
     OVERHANG,
     PART_SHARE,
 )
-from musictx.tokens.stream import CHORD, DRUM_PART
+from musictx.tokens.stream import CHORD
 
 #: The program of a bass.
 BASS = 33
@@ -41,10 +42,10 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
         drummer = drummer.opening
     state, parts = row.state, row.new.parts or ()
     steps, place, groups = state.bars[-1].steps, state.place, state.bars[-1].groups
-    if DRUM_PART not in parts or steps != drummer.steps:
+    if DRUMS not in parts or steps != drummer.steps:
         return
-    struck = [group.tone for group in groups if group.key[:2] == (place, DRUM_PART)]
-    alone, due = not {*parts} - {CHORD, DRUM_PART}, row.toward_given()
+    struck = [group.tone for group in groups if group.key[:2] == (place, DRUMS)]
+    alone, due = not {*parts} - {CHORD, DRUMS}, row.toward_given()
     if not state.group:
         nats, first = drummer.log_prob_onset(place, struck), row.new.ids["place"].start
         if alone:  # every new group is a stroke, so the place alone decides that one comes
@@ -58,8 +59,8 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
         yield slice(first, first + steps), -nats[:-1]
         yield row.bar_end(), -nats[-1]
     elif len(state.group) == 1 and (due or not alone):
-        yield part_id(row.table, DRUM_PART), -drummer.log_prob_hit(place, struck)
-    elif len(state.group) == 2 and state.part == DRUM_PART:
+        yield part_id(row.table, DRUMS), -drummer.log_prob_hit(place, struck)
+    elif len(state.group) == 2 and state.part == DRUMS:
         yield row.new.ids["drum"], -drummer.log_prob_drum(place, struck)
 
 
@@ -90,7 +91,7 @@ class HarmonicFit:
     """
 
     def __init__(self, given: np.ndarray) -> None:
-        self._notes = given[(given["part"] != CHORD) & (given["part"] != DRUM_PART)]
+        self._notes = given[(given["part"] != CHORD) & (given["part"] != DRUMS)]
         chords = given[(given["part"] == CHORD) & (given["pitch"] != NONE.root)]
         self._chords = [
             (start, Chord(root, quality)) for start, _, root, quality, _ in chords.tolist()
@@ -138,7 +139,7 @@ def in_harmony(row: BarRow, fit: HarmonicFit, melodies: Collection[int] = ()) ->
     """Penalise pitches and lengths of new notes that do not fit the harmony of the given notes.
     Notes of ``melodies`` need not be tones of a given chord."""
     state, field = row.state, len(row.state.group)
-    if state.in_line or field not in (2, 3) or state.part in (CHORD, DRUM_PART):
+    if state.in_line or field not in (2, 3) or state.part in (CHORD, DRUMS):
         return
     kind = "pitch" if field == 2 else "length"
     ids, values = row.new.ids[kind], row.new.values(kind)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from musictx.card import WINDOW_SECONDS
+from musictx.notes import DRUMS
 from musictx.sampling.infill import NewNotes
 from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_grammar import BarState, Group
 from musictx.songs.bars import PER_SECOND, STEP_SECONDS
-from musictx.tokens.stream import CHORD, DRUM_PART
+from musictx.tokens.stream import CHORD
 
 #: Steps of the sliding window in which the onsets of a part are counted.
 WINDOW = round(WINDOW_SECONDS * PER_SECOND)
@@ -87,7 +88,7 @@ class PartLimits:
     def _sounding(self, part: int, step: int) -> set[int]:
         """The pitches of ``part`` that sound at ``step``. The given notes that begin there sound,
         too."""
-        if part in (CHORD, DRUM_PART):
+        if part in (CHORD, DRUMS):
             return set()
         place, given = step - self.state.bars[-1].begin, self.remaining or ()
         begin = {group.tone for group in given if group.part == part and group.place <= place}

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from musictx.notes import DRUMS
 from musictx.sampling.constraints import RowPenalty
 from musictx.sampling.penalties import feedback, fullness, window
 from musictx.sampling.strengths import ASKED_GAIN
@@ -22,7 +23,7 @@ from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND, STEP_SECONDS
 from musictx.songs.strengths import CROWD_GAIN, LENGTH_GAIN, PART_GAIN, PART_SECONDS
-from musictx.tokens.stream import DRUM_PART, STEPS, Velocities
+from musictx.tokens.stream import STEPS, Velocities
 
 #: The number of complete ids in a group -> the control that its next id influences.
 CONTROLS_OF = {2: "register", 3: "polyphony", 4: "loudness"}
@@ -90,7 +91,7 @@ class BarFeedback:
         if field < 2:
             yield from self._time(state, at_once, len(recent) / span)
         elif field == 2 and target:
-            pitches = [note.tone for note in recent if note.part != DRUM_PART]
+            pitches = [note.tone for note in recent if note.part != DRUMS]
             if pitches:
                 yield state.ids["pitch"], feedback("register", target, pitches, self.pitches)
         elif field == 3 and target:

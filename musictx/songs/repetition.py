@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from musictx.notes import DRUMS
 from musictx.songs.bar_codec import REPEATS
 from musictx.songs.bar_constraint import BarRow
 from musictx.songs.bar_grammar import REPEATED, RHYTHM, BarState, Key
 from musictx.songs.penalties import Nats
 from musictx.songs.repeats import repeated
 from musictx.songs.strengths import REPEAT_GAIN, RETURN_BARS, RETURN_GAIN, SAME_PITCH, SAME_ROOT
-from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
+from musictx.tokens.stream import CHORD, STEPS, NoteStream
 
 #: Steps in a sixteenth.
 SIXTEENTH = STEPS // 4
@@ -117,7 +118,7 @@ class SectionContrast:
             since = stream.notes["start"] - first
             inside = (since >= 0) & (since < bars * steps)
             notes, since = stream.notes[inside], since[inside]
-            counts = (notes["part"] != CHORD) & ((notes["part"] != DRUM_PART) | drums)
+            counts = (notes["part"] != CHORD) & ((notes["part"] != DRUMS) | drums)
             bar, place = np.divmod(since[counts], steps)
             self.pitches[bar, place // SIXTEENTH, notes["pitch"][counts] % 12] = True
             for step, note in zip(since, notes):
@@ -140,11 +141,11 @@ class SectionContrast:
         bar = (state.bars[-1].begin - self.pickup) // self.steps - self.here
         if len(state.group) != 2 or state.in_line or not 0 <= bar < len(self.pitches):
             return
-        kind = {CHORD: "root", DRUM_PART: "drum"}.get(state.part, "pitch")
+        kind = {CHORD: "root", DRUMS: "drum"}.get(state.part, "pitch")
         tones, place = state.table.value_of[state.ids[kind]], state.place
         if state.part == CHORD:
             same = np.isin(tones, self.roots[:, bar * self.steps + place])
             yield state.ids[kind], SAME_ROOT * same
-        elif state.part != DRUM_PART or self.drums:
+        elif state.part != DRUMS or self.drums:
             sixteenth = min(place, self.steps - 1) // SIXTEENTH
             yield state.ids[kind], SAME_PITCH * self.pitches[bar, sixteenth][tones % 12]

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from musictx.notes import sort_order
+from musictx.notes import DRUMS, sort_order
 from musictx.pairing import match_note_offs
-from musictx.tokens.stream import DRUM_PART, OPEN, UNKNOWN, NoteStream
+from musictx.tokens.stream import OPEN, UNKNOWN, NoteStream
 from musictx.tokens.vocab import Vocabulary
 
 #: What an event does; within one step, events come in this order.
@@ -51,8 +51,8 @@ def events_of(stream: NoteStream) -> np.ndarray:
     notes, ends = stream.notes, stream.ends
     strikes = np.zeros(len(notes), EVENT)
     strikes["step"], strikes["order"] = notes["start"], np.arange(len(notes))
-    strikes["action"] = np.where(notes["part"] == DRUM_PART, DRUM, ON)
-    strikes["program"] = np.where(notes["part"] == DRUM_PART, 0, notes["part"])
+    strikes["action"] = np.where(notes["part"] == DRUMS, DRUM, ON)
+    strikes["program"] = np.where(notes["part"] == DRUMS, 0, notes["part"])
     strikes["pitch"], strikes["velocity_bin"] = notes["pitch"], notes["velocity_bin"]
     released = (strikes["action"] == ON) & (notes["length"] != OPEN)
     releases = strikes[released]

@@ -29,11 +29,11 @@ from typing import Any
 import numpy as np
 
 from musictx.config import TokenizerConfig
-from musictx.notes import Score, sort_order, sorted_by
+from musictx.notes import DRUMS, Score, sort_order, sorted_by
 from musictx.tokens import events as ev
 from musictx.tokens.grammar import PerformanceState
 from musictx.tokens.spelling import StreamTokenizer
-from musictx.tokens.stream import DRUM_PART, END, OPEN, STREAM_NOTE, UNKNOWN, NoteStream
+from musictx.tokens.stream import END, OPEN, STREAM_NOTE, UNKNOWN, NoteStream
 from musictx.tokens.tokenizer import Clock, NoteEvents
 from musictx.tokens.vocab import SPECIALS
 
@@ -151,7 +151,7 @@ class PerformanceTokenizer(StreamTokenizer):
         drum = struck["action"] == ev.DRUM
         notes = np.empty(len(struck), STREAM_NOTE)
         notes["start"] = struck["step"]
-        notes["part"] = np.where(drum, DRUM_PART, struck["program"])
+        notes["part"] = np.where(drum, DRUMS, struck["program"])
         lengths = events["step"][release] - struck["step"]
         notes["length"] = np.where(drum, 0, np.where(release >= 0, lengths, OPEN))
         notes["pitch"], notes["velocity_bin"] = struck["pitch"], struck["velocity_bin"]
@@ -164,7 +164,7 @@ class PerformanceTokenizer(StreamTokenizer):
     def score(self, stream: NoteStream) -> Score:
         notes = stream.notes.copy()
         lengths = np.maximum(stream.note_ends - notes["start"], 1)
-        notes["length"] = np.where(notes["part"] == DRUM_PART, self._drum_steps, lengths)
+        notes["length"] = np.where(notes["part"] == DRUMS, self._drum_steps, lengths)
         unknown = notes["velocity_bin"] == UNKNOWN
         notes["velocity_bin"][unknown] = self.velocities.bin(DEFAULT_VELOCITY)
         return Score(notes=self.score_notes(notes))
@@ -216,7 +216,7 @@ class PerformanceTokenizer(StreamTokenizer):
                 np.where(old > last, np.maximum(new, least), new) for old, new in zip(before, after)
             )
             stop = np.maximum(stop, start + 1)
-        has_length = ~is_open & (notes["part"] != DRUM_PART)
+        has_length = ~is_open & (notes["part"] != DRUMS)
         notes["length"][has_length] = (stop - start)[has_length]
         notes["start"], ends["stop"] = start, older
         return NoteStream(notes=notes, ends=ends, stop=int(np.floor(window.stop * stretch + 0.5)))

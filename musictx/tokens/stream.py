@@ -14,9 +14,8 @@ from musictx.notes import DRUMS
 
 #: Steps in a quarter note of music in bars.
 STEPS = 24
-#: Parts other than the programs 0 to 127: chords, which come first at a step, and drums, which come
-#: last.
-CHORD, DRUM_PART = -1, DRUMS
+#: The part of chords, which come first at a step; then the programs 0 to 127, and last ``DRUMS``.
+CHORD = -1
 
 #: UNKNOWN: the part or velocity bin of notes that precede the first program or velocity token of
 #: their window. OPEN: the length of a note that ends after the end of its stream.
@@ -29,7 +28,7 @@ UNKNOWN, OPEN = -2, -1
 #: =============  =================  ============  ====================================
 #: 0 to 127       pitch              steps         1 and up; 0 for the further pieces of
 #:                                                 a note longer than a token can write
-#: DRUM_PART      drum               0             1 and up
+#: DRUMS          drum               0             1 and up
 #: CHORD          root               quality       0
 #: =============  =================  ============  ====================================
 STREAM_NOTE = np.dtype(
@@ -98,7 +97,7 @@ class NoteStream(NamedTuple):
         only its end remains, in ``ends``."""
         stop = np.iinfo(np.int64).max if stop is None else stop
         start, end = self.notes["start"], self.notes["start"] + self.notes["length"]
-        closed = (self.notes["length"] != OPEN) & (self.notes["part"] != DRUM_PART)
+        closed = (self.notes["length"] != OPEN) & (self.notes["part"] != DRUMS)
         inside = (start >= first) & (start < stop)
         notes = self.notes[inside].copy()
         notes["length"][(closed & (end >= stop))[inside]] = OPEN

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from musictx.config import SamplingConfig
 from musictx.model.features import with_tokens
+from musictx.notes import DRUMS
 from musictx.sampling import composer
 from musictx.sampling.constraints import Constraint
 from musictx.sampling.infill import Brief
@@ -18,7 +19,7 @@ from musictx.sampling.strengths import MOST_ALIKE
 from musictx.songs import repetition
 from musictx.songs.bar_infill import BarInfill
 from musictx.tokens.build import build
-from musictx.tokens.stream import CHORD, DRUM_PART
+from musictx.tokens.stream import CHORD
 from tests.pieces import line
 from tests.sampling.test_events import begun_and_ended, listed
 from tests.songs.test_grouped import song
@@ -88,7 +89,7 @@ def gap(score, begin, end, parts=(0,), is_gap=True, **more):
     st.integers(0, 5),
     st.integers(0, 30),
     st.integers(2, 20),
-    st.sampled_from([(0,), (33,), (0, DRUM_PART)]),
+    st.sampled_from([(0,), (33,), (0, DRUMS)]),
 )
 def test_given_notes_stay_and_new_notes_begin_inside(seed, first, length, parts):
     begin, end = first * BAR / 6, (first + length) * BAR / 6
@@ -98,7 +99,7 @@ def test_given_notes_stay_and_new_notes_begin_inside(seed, first, length, parts)
     assert given_notes(made) == as_counts(kept.notes[kept.notes["start"] < end - 1e-6])
     new = made.new
     assert ((new["start"] >= begin - 1e-6) & (new["start"] < end - 1e-6)).all()
-    new_parts = np.where(new["drum"], DRUM_PART, new["program"])
+    new_parts = np.where(new["drum"], DRUMS, new["program"])
     assert set(new_parts.tolist()) <= set(parts)
     for start, stop, pitch, _, program, _, _ in new[~new["drum"]].tolist():
         later = kept.notes[~kept.notes["drum"] & (kept.notes["start"] >= begin)]

@@ -27,7 +27,7 @@ from musictx.songs.strengths import (
     SAME_ROOT,
 )
 from musictx.tokens.build import build
-from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream, Velocities
+from musictx.tokens.stream import CHORD, STEPS, NoteStream, Velocities
 from tests.pieces import line, together
 from tests.sampling.pieces import BARS, DRUMS, line_ids, note_ids
 from tests.songs.test_grouped import song
@@ -99,12 +99,12 @@ def test_notes_of_a_new_section_cost_if_the_same_bar_of_the_first_has_them(piece
         lines, notes = piece.bars[: SECTION + bar + 1], piece.in_bars(0, SECTION + bar).notes
         before = WIDE.write(NoteStream(lines, notes))
         for place in (0, STEPS // 2, STEPS):
-            for part in (0, DRUM_PART, CHORD):
-                kind = {DRUM_PART: "drums", CHORD: "harmony"}.get(part, "program")
+            for part in (0, DRUMS, CHORD):
+                kind = {DRUMS: "drums", CHORD: "harmony"}.get(part, "program")
                 ids = [WORDS.id("place", place), WORDS.id(kind, 0)]
                 (costs,) = contrast(piece, drums)([WIDE.grammar([*before, *ids])], np.empty(0))
                 expected = np.zeros(WORDS.size)
-                names = {DRUM_PART: "drum", CHORD: "root"}
+                names = {DRUMS: "drum", CHORD: "root"}
                 for token in range(*WORDS.range(names.get(part, "pitch"))):
                     tone = int(WORDS.value_of[token])
                     if part == CHORD:
@@ -115,8 +115,8 @@ def test_notes_of_a_new_section_cost_if_the_same_bar_of_the_first_has_them(piece
                     for note in section.notes[~is_chord & (section.bar == bar)]:
                         near = note["start"] % steps // 6 == place // 6
                         near &= note["pitch"] % 12 == tone % 12
-                        if near and (drums or note["part"] != DRUM_PART):
-                            expected[token] = SAME_PITCH * (drums or part != DRUM_PART)
+                        if near and (drums or note["part"] != DRUMS):
+                            expected[token] = SAME_PITCH * (drums or part != DRUMS)
                 np.testing.assert_array_equal(costs, expected)
     assert is_chord.any()
 

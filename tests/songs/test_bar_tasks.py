@@ -6,13 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.data.windows import UNSCORED
+from musictx.notes import DRUMS
 from musictx.songs import bar_layout
 from musictx.songs.bar_codec import FIELDS_PER_NOTE
 from musictx.songs.bar_tasks import VARIED_BARS, BarTasks
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.repeats import ALIKE
 from musictx.tokens.build import build
-from musictx.tokens.stream import CHORD, DRUM_PART
+from musictx.tokens.stream import CHORD
 from musictx.tokens.vocab import BOS, CUT, EOS, SPECIALS
 from tests.pieces import line
 from tests.songs.test_grouped import song
@@ -197,7 +198,7 @@ def test_given_notes_of_a_bar_are_written_once_before_its_line(piece, data):
     is_given = data.draw(st.lists(st.booleans(), min_size=len(notes), max_size=len(notes)))
     given_notes = notes[np.array(is_given)]
     whole = ~np.isin(np.arange(count), bar[~np.array(is_given)])
-    parts = data.draw(st.lists(st.sampled_from([CHORD, 0, 40, DRUM_PART]), unique=True))
+    parts = data.draw(st.lists(st.sampled_from([CHORD, 0, 40, DRUMS]), unique=True))
     ahead = bar_layout.GivenAhead(begin, stop, look, given_notes, whole, parts)
     ids, of_piece = bar_layout.interleaved(stream, ahead, WORDS)
     assert np.array_equal(ids[of_piece], FEW.write(stream))

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from musictx.beats import Beats
 from musictx.card import Habit
-from musictx.notes import Score
+from musictx.notes import DRUMS, Score
 from musictx.sampling.infill import NewNotes
 from musictx.songs import part_limits
 from musictx.songs.bars import Bars
 from musictx.tokens.build import build
-from musictx.tokens.stream import CHORD, DRUM_PART, STEPS
+from musictx.tokens.stream import CHORD, STEPS
 from musictx.tokens.vocab import EOS
 from tests.pieces import score
 from tests.tokens.grids import gridded
@@ -77,9 +77,9 @@ TONES = st.lists(st.integers(60, 66), max_size=3, unique=True)
 @patch.object(part_limits, "WINDOW", WINDOW)
 @settings(max_examples=40)
 @given(
-    st.dictionaries(st.sampled_from([CHORD, 0, 5, DRUM_PART]), TONES, min_size=1),
+    st.dictionaries(st.sampled_from([CHORD, 0, 5, DRUMS]), TONES, min_size=1),
     st.dictionaries(st.sampled_from([0, 5]), st.integers(1, 2)),
-    st.dictionaries(st.sampled_from([0, DRUM_PART]), st.integers(1, 3)),
+    st.dictionaries(st.sampled_from([0, DRUMS]), st.integers(1, 3)),
     st.sampled_from([None, []]),
     st.integers(0, 10_000),
 )
@@ -124,7 +124,7 @@ def test_limits_of_parts_hold_and_allow_every_place_of_another_note(
             ends = {end - line for *_, end in sounding}  # a tied note may begin off the grid
             assert expected <= places <= expected | ends
         elif len(group) == 2 and group[1][0] in ("program", "drums"):
-            kind, part = ("drum", DRUM_PART) if group[1][0] == "drums" else ("pitch", group[1][1])
+            kind, part = ("drum", DRUMS) if group[1][0] == "drums" else ("pitch", group[1][1])
             ids = np.flatnonzero(allowed[slice(*WORDS.range(kind))]) + WORDS.range(kind)[0]
             assert WORDS.value_of[ids].tolist() == left(part, group[0][1])
         token = int(random.choice(np.flatnonzero(allowed)))
@@ -139,7 +139,7 @@ def test_limits_of_parts_hold_and_allow_every_place_of_another_note(
             line, full = round(state.seconds * 48), 96 * part // 2**tone
             steps, last = min(last_value or full, full), (0, -2, -1)
         else:
-            part = {"harmony": -1, "drums": DRUM_PART}.get(kind, part)
+            part = {"harmony": -1, "drums": DRUMS}.get(kind, part)
             last = (place, part, tone)
             begun += [(part, line + place)] * (last_kind != "tie" and part >= 0)
             sounding += [(part, tone, line + place, line + place + length)] * (kind == "program")

@@ -12,12 +12,13 @@ from musictx.bundle import read_config
 from musictx.card import CorpusStats, Habit
 from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
+from musictx.notes import DRUMS
 from musictx.shipped import models
 from musictx.songs import drummers, infill_penalties, repetition
 from musictx.songs.drummers import IN_KIT, Drummer
 from musictx.songs.infill_penalties import HarmonicFit
 from musictx.songs.strengths import CLASH, OVERHANG, RAREST, SUREST
-from musictx.tokens.stream import CHORD, DRUM_PART, STREAM_NOTE
+from musictx.tokens.stream import CHORD, STREAM_NOTE
 from tests.pieces import line, score, together
 from tests.songs.test_bar_infill import BAR, TOKENS, gap, part_of, versions
 from tests.songs.test_grouped import song as waltz
@@ -237,7 +238,7 @@ def test_drummers_strike_no_drum_outside_of_the_kit(is_common):
     score = TOKENS.round_trip(common(score) if is_common else score)
     drummer = Drummer(np.full((6, 96), 0.3), 1.0, TONES)
     for players in ([drummer], []):
-        (made,) = versions(accompaniment(score, (DRUM_PART,), drummers=players))
+        (made,) = versions(accompaniment(score, (DRUMS,), drummers=players))
         assert IN_KIT[made.new["pitch"]].all() == bool(players)
 
 
@@ -252,7 +253,7 @@ def test_each_version_has_another_drummer():
     rates = [np.zeros((6, 96)), np.zeros((6, 96))]
     rates[0][KICK, ::24], rates[1][KICK, 12::24] = 0.95, 0.95
     both = [Drummer(some, 4.0, TONES) for some in rates]
-    _, part = gap(common(waltz(bars=8)), 0.0, 8.0, (DRUM_PART,), is_gap=False, drummers=both)
+    _, part = gap(common(waltz(bars=8)), 0.0, 8.0, (DRUMS,), is_gap=False, drummers=both)
     for number, made in enumerate(versions(part, [(0, 0), (0, 1)])):
         kicks = made.new[np.isin(made.new["pitch"], drummers.KINDS["kick"])]
         off = np.round(kicks["start"] * 48).astype(int) % 24
@@ -278,7 +279,7 @@ def test_a_fill_ends_a_section_and_a_crash_begins_the_next(marked):
     if marked:
         score = replace(score, markers=((4.0, "verse"), (12.0, "chorus"), (13.0, "C:maj")))
     some = [Drummer(rates, 2.0, TONES, fill)]
-    (made,) = versions(part_of(score, 0.0, 24.0, (DRUM_PART,), drummers=some))
+    (made,) = versions(part_of(score, 0.0, 24.0, (DRUMS,), drummers=some))
     bar, step = np.divmod(np.round(made.new["start"] * 48).astype(int), 96)
     begins = {2, 6} if marked else {8}
     kinds = drummers.KIND_OF[made.new["pitch"]]
@@ -294,7 +295,7 @@ def test_sections_are_counted_from_the_bar_line_nearest_to_the_first_note(begin,
     """In bars of two seconds: a note on the second beat is no pick-up, one on the last beat is."""
     score = TOKENS.round_trip(common(waltz(bars=16)))
     score = score.with_notes(score.notes[score.notes["start"] >= begin - 1e-6])
-    part = part_of(score, begin, 24.0, (DRUM_PART,))
+    part = part_of(score, begin, 24.0, (DRUMS,))
     assert part.sections == {section}
 
 
