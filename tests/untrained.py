@@ -1,5 +1,4 @@
-"""Untrained networks and model folders: their logits are random, the grammar of their tokens is
-not."""
+"""Untrained networks and model folders: random logits, and the grammar of their tokens."""
 
 from pathlib import Path
 

@@ -201,8 +201,7 @@ def test_penalties_are_taken_off_and_forbid_only_while_another_id_is_left():
 
 
 def test_what_is_forbidden_goes_to_its_own_group():
-    """Against a loop: each group keeps its probability, however small, if any of its ids is
-    allowed."""
+    """Against a loop: each group keeps its probability, if any of its ids is allowed."""
     generator = torch.Generator().manual_seed(3)
     logits = torch.randn(20, 9, generator=generator, dtype=torch.float64)
     groups = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2, 3])

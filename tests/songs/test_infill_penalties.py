@@ -37,8 +37,7 @@ notes = st.tuples(st.integers(0, 100), st.integers(1, 60), st.integers(30, 90))
 def test_a_note_that_outlasts_its_chord_or_lasts_into_a_clash_costs(
     given_notes, gaps, step, pitch, composed, bass
 ):
-    """Clashes cost where chords are composed, too. A bass may outlast a chord only into its
-    root."""
+    """Clashes cost where chords are composed, too. A bass may only last into a root."""
     steps, lengths = np.cumsum([gap for gap, _ in gaps]), np.arange(1, 100)
     chords = [(int(start), chord) for start, (_, chord) in zip(steps, gaps)]
     rows = [(start, start % 3, tone, length, 1) for start, length, tone in given_notes]
