@@ -22,8 +22,8 @@ WINDOW = round(WINDOW_SECONDS * PER_SECOND)
 class PartLimits:
     """The limits ``new`` on the notes that may follow in ``state``.
 
-    A place is allowed only if a part is allowed there, and a part only if a tone is. The notes of a
-    part are all that the state has of it, whoever wrote them.
+    A place is allowed only if a part is allowed there, and a part only if a tone is. All notes of a
+    part in the state count, new and given.
 
     remaining  the given groups of this bar that are still to be written, in order; ``None`` where
                music is continued. There a pitch may be struck while it sounds, as tracks of one
