@@ -126,9 +126,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
     if path.exists() and not path.is_file():  # reading a pipe would block forever
         raise Refused("this session is damaged: its database is no regular file", 404)
     try:
-        with contextlib.closing(
-            _connect(path, "rw")
-        ) as database:  # "ro" could not roll back a journal
+        with _connected(path, "rw") as database:  # "ro" could not roll back a journal
             yield database
     except Refused:
         raise Refused("this session is damaged: its database is inconsistent", 404) from None
@@ -140,15 +138,17 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 def _writing(path: Path, mode: str = "rw") -> Iterator[sqlite3.Connection]:
     """Run the block as one transaction, which is on the disk when the block ends."""
     try:
-        with contextlib.closing(_connect(path, mode)) as database, database:
+        with _connected(path, mode) as database, database:
             database.execute("BEGIN IMMEDIATE")
             yield database
     except sqlite3.Error as error:
         raise WriteError(f"this piece cannot be written: {error}; nothing was changed") from error
 
 
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    """Return a connection for one block; a file that stays open could not be moved on Windows."""
-    database = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)
-    database.execute("PRAGMA synchronous = EXTRA")
-    return database
+@contextlib.contextmanager
+def _connected(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
+    """A connection for one block; a file that stays open could not be moved on Windows."""
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    with contextlib.closing(sqlite3.connect(uri, uri=True)) as database:
+        database.execute("PRAGMA synchronous = EXTRA")  # fails for a damaged file
+        yield database

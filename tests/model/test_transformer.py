@@ -130,6 +130,7 @@ def test_values_weighed_with_them_are_what_attention_gives(scheme, layer):
         attention_weights(model, ids, 2)
 
 
+@pytest.mark.filterwarnings("ignore:Guards may run slower:RuntimeWarning")  # on Python 3.13.0
 @pytest.mark.parametrize("attention", [pytest.param("auto", marks=compiler.needed), "chunked"])
 def test_the_compiled_model_gives_the_same_logits(attention):
     torch._dynamo.reset()

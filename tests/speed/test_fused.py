@@ -35,6 +35,7 @@ def test_interpreted() -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")  # of Triton, about itself
+@pytest.mark.filterwarnings("ignore:AnnAssign:DeprecationWarning")  # from Python 3.13 on
 def test_the_kernels_compile_for_hopper() -> None:
     """Two programs of each pass to a multiprocessor (228 KiB of shared memory), products by the
     matrix units; the passes as they are chosen for bfloat16, 64 to a head. Needs no GPU."""
