@@ -137,12 +137,12 @@ def test_accompaniments_keep_the_rhythm_of_the_bar_before(habits, monkeypatch):
     assert all(kept) == habits
 
 
-@pytest.mark.parametrize("voices", [1, 4])
-def test_only_tunes_over_nothing_but_chords_may_leave_them(voices, monkeypatch):
-    """A cost that no logit outweighs, which a part of one voice does not have; others leave a
-    chord where its tones sound already."""
+@pytest.mark.parametrize(("voices", "drone"), [(1, []), (4, []), (1, [(0, 4 * BAR, 48)])])
+def test_only_tunes_may_leave_their_chords(voices, drone, monkeypatch):
+    """A cost that no logit outweighs, which a part of one voice does not have, alone over chords or
+    added to given notes; others leave a chord where its tones sound already."""
     monkeypatch.setattr(infill_penalties, "CLASH", 60.0)
-    chart = score([], meter=(3, 4), markers=tuple(major_chords([0, 5, 7, 0])))
+    chart = score(drone, meter=(3, 4), markers=tuple(major_chords([0, 5, 7, 0])))
     habits = {73: Habit(voices, 55, 80, 4.0)}
     part = part_of(chart, 0.0, 4 * BAR, (73,), habits=habits)
     outside = []

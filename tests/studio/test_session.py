@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 import weakref
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -150,6 +151,8 @@ def test_a_damaged_database_is_refused_and_left_as_it_is(tmp_path, damage):
         Session(tmp_path / "s", LIMITS)
     assert refused.value.http == 404
     assert path.read_bytes() == before
+    files = map(os.path.realpath, Path("/proc/self/fd").glob("*"))
+    assert os.path.realpath(path) not in files, "the database is closed"
 
 
 def test_an_operation_with_a_damaged_inverse_is_not_undone(tmp_path):
