@@ -89,11 +89,7 @@ def compose_events(
     """Do what :func:`compose_versions` does, with a model of events."""
     task = with_beats(bundle, task, request)
     _refuse_bars(bundle, task, request)
-    usual = usual_density(bundle, task)
-    if len(task.given):  # without a target the accompaniment stays too close to the melody
-        mean_pitch = float(task.given.notes["pitch"].mean())
-        usual["register"] = max(mean_pitch - SEMITONES_LOWER, 1.0)
-    score, brief = arrange(bundle, task, request, usual)
+    score, brief = arrange(bundle, task, request, usual_levels(bundle, task))
     assert isinstance(bundle.tokenizer, PerformanceTokenizer)
     region = EventInfill(bundle.model, bundle.tokenizer, brief)
     for version in compose_region(region, task, score, request, seed, **callbacks):
@@ -120,14 +116,18 @@ def _refuse_bars(bundle: Bundle, task: Task, request: InfillConfig | AccompanyCo
             raise UserError(f"{name}={value}: {counts_no_bars(bundle.tokenizer)}")
 
 
-def usual_density(bundle: Bundle, task: Task) -> dict[str, float]:
-    """Return the usual density of a melody with its accompaniment, in notes per second of the file;
-    without a melody, that of an accompaniment to a usual melody."""
+def usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:
+    """Return the usual density, in notes per second of the file, and register of a melody with its
+    accompaniment; without a melody, the density of an accompaniment to a usual melody."""
     density = accompaniment_density(bundle, task, len(task.given))
+    levels = {"density": density} if np.isfinite(density) else {}
     if task.given_levels:
         density += task.given_levels["density"]
-        return {"density": min(density, bundle.stats.density or np.inf)}
-    return {"density": density} if np.isfinite(density) else {}
+        levels["density"] = min(density, bundle.stats.density or np.inf)
+    if len(task.given):  # without a target the accompaniment stays too close to the melody
+        mean_pitch = float(task.given.notes["pitch"].mean())
+        levels["register"] = max(mean_pitch - SEMITONES_LOWER, 1.0)
+    return levels
 
 
 def arrange(
@@ -155,6 +155,9 @@ def arrange(
     defaults = {} if new_notes_only else usual
     if named_parts and len(task.given):  # named parts are as loud as the given notes
         defaults = {"loudness": float(task.given.notes["velocity"].mean())}
+    elif named_parts and "polyphony" in usual:  # without a target their notes are too short
+        voices = sum(habit.voices for part, habit in habits.items() if part != DRUMS)
+        defaults["polyphony"] = min(usual["polyphony"], voices or np.inf)
     # A control counts notes per second of the ids, which is `id_second` seconds of the file.
     id_second = bundle.tokenizer.clock(task.score).seconds_per_id_second(task.begin, task.end)
     targets = _per_second_of_ids({**defaults, **controls_of(request)}, id_second)

@@ -13,6 +13,7 @@ from typing import Self
 
 import numpy as np
 
+from musictx.apps.habits import ANY
 from musictx.chords import annotated
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import DRUMS, Score
@@ -274,18 +275,18 @@ class BarInfill(Infill):
 
     def _lowest_part(self, highest_bass: int) -> int | None:
         """The new part with several voices whose usual pitches reach lowest, in an accompaniment.
-        ``None`` in a gap, if the median pitch of a given part is at most ``highest_bass``, if a
-        register is requested, or if no new part has several voices."""
+        ``None`` in a gap, if the median pitch of a given part is at most ``highest_bass``, or if no
+        new part has several voices and its usual range, which a requested register overrides."""
         notes = self.given.notes[~np.isin(self.given.notes["part"], (CHORD, DRUMS))]
         parts = np.unique(notes["part"])
         heights = [np.median(notes["pitch"][notes["part"] == part]) for part in parts]
         has_bass = min(heights, default=128) <= highest_bass
-        if self.brief.is_gap or has_bass or "register" in self.steering.targets:
+        if self.brief.is_gap or has_bass:
             return None
         lowest = {
             part: habit.low
             for part, habit in self.brief.habits.items()
-            if habit.voices > 1 and part != DRUMS
+            if habit.voices > 1 and part != DRUMS and habit.high < ANY.high
         }
         return min(lowest, key=lowest.__getitem__, default=None)
 

@@ -143,12 +143,13 @@ def implied(score: Score) -> list[tuple[float, Chord]]:
 
 def search(score: Score) -> list[tuple[float, Chord]]:
     """The likeliest chords under the pitched notes of ``score``: seconds and chord, where it
-    changes. The first begins with the half bar of the first note, but not before 0."""
+    changes. The first begins with the bar of the first note, but not before 0."""
     notes = score.notes[~score.notes["drum"]]
     if not len(notes):
         return []
     lines, melody, at_bar = observed(score, notes)
     path = likeliest(melody, at_bar, int(notes["pitch"][-1]) % 12)
+    lines[0] -= score.beats.bar(float(lines[0]))[1]
     return _changes(score.beats, lines, path)
 
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from musictx import formats
 from musictx.apps import parts
-from musictx.apps.infill import arrange, compose_region, make_sample, usual_density, with_beats
+from musictx.apps.infill import arrange, compose_region, make_sample, usual_levels, with_beats
 from musictx.apps.tasks import Task, melody_task, requested_parts
 from musictx.bundle import Bundle
-from musictx.chords import annotated
+from musictx.chords import NONE, annotated
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.config.checks import require
 from musictx.errors import UserError
@@ -52,6 +52,9 @@ def compose(
     if task.add and len(brief.given) and not annotated(brief.given):
         implied = recognised(brief.given)
         brief = replace(brief, given=chord_sheet.with_markers(brief.given, implied))
+    if not task.is_gap:  # chords may begin before the first given note
+        begins = [time for time, chord in annotated(brief.given) if chord != NONE]
+        brief = replace(brief, begin=min([brief.begin, *begins]))
     assert isinstance(bundle.tokenizer, BarTokenizer)
     varied = score if task.is_variation else None
     region = BarInfill(bundle.model, bundle.tokenizer, brief, players, varied, task.repeats)
@@ -65,12 +68,13 @@ def compose(
 
 
 def _usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:
-    """The usual density, loudness and polyphony of a melody with its accompaniment. Without targets
-    for them the model writes short notes that are as loud as the melody."""
-    levels, notes = usual_density(bundle, task), task.given.notes
-    if bundle.stats.polyphony is not None and len(notes):
-        levels["loudness"] = QUIETER * float(notes["velocity"].mean())
+    """The usual density, register, loudness and polyphony of a melody with its accompaniment.
+    Without targets for them the model writes short notes, as loud and as high as the melody."""
+    levels, notes = usual_levels(bundle, task), task.given.notes
+    if bundle.stats.polyphony is not None:
         levels["polyphony"] = bundle.stats.polyphony
+        if len(notes):
+            levels["loudness"] = QUIETER * float(notes["velocity"].mean())
     return levels
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import musictx
 from musictx.apps import generate, infill, parts
-from musictx.apps.tasks import accompaniment_task
+from musictx.apps.tasks import Task, accompaniment_task, requested_parts
 from musictx.config import AccompanyConfig, GenerateConfig
 from musictx.notes import DRUMS, Score
 from tests.pieces import line, together
@@ -123,6 +123,28 @@ def test_an_accompaniment_has_the_voices_the_range_and_the_density_of_the_corpus
     assert len(many.score) - len(tune) > 6 * 16
 
 
+def test_an_accompaniment_lies_below_the_tune(songs):
+    """Although the weights are random, and the corpus has the part from 36 to 84."""
+    heights = []
+    for pitch in (60, 84):
+        made = [musictx.accompany(tracks((73, pitch, 4)), songs, seed=seed)[0] for seed in range(3)]
+        new = np.concatenate([m.score.notes[m.score.notes["track"] > 0] for m in made])
+        heights.append(float(new["pitch"].mean()))
+    assert heights[0] < min(60, heights[1] - 4)
+
+
+@pytest.mark.parametrize("options", [{}, {"add": "strings"}, {"chords": "| C | F | G | C |"}])
+def test_an_accompaniment_begins_at_the_bar_line_before_a_pick_up(songs, options):
+    tune = line(*[72] * 20, program=73)
+    tune = together(tune.with_notes(tune.notes[7:]))  # from the fourth beat of the second bar on
+    first = [
+        np.min(made.score.notes["start"][made.score.notes["track"] > 0])
+        for seed in range(4)
+        for made in musictx.accompany(tune, songs, seed=seed, **options)
+    ]
+    assert 2.0 - 1e-6 <= min(first) < 3.5
+
+
 @pytest.mark.parametrize("add", ["bass,strings", "bass,strings,drums"])
 def test_the_target_of_density_is_for_the_parts_with_pitches(songs, add):
     request = AccompanyConfig(add=add)
@@ -131,6 +153,20 @@ def test_the_target_of_density_is_for_the_parts_with_pitches(songs, add):
     density = brief.habits[33].density + brief.habits[48].density
     assert brief.steering.targets["density"] == pytest.approx(density)
     assert set(brief.steering.parts) == {33, 48}
+
+
+@pytest.mark.parametrize(("add", "voices"), [("bass", 1), ("bass,drums", 1), ("bass,strings", 3.5)])
+def test_new_parts_alone_have_the_usual_polyphony_at_most_one_note_a_voice(songs, add, voices):
+    """Beside given notes they have no target."""
+    request, usual = AccompanyConfig(add=add), {"polyphony": 3.5}
+    chart = Score(markers=((0.0, "C"),))
+    alone = Task(chart, chart, 0.0, 8.0, False, (), add=requested_parts(request))
+    _, brief = infill.arrange(songs, alone, request, usual)
+    assert brief.steering.targets["polyphony"] == voices
+    _, brief = infill.arrange(
+        songs, accompaniment_task(tracks((73, 72, 4)), request), request, usual
+    )
+    assert "polyphony" not in brief.steering.targets
 
 
 def test_the_density_of_added_parts_does_not_count_given_notes(songs):
