@@ -152,7 +152,7 @@ def arrange(
 
     new_notes_only = task.is_gap or bool(named_parts)
     steered_parts = frozenset(new_parts) if new_notes_only else None
-    defaults = {} if new_notes_only else usual
+    defaults = {} if new_notes_only else dict(usual)
     if named_parts and len(task.given):  # named parts are as loud as the given notes
         defaults = {"loudness": float(task.given.notes["velocity"].mean())}
     elif named_parts and "polyphony" in usual:  # without a target their notes are too short
