@@ -29,6 +29,7 @@ from musictx.notes import DRUMS, pitched
 from musictx.sampling.constraints import RowConstraint, RowPenalty, never
 from musictx.sampling.primer import Primer
 from musictx.sampling.strengths import (
+    FEWEST_NOTES,
     LOUDNESS_GAIN,
     POLYPHONY_GAIN,
     REGISTER_GAIN,
@@ -180,10 +181,12 @@ def feedback(
     control: str, target: float, recent: Sequence[int] | np.ndarray, values: np.ndarray | int
 ) -> Any:
     """The nats that each of ``values``, pitches or velocities, costs after ``recent`` ones: more
-    the further it is above ``target``, while the mean of the recent ones is above it. The formulas
-    of this and the next two functions are the same for events and for notes in bars."""
+    the further it is above ``target``, while the mean of the recent ones is above it. Fewer than
+    :data:`FEWEST_NOTES` recent ones count as if the rest were at the target. The formulas of this
+    and the next two functions are the same for events and for notes in bars."""
     gain, unit = FEEDBACK[control]
-    error = gain * (np.mean(recent) - target) / unit
+    excess = np.sum(np.asarray(recent) - target) / max(len(recent), FEWEST_NOTES)
+    error = gain * excess / unit
     return error * (values - target) / unit
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from musictx.api import generate
 from musictx.card import WINDOW_SECONDS
 from musictx.sampling.constraints import GrammarRow
-from musictx.sampling.strengths import ASKED_GAIN, LOUDNESS_GAIN, REGISTER_GAIN
+from musictx.sampling.strengths import ASKED_GAIN, FEWEST_NOTES, LOUDNESS_GAIN, REGISTER_GAIN
 from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
 from musictx.songs.bar_grammar import REPEATED
 from musictx.songs.penalties import BarFeedback, lacking_parts, summed
@@ -179,7 +179,8 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
         wanted[TABLE.id("drums")] = dense
     elif count == 2 and pitched:
         for pitch in range(60, 64):
-            high = REGISTER_GAIN * (np.mean(pitched) - register) / 12
+            missing = [register] * (FEWEST_NOTES - len(pitched))
+            high = REGISTER_GAIN * (np.mean([*pitched, *missing]) - register) / 12
             wanted[TABLE.id("pitch", pitch)] = high * (pitch - register) / 12
     elif count == 3:
         for token in range(*TABLE.range("length")):
@@ -188,7 +189,8 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
     elif count == 4 and recent:
         first, *_ = loud = Velocities(2).of_bin[1:]
         for number, velocity in enumerate(loud, 1):
-            above = LOUDNESS_GAIN * (first - loudness) / 10 * (velocity - loudness) / 10
+            share = len(recent) / max(len(recent), FEWEST_NOTES)
+            above = LOUDNESS_GAIN * share * (first - loudness) / 10 * (velocity - loudness) / 10
             wanted[TABLE.id("velocity", number)] = above
     feed = BarFeedback(BARS, targets, given=given)
     np.testing.assert_allclose(nats(feed, BARS.grammar(ids)), wanted, atol=1e-9)
