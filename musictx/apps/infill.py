@@ -152,12 +152,9 @@ def arrange(
 
     new_notes_only = task.is_gap or bool(named_parts)
     steered_parts = frozenset(new_parts) if new_notes_only else None
-    defaults = {} if new_notes_only else dict(usual)
+    defaults = {} if new_notes_only else usual
     if named_parts and len(task.given):  # named parts are as loud as the given notes
         defaults = {"loudness": float(task.given.notes["velocity"].mean())}
-    elif named_parts and "polyphony" in usual:  # without a target their notes are too short
-        voices = sum(habit.voices for part, habit in habits.items() if part != DRUMS)
-        defaults["polyphony"] = min(usual["polyphony"], voices or np.inf)
     # A control counts notes per second of the ids, which is `id_second` seconds of the file.
     id_second = bundle.tokenizer.clock(task.score).seconds_per_id_second(task.begin, task.end)
     targets = _per_second_of_ids({**defaults, **controls_of(request)}, id_second)
@@ -176,6 +173,9 @@ def arrange(
         if pitched:
             steered_parts = frozenset(pitched)
             targets["density"] = sum(habits[part].density for part in pitched)
+            if "polyphony" in usual:  # without a target their notes are too short
+                voices = sum(habits[part].voices for part in pitched)
+                targets.setdefault("polyphony", min(usual["polyphony"], voices))
     levels = tuple(controls.levels({**around, **described}))
     composing = idiom.of(bundle.tokenizer)
     feedback = composing.targets(targets, described, around if task.is_gap else {})

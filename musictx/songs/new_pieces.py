@@ -4,7 +4,7 @@ ensemble of the corpus is composed to them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def new_piece(
     on_event: Callable[[Event], None] | None = None,
 ) -> Sample:
     """Compose a new piece of ``request.bars`` or ``request.seconds``, the shorter one if both are
-    given, in the tempo and meter of ``plan``.
+    given, in the tempo and meter of ``plan``. No note outlasts it.
 
     progress  called with the seconds composed so far
     on_event  called whenever a note begins or ends"""
@@ -57,7 +57,9 @@ def new_piece(
         progress=progress,
         on_event=on_event and (lambda _, event: on_event(event)),
     )
-    return sample
+    notes = sample.score.notes.copy()
+    notes["end"] = np.minimum(notes["end"], end)
+    return replace(sample, score=sample.score.with_notes(notes))
 
 
 def _key(request: GenerateConfig) -> int | None:

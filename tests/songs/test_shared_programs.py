@@ -156,17 +156,15 @@ def test_the_target_of_density_is_for_the_parts_with_pitches(songs, add):
 
 
 @pytest.mark.parametrize(("add", "voices"), [("bass", 1), ("bass,drums", 1), ("bass,strings", 3.5)])
-def test_new_parts_alone_have_the_usual_polyphony_at_most_one_note_a_voice(songs, add, voices):
-    """Beside given notes they have no target."""
+def test_new_parts_have_the_usual_polyphony_at_most_one_note_a_voice(songs, add, voices):
     request, usual = AccompanyConfig(add=add), {"polyphony": 3.5}
     chart = Score(markers=((0.0, "C"),))
     alone = Task(chart, chart, 0.0, 8.0, False, (), add=requested_parts(request))
-    _, brief = infill.arrange(songs, alone, request, usual)
-    assert brief.steering.targets["polyphony"] == voices
-    _, brief = infill.arrange(
-        songs, accompaniment_task(tracks((73, 72, 4)), request), request, usual
-    )
-    assert "polyphony" not in brief.steering.targets
+    for task in (alone, accompaniment_task(tracks((73, 72, 4)), request)):
+        _, brief = infill.arrange(songs, task, request, usual)
+        assert brief.steering.targets["polyphony"] == voices
+        _, brief = infill.arrange(songs, task, replace(request, polyphony=2.0), usual)
+        assert brief.steering.targets["polyphony"] == 2.0
 
 
 def test_the_density_of_added_parts_does_not_count_given_notes(songs):
