@@ -31,6 +31,7 @@ from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import IN_KIT, Drummer, section_begins, section_marks
 from musictx.songs.infill_penalties import (
     BASS,
+    Bass,
     HarmonicFit,
     bass_on_bar_line,
     drummer_strokes,
@@ -239,7 +240,9 @@ class BarInfill(Infill):
             drummer = self.drummers[sum(self.seed) % len(self.drummers)]
             favoured.append(partial(drummer_strokes, drummer=drummer, sections=self.sections))
         if self.sampling.habits:
-            costs.append(partial(in_harmony, fit=self._fit, melodies=self._melodies))
+            costs.append(
+                partial(in_harmony, fit=self._fit, melodies=self._melodies, bass=self._bass)
+            )
         if self.unlike is not None:
             costs.append(self._unlike(*self.unlike))
         return [*super().penalties(), summed(*favoured), sparing_given(summed(*costs))]
@@ -261,11 +264,8 @@ class BarInfill(Infill):
         steady = self.sampling.habits and not self.is_variation
         repetition = partial(as_in_earlier_bar, back=back, steady=steady, melodies=self._melodies)
         favoured: list[SparsePenalty] = [repetition, filling_parts, bass_on_bar_line]
-        bass = self.stats.parts.get(BASS)
-        if BASS in self.brief.habits:
-            favoured.append(partial(on_root, part=BASS))
-        elif bass is not None and (part := self._lowest_part(bass.high)) is not None:
-            favoured.append(partial(on_root, part=part, low=bass.low, high=bass.high))
+        if self._bass is not None:
+            favoured.append(partial(on_root, bass=self._bass))
         return favoured
 
     @cached_property
@@ -273,22 +273,30 @@ class BarInfill(Infill):
         """The new parts of one voice, other than the bass: they have a tune."""
         return {p for p, habit in self.brief.habits.items() if p != BASS and habit.voices == 1}
 
-    def _lowest_part(self, highest_bass: int) -> int | None:
-        """The new part with several voices whose usual pitches reach lowest, in an accompaniment.
-        ``None`` in a gap, if the median pitch of a given part is at most ``highest_bass``, or if no
-        new part has several voices and its usual range, which a requested register overrides."""
-        notes = self.given.notes[~np.isin(self.given.notes["part"], (CHORD, DRUMS))]
+    @cached_property
+    def _bass(self) -> Bass | None:
+        """The bass, if it is composed. Else, in an accompaniment without a given bass, the lowest
+        new part with several voices, as far as it has the pitches of a bass, unless a requested
+        register overrides its range. A given part whose median pitch is one of a bass is a bass."""
+        if BASS in self.parts:
+            return Bass()
+        notes, usual = self.given.notes, self.stats.parts.get(BASS)
+        notes = notes[~np.isin(notes["part"], (CHORD, DRUMS))]
         parts = np.unique(notes["part"])
         heights = [np.median(notes["pitch"][notes["part"] == part]) for part in parts]
-        has_bass = min(heights, default=128) <= highest_bass
-        if self.brief.is_gap or has_bass:
-            return None
         lowest = {
             part: habit.low
             for part, habit in self.brief.habits.items()
             if habit.voices > 1 and part != DRUMS and habit.high < ANY.high
         }
-        return min(lowest, key=lowest.__getitem__, default=None)
+        if (
+            self.brief.is_gap
+            or usual is None
+            or min(heights, default=128) <= usual.high
+            or not lowest
+        ):
+            return None
+        return Bass(min(lowest, key=lowest.__getitem__), usual.low, usual.high)
 
     def _unlike(self, other: Self, nats: float) -> SparsePenalty:
         """The penalty on a random half of the new notes of the version ``other``; the other half

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,6 +32,14 @@ from musictx.tokens.stream import CHORD
 
 #: The program of a bass.
 BASS = 33
+
+
+class Bass(NamedTuple):
+    """The part that acts as the bass, with its notes from the pitch ``low`` to ``high``."""
+
+    part: int = BASS
+    low: int = 0
+    high: int = 127
 
 
 def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = ()) -> Nats:
@@ -70,15 +79,19 @@ def at_chord(state: BarState) -> bool:
     return state.place == 0 or any(group.key[:2] == chord for group in state.bars[-1].groups)
 
 
-def on_root(row: BarRow, part: int, low: int = 0, high: int = 127) -> Nats:
-    """Favour the root of the chord, from the pitch ``low`` to ``high``, as the lowest note of
-    ``part`` at a bar line or where a chord begins. The part acts as the bass."""
+def on_root(row: BarRow, bass: Bass) -> Nats:
+    """Favour the root of the chord as the lowest note of the ``bass`` at a bar line or where a
+    chord begins."""
     state = row.state
-    if len(state.group) != 2 or state.part != part or state.last[:2] == (state.place, part):
+    if (
+        len(state.group) != 2
+        or state.part != bass.part
+        or state.last[:2] == (state.place, bass.part)
+    ):
         return
     if at_chord(state) and state.chord != NONE:
         pitches = row.new.values("pitch")
-        roots = (pitches % 12 == state.chord.root) & (pitches >= low) & (pitches <= high)
+        roots = (pitches % 12 == state.chord.root) & (pitches >= bass.low) & (pitches <= bass.high)
         yield row.new.ids["pitch"], -ON_ROOT * roots
 
 
@@ -108,20 +121,20 @@ class HarmonicFit:
         return nats
 
     def lengths(
-        self, pitch: int, step: int, lengths: np.ndarray, composed: bool, bass: bool = False
+        self, pitch: int, step: int, lengths: np.ndarray, composed: bool, is_bass: bool = False
     ) -> np.ndarray:
         """(n,) the cost of each of ``lengths``, in steps, for a note of ``pitch`` that begins at
         ``step``: it costs to sound into a chord of which the note is no tone.
 
         composed  chords are composed, too: then it also costs to sound into a given note that is a
                   semitone away
-        bass      the note must be the root of the chord, not only one of its tones
+        is_bass   the note must be the root of the chord, not only one of its tones
         """
         pitch_class = pitch % 12
         foreign = [
             start
             for start, chord in self._chords
-            if pitch_class not in ([chord.root] if bass else chord.classes)
+            if pitch_class not in ([chord.root] if is_bass else chord.classes)
         ]
         nats = OVERHANG * (lengths > _room(np.array(foreign, np.int64), step))
         if composed:
@@ -135,9 +148,12 @@ def _room(begins: np.ndarray, step: int) -> float:
     return float((begins[begins > step] - step).min(initial=10**9))
 
 
-def in_harmony(row: BarRow, fit: HarmonicFit, melodies: Collection[int] = ()) -> Nats:
+def in_harmony(
+    row: BarRow, fit: HarmonicFit, melodies: Collection[int] = (), bass: Bass | None = None
+) -> Nats:
     """Penalise pitches and lengths of new notes that do not fit the harmony of the given notes.
-    Notes of ``melodies`` need not be tones of a given chord."""
+    Notes of ``melodies`` need not be tones of a given chord; those of the ``bass`` must not outlast
+    the chord of which they are the root."""
     state, field = row.state, len(row.state.group)
     if state.in_line or field not in (2, 3) or state.part in (CHORD, DRUMS):
         return
@@ -151,7 +167,9 @@ def in_harmony(row: BarRow, fit: HarmonicFit, melodies: Collection[int] = ()) ->
             inside = np.isin(values % 12, [*state.chord.classes])
             nats = np.where(inside, 0.0, nats + CLASH)
     else:
-        nats = fit.lengths(state.value(2), state.step, values, composed, state.part == BASS)
+        pitch = state.value(2)
+        is_bass = bass is not None and state.part == bass.part and pitch <= bass.high
+        nats = fit.lengths(pitch, state.step, values, composed, is_bass)
     yield ids, nats
 
 

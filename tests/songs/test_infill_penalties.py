@@ -17,7 +17,7 @@ from musictx.shipped import models
 from musictx.songs import drummers, infill_penalties, repetition
 from musictx.songs.drummers import IN_KIT, Drummer
 from musictx.songs.infill_penalties import HarmonicFit
-from musictx.songs.strengths import CLASH, OVERHANG, RAREST, SUREST
+from musictx.songs.strengths import CLASH, ON_ROOT, OVERHANG, RAREST, SUREST
 from musictx.tokens.stream import CHORD, STREAM_NOTE
 from tests.pieces import line, score, together
 from tests.songs.test_bar_infill import BAR, TOKENS, gap, part_of, versions
@@ -120,6 +120,23 @@ def test_an_accompaniment_without_a_bass_has_low_roots(has_bass, monkeypatch):
     assert all(low) != has_bass
 
 
+def test_the_low_notes_of_an_accompaniment_without_a_bass_last_only_into_their_roots(monkeypatch):
+    monkeypatch.setattr(infill_penalties, "OVERHANG", 60.0)
+    roots = (0, 9, 5, 7)
+    stats = CorpusStats(parts={33: Habit(1, 36, 59)})
+    music, habits = whole_notes([71], major_chords(roots)), {0: Habit(4, 36, 87, 4.0)}
+    part = accompaniment(music, (0,), habits=habits, stats=stats)
+    high = 0
+    for made in versions(part, [(0,), (1,), (2,)], SamplingConfig()):
+        for start, end, pitch, *_ in made.new.tolist():
+            for bar in range(int(start / BAR + 1e-6) + 1, 4):
+                if end > BAR * bar + 1e-6:
+                    classes = [(roots[bar] + step) % 12 for step in (0, 4, 7)]
+                    assert pitch % 12 in (classes if pitch > 59 else classes[:1])
+                    high += pitch > 59 and pitch % 12 != roots[bar]
+    assert high
+
+
 @pytest.mark.parametrize("habits", [True, False])
 def test_accompaniments_keep_the_rhythm_of_the_bar_before(habits, monkeypatch):
     """A gain that no logit outweighs; the rhythm of the tune is no part of it."""
@@ -181,7 +198,8 @@ def test_new_notes_off_a_given_chord_cost_and_given_notes_do_not():
     for token, pitch in enumerate(row.new.values("pitch").tolist(), row.new.ids["pitch"].start):
         clash = CLASH * (pitch % 12 in (0, 1, 2, 11))
         off_chord = 0.0 if pitch % 12 in (0, 4, 7) else CLASH + clash
-        assert nats[token] == (0.0 if pitch == 61 else off_chord), pitch
+        root = ON_ROOT * (pitch % 12 == 0)
+        assert nats[token] == (0.0 if pitch == 61 else off_chord - root), pitch
 
 
 #: One drum of each kind, in order.
