@@ -152,8 +152,8 @@ def in_harmony(
     row: BarRow, fit: HarmonicFit, melodies: Collection[int] = (), bass: Bass | None = None
 ) -> Nats:
     """Penalise pitches and lengths of new notes that do not fit the harmony of the given notes.
-    Notes of ``melodies`` need not be tones of a given chord; those of the ``bass`` also cost if they
-    last into a chord of which they are not the root."""
+    Notes of ``melodies`` need not be tones of a given chord; those of the ``bass`` also cost where
+    they last into a chord of which they are not the root."""
     state, field = row.state, len(row.state.group)
     if state.in_line or field not in (2, 3) or state.part in (CHORD, DRUMS):
         return
