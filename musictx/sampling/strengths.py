@@ -78,7 +78,7 @@ SEGMENT_SECONDS = 10.0
 NOTES_PER_MELODY_NOTE = 3.0
 #: Semitones by which the mean pitch of a melody with its accompaniment is below that of the melody:
 #: the accompaniment then lies 7.8 below. "loudness, register and fullness asked of the piano are
-#: fed back".
+#: fed back", "accompaniments below their tune, from its first bar on".
 SEMITONES_LOWER = 6.5
 #: Semitones by which new notes may exceed the range of the other notes of their track; for a lead,
 #: the range of the melody. Taste.
