@@ -78,15 +78,7 @@ def stream(
 
     Of ``request`` only ``primer_seconds``, ``seconds`` and ``sampling`` are used. The other
     arguments are those of :class:`~musictx.sampling.stream.Stream`."""
-    return Stream(
-        bundle.model,
-        bundle.tokenizer,
-        make_primer(bundle, primer, request),
-        seconds=request.seconds,
-        sampling=request.sampling,
-        stats=bundle.stats,
-        **more,
-    )
+    return Stream(bundle, make_primer(bundle, primer, request), request, **more)
 
 
 def run(config: GenerateConfig) -> list[Result]:

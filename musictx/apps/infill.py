@@ -47,7 +47,6 @@ from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering, controls_of, counts_no_bars, has_controls, unable
 from musictx.sampling.strengths import SEMITONES_LOWER
 from musictx.tokens import controls
-from musictx.tokens.performance import PerformanceTokenizer
 
 
 class Version(NamedTuple):
@@ -90,8 +89,7 @@ def compose_events(
     task = with_beats(bundle, task, request)
     _refuse_bars(bundle, task, request)
     score, brief = arrange(bundle, task, request, usual_levels(bundle, task))
-    assert isinstance(bundle.tokenizer, PerformanceTokenizer)
-    region = EventInfill(bundle.model, bundle.tokenizer, brief)
+    region = EventInfill(bundle, brief)
     for version in compose_region(region, task, score, request, seed, **callbacks):
         yield make_sample(bundle, task, version)
 

@@ -150,7 +150,7 @@ def tune_of(score: Score, request: HarmoniseConfig) -> Tune:
 def _assessment(harmony: Harmonisation, tune: Tune) -> str:
     """A line with the likelihood, key, ending and first faults, in bars of the file."""
     grid = harmony.grid
-    assessment = voice_leading.assess(grid.pitches, grid.tied, bar=tune.bar)
+    assessment = voice_leading.assess(grid, bar=tune.bar)
     faults = assessment.faults
     marks = [f"{tune.position_name(fault.step)}: {fault.label}" for fault in faults[:4]]
     more = f" and {len(faults) - 4} more" if len(faults) > 4 else ""

@@ -50,7 +50,7 @@ class Chorale(NamedTuple):
     @property
     def assessment(self) -> voice_leading.Assessment:
         """The assessment of the generated part; its faults have the steps of the whole piece."""
-        result = voice_leading.assess(self.generated.pitches, self.generated.tied)
+        result = voice_leading.assess(self.generated)
         faults = [fault._replace(step=fault.step + self.seam) for fault in result.faults]
         return replace(result, faults=faults)
 
@@ -194,13 +194,12 @@ class Copies:
         transposition, which may change at a rest of all voices."""
         return self._index.longest(self._successions(piece)).notes
 
-    def _successions(self, piece: np.ndarray) -> np.ndarray:
+    def _successions(self, pitch: np.ndarray) -> np.ndarray:
         """(T - 1,) int32: a number for each pair of successive chords, equal for transposed pairs.
 
         A pair is the two chords as intervals from their highest sounding voice, and the interval
         between the highest voices.
         """
-        pitch = voice_leading.check(piece)
         sounds = pitch.max(axis=1) >= 0
         height = pitch[np.arange(len(pitch)), np.argmax(pitch >= 0, 1)]
         chord = np.where(pitch >= 0, pitch - height[:, None], -1000)

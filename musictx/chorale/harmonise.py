@@ -138,7 +138,7 @@ def _beats_with_faults(grid: Grid, rules: float, form: Form | None) -> list[int]
     if not rules:
         return []
     bar = voice_leading.STEPS_PER_BAR if form is None else form.bar
-    steps = [fault.step for fault in voice_leading.faults(grid.pitches, grid.tied, bar=bar)]
+    steps = [fault.step for fault in voice_leading.faults(grid, bar=bar)]
     if form is not None:
         steps += form.unclosed_steps(grid.pitches)
     elif not voice_leading.closes(grid.pitches):

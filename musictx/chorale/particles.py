@@ -160,7 +160,7 @@ def _closing(steps: int, ends: Sequence[tuple[int, int]]) -> list[bool | None]:
 def _faults(grid: Grid, *, stuck: bool) -> int:
     """The number of faults of a whole piece, plus one if it does not end with a cadence. Stuck
     voices count only with ``stuck``."""
-    faults = voice_leading.faults(grid.pitches, grid.tied)
+    faults = voice_leading.faults(grid)
     counted = sum(stuck or fault.kind != "stuck voice" for fault in faults)
     return counted + (not voice_leading.closes(grid.pitches))
 

@@ -1,8 +1,6 @@
 """The checks that a student of harmony makes on a chorale in four parts.
 
-A piece is an int array (T, 4): the pitch of soprano, alto, tenor and bass in every sixteenth step,
--1 where a voice is silent. ``tied`` (T, 4) marks the steps that continue a note; without it,
-the same pitch on the next step continues the note. A bar is 16 steps, counted from the first step.
+A piece is a :class:`.Grid`, or its pitches (T, 4). A bar is 16 steps, counted from the first step.
 
 The rules are those of textbooks of four-part writing (Aldwell & Schachter, Kostka & Payne); where
 textbooks differ, the limits are such that Bach seldom breaks them. He sometimes breaks each of
@@ -22,8 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx import keys
-from musictx.chorale.grid import RANGES, VOICES
-from musictx.errors import UserError
+from musictx.chorale.grid import RANGES, VOICES, Grid
 
 #: Sixteenths in a bar of 4/4, for pieces without a meter.
 STEPS_PER_BAR = 16
@@ -103,12 +100,9 @@ class Assessment:
         return {kind: counts[kind] for kind in KINDS}
 
 
-def assess(
-    pitches: np.ndarray, tied: np.ndarray | None = None, *, bar: int = STEPS_PER_BAR
-) -> Assessment:
-    """Apply all checks to a piece with bars of ``bar`` sixteenths. Raises ``UserError`` for arrays
-    that are not a chorale."""
-    steps = _steps(pitches, tied)
+def assess(grid: Grid, *, bar: int = STEPS_PER_BAR) -> Assessment:
+    """Apply all checks to a piece with bars of ``bar`` sixteenths."""
+    steps = _steps(grid)
     changed = _changed(steps.now)
     last_bass, previous_bass = last_two_bass_classes(steps.now[:, 3])
     sounding = steps.now[(steps.now >= 0).any(1)]
@@ -127,11 +121,9 @@ def assess(
     )
 
 
-def faults(
-    pitches: np.ndarray, tied: np.ndarray | None = None, *, bar: int = STEPS_PER_BAR
-) -> list[Fault]:
+def faults(grid: Grid, *, bar: int = STEPS_PER_BAR) -> list[Fault]:
     """The faults of a piece, in order of time."""
-    return sorted(_all_faults(_steps(pitches, tied), bar))
+    return sorted(_all_faults(_steps(grid), bar))
 
 
 def rates(assessments: Iterable[Assessment]) -> dict[str, float]:
@@ -141,8 +133,6 @@ def rates(assessments: Iterable[Assessment]) -> dict[str, float]:
     of pieces that end well, and the mean and maximum of :attr:`Assessment.longest_held`.
     """
     assessments = list(assessments)
-    if not assessments:
-        raise UserError("assessments: empty, expected at least one piece")
     bars = sum(r.bars for r in assessments)
     held = [r.longest_held for r in assessments]
     return {
@@ -181,31 +171,15 @@ class Steps:
         return np.where(both, self.now - self.before, 0)
 
 
-def _steps(pitches: np.ndarray, tied: np.ndarray | None) -> Steps:
+def _steps(grid: Grid) -> Steps:
     """The steps of a piece."""
-    pitch = check(pitches)
-    changed = _changed(pitch)
-    changed[0] = True
-    held = ~changed if tied is None else np.asarray(tied, bool)
-    if held.shape != pitch.shape:
-        raise UserError(f"tied: shape {held.shape}, expected that of pitches {pitch.shape}")
-    before = np.vstack([np.full((1, len(VOICES)), -1), pitch[:-1]])
-    return Steps(before, pitch, (pitch >= 0) & (~held | (pitch != before)))
+    before = np.vstack([np.full((1, len(VOICES)), -1), grid.pitches[:-1]])
+    return Steps(before, grid.pitches, (grid.pitches >= 0) & ~grid.tied)
 
 
 def _changed(pitch: np.ndarray) -> np.ndarray:
     """(T, 4) bool: whether a voice differs from the step before; False at the first step."""
     return np.vstack([np.zeros((1, len(VOICES)), bool), pitch[1:] != pitch[:-1]])
-
-
-def check(pitches: np.ndarray) -> np.ndarray:
-    """``pitches`` as int64 (T, 4), T >= 1, values -1..127; raises ``UserError`` otherwise."""
-    array = np.asarray(pitches)
-    if array.ndim != 2 or array.shape[1] != len(VOICES) or not len(array):
-        raise UserError(f"pitches: shape {array.shape}, expected (steps, 4) with at least one step")
-    if array.dtype.kind not in "iu" or array.min() < -1 or array.max() > 127:
-        raise UserError("pitches: expected whole numbers 0..127, and -1 for silence")
-    return array.astype(np.int64)
 
 
 def _all_faults(steps: Steps, bar: int) -> Iterator[Fault]:
@@ -330,9 +304,8 @@ def _stationary(changed: np.ndarray) -> Iterator[tuple[int, int, int]]:
 
 def closes(pitches: np.ndarray) -> bool:
     """Whether a piece (T, 4) ends with a cadence to a triad in root position."""
-    pitch = check(pitches)
-    sounding = pitch[(pitch >= 0).any(1)]
-    _, previous_class = last_two_bass_classes(pitch[:, 3])
+    sounding = pitches[(pitches >= 0).any(1)]
+    _, previous_class = last_two_bass_classes(pitches[:, 3])
     return bool(len(sounding) and closes_on(sounding[-1:], np.array([previous_class]))[0])
 
 

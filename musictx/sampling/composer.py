@@ -86,16 +86,7 @@ def continuations(
     scores = {id(primer.score): primer.score for primer in primers}  # encoded once, may be long
     steers = {key: steering or composing.steering(request, score) for key, score in scores.items()}
     every = [
-        Continuation(
-            bundle.model,
-            bundle.tokenizer,
-            primer,
-            request,
-            seed,
-            steers[id(primer.score)],
-            bundle.stats,
-            penalties,
-        )
+        Continuation(bundle, primer, request, seed, steers[id(primer.score)], penalties)
         for primer, seed in zip(primers, seeds)
     ]
     for first in range(0, len(every), ROWS_AT_ONCE):

@@ -13,12 +13,11 @@ from typing import Self
 
 import numpy as np
 
-from musictx.card import CorpusStats
+from musictx.bundle import Bundle
 from musictx.config import GenerateConfig, scales
 from musictx.config.checks import DAY
 from musictx.errors import UserError
 from musictx.grid import grid_of
-from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import cadence, idiom, timeline
 from musictx.sampling.constraints import GrammarRow, Penalty, RowPenalty, by_row
@@ -90,20 +89,17 @@ class Continuation(Region):
 
     def __init__(
         self,
-        model: MusicTransformer,
-        tokenizer: Tokenizer,
+        bundle: Bundle,
         primer: Primer,
         request: GenerateConfig,
         seed: Sequence[int],
-        steering: Steering | None = None,
-        stats: CorpusStats | None = None,
+        steering: Steering,
         caller_penalties: Sequence[Penalty] = (),
     ) -> None:
-        super().__init__(model, tokenizer, seed)
-        self.sampling, self.stats = request.sampling, stats or CorpusStats()
-        self.steering = steering or Steering()
+        super().__init__(bundle, seed)
+        self.sampling, self.stats, self.steering = request.sampling, bundle.stats, steering
         self.primer, self.request = primer, request
-        self.primer = idiom.of(tokenizer).choose_parts(self)
+        self.primer = idiom.of(self.tokenizer).choose_parts(self)
         self.caller_penalties = caller_penalties
         self.clock = primer.clock(self.tokenizer)
         self.seam = float(self.clock.seconds(primer.seconds))

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from musictx.bundle import Bundle
 from musictx.card import WINDOW_SECONDS
-from musictx.model.transformer import MusicTransformer
 from musictx.notes import DRUMS
 from musictx.sampling.infill import Brief, GivenRow, Infill, NewNotes
 from musictx.sampling.penalties import pitch_set
@@ -224,10 +224,9 @@ class EventInfill(Infill):
     tokenizer: PerformanceTokenizer
     row: EventRow
 
-    def __init__(
-        self, model: MusicTransformer, tokenizer: PerformanceTokenizer, brief: Brief
-    ) -> None:
-        super().__init__(model, tokenizer, brief)
+    def __init__(self, bundle: Bundle, brief: Brief) -> None:
+        super().__init__(bundle, brief)
+        tokenizer = self.tokenizer
         self.vocabulary, self.step_seconds = tokenizer.vocabulary, tokenizer.step_seconds
         self.parts = None if brief.parts is None else [n for n in brief.parts if n != DRUMS]
         music, begin, end = brief.given, brief.begin, brief.end

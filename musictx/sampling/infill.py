@@ -25,9 +25,9 @@ from typing import Self
 
 import numpy as np
 
+from musictx.bundle import Bundle
 from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
-from musictx.model.transformer import MusicTransformer
 from musictx.notes import DRUMS, Score
 from musictx.sampling import idiom
 from musictx.sampling.constraints import RowConstraint, RowPenalty, by_row
@@ -37,7 +37,7 @@ from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.tokens.controls import CONTROLS
 from musictx.tokens.stream import CHORD
-from musictx.tokens.tokenizer import GrammarState, Tokenizer
+from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import EOS, PAD, Vocabulary
 
 
@@ -216,8 +216,8 @@ class Infill(Region):
     is_new: list[bool]
     row: GivenRow
 
-    def __init__(self, model: MusicTransformer, tokenizer: Tokenizer, brief: Brief) -> None:
-        super().__init__(model, tokenizer)
+    def __init__(self, bundle: Bundle, brief: Brief) -> None:
+        super().__init__(bundle)
         self.brief, self.steering = brief, brief.steering
         self.sampling, self.stats = brief.sampling, brief.stats
         self.primer = Primer(score=brief.given if len(brief.given) else None)  # for key=auto

@@ -13,14 +13,13 @@ from typing import Self
 
 import numpy as np
 
+from musictx.bundle import Bundle
 from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
-from musictx.model.transformer import MusicTransformer
 from musictx.sampling.constraints import Constraint, Penalty, RowConstraint
 from musictx.sampling.events import Emitter, Event, Placed
 from musictx.sampling.primer import Primer
 from musictx.sampling.steer import Steering
-from musictx.tokens.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,9 @@ class Region:
     steering: Steering
     row: RowConstraint
 
-    def __init__(
-        self, model: MusicTransformer, tokenizer: Tokenizer, seed: Sequence[int] = ()
-    ) -> None:
-        self.model, self.tokenizer = model, tokenizer
-        self.seed, self.context = list(seed), model.config.context
+    def __init__(self, bundle: Bundle, seed: Sequence[int] = ()) -> None:
+        self.model, self.tokenizer = bundle.model, bundle.tokenizer
+        self.seed, self.context = list(seed), bundle.model.config.context
         self.emitter: Emitter | None = None
 
     @classmethod

@@ -13,10 +13,9 @@ from dataclasses import replace
 import numpy as np
 from torch import Tensor
 
-from musictx.card import CorpusStats
-from musictx.config import GenerateConfig, SamplingConfig
+from musictx.bundle import Bundle
+from musictx.config import GenerateConfig
 from musictx.errors import UserError
-from musictx.model.transformer import MusicTransformer
 from musictx.sampling import idiom
 from musictx.sampling.composer import run_engine
 from musictx.sampling.constraints import Penalty
@@ -25,15 +24,14 @@ from musictx.sampling.events import Emitter, Event
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Steering, controls_of
-from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.vocab import EOS
 
 
 class Stream(Iterator[Event]):
     """An iterator of events. :meth:`close`, or the end of its ``with`` block, stops it.
 
-    seconds   length of the music, at whose end all sounding notes end; ``None`` = until it is
-              closed
+    request   of it ``seconds``, at whose end all sounding notes end (``None`` = until it is
+              closed), and ``sampling``
     context   number of ids that the model attends to; by default the context of the model. It may
               be set while the stream runs. A smaller context is faster.
     drawn     number of ids so far, including those of the primer
@@ -44,24 +42,19 @@ class Stream(Iterator[Event]):
 
     def __init__(
         self,
-        model: MusicTransformer,
-        tokenizer: Tokenizer,
+        bundle: Bundle,
         primer: Primer,
+        request: GenerateConfig,
         *,
         seed: int | Sequence[int],
-        seconds: float | None = None,
-        sampling: SamplingConfig | None = None,
-        stats: CorpusStats | None = None,
         penalties: Sequence[Penalty] = (),
         processors: Sequence[Processor] = (),
     ) -> None:
         self._processors = processors
         self._seed = [seed] if isinstance(seed, int) else list(seed)
-        request = GenerateConfig(seconds=seconds, end="cut", sampling=sampling or SamplingConfig())
-        steering = Steering(targets=controls_of(request))
-        self._region = Continuation(
-            model, tokenizer, primer, request, self._seed, steering, stats, penalties
-        )
+        request = GenerateConfig(seconds=request.seconds, end="cut", sampling=request.sampling)
+        tokenizer, steering = bundle.tokenizer, Steering(targets=controls_of(request))
+        self._region = Continuation(bundle, primer, request, self._seed, steering, penalties)
         if not idiom.of(tokenizer).notes_at_once:
             raise UserError(
                 f"model: {tokenizer.name} tokens write notes with their length, too late to play "

@@ -14,8 +14,8 @@ from typing import Self
 import numpy as np
 
 from musictx.apps.habits import ANY
+from musictx.bundle import Bundle
 from musictx.chords import annotated
-from musictx.model.transformer import MusicTransformer
 from musictx.notes import DRUMS, Score
 from musictx.sampling.constraints import RowPenalty
 from musictx.sampling.infill import Brief, Infill, NewNotes, sparing_given
@@ -76,14 +76,14 @@ class BarInfill(Infill):
 
     def __init__(
         self,
-        model: MusicTransformer,
-        tokenizer: BarTokenizer,
+        bundle: Bundle,
         brief: Brief,
         drummers: Sequence[Drummer] = (),
         varied: Score | None = None,
         repeats: Sequence[int] = (),
     ) -> None:
-        super().__init__(model, tokenizer, brief)
+        super().__init__(bundle, brief)
+        tokenizer = self.tokenizer
         music, begin, end = brief.given, brief.begin, brief.end
         self.table, self.drummers = tokenizer.vocabulary, drummers
         grid = tokenizer.grid(music, begin, end)

@@ -26,7 +26,6 @@ from musictx.sampling.events import OnEvent
 from musictx.sampling.sample import Sample
 from musictx.songs import chord_sheet, drummers, loops
 from musictx.songs.bar_infill import BarInfill
-from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.chord_estimation import recognised, search
 from musictx.songs.strengths import QUIETER
 
@@ -55,9 +54,8 @@ def compose(
     if not task.is_gap:  # chords may begin before the first given note
         begins = [time for time, chord in annotated(brief.given) if chord != NONE]
         brief = replace(brief, begin=min([brief.begin, *begins]))
-    assert isinstance(bundle.tokenizer, BarTokenizer)
     varied = score if task.is_variation else None
-    region = BarInfill(bundle.model, bundle.tokenizer, brief, players, varied, task.repeats)
+    region = BarInfill(bundle, brief, players, varied, task.repeats)
     callbacks = {"progress": progress, "on_event": None if loop else on_event}
     for version in compose_region(region, laid_out, score, request, seed, **callbacks):
         if loop is None:

@@ -25,7 +25,7 @@ installed = pytest.mark.skipif(
 def test_bach_keeps_the_rules_nearly_always():
     """Rates with a margin: a wrong definition is off by far more."""
     grids = (four.read(score)[0] for _, score in corpora.chorales())
-    rates = voice_leading.rates(voice_leading.assess(grid.pitches, grid.tied) for grid in grids)
+    rates = voice_leading.rates(voice_leading.assess(grid) for grid in grids)
     assert 0.5 < rates["parallel fifths / 100 bars"] < 1.5
     assert 0.2 < rates["parallel octaves / 100 bars"] < 1
     assert rates["outside its range / 100 bars"] < 3

@@ -20,7 +20,7 @@ from tests.chorale.parts import small_model, voice_of
 
 def faults_of(grid):
     """Count the faults of a grid; an end that does not close is one more."""
-    faults = voice_leading.faults(grid.pitches, grid.tied)
+    faults = voice_leading.faults(grid)
     return len(faults) + (not voice_leading.closes(grid.pitches))
 
 

@@ -60,13 +60,18 @@ def region(primer=NOTHING, *, sampling=None, stats=None, targets=None, seed=(0, 
     )
 
 
+def bundle_of(model, tokenizer, note_limits=None):
+    """A bundle without a folder."""
+    return Bundle(model, tokenizer, {"note_limits": note_limits}, Path())
+
+
 def continuations(model, tokenizer, primers, *, note_limits=None, sampling=None, **more):
     """Those of a request whose options and whose other arguments are given together."""
     beside = ("seeds", "steering", "penalties", "processors", "progress", "on_event")
     others = {name: more.pop(name) for name in beside if name in more}
     if sampling is not None:
         more["sampling"] = sampling
-    bundle = Bundle(model, tokenizer, {"note_limits": note_limits}, Path())
+    bundle = bundle_of(model, tokenizer, note_limits)
     return composer.continuations(bundle, primers, GenerateConfig(**more), **others)
 
 

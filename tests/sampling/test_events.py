@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from musictx.card import WINDOW_SECONDS, CorpusStats, Habit
-from musictx.config import SamplingConfig
+from musictx.config import GenerateConfig, SamplingConfig
 from musictx.data.statistics import at_once, parts_of
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
@@ -24,7 +24,7 @@ from musictx.sampling.stream import Stream
 from musictx.tokens import events as ev
 from musictx.tokens.build import build
 from musictx.tokens.performance import PerformanceTokenizer
-from tests.sampling.pieces import TOKENIZERS, TUNE, continue_each, make
+from tests.sampling.pieces import TOKENIZERS, TUNE, bundle_of, continue_each, make
 from tests.strategies import scores
 
 # Both kinds of tokens: with events, and (the last two) notes with their length.
@@ -103,7 +103,9 @@ def parts(is_gap: bool, guidance: float = 1.0, tracks: str = "piano") -> EventIn
     span = (2.0, 2.75) if is_gap else (0.0, 1.0)
     programs = None if is_gap or tracks == "piano" else {0, 48}
     options = {"is_gap": is_gap, "parts": programs}
-    return EventInfill(model, tokenizer, Brief(KEPT, *span, steering=steering, **options))
+    return EventInfill(
+        bundle_of(model, tokenizer), Brief(KEPT, *span, steering=steering, **options)
+    )
 
 
 def composed(part: EventInfill, seeds, **more):
@@ -146,9 +148,10 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
     assert len({version.new.tobytes() for version in together}) == 3
 
 
-def stream(tokenizer, primer=NOTHING, *, context=32, seed=0, **more):
-    more = {"sampling": SamplingConfig(rules=0)} | more
-    return Stream(make(tokenizer, context=context), tokenizer, primer, seed=seed, **more)
+def stream(tokenizer, primer=NOTHING, *, context=32, seconds=None):
+    bundle = bundle_of(make(tokenizer, context=context), tokenizer)
+    request = GenerateConfig(seconds=seconds, sampling=SamplingConfig(rules=0))
+    return Stream(bundle, primer, request, seed=0)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
@@ -197,7 +200,7 @@ def test_tokens_with_lengths_are_refused():
     pytest.importorskip("miditok")
     remi = build(name="docs.examples.remi:Remi")
     with pytest.raises(UserError, match="Remi tokens write notes with their length"):
-        Stream(make(remi), remi, NOTHING, seed=0)
+        Stream(bundle_of(make(remi), remi), NOTHING, GenerateConfig(), seed=0)
 
 
 PIANO = PerformanceTokenizer(controls=True)
@@ -234,7 +237,7 @@ def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span_and_habit
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(event_infill, "SEGMENT_SECONDS", 1.0)
         brief = Brief(kept, begin, end, is_gap, habits=habits)
-        (part,) = composed(EventInfill(model, tokenizer, brief), [[seed]])
+        (part,) = composed(EventInfill(bundle_of(model, tokenizer), brief), [[seed]])
     new = part.new
     if part.here < part.stop:  # given up: time did not pass; what is known is there up to it
         assert lean.get("note_on")

@@ -21,6 +21,7 @@ from musictx.songs.bar_infill import BarInfill
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD
 from tests.pieces import line
+from tests.sampling.pieces import bundle_of
 from tests.sampling.test_events import begun_and_ended, listed
 from tests.songs.test_grouped import song
 from tests.untrained import network
@@ -74,7 +75,7 @@ def given_notes(made):
 
 def part_of(music, begin, end, parts, is_gap=False, drummers=(), varied=None, **more):
     brief = Brief(music, begin, end, is_gap, parts, **more)
-    return BarInfill(NETWORK, TOKENS, brief, drummers, varied)
+    return BarInfill(bundle_of(NETWORK, TOKENS), brief, drummers, varied)
 
 
 def gap(score, begin, end, parts=(0,), is_gap=True, **more):
@@ -138,7 +139,8 @@ def test_a_variation_differs_from_the_notes_that_it_varies():
 def test_a_long_region_is_composed_in_segments():
     score = song(bars=24)
     melody = score.with_notes(score.notes[score.notes["program"] == 33])
-    part = BarInfill(model(context=600), TOKENS, Brief(melody, 0.0, 24 * BAR, False, (0,)))
+    bundle = bundle_of(model(context=600), TOKENS)
+    part = BarInfill(bundle, Brief(melody, 0.0, 24 * BAR, False, (0,)))
     (made,) = versions(part)
     assert made.done
     assert given_notes(made) == as_counts(TOKENS.round_trip(melody).notes)

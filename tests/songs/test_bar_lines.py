@@ -11,9 +11,10 @@ from musictx.notes import Score
 from musictx.sampling.continuation import Continuation, to_bar_line
 from musictx.sampling.events import Emitter
 from musictx.sampling.primer import encode_primer
+from musictx.sampling.steer import Steering
 from musictx.tokens.build import build
 from tests.pieces import line, together
-from tests.sampling.pieces import make
+from tests.sampling.pieces import bundle_of, make
 
 TEMPI = range(40, 241, 3)
 BARS = build("notes")
@@ -51,7 +52,7 @@ def test_no_new_note_begins_at_the_end_of_the_requested_bars():
         primer = to_bar_line(BARS, encode_primer(BARS, score))
         for bars in range(1, 9):
             request = GenerateConfig(bars=bars, quantise="16")
-            region = Continuation(NETWORK, BARS, primer, request, [0])
+            region = Continuation(bundle_of(NETWORK, BARS), primer, request, [0], Steering())
             notes = score.notes[:2].copy()
             notes["start"] = [region.until - 0.03, region.until - 1 / 4]
             notes["end"] = notes["start"] + 1

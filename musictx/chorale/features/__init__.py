@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from musictx.attention.positions.coordinates import ranges
 from musictx.errors import ConfigError
+from musictx.model.features.base import Feature
 from musictx.tokens.tokenizer import Tokenizer
 
 
-def grid_of(tokenizer: Tokenizer, feature: str) -> dict[str, Any]:
-    """The arguments ``voices`` and ``pitches`` of a feature. Raises ``ConfigError`` for a tokenizer
-    without voices in turn."""
-    if not tokenizer.voices:
-        raise ConfigError(
-            f"model.features={feature}: expected tokenizer=chorale, whose voices take turns, not "
-            f"{tokenizer.name}"
-        )
-    return {"voices": tokenizer.voices, "pitches": [tokenizer.vocabulary.row("pitch")]}
+class VoiceFeature(Feature):
+    """A feature of ``voices`` that are written in turn, a token a step each: place 0 of a piece is
+    its beginning, place i a note of voice (i - 1) mod voices. ``pitches`` are the pitches of ids,
+    as ranges [first, stop, value]; other ids have none."""
+
+    pitches: Tensor
+
+    def __init__(self, size: int, voices: int = 0, pitches: Sequence[list[int]] = ()) -> None:
+        super().__init__()
+        self.voices = voices
+        self.register_tables(pitches=ranges("pitches", size, list(pitches), -1))
+
+    @classmethod
+    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
+        if not tokenizer.voices:
+            raise ConfigError(
+                f"model.features={cls.name}: expected tokenizer=chorale, whose voices take turns, "
+                f"not {tokenizer.name}"
+            )
+        return {"voices": tokenizer.voices, "pitches": [tokenizer.vocabulary.row("pitch")]}
 
 
 def look_up(table: Tensor, ids: Tensor) -> Tensor:

@@ -9,16 +9,14 @@ differently on the beat and between beats. The fitted numbers are part of the mo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from musictx.chorale.features import grid_of, lagged
+from musictx.chorale.features import VoiceFeature, lagged
 from musictx.config.checks import option
-from musictx.model.features.base import Feature, NativeForm, Options, joined
-from musictx.tokens.tokenizer import Tokenizer
+from musictx.model.features.base import NativeForm, Options, joined
 from musictx.tokens.vocab import EOS
 
 
@@ -37,32 +35,25 @@ class CalibrationOptions(Options):
     phases: int = option(4, "steps of a beat, each with its own numbers", low=1, high=64)
 
 
-class Calibration(Feature):
+class Calibration(VoiceFeature):
     """Calibrated logits, for each voice at each of ``phases`` steps of a beat.
 
     The logits are multiplied by ``scale``; ``hold`` is added to the logit of the last id of the
     voice, and ``end`` (1,) to that of the end of the piece, which scaling alone would make more
     likely. This feature must be the last. It has no effect until it is fitted
     (``scripts/reproduce/calibrate.py``).
-
-    ``voices`` are written in turn: place 0 of a piece is its beginning, place i a note of voice
-    (i - 1) mod voices.
     """
 
     name = "calibration"
     options = CalibrationOptions
     sparse = False
 
-    def __init__(self, size: int, width: int, *, voices: int, phases: int) -> None:
-        super().__init__()
-        self.lookback = self.voices = voices
+    def __init__(self, size: int, width: int, *, phases: int, **grid: Any) -> None:
+        super().__init__(size, **grid)
+        self.lookback = voices = self.voices
         self.scale = nn.Parameter(torch.ones(phases * voices))
         self.hold = nn.Parameter(torch.zeros(phases * voices))
         self.end = nn.Parameter(torch.zeros(1))
-
-    @classmethod
-    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        return {"voices": grid_of(tokenizer, cls.name)["voices"]}
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Next:
         all_ids, all_places = joined(ids, earlier, places)
@@ -78,8 +69,4 @@ class Calibration(Feature):
         return scaled + ends * self.end.to(logits.dtype)
 
     def native(self) -> NativeForm:
-        fields = {"scale": self.scale, "hold": self.hold, "end": self.end}
-        counts = {"voices": self.voices, "kinds": len(self.scale)}
-        return NativeForm(
-            Path(__file__).with_name("calibration.h"), "Calibration", {**fields, **counts}
-        )
+        return self.native_form("Calibration", "scale hold end voices", kinds=len(self.scale))

@@ -10,17 +10,14 @@ are learned from the music.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.attention.positions.coordinates import ranges
-from musictx.chorale.features import grid_of, lagged, look_up
-from musictx.model.features.base import Feature, NativeForm, joined
-from musictx.tokens.tokenizer import Tokenizer
+from musictx.chorale.features import VoiceFeature, lagged, look_up
+from musictx.model.features.base import NativeForm, joined
 
 #: Intervals are taken modulo the octave.
 OCTAVE = 12
@@ -42,12 +39,9 @@ class Motion(NamedTuple):
     others: Tensor
 
 
-class Counterpoint(Feature):
+class Counterpoint(VoiceFeature):
     """Add to the logit of each candidate its score in its voice, and the scores of the successions
     of intervals that it would make.
-
-    pitches   the pitch of each id, as ranges [first, stop, value]; other ids have none
-    voices    written in turn, a token a step each; place i of a piece is voice (i - 1) mod voices
 
     A candidate that moves is compared with each voice that has already moved in this step, and the
     score of the succession is added to its logit. ``scores`` (voices, voices - 1, SUCCESSIONS) are
@@ -57,19 +51,12 @@ class Counterpoint(Feature):
     """
 
     name = "counterpoint"
-    pitches: Tensor
 
     def __init__(self, size: int, width: int, *, voices: int, pitches: list[list[int]]) -> None:
-        super().__init__()
-        self.voices = voices
+        super().__init__(size, voices, pitches)
         self.lookback = 2 * voices
-        self.register_tables(pitches=ranges("pitches", size, pitches, -1))
         self.scores = nn.Parameter(torch.zeros(voices, voices - 1, SUCCESSIONS))
         self.notes = nn.Parameter(torch.zeros(voices, size))
-
-    @classmethod
-    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        return grid_of(tokenizer, cls.name)
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Motion:
         pitch = look_up(self.pitches, joined(ids, earlier, places)[0])
@@ -94,9 +81,6 @@ class Counterpoint(Feature):
         return logits
 
     def native(self) -> NativeForm:
-        tables = {"pitches": self.pitches, "moves": self.scores, "notes": self.notes}
-        return NativeForm(
-            Path(__file__).with_name("counterpoint.h"),
-            "Counterpoint",
-            {**tables, "voices": self.voices},
+        return self.native_form(
+            "Counterpoint", "pitches", moves=self.scores, notes=self.notes, voices=self.voices
         )

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -134,17 +133,12 @@ class Intervals(Feature):
 
     def native(self) -> NativeForm:
         inputs, outputs = list(self.inputs), list(self.outputs)
-        return NativeForm(
-            Path(__file__).with_name("intervals.h"),
+        return self.native_form(
             "Intervals",
-            {
-                "pitches": self.pitches,
-                "input_lags": self.input_lags,
-                "output_lags": self.output_lags,
-                "inputs": torch.cat(inputs) if inputs else None,
-                "input_count": len(inputs),
-                "output_count": len(outputs),
-                "span": self.span,
-            },
-            scores=torch.cat(outputs) if outputs else None,
+            "pitches input_lags output_lags",
+            torch.cat(outputs) if outputs else None,
+            inputs=torch.cat(inputs) if inputs else None,
+            input_count=len(inputs),
+            output_count=len(outputs),
+            span=self.span,
         )

@@ -7,17 +7,14 @@ after a wrong note of its own. The targets have no noise.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from musictx.attention.positions.coordinates import ranges
-from musictx.chorale.features import grid_of
+from musictx.chorale.features import VoiceFeature
 from musictx.config.checks import option
-from musictx.model.features.base import Feature, NativeForm, Options
-from musictx.tokens.tokenizer import Tokenizer
+from musictx.model.features.base import NativeForm, Options
 from musictx.tokens.vocab import PAD
 
 
@@ -41,35 +38,22 @@ class NoiseOptions(Options):
     )
 
 
-class TokenNoise(Feature):
+class TokenNoise(VoiceFeature):
     """In training, move each note by 1 or 2 semitones, up or down, with probability ``share``, and
     replace it by ``pad`` with a probability that is drawn for each row from 0 to ``hidden``.
 
-    ``pitches`` are the pitches of ids, as ranges [first, stop, value]; other ids have none.
     Neighbouring pitches have neighbouring ids. A note does not move if the new id is not a note.
     """
 
     name = "token_noise"
     options = NoiseOptions
     lookback = 0
-    pitches: Tensor
 
     def __init__(
-        self,
-        size: int,
-        width: int,
-        *,
-        pitches: list[list[int]],
-        share: float = 0.0,
-        hidden: float = 0.0,
+        self, size: int, width: int, *, share: float = 0.0, hidden: float = 0.0, **grid: Any
     ) -> None:
-        super().__init__()
+        super().__init__(size, **grid)
         self.share, self.hidden = share, hidden
-        self.register_tables(pitches=ranges("pitches", size, pitches, -1))
-
-    @classmethod
-    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        return {"pitches": grid_of(tokenizer, cls.name)["pitches"]}
 
     def disturb(self, ids: Tensor) -> Tensor:
         """``ids`` (B, T) int64 with noise."""
@@ -89,4 +73,4 @@ class TokenNoise(Feature):
         return noisy
 
     def native(self) -> NativeForm:
-        return NativeForm(Path(__file__).with_name("noise.h"), "TokenNoise", {})
+        return self.native_form("TokenNoise", "")

@@ -8,41 +8,32 @@ the ages of all voices at the input and before the output (repetition counts as 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.chorale.features import grid_of, lagged
-from musictx.model.features.base import Feature, NativeForm, joined
-from musictx.tokens.tokenizer import Tokenizer
+from musictx.chorale.features import VoiceFeature, lagged
+from musictx.model.features.base import NativeForm, joined
 
 #: Ages from 1 to this many steps have an embedding each; older notes share the last.
 AGES = 16
 
 
-class NoteAges(Feature):
-    """Embeddings of the ages of the last notes of all voices.
-
-    ``voices`` are written in turn: place 0 of a piece is its beginning, place i a note of voice
-    (i - 1) mod voices. Both tables have a row for each next voice, each lag and each age.
-    """
+class NoteAges(VoiceFeature):
+    """Embeddings of the ages of the last notes of all voices. Both tables have a row for each next
+    voice, each lag and each age."""
 
     name = "ages"
 
-    def __init__(self, size: int, width: int, *, voices: int) -> None:
-        super().__init__()
-        self.voices = voices
+    def __init__(self, size: int, width: int, **grid: Any) -> None:
+        super().__init__(size, **grid)
+        voices = self.voices
         self.lookback = AGES * voices + voices
         shape = (voices * voices * (AGES + 1), width)
         self.inputs = nn.Parameter(torch.randn(shape) * 0.25 * width**-0.5)
         self.outputs = nn.Parameter(torch.zeros(shape))
-
-    @classmethod
-    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        return {"voices": grid_of(tokenizer, cls.name)["voices"]}
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
         """(B, T, voices) int64: the rows of both tables."""
@@ -58,12 +49,7 @@ class NoteAges(Feature):
         return x + F.embedding(seen, self.outputs).sum(-2).to(x.dtype)
 
     def native(self) -> NativeForm:
-        tables = {"inputs": self.inputs, "outputs": self.outputs}
-        return NativeForm(
-            Path(__file__).with_name("note_ages.h"),
-            "NoteAges",
-            {**tables, "voices": self.voices, "most": AGES},
-        )
+        return self.native_form("NoteAges", "inputs outputs voices", most=AGES)
 
 
 def ages(ids: Tensor, places: Tensor, voices: int) -> Tensor:

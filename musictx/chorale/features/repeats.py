@@ -12,20 +12,17 @@ Related: the neural cache (Grave et al. 2017), the short-term model of Pearce an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.attention.positions.coordinates import ranges
-from musictx.chorale.features import grid_of, interval_rows, lagged, look_up, span_of
+from musictx.chorale.features import VoiceFeature, interval_rows, lagged, look_up, span_of
 from musictx.chorale.features.note_ages import runs
 from musictx.config.checks import option
 from musictx.model.features.base import NativeForm, Options, joined
 from musictx.model.features.predicted import Predicted
-from musictx.tokens.tokenizer import Tokenizer
 
 #: Longer passages than this count as this long.
 MOST_STEPS = 64
@@ -72,11 +69,9 @@ class RepeatOptions(Options):
     )
 
 
-class Repeats(Predicted):
+class Repeats(VoiceFeature, Predicted):
     """Embeddings and scores of the predicted notes.
 
-    pitches   the pitch of each id, as ranges [first, stop, value]; other ids have none
-    voices    written in turn, a token a step each; place i of a piece is voice (i - 1) mod voices
     dropout   the probability in training that a match is left out
 
     For both kinds of match, these are added at the input: ``lengths`` (2, classes, width) by the
@@ -88,29 +83,15 @@ class Repeats(Predicted):
     name = "repeats"
     classes = CLASSES
     options = RepeatOptions
-    pitches: Tensor
 
-    def __init__(
-        self,
-        size: int,
-        width: int,
-        *,
-        voices: int,
-        pitches: list[list[int]],
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        self.register_tables(pitches=ranges("pitches", size, pitches, -1))
-        self.voices, self.dropout = voices, dropout
+    def __init__(self, size: int, width: int, *, dropout: float = 0.0, **grid: Any) -> None:
+        super().__init__(size, **grid)
+        self.dropout = dropout
         self.span = span_of(self.pitches)
         std = 0.25 * width**-0.5
         self.lengths = nn.Parameter(torch.randn(2, CLASSES, width) * std)
         self.intervals = nn.Parameter(torch.randn(2, 2 * self.span + 2, width) * std)
         self.scores = nn.Parameter(torch.zeros(2, CLASSES, width))
-
-    @classmethod
-    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        return grid_of(tokenizer, cls.name)
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> RepeatState:
         all_ids, all_places = joined(ids, earlier, places)
@@ -137,23 +118,15 @@ class Repeats(Predicted):
         return x
 
     def native(self) -> NativeForm:
-        return NativeForm(
-            Path(__file__).with_name("repeats.h"),
+        return self.native_form(
             "Repeats",
-            {
-                "classes": CLASSES,
-                "pitches": self.pitches,
-                "lengths": self.lengths,
-                "intervals": self.intervals,
-                "voices": self.voices,
-                "span": self.span,
-                "most": MOST_STEPS,
-                "shortest_all": SHORTEST["all"],
-                "shortest_own": SHORTEST["voice"],
-                "changes_all": CHANGES["all"],
-                "changes_own": CHANGES["voice"],
-            },
-            scores=self.scores.flatten(0, 1),
+            "classes pitches lengths intervals voices span",
+            self.scores.flatten(0, 1),
+            most=MOST_STEPS,
+            shortest_all=SHORTEST["all"],
+            shortest_own=SHORTEST["voice"],
+            changes_all=CHANGES["all"],
+            changes_own=CHANGES["voice"],
         )
 
 

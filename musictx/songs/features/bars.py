@@ -14,7 +14,6 @@ Related: :mod:`musictx.chorale`'s ``repeats``, the neural cache (Grave et al. 20
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -148,5 +147,4 @@ class EarlierBars(GatedGroups):
         return x + more.to(x.dtype)
 
     def native(self) -> NativeForm:
-        fields = {**self.native_fields(), "in_meter": self.in_meter}
-        return NativeForm(Path(__file__).with_name("bars.h"), "Bars", fields, scores=self.scores)
+        return self.gated_form("Bars", in_meter=self.in_meter)

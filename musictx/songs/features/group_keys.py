@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.errors import ConfigError
-from musictx.model.features.base import Feature
+from musictx.model.features.base import Feature, NativeForm
 from musictx.model.features.predicted import Predicted, Predictions
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.tokenizer import Tokenizer
@@ -54,7 +54,7 @@ class GroupFeature(Feature):
     sparse = False
     further: ClassVar[tuple[str, ...]] = ()
     #: The tables as ``GroupTable`` in ``group_keys.h`` has them.
-    tables = ("place", "is_bar", "part", "tone", "is_known", "meter", "section")
+    tables = "place is_bar part tone is_known meter section"
     place: Tensor
     is_bar: Tensor
     part: Tensor
@@ -97,10 +97,6 @@ class GroupFeature(Feature):
         place, part = self.place[rows[..., 1]] * PLACE, self.part[rows[..., 2]] * TONES
         return place + part + self.tone[rows[..., 3]]
 
-    def native_tables(self) -> dict[str, Tensor]:
-        """The fields of ``GroupTable``."""
-        return {name: getattr(self, name) for name in self.tables}
-
 
 class GatedGroups(GroupFeature, Predicted):
     """A feature of groups that scores predicted ids and adds their embeddings, each multiplied by
@@ -116,7 +112,7 @@ class GatedGroups(GroupFeature, Predicted):
 
     def __init__(self, size: int, width: int, **kinds: list[list[int]]) -> None:
         super().__init__(size, **kinds)
-        self.bar_id = int(torch.nonzero(self.is_bar)[0])
+        self.size, self.bar_id = size, int(torch.nonzero(self.is_bar)[0])
         self.stood = nn.Parameter(torch.randn(size, width) * 0.25 * width**-0.5)
 
     @property
@@ -138,11 +134,11 @@ class GatedGroups(GroupFeature, Predicted):
         )
         return predicted + F.embedding_bag(row.flatten(0, 1), self.by_class, mode="sum")
 
-    def native_fields(self) -> dict[str, Tensor | int]:
-        """The fields of ``Gated`` in ``predicted.h`` of the native step, and the tables."""
-        gated: dict[str, Tensor | int] = {"classes": self.classes, "stood": self.stood}
-        gated |= {"gates": self.gates, "by_class": self.by_class, "size": len(self.stood)}
-        return {**gated, **self.native_tables(), "bar_id": self.bar_id}
+    def gated_form(self, struct: str, **others: Any) -> NativeForm:
+        """The form of a ``struct`` with the fields of ``Gated`` in ``predicted.h`` of the native
+        step, the tables and the ``others``."""
+        fields = f"classes stood gates by_class size {self.tables} bar_id"
+        return self.native_form(struct, fields, self.scores, **others)
 
 
 class KeySpan(NamedTuple):

@@ -10,7 +10,6 @@ this pitch class. So what is learned in one key holds in all.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -220,23 +219,20 @@ class Harmony(GroupFeature):
         return logits
 
     def native(self) -> NativeForm:
-        names = ("is_chord", "steps", "quality_of", "pitch_class", "classes", "chords")
-        fields = self.native_tables() | {name: getattr(self, name) for name in names}
         networks = {"of_chord": self.of_chord, "of_note": self.of_note}
+        weights: dict[str, Tensor] = {}
         for name, network in networks.items():
-            weights = {"ahead": network.ahead.weight, "bias": network.ahead.bias}
-            weights |= {"chord": network.chord, "out": network.out}
-            fields |= {f"{name}_{of}": weight for of, weight in weights.items()}
-        return NativeForm(
-            Path(__file__).with_name("harmony.h"),
+            each = {"ahead": network.ahead.weight, "bias": network.ahead.bias}
+            each |= {"chord": network.chord, "out": network.out}
+            weights |= {f"{name}_{of}": weight for of, weight in each.items()}
+        return self.native_form(
             "Harmony",
-            {
-                **fields,
-                "first_root": self.roots.start,
-                "first_quality": self.qualities.start,
-                "qualities": self.qualities.stop - self.qualities.start,
-                "first_pitch": self.pitches.start,
-                "pitches": len(self.pitch_class),
-            },
-            scores=torch.cat([network.state for network in networks.values()]),
+            f"{self.tables} is_chord steps quality_of pitch_class classes chords",
+            torch.cat([network.state for network in networks.values()]),
+            **weights,
+            first_root=self.roots.start,
+            first_quality=self.qualities.start,
+            qualities=self.qualities.stop - self.qualities.start,
+            first_pitch=self.pitches.start,
+            pitches=len(self.pitch_class),
         )

@@ -9,7 +9,6 @@ notes of a bar precede its bar line, so the lookup is causal.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -84,5 +83,4 @@ class Lookahead(GatedGroups):
         return self.state
 
     def native(self) -> NativeForm:
-        header = Path(__file__).with_name("lookahead.h")
-        return NativeForm(header, "Ahead", self.native_fields(), scores=self.scores)
+        return self.gated_form("Ahead")
