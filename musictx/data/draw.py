@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: The most windows in a row; the rest of the row is padding.
 MOST_PIECES = 64
-#: How often an augmentation that moves a note out of its range is drawn again.
+#: How often the augmentation of a window, or a whole piece, is drawn at most.
 TRIES = 4
 
 
@@ -40,13 +40,13 @@ class TrainingRows:
 
     Each window is augmented: transposed by a number of semitones uniform in ``-transpose`` to
     ``+transpose``, and stretched by one of the factors ``stretch``. If a note would leave the
-    range, the augmentation is drawn again, at most :data:`TRIES` times; then the window is not
+    range, the augmentation is drawn again, at most :data:`TRIES` times in all; then the window is not
     changed.
 
     Windows start at multiples of ``align`` tokens and of the tokenizer's ``align``; if the tokens
     count beats, they start at the bar line before. With ``augment.whole`` they start at the
     beginnings of pieces, each piece equally often; a piece that does not fit into the rest of the
-    row is drawn again, at most :data:`TRIES` times, then cut.
+    row is drawn again, at most :data:`TRIES` times in all, then cut.
 
     With ``tasks`` some windows are arranged as tasks (:mod:`musictx.data.tasks`).
     """

@@ -249,4 +249,5 @@ def compose_batch(
             for region, token in zip(regions, ids.tolist()):
                 if token != PAD:
                     region.take(token)
-            yield int((ids != PAD).sum()), setup.constraint.done().tolist()[: len(regions)]
+            drawn = int((ids[: len(regions)] != PAD).sum())
+            yield drawn, setup.constraint.done().tolist()[: len(regions)]

@@ -61,7 +61,7 @@ def pitch_set(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
     high = 127 if sampling.high is None else scales.pitch(sampling.high, "sampling.high")
     inside: np.ndarray = (pitches >= low) & (pitches <= high)
     if sampling.key is not None or sampling.scale is not None:
-        inside &= _classes(sampling, primer)[pitches % 12]
+        inside &= pitch_classes(sampling, primer)[pitches % 12]
     if not inside.any():
         raise UserError(
             f"sampling.high={sampling.high}: expected a range from low that holds a pitch of the "
@@ -70,9 +70,9 @@ def pitch_set(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
     return inside
 
 
-def _classes(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
-    """(12,) bool: the pitch classes that ``sampling.key`` and ``scale`` allow; see
-    :func:`pitch_set`."""
+def pitch_classes(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
+    """(12,) bool: the pitch classes that ``sampling.key`` and ``scale``, at least one of which is
+    given, allow; see :func:`pitch_set`."""
     name, score = sampling.key or "auto", primer.score
     if score is None and sampling.key == "auto":
         raise UserError("sampling.key=auto: expected a primer, whose key it is, or a key such as C")

@@ -15,7 +15,7 @@ from musictx.config import AccompanyConfig, GenerateConfig, scales
 from musictx.config.composing import Steered
 from musictx.sampling.composer import Progress
 from musictx.sampling.events import Event
-from musictx.sampling.penalties import pitch_set
+from musictx.sampling.penalties import pitch_classes, pitch_set
 from musictx.sampling.primer import NOTHING, Plan
 from musictx.sampling.sample import Sample
 from musictx.sampling.strengths import USUAL_SECONDS
@@ -63,14 +63,15 @@ def new_piece(
 
 
 def _key(request: GenerateConfig) -> int | None:
-    """The tonic of the major key whose notes the options ``key`` and ``scale`` name; ``None`` if
-    they are not given."""
-    name, scale = request.sampling.key, request.sampling.scale
-    if name is None and scale is None:
+    """The tonic of the major key with the most of the notes that the options ``key`` and ``scale``
+    allow; ``None`` if they are not given. Of equals the key of the keynote or its relative."""
+    sampling = request.sampling
+    if sampling.key is None and sampling.scale is None:
         return None
-    keynote, mode = scales.key(name or "C", "sampling.key")
-    is_minor = (scale or mode).endswith("minor")
-    return (keynote + 3 * is_minor) % 12
+    keynote, _ = scales.key(sampling.key or "C", "sampling.key")
+    classes, major = pitch_classes(sampling, NOTHING), np.array(scales.SCALES["major"])
+    tonics = [(keynote + above) % 12 for above in (0, 3, *range(12))]
+    return max(tonics, key=lambda tonic: classes[(tonic + major) % 12].sum())
 
 
 def _instruments(

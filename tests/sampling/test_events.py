@@ -127,7 +127,7 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
     tracks, is_gap, guidance, monkeypatch
 ):
     part, seeds, events = parts(is_gap, guidance, tracks), [(5, i) for i in range(3)], {}
-    seconds: list[float] = []
+    steps: list[tuple[int, float]] = []
 
     def placed(notes):
         return timeline.quantised(notes, KEPT, "16")
@@ -136,9 +136,11 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
     monkeypatch.setattr(event_infill, "SEGMENT_SECONDS", 0.5)
     report = lambda row, event: events.setdefault(row, []).append(event)  # noqa: E731
     together = composed(
-        part, seeds, placed=placed, progress=lambda _, at: seconds.append(at), on_event=report
+        part, seeds, placed=placed, progress=lambda *step: steps.append(step), on_event=report
     )
-    assert seconds == sorted(seconds)
+    counts, seconds = zip(*steps)
+    assert max(counts) == 2, "rows of guidance do not count"
+    assert list(seconds) == sorted(seconds)
     assert seconds[-1] == pytest.approx(3 * (0.75 if is_gap else 1.0), abs=0.02)
     for row, (seed, version) in enumerate(zip(seeds, together)):
         (alone,) = composed(part, [seed])

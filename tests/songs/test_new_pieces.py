@@ -74,9 +74,13 @@ def test_new_pieces_are_played_by_ensembles_of_the_corpus(song):
         assert playing(piece.score.notes) in ensembles
 
 
-@pytest.mark.parametrize(("key", "tonic"), [("C", 0), ("Am", 0), ("E minor", 7)])
-def test_a_new_piece_is_composed_to_chords_of_its_key(song, key, tonic):
-    request = {"bars": 4, "key": key, "instruments": "piano,bass", "seed": 3}
+KEYS = [("C", None, 0), ("Am", None, 0), ("E minor", None, 7)]
+KEYS += [("Am", "pentatonic", 0), ("D", "dorian", 0), ("A", "mixolydian", 2), (None, "lydian", 7)]
+
+
+@pytest.mark.parametrize(("key", "scale", "tonic"), KEYS)
+def test_a_new_piece_is_composed_to_chords_of_its_key(song, key, scale, tonic):
+    request = {"bars": 4, "key": key, "scale": scale, "instruments": "piano,bass", "seed": 3}
     (piece,) = musictx.generate(song, **request)
     chords = annotated(piece.score)
     assert chords[0][0] == 0
