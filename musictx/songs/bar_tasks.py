@@ -69,6 +69,9 @@ class BarTasks(Tasks):
             return None
         first, stop, ahead = span
         sequence, piece = bar_layout.interleaved(stream, ahead, self.vocabulary, first, stop)
+        if ahead is not None:  # what follows a bar ends it, so this is to be predicted, too
+            after_bars = np.flatnonzero(piece[:-1] & ~piece[1:]) + 1
+            piece[after_bars[int(ahead.begin > first) :]] = True
         score = self.tokenizer.score(stream.in_bars(first, stop))
         levels = self._levels(score, score.duration, random)
         before = [BOS if begins and first == 0 else CUT]

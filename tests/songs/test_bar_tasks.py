@@ -73,9 +73,12 @@ def test_a_window_without_the_groups_ahead_is_a_part_of_its_piece(task):
         starts = [n for n in range(len(piece)) if np.array_equal(piece[n : n + len(part)], part)]
         assert starts, "a window is a stretch of its piece"
         assert (row.ids[0] == BOS) == (0 in starts)
-        # All of the piece is scored, and nothing else.
-        scored = row.targets[: len(window) - 1]
-        assert np.array_equal(scored[scored != UNSCORED], bars)
+        # Scored are the piece and what follows its bars once music is composed, nothing else.
+        is_scored = row.targets[: len(window) - 1] != UNSCORED
+        is_mark = window[1:] == TABLE.id("known")
+        assert np.array_equal(window[1:][is_scored & ~is_mark], bars)
+        after_bars = is_mark & np.append(False, (is_scored & ~is_mark)[:-1])
+        assert np.array_equal(is_scored & is_mark, after_bars & (is_mark.cumsum() > 1))
 
 
 def groups_of(window):
