@@ -40,8 +40,8 @@ class TrainingRows:
 
     Each window is augmented: transposed by a number of semitones uniform in ``-transpose`` to
     ``+transpose``, and stretched by one of the factors ``stretch``. If a note would leave the
-    range, the augmentation is drawn again, at most :data:`TRIES` times in all; then the window is not
-    changed.
+    range, the augmentation is drawn again, at most :data:`TRIES` times in all; then the window is
+    not changed.
 
     Windows start at multiples of ``align`` tokens and of the tokenizer's ``align``; if the tokens
     count beats, they start at the bar line before. With ``augment.whole`` they start at the
