@@ -158,19 +158,20 @@ def arrange(
     targets = _per_second_of_ids({**defaults, **controls_of(request)}, id_second)
     around = _per_second_of_ids(task.given_levels, id_second)
     described = dict(targets)  # by the control tokens, which describe all notes of the region
+    is_asked = request.sampling.density is not None
+    usual_density = None if is_asked else targets.pop("density", None)
     if new_notes_only and "density" in targets:
         if targets["density"]:
             described["density"] += _given_density(task) * id_second
         factor = targets["density"] / habit_density if habit_density else 0.0
         habits = {p: h._replace(density=factor * h.density) for p, h in habits.items()}
     elif named_parts and all(habit.density for habit in habits.values()):
-        if around:
-            around["density"] += habit_density
-        # The target of drums is the density of their habit.
+        around["density"] = around.get("density", 0.0) + habit_density
+        # Drums keep to the density of their habit.
         pitched = [part for part in habits if part != DRUMS]
         if pitched:
             steered_parts = frozenset(pitched)
-            targets["density"] = sum(habits[part].density for part in pitched)
+            usual_density = sum(habits[part].density for part in pitched)
             if "polyphony" in usual:  # without a target their notes are too short
                 voices = sum(habits[part].voices for part in pitched)
                 targets.setdefault("polyphony", min(usual["polyphony"], voices))
@@ -186,7 +187,7 @@ def arrange(
         habits,
         request.sampling,
         stats=replace(bundle.stats, density=task.given_levels.get("density")),
-        steering=Steering(levels, request.guidance, feedback, steered_parts),
+        steering=Steering(levels, request.guidance, feedback, steered_parts, usual_density),
     )
     return score, brief
 

@@ -25,13 +25,15 @@ class Steering:
     levels    level of each control token, 0 for any; None for a model without control tokens
     guidance  the strength of :class:`Guidance`; 1 for no guidance
     targets   control -> target of its feedback; density is per second of the ids, 0 for none
-    parts     the parts to whose notes the targets apply, for tokens in groups; None: all parts
+    parts     the parts to whose notes these apply, for notes in bars; None: all parts
+    usual_density  what notes in bars keep to without a target of density; None: any density
     """
 
     levels: tuple[int, ...] | None = None
     guidance: float = 1.0
     targets: Mapping[str, float] = field(default_factory=dict)
     parts: frozenset[int] | None = None
+    usual_density: float | None = None
 
     @property
     def rows(self) -> list[tuple[int, ...]]:

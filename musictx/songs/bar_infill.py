@@ -39,7 +39,7 @@ from musictx.songs.infill_penalties import (
     in_harmony,
     on_root,
 )
-from musictx.songs.penalties import SparsePenalty, summed
+from musictx.songs.penalties import SparsePenalty, on_first_beat, summed
 from musictx.songs.repeats import repeated
 from musictx.songs.repetition import as_in_earlier_bar, repeated_bars, unlike_other_version
 from musictx.songs.strengths import LOOKAHEAD_BARS, RARER_SHARE
@@ -243,6 +243,8 @@ class BarInfill(Infill):
             costs.append(
                 partial(in_harmony, fit=self._fit, melodies=self._melodies, bass=self._bass)
             )
+            if (self.given.notes["part"] == CHORD).all():
+                favoured.append(on_first_beat)
         if self.unlike is not None:
             costs.append(self._unlike(*self.unlike))
         return [*super().penalties(), summed(*favoured), sparing_given(summed(*costs))]

@@ -35,7 +35,7 @@ from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND
 from musictx.songs.new_pieces import new_piece
 from musictx.songs.part_limits import PartLimits
-from musictx.songs.penalties import BarFeedback, lacking_parts, summed
+from musictx.songs.penalties import BarFeedback, lacking_parts, on_first_beat, summed
 from musictx.songs.repetition import as_in_earlier_bar, bar_return
 from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import CHORD, STEPS
@@ -194,7 +194,7 @@ class BarIdiom(Idiom):
         if region.sampling.habits:
             penalties.append(summed(bar_return, as_in_earlier_bar))
             if not len(primer.ids):
-                penalties.append(on_first_beat(table))
+                penalties.append(summed(on_first_beat))
         return [*penalties, *self._playing(region, state)]
 
     def program_penalties(self, region: Region) -> list[RowPenalty]:
@@ -204,8 +204,8 @@ class BarIdiom(Idiom):
 
     def feedback_penalties(self, region: Region, *, given: bool = False) -> list[RowPenalty]:
         steer = region.steering
-        feedback = BarFeedback(self.tokenizer, steer.targets, given=given, parts=steer.parts)
-        return [summed(feedback)] if steer.targets else []
+        feedback = BarFeedback(self.tokenizer, steer, given=given)
+        return [summed(feedback)] if steer.targets or steer.usual_density else []
 
     def _playing(self, region: Region, state: GrammarState) -> list[RowPenalty]:
         """A penalty that keeps parts with :data:`FEWEST_NOTES` or more in the last seconds playing;
@@ -230,20 +230,6 @@ def _within(least: Mapping[int, float], targets: Mapping[str, float]) -> dict[in
     usual = sum(least.values()) / PART_SHARE / PART_SECONDS
     share = min(targets.get("density", usual) / usual, 1.0) if usual else 0.0
     return {part: share * notes for part, notes in least.items()}
-
-
-def on_first_beat(table: Vocabulary) -> RowPenalty:
-    """Forbid every place but the first until the piece has a note. Many pieces of the corpus begin
-    with a pick-up, and a new piece would leave the rest of that bar empty."""
-    later = np.zeros(table.size)
-    later[slice(*table.range("place"))] = np.inf
-    later[table.id("bar")] = np.inf
-    later[table.id("place", 0)] = 0.0
-
-    def penalty(row: Any, past: np.ndarray) -> np.ndarray | None:
-        return later if row.state.lines and not row.state.notes else None
-
-    return penalty
 
 
 def one_meter(table: Vocabulary, meter: tuple[int, int]) -> RowPenalty:

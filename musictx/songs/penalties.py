@@ -9,7 +9,7 @@ Feedback corrects the density, polyphony, register and loudness of the last seco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from musictx.notes import DRUMS
 from musictx.sampling.constraints import RowPenalty
 from musictx.sampling.penalties import feedback, fullness, window
+from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import ASKED_GAIN
 from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_grammar import BarState
@@ -53,10 +54,10 @@ def summed(*penalties: SparsePenalty) -> RowPenalty:
 
 
 class BarFeedback:
-    """A penalty towards target levels of ``density``, ``polyphony``, ``register`` and ``loudness``,
-    in the units of the controls. The present levels are measured on the notes of ``parts``, of all
-    parts by default, that began in the last seconds of the tokens (:func:`.window`). If a level is
-    too high (too low: with the opposite sign):
+    """A penalty towards the targets of ``steering``: levels of ``density``, ``polyphony``,
+    ``register`` and ``loudness``, in the units of the controls. The present levels are measured on
+    the notes of its parts that began in the last seconds of the tokens (:func:`.window`). If a
+    level is too high (too low: with the opposite sign):
 
     density    a new note costs :data:`ASKED_GAIN` nats for each note a second too many, less the
                later the note begins, and a bar line gains nats by the time until it. With chords,
@@ -65,17 +66,14 @@ class BarFeedback:
                and bar lines gain, as for the density
     register   a note costs more the higher it is
     loudness   a note costs more the louder it is
+
+    Without a target of density the usual one counts. If there are more notes, only another note at
+    the same place costs nats: chords get thinner, and the rhythm stays. If time had to pass, bars
+    would fall silent before they end.
     """
 
-    def __init__(
-        self,
-        tokenizer: BarTokenizer,
-        targets: Mapping[str, float],
-        *,
-        given: bool,
-        parts: Collection[int] | None = None,
-    ) -> None:
-        self.targets, self.given, self.parts = targets, given, parts
+    def __init__(self, tokenizer: BarTokenizer, steering: Steering, *, given: bool) -> None:
+        self.steering, self.targets, self.given = steering, steering.targets, given
         self.chords, table = tokenizer.chords, tokenizer.vocabulary
         length, pitch = (slice(*table.range(kind)) for kind in ("length", "pitch"))
         self.octaves = np.log2(table.value_of[length] / STEPS)
@@ -85,11 +83,11 @@ class BarFeedback:
     def __call__(self, row: Any) -> Nats:
         state: BarState = row.state
         span = window(state.seconds)
-        recent, field = [*state.recent(span, self.parts)], len(state.group)
+        recent, field = [*state.recent(span, self.steering.parts)], len(state.group)
         at_once = sum(note.length for note in recent) / PER_SECOND / span
         target = self.targets.get(CONTROLS_OF.get(field, ""))
         if field < 2:
-            yield from self._time(state, at_once, len(recent) / span)
+            yield from self._time(row, at_once, len(recent) / span)
         elif field == 2 and target:
             pitches = [note.tone for note in recent if note.part != DRUMS]
             if pitches:
@@ -100,13 +98,20 @@ class BarFeedback:
             velocities = self.velocity[[note.velocity_bin - 1 for note in recent]]
             yield state.ids["velocity"], feedback("loudness", target, velocities, self.velocity)
 
-    def _time(self, state: BarState, at_once: float, rate: float) -> Nats:
+    def _time(self, row: Any, at_once: float, rate: float) -> Nats:
         """The feedback on density and polyphony, where the next id is a place or a part."""
+        state: BarState = row.state
         crowd, target = 0.0, self.targets.get("polyphony")
         if target and not self.given:
             crowd = CROWD_GAIN * fullness(at_once, target)
-        target = self.targets.get("density")
+        asked, usual = self.targets.get("density"), self.steering.usual_density
+        target = asked or usual
         error = ASKED_GAIN * (rate - target) if target else 0.0
+        if not asked and error > 0:
+            last = state.bars[-1].groups[-1:]
+            if not state.group and last and last[0].velocity_bin:  # no chord symbol
+                yield state.ids["place"].start + state.place, error
+            error = 0.0
         if state.group:
             yield state.ids["program"], crowd + error
             yield state.ids["drums"], error
@@ -117,7 +122,19 @@ class BarFeedback:
         nats[0] *= not (self.chords and not bar.groups)
         yield places, nats
         wait = (bar.steps - state.place) * STEP_SECONDS
-        yield state.ids["bar"], -(error + crowd) * min(wait, 1.0)
+        end = row.bar_end() if self.given else state.ids["bar"]
+        yield end, -(error + crowd) * min(wait, 1.0)
+
+
+def on_first_beat(row: Any) -> Nats:
+    """Forbid every place but the first until the piece has a note. Many pieces of the corpus begin
+    with a pick-up, and a new piece would leave the rest of that bar empty."""
+    state: BarState = row.state
+    if state.lines and not state.notes:
+        places = state.ids["place"]
+        yield slice(places.start + 1, places.stop), np.inf
+        for kind in {"bar", "known"} & state.ids.keys():
+            yield state.ids[kind], np.inf
 
 
 def lacking_parts(row: Any, least: Mapping[int, float], from_start: bool = False) -> Nats:
