@@ -56,8 +56,8 @@ def summed(*penalties: SparsePenalty) -> RowPenalty:
 class BarFeedback:
     """A penalty towards the targets of ``steering``: levels of ``density``, ``polyphony``,
     ``register`` and ``loudness``, in the units of the controls. The present levels are measured on
-    the notes of its parts that began in the last seconds of the tokens (:func:`.window`). If a
-    level is too high (too low: with the opposite sign):
+    the notes of ``steering.parts`` that began in the last seconds of the tokens (:func:`.window`).
+    If a level is too high (too low: with the opposite sign):
 
     density    a new note costs :data:`ASKED_GAIN` nats for each note a second too many, less the
                later the note begins, and a bar line gains nats by the time until it. With chords,

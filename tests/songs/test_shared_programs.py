@@ -13,6 +13,7 @@ from musictx.apps import generate, infill, parts
 from musictx.apps.tasks import Task, accompaniment_task, requested_parts
 from musictx.config import AccompanyConfig, GenerateConfig
 from musictx.notes import DRUMS, Score
+from musictx.tokens import controls
 from tests.pieces import line, together
 from tests.songs.conftest import PARTS
 
@@ -146,13 +147,26 @@ def test_an_accompaniment_begins_at_the_bar_line_before_a_pick_up(songs, options
 
 
 @pytest.mark.parametrize("add", ["bass,strings", "bass,strings,drums"])
-def test_the_target_of_density_is_for_the_parts_with_pitches(songs, add):
-    request = AccompanyConfig(add=add)
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_the_usual_density_is_described_for_all_parts_and_kept_by_those_with_pitches(
+    songs, add, is_alone
+):
+    request, chart = AccompanyConfig(add=add), Score(markers=((0.0, "C"),))
     task = accompaniment_task(tracks((73, 72, 4)), request)
+    if is_alone:
+        task = Task(chart, chart, 0.0, 8.0, False, (), add=requested_parts(request))
     _, brief = infill.arrange(songs, task, request, {})
     density = brief.habits[33].density + brief.habits[48].density
-    assert brief.steering.targets["density"] == pytest.approx(density)
+    assert brief.steering.usual_density == pytest.approx(density)
+    assert "density" not in brief.steering.targets
     assert set(brief.steering.parts) == {33, 48}
+    described = sum(habit.density for habit in brief.habits.values())
+    described += task.given_levels.get("density", 0.0)
+    assert brief.steering.levels[0] == controls.levels({"density": described})[0] > 0
+    asked = replace(request, sampling=replace(request.sampling, density=3.0))
+    _, brief = infill.arrange(songs, task, asked, {"density": 9.0})
+    assert brief.steering.targets["density"] == pytest.approx(3.0)
+    assert brief.steering.usual_density is None
 
 
 @pytest.mark.parametrize(("add", "voices"), [("bass", 1), ("bass,drums", 1), ("bass,strings", 3.5)])
