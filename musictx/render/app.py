@@ -55,7 +55,8 @@ def results(config: RenderConfig) -> Iterator[Path]:
         try:
             paths = _write(_read(source, config.limits), stem, endings, stem.name, config)
         except UserError as error:
-            if len(sources) == 1:
+            # An error in one file does not concern the others; a full disk does.
+            if len(sources) == 1 or error.status != UserError.status:
                 raise
             errors.append(str(error))
             continue

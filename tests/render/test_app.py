@@ -2,7 +2,7 @@ import pytest
 
 from musictx import midi
 from musictx.config import Limits
-from musictx.errors import UserError
+from musictx.errors import UserError, WriteError
 from musictx.notes import Score
 from musictx.render import app as render
 from musictx.render.config import RenderConfig
@@ -64,6 +64,20 @@ def test_several_files_and_folders_are_all_rendered(song, tmp_path):
     midi.write(SCORE, tmp_path / "three.mid")
     with pytest.raises(UserError, match="would both become"):
         run(files=[str(song.parent / "three.MID"), str(tmp_path / "three.mid")], out="o")
+
+
+def test_a_full_disk_ends_the_command(song, monkeypatch):
+    midi.write(SCORE, song.with_name("another.mid"))
+    attempts = []
+
+    def full(*arguments):
+        attempts.append(arguments)
+        raise WriteError("song.wav: no space left")
+
+    monkeypatch.setattr(render, "_write", full)
+    with pytest.raises(WriteError, match=r"^song\.wav: no space left"):
+        run(files=[str(song.parent)])
+    assert len(attempts) == 1
 
 
 def test_signs_that_are_not_played_are_printed(tmp_path, capsys):
