@@ -11,9 +11,9 @@ in music (:mod:`musictx.data.statistics`); defaults of options (:mod:`musictx.co
 from __future__ import annotations
 
 # --------------------------------------------------------------------------------- penalties.py
-#: Nats for each note per second too many or too few, if the density is requested, and if it is only
-#: usual. "a density that is asked for": rank correlation .950 with 0.8. "the piano tuned by
-#: preferences": 0.2 instead of 0.1 gains nothing.
+#: Nats for each note per second too many or too few: if the density is requested, or of notes in
+#: bars; if it is only usual, of events. "a density that is asked for": rank correlation .950 with
+#: 0.8. "the piano tuned by preferences": 0.2 instead of 0.1 gains nothing.
 ASKED_GAIN, USUAL_GAIN = 0.8, 0.1
 #: Nats for a velocity 10 above the target while the music is 10 too loud, and for a pitch an octave
 #: above the target while the music is an octave too high. "loudness, register and fullness asked of
