@@ -68,17 +68,17 @@ class BarTasks(Tasks):
         if span is None:
             return None
         first, stop, ahead = span
-        sequence, piece = bar_layout.interleaved(stream, ahead, self.vocabulary, first, stop)
-        if ahead is not None:  # what follows a bar ends it, so this is to be predicted, too
-            after_bars = np.flatnonzero(piece[:-1] & ~piece[1:]) + 1
-            piece[after_bars[int(ahead.begin > first) :]] = True
+        sequence, targets = bar_layout.interleaved(stream, ahead, self.vocabulary, first, stop)
+        if ahead is not None:  # an id ahead that follows a bar ends it, so it is a target, too
+            after_bars = np.flatnonzero(targets[:-1] & ~targets[1:]) + 1
+            targets[after_bars[int(ahead.begin > first) :]] = True
         score = self.tokenizer.score(stream.in_bars(first, stop))
         levels = self._levels(score, score.duration, random)
         before = [BOS if begins and first == 0 else CUT]
         before += bar_layout.control_prefix(self.vocabulary, levels).tolist()
         closed = [EOS] * (ends and stop == len(stream.bars))
         window = np.concatenate([before, sequence, closed]).astype(np.int64)
-        scored = np.concatenate([np.zeros(len(before), bool), piece, np.ones(len(closed), bool)])
+        scored = np.concatenate([np.zeros(len(before), bool), targets, np.ones(len(closed), bool)])
         return (window, scored) if len(window) - 1 <= budget else None
 
     def _infill(self, stream: NoteStream, random: np.random.Generator, room: int) -> BarSpan | None:
