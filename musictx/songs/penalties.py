@@ -67,9 +67,9 @@ class BarFeedback:
     register   a note costs more the higher it is
     loudness   a note costs more the louder it is
 
-    Without a target of density the usual one counts. If there are more notes, only another note at
-    the same place costs nats: chords get thinner, and the rhythm stays. If time had to pass, bars
-    would fall silent before they end.
+    Without a target of density the usual one counts. If there are more notes, only another note of
+    the same part at the same place costs nats: chords get thinner, and the rhythm stays. If time
+    had to pass, bars would fall silent before they end.
     """
 
     def __init__(self, tokenizer: BarTokenizer, steering: Steering, *, given: bool) -> None:
@@ -108,9 +108,7 @@ class BarFeedback:
         target = asked or usual
         error = ASKED_GAIN * (rate - target) if target else 0.0
         if not asked and error > 0:
-            last = state.bars[-1].groups[-1:]
-            if not state.group and last and last[0].velocity_bin:  # no chord symbol
-                yield state.ids["place"].start + state.place, error
+            yield from self._thinner_chord(row, error)
             error = 0.0
         if state.group:
             yield state.ids["program"], crowd + error
@@ -124,6 +122,23 @@ class BarFeedback:
         wait = (bar.steps - state.place) * STEP_SECONDS
         end = row.bar_end() if self.given else state.ids["bar"]
         yield end, -(error + crowd) * min(wait, 1.0)
+
+    def _thinner_chord(self, row: Any, nats: float) -> Nats:
+        """Let a further note of the last part cost ``nats`` at its place. Since a place is drawn
+        before a part, the place costs what would be lost if the last part and later ones came as
+        often there as they usually come. The whole cost would silence parts that come late in a
+        place, such as the melody."""
+        state: BarState = row.state
+        last = state.bars[-1].groups[-1:]
+        if not last or last[0].place != state.place or not last[0].velocity_bin:  # a chord symbol
+            return
+        part = last[0].part
+        if state.group:
+            yield part_id(state.table, part), nats
+            return
+        rates = {p: habit.density for p, habit in row.new.habits.items() if part <= p != DRUMS}
+        share = rates[part] / sum(rates.values()) if rates.get(part) else 1.0
+        yield state.ids["place"].start + state.place, -np.log1p(share * np.expm1(-nats))
 
 
 def on_first_beat(row: Any) -> Nats:

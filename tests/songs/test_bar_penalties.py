@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.api import generate
-from musictx.card import WINDOW_SECONDS
+from musictx.card import WINDOW_SECONDS, Habit
 from musictx.sampling.constraints import GrammarRow
 from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import ASKED_GAIN, FEWEST_NOTES, LOUDNESS_GAIN, REGISTER_GAIN
@@ -38,11 +39,12 @@ TABLE = BARS.vocabulary
 WIDE = build("notes", low=40, high=90, controls=True)
 
 
-def nats(penalty, state):
+def nats(penalty, state, habits=None):
     """Return (V,) the nats that a sparse penalty subtracts. Around given notes, a bar ends with
-    groups ahead of the next one."""
+    groups ahead of the next one, and new parts have ``habits``."""
     row = GrammarRow(state)
     row.bar_end = lambda: state.table.id("known")
+    row.new = SimpleNamespace(habits=habits or {})
     costs = summed(penalty)(row, np.empty(0))
     return np.zeros(state.table.size) if costs is None else costs
 
@@ -200,11 +202,27 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
             above = LOUDNESS_GAIN * share * (first - loudness) / 10 * (velocity - loudness) / 10
             wanted[TABLE.id("velocity", number)] = above
     usual = None if is_asked else targets.pop("density")
-    if not is_asked and count == 0 and bars[-1]:
-        wanted[TABLE.id("place", last)] += excess
+    if not is_asked and count < 2 and bars[-1]:
+        part_token = TABLE.id("drums") if part == DRUMS else TABLE.id("program", part)
+        wanted[part_token if count else TABLE.id("place", last)] += excess
     feed = BarFeedback(BARS, Steering(targets=targets, usual_density=usual), given=given)
     np.testing.assert_allclose(nats(feed, BARS.grammar(ids)), wanted, atol=1e-9)
     assert not nats(BarFeedback(BARS, Steering(), given=given), BARS.grammar(ids)).any()
+
+
+@settings(max_examples=40)
+@given(st.integers(2, 4), st.lists(st.floats(0.1, 9), min_size=3, max_size=3))
+def test_only_the_last_part_of_a_place_loses_notes_to_the_usual_density(notes, rates):
+    """After ``notes`` notes of part 3 at the beginning of a bar, the parts 3, 5 and 7 come there as
+    often as usual, or a later place comes as often as all three: only the odds of part 3 fall."""
+    feed = BarFeedback(BARS, Steering(usual_density=1.0), given=True)
+    ids = line_ids() + [token for n in range(notes) for token in note_ids(0, 3, 60 + n)]
+    habits = {p: Habit(4, 0, 127, density=rate) for p, rate in zip((0, 3, 5, 7), (2.0, *rates))}
+    place, parts = TABLE.id("place", 0), [TABLE.id("program", part) for part in (3, 5, 7)]
+    odds = np.array(rates) * np.exp(-nats(feed, BARS.grammar([*ids, place]), habits)[parts])
+    odds *= np.exp(-nats(feed, BARS.grammar(ids), habits)[place]) / odds.sum()
+    total, rates[0] = sum(rates), rates[0] * np.exp(-ASKED_GAIN * (notes - 1.0))
+    np.testing.assert_allclose(odds, np.array(rates) / total)
 
 
 @pytest.mark.parametrize("from_start", [False, True])
