@@ -30,7 +30,8 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from musictx import __version__, untrusted
-from musictx.card import CorpusStats, card_text, check_card
+from musictx.card import card_text, check_card
+from musictx.data.statistics import CorpusStats
 from musictx.errors import UserError, WriteError, reason, shown
 from musictx.files import atomic_folder, read_json, write_text
 from musictx.model import rounding

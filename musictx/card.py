@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-import numpy as np
 import yaml
 from torch import nn
 
@@ -44,67 +42,6 @@ ENTRIES: dict[str, Any] = {
     },
     "drummers": dict[str, list[Drummer]],
 }
-#: The length of the windows in which :attr:`Habit.densest` counts notes.
-WINDOW_SECONDS = 4.0
-
-
-class Habit(NamedTuple):
-    """What is usual in a part.
-
-    voices   the number of notes at once
-    low      the lowest pitch;  high  the highest pitch
-    density  notes per second
-    densest  the most notes in :data:`WINDOW_SECONDS`
-    longest  the length of the longest note in seconds
-    """
-
-    voices: int
-    low: int
-    high: int
-    density: float = 0.0
-    densest: float = np.inf
-    longest: float = np.inf
-
-
-@dataclass(frozen=True)
-class CorpusStats:
-    """Statistics of the corpus of a model (:mod:`musictx.data.statistics`) from its card; None if
-    unknown.
-
-    most             the number of sounding notes that is rarely exceeded
-    density          notes per second
-    repetition_rate  share of notes whose pitch was struck less than half a second before
-    instruments      the programs of the corpus, 128 for drums
-    polyphony        mean number of sounding notes, without silence
-    parts            program (128 for drums) -> its habit
-    ensembles        (number of pieces, programs) of frequent sets of several programs
-    """
-
-    most: int | None = None
-    density: float | None = None
-    repetition_rate: float = 0.25
-    instruments: frozenset[int] | None = None
-    polyphony: float | None = None
-    parts: Mapping[int, Habit] = field(default_factory=dict)
-    ensembles: Sequence[tuple[float, Sequence[int]]] = ()
-
-    @classmethod
-    def of(cls, limits: Mapping[str, Any] | None) -> CorpusStats:
-        """Read the entry ``note_limits`` of a card (:data:`ENTRIES`)."""
-        limits = limits or {}
-        programs = limits.get("instruments")
-        return cls(
-            most=limits.get("most_notes"),
-            density=limits.get("density"),
-            repetition_rate=limits.get("restruck", cls.repetition_rate),
-            instruments=None if programs is None else frozenset(programs),
-            polyphony=limits.get("polyphony"),
-            parts={
-                int(part): Habit(int(voices), int(low), int(high), rate)
-                for part, voices, low, high, rate in limits.get("parts") or []
-            },
-            ensembles=[(count, p) for count, p in limits.get("ensembles") or [] if count],
-        )
 
 
 def check_card(card: Any, where: str, entries: Mapping[str, Any] = ENTRIES) -> None:

@@ -1,5 +1,5 @@
-"""Habits of parts (:class:`~musictx.card.Habit`), such as their range and density, measured in the
-corpus or in the tracks around a gap: :func:`habits_of`."""
+"""Habits of parts, such as their range and density, measured in the corpus or in the tracks around
+a gap: :func:`habits_of`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 from musictx.apps.parts import find_melody_track, melody_program
 from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
-from musictx.card import WINDOW_SECONDS, Habit
 from musictx.config import AccompanyConfig, InfillConfig, SamplingConfig
-from musictx.data.statistics import at_once, densest, parts_of, usual_length
+from musictx.data.statistics import WINDOW_SECONDS, Habit, at_once, densest, parts_of, usual_length
 from musictx.data.statistics import habit as measure_habit
 from musictx.notes import DRUMS, Score
 from musictx.sampling import idiom
@@ -117,9 +116,8 @@ def _habits_of_named_parts(
     tracks = [track for track in task.melody or [melody_track] if track is not None]
     melody = score.notes["pitch"][np.isin(score.notes["track"], tracks) & ~score.notes["drum"]]
     if "lead" in named_parts and len(melody):  # a second voice
-        _, low, high, _ = map(int, measure_habit([np.ones(1)], [melody], [0.0]))
-        lead = named_parts["lead"]
-        habits[lead] = habits[lead]._replace(low=max(low - MARGIN, 0), high=high + MARGIN)
+        lead, sung = named_parts["lead"], measure_habit([np.ones(1)], [melody], [0.0])
+        habits[lead] = habits[lead]._replace(low=max(sung.low - MARGIN, 0), high=sung.high + MARGIN)
     id_second = bundle.tokenizer.clock(task.score).seconds_per_id_second(task.begin, task.end)
     highest = accompaniment_density(bundle, task, len(melody)) * id_second
     return {
@@ -164,14 +162,11 @@ def _habit_around(
         rate = near.sum() / span
     else:
         rate = len(notes) / max(float(np.ptp(start)), 1.0)
-    row = measure_habit([at_once(simultaneous)], [notes["pitch"]], [rate * id_second])
-    voices, low, high = map(int, row[:3])
+    habit = measure_habit([at_once(simultaneous)], [notes["pitch"]], [rate * id_second])
     margin = 0 if part == DRUMS else MARGIN
-    return Habit(
-        voices,
-        max(low - margin, 0),
-        min(high + margin, 127),
-        row[3],
-        densest(simultaneous, WINDOW_SECONDS * id_second),
-        np.inf if part == DRUMS else usual_length(notes["end"] - start) / id_second,
+    return habit._replace(
+        low=max(habit.low - margin, 0),
+        high=min(habit.high + margin, 127),
+        densest=densest(simultaneous, WINDOW_SECONDS * id_second),
+        longest=np.inf if part == DRUMS else usual_length(notes["end"] - start) / id_second,
     )

@@ -7,8 +7,9 @@ statistics by default (:mod:`musictx.sampling.penalties`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,66 @@ RESTRUCK_SECONDS = 0.5
 ROUNDING = 1e-6
 #: Of a larger corpus only this many pieces, or up to twice as many, are measured.
 PIECES = 100
+#: The length of the windows in which :attr:`Habit.densest` counts notes.
+WINDOW_SECONDS = 4.0
+
+
+class Habit(NamedTuple):
+    """What is usual in a part.
+
+    voices   the number of notes at once
+    low      the lowest pitch;  high  the highest pitch
+    density  notes per second
+    densest  the most notes in :data:`WINDOW_SECONDS`
+    longest  the length of the longest note in seconds
+    """
+
+    voices: int
+    low: int
+    high: int
+    density: float = 0.0
+    densest: float = np.inf
+    longest: float = np.inf
+
+
+@dataclass(frozen=True)
+class CorpusStats:
+    """Statistics of the corpus of a model from its card; None if unknown.
+
+    most             the number of sounding notes that is rarely exceeded
+    density          notes per second
+    repetition_rate  share of notes whose pitch was struck less than half a second before
+    instruments      the programs of the corpus, 128 for drums
+    polyphony        mean number of sounding notes, without silence
+    parts            program (128 for drums) -> its habit
+    ensembles        (number of pieces, programs) of frequent sets of several programs
+    """
+
+    most: int | None = None
+    density: float | None = None
+    repetition_rate: float = 0.25
+    instruments: frozenset[int] | None = None
+    polyphony: float | None = None
+    parts: Mapping[int, Habit] = field(default_factory=dict)
+    ensembles: Sequence[tuple[float, Sequence[int]]] = ()
+
+    @classmethod
+    def of(cls, limits: Mapping[str, Any] | None) -> CorpusStats:
+        """Read the entry ``note_limits`` of a card: :func:`note_limits`, checked."""
+        limits = limits or {}
+        programs = limits.get("instruments")
+        return cls(
+            most=limits.get("most_notes"),
+            density=limits.get("density"),
+            repetition_rate=limits.get("restruck", cls.repetition_rate),
+            instruments=None if programs is None else frozenset(programs),
+            polyphony=limits.get("polyphony"),
+            parts={
+                int(part): Habit(int(voices), int(low), int(high), rate)
+                for part, voices, low, high, rate in limits.get("parts") or []
+            },
+            ensembles=[(count, p) for count, p in limits.get("ensembles") or [] if count],
+        )
 
 
 def of_corpus(shards: Shards, tokenizer: Tokenizer) -> dict[str, Any]:
@@ -98,7 +159,7 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
         "most_notes": max(1, int(np.quantile(counts, SHARE_WITHIN, method="higher"))),
         "restruck": round(restruck_notes / len(counts), 4),
         "instruments": sorted(parts),
-        "parts": [[part, *habit(*zip(*rows))] for part, rows in sorted(parts.items())],
+        "parts": [[part, *habit(*zip(*rows))[:4]] for part, rows in sorted(parts.items())],
     }
     if np.isfinite(polyphony).any():
         limits["polyphony"] = round(float(np.nanmedian(polyphony)), 3)
@@ -129,13 +190,13 @@ def densest(notes: np.ndarray, seconds: float) -> int:
 
 def habit(
     together: Sequence[np.ndarray], pitches: Sequence[np.ndarray], rates: Sequence[float]
-) -> list[float]:
-    """A row of ``parts`` in :func:`note_limits`, without the program, from the notes at once
+) -> Habit:
+    """The habit of a part, without ``densest`` and ``longest``, from the notes at once
     (:func:`at_once`), pitches and notes per second of each piece with the part."""
     pitch = np.concatenate(pitches)
     most = max(1, int(np.quantile(np.concatenate(together), SHARE_WITHIN, method="higher")))
     low, high = (int(np.quantile(pitch, q, method="nearest")) for q in (0.01, 0.99))
-    return [most, low, high, round(float(np.median(rates)), 3)]
+    return Habit(most, low, high, round(float(np.median(rates)), 3))
 
 
 def usual_length(lengths: np.ndarray) -> float:

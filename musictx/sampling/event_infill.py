@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.bundle import Bundle
-from musictx.card import WINDOW_SECONDS
+from musictx.data.statistics import WINDOW_SECONDS
 from musictx.notes import DRUMS
 from musictx.sampling.infill import Brief, GivenRow, Infill, NewNotes
 from musictx.sampling.penalties import pitch_set

@@ -26,8 +26,8 @@ from typing import Self
 import numpy as np
 
 from musictx.bundle import Bundle
-from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
+from musictx.data.statistics import CorpusStats, Habit
 from musictx.notes import DRUMS, Score
 from musictx.sampling import idiom
 from musictx.sampling.constraints import RowConstraint, RowPenalty, by_row

@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 
 from musictx import keys
-from musictx.card import WINDOW_SECONDS
 from musictx.config import SamplingConfig, scales
-from musictx.data.statistics import RESTRUCK_SECONDS
+from musictx.data.statistics import RESTRUCK_SECONDS, WINDOW_SECONDS
 from musictx.errors import ConfigError, UserError
 from musictx.notes import DRUMS, pitched
 from musictx.sampling.constraints import RowConstraint, RowPenalty, never

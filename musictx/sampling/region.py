@@ -14,8 +14,8 @@ from typing import Self
 import numpy as np
 
 from musictx.bundle import Bundle
-from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
+from musictx.data.statistics import CorpusStats
 from musictx.sampling.constraints import Constraint, Penalty, RowConstraint
 from musictx.sampling.events import Emitter, Event, Placed
 from musictx.sampling.primer import Primer

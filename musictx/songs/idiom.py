@@ -13,11 +13,18 @@ import numpy as np
 from musictx.apps import parts
 from musictx.apps.habits import ANY, corpus_habits, without_overridden_limits
 from musictx.bundle import Bundle
-from musictx.card import WINDOW_SECONDS, CorpusStats, Habit
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.config.composing import Steered
 from musictx.config.generate import meter_of
-from musictx.data.statistics import at_once, densest, habit, parts_of
+from musictx.data.statistics import (
+    WINDOW_SECONDS,
+    CorpusStats,
+    Habit,
+    at_once,
+    densest,
+    habit,
+    parts_of,
+)
 from musictx.errors import UserError
 from musictx.notes import DRUMS, METER, TEMPO, Score
 from musictx.sampling.constraints import RowPenalty, never
@@ -173,11 +180,14 @@ class BarIdiom(Idiom):
             return {part: usual.get(part, ANY) for part in playing}
         habits = {}
         for part, notes in parts_of(primer.notes).items():
-            most, low, high, _ = habit([at_once(notes)], [notes["pitch"]], [0.0])
-            in_corpus = usual.get(part, ANY)
-            low, high = min(int(low), in_corpus.low), max(int(high), in_corpus.high)
-            onsets = max(densest(notes, WINDOW_SECONDS), WINDOW_SECONDS * in_corpus.density)
-            habits[part] = Habit(max(int(most), in_corpus.voices), low, high, densest=int(onsets))
+            here = habit([at_once(notes)], [notes["pitch"]], [0.0])
+            in_corpus, onsets = usual.get(part, ANY), densest(notes, WINDOW_SECONDS)
+            habits[part] = Habit(
+                max(here.voices, in_corpus.voices),
+                min(here.low, in_corpus.low),
+                max(here.high, in_corpus.high),
+                densest=int(max(onsets, WINDOW_SECONDS * in_corpus.density)),
+            )
         return habits
 
     def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from musictx.card import WINDOW_SECONDS
+from musictx.data.statistics import WINDOW_SECONDS
 from musictx.notes import DRUMS
 from musictx.sampling.infill import NewNotes
 from musictx.songs.bar_codec import part_id

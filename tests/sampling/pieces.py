@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import torch
 
 from musictx.bundle import Bundle
-from musictx.card import CorpusStats
 from musictx.config import GenerateConfig, SamplingConfig
+from musictx.data.statistics import CorpusStats
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import composer

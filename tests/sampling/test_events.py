@@ -9,9 +9,8 @@ import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from musictx.card import WINDOW_SECONDS, CorpusStats, Habit
 from musictx.config import GenerateConfig, SamplingConfig
-from musictx.data.statistics import at_once, parts_of
+from musictx.data.statistics import WINDOW_SECONDS, CorpusStats, Habit, at_once, parts_of
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
 from musictx.sampling import composer, engine, event_infill, timeline

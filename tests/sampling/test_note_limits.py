@@ -6,8 +6,8 @@ import torch
 
 from musictx import bundle
 from musictx.api import generate
-from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
+from musictx.data.statistics import CorpusStats
 from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
 from musictx.sampling import engine, idiom, penalties

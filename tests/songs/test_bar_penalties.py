@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.api import generate
-from musictx.card import WINDOW_SECONDS, Habit
+from musictx.data.statistics import WINDOW_SECONDS, Habit
 from musictx.sampling.constraints import GrammarRow
 from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import ASKED_GAIN, FEWEST_NOTES, LOUDNESS_GAIN, REGISTER_GAIN

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.beats import Beats
-from musictx.card import Habit
+from musictx.data.statistics import Habit
 from musictx.notes import DRUMS, Score
 from musictx.sampling.infill import NewNotes
 from musictx.songs import part_limits

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.bundle import read_config
-from musictx.card import CorpusStats, Habit
 from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
+from musictx.data.statistics import CorpusStats, Habit
 from musictx.notes import DRUMS
 from musictx.shipped import models
 from musictx.songs import drummers, infill_penalties, repetition
