@@ -19,10 +19,10 @@ from musictx import shipped
 from musictx.apps import generate as generating
 from musictx.apps.results import fresh_seed, say, suits_bars
 from musictx.bundle import Bundle, load
-from musictx.compose import compose
 from musictx.config import GenerateConfig
 from musictx.errors import UserError, shown
 from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
+from musictx.hydra_config import compose
 from musictx.notes import Score
 from musictx.options import request
 from musictx.sampling.constraints import Penalty

@@ -18,9 +18,9 @@ import musictx
 from musictx import __version__, cli
 from musictx.apps.train import Trained
 from musictx.cli import help
-from musictx.compose import compose
 from musictx.config import checks
 from musictx.errors import WriteError
+from musictx.hydra_config import compose
 from musictx.render import app as render
 from tests import programs
 from tests.pieces import line

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import cli, config
-from musictx import compose as hydra
+from musictx import hydra_config as hydra
 from musictx.commands import COMMANDS, free_form, groups, options_of
 from musictx.config import Limits, SamplingConfig, checks
 from musictx.config.values import types_of

@@ -18,9 +18,9 @@ from typing import Any
 from musictx import __version__, registry
 from musictx.cli.streams import ignore_output_errors
 from musictx.commands import COMMANDS, groups, options_of, unknown_command
-from musictx.compose import finetuning
-from musictx.compose.run import train
 from musictx.errors import OutOfMemory, UserError, shown
+from musictx.hydra_config import finetuning
+from musictx.hydra_config.run import train
 from musictx.options import parse, request, unknown_option
 
 #: Flag -> its possible values, the default first; () for any value, None for a flag without one.

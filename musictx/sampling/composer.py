@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -36,15 +35,6 @@ from musictx.tokens.vocab import PAD
 #: Called after each step with the number of tokens drawn in it, and the seconds of new music so
 #: far: of the shortest of the pieces composed side by side, or of all versions of a region.
 Progress = Callable[[int, float], None]
-
-
-def continue_each(
-    bundle: Bundle, primers: Sequence[Primer], request: GenerateConfig, **more: Any
-) -> list[Sample]:
-    """One continuation of each of ``primers``, in their order. Repeat a primer for several samples
-    of it. The arguments are those of :func:`continuations`."""
-    samples = dict(continuations(bundle, primers, request, **more))
-    return [samples[number] for number in range(len(primers))]
 
 
 def continuations(

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from musictx import files, midi, shipped
-from musictx.compose.finetuning import contents_of, nearest_model
 from musictx.data.workers import run_isolated
+from musictx.hydra_config.finetuning import contents_of, nearest_model
 from musictx.notes import Score
 from musictx.studio.config import EVERYWHERE, StudioConfig
 from musictx.studio.errors import Refused

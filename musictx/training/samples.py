@@ -5,7 +5,7 @@ from __future__ import annotations
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig, TrainConfig
 from musictx.notes import Score
-from musictx.sampling.composer import continue_each
+from musictx.sampling.composer import continuations
 from musictx.sampling.primer import NOTHING
 from musictx.sampling.steer import Steering, controls_of
 
@@ -20,5 +20,5 @@ def compose(model: Bundle, config: TrainConfig, seconds: float) -> Score:
     # A model that is being trained does not know its control tokens.
     steering = Steering(targets=controls_of(request))
     seeds = [(config.seed, 0)]
-    (piece,) = continue_each(model, [NOTHING], request, seeds=seeds, steering=steering)
+    ((_, piece),) = continuations(model, [NOTHING], request, seeds=seeds, steering=steering)
     return piece.score

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 from musictx import bundle, shipped
-from musictx.compose import compose
 from musictx.errors import UserError
+from musictx.hydra_config import compose
 from musictx.model import MusicTransformer
 from musictx.sampling import engine
 from musictx.speed.packed import in_bytes

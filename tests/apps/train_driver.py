@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from musictx import cli
-from musictx.compose import compose
 from musictx.config import TrainConfig
+from musictx.hydra_config import compose
 from musictx.training import checkpoint
 
 CHECKOUT = Path(__file__).resolve().parents[2]

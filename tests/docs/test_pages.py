@@ -15,10 +15,10 @@ import musictx
 from musictx import cli, options
 from musictx.apps.train import Trained
 from musictx.commands import COMMANDS
-from musictx.compose import words
 from musictx.config import SCHEMES, checks
 from musictx.config.trainer import PASSED_ON
 from musictx.config.values import converted
+from musictx.hydra_config import words
 from musictx.mcp.places import Places
 from scripts.docs import reference
 

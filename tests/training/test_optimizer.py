@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from musictx.compose import compose
 from musictx.config import OptimConfig
 from musictx.errors import ConfigError
+from musictx.hydra_config import compose
 from musictx.model.transformer import MusicTransformer
 from musictx.training import muon
 from musictx.training.muon import Muon, orthogonal

@@ -9,11 +9,11 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
-from musictx.compose import compose
-from musictx.compose.words import normalise
 from musictx.config import TrainerConfig
 from musictx.config.trainer import NOT_OFFERED, PASSED_ON
 from musictx.errors import ConfigError, UserError
+from musictx.hydra_config import compose
+from musictx.hydra_config.words import normalise
 from musictx.training import ranks
 from musictx.training.progress import Progress
 from musictx.training.trainer import build_trainer, describe_device, instantiate, precision, quiet

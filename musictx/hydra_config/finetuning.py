@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from musictx import shipped
-from musictx.compose.words import split
 from musictx.config import TokenizerConfig
 from musictx.errors import UserError
+from musictx.hydra_config.words import split
 from musictx.options import QUOTED, request
 
 #: Options and groups that determine how training begins: with one of these, nothing is added.

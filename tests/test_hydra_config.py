@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import bundle, cli, midi, options
-from musictx import compose as c
+from musictx import hydra_config as c
 from musictx.apps.train import Trained
 from musictx.commands import conf_dir, groups
-from musictx.compose import finetuning
-from musictx.compose.words import normalise, quote, split
 from musictx.config import SamplingConfig
 from musictx.config.position import HuangConfig
 from musictx.errors import UserError
+from musictx.hydra_config import finetuning
+from musictx.hydra_config.words import normalise, quote, split
 from musictx.notes import Score
 from musictx.tokens.build import build
 

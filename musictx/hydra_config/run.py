@@ -16,12 +16,12 @@ from typing import Any
 
 from musictx import registry
 from musictx.commands import conf_dir, options_of
-from musictx.compose import finetuning
-from musictx.compose.words import normalise
 from musictx.config import TrainConfig
 from musictx.config.checks import default_of
 from musictx.config.trainer import PASSED_ON
 from musictx.errors import ConfigError, UserError, shown
+from musictx.hydra_config import finetuning
+from musictx.hydra_config.words import normalise
 from musictx.options import request
 
 
@@ -52,7 +52,7 @@ def train(
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
-    from musictx.compose import sweep
+    from musictx.hydra_config import sweep
 
     register()
     GlobalHydra.instance().clear()  # the calling program may use Hydra itself

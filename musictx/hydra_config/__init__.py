@@ -7,4 +7,4 @@ run           composes a configuration and trains with it, once or as a sweep
 sweep         the table of the runs of a sweep
 """
 
-from musictx.compose.run import compose as compose
+from musictx.hydra_config.run import compose as compose
