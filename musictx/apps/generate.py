@@ -28,11 +28,12 @@ from musictx.config import GenerateConfig
 from musictx.errors import UserError
 from musictx.grid import in_time
 from musictx.notes import Score
-from musictx.sampling import idiom, timeline
+from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.constraints import Penalty
 from musictx.sampling.continuation import to_bar_line
 from musictx.sampling.events import OnEvent
+from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer, encode_primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.sample import Sample
@@ -186,11 +187,11 @@ def make_primer(
             raise UserError("include_primer=false: expected with a primer; give primer=FILE")
         if seconds is not None:
             raise UserError(f"primer_seconds={seconds:g}: expected with a primer; give primer=FILE")
-        return Primer(plan=idiom.of(bundle.tokenizer).plan(bundle, request.plan))
+        return Primer(plan=idiom_of(bundle.tokenizer).plan(bundle, request.plan))
     for option, value in request.plan.items():
         raise UserError(f"{option}={value}: expected for a new piece, without a primer")
     name, tokenizer = name or "primer", bundle.tokenizer
-    idiom.of(tokenizer).check_primer(music, name)
+    idiom_of(tokenizer).check_primer(music, name)
     if on_beats(bundle, request.quantise):
         music = in_time(music)
     score = parts.with_model_programs(bundle, music, parts.lend_programs(bundle, music))
@@ -219,7 +220,7 @@ def compose_pieces(
     ``scores`` are the music from which the primers were encoded. The other arguments are those of
     :func:`~musictx.sampling.composer.continuations`."""
     is_restricted = bool(len(penalties) or len(processors))
-    compose = idiom.of(bundle.tokenizer).composer(bundle, primers, request, is_restricted)
+    compose = idiom_of(bundle.tokenizer).composer(bundle, primers, request, is_restricted)
     count = request.samples
     primers = [primer for primer in primers for _ in range(count)]
     scores = [score for score in scores for _ in range(count)]

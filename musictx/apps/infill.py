@@ -38,10 +38,11 @@ from musictx.chords import is_chart
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
-from musictx.sampling import composer, idiom, timeline
+from musictx.sampling import composer, timeline
 from musictx.sampling.composer import Progress
 from musictx.sampling.event_infill import EventInfill
 from musictx.sampling.events import OnEvent
+from musictx.sampling.idiom import idiom_of
 from musictx.sampling.infill import Brief, Infill
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering, controls_of, counts_no_bars, has_controls, unable
@@ -74,7 +75,7 @@ def compose_versions(
     ``UserError`` for a model without control tokens, and for an option that the model's tokens
     cannot express, such as chords.
     """
-    compose = registry.load(idiom.of(bundle.tokenizer).infill)
+    compose = registry.load(idiom_of(bundle.tokenizer).infill)
     yield from compose(bundle, task, request, seed, progress=progress, on_event=on_event)
 
 
@@ -176,8 +177,8 @@ def arrange(
                 voices = sum(habits[part].voices for part in pitched)
                 targets.setdefault("polyphony", min(usual["polyphony"], voices))
     levels = tuple(controls.levels({**around, **described}))
-    composing = idiom.of(bundle.tokenizer)
-    feedback = composing.targets(targets, described, around if task.is_gap else {})
+    idiom = idiom_of(bundle.tokenizer)
+    feedback = idiom.targets(targets, described, around if task.is_gap else {})
     brief = Brief(
         given,
         task.begin,
@@ -262,12 +263,12 @@ def compose_region(
     it is composed. ``score`` is the file with the programs of the model; ``callbacks`` are those of
     :func:`.composer.versions`."""
     seeds = [(seed, number) for number in range(request.samples)]
-    place = partial(_place, region, task, score, request.quantise)
-    for version, new in composer.versions(region, seeds, placed=place, **callbacks):
+    finish = partial(_finish, region, task, score, request.quantise)
+    for version, new in composer.versions(region, seeds, finish=finish, **callbacks):
         yield Version(new, version.chords, version.done)
 
 
-def _place(region: Infill, task: Task, score: Score, grid: str, new: np.ndarray) -> np.ndarray:
+def _finish(region: Infill, task: Task, score: Score, grid: str, new: np.ndarray) -> np.ndarray:
     """Return the ``new`` notes on tracks of the file, quantised to ``grid``, and in a gap moved
     inside the gap.
 

@@ -126,7 +126,7 @@ class Written(Composing, ReadsNotation):
 @dataclass
 class Steered(Written):
     """The options of commands with controls. Loudness, register and polyphony need a model with
-    control tokens; density (``sampling.density``) works with any model."""
+    control tokens; density (``sampling.density``) works without them, except with chorales."""
 
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     loudness: float | None = option(

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
-from musictx.sampling import engine, idiom
+from musictx.sampling import engine
 from musictx.sampling.constraints import Penalty
 from musictx.sampling.continuation import Continuation
-from musictx.sampling.events import OnEvent, Placed, emit_all
+from musictx.sampling.events import FinishNotes, OnEvent, emit_all
+from musictx.sampling.idiom import idiom_of
 from musictx.sampling.infill import Infill
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor, of_sampling
@@ -61,7 +62,8 @@ def continuations(
               seed. It depends on the other rows only if primers differ in length: all rows of a
               batch read equally many ids, the last ones, as many as the shortest primer has.
     steering  replaces what follows from the request and each primer (:meth:`.Idiom.steering`)
-    penalties, processors  further ones, applied before those of the request
+    penalties   further ones, applied after those on pitches and of the ending, before all others
+    processors  further ones, applied before those of ``request.sampling``
     on_event  called with the index of the primer and an event whenever a new note begins or ends
               (:mod:`musictx.sampling.events`); if tokens write notes with their length, only when
               the piece is finished. An exception in it or in ``progress`` ends the generator.
@@ -71,10 +73,10 @@ def continuations(
     if not primers or len(seeds) != len(primers):
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
     request = with_defaults(request, bundle.tokenizer, primers[0])
-    composing = idiom.of(bundle.tokenizer)
-    request = replace(request, sampling=composing.sampling(request.sampling, primers))
+    idiom = idiom_of(bundle.tokenizer)
+    request = replace(request, sampling=idiom.sampling(request.sampling, primers))
     scores = {id(primer.score): primer.score for primer in primers}  # encoded once, may be long
-    steers = {key: steering or composing.steering(request, score) for key, score in scores.items()}
+    steers = {key: steering or idiom.steering(request, score) for key, score in scores.items()}
     every = [
         Continuation(bundle, primer, request, seed, steers[id(primer.score)], penalties)
         for primer, seed in zip(primers, seeds)
@@ -114,7 +116,7 @@ def with_defaults(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer)
     """
     end, seconds = request.end, request.seconds
     if end is None:
-        end = "cut" if len(primer.ids) else idiom.of(tokenizer).end_of_new_piece
+        end = "cut" if len(primer.ids) else idiom_of(tokenizer).end_of_new_piece
     if seconds is None and request.bars is None and request.tokens is None:
         seconds = LONGEST_SECONDS if end == "model" else USUAL_SECONDS
     return replace(request, end=end, seconds=seconds)
@@ -124,11 +126,11 @@ def versions(
     region: Infill,
     seeds: Sequence[Sequence[int]],
     *,
-    placed: Placed | None = None,
+    finish: FinishNotes | None = None,
     progress: Progress | None = None,
     on_event: OnEvent | None = None,
 ) -> Iterator[tuple[Infill, np.ndarray]]:
-    """Yield for each of ``seeds`` a composed copy of ``region``, and its new notes after ``placed``
+    """Yield for each of ``seeds`` a composed copy of ``region``, and its new notes after ``finish``
     has been applied to them.
 
     The first segments of all versions are composed at once, as rows of one batch; further segments
@@ -137,7 +139,7 @@ def versions(
     :data:`MOST_ALIKE` of its notes with an earlier version, or with the notes that it varies, is
     composed again, with a penalty on half of its notes that grows with each try.
 
-    placed    a function that is applied to new notes, such as quantising
+    finish    a function that is applied to new notes, such as quantising
     progress  called with the seconds composed so far in all versions (:data:`Progress`)
     on_event  called with the index of the seed and an event whenever a new note begins or ends
               (:mod:`musictx.sampling.events`). An exception in it or in ``progress`` ends the
@@ -151,7 +153,7 @@ def versions(
         for number, version in enumerate(batch, first):
             # A version that may be composed again reports its events only when it is finished.
             if on_event is not None and not (may_retry and (earlier or number)):
-                version.emit(partial(on_event, number), placed)
+                version.emit(partial(on_event, number), finish)
         if not region.done:
             _compose_segment(batch, batch, earlier_seconds, progress)
         for number, version in enumerate(batch, first):
@@ -167,7 +169,7 @@ def versions(
                 if all(_likeness(keys, others) <= MOST_ALIKE for others in earlier):
                     break
             earlier.append(keys)
-            new = new if placed is None else placed(new)
+            new = new if finish is None else finish(new)
             if version.emitter is not None:
                 version.emitter.close(new)
             elif on_event is not None:
@@ -209,18 +211,18 @@ def run_engine(
     # With guidance a region has two rows, which draw the same ids: it reads the first one.
     for region, row in zip(regions[::-1], setup.constraint.rows[::-1]):
         region.row = row
-    table, top_p = first.tokenizer.vocabulary, idiom.of(first.tokenizer).top_p
+    table, top_p = first.tokenizer.vocabulary, idiom_of(first.tokenizer).top_p
     chosen = of_sampling(first.sampling, table, top_p)
     strength = first.steering.guidance
     guidance = [] if strength == 1 else [Guidance(strength)]
     return engine.generate(
         first.model,
         setup.prompt,
-        max_tokens=setup.most,
+        max_tokens=setup.max_tokens,
         processors=[*guidance, *processors, *chosen],
         constraint=setup.constraint,
         penalties=setup.penalties,
-        seeds=[region.seeds() for region in regions],
+        seeds=[region.next_seed() for region in regions],
         context=first.context,
         align=first.tokenizer.align,
         prefix_size=setup.prefix_size,

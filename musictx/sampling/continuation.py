@@ -19,9 +19,10 @@ from musictx.config.checks import DAY
 from musictx.errors import UserError
 from musictx.grid import grid_of
 from musictx.notes import Score
-from musictx.sampling import cadence, idiom, timeline
+from musictx.sampling import cadence, timeline
 from musictx.sampling.constraints import GrammarRow, Penalty, RowPenalty, by_row
-from musictx.sampling.events import Event, Placed
+from musictx.sampling.events import Event, FinishNotes
+from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
@@ -70,7 +71,7 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
     stop = max(clock.beats.bar_line(last + LAPS / 4), clock.beats.bar_line(end - LAPS))
     seconds = clock.time(float(clock.beats.seconds(stop)))
     state, ids = tokenizer.grammar(primer.ids), primer.ids.tolist()
-    for token_id in idiom.of(tokenizer).silence(primer.ids, state, seconds):
+    for token_id in idiom_of(tokenizer).silence(primer.ids, state, seconds):
         state.advance(token_id)
         ids.append(token_id)
     return replace(primer, ids=np.array(ids, primer.ids.dtype), seconds=state.seconds)
@@ -79,7 +80,7 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
 class Continuation(Region):
     """The continuation of ``primer`` for the options ``request``.
 
-    caller_penalties  penalties that are applied before those of ``request.sampling``
+    caller_penalties  applied after the penalties on pitches and of the ending, before all others
     clock             maps seconds of the tokens to seconds of the piece
     seam              the time at which the new music begins, in seconds of the piece
     drawn             the new ids so far
@@ -99,7 +100,7 @@ class Continuation(Region):
         super().__init__(bundle, seed)
         self.sampling, self.stats, self.steering = request.sampling, bundle.stats, steering
         self.primer, self.request = primer, request
-        self.primer = idiom.of(self.tokenizer).choose_parts(self)
+        self.primer = idiom_of(self.tokenizer).choose_parts(self)
         self.caller_penalties = caller_penalties
         self.clock = primer.clock(self.tokenizer)
         self.seam = float(self.clock.seconds(primer.seconds))
@@ -129,19 +130,19 @@ class Continuation(Region):
         distinct = {id(region.primer): region.primer for region in regions}
         states = {key: tokenizer.grammar(primer.ids) for key, primer in distinct.items()}
         rows = [region._row(states[id(region.primer)].copy()) for region in regions]
-        composing = idiom.of(tokenizer)
+        idiom = idiom_of(tokenizer)
         all_penalties = [
             *by_row(rows, [region._first_penalties() for region in regions]),
             *first.caller_penalties,
             *by_row(rows, [region._last_penalties(row) for region, row in zip(regions, rows)]),
-            *composing.rules(first.sampling),
+            *idiom.rules(first.sampling),
         ]
         prefixes, marks = _prefixes_and_marks(regions)
         pasts = [region.primer.ids for region in regions]
         limits = [region._most() for region in regions]
         return Setup(
             prompts(pasts, first.context, tokenizer.align, prefixes, marks),
-            composing.constraint(rows),
+            idiom.constraint(rows),
             all_penalties,
             None if None in limits else max(limit for limit in limits if limit is not None),
             prefix_size=len(prefixes[0]),
@@ -154,12 +155,12 @@ class Continuation(Region):
 
     def _first_penalties(self) -> list[RowPenalty]:
         """The penalties that are applied before those of the caller."""
-        return [*idiom.of(self.tokenizer).pitch_penalties(self), *self._ending()]
+        return [*idiom_of(self.tokenizer).pitch_penalties(self), *self._ending()]
 
     def _last_penalties(self, row: GrammarRow) -> list[RowPenalty]:
         """The penalties that are applied after those of the caller."""
-        composing = idiom.of(self.tokenizer)
-        return [*composing.penalties(self, row.state), *composing.limits(self)]
+        idiom = idiom_of(self.tokenizer)
+        return [*idiom.penalties(self, row.state), *idiom.limits(self)]
 
     def _most(self) -> int | None:
         """The maximum number of new ids; ``None`` without a limit."""
@@ -182,7 +183,7 @@ class Continuation(Region):
         key = scales.key(str(sampling.key), "sampling.key") if named else None
         low = None if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
         begins = end - cadence.closing(length)
-        return [idiom.of(self.tokenizer).ending(begins, end, key, low)]
+        return [idiom_of(self.tokenizer).ending(begins, end, key, low)]
 
     def take(self, token: int) -> None:
         self.drawn.append(token)
@@ -203,9 +204,9 @@ class Continuation(Region):
         score = self.primer.score
         return self.seam if score is None else timeline.beginning(score, self.seam)
 
-    def emit(self, on_event: Callable[[Event], None], placed: Placed | None = None) -> None:
+    def emit(self, on_event: Callable[[Event], None], finish: FinishNotes | None = None) -> None:
         since = 0.0 if self.request.include_primer else self.begins
-        super().emit(lambda event: on_event(event._replace(seconds=event.seconds - since)), placed)
+        super().emit(lambda event: on_event(event._replace(seconds=event.seconds - since)), finish)
 
     def _in_tempo(self, decoded: Score) -> Score:
         """The decoded piece in the tempo of the request's plan; unchanged without a plan."""
@@ -220,8 +221,8 @@ class Continuation(Region):
             decoded, tempos=plan.tempos, ticks_per_quarter=ticks, meters=meters, markers=markers
         )
 
-    def placed(self, notes: np.ndarray) -> np.ndarray:
-        given, notes = self.primer.score, self.clock.placed(notes)
+    def finish_notes(self, notes: np.ndarray) -> np.ndarray:
+        given, notes = self.primer.score, self.clock.notes_in_seconds(notes)
         if given is not None:
             notes = timeline.quantised(notes, given, self.request.quantise)
             notes = timeline.on_tracks(notes, given, self.tokenizer)
@@ -245,8 +246,8 @@ class Continuation(Region):
             ended = "tokens"
         ids = np.asarray(drawn, dtype=np.uint16)
         decoded = self.tokenizer.decode(np.concatenate([self.primer.ids, ids]))
-        old = self.clock.placed(decoded.notes[: self.row.before])
-        new = self.placed(decoded.notes[self.row.before :])
+        old = self.clock.notes_in_seconds(decoded.notes[: self.row.before])
+        new = self.finish_notes(decoded.notes[self.row.before :])
         stop = float(self.clock.seconds(reached))
         if until is not None and self.request.end != "natural":
             old["end"] = np.minimum(old["end"], max(float(self.clock.seconds(until)), self.seam))
@@ -279,8 +280,8 @@ def _prefixes_and_marks(regions: Sequence[Continuation]) -> tuple[list[np.ndarra
     on_grid = all(score is not None and timeline.on_grid(score) for score in scores)
     if first.steering.levels is None or not (on_grid or any(map(any, levels))):
         return [np.empty(0, np.int64)] * len(levels), []
-    composing = idiom.of(first.tokenizer)
-    return [composing.prefix(row) for row in levels], composing.marks if on_grid else []
+    idiom = idiom_of(first.tokenizer)
+    return [idiom.prefix(row) for row in levels], idiom.marks if on_grid else []
 
 
 def prompts(

@@ -258,7 +258,7 @@ class EventInfill(Infill):
         past["step"] -= begin
         return ev.write(past, self.vocabulary, self.here - begin)
 
-    def placed(self, notes: np.ndarray) -> np.ndarray:
+    def finish_notes(self, notes: np.ndarray) -> np.ndarray:
         notes = notes.copy()
         for name in ("start", "end"):
             notes[name] = np.minimum(notes[name], self._until * self.step_seconds)

@@ -34,15 +34,15 @@ class Event(NamedTuple):
 OnEvent = Callable[[int, Event], None]
 #: New notes (:data:`musictx.notes.NOTE`), tracks as in :class:`Event`, in seconds of the ids -> as
 #: the finished piece has them; it may leave notes out, by where they begin.
-Placed = Callable[[np.ndarray], np.ndarray]
+FinishNotes = Callable[[np.ndarray], np.ndarray]
 
 
 class Emitter:
     """Calls ``on_event`` for each note that the ids of one piece begin or end
-    (:class:`musictx.tokens.grammar.Change`), after ``placed`` has been applied to the note."""
+    (:class:`musictx.tokens.grammar.Change`), after ``finish`` has been applied to the note."""
 
-    def __init__(self, placed: Placed, on_event: Callable[[Event], None]) -> None:
-        self._placed, self._emit = placed, on_event
+    def __init__(self, finish: FinishNotes, on_event: Callable[[Event], None]) -> None:
+        self._finish, self._emit = finish, on_event
         #: (part, pitch) -> a note that has not ended yet; (part, pitch, seconds of its beginning)
         #: for a note whose end is certain only in the finished piece.
         self._open: dict[tuple[float, ...], np.ndarray] = {}
@@ -65,7 +65,7 @@ class Emitter:
         if not self._whole:
             return emit_all(notes, self._emit)
         for note in self._open.values():
-            for start, _, pitch, *_, track in self._placed(note).tolist():
+            for start, _, pitch, *_, track in self._finish(note).tolist():
                 same = (notes["pitch"] == pitch) & (np.abs(notes["start"] - start) < 1e-3)
                 end = float(notes["end"][same].max(initial=start))
                 heapq.heappush(self._ends, Event(end, False, pitch, 0, track))
@@ -88,7 +88,7 @@ class Emitter:
         elif np.isinf(end):
             note["end"] = note["start"]
             self._open[change.part, change.pitch, change.seconds] = note
-        for start, end, pitch, velocity, _, _, track in self._placed(note).tolist():
+        for start, end, pitch, velocity, _, _, track in self._finish(note).tolist():
             self._until(start)
             self._emit(Event(start, True, pitch, velocity, track))
             if change.end is not None and np.isfinite(change.end):
@@ -98,7 +98,7 @@ class Emitter:
     def _end(self, key: tuple[float, ...], seconds: float) -> None:
         if (note := self._open.pop(key, None)) is not None:
             note["end"] = max(seconds, float(note["start"][0]))
-            for _, end, pitch, *_, track in self._placed(note).tolist():
+            for _, end, pitch, *_, track in self._finish(note).tolist():
                 self._until(end)
                 self._emit(Event(end, False, pitch, 0, track))
 

@@ -166,9 +166,8 @@ class Idiom:
         return [never((pitch_of >= 0) & ~pitch_set(region.sampling, region.primer)[pitch_of])]
 
     def limits(self, region: Region) -> list[RowPenalty]:
-        """The penalties of a row that apply to any music, new, continued or around given notes.
-        Without a target of density, that of the primer or else of the corpus is the usual one.
-        Raises ``ConfigError`` for a density that has no effect with these tokens."""
+        """The penalties of a row that apply to any music, new, continued or around given notes; by
+        default none. Raises ``ConfigError`` for a density that has no effect with these tokens."""
         if not has_controls(self.tokenizer):
             where = f"on {self.tokenizer.name} tokens: they have no releases"
             refuse(region.sampling, ["density"], where)
@@ -224,7 +223,7 @@ class VoiceIdiom(Idiom):
             )
 
 
-def of(tokenizer: Tokenizer) -> Idiom:
+def idiom_of(tokenizer: Tokenizer) -> Idiom:
     """The idiom of these tokens."""
     kind: type[Idiom] = Idiom
     if tokenizer.idiom or tokenizer.note_events is not None:

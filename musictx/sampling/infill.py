@@ -29,8 +29,8 @@ from musictx.bundle import Bundle
 from musictx.config import SamplingConfig
 from musictx.data.statistics import CorpusStats, Habit
 from musictx.notes import DRUMS, Score
-from musictx.sampling import idiom
 from musictx.sampling.constraints import RowConstraint, RowPenalty, by_row
+from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.steer import Steering
@@ -241,14 +241,14 @@ class Infill(Region):
     def new(self) -> np.ndarray:
         """The new notes (:data:`musictx.notes.NOTE`) so far, in seconds of the score."""
         notes = self.tokenizer.decode(self.written()).notes
-        return self.placed(notes[np.array(self.is_new, bool)])
+        return self.finish_notes(notes[np.array(self.is_new, bool)])
 
     @property
     def chords(self) -> tuple[tuple[float, str], ...]:
         """(seconds of the score, name) of each new chord."""
         return ()
 
-    def seeds(self) -> list[int]:
+    def next_seed(self) -> list[int]:
         return [*self.seed, self.segments]
 
     def written(self) -> np.ndarray:
@@ -265,21 +265,21 @@ class Infill(Region):
 
     @classmethod
     def setup(cls, regions: Sequence[Self]) -> Setup:
-        first, composing = regions[0], idiom.of(regions[0].tokenizer)
+        first, idiom = regions[0], idiom_of(regions[0].tokenizer)
         prompts = [first.prompt(levels) for levels in first.steering.rows]
         rows = first.rows(len(regions))
         of_rows = by_row(rows, [region.penalties() for region in regions])
         return Setup(
             np.repeat(prompts, len(rows) // len(prompts), 0) if prompts[1:] else prompts[0],
-            composing.constraint(rows),
-            [*composing.rules(first.sampling), *of_rows],
+            idiom.constraint(rows),
+            [*idiom.rules(first.sampling), *of_rows],
             max(first.context - len(prompts[0]), FEWEST_NOTES * first.tokenizer.group),
         )
 
     def penalties(self) -> list[RowPenalty]:
         """The penalties of one row, most of which spare given notes."""
-        composing = idiom.of(self.tokenizer)
-        of_new_notes = [*composing.limits(self), *composing.feedback_penalties(self, given=True)]
+        idiom = idiom_of(self.tokenizer)
+        of_new_notes = [*idiom.limits(self), *idiom.feedback_penalties(self, given=True)]
         return [*map(sparing_given, of_new_notes)]
 
     def take(self, token: int) -> None:

@@ -195,7 +195,7 @@ def window(seconds: float) -> float:
 
 
 def fullness(at_once: float, target: float) -> float:
-    """How many times twice as many notes sound ``at_once`` as ``target``; half a note for none."""
+    """log2(``at_once`` / ``target``), where fewer than half a note count as half a note."""
     return float(np.log2(max(at_once, 0.5) / target))
 
 

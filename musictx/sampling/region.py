@@ -17,7 +17,7 @@ from musictx.bundle import Bundle
 from musictx.config import SamplingConfig
 from musictx.data.statistics import CorpusStats
 from musictx.sampling.constraints import Constraint, Penalty, RowConstraint
-from musictx.sampling.events import Emitter, Event, Placed
+from musictx.sampling.events import Emitter, Event, FinishNotes
 from musictx.sampling.primer import Primer
 from musictx.sampling.steer import Steering
 
@@ -29,7 +29,7 @@ class Setup:
     prompt: np.ndarray
     constraint: Constraint
     penalties: Sequence[Penalty]
-    most: int | None
+    max_tokens: int | None
     prefix_size: int = 0
 
 
@@ -62,11 +62,11 @@ class Region:
         """The input of the engine for a batch of ``regions``."""
         raise NotImplementedError
 
-    def seeds(self) -> list[int]:
+    def next_seed(self) -> list[int]:
         """The seed of the next ids."""
         return self.seed
 
-    def placed(self, notes: np.ndarray) -> np.ndarray:
+    def finish_notes(self, notes: np.ndarray) -> np.ndarray:
         """``notes`` decoded from the ids, with their times in seconds of the piece."""
         raise NotImplementedError
 
@@ -74,12 +74,12 @@ class Region:
         """Record an id that was drawn, after ``row`` has."""
         raise NotImplementedError
 
-    def emit(self, on_event: Callable[[Event], None], placed: Placed | None = None) -> None:
-        """Call ``on_event`` as each new note begins and ends. The function ``placed`` is applied to
-        notes after the method :meth:`placed`, before they are reported."""
+    def emit(self, on_event: Callable[[Event], None], finish: FinishNotes | None = None) -> None:
+        """Call ``on_event`` as each new note begins and ends. The function ``finish`` is applied to
+        notes after the method :meth:`finish_notes`, before they are reported."""
 
         def whole(notes: np.ndarray) -> np.ndarray:
-            notes = self.placed(notes)
-            return notes if placed is None else placed(notes)
+            notes = self.finish_notes(notes)
+            return notes if finish is None else finish(notes)
 
         self.emitter = Emitter(whole, on_event)

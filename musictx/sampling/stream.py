@@ -16,11 +16,11 @@ from torch import Tensor
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
 from musictx.errors import UserError
-from musictx.sampling import idiom
 from musictx.sampling.composer import run_engine
 from musictx.sampling.constraints import Penalty
 from musictx.sampling.continuation import Continuation, prompts
 from musictx.sampling.events import Emitter, Event
+from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Steering, controls_of
@@ -55,7 +55,7 @@ class Stream(Iterator[Event]):
         request = GenerateConfig(seconds=request.seconds, end="cut", sampling=request.sampling)
         tokenizer, steering = bundle.tokenizer, Steering(targets=controls_of(request))
         self._region = Continuation(bundle, primer, request, self._seed, steering, penalties)
-        if not idiom.of(tokenizer).notes_at_once:
+        if not idiom_of(tokenizer).notes_at_once:
             raise UserError(
                 f"model: {tokenizer.name} tokens write notes with their length, too late to play "
                 "them at once; expected a model of performances, such as model=piano"
@@ -66,7 +66,7 @@ class Stream(Iterator[Event]):
         self._ids: deque[int] = deque(primer.ids.tolist(), maxlen=room)
         self.drawn = len(primer.ids)
         self._events: deque[Event] = deque()
-        self._emitter = Emitter(self._placed, self._events.append)
+        self._emitter = Emitter(self._finish, self._events.append)
         self._closed, self._engines = False, 0  # how many engines have been started
         self._steps: Iterator[Tensor] | None = None
         self._new_context = False  # the next engine has another context
@@ -110,7 +110,7 @@ class Stream(Iterator[Event]):
         if self._steps is None or (self._new_context and self.drawn % self._align == 0):
             past = [np.array(self._ids, np.int64)]
             prompt = prompts(past, self.context, self._align)[0]
-            setup = replace(self._setup, prompt=prompt, most=None)
+            setup = replace(self._setup, prompt=prompt, max_tokens=None)
             self._engines, self._new_context = self._engines + 1, False
             self._region.seed = [*self._seed, self._engines]
             self._steps = run_engine(setup, [self._region], self._processors)
@@ -126,9 +126,9 @@ class Stream(Iterator[Event]):
         self._emitter.stop(seconds if until is None else min(until, seconds))
         self._closed = True
 
-    def _placed(self, notes: np.ndarray) -> np.ndarray:
+    def _finish(self, notes: np.ndarray) -> np.ndarray:
         """``notes`` in seconds since the new music began."""
-        notes = self._region.clock.placed(notes)
+        notes = self._region.clock.notes_in_seconds(notes)
         for name in ("start", "end"):
             notes[name] = np.maximum(notes[name] - self._region.seam, 0.0)
         return notes

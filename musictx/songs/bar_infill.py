@@ -110,7 +110,7 @@ class BarInfill(Infill):
             self.ahead = self._with_varied(varied, begin, end)
             notes = self.ahead.notes
             old = self.ahead._replace(notes=notes[self._inside(notes)])
-            self.varied = self.placed(tokenizer.score(old).notes)
+            self.varied = self.finish_notes(tokenizer.score(old).notes)
         self.repeats = repeated(self.ahead) if self.is_variation else None
         if repeats:
             bars = len(self.given.bars)  # on steps, so one may come or go by rounding
@@ -169,8 +169,8 @@ class BarInfill(Infill):
             if self.begin <= round(time / STEP_SECONDS) < self.stop
         )
 
-    def placed(self, notes: np.ndarray) -> np.ndarray:
-        return self.clock.placed(notes)
+    def finish_notes(self, notes: np.ndarray) -> np.ndarray:
+        return self.clock.notes_in_seconds(notes)
 
     def written(self) -> np.ndarray:
         return self.piece

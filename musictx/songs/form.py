@@ -108,23 +108,23 @@ class _Composition:
         names, bars, given = [name for name, _ in plan], self.bars, self.count
         for number, name in enumerate(names):
             if name in names[:number]:
-                self._again(names.index(name) * bars)
+                self._repeat_section(names.index(name) * bars)
             else:
                 earlier = {names.index(letter) for letter in names[:number]}
-                self._other((number + 1) * bars, earlier)
+                self._compose_section((number + 1) * bars, earlier)
         for number, (name, primes) in enumerate(plan):
             last, ending = (number + 1) * bars, number + 1 == len(plan)
             if name in names[:number]:  # the last bar of the piece stays
                 anew = max(round(PRIMED * bars), 1) if primes else 0
-                self._bars_anew(last - bars + 1, last - max(anew, ending), is_variation=True)
-                self._bars_anew(last - max(anew, ending), last - ending)
+                self._recompose_bars(last - bars + 1, last - max(anew, ending), is_variation=True)
+                self._recompose_bars(last - max(anew, ending), last - ending)
             elif not ending and names[number + 1] in names[: number + 1]:
-                self._bars_anew(last - (last > given), last)
-        titles = [(self._begin(n * bars), name + primes) for n, (name, primes) in enumerate(plan)]
+                self._recompose_bars(last - (last > given), last)
+        titles = [(self._seconds(n * bars), name + primes) for n, (name, primes) in enumerate(plan)]
         score = with_markers(self.piece, titles)
-        seam = self._begin(given) if given else 0.0
+        seam = self._seconds(given) if given else 0.0
         count = int((score.notes["start"] >= seam - NEAR).sum())
-        length = self._begin(len(plan) * bars) - seam
+        length = self._seconds(len(plan) * bars) - seam
         return Sample(score, seam, np.empty(0, np.uint16), count, length, "seconds")
 
     def _trained(self, score: Score) -> Score:
@@ -136,13 +136,13 @@ class _Composition:
         """Quarter notes from the beginning of the piece to the line of a bar; from 0."""
         return self.piece.beats.bar_line(0.0, self.first + bar)
 
-    def _begin(self, bar: int) -> float:
+    def _seconds(self, bar: int) -> float:
         """Seconds from the beginning of the piece to the line of a bar; from 0."""
         return float(self.piece.beats.seconds(self._line(bar)))
 
     def _cut(self, bars: int) -> None:
         """Cut off the piece after so many bars."""
-        end = self._begin(bars)
+        end = self._seconds(bars)
         piece = timeline.cut(self.piece, end - NEAR)
         notes = piece.notes.copy()
         notes["end"] = np.minimum(notes["end"], end)
@@ -151,14 +151,14 @@ class _Composition:
         self.piece = replace(piece, notes=notes, markers=markers, meters=meters)
         self.count = bars
 
-    def _other(self, stop: int, earlier: set[int]) -> None:
+    def _compose_section(self, stop: int, earlier: set[int]) -> None:
         """Compose a new section that ends before the bar ``stop`` and is unlike the sections
         numbered ``earlier``: the first try that is unlike all of them, or else the try whose
         greatest likeness to one of them is least."""
         before, count, tries = self.piece, self.count, []
         for _ in range(SECTION_TRIES if earlier and stop - self.bars >= count else 1):
             self.piece, self.count = before, count
-            self._anew(stop, sorted(earlier))
+            self._continue_to(stop, sorted(earlier))
             alike = whole_likeness(self.piece)
             begin = self.first + stop - self.bars
             likeness = [
@@ -172,7 +172,7 @@ class _Composition:
         _, self.piece = min(tries, key=lambda attempt: attempt[0])
         self.count = stop
 
-    def _anew(self, stop: int, earlier: Sequence[int] = ()) -> None:
+    def _continue_to(self, stop: int, earlier: Sequence[int] = ()) -> None:
         """Continue the piece up to the bar ``stop``, unlike the sections numbered
         ``earlier``. A pick-up does not count as a bar, so a piece that begins with one may need a
         second continuation."""
@@ -235,9 +235,13 @@ class _Composition:
         ids = self.tokenizer.write(stream._replace(notes=notes))
         return Primer.of(self.tokenizer, ids, score), grid
 
-    def _again(self, source: int) -> None:
+    def _repeat_section(self, source: int) -> None:
         """Append a copy of the section that begins with the bar ``source``."""
-        clock, begin, end = self.piece.beats, self._begin(source), self._begin(source + self.bars)
+        clock, begin, end = (
+            self.piece.beats,
+            self._seconds(source),
+            self._seconds(source + self.bars),
+        )
         shift = self._line(self.count) - self._line(source)  # in quarter notes
 
         def later(seconds: Any) -> Any:
@@ -262,10 +266,10 @@ class _Composition:
         )
         self.count += self.bars
 
-    def _bars_anew(self, first: int, stop: int, *, is_variation: bool = False) -> None:
+    def _recompose_bars(self, first: int, stop: int, *, is_variation: bool = False) -> None:
         """Compose the bars from ``first`` to before ``stop`` anew on all tracks and in the same
         chords, or as a variation of themselves if ``is_variation``."""
-        begin = self._begin(first)
+        begin = self._seconds(first)
         if first >= stop or begin >= self.piece.duration - NEAR:
             return
         options = {field.name: getattr(self.request, field.name) for field in fields(Steered)}

@@ -78,7 +78,9 @@ class BarIdiom(Idiom):
             blank = replace(blank, tempos=np.array([(0.0, options["tempo"])], TEMPO))
         if "instruments" in options:
             names = tuple(name.strip().lower() for name in options["instruments"].split(","))
-            least = _least(corpus_habits(bundle, parts.find_parts(bundle, names, "instruments")))
+            least = _fewest_notes(
+                corpus_habits(bundle, parts.find_parts(bundle, names, "instruments"))
+            )
         return Plan(blank, meter, least)
 
     def composer(
@@ -117,7 +119,7 @@ class BarIdiom(Idiom):
             return primer
         counts = np.array([count for count, _ in ensembles], float)
         number = np.random.default_rng([*region.seed]).choice(len(counts), p=counts / counts.sum())
-        least = _least({part: stats.parts.get(part, ANY) for part in ensembles[number][1]})
+        least = _fewest_notes({part: stats.parts.get(part, ANY) for part in ensembles[number][1]})
         return replace(primer, plan=replace(plan, parts=least))
 
     def sampling(self, sampling: SamplingConfig, primers: Sequence[Primer]) -> SamplingConfig:
@@ -198,14 +200,14 @@ class BarIdiom(Idiom):
         if plan.meter:
             penalties.append(one_meter(table, plan.meter))
         if plan.parts:
-            least = _within(plan.parts, region.steering.targets)
+            least = _at_density(plan.parts, region.steering.targets)
             penalties.append(summed(partial(lacking_parts, least=least, from_start=True)))
         penalties += [*self.program_penalties(region), *self.feedback_penalties(region)]
         if region.sampling.habits:
             penalties.append(summed(bar_return, as_in_earlier_bar))
             if not len(primer.ids):
                 penalties.append(summed(on_first_beat))
-        return [*penalties, *self._playing(region, state)]
+        return [*penalties, *self._keep_playing(region, state)]
 
     def program_penalties(self, region: Region) -> list[RowPenalty]:
         """As in the base class for a new piece; a continuation keeps to its programs by
@@ -217,7 +219,7 @@ class BarIdiom(Idiom):
         feedback = BarFeedback(self.tokenizer, steer, given=given)
         return [summed(feedback)] if steer.targets or steer.usual_density else []
 
-    def _playing(self, region: Region, state: GrammarState) -> list[RowPenalty]:
+    def _keep_playing(self, region: Region, state: GrammarState) -> list[RowPenalty]:
         """A penalty that keeps parts with :data:`FEWEST_NOTES` or more in the last seconds playing;
         empty without habits, or if a density is requested."""
         assert isinstance(state, BarState)
@@ -229,12 +231,12 @@ class BarIdiom(Idiom):
         return [summed(partial(lacking_parts, least=least))]
 
 
-def _least(usual: Mapping[int, Habit]) -> dict[int, float]:
+def _fewest_notes(usual: Mapping[int, Habit]) -> dict[int, float]:
     """Part -> the fewest notes that it should have in :data:`PART_SECONDS`."""
     return {part: PART_SHARE * PART_SECONDS * habit.density for part, habit in usual.items()}
 
 
-def _within(least: Mapping[int, float], targets: Mapping[str, float]) -> dict[int, float]:
+def _at_density(least: Mapping[int, float], targets: Mapping[str, float]) -> dict[int, float]:
     """``least``, reduced in proportion if the target ``density`` is lower than the usual one of all
     parts together."""
     usual = sum(least.values()) / PART_SHARE / PART_SECONDS

@@ -77,7 +77,7 @@ class Clock:
             return time + self.offset
         return self.beats.seconds(self._first + np.asarray(time) * self.tempo / 60.0)
 
-    def placed(self, notes: np.ndarray) -> np.ndarray:
+    def notes_in_seconds(self, notes: np.ndarray) -> np.ndarray:
         """Convert ``notes`` (:data:`musictx.notes.NOTE`) from times of the ids to seconds of the
         score."""
         notes = notes.copy()

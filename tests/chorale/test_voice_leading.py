@@ -13,7 +13,7 @@ from musictx.chorale.grid import Grid
 from musictx.chorale.rules import fault_costs
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import SamplingConfig
-from musictx.sampling import idiom
+from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import NOTHING
 from musictx.tokens.vocab import BOS, CUT
 from tests.chorale.parts import chords, pieces, small_model
@@ -196,7 +196,7 @@ def test_each_fault_is_penalised_by_the_strength_of_the_rules():
     faults = faults_of(tokenizer, past)
     assert faults.max() >= 2  # D3: fifths and octaves
     for first, strength in ((BOS, 2.5), (CUT, 2.5), (BOS, 0.0)):
-        (penalty,) = idiom.of(tokenizer).rules(SamplingConfig(rules=strength))
+        (penalty,) = idiom_of(tokenizer).rules(SamplingConfig(rules=strength))
         costs = penalty([tokenizer.grammar(past)], np.array([[first, *past.tolist()]]))
         assert np.array_equal(costs, strength * faults[None])
 

@@ -128,14 +128,14 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
     part, seeds, events = parts(is_gap, guidance, tracks), [(5, i) for i in range(3)], {}
     steps: list[tuple[int, float]] = []
 
-    def placed(notes):
+    def finish(notes):
         return timeline.quantised(notes, KEPT, "16")
 
     monkeypatch.setattr(composer, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(event_infill, "SEGMENT_SECONDS", 0.5)
     report = lambda row, event: events.setdefault(row, []).append(event)  # noqa: E731
     together = composed(
-        part, seeds, placed=placed, progress=lambda *step: steps.append(step), on_event=report
+        part, seeds, finish=finish, progress=lambda *step: steps.append(step), on_event=report
     )
     counts, seconds = zip(*steps)
     assert max(counts) == 2, "rows of guidance do not count"
@@ -145,7 +145,7 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
         (alone,) = composed(part, [seed])
         assert np.array_equal(version.new, alone.new)
         assert len(version.new) > 2
-        assert begun_and_ended(events[row]) == listed(placed(version.new), "program")
+        assert begun_and_ended(events[row]) == listed(finish(version.new), "program")
     assert len({version.new.tobytes() for version in together}) == 3
 
 

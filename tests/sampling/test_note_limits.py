@@ -10,8 +10,9 @@ from musictx.config import SamplingConfig
 from musictx.data.statistics import CorpusStats
 from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
-from musictx.sampling import engine, idiom, penalties
+from musictx.sampling import engine, penalties
 from musictx.sampling.constraints import GrammarConstraint, GrammarRow, by_row
+from musictx.sampling.idiom import idiom_of
 from musictx.sampling.penalties import Silence, Sustain
 from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
 from musictx.tokens.build import build
@@ -79,7 +80,7 @@ def test_silence_ends_in_time_but_a_note_may_be_held(held):
 @pytest.mark.parametrize("tokens", [BAND, build("notes", chords=False)])
 def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
     limits = CorpusStats.of({"instruments": [0, 128]})
-    rows = [idiom.of(tokens).program_penalties(region(stats=limits)) for _ in range(2)]
+    rows = [idiom_of(tokens).program_penalties(region(stats=limits)) for _ in range(2)]
     (rule,) = by_row([GrammarRow(tokens.grammar()) for _ in rows], rows)
     played = [
         tokens.encode(Score(notes=[(0, 1, 60, 64, 5, drum, 0)])).astype(np.int64)
@@ -94,11 +95,11 @@ def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
     assert np.array_equal(np.isinf(drums), strokes)
     assert not drums[~strokes].any()
     planned = Primer(plan=Plan(parts={128: 1.0}))
-    assert idiom.of(tokens).program_penalties(region(planned, stats=limits)) == []
+    assert idiom_of(tokens).program_penalties(region(planned, stats=limits)) == []
     drummed = CorpusStats.of({"instruments": [128]})
-    assert idiom.of(tokens).program_penalties(region(stats=drummed)) == []
+    assert idiom_of(tokens).program_penalties(region(stats=drummed)) == []
     free = region(stats=limits, sampling=SamplingConfig(habits=False))
-    assert idiom.of(tokens).program_penalties(free) == []
+    assert idiom_of(tokens).program_penalties(free) == []
 
 
 def test_what_continues_music_keeps_to_its_programs_and_drums():
@@ -106,7 +107,7 @@ def test_what_continues_music_keeps_to_its_programs_and_drums():
     for row in ({9, 128}, {48}):
         notes = [(p, p + 1, 60, 64, p % 128, p == 128, p) for p in sorted(row)]
         primer = Primer.of(BAND, BAND.encode(Score(notes=notes)))
-        (rule,) = idiom.of(BAND).program_penalties(region(primer))
+        (rule,) = idiom_of(BAND).program_penalties(region(primer))
         costs = rule(GrammarRow(BAND.grammar()), np.empty(0))
         may = {n for n in range(128) if costs[table.id("program", n)] == 0}
         assert may | ({128} if costs[table.range("drum")[0]] == 0 else set()) == row
@@ -119,23 +120,23 @@ def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():
 
     assert drawn(400) - {0, 48, 73}  # the walk does find them when it may
     limits = CorpusStats.of({"instruments": [48, 73]})
-    (rule, *_) = idiom.of(BAND).limits(region(stats=limits))
+    (rule, *_) = idiom_of(BAND).limits(region(stats=limits))
     assert drawn(400, rule) <= {0, 48, 73}  # 0 until a program is written
     played = Score(notes=[(0, 1, 60, 64, 9, False, 0), (1, 2, 60, 64, 0, True, 1)])
     primer = Primer.of(BAND, BAND.encode(played))
-    (rule, *_) = idiom.of(BAND).limits(region(primer, stats=limits))
+    (rule, *_) = idiom_of(BAND).limits(region(primer, stats=limits))
     heard = set().union(*(drawn(400, rule, seed=seed) for seed in range(3)))
     assert {9, 128} <= heard <= {0, 9, 48, 73, 128}
-    (first, *_) = idiom.of(PIANO).limits(region(stats=limits))
+    (first, *_) = idiom_of(PIANO).limits(region(stats=limits))
     assert isinstance(first, Sustain)  # tokens of one instrument
 
 
 def test_what_has_no_effect_on_tokens_is_said():
     chorale, asked = build("chorale"), region(sampling=SamplingConfig(density=3.0))
     with pytest.raises(ConfigError, match=r"density=3.0: has no effect on chorale tokens"):
-        idiom.of(chorale).limits(asked)
+        idiom_of(chorale).limits(asked)
     with pytest.raises(ConfigError, match=r"rules=5.*: has no effect on performance"):
-        idiom.of(build()).rules(SamplingConfig(rules=5.0))
+        idiom_of(build()).rules(SamplingConfig(rules=5.0))
 
 
 def struck(sample):

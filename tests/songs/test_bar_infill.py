@@ -70,7 +70,7 @@ def shared(notes, others):
 def given_notes(made):
     """The given notes of a composed piece, as counts."""
     notes = TOKENS.decode(made.piece).notes
-    return as_counts(made.placed(notes[~np.array(made.is_new, bool)]))
+    return as_counts(made.finish_notes(notes[~np.array(made.is_new, bool)]))
 
 
 def part_of(music, begin, end, parts, is_gap=False, drummers=(), varied=None, **more):

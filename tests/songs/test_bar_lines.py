@@ -56,7 +56,7 @@ def test_no_new_note_begins_at_the_end_of_the_requested_bars():
             notes = score.notes[:2].copy()
             notes["start"] = [region.until - 0.03, region.until - 1 / 4]
             notes["end"] = notes["start"] + 1
-            (placed,) = region.placed(notes)
+            (placed,) = region.finish_notes(notes)
             at = float(score.beats.quarters(placed["start"]))
             assert at == pytest.approx(4 * (2 + bars) - 0.5, abs=1e-3)
 

@@ -12,8 +12,9 @@ from musictx.chords import annotated
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
-from musictx.sampling import idiom, processors
+from musictx.sampling import processors
 from musictx.sampling.constraints import GrammarRow
+from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
 from musictx.sampling.strengths import MOST_ALIKE
 from musictx.shipped import examples
@@ -44,7 +45,7 @@ def test_tempo_and_meter_are_those_of_the_file(song, tmp_path):
     "values", [{"note_on": 0.5}, {"pitch": 0.5}, {"note_on": 1.0, "pitch": 0.5}]
 )
 def test_pitches_of_continuations_have_the_temperature_of_note_on_unless_one_is_given(song, values):
-    its, vocabulary = idiom.of(song.tokenizer), song.tokenizer.vocabulary
+    its, vocabulary = idiom_of(song.tokenizer), song.tokenizer.vocabulary
     config = SamplingConfig(top_p=1.0, temperatures=values)
     assert its.sampling(config, [NOTHING]) == config
     sampling = its.sampling(config, [encode_primer(song.tokenizer, TUNE)])
@@ -272,7 +273,7 @@ def test_impossible_requests_are_refused_in_a_sentence(song, options, sentence):
 
 
 def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
-    its, stats = idiom.of(song.tokenizer), song.stats
+    its, stats = idiom_of(song.tokenizer), song.stats
     drawn = Counter(
         tuple(its.choose_parts(region(stats=stats, seed=[seed, 0])).plan.parts)
         for seed in range(900, 1900)
@@ -290,7 +291,7 @@ def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
 
 @pytest.mark.parametrize("density", [1.0, 100.0])
 def test_parts_of_a_new_piece_share_the_requested_density(song, density, monkeypatch):
-    its, asked = idiom.of(song.tokenizer), []
+    its, asked = idiom_of(song.tokenizer), []
     lacking = lambda row, least, **more: asked.append(least) or iter(())  # noqa: E731
     monkeypatch.setattr("musictx.songs.idiom.lacking_parts", lacking)
     primer = its.choose_parts(region(stats=song.stats, seed=[2, 0]))

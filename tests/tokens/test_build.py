@@ -10,7 +10,7 @@ import yaml
 from musictx.attention.positions.coordinates import readers, token_coordinates
 from musictx.config import SamplingConfig, TokenizerConfig
 from musictx.errors import ConfigError
-from musictx.sampling import idiom
+from musictx.sampling.idiom import idiom_of
 from musictx.tokens.build import build
 from musictx.tokens.performance import PerformanceTokenizer
 
@@ -79,8 +79,8 @@ def test_former_members_of_tokenizers_still_work():
     made, plain = Former(), PerformanceTokenizer()
     assert (made.encoding_version, made.window_start([], 7)) == (2, 6)
     assert made.fingerprint != plain.fingerprint
-    assert (idiom.of(made).top_p, idiom.of(plain).top_p) == (0.5, 1.0)
-    assert idiom.of(made).rules(SamplingConfig(rules=3.0)) == [3.0]
+    assert (idiom_of(made).top_p, idiom_of(plain).top_p) == (0.5, 1.0)
+    assert idiom_of(made).rules(SamplingConfig(rules=3.0)) == [3.0]
     assert plain.events is plain
     assert plain.opening([], 7) == 7
     assert (plain.size, plain.kinds) == (plain.vocabulary.size, plain.vocabulary.kinds)
