@@ -7,6 +7,12 @@ prints the sentence and exits with ``status``; a traceback means a bug in musict
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+File = TypeVar("File")
+Result = TypeVar("Result")
+
 #: The most characters of a value in a message.
 LONGEST_SHOWN = 200
 
@@ -69,3 +75,22 @@ class MidiError(ReadError):
 
 class MusicXmlError(ReadError):
     """A document that cannot be read as MusicXML."""
+
+
+def each_file(
+    files: Sequence[File], process: Callable[[File], Iterable[Result]], done: str
+) -> Iterator[Result]:
+    """Yield what ``process`` yields for each of ``files``. An error in one of several files does
+    not stop the others, except if the disk is full: at the end one error names all that were not
+    ``done``, such as "rendered"."""
+    errors = list[str]()
+    for file in files:
+        try:
+            yield from process(file)
+        except UserError as error:
+            if len(files) == 1 or error.status != UserError.status:
+                raise
+            errors.append(str(error))
+    if errors:
+        reasons = "; ".join(dict.fromkeys(errors))
+        raise UserError(f"{len(errors)} of {len(files)} files not {done}: {reasons}")

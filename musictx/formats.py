@@ -268,6 +268,17 @@ def find(folder: str | Path) -> list[Path]:
     return sorted(Path(file.path) for file in walk(folder, SUFFIXES))
 
 
+def music_files(path: str, option: str) -> list[str]:
+    """``path``, the value of ``option``; if it is a folder, the music files in it. Raises
+    ``UserError`` for a folder without music."""
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        return [path]
+    if files := find(folder):
+        return [str(file) for file in files]
+    raise UserError(f"{option}={path}: no music in this folder, expected {', '.join(SUFFIXES)}")
+
+
 class File(NamedTuple):
     """A file in a folder: its name relative to the folder, with "/" between parts, its path, its
     size in bytes, and the time of its last change."""

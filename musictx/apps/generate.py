@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from musictx import formats
@@ -25,7 +24,7 @@ from musictx.apps.results import (
 )
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
-from musictx.errors import UserError
+from musictx.errors import UserError, each_file
 from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.sampling import timeline
@@ -98,23 +97,18 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
     chords. Several primers are continued one after the other; a primer with an error is skipped,
     and one error for all of them is raised at the end.
     """
-    files = _primer_files(config.primer)
+    names = config.primer if isinstance(config.primer, list) else [config.primer or ""]
+    files = [file for name in filter(None, names) for file in formats.music_files(name, "primer")]
     if len(files) > 1 and config.seed is None:
         config = replace(config, seed=fresh_seed())
         notice(f"seed: {config.seed}")
-    errors: list[str] = []
-    for index, file in enumerate(files or [None]):
-        try:
-            for result in _results_of_primer(config, file, notice):
-                yield replace(result, number=index * config.samples + result.number)
-        except UserError as error:
-            # An error in one file does not concern the others; a full disk does.
-            if len(files) < 2 or error.status != UserError.status:
-                raise
-            errors.append(str(error))
-    if errors:
-        reasons = "; ".join(dict.fromkeys(errors))
-        raise UserError(f"{len(errors)} of {len(files)} files not continued: {reasons}")
+
+    def continued(numbered: tuple[int, str | None]) -> Iterator[Result]:
+        number, file = numbered
+        for result in _results_of_primer(config, file, notice):
+            yield replace(result, number=number * config.samples + result.number)
+
+    yield from each_file([*enumerate(files or [None])], continued, "continued")
 
 
 def _results_of_primer(
@@ -139,21 +133,6 @@ def _results_of_primer(
     length = config.seconds or (None if is_open_ended else USUAL_SECONDS)
     compose = partial(compose_pieces, work.bundle, [primer], [score], config, seeds=[work.seed])
     yield from work.write_all("generating", length, compose)
-
-
-def _primer_files(primer: str | list[str] | None) -> list[str]:
-    """Return the files of the option ``primer``; a folder stands for the music files in it."""
-    names = primer if isinstance(primer, list) else [primer] if primer is not None else []
-    files: list[str] = []
-    for name in names:
-        folder = Path(name).expanduser()
-        paths = [str(file) for file in formats.find(folder)] if folder.is_dir() else [name]
-        if not paths:
-            raise UserError(
-                f"primer={name}: no music in this folder, expected {', '.join(formats.SUFFIXES)}"
-            )
-        files += paths
-    return files
 
 
 def _warn_about_primer(

@@ -10,9 +10,9 @@ from pathlib import Path
 from musictx import shipped
 from musictx.chords import is_chart
 from musictx.config.limits import Limits
-from musictx.errors import UserError, shown
+from musictx.errors import UserError, each_file, shown
 from musictx.files import check_ending, check_writable, has_ending
-from musictx.formats import SUFFIXES, find, not_played, read
+from musictx.formats import music_files, not_played, read
 from musictx.notes import Score
 from musictx.options import request
 from musictx.render import audio, pianoroll
@@ -44,37 +44,21 @@ def results(config: RenderConfig) -> Iterator[Path]:
     """
     if not config.files:
         raise UserError("files: missing, give a MIDI file such as `musictx render song.mid`")
-    sources = [file for name in config.files for file in _music_files(Path(name).expanduser())]
+    names = [file for name in config.files for file in music_files(name, "files")]
+    sources = [Path(name).expanduser() for name in names]
+    for source in sources:
+        if not source.exists():
+            raise UserError(f"files={source}: no such file")
     source_of, endings = _destinations(config, sources)
     for folder in {stem.parent for stem in source_of}:
         check_writable(folder, "out")
     if config.soundfont is not None:
         SoundFont(Path(config.soundfont).expanduser(), config.limits)
-    errors = []
-    for stem, source in source_of.items():
-        try:
-            paths = _write(_read(source, config.limits), stem, endings, stem.name, config)
-        except UserError as error:
-            # An error in one file does not concern the others; a full disk does.
-            if len(sources) == 1 or error.status != UserError.status:
-                raise
-            errors.append(str(error))
-            continue
-        yield from paths
-    if errors:
-        raise UserError(f"{len(errors)} of {len(sources)} files not rendered: {'; '.join(errors)}")
 
+    def rendered(stem: Path) -> list[Path]:
+        return _write(_read(source_of[stem], config.limits), stem, endings, stem.name, config)
 
-def _music_files(path: Path) -> list[Path]:
-    """Return ``path``, or the music files at any depth if it is a folder."""
-    if not path.is_dir():
-        if not path.exists():
-            raise UserError(f"files={path}: no such file")
-        return [path]
-    files = find(path)
-    if not files:
-        raise UserError(f"files={path}: no music in this folder, expected {', '.join(SUFFIXES)}")
-    return files
+    yield from each_file([*source_of], rendered, "rendered")
 
 
 def _read(path: Path, limits: Limits) -> Score:
