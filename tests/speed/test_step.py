@@ -195,10 +195,7 @@ FEATURES: list[tuple[int, Callable[[int], Tensor], list[dict[str, Any]]]] = [
 @pytest.mark.parametrize("window", [400, 55])
 @pytest.mark.parametrize(("vocab_size", "pieces", "features"), FEATURES)
 def test_features(
-    vocab_size: int,
-    pieces: Callable[[int], Tensor],
-    features: list[dict[str, Any]],
-    window: int,
+    vocab_size: int, pieces: Callable[[int], Tensor], features: list[dict[str, Any]], window: int
 ) -> None:
     model, ids = make(vocab_size=vocab_size, features=features), pieces(3)
     same(stepped(model, ids, 3, window), ordinary(model, ids, 3, window))
