@@ -33,38 +33,29 @@ def notes(
     max_notes: int = 30,
     min_notes: int = 0,
     max_seconds: float = 8.0,
-    max_length: float = 3.0,
     grid: float | None = 0.001,
     pitches: tuple[int, int] = (0, 127),
-    velocities: tuple[int, int] = (1, 127),
     tracks: int = 3,
-    drums: bool = True,
-    zero_lengths: bool = True,
-    overlaps: bool = True,
 ) -> np.ndarray:
     """Draw a structured array of dtype NOTE in start order.
 
-    Tracks are numbered 0, 1, ... without gaps, each with one program and one drum flag (False if
-    ``drums`` is). ``overlaps=False`` leaves at most one note of a pitch sounding at a time on a
-    track (and no two of them starting together).
+    Tracks are numbered 0, 1, ... without gaps, each with one program and one drum flag.
     """
     moment = times(max_seconds, grid)
     # Few moments and few pitches: chords, repetitions and overlaps of one pitch come up often.
     moments = draw(st.lists(moment, min_size=1, max_size=8))
     palette = draw(st.lists(st.integers(*pitches), min_size=1, max_size=5))
     shortest = grid or 0.001
-    lengths = times(max_length, grid).map(lambda seconds: max(seconds, shortest))
-    if zero_lengths:
-        lengths = st.one_of(st.just(0.0), lengths)
+    lengths = times(3.0, grid).map(lambda seconds: max(seconds, shortest))
     row = st.tuples(
         st.one_of(st.sampled_from(moments), moment),
-        lengths,
+        st.one_of(st.just(0.0), lengths),
         st.one_of(st.sampled_from(palette), st.integers(*pitches)),
-        st.integers(*velocities),
+        st.integers(1, 127),
         st.integers(0, tracks - 1),
     )
     rows = draw(st.lists(row, min_size=min_notes, max_size=max_notes))
-    kind = st.tuples(st.integers(0, 127), st.booleans() if drums else st.just(False))
+    kind = st.tuples(st.integers(0, 127), st.booleans())
     kinds = draw(st.lists(kind, min_size=tracks, max_size=tracks))
     numbers = {track: n for n, track in enumerate(sorted({r[4] for r in rows}))}
     table = np.zeros(len(rows), NOTE)
@@ -74,35 +65,11 @@ def notes(
             end = round(end / grid) / round(1 / grid)
         program, drum = kinds[track]
         table[i] = (start, end, pitch, velocity, program, drum, numbers[track])
-    table = table[np.argsort(table["start"], kind="stable")]
-    if not overlaps:
-        table = _without_overlaps(table)
-    return table
-
-
-def _without_overlaps(table: np.ndarray) -> np.ndarray:
-    """Cut or leave out notes so that no pitch of a track sounds twice at a time."""
-    kept: list[np.void] = []
-    last: dict[tuple[int, int], np.void] = {}
-    for note in table.copy():
-        key = (int(note["track"]), int(note["pitch"]))
-        before = last.get(key)
-        if before is not None:
-            if before["start"] == note["start"]:
-                continue
-            before["end"] = min(before["end"], note["start"])
-        last[key] = note
-        kept.append(note)
-    out = np.array([tuple(n) for n in kept], NOTE)
-    present = np.unique(out["track"])
-    out["track"] = np.searchsorted(present, out["track"])
-    return out
+    return table[np.argsort(table["start"], kind="stable")]
 
 
 @st.composite
-def scores(
-    draw: st.DrawFn, *, pedals: bool = True, meters: bool = True, **note_options: object
-) -> Score:
+def scores(draw: st.DrawFn, *, pedals: bool = True, **note_options: object) -> Score:
     """Draw a Score; ``note_options`` are those of :func:`notes`.
 
     Pedals lie on tracks that have notes, values 0..127 (both sides of 64), sometimes several at
@@ -121,10 +88,8 @@ def scores(
         when = st.one_of(moment, st.sampled_from(near))
         pedal_rows = draw(st.lists(st.tuples(when, value, st.sampled_from(present)), max_size=8))
     tempo_rows = draw(st.lists(st.tuples(moment, st.integers(10, 400).map(float)), max_size=3))
-    meter_rows: list[tuple[float, int, int]] = []
-    if meters:
-        meter = st.tuples(moment, st.integers(1, 255), st.sampled_from([1, 2, 4, 8, 16, 32]))
-        meter_rows = draw(st.lists(meter, max_size=3))
+    meter = st.tuples(moment, st.integers(1, 255), st.sampled_from([1, 2, 4, 8, 16, 32]))
+    meter_rows = draw(st.lists(meter, max_size=3))
     return Score(
         notes=table,
         pedals=np.array(pedal_rows, PEDAL),

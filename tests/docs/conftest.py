@@ -26,20 +26,16 @@ def song() -> Score:
     return score(rows, bpm=96, meter=(3, 4), **marks)
 
 
-def chorale() -> Score:
-    """Return four bars of four voices, each on a track."""
-    tracks = enumerate((72, 67, 64, 48))
-    beats = [0.6 * n for n in range(16)]
-    return Score().with_notes([(a, a + 0.5, p, 80, 0, False, t) for t, p in tracks for a in beats])
-
-
 @pytest.fixture
 def here(tmp_path, monkeypatch) -> Path:
     """Change to a folder with the files that the pages name, which is the user's home, too."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     musictx.write(song(), tmp_path / "song.mid")
-    musictx.write(chorale(), tmp_path / "chorale.mid")
+    voices = enumerate((72, 67, 64, 48))
+    beats = [0.6 * n for n in range(16)]
+    rows = [(a, a + 0.5, p, 80, 0, False, track) for track, p in voices for a in beats]
+    musictx.write(Score(rows), tmp_path / "chorale.mid")
     for folder in ("Music", "runs/mine/model", "my_conf/experiment", "midi", "generated"):
         (tmp_path / folder).mkdir(parents=True)
     for number in range(3):

@@ -184,19 +184,15 @@ def test_all_versions_are_equal():
     assert project["version"] == citation["version"] == musictx.__version__
 
 
-@pytest.fixture(scope="module")
-def typed_options() -> set[str]:
-    """Return every option as it is typed."""
+def test_the_reference_has_every_command_option_and_file_of_conf():
+    """Options as they are typed."""
     kinds = [command.config for command in COMMANDS.values()]
     typed = {checks.cli_name(name, field) for kind in kinds for name, field in checks.options(kind)}
-    schemes = {f"position.{name}" for kind in SCHEMES.values() for name, _ in checks.options(kind)}
-    return typed - {"trainer.flags"} | schemes | {f"trainer.{flag}" for flag in PASSED_ON}
-
-
-def test_the_reference_has_every_command_option_and_file_of_conf(typed_options):
+    typed |= {f"position.{name}" for kind in SCHEMES.values() for name, _ in checks.options(kind)}
+    typed |= {f"trainer.{flag}" for flag in PASSED_ON}
     page = reference.commands()
     assert {name for name in COMMANDS if f"\n## {name}\n" not in page} == set()
-    assert {name for name in typed_options if f"`{name}`" not in page} == set()
+    assert {name for name in typed - {"trainer.flags"} if f"`{name}`" not in page} == set()
     page = reference.configuration()
     for file in (ROOT / "conf").rglob("*/*.yaml"):
         group, name = file.relative_to(ROOT / "conf").with_suffix("").as_posix().split("/", 1)

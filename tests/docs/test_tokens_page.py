@@ -15,7 +15,7 @@ pytest.importorskip("miditok")
 NAME = "docs.examples.remi:Remi"
 REMI = build(NAME)
 quick = settings(max_examples=25)
-pieces = scores(pitches=(15, 115), velocities=(1, 127))
+pieces = scores(pitches=(15, 115))
 
 
 def quantised(score: Score) -> list[tuple[int, int, int]]:

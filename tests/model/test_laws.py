@@ -35,7 +35,10 @@ FEATURES: dict[str, tuple[Callable[[], MusicTransformer], Callable[[int], Tensor
         lambda: with_feature(test_motif_memory.VOCAB, "echoes", **test_motif_memory.GIVEN),
         lambda seed: test_motif_memory.music(1, 60, seed),
     ),
-    "intervals": (test_intervals.model, lambda seed: test_sounding.music(1, 60, seed) % 16),
+    "intervals": (
+        lambda: with_feature(test_intervals.VOCAB, "intervals", **test_intervals.GIVEN),
+        lambda seed: test_sounding.music(1, 60, seed) % test_intervals.VOCAB,
+    ),
     "conditions": (
         lambda: with_feature(test_conditions.VOCAB, "conditions", **test_conditions.GIVEN),
         lambda seed: torch.tensor([test_conditions.window(seed)[:60]]),

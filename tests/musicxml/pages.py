@@ -9,7 +9,7 @@ FOUR = (
     "<time><beats>4</beats><beat-type>4</beat-type></time></attributes>"
 )
 C, D, E, G = (f"<pitch><step>{s}</step><octave>4</octave></pitch>" for s in "CDEG")
-CHORD, GRACE, CUE, REST = "<chord/>", "<grace/>", "<cue/>", "<rest/>"
+CHORD, CUE, REST = "<chord/>", "<cue/>", "<rest/>"
 
 
 def note(pitch, duration, *, before="", ties=(), after=""):
@@ -21,10 +21,6 @@ def note(pitch, duration, *, before="", ties=(), after=""):
 
 def backup(duration):
     return f"<backup><duration>{duration}</duration></backup>"
-
-
-def forward(duration):
-    return f"<forward><duration>{duration}</duration></forward>"
 
 
 def document(*parts, part_list=PARTS):
@@ -52,18 +48,6 @@ def read(*parts, bpm=60, **options):
 
 def direction(inside, more=""):
     return f"<direction><direction-type>{inside}</direction-type>{more}</direction>"
-
-
-def sound(**attributes):
-    return "<sound {}/>".format(" ".join(f'{k}="{v}"' for k, v in attributes.items()))
-
-
-def words(text, more=""):
-    return direction(f"<words>{text}</words>", more)
-
-
-def sign(name, more=""):
-    return direction(f"<{name}/>", more)
 
 
 def bar(

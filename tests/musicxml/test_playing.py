@@ -12,22 +12,7 @@ from musictx.chords import is_chart, marked
 from musictx.musicxml.lengths import DIVISIONS
 from musictx.notes import Score
 from musictx.pedal import fold_sustain
-from tests.musicxml.pages import (
-    CHORD,
-    CUE,
-    FOUR,
-    GRACE,
-    HEAD,
-    REST,
-    C,
-    D,
-    E,
-    G,
-    backup,
-    direction,
-    document,
-    note,
-)
+from tests.musicxml.pages import FOUR, HEAD, REST, C, D, E, G, backup, direction, document, note
 
 TWELFTH = 1 / 12  # of a quarter: a grace note
 
@@ -52,10 +37,6 @@ def articulation(name):
     return f"<notations><articulations><{name}/></articulations></notations>"
 
 
-def velocities(*measures):
-    return played(*measures).notes["velocity"].tolist()
-
-
 QUARTER = note(C, 2)
 
 
@@ -76,7 +57,7 @@ QUARTER = note(C, 2)
     ],
 )  # fmt: skip
 def test_dynamics_and_hairpins_are_velocities(music, expected):
-    assert velocities(music) == expected
+    assert played(music).notes["velocity"].tolist() == expected
 
 
 def test_loudness_and_grace_notes_apply_to_their_part_and_are_repeated():
@@ -90,7 +71,7 @@ def test_loudness_and_grace_notes_apply_to_their_part_and_are_repeated():
 
 
 def grace(pitch, more=""):
-    return note(pitch, None, before=GRACE + more)
+    return note(pitch, None, before="<grace/>" + more)
 
 
 def spans(score):
@@ -108,7 +89,7 @@ def test_grace_notes_come_before_the_beat_and_shorten_the_note_before():
     # over a bar line; two in turn, the second a chord; another voice keeps its length
     two = round(2 - 2 * TWELFTH, 4)
     other = backup(4) + note(G, 4, after="<voice>2</voice>")
-    more = note(C, 4) + other, grace(D) + grace(E) + grace(G, CHORD) + note(C, 4)
+    more = note(C, 4) + other, grace(D) + grace(E) + grace(G, "<chord/>") + note(C, 4)
     assert spans(played(*more)) == [
         (0, two, 60), (0, 2, 67), (two, one, 62), (one, 2, 64), (one, 2, 67), (2, 4, 60)
     ]  # fmt: skip
@@ -149,7 +130,7 @@ def test_pedals_are_played_and_end_with_the_piece():
 
 PLAIN = [
     note(C, 2, after="<notations><ornaments><trill-mark/></ornaments></notations>"),
-    note(C, 2) + note(D, 2, before=CUE),
+    note(C, 2) + note(D, 2, before="<cue/>"),
     note(C, 2) + note(D.replace("4<", "10<"), 2),
     note(C.replace("<oct", "<alter>0.5</alter><oct"), 2),
     direction("<words>poco rit.</words>") + note(C, 2),

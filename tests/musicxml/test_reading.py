@@ -6,23 +6,7 @@ import pytest
 
 from musictx import musicxml
 from musictx.beats import Beats
-from tests.musicxml.pages import (
-    CHORD,
-    CUE,
-    FOUR,
-    GRACE,
-    HEAD,
-    REST,
-    C,
-    D,
-    E,
-    G,
-    backup,
-    document,
-    forward,
-    note,
-    read,
-)
+from tests.musicxml.pages import CHORD, FOUR, HEAD, REST, C, D, E, G, backup, document, note, read
 
 THIRD = (
     "<time-modification><actual-notes>3</actual-notes><normal-notes>2</normal-notes>"
@@ -67,13 +51,13 @@ WRITTEN = {
         [(0, 1.5, 60, 0), (1.5, 2.166667, 64, 0)],
     ),
     "nothing goes back beyond the beginning of its measure": (
-        [[HEAD.format(1) + note(C, 1) + backup(2) + note(E, 1), forward(-2) + note(G, 1),
-          note(REST, -3) + note(D, 1)]],
+        [[HEAD.format(1) + note(C, 1) + backup(2) + note(E, 1),
+          "<forward><duration>-2</duration></forward>" + note(G, 1), note(REST, -3) + note(D, 1)]],
         [(0, 1, 60, 0), (0, 1, 64, 0), (1, 2, 67, 0), (2, 3, 62, 0)],
     ),
     "cue notes are left out, but take their time, and so are grace notes before the beginning": (
-        [[HEAD.format(1) + note(D, None, before=GRACE) + note(C, 1) + note(E, 1, before=CUE)
-          + note(G, 1)]],
+        [[HEAD.format(1) + note(D, None, before="<grace/>") + note(C, 1)
+          + note(E, 1, before="<cue/>") + note(G, 1)]],
         [(0, 1, 60, 0), (2, 3, 67, 0)],
     ),
     "a tie that only begins ends in the next note of its pitch": (

@@ -12,19 +12,20 @@ from musictx import musicxml
 from musictx.config import Limits
 from musictx.errors import UserError
 from musictx.musicxml.repeats import Jump, Marks, RepeatError, playing_order
-from tests.musicxml.pages import (
-    ENDINGS,
-    REST,
-    bar,
-    document,
-    measures,
-    note,
-    numbered,
-    played,
-    sign,
-    sound,
-    words,
-)
+from tests.musicxml.pages import ENDINGS, bar, direction, document, measures, note, numbered, played
+
+
+def sound(**attributes):
+    return "<sound {}/>".format(" ".join(f'{k}="{v}"' for k, v in attributes.items()))
+
+
+def words(text):
+    return direction(f"<words>{text}</words>")
+
+
+def sign(name):
+    return direction(f"<{name}/>")
+
 
 #: Form -> marks of the measures, numbers of the measures as a musician plays them.
 FORMS = {
@@ -89,7 +90,7 @@ def test_a_pick_up_is_repeated_with_its_piece():
     lengths = [1, 4, 4, 4, 3]
     page = measures(marks, lambda n: numbered(n, lengths[n]))
     # A bar's rest is as short as the other parts there.
-    other = measures(marks, lambda n: numbered(n, lengths[n]) if n else note(REST, 4))
+    other = measures(marks, lambda n: numbered(n, lengths[n]) if n else note("<rest/>", 4))
     data = document(page, other).replace(b'number="0"', b'number="0" implicit="yes"')
     notes = musicxml.read(data, bpm=60).notes
     notes = notes[notes["track"] == 0]

@@ -14,20 +14,11 @@ from musictx.data.statistics import WINDOW_SECONDS, Habit
 from musictx.sampling.constraints import GrammarRow
 from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import ASKED_GAIN, FEWEST_NOTES, LOUDNESS_GAIN, REGISTER_GAIN
+from musictx.songs import strengths
 from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
 from musictx.songs.bar_grammar import REPEATED
 from musictx.songs.penalties import BarFeedback, lacking_parts, summed
 from musictx.songs.repetition import SectionContrast, as_in_earlier_bar
-from musictx.songs.strengths import (
-    CROWD_GAIN,
-    LENGTH_GAIN,
-    PART_GAIN,
-    PART_SECONDS,
-    PART_SHARE,
-    REPEAT_GAIN,
-    SAME_PITCH,
-    SAME_ROOT,
-)
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, STEPS, NoteStream, Velocities
 from tests.pieces import line, together
@@ -75,7 +66,7 @@ def test_a_bar_is_pulled_to_the_next_note_of_the_one_that_it_repeats(random):
             for field, token in enumerate(group):
                 agrees = earlier is not None and field < min(REPEATED, len(target))
                 agrees &= target[:field] == group[:field]
-                assert pull() == ({target[field]: REPEAT_GAIN} if agrees else {})
+                assert pull() == ({target[field]: strengths.REPEAT_GAIN} if agrees else {})
                 state.advance(token)
             last = note
         bars.append(bar)
@@ -116,13 +107,13 @@ def test_notes_of_a_new_section_cost_if_the_same_bar_of_the_first_has_them(piece
                     if part == CHORD:
                         chords = section.notes[is_chord]
                         *_, root = -1, *chords["pitch"][chords["start"] <= bar * steps + place]
-                        expected[token] = SAME_ROOT * (tone == root)
+                        expected[token] = strengths.SAME_ROOT * (tone == root)
                         continue
                     for note in section.notes[~is_chord & (section.bar == bar)]:
                         near = note["start"] % steps // 6 == place // 6
                         near &= note["pitch"] % 12 == tone % 12
                         if near and (drums or note["part"] != DRUMS):
-                            expected[token] = SAME_PITCH * (drums or part != DRUMS)
+                            expected[token] = strengths.SAME_PITCH * (drums or part != DRUMS)
                 np.testing.assert_array_equal(costs, expected)
     assert is_chord.any()
 
@@ -172,7 +163,7 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
     recent = [note for note in notes if note[0] / 48 > now / 48 - span - 1e-6]
     pitched = [pitch for _, part, pitch in recent if part != DRUMS]
     at_once = len(pitched) * length / 48 / span
-    crowd = 0.0 if given else CROWD_GAIN * np.log2(max(at_once, 0.5) / polyphony)
+    crowd = 0.0 if given else strengths.CROWD_GAIN * np.log2(max(at_once, 0.5) / polyphony)
     dense = ASKED_GAIN * (len(recent) / span - density)
     excess = max(dense, 0.0)  # notes more than are usual: chords get thinner
     dense -= 0.0 if is_asked else excess
@@ -194,7 +185,7 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
     elif count == 3:
         for token in range(*TABLE.range("length")):
             octaves = np.log2(TABLE.tokens[token][1] / 24)
-            wanted[token] = LENGTH_GAIN * (at_once - polyphony) * octaves
+            wanted[token] = strengths.LENGTH_GAIN * (at_once - polyphony) * octaves
     elif count == 4 and recent:
         first, *_ = loud = Velocities(2).of_bin[1:]
         for number, velocity in enumerate(loud, 1):
@@ -229,12 +220,12 @@ def test_only_the_last_part_of_a_place_loses_notes_to_the_usual_density(notes, r
 def test_a_part_with_too_few_notes_becomes_likelier(from_start):
     """Of three parts one has four notes, and two have none."""
     state = BARS.grammar([token for _ in range(4) for token in [*line_ids(), *note_ids(0, 0)]])
-    passed = state.seconds / PART_SECONDS if from_start else 1.0
+    passed = state.seconds / strengths.PART_SECONDS if from_start else 1.0
     least = {0: 3.0, 5: 2.0, DRUMS: 6.0}
     pull = partial(lacking_parts, least=least, from_start=from_start)
     wanted = np.zeros((2, TABLE.size))
-    wanted[0, slice(*TABLE.range("place"))] = -PART_GAIN * 6 * passed
-    wanted[1, [TABLE.id("program", 5), TABLE.id("drums")]] = -PART_GAIN * 2 * passed
+    wanted[0, slice(*TABLE.range("place"))] = -strengths.PART_GAIN * 6 * passed
+    wanted[1, [TABLE.id("program", 5), TABLE.id("drums")]] = -strengths.PART_GAIN * 2 * passed
     wanted[1, TABLE.id("drums")] *= 3
     np.testing.assert_allclose(nats(pull, state), wanted[0])
     state.advance(TABLE.id("place", 24))
@@ -251,4 +242,4 @@ def test_a_part_continues_although_the_model_would_drop_it(counting, habits):
     (made,) = generate(counting, primer=music, bars=16, seed=1, **options)
     new = made.score.notes[made.score.notes["start"] >= 16 - 1e-3]
     share = (new["track"] == 1).sum() / 32
-    assert share >= PART_SHARE / 2 if habits else share < PART_SHARE / 2
+    assert share >= strengths.PART_SHARE / 2 if habits else share < strengths.PART_SHARE / 2

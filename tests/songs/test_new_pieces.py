@@ -124,12 +124,6 @@ def test_new_pieces_begin_on_their_first_beat(song):
 BAR = 2.0  # seconds, in 4/4 at 120
 
 
-def loop_of(bars, seed=0):
-    """Return four notes a bar on each of two tracks."""
-    pitches = np.random.default_rng(seed).integers(48, 80, (2, 4 * bars)).tolist()
-    return together(*(line(*row, length=0.4, track=track) for track, row in enumerate(pitches)))
-
-
 @pytest.mark.parametrize(("bars", "meter"), [(2, "4/4"), (3, "3/4")])
 def test_a_new_loop_has_its_exact_length(song, bars, meter, tmp_path):
     (piece,) = musictx.generate(song, bars=bars, meter=meter, tempo=120, loop=True, seed=4)
@@ -143,7 +137,8 @@ def test_a_new_loop_has_its_exact_length(song, bars, meter, tmp_path):
 
 @pytest.mark.parametrize("bar", ["1", "2", "4"])
 def test_a_gap_of_a_loop_is_filled_and_nothing_else(song, bar):
-    whole = loop_of(4)
+    pitches = np.random.default_rng(0).integers(48, 80, (2, 16)).tolist()
+    whole = together(*(line(*row, length=0.4, track=track) for track, row in enumerate(pitches)))
     (piece,) = musictx.infill(whole, song, begin=bar, end=bar, loop=True, seed=2)
     gap = BAR * (int(bar) - 1), BAR * int(bar), (0, 1)
     given_notes = outside(piece.score, *gap)

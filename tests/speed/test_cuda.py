@@ -192,8 +192,7 @@ def test_where_it_cannot_be_started_triton_takes_over_with_a_line(monkeypatch, c
 
 
 nvrtc = pytest.mark.skipif(
-    compile.why_not() is not None,
-    reason=f"{compile.why_not()} (pip install nvidia-cuda-nvrtc)",
+    compile.why_not() is not None, reason=f"{compile.why_not()} (pip install nvidia-cuda-nvrtc)"
 )
 
 

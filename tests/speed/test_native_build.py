@@ -79,11 +79,7 @@ def test_what_came_along_for_this_cpu_is_taken_unless_told_to_compile(monkeypatc
     source, along = tmp_path / "some.cpp", tmp_path / f"some-x86-64-v3{build.SUFFIX}"
     along.touch()
     monkeypatch.setattr(build, "_X86", True)
-    for widest, name in (
-        ("AVX512", "x86-64-v4-bf16"),
-        ("AVX2", "x86-64-v3"),
-        ("DEFAULT", None),
-    ):
+    for widest, name in (("AVX512", "x86-64-v4-bf16"), ("AVX2", "x86-64-v3"), ("DEFAULT", None)):
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda it=widest: it)
         monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True, raising=False)
         assert build.variant() == name

@@ -19,13 +19,6 @@ from musictx.training.signals import Stopped, StopSignal
 from tests.training.fakes import FakeData, fake_batch, fake_training, fit
 
 
-def misleading() -> FakeData:
-    """Data whose validation says the contrary of what is trained: it gets worse and worse."""
-    batch = fake_batch(1)
-    targets = torch.where(batch.targets == -100, -100, (batch.targets + 5) % 11)
-    return FakeData(validation=[batch._replace(targets=targets)])
-
-
 def checkpoints(hooks: Hooks, minutes: float = 1e9) -> list:
     return [hooks, BestCheckpoint(), LastCheckpoint(minutes=minutes)]
 
@@ -48,7 +41,10 @@ def test_the_best_checkpoint_is_the_best_even_if_it_was_before_a_stop(moved, tmp
             super().on_train_batch_start(*args)
             stop.received = self.trainer.global_step == 5
 
-    data, every = misleading(), {"val_check_interval": 4}
+    batch, every = fake_batch(1), {"val_check_interval": 4}
+    # Validation says the contrary of what is trained: it gets worse and worse.
+    targets = torch.where(batch.targets == -100, -100, (batch.targets + 5) % 11)
+    data = FakeData(validation=[batch._replace(targets=targets)])
     first = [stop, *checkpoints(hooks)]
     with pytest.raises(Stopped):
         fit(fake_training(kind=At6), data, folder=folder, callbacks=first, **every)

@@ -6,33 +6,21 @@ from hypothesis import strategies as st
 
 from musictx.chorale.features.intervals import Intervals
 from musictx.chorale.features.noise import TokenNoise
-from musictx.model.transformer import MusicTransformer
-from tests.untrained import network
 
 #: Ids 0..3 are no notes, 4..15 are pitches 60..71.
 VOCAB, FIRST, LOWEST = 16, 4, 60
 RANGES = [[FIRST, VOCAB, LOWEST]]
 PITCHES = torch.tensor([-1] * FIRST + list(range(LOWEST, LOWEST + VOCAB - FIRST)))
 INPUTS, OUTPUTS = [1, 4, 6], [1, 2, 7]
+GIVEN = {"inputs": INPUTS, "outputs": OUTPUTS, "pitches": RANGES}
 
 
-def intervals(width: int = 8, **more) -> Intervals:
+def intervals(**more) -> Intervals:
     torch.manual_seed(0)
-    found = Intervals(
-        VOCAB, width, pitches=RANGES, **({"inputs": INPUTS, "outputs": OUTPUTS} | more)
-    ).double()
+    found = Intervals(VOCAB, 8, **GIVEN | more).double()
     for table in found.outputs:  # they begin at zero
         torch.nn.init.normal_(table)
     return found
-
-
-def model(name: str = "huang", **more) -> MusicTransformer:
-    feature = {"name": "intervals", "inputs": INPUTS, "outputs": OUTPUTS, "pitches": RANGES}
-    shape = {"layers": 2, "width": 16, "context": 64, "position": {"name": name}} | more
-    found = network(VOCAB, seed=1, features=[feature], **shape)
-    for table in found.intervals.outputs:
-        torch.nn.init.normal_(table)
-    return found.double()
 
 
 def row(found: Intervals, later: int, earlier: int) -> int | None:
