@@ -124,15 +124,17 @@ class BarFeedback:
         yield end, -(error + crowd) * min(wait, 1.0)
 
     def _thinner_chord(self, row: Any, nats: float) -> Nats:
-        """Let a further note of the last part cost ``nats`` at its place. Since a place is drawn
-        before a part, the place costs what would be lost if the last part and later ones came as
-        often there as they usually come. The whole cost would silence parts that come late in a
-        place, such as the melody."""
+        """Let a further note of the last part cost ``nats`` at its place, if that is a new part.
+        Since a place is drawn before a part, the place costs what would be lost if the last part
+        and later ones came as often there as they usually come. The whole cost would silence parts
+        that come late in a place, such as the melody."""
         state: BarState = row.state
         last = state.bars[-1].groups[-1:]
         if not last or last[0].place != state.place or not last[0].velocity_bin:  # a chord symbol
             return
         part = last[0].part
+        if part not in (row.new.parts or ()):
+            return
         if state.group:
             yield part_id(state.table, part), nats
             return

@@ -32,10 +32,10 @@ WIDE = build("notes", low=40, high=90, controls=True)
 
 def nats(penalty, state, habits=None):
     """Return (V,) the nats that a sparse penalty subtracts. Around given notes, a bar ends with
-    groups ahead of the next one, and new parts have ``habits``."""
+    groups ahead of the next one, and parts with ``habits`` are new."""
     row = GrammarRow(state)
     row.bar_end = lambda: state.table.id("known")
-    row.new = SimpleNamespace(habits=habits or {})
+    row.new = SimpleNamespace(habits=habits or {}, parts=habits or (0, DRUMS))
     costs = summed(penalty)(row, np.empty(0))
     return np.zeros(state.table.size) if costs is None else costs
 
@@ -212,6 +212,8 @@ def test_only_the_last_part_of_a_place_loses_notes_to_the_usual_density(notes, r
     place, parts = TABLE.id("place", 0), [TABLE.id("program", part) for part in (3, 5, 7)]
     odds = np.array(rates) * np.exp(-nats(feed, BARS.grammar([*ids, place]), habits)[parts])
     odds *= np.exp(-nats(feed, BARS.grammar(ids), habits)[place]) / odds.sum()
+    del habits[3]  # its notes are given
+    assert not nats(feed, BARS.grammar(ids), habits).any()
     total, rates[0] = sum(rates), rates[0] * np.exp(-ASKED_GAIN * (notes - 1.0))
     np.testing.assert_allclose(odds, np.array(rates) / total)
 
