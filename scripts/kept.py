@@ -74,7 +74,7 @@ def main(*folders: str, n: int = 25, seed: int = 0) -> int:
     return finish(wrong)
 
 
-def random_notes(part: Infill, seeds: Any, placed: Any, **_: Any) -> Iterator[Any]:
+def random_notes(part: Infill, seeds: Any, finish: Any, **_: Any) -> Iterator[Any]:
     """Replaces :func:`musictx.sampling.composer.versions`: a hundred random notes."""
     random = np.random.default_rng(0)
     notes = np.zeros(100, NOTE)
@@ -82,7 +82,7 @@ def random_notes(part: Infill, seeds: Any, placed: Any, **_: Any) -> Iterator[An
     notes["start"] = np.sort(random.uniform(begin, end, len(notes)))
     notes["end"] = notes["start"] + random.exponential(1.0, len(notes))
     notes["pitch"], notes["velocity"] = random.integers(30, 90, 100), random.integers(1, 128, 100)
-    yield SimpleNamespace(done=True, chords=()), placed(part.placed(notes))
+    yield SimpleNamespace(done=True, chords=()), finish(part.finish(notes))
 
 
 def infilled(score: Score, model: musictx.Bundle) -> str:

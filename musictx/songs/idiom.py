@@ -40,7 +40,7 @@ from musictx.songs import bar_layout, form
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND
-from musictx.songs.new_pieces import new_piece
+from musictx.songs.new_pieces import draw_ensemble, new_piece
 from musictx.songs.part_limits import PartLimits
 from musictx.songs.penalties import BarFeedback, lacking_parts, on_first_beat, summed
 from musictx.songs.repetition import as_in_earlier_bar, bar_return
@@ -117,9 +117,8 @@ class BarIdiom(Idiom):
         plan, ensembles, habits = primer.plan, stats.ensembles, region.sampling.habits
         if len(primer.ids) or plan.parts is not None or not ensembles or not habits:
             return primer
-        counts = np.array([count for count, _ in ensembles], float)
-        number = np.random.default_rng([*region.seed]).choice(len(counts), p=counts / counts.sum())
-        least = _fewest_notes({part: stats.parts.get(part, ANY) for part in ensembles[number][1]})
+        programs = draw_ensemble(ensembles, np.random.default_rng([*region.seed]))
+        least = _fewest_notes({part: stats.parts.get(part, ANY) for part in programs})
         return replace(primer, plan=replace(plan, parts=least))
 
     def sampling(self, sampling: SamplingConfig, primers: Sequence[Primer]) -> SamplingConfig:

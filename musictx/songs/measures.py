@@ -20,6 +20,7 @@ from musictx.evaluate.measures import Distribution, Measure, top_line
 from musictx.evaluate.sets import Excerpt
 from musictx.keys import best_scale, key_of
 from musictx.notes import Score, skyline
+from musictx.tokens.controls import union_length
 
 #: An onset is near a line of the grid if it lies within so many seconds of it.
 NEAR_SECONDS = 0.03
@@ -197,7 +198,7 @@ def clashes(score: Score) -> float:
             & (others["end"] > note["start"])
         ]
         starts = np.maximum(near["start"], note["start"])
-        clashing += _union(starts, np.minimum(near["end"], note["end"]))
+        clashing += union_length(starts, np.minimum(near["end"], note["end"]))
     return clashing / total if total else np.nan
 
 
@@ -222,16 +223,6 @@ def _classes(notes: np.ndarray) -> np.ndarray:
     """(n, 12): 1 at the pitch class of each note."""
     classes: np.ndarray = np.eye(12)[notes["pitch"].astype(int) % 12]
     return classes
-
-
-def _union(starts: np.ndarray, ends: np.ndarray) -> float:
-    """The length of the union of intervals."""
-    order = np.argsort(starts, kind="stable")
-    length, reached = 0.0, -np.inf
-    for start, end in zip(starts[order], ends[order]):
-        length += max(0.0, end - max(start, reached))
-        reached = max(reached, end)
-    return float(length)
 
 
 # --------------------------------------------------------------------------------- the measures

@@ -86,6 +86,14 @@ def _instruments(
     for name, program in parts.available_parts(bundle).items():
         names_of.setdefault(program, name)
     ensembles = bundle.stats.ensembles or [(1.0, [0] if 0 in names_of else [*names_of])]
-    counts = np.array([count for count, _ in ensembles], float)
-    programs = ensembles[int(random.choice(len(counts), p=counts / counts.sum()))][1]
+    programs = draw_ensemble(ensembles, random)
     return tuple(name for program, name in names_of.items() if program in programs)
+
+
+def draw_ensemble(
+    ensembles: Sequence[tuple[float, Sequence[int]]], random: np.random.Generator
+) -> Sequence[int]:
+    """The programs of one of ``ensembles`` (number of pieces, programs), drawn with the frequency
+    with which it occurs."""
+    counts = np.array([count for count, _ in ensembles], float)
+    return ensembles[int(random.choice(len(counts), p=counts / counts.sum()))][1]

@@ -62,15 +62,15 @@ def measured(notes: np.ndarray, seconds: float) -> dict[str, float]:
         values["register"] = float(pitched["pitch"].mean())
         ends = np.minimum(pitched["end"], max(seconds, float(pitched["start"].max())))
         total = float((ends - pitched["start"]).sum())
-        covered = _covered(pitched["start"], ends)
+        covered = union_length(pitched["start"], ends)
         if covered > 0:
             values["polyphony"] = total / covered
     return values
 
 
-def _covered(starts: np.ndarray, ends: np.ndarray) -> float:
-    """Length of the union of intervals, sorted by their starts."""
-    before = np.maximum.accumulate(np.concatenate([[starts[0]], ends[:-1]]))
+def union_length(starts: np.ndarray, ends: np.ndarray) -> float:
+    """The length of the union of intervals, sorted by their starts."""
+    before = np.maximum.accumulate(np.concatenate([starts[:1], ends[:-1]]))
     return float(np.maximum(ends - np.maximum(starts, before), 0.0).sum())
 
 
