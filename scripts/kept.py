@@ -82,7 +82,7 @@ def random_notes(part: Infill, seeds: Any, finish: Any, **_: Any) -> Iterator[An
     notes["start"] = np.sort(random.uniform(begin, end, len(notes)))
     notes["end"] = notes["start"] + random.exponential(1.0, len(notes))
     notes["pitch"], notes["velocity"] = random.integers(30, 90, 100), random.integers(1, 128, 100)
-    yield SimpleNamespace(done=True, chords=()), finish(part.finish(notes))
+    yield SimpleNamespace(done=True, chords=()), finish(part.finish_notes(notes))
 
 
 def infilled(score: Score, model: musictx.Bundle) -> str:
