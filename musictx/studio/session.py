@@ -12,7 +12,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -66,14 +66,6 @@ class Session:
             self._write(change, store.History(number, number), is_new=True)
             return exchange.derived_json(self.document) | self._undo_state()
 
-    def undo(self, revision: int) -> dict[str, Any]:
-        """Undo the last operation, and return the document (see :meth:`json`)."""
-        return self._step(revision, "undo")
-
-    def redo(self, revision: int) -> dict[str, Any]:
-        """Apply again the operation that was undone last, and return the document."""
-        return self._step(revision, "redo")
-
     def accept(
         self, take: int, proposal: dict[str, Any], label: str, revision: int
     ) -> dict[str, Any]:
@@ -91,8 +83,9 @@ class Session:
                 self.do(change, revision)
             return self.json()
 
-    def _step(self, revision: int, word: str) -> dict[str, Any]:
-        """Undo or redo one operation; ``word`` is "undo" or "redo"."""
+    def step(self, word: str, revision: int) -> dict[str, Any]:
+        """Undo the last operation, or apply again the one that was undone last, and return the
+        document; ``word`` is "undo" or "redo"."""
         with self._locked(revision) as document:
             done, length = self._history
             if done == (0 if word == "undo" else length):
@@ -106,6 +99,8 @@ class Session:
             document.check_references(step)
             self._write(step, store.History(number - (word == "undo"), length))
             return self.json()
+
+    undo, redo = partialmethod(step, "undo"), partialmethod(step, "redo")
 
     @contextlib.contextmanager
     def locked_folder(self) -> Iterator[Path]:

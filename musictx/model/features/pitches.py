@@ -43,14 +43,18 @@ class PitchFeature(Feature):
         super().__init__()
         begun, ended = ranges("starts", size, starts, -1), ranges("ends", size, ends, -1)
         low = int(begun[begun >= 0].min())
-        self.pitches = int(begun.max()) - low + 1
+        self.pitches = count = int(begun.max()) - low + 1
+        starts_at = torch.where(begun >= 0, begun - low, -1)
+        ends_at = torch.where((ended >= low) & (ended <= begun.max()), ended - low, -1)
+        # The index of each id in a row of the starts of all pitches, their ends, and a zero.
+        candidates = torch.where(ends_at >= 0, count + ends_at, 2 * count)
         self.register_tables(
             steps=ranges("steps", size, steps, 0),
-            starts=torch.where(begun >= 0, begun - low, -1),
-            ends=torch.where((ended >= low) & (ended <= begun.max()), ended - low, -1),
+            starts=starts_at,
+            ends=ends_at,
             time_class=time_classes(),
-            apart=differences(self.pitches),
-            candidates=candidates(begun - low, ended - low, self.pitches),
+            apart=torch.arange(count) - torch.arange(count)[:, None] + count - 1,
+            candidates=torch.where(starts_at >= 0, starts_at, candidates),
         )
         self.interval_maps = None
         if chords:
@@ -96,19 +100,6 @@ def class_of(time: Tensor, classes: Tensor) -> Tensor:
     return classes[time.clamp(max=len(classes) - 1)]
 
 
-def differences(pitches: int) -> Tensor:
-    """(from, to): the row of the interval from one pitch to another."""
-    pitch = torch.arange(pitches)
-    return pitch[None] - pitch[:, None] + pitches - 1
-
-
-def candidates(starts: Tensor, ends: Tensor, pitches: int) -> Tensor:
-    """Return the index of each id in a row of the starts of all pitches, the ends, and a zero."""
-    place = torch.full_like(starts, 2 * pitches)
-    place = torch.where((ends >= 0) & (ends < pitches), pitches + ends, place)
-    return torch.where(starts >= 0, starts, place)
-
-
 def latest(pitch: Tensor, value: Tensor, pitches: int, new: slice) -> Tensor:
     """Return the last ``value`` (B, N) at each pitch up to each of the ``new`` tokens, 0 for none:
     int32 (B, T, pitches). Values never decrease; ``pitch`` (B, N) is -1 for no pitch."""
@@ -141,8 +132,8 @@ def by_interval(x: Tensor, kinds: Tensor, maps: Tensor, queries: Tensor, apart: 
 
     x      (B, T, width);  queries  (chords, width): map x to a weight of each map of intervals
     kinds  (B, T, pitches, kinds) in {0, 1}: of which kind the other pitches are
-    maps   (kinds, chords, 2 pitches - 1): a number for each interval;  apart  as
-           :func:`differences` gives it
+    maps   (kinds, chords, 2 pitches - 1): a number for each interval
+    apart  (from, to): the index of the interval from one pitch to another
     """
     maps = maps.to(kinds.dtype)[:, :, apart]  # (kinds, chords, pitches, pitches)
     made = kinds.flatten(2) @ maps.permute(2, 0, 1, 3).flatten(2).flatten(0, 1)
