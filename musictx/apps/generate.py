@@ -103,12 +103,12 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
         config = replace(config, seed=fresh_seed())
         notice(f"seed: {config.seed}")
 
-    def continued(numbered: tuple[int, str | None]) -> Iterator[Result]:
+    def continue_file(numbered: tuple[int, str | None]) -> Iterator[Result]:
         number, file = numbered
         for result in _results_of_primer(config, file, notice):
             yield replace(result, number=number * config.samples + result.number)
 
-    yield from each_file([*enumerate(files or [None])], continued, "continued")
+    yield from each_file([*enumerate(files or [None])], continue_file, "continued")
 
 
 def _results_of_primer(

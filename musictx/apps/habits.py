@@ -116,8 +116,8 @@ def _habits_of_named_parts(
     tracks = [track for track in task.melody or [melody_track] if track is not None]
     melody = score.notes["pitch"][np.isin(score.notes["track"], tracks) & ~score.notes["drum"]]
     if "lead" in named_parts and len(melody):  # a second voice
-        lead, sung = named_parts["lead"], measure_habit([np.ones(1)], [melody], [0.0])
-        habits[lead] = habits[lead]._replace(low=max(sung.low - MARGIN, 0), high=sung.high + MARGIN)
+        lead, tune = named_parts["lead"], measure_habit([np.ones(1)], [melody], [0.0])
+        habits[lead] = habits[lead]._replace(low=max(tune.low - MARGIN, 0), high=tune.high + MARGIN)
     id_second = bundle.tokenizer.clock(task.score).seconds_per_id_second(task.begin, task.end)
     highest = accompaniment_density(bundle, task, len(melody)) * id_second
     return {

@@ -55,10 +55,10 @@ def results(config: RenderConfig) -> Iterator[Path]:
     if config.soundfont is not None:
         SoundFont(Path(config.soundfont).expanduser(), config.limits)
 
-    def rendered(stem: Path) -> list[Path]:
+    def render_file(stem: Path) -> list[Path]:
         return _write(_read(source_of[stem], config.limits), stem, endings, stem.name, config)
 
-    yield from each_file([*source_of], rendered, "rendered")
+    yield from each_file([*source_of], render_file, "rendered")
 
 
 def _read(path: Path, limits: Limits) -> Score:

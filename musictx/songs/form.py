@@ -237,11 +237,8 @@ class _Composition:
 
     def _repeat_section(self, source: int) -> None:
         """Append a copy of the section that begins with the bar ``source``."""
-        clock, begin, end = (
-            self.piece.beats,
-            self._seconds(source),
-            self._seconds(source + self.bars),
-        )
+        begin, end = self._seconds(source), self._seconds(source + self.bars)
+        clock = self.piece.beats
         shift = self._line(self.count) - self._line(source)  # in quarter notes
 
         def later(seconds: Any) -> Any:
