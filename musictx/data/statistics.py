@@ -54,7 +54,7 @@ class Habit(NamedTuple):
 class CorpusStats:
     """Statistics of the corpus of a model from its card; None if unknown.
 
-    most             the number of sounding notes that is rarely exceeded
+    most_notes       the number of sounding notes that is rarely exceeded
     density          notes per second
     repetition_rate  share of notes whose pitch was struck less than half a second before
     instruments      the programs of the corpus, 128 for drums
@@ -63,7 +63,7 @@ class CorpusStats:
     ensembles        (number of pieces, programs) of frequent sets of several programs
     """
 
-    most: int | None = None
+    most_notes: int | None = None
     density: float | None = None
     repetition_rate: float = 0.25
     instruments: frozenset[int] | None = None
@@ -77,7 +77,7 @@ class CorpusStats:
         limits = limits or {}
         programs = limits.get("instruments")
         return cls(
-            most=limits.get("most_notes"),
+            most_notes=limits.get("most_notes"),
             density=limits.get("density"),
             repetition_rate=limits.get("restruck", cls.repetition_rate),
             instruments=None if programs is None else frozenset(programs),

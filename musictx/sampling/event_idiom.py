@@ -70,7 +70,7 @@ class EventIdiom(Idiom):
         habits, result = region.sampling.habits, list[RowPenalty]()
         if stats.instruments is not None and (events.program >= 0).any():
             result.append(instruments(self.tokenizer, stats.instruments, region.primer))
-        result.append(Sustain(events, stats.most if habits else None))
+        result.append(Sustain(events, stats.most_notes if habits else None))
         if habits:
             result += [Silence(events), Repetition(events, stats.repetition_rate)]
         if targets.get("density", habits):
