@@ -1,7 +1,7 @@
 """The public functions of the package.
 
 Their options are those of the commands (``musictx generate --help``), checked by
-:func:`musictx.options.request`; the work is done in ``apps/``. A wrong argument is a
+:func:`musictx.options.make_config`; the work is done in ``apps/``. A wrong argument is a
 :class:`~musictx.errors.UserError` of one sentence. Type checkers and editors read
 ``musictx/__init__.pyi``, which ``scripts/stub.py`` writes from the dataclasses of options.
 """
@@ -24,7 +24,7 @@ from musictx.errors import UserError, shown
 from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
 from musictx.hydra_config import compose
 from musictx.notes import Score
-from musictx.options import request
+from musictx.options import make_config
 from musictx.sampling.constraints import Penalty
 from musictx.sampling.constraints import checked as checked_penalties
 from musictx.sampling.events import OnEvent
@@ -83,7 +83,7 @@ def generate(
         pieces = musictx.generate("piano", primer="mozart_k545", seconds=30, samples=2, seed=1)
     """
     functions = _user_functions(options, penalties, processors)
-    config = request("generate", options, without=EXCLUDED)
+    config = make_config("generate", options, without=EXCLUDED)
     music: Score | list[Score] | None = None
     if isinstance(primer, list):
         music = [music_of(one, f"primer[{number}]") for number, one in enumerate(primer)]
@@ -128,7 +128,7 @@ def stream(
     """
     functions = _user_functions(options, penalties, processors)
     without = [f.name for f in fields(GenerateConfig) if f.name not in STREAM_OPTIONS]
-    config = request("generate", options, without=without)
+    config = make_config("generate", options, without=without)
     return generating.stream(
         model_of(model),
         config,
@@ -161,7 +161,7 @@ def infill(
 
         (piece,) = musictx.infill("song.mid", "song", begin=5, end=8, tracks="Bass")
     """
-    config = request("infill", {"begin": begin, "end": end, **options}, without=EXCLUDED)
+    config = make_config("infill", {"begin": begin, "end": end, **options}, without=EXCLUDED)
     return _composed_around(music_of(music, "music"), model, config, seed, progress, on_event)
 
 
@@ -187,7 +187,7 @@ def accompany(
 
         (piece,) = musictx.accompany("ode_to_joy", "song", add="bass,drums", seed=1)
     """
-    config = request("accompany", {"chords": chords, **options}, without=EXCLUDED)
+    config = make_config("accompany", {"chords": chords, **options}, without=EXCLUDED)
     if melody is None and chords is None:
         raise UserError("melody=None: expected a melody, or chords='| C | Am7 F | G |'")
     score = Score() if melody is None else music_of(melody, "melody")
@@ -280,7 +280,7 @@ def seed_of(seed: Any) -> int:
     if seed is None:
         seed = fresh_seed()
         say(f"seed: {seed}")
-    config: GenerateConfig = request("generate", {"seed": seed})
+    config: GenerateConfig = make_config("generate", {"seed": seed})
     return config.seed or 0
 
 

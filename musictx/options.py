@@ -1,9 +1,9 @@
 """Convert the options of a command (words, JSON or arguments of Python) to its checked dataclass,
 and back to words.
 
-The dataclasses of ``config/`` declare each option once. :func:`request` makes every configuration,
-so a request has the same meaning on the command line, in Python, in the studio and in MCP. Neither
-Hydra nor torch is imported here, so that a mistake is reported at once.
+The dataclasses of ``config/`` declare each option once. :func:`make_config` makes every
+configuration, so a request has the same meaning on the command line, in Python, in the studio and
+in MCP. Neither Hydra nor torch is imported here, so that a mistake is reported at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from musictx.errors import ConfigError, shown
 QUOTED = re.compile(r"\A(['\"])(.*)\1\Z", re.DOTALL)
 
 
-def request(
+def make_config(
     command: str,
     options: Mapping[str, Any],
     *,
@@ -59,7 +59,7 @@ def request(
 
 
 def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
-    """Return the options in the ``words`` of a command line as name -> text, for :func:`request`.
+    """Return the ``words`` of a command line as name -> text, for :func:`make_config`.
 
     Each word is ``name=value`` or the name of a file or folder. A value may be in quotes; ``null``
     without quotes is None. Raises :class:`ConfigError` about the first other word.
@@ -103,7 +103,7 @@ def is_file(command: str, word: str, more: Collection[str] = ()) -> bool:
 
 def words(command: str, config: Any) -> list[str]:
     """Return the words after ``musictx COMMAND`` that make ``config``: its values other than the
-    defaults. It is the inverse of :func:`parse` and :func:`request`."""
+    defaults. It is the inverse of :func:`parse` and :func:`make_config`."""
     defaults, fields = type(config)(), options_of(command)
     files, options = [], []
     for name, field in fields.items():

@@ -40,7 +40,7 @@ from musictx.evaluate.app import find_shards
 from musictx.evaluate.nll import SLIDE, evaluate
 from musictx.model.features.conditions import Conditions
 from musictx.model.transformer import MusicTransformer
-from musictx.options import parse, request
+from musictx.options import make_config, parse
 from musictx.progress import progress
 from scripts.harness import run
 from scripts.reproduce import steering
@@ -189,7 +189,7 @@ def main(
     measure, dtype = card.pop("measure"), card.pop("dtype", "float16")
     words = [f"{option}={value}" for option, value in more.items()]
     words += [f"corpus={corpus}"] * bool(corpus)
-    options = request("evaluate", parse("evaluate", words))
+    options = make_config("evaluate", parse("evaluate", words))
     shards = find_shards(options.corpus, source.tokenizer, card=source.card)
     old = dict(source.card)
     about = dict(old.get("corpus") or {})

@@ -63,7 +63,7 @@ def corpus(folder, *programs, beats=False):
 def prepared(word):
     """Return the tokenizer of ``musictx prepare WORD``."""
     given, _ = finetuning.prepare_options(options.parse("prepare", [word]))
-    return options.request("prepare", given).tokenizer
+    return options.make_config("prepare", given).tokenizer
 
 
 def test_your_own_piano_music_begins_with_the_piano_model(tmp_path):

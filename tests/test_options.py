@@ -16,7 +16,7 @@ from musictx.commands import COMMANDS, free_form, groups, options_of
 from musictx.config import Limits, SamplingConfig, checks
 from musictx.config.values import types_of
 from musictx.errors import ConfigError, UserError
-from musictx.options import parse, request, unknown_option, words
+from musictx.options import make_config, parse, unknown_option, words
 
 #: (command, option, field): a field that several commands share stands here once.
 FIELDS = {
@@ -50,7 +50,9 @@ def _wrong(name: str, field: dataclasses.Field) -> list[str]:
 
 def compose(command: str, typed: Sequence[str] = ()) -> Any:
     """Return the options of a command line."""
-    return hydra.compose(typed) if command == "train" else request(command, parse(command, typed))
+    return (
+        hydra.compose(typed) if command == "train" else make_config(command, parse(command, typed))
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -91,7 +93,7 @@ def test_a_wrong_value_from_python_is_one_sentence_that_names_the_option(command
             continue
         for value in (*NO_VALUES, *[True] * ("bool" not in kinds)):
             with pytest.raises(ConfigError, match=f"^{name}=") as caught:
-                request(command, {name: value})
+                make_config(command, {name: value})
             assert len(str(caught.value)) < 600
             assert "\n" not in str(caught.value)
 
@@ -198,7 +200,7 @@ def test_values_are_read_as_their_option_declares_them(typed, expected):
     made = compose("generate", typed)
     taken = vars(made) | vars(made.sampling)
     assert {name: taken[name] for name in expected} == expected
-    assert request("generate", parse("generate", words("generate", made))) == made
+    assert make_config("generate", parse("generate", words("generate", made))) == made
     assert dataclasses.replace(made, sampling=dataclasses.replace(made.sampling)) == made
 
 
@@ -208,7 +210,7 @@ def test_any_file_name_is_taken_literally(name):
     made = compose("render", [f"out=d/{name}", f"d/x{name.replace('=', '')}"])
     assert made.out == "d/" + name
     assert made.files == [f"d/x{name.replace('=', '')}"]
-    assert request("render", parse("render", words("render", made))) == made
+    assert make_config("render", parse("render", words("render", made))) == made
 
 
 def test_bare_words_are_files(monkeypatch, tmp_path):
@@ -248,11 +250,11 @@ def test_several_folders_and_primers(monkeypatch, tmp_path):
             with pytest.raises(ConfigError, match=rf"corpus\.path={name}"):
                 compose(command, wrong)
     assert compose("generate", ["primer=[a,'it''s']"]).primer == ["a", "it's"]
-    assert request("evaluate", {"corpus.path": [tmp_path / "a", "c=d"]}).corpus.path == home
+    assert make_config("evaluate", {"corpus.path": [tmp_path / "a", "c=d"]}).corpus.path == home
     for command in ("evaluate", "prepare", "generate"):
         option = "primer" if command == "generate" else "corpus.path"
-        made = request(command, {option: SEVERAL})
-        assert request(command, parse(command, words(command, made))) == made
+        made = make_config(command, {option: SEVERAL})
+        assert make_config(command, parse(command, words(command, made))) == made
 
 
 def test_a_tilde_of_nobody_is_a_letter_of_a_name(tmp_path, monkeypatch):

@@ -102,16 +102,18 @@ def test_the_command_line_python_the_studio_and_mcp_make_the_same_configuration(
 ):
     values = REQUIRED.get(command, {}) | {name: value}
     words = [f"{n}={v if isinstance(v, str) else json.dumps(v)}" for n, v in values.items()]
-    typed = options.request(command, options.parse(command, words))
-    assert typed == options.request(command, values)
-    assert options.request(command, options.parse(command, options.words(command, typed))) == typed
+    typed = options.make_config(command, options.parse(command, words))
+    assert typed == options.make_config(command, values)
+    assert (
+        options.make_config(command, options.parse(command, options.words(command, typed))) == typed
+    )
     assert _python(command, values, monkeypatch) == typed
 
     request, page = _page(command, values)
     assert page == replace(typed, model=page.model, seed=3)
     verb, *line = shlex.split(command_line(request, page))[1:]
     verb = "generate" if verb == "continue" else verb
-    assert options.request(verb, options.parse(verb, line)) == page
+    assert options.make_config(verb, options.parse(verb, line)) == page
 
     short = {n.rpartition(".")[2]: v for n, v in values.items()}
     tool = "continue" if command == "generate" else command

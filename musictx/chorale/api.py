@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from musictx.api import EXCLUDED, checked_function, model_of, music_of, seed_of
-from musictx.options import request
+from musictx.options import make_config
 
 if TYPE_CHECKING:
     from musictx.api import Music
@@ -39,7 +39,7 @@ def harmonise(
     """
     from musictx.chorale.app import pieces, tune_of
 
-    config = request("harmonise", options, without=EXCLUDED)
+    config = make_config("harmonise", options, without=EXCLUDED)
     bundle = model_of(model, tokenizer=config.tokenizer)
     tune = tune_of(music_of(melody, "melody"), config)
     share = checked_function("progress", progress)

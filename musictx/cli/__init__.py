@@ -21,7 +21,7 @@ from musictx.commands import COMMANDS, groups, options_of, unknown_command
 from musictx.errors import OutOfMemory, UserError, shown
 from musictx.hydra_config import finetuning
 from musictx.hydra_config.run import train
-from musictx.options import parse, request, unknown_option
+from musictx.options import make_config, parse, unknown_option
 
 #: Flag -> its possible values, the default first; () for any value, None for a flag without one.
 FLAGS: dict[str, tuple[str, ...] | None] = {
@@ -87,7 +87,7 @@ def _dispatch(command: str = "help", *words: str) -> None:
         options, line = finetuning.prepare_options(options)
         if line is not None and "--cfg" not in flags:
             print(line, flush=True)
-    config = request(command, options, folders=folders)
+    config = make_config(command, options, folders=folders)
     if "--cfg" not in flags:
         return _run(command, config)
     import yaml

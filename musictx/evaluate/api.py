@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from musictx.api import checked_words
-from musictx.options import parse, request
+from musictx.options import make_config, parse
 
 if TYPE_CHECKING:
     from musictx.evaluate.comparison import Comparison
@@ -24,7 +24,7 @@ def evaluate(*words: str, **options: Any) -> Evaluation:
     from musictx.evaluate import app
 
     return app.run(
-        request("evaluate", parse("evaluate", checked_words("evaluate", words)) | options)
+        make_config("evaluate", parse("evaluate", checked_words("evaluate", words)) | options)
     )
 
 
@@ -39,4 +39,6 @@ def compare(*words: str, **options: Any) -> Comparison:
     """
     from musictx.evaluate import compare as app
 
-    return app.run(request("compare", parse("compare", checked_words("compare", words)) | options))
+    return app.run(
+        make_config("compare", parse("compare", checked_words("compare", words)) | options)
+    )

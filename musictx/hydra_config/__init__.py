@@ -1,5 +1,5 @@
 """Words of ``musictx train`` -> a checked configuration, composed by Hydra. Hydra has no part in
-other commands: :func:`musictx.options.request` makes their configurations.
+other commands: :func:`musictx.options.make_config` makes their configurations.
 
 words         converts the words to overrides of Hydra; refuses wrong ones in one sentence
 finetuning    the included model that training starts from by default

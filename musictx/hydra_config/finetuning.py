@@ -19,7 +19,7 @@ from musictx import shipped
 from musictx.config import TokenizerConfig
 from musictx.errors import UserError
 from musictx.hydra_config.words import split
-from musictx.options import QUOTED, request
+from musictx.options import QUOTED, make_config
 
 #: Options and groups that determine how training begins: with one of these, nothing is added.
 DECISIVE = ("init", "experiment", "trainer", "corpus", "corpus.name")
@@ -54,7 +54,7 @@ def prepare_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | N
     unchanged, with None."""
     if _is_decided(options) or not options.get("corpus.path"):
         return dict(options), None
-    path = request("prepare", options).corpus.path
+    path = make_config("prepare", options).corpus.path
     model, why = nearest_model(contents_of([path] if isinstance(path, str) else path))
     if model not in shipped.models():
         return dict(options), None

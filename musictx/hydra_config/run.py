@@ -22,7 +22,7 @@ from musictx.config.trainer import PASSED_ON
 from musictx.errors import ConfigError, UserError, shown
 from musictx.hydra_config import finetuning
 from musictx.hydra_config.words import normalise
-from musictx.options import request
+from musictx.options import make_config
 
 
 def train(
@@ -130,7 +130,7 @@ def as_config(composed: Any) -> TrainConfig:
     if ":" in str(optim["name"]):
         extra = [name for name in optim if f"optim.{name}" not in options_of("train")]
         optim["params"] = {name: optim.pop(name) for name in extra}
-    config: TrainConfig = request("train", options)
+    config: TrainConfig = make_config("train", options)
     return config
 
 

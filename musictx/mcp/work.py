@@ -22,7 +22,7 @@ from musictx.errors import UserError
 from musictx.mcp.places import ENDINGS, Places
 from musictx.mcp.tools import TOOLS
 from musictx.notes import Score
-from musictx.options import request, unknown_option, words
+from musictx.options import make_config, unknown_option, words
 from musictx.progress import listening
 from musictx.registry import load
 
@@ -58,7 +58,7 @@ def config_of(name: str, arguments: Mapping[str, Any], places: Places, device: s
     for option in {*ENDINGS, "model"} & {*options}:
         options[option] = _absolute(option, options[option], places)
     options["out"] = places.output_path(_text("out", options.get("out", "")))
-    config = request(tool.command, options)
+    config = make_config(tool.command, options)
     has_model = name == "render" or config.model.path is not None
     if not has_model and (config.tokenizer or tool.music not in options):
         config.model.path = _default_model(config)

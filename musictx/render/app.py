@@ -14,7 +14,7 @@ from musictx.errors import UserError, each_file, shown
 from musictx.files import check_ending, check_writable, has_ending
 from musictx.formats import music_files, not_played, read
 from musictx.notes import Score
-from musictx.options import request
+from musictx.options import make_config
 from musictx.render import audio, pianoroll
 from musictx.render.config import RenderConfig
 from musictx.render.soundfont import SoundFont
@@ -120,7 +120,7 @@ def render(
         raise UserError(f"path={shown(repr(path))}: expected the name of a file, such as song")
     if title is not None and not isinstance(title, (str, os.PathLike)):
         raise UserError(f"title={shown(title)}: expected text")
-    options = request("render", {"wav": wav, "png": png, "soundfont": soundfont})
+    options = make_config("render", {"wav": wav, "png": png, "soundfont": soundfont})
     stem = Path(os.path.expanduser(path))
     if stem.suffix.lower() in (".wav", ".png"):
         stem = stem.with_suffix("")

@@ -74,7 +74,7 @@ class Request:
             more = {"guidance": self.guidance, "quantise": self.quantise}
             values |= {name: value for name, value in more.items() if value is not None}
             values = {"sampling": self.sampling, **self.controls, **values}
-        config = options.request(command_of(self.task), values)
+        config = options.make_config(command_of(self.task), values)
         config.model.path = model.option
         return config
 

@@ -31,7 +31,7 @@ from musictx.errors import UserError
 from musictx.evaluate.app import find_shards
 from musictx.evaluate.nll import check_split
 from musictx.model.transformer import MusicTransformer
-from musictx.options import parse, request
+from musictx.options import make_config, parse
 from scripts.harness import musictx, run
 
 #: Nats of the loss for the squared distance of a scale from the mean of all scales, or of a bias
@@ -74,7 +74,7 @@ def main(
     words = [f"experiment={experiment}", *corpus, f"seed={seed}", f"out={sibling}"]
     musictx("train", *words, *(f"{name}={value}" for name, value in more.items()))
     source = bundle.load(sibling)
-    options = request("evaluate", parse("evaluate", ["corpus=jsb", *corpus]))
+    options = make_config("evaluate", parse("evaluate", ["corpus=jsb", *corpus]))
     shards = find_shards(options.corpus, source.tokenizer)
     fitted = fit(source.model, shards, window=WINDOW)
     made = []

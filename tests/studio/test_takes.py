@@ -110,7 +110,7 @@ def test_the_values_that_a_page_offers_are_accepted():
             if name == "keep":
                 assert 0 <= value < 1
             else:
-                options.request("generate", {name: value})
+                options.make_config("generate", {name: value})
         assert option["sentence"].count(".") == 1
 
 
