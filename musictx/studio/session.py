@@ -83,7 +83,7 @@ class Session:
                 self.do(change, revision)
             return self.json()
 
-    def step(self, word: str, revision: int) -> dict[str, Any]:
+    def _step(self, word: str, revision: int) -> dict[str, Any]:
         """Undo the last operation, or apply again the one that was undone last, and return the
         document; ``word`` is "undo" or "redo"."""
         with self._locked(revision) as document:
@@ -100,7 +100,7 @@ class Session:
             self._write(step, store.History(number - (word == "undo"), length))
             return self.json()
 
-    undo, redo = partialmethod(step, "undo"), partialmethod(step, "redo")
+    undo, redo = partialmethod(_step, "undo"), partialmethod(_step, "redo")
 
     @contextlib.contextmanager
     def locked_folder(self) -> Iterator[Path]:

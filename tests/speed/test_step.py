@@ -178,18 +178,31 @@ CONDITIONS = {"name": "conditions", **test_conditions.GIVEN}
 #: (how many ids there are, ids for a number of rows, the features): several at a time, since each
 #: set of them is compiled.
 FEATURES: list[tuple[int, Callable[[int], Tensor], list[dict[str, Any]]]] = [
-    (VOCAB, music, [{"name": "ages", **GRID}, {"name": "repeats", **VOICES},
-                    {"name": "counterpoint", **VOICES},
-                    {"name": "calibration", **GRID, "phases": 4}]),
-    (VOCAB, music, [{"name": "token_noise", "share": 0.5, "pitches": PITCHES},
-                    {"name": "intervals", "inputs": [1, 4, 30], "outputs": [1, 3, 40],
-                     "pitches": PITCHES}, {"name": "ages", **GRID}]),
+    (
+        VOCAB,
+        music,
+        [
+            {"name": "ages", **GRID},
+            {"name": "repeats", **VOICES},
+            {"name": "counterpoint", **VOICES},
+            {"name": "calibration", **GRID, "phases": 4},
+        ],
+    ),
+    (
+        VOCAB,
+        music,
+        [
+            {"name": "token_noise", "share": 0.5, "pitches": PITCHES},
+            {"name": "intervals", "inputs": [1, 4, 30], "outputs": [1, 3, 40], "pitches": PITCHES},
+            {"name": "ages", **GRID},
+        ],
+    ),
     (V, sounds, [SOUNDS | {"recent": 3}]),
     (V, sounds, [SOUNDS | {"recent": 2, "chords": 2, "resets": [[22, 24, 0]]}]),
     (test_motif_memory.VOCAB, motifs, [{"name": "echoes", **test_motif_memory.GIVEN}]),
     (test_conditions.VOCAB, given_ahead, [CONDITIONS | {"chords": 0}]),
     (test_conditions.VOCAB, given_ahead, [CONDITIONS | {"chords": 2}]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("window", [400, 55])
