@@ -97,7 +97,9 @@ def backward(
     """The gradients of the inputs that have any."""
     content, position, k, v, table, values = inputs = arguments[:6]
     plan = Plan(inputs, *arguments[6:])
-    gradients = [x if x is None else x.new_zeros(x.shape, dtype=plan.dtype) for x in inputs]
+    gradients: list[Any] = [
+        x if x is None else x.new_zeros(x.shape, dtype=plan.dtype) for x in inputs
+    ]
     dq, dposition, dk, dv, *totals = gradients
     # The sum over keys of weight times its gradient; the same with and without dropout.
     inner = (upstream.to(plan.dtype) * out).sum(-1)
@@ -111,9 +113,8 @@ def backward(
             position_qs = plan.tokens(position, tile) * (plan.scale * BITS)
         tables, value_tables = plan.tables(table, tile), plan.tables(values, tile)
         dks, dvs = torch.zeros_like(ks), torch.zeros_like(vs)
-        dtables, dvalue_tables = (
-            x if x is None else torch.zeros_like(x) for x in (tables, value_tables)
-        )
+        dtables = None if tables is None else torch.zeros_like(tables)
+        dvalue_tables = None if value_tables is None else torch.zeros_like(value_tables)
         for block in plan.blocks(rows):
             tokens, keys, distances, *_ = block
             views = plan.views(logit_memory, len(qs), block)
@@ -146,7 +147,7 @@ def backward(
             dlogits = weights.mul_(dweights)  # exactly 0 in every masked cell
             dks[:, keys].baddbmm_(dlogits.transpose(1, 2), queries)
             dqs = torch.bmm(dlogits, ks[:, keys])
-            if dtables is not None:
+            if tables is not None and dtables is not None:
                 views.clear_around_keys()
                 dtables[:, distances].baddbmm_(views.by_distance.transpose(1, 2), position_queries)
                 if dposition is None:
@@ -157,6 +158,6 @@ def backward(
             dq[rows, heads, tokens] = plan.by_row(dqs) * plan.scale
         dk[tile], dv[tile] = (dks / BITS).view_as(dk[tile]), dvs.view_as(dv[tile])
         for total, part, unit in zip(totals, (dtables, dvalue_tables), (BITS, 1.0)):
-            if total is not None:
+            if part is not None:
                 total[heads] += plan.by_row(part[:, : total.shape[1]]).sum(0) / unit
     return tuple(g if g is None else g.to(x.dtype) for g, x in zip(gradients, inputs))
