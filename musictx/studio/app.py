@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 from aiohttp import web
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field
 
 from musictx import shipped
 from musictx.config.checks import DAY
@@ -58,9 +58,6 @@ class ExportOptions:
     end: Moment | None = None
     take: int | None = None
     proposal: int = 1
-
-
-_EXPORT_OPTIONS = TypeAdapter(ExportOptions)
 
 
 class Studio:
@@ -290,7 +287,7 @@ class Studio:
     def _export(self, session: Session, kind: str, query: JSON) -> Export:
         """Return the export of a session that ``query`` describes."""
         given = {name: value for name, value in query.items() if value}
-        options: ExportOptions = validate(_EXPORT_OPTIONS, given)
+        options = validate(ExportOptions, given)
         document = session.document
         key = session.id, document.revision, options.take, options.proposal
         if options.take is not None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from musictx.errors import UserError
+
+Value = TypeVar("Value")
 
 #: Type of a pydantic error that concerns the name of a field, not its value -> our sentence.
 _NAME_ERRORS = {
@@ -40,11 +43,18 @@ class Refused(UserError):
         self.more = more
 
 
-def validate(types: TypeAdapter[Any], data: Any) -> Any:
-    """Return ``data``, from JSON, converted to the types that ``types`` describes. Raise
-    :class:`Refused` with a sentence such as "add.0.3=128: expected less than or equal to 127"."""
+@cache
+def adapter(kind: type[Value]) -> TypeAdapter[Value]:
+    """Return the converter from and to JSON of a class with annotated fields."""
+    return TypeAdapter(kind)
+
+
+def validate(kind: type[Value], data: Any) -> Value:
+    """Return ``data``, from JSON, as an object of the class ``kind``, by the types of its fields.
+    Raise :class:`Refused` with a sentence such as "add.0.3=128: expected less than or equal to
+    127"."""
     try:
-        return types.validate_python(data)
+        return adapter(kind).validate_python(data)  # type: ignore[arg-type]
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "JSON"

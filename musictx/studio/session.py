@@ -20,10 +20,10 @@ from musictx.errors import UserError
 from musictx.files import tidy, write_bytes
 from musictx.studio import exchange, store
 from musictx.studio.acceptance import acceptance
-from musictx.studio.change import Change, change_from_json
+from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
-from musictx.studio.errors import Refused
+from musictx.studio.errors import Refused, validate
 from musictx.studio.takes import Takes
 from musictx.studio.timing import retimed
 
@@ -93,7 +93,7 @@ class Session:
             number = done if word == "undo" else done + 1
             try:
                 change, inverse = store.operation(self.folder / store.DATABASE, number)
-                step = change_from_json(inverse if word == "undo" else change)
+                step = validate(Change, inverse if word == "undo" else change)
             except UserError:
                 raise Refused(f"the history of this session is damaged; {word} ends here") from None
             document.check_references(step)

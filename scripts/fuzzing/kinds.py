@@ -175,7 +175,7 @@ def _ask_sessions(path: Path) -> object:
 def _work(session: Session) -> object:
     """Use a session as the page does: show it, accept proposals, add notes, undo, redo, export. All
     steps are tried, even if some are refused."""
-    takes = [take.json() for take in Takes(session.folder).all]
+    takes = [take.json() for _, take in sorted(Takes(session.folder).items())]
     answers: list[Any] = [takes]
     note = (session.document.next_id, 9.0, 9.5, 70, 80, session.document.tracks[0].id)
     steps: list[Callable[[int], Any]] = [

@@ -183,9 +183,9 @@ def test_damaged_takes_are_left_out_and_their_numbers_are_not_used_again(tmp_pat
     (session.folder / "takes" / "0098.json").write_text("[" * 100_000)
     os.mkfifo(session.folder / "takes" / "0099.json")
     takes = Takes(session.folder)
-    (take,) = takes.all
+    (take,) = takes.values()
     assert json.loads(json.dumps(take.json())) == json.loads(text)
-    assert takes.new_number() == 100
+    assert takes.last_number == 99
 
 
 def test_a_name_that_is_only_shown_follows_its_instrument_and_is_in_no_file(tmp_path):
