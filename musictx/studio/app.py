@@ -30,7 +30,7 @@ from musictx.studio.events import Hub, message
 from musictx.studio.exports import TYPES, Export, Exports
 from musictx.studio.guard import Guard, Handler
 from musictx.studio.models import options_json
-from musictx.studio.session import Publish, Session
+from musictx.studio.session import Session
 from musictx.studio.sessions import ID, Sessions
 from musictx.studio.training import Trainings
 
@@ -42,8 +42,6 @@ KEEP_ALIVE_SECONDS = 15.0
 #: Seconds in which the body of a request must arrive.
 BODY_SECONDS = 30.0
 SESSION = f"/api/sessions/{{session:{ID}}}"
-#: The class :class:`Composer`, or a class of a test that does not compose.
-ComposerClass = Callable[[Sessions, Publish, StudioConfig], Composer]
 JSON = dict[str, Any]
 Moment = Annotated[float, Field(ge=0, le=DAY, allow_inf_nan=False)]
 
@@ -64,7 +62,7 @@ class Studio:
     """The state behind the routes. Everything that reads or writes a file runs in a few threads, so
     that the event loop answers other requests meanwhile."""
 
-    def __init__(self, config: StudioConfig, composer_class: ComposerClass) -> None:
+    def __init__(self, config: StudioConfig) -> None:
         self._config = config
         self._threads = ThreadPoolExecutor(THREADS, "studio")
         self._sound_thread = ThreadPoolExecutor(1, "sound")
@@ -74,11 +72,10 @@ class Studio:
         self.training = Trainings(config)
         self.hub = Hub()
         self._closing = False
-        self._composer_class = composer_class
 
     def start_composer(self) -> None:
         """Start the composer, once the server listens."""
-        self.composer = self._composer_class(self.sessions, self.hub.publish, self._config)
+        self.composer = Composer(self.hub.publish, self._config)
         for name, folder in self.training.models().items():
             with contextlib.suppress(UserError):  # a damaged model is left out
                 self.composer.add_model(name, folder)
@@ -86,7 +83,7 @@ class Studio:
     async def end_streams(self, app: web.Application) -> None:
         """End streams of events, and exports, before the server waits for open connections."""
         self._closing = True
-        self.hub.close_all()
+        self.hub.close()
 
     async def close(self, app: web.Application) -> None:
         """End the composer, training and threads."""
@@ -318,39 +315,34 @@ class Studio:
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         session = await self._in_thread(self.sessions.get, request.match_info["session"])
-        page = self.hub.open(session.id)
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         response = web.StreamResponse(headers=headers)
-        try:
-            await response.prepare(request)
-            await response.write(
-                message("takes", await self._in_thread(self.composer.takes, session))
-            )
-            while True:
-                try:
+        with self.hub.connected(session.id) as page:
+            try:
+                await response.prepare(request)
+                takes = await self._in_thread(self.composer.takes, session)
+                await response.write(message("takes", takes))
+                while True:
+                    try:
+                        async with asyncio.timeout(KEEP_ALIVE_SECONDS):
+                            data = await page.get()
+                    except TimeoutError:
+                        data = b": alive\n\n"
+                    if data is None:
+                        return response
                     async with asyncio.timeout(KEEP_ALIVE_SECONDS):
-                        data = await page.get()
-                except TimeoutError:
-                    data = b": alive\n\n"
-                if data is None:
-                    return response
-                async with asyncio.timeout(KEEP_ALIVE_SECONDS):
-                    await response.write(data)
-        except (TimeoutError, ConnectionError):  # the page reads no more, or is closed
-            if request.transport is not None:
-                request.transport.abort()
-            return response
-        finally:
-            self.hub.close(session.id, page)
+                        await response.write(data)
+            except (TimeoutError, ConnectionError):  # the page reads no more, or is closed
+                if request.transport is not None:
+                    request.transport.abort()
+                return response
 
 
 #: The key under which an application keeps its :class:`Studio`.
 STUDIO = web.AppKey("studio", Studio)
 
 
-async def application(
-    config: StudioConfig, composer_class: ComposerClass = Composer
-) -> web.Application:
+async def application(config: StudioConfig) -> web.Application:
     """Return the studio as an application of aiohttp. Call ``[STUDIO].start_composer()`` once the
     server listens."""
 
@@ -362,7 +354,7 @@ async def application(
         middlewares=[guard.middleware], client_max_size=config.limits.midi_mb * 1_000_000
     )
     app.on_response_prepare.append(guard.add_headers)
-    app[STUDIO] = studio = Studio(config, composer_class)
+    app[STUDIO] = studio = Studio(config)
     app.on_shutdown.append(studio.end_streams)
     app.on_cleanup.append(studio.close)
     app.add_routes(studio.routes())

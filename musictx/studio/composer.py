@@ -26,8 +26,8 @@ from musictx.studio.exchange import music_of, score_of
 from musictx.studio.inputs import Input, prepare
 from musictx.studio.models import Model, Models
 from musictx.studio.request import command_line, command_of, label, parse_request
-from musictx.studio.session import Publish, Session
-from musictx.studio.sessions import Sessions
+from musictx.studio.events import Publish
+from musictx.studio.session import Session
 from musictx.studio.takes import Proposal, Take, save, stem
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class Composer:
     :class:`UserError` if ``config`` names no model.
     """
 
-    def __init__(self, sessions: Sessions, publish: Publish, config: StudioConfig) -> None:
-        self._sessions, self._publish, self._config = sessions, publish, config
+    def __init__(self, publish: Publish, config: StudioConfig) -> None:
+        self._publish, self._config = publish, config
         self._models = Models(config)
         self._lock = threading.Condition()
         self._waiting: list[Job] = []  # in the order of requests
@@ -179,7 +179,7 @@ class Composer:
                 self._publish(job.session.id, "take", job.take.json(notes=False))
 
     def _sentence(self, error: Exception) -> str:
-        return remove_paths(str(error), [self._sessions.folder])
+        return remove_paths(str(error), [Path(self._config.folder).expanduser().resolve()])
 
     # ---------------------------------------------------------------------------------- the thread
 

@@ -20,7 +20,7 @@ from musictx.sampling.events import Event
 from musictx.sampling.sample import Sample
 from musictx.studio.change import Note, Track
 from musictx.studio.inputs import Input, Key, keys
-from musictx.studio.session import Publish
+from musictx.studio.events import Publish
 from musictx.studio.takes import Proposal, Take
 
 #: Seconds between two messages about the notes of a take, and about its progress.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property, partialmethod
 from pathlib import Path
 from typing import Any
@@ -162,7 +162,3 @@ def sync(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-Publish = Callable[[str, str, Any], None]
-"""Sends an event to the pages of a session: (session id, kind of event, data). Thread-safe."""

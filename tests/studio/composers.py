@@ -35,7 +35,7 @@ class Studio:
         self.messages: list[tuple[str, str, dict]] = []
         self.changed, self.on_message = threading.Condition(), None
         self.sessions = Sessions(folder, self.limits)
-        self.composer = Composer(self.sessions, self._publish, config)
+        self.composer = Composer(self._publish, config)
 
     def _publish(self, session_id, kind, data) -> None:
         if self.on_message is not None:
