@@ -30,8 +30,7 @@ from musictx.studio.events import Hub, message
 from musictx.studio.exports import TYPES, Export, Exports
 from musictx.studio.guard import Guard, Handler
 from musictx.studio.models import options_json
-from musictx.studio.session import Session
-from musictx.studio.sessions import ID, Sessions
+from musictx.studio.session import ID, Session, Sessions
 from musictx.studio.training import Trainings
 
 PAGE = Path(__file__).resolve().parent / "page"

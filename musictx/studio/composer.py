@@ -22,11 +22,11 @@ from musictx.files import write_bytes
 from musictx.notes import Score
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused, remove_paths
+from musictx.studio.events import Publish
 from musictx.studio.exchange import music_of, score_of
 from musictx.studio.inputs import Input, prepare
 from musictx.studio.models import Model, Models
 from musictx.studio.request import command_line, command_of, label, parse_request
-from musictx.studio.events import Publish
 from musictx.studio.session import Session
 from musictx.studio.takes import Proposal, Take, save, stem
 

@@ -19,8 +19,8 @@ from musictx.sampling.continuation import end_of
 from musictx.sampling.events import Event
 from musictx.sampling.sample import Sample
 from musictx.studio.change import Note, Track
-from musictx.studio.inputs import Input, Key, keys
 from musictx.studio.events import Publish
+from musictx.studio.inputs import Input, Key, keys
 from musictx.studio.takes import Proposal, Take
 
 #: Seconds between two messages about the notes of a take, and about its progress.

@@ -25,8 +25,7 @@ from musictx.studio import exchange
 from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
-from musictx.studio.session import Session
-from musictx.studio.sessions import Sessions
+from musictx.studio.session import Session, Sessions
 from musictx.studio.takes import Proposal, Take, Takes, save
 from musictx.training import checkpoint
 from scripts.fuzzing import music

@@ -8,7 +8,7 @@ from musictx.notes import Score
 from musictx.studio import exchange
 from musictx.studio.composer import Composer
 from musictx.studio.config import StudioConfig
-from musictx.studio.sessions import Sessions
+from musictx.studio.session import Sessions
 from tests import pieces
 
 FINAL = ("done", "failed", "stopped")
