@@ -7,7 +7,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,8 +34,6 @@ from musictx.studio.session import ID, Session, Sessions
 from musictx.studio.training import Trainings
 
 PAGE = Path(__file__).resolve().parent / "page"
-#: Threads for files: parsing, histories, exports. Composing has a thread for itself.
-THREADS = 4
 #: Seconds between messages that keep a stream of events open.
 KEEP_ALIVE_SECONDS = 15.0
 #: Seconds in which the body of a request must arrive.
@@ -58,12 +56,13 @@ class ExportOptions:
 
 
 class Studio:
-    """The state behind the routes. Everything that reads or writes a file runs in a few threads, so
-    that the event loop answers other requests meanwhile."""
+    """The studio as an application of aiohttp, ``app``, made inside its event loop. Everything that
+    reads or writes a file runs in a thread, so that the event loop answers other requests
+    meanwhile. Call :meth:`start_composer` once the server listens."""
 
     def __init__(self, config: StudioConfig) -> None:
         self._config = config
-        self._threads = ThreadPoolExecutor(THREADS, "studio")
+        # Sound takes seconds; in a thread of its own it does not delay other requests.
         self._sound_thread = ThreadPoolExecutor(1, "sound")
         folder = Path(config.folder).expanduser().resolve()
         self.sessions = Sessions(folder, config.limits)
@@ -71,25 +70,32 @@ class Studio:
         self.training = Trainings(config)
         self.hub = Hub()
         self._closing = False
+        guard = Guard(config.host, (folder, PAGE.parents[1]))
+        self.app = web.Application(
+            middlewares=[guard.middleware], client_max_size=config.limits.midi_mb * 1_000_000
+        )
+        self.app.on_response_prepare.append(guard.add_headers)
+        self.app.on_shutdown.append(self._end_streams)
+        self.app.on_cleanup.append(self._close)
+        self.app.add_routes([*self.routes(), web.get("/", self._index), web.static("/page", PAGE)])
 
     def start_composer(self) -> None:
-        """Start the composer, once the server listens."""
+        """Start the composer, with the models that were trained here."""
         self.composer = Composer(self.hub.publish, self._config)
         for name, folder in self.training.models().items():
             with contextlib.suppress(UserError):  # a damaged model is left out
                 self.composer.add_model(name, folder)
 
-    async def end_streams(self, app: web.Application) -> None:
+    async def _end_streams(self, app: web.Application) -> None:
         """End streams of events, and exports, before the server waits for open connections."""
         self._closing = True
         self.hub.close()
 
-    async def close(self, app: web.Application) -> None:
-        """End the composer, training and threads."""
+    async def _close(self, app: web.Application) -> None:
+        """End the composer, training and the thread for sound."""
         if hasattr(self, "composer"):
-            await self._in_thread(self.composer.close)
-        await self._in_thread(self.training.close)
-        self._threads.shutdown()
+            await asyncio.to_thread(self.composer.close)
+        await asyncio.to_thread(self.training.close)
         self._sound_thread.shutdown(cancel_futures=True)
         self.exports.close()
 
@@ -130,12 +136,8 @@ class Studio:
 
     # ------------------------------------------------------------------------ requests and answers
 
-    async def _in_thread(
-        self, function: Callable[..., Any], *arguments: Any, threads: Executor | None = None
-    ) -> Any:
-        """Call ``function`` in a thread, and return its result."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(threads or self._threads, function, *arguments)
+    async def _index(self, request: web.Request) -> web.FileResponse:
+        return web.FileResponse(PAGE / "index.html")
 
     def _route(self, function: Callable[[JSON], Any], status: int = 200) -> Handler:
         """Return a handler that calls ``function(data)`` in a thread and answers with its result as
@@ -148,7 +150,7 @@ class Studio:
             def answer() -> str:
                 return _text(function({**request.query, **_parsed(body), **request.match_info}))
 
-            text = await self._in_thread(answer)
+            text = await asyncio.to_thread(answer)
             return web.Response(status=204) if text == "null" else _json(text, status)
 
         return handler
@@ -197,7 +199,7 @@ class Studio:
                 names = ", ".join(shipped.examples())
                 raise Refused(f"example={example[:40]!r}: expected one of {names}", 404)
             data, name = shipped.examples()[example].read_bytes(), name or example
-        return _json(await self._in_thread(self._create, name, data), 201)
+        return _json(await asyncio.to_thread(self._create, name, data), 201)
 
     def _create(self, name: str, data: bytes) -> str:
         limits = self._config.limits
@@ -272,9 +274,8 @@ class Studio:
         def file() -> Path:
             return self.exports.file(export(), lambda: request.transport is None or self._closing)
 
-        # Sound takes seconds; in a thread of its own it does not delay other requests.
         threads = self._sound_thread if kind == "wav" else None
-        path = await self._in_thread(file, threads=threads)
+        path = await asyncio.get_running_loop().run_in_executor(threads, file)
         return web.FileResponse(path, headers={"Content-Type": TYPES[kind], **headers})
 
     def _losses(self, session: Session, query: JSON) -> JSON:
@@ -313,13 +314,13 @@ class Studio:
     # ---------------------------------------------------------------------------------- events
 
     async def events(self, request: web.Request) -> web.StreamResponse:
-        session = await self._in_thread(self.sessions.get, request.match_info["session"])
+        session = await asyncio.to_thread(self.sessions.get, request.match_info["session"])
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         response = web.StreamResponse(headers=headers)
         with self.hub.connected(session.id) as page:
             try:
                 await response.prepare(request)
-                takes = await self._in_thread(self.composer.takes, session)
+                takes = await asyncio.to_thread(self.composer.takes, session)
                 await response.write(message("takes", takes))
                 while True:
                     try:
@@ -335,31 +336,6 @@ class Studio:
                 if request.transport is not None:
                     request.transport.abort()
                 return response
-
-
-#: The key under which an application keeps its :class:`Studio`.
-STUDIO = web.AppKey("studio", Studio)
-
-
-async def application(config: StudioConfig) -> web.Application:
-    """Return the studio as an application of aiohttp. Call ``[STUDIO].start_composer()`` once the
-    server listens."""
-
-    async def index(request: web.Request) -> web.FileResponse:
-        return web.FileResponse(PAGE / "index.html")
-
-    guard = Guard(config.host, (Path(config.folder).expanduser(), PAGE.parents[1]))
-    app = web.Application(
-        middlewares=[guard.middleware], client_max_size=config.limits.midi_mb * 1_000_000
-    )
-    app.on_response_prepare.append(guard.add_headers)
-    app[STUDIO] = studio = Studio(config)
-    app.on_shutdown.append(studio.end_streams)
-    app.on_cleanup.append(studio.close)
-    app.add_routes(studio.routes())
-    app.router.add_get("/", index)
-    app.router.add_static("/page", PAGE)
-    return app
 
 
 def _parsed(body: bytes) -> JSON:

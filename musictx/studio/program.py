@@ -48,7 +48,7 @@ def run(config: StudioConfig) -> None:
 async def _serve(config: StudioConfig) -> None:
     from aiohttp import web
 
-    from musictx.studio.app import STUDIO, application
+    from musictx.studio.app import Studio
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -61,11 +61,13 @@ async def _serve(config: StudioConfig) -> None:
     with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C raises KeyboardInterrupt
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, end)
-    app = await application(config)
+    studio = Studio(config)
+    logger = logging.getLogger("musictx.studio")
+    logger.disabled = True  # broken HTTP requests would fill the terminal
     runner = web.AppRunner(
-        app,
+        studio.app,
         access_log=None,
-        logger=_quiet_logger(),
+        logger=logger,
         auto_decompress=False,  # a compressed upload could fill the memory
         shutdown_timeout=LEAVE_SECONDS,
     )
@@ -76,7 +78,7 @@ async def _serve(config: StudioConfig) -> None:
             await site.start()
         except OSError as error:
             raise UserError(_listen_error(config, error)) from None
-        app[STUDIO].start_composer()
+        studio.start_composer()
         address = f"http://{_browser_host(config.host)}:{runner.addresses[0][1]}/"
         print(f"the studio is at {address} (Ctrl-C ends)", flush=True)
         if config.host in EVERYWHERE:
@@ -86,13 +88,6 @@ async def _serve(config: StudioConfig) -> None:
         await stop.wait()
     finally:
         await runner.cleanup()
-
-
-def _quiet_logger() -> logging.Logger:
-    """Return a logger that prints nothing, since broken HTTP requests would fill the terminal."""
-    logger = logging.getLogger("musictx.studio")
-    logger.setLevel(logging.CRITICAL + 1)
-    return logger
 
 
 def _listen_error(config: StudioConfig, error: OSError) -> str:

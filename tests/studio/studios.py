@@ -6,7 +6,7 @@ from unittest.mock import patch
 from aiohttp.test_utils import TestClient, TestServer
 
 from musictx import shipped
-from musictx.studio.app import STUDIO, application
+from musictx.studio.app import Studio
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 
@@ -57,11 +57,11 @@ def take(number: int, notes, *, removes=(), tracks=(), state="done") -> dict:
 async def studio_client(folder, composer=FakeComposer, **options):
     """Yield a client of a studio in ``folder``; ``client.composer`` is its composer."""
     config = StudioConfig(folder=str(folder), browser=False, **options)
-    app = await application(config)
-    async with TestClient(TestServer(app), headers={"X-Musictx": "1"}) as client:
+    studio = Studio(config)
+    async with TestClient(TestServer(studio.app), headers={"X-Musictx": "1"}) as client:
         with patch("musictx.studio.app.Composer", composer):
-            app[STUDIO].start_composer()
-        client.composer = app[STUDIO].composer
+            studio.start_composer()
+        client.composer = studio.composer
         yield client
 
 
