@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -101,25 +101,19 @@ def audible(document: Document) -> list[int]:
     return [number for number, note in document.notes.items() if note[4] in tracks]
 
 
-def shown_names(tracks: Sequence[Track]) -> dict[int, str]:
-    """Return for each track the name that a page shows if the track has none. Such a name is never
+def shown_names(document: Document) -> dict[int, str]:
+    """Return the names that a page shows for the tracks that have none. Such a name is never
     written to a file, since models read the names of tracks."""
-    parts = [(track.id, track.program, track.drum) for track in tracks]
-    return {part[0]: name for part, name in part_names(parts, {}).items()}
-
-
-def tracks_json(document: Document) -> list[dict[str, Any]]:
-    """Return the tracks as JSON for a page, each with a name."""
-    shown = shown_names(document.tracks)
-    return [t._asdict() | {"name": t.name or shown[t.id]} for t in document.tracks]
+    names = part_names([(t.id, t.program, t.drum) for t in document.tracks], {})
+    nameless = {track.id for track in document.tracks if not track.name}
+    return {part[0]: name for part, name in names.items() if part[0] in nameless}
 
 
 def stored_names(change: Change, document: Document) -> Change:
     """Return ``change`` from a page without the names that are only shown."""
     if change.tracks is None:
         return change
-    names = shown_names(document.tracks)
-    shown = {track.id: names[track.id] for track in document.tracks if not track.name}
+    shown = shown_names(document)
     tracks = (t._replace(name="") if t.name == shown.get(t.id) else t for t in change.tracks)
     return dataclasses.replace(change, tracks=tuple(tracks))
 
@@ -137,13 +131,14 @@ def document_json(document: Document) -> dict[str, Any]:
 
 def derived_json(document: Document) -> dict[str, Any]:
     """Return, as JSON for a page, the values that any operation may change."""
+    shown = shown_names(document)
     return {
         "revision": document.revision,
         "next_id": document.next_id,
         "duration": document.duration,
         "music": music_of(document),
         "beats": beats(document),
-        "tracks": tracks_json(document),
+        "tracks": [t._asdict() | {"name": shown.get(t.id, t.name)} for t in document.tracks],
         **markers_json(document),
     }
 

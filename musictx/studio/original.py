@@ -50,13 +50,14 @@ def write(document: Document, data: bytes) -> WrittenFile:
     if not opened.file:
         if data and _music(document) == _music(first):
             return WrittenFile(data)
-        return _write_new(document, data, "the opened file is damaged")
+        score = score_of(in_order(document))
+        return write_new(document, score, data, "the opened file is damaged")
     groups, losses = _groups(document, first, opened)
     score = _score(document, first, opened, groups)
     try:
         result = edited(score)
     except Unwritable as error:
-        return _write_new(document, data, str(error))
+        return write_new(document, score_of(in_order(document)), data, str(error))
     # In the result, the parts of the opened file come first, in their order, then new parts.
     before, places = MidiDocument(score.file), MidiDocument(result).places
     old_places = iter(before.places)
@@ -76,11 +77,14 @@ def write(document: Document, data: bytes) -> WrittenFile:
     return WrittenFile(_with_mixer(result, tracks, first), tracks, losses)
 
 
-def new_file(document: Document, score: Score) -> bytes:
-    """Return a new MIDI file of ``score``, a part of ``document``, with its mixer settings."""
-    by_id = {track.id: track for track in document.tracks}
+def write_new(document: Document, score: Score, data: bytes, reason: str) -> WrittenFile:
+    """Return a new MIDI file of ``score``, all or a part of ``document`` with its tracks in order,
+    since ``reason`` prevents writing into the opened file ``data``."""
+    by_id = {new.id: track for new, track in zip(in_order(document).tracks, document.tracks)}
     tracks = [[by_id[number]] for number in np.unique(score.notes["track"]).tolist()]
-    return _with_mixer(midi.to_bytes(score), tracks, Document(tracks=()))
+    losses = losses_of(data, reason) if data else ""
+    new_file = _with_mixer(midi.to_bytes(score), tracks, Document(tracks=()))
+    return WrittenFile(new_file, tracks, [losses] if losses else [])
 
 
 def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list]]:
@@ -94,15 +98,6 @@ def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list
         if number != 64
         for track in file.tracks[part]
     ]
-
-
-def _write_new(document: Document, data: bytes, reason: str) -> WrittenFile:
-    """Return a new MIDI file, since ``reason`` prevents writing into the opened file ``data``."""
-    ordered = in_order(document)
-    used = document.tracks_of(document.notes)
-    tracks = [[track] for track in document.tracks if track.id in used]
-    losses = losses_of(data, reason) if data else ""
-    return WrittenFile(new_file(ordered, score_of(ordered)), tracks, [losses] if losses else [])
 
 
 def _music(document: Document) -> tuple[Any, ...]:
