@@ -42,7 +42,7 @@ def run(config: PlayConfig) -> PlayReport:
 def run_jam(config: JamConfig) -> int:
     """Listen and answer until the port is closed or Ctrl-C; return the number of answers."""
     with _opened(config) as (bundle, output, seed):
-        source = ports.open_input(config.input)
+        source = ports.open_port("input", config.input)
         request = GenerateConfig(seconds=config.answer, sampling=config.sampling)
 
         def compose(primer: Score, number: int) -> Stream:
@@ -66,7 +66,7 @@ def _opened(config: LiveConfig) -> Iterator[tuple[Bundle, Any, int]]:
     Inside the block SIGTERM has the effect of Ctrl-C, so that all notes are ended and the port is
     closed."""
     folder = choose_model(config.model, config.tokenizer)
-    output = ports.open_output(config.output)
+    output = ports.open_port("output", config.output)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

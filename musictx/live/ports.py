@@ -66,22 +66,12 @@ class SocketPort(sockets.SocketPort):
         super()._close()
 
 
-def open_output(name: str | None) -> Any:
-    """Open the output ``name``: a MIDI port, socket:HOST:PORT, or a .mid file; ``None`` is the
-    first MIDI port. Raises ``UserError`` if it cannot be opened."""
-    if name is not None and name.lower().endswith((".mid", ".midi")):
+def open_port(option: str, name: str | None) -> Any:
+    """Open the port ``name``, the value of ``option``, "input" or "output": a MIDI port,
+    socket:HOST:PORT or, for output, a .mid file; ``None`` is the first MIDI port. Raises
+    ``UserError`` if it cannot be opened."""
+    if option == "output" and name is not None and name.lower().endswith((".mid", ".midi")):
         return FilePort(Path(name).expanduser())
-    return _open(name, "output")
-
-
-def open_input(name: str | None) -> Any:
-    """Open the input ``name``: a MIDI port or socket:HOST:PORT; ``None`` is the first MIDI port.
-    Raises ``UserError`` if it cannot be opened."""
-    return _open(name, "input")
-
-
-def _open(name: str | None, option: str) -> Any:
-    """Open the port ``name``, the value of ``option``: "input" or "output"."""
     where = option if name is None else f"{option}={name}"
     if name is not None and name.startswith("socket:"):
         host, _, number = name.removeprefix("socket:").rpartition(":")
@@ -116,5 +106,5 @@ def check() -> str:
         return ", ".join(mido.get_output_names()) or "none is there"
     except ImportError:
         return f"none: {_INSTALL}"
-    except Exception as error:  # of python-rtmidi, see _open
+    except Exception as error:  # of python-rtmidi, see open_port
         return f"none: {error}"

@@ -166,12 +166,10 @@ def closest_grid(document: Document) -> str:
     """Return the closest grid: "16" (sixteenths) or "8t" (triplets), as for ``quantise``."""
     starts = np.array([values[0] for values in document.notes.values()])
     onsets = score_of(document, ()).beats.quarters(starts)
-
-    def share_on_grid(lines_per_quarter: int) -> float:
-        lines = onsets * lines_per_quarter
-        return float((np.abs(lines - np.round(lines)) < 0.1).mean())
-
-    return "8t" if share_on_grid(3) > share_on_grid(4) else "16"
+    sixteenths, triplets = (
+        np.mean(np.abs(onsets * lines - np.round(onsets * lines)) < 0.1) for lines in (4, 3)
+    )
+    return "8t" if triplets > sixteenths else "16"
 
 
 def markers_json(document: Document) -> dict[str, Any]:

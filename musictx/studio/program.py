@@ -97,9 +97,7 @@ def _listen_error(config: StudioConfig, error: OSError) -> str:
             f"port={config.port}: another program listens there, maybe a studio; give another, "
             f"such as port={config.port % 65_535 + 1}, or port=0 for any that is free"
         )
-    if error.errno == errno.EACCES:
-        return f"port={config.port}: this system lets only its administrator listen there"
-    return f"host={config.host}: this machine has no such address ({error.strerror or error})"
+    return f"host={config.host} port={config.port}: {error.strerror or error}"
 
 
 def _open(address: str) -> None:

@@ -122,12 +122,12 @@ def test_no_note_is_left_on_after_an_error(error, fail_at, time):
 def test_a_socket_sends_and_receives_until_the_other_end_closes():
     server = mido.sockets.PortServer("127.0.0.1", 0)
     name = f"socket:127.0.0.1:{server._socket.getsockname()[1]}"
-    port = ports.open_output(name)
+    port = ports.open_port("output", name)
     receiver = server.accept()
     report = play(Composer(Mock(at=0.0), scale(3, every=0.01)), port, look_ahead=0.2)
     types = [message.type for message in receiver.iter_pending()]
     assert types.count("note_on") == types.count("note_off") == report.notes == 3
-    source = ports.open_input(name)
+    source = ports.open_port("input", name)
     keyboard = server.accept()
     keyboard.send(mido.Message("note_on", note=60))
     assert wait_for(lambda: list(source.iter_pending()))[0].note == 60
@@ -143,13 +143,13 @@ def test_a_socket_sends_and_receives_until_the_other_end_closes():
 
 def test_a_file_has_the_times_of_the_clock(tmp_path, time):
     path = tmp_path / "take.mid"
-    port = ports.open_output(str(path))
+    port = ports.open_port("output", str(path))
     play(Composer(time, scale(8)), port)
     port.close()
     starts = midi.read(path).notes["start"].tolist()
     assert starts == pytest.approx([0.25 * i for i in range(8)], abs=0.011)
     before = path.read_bytes()
-    ports.open_output(str(path)).close()
+    ports.open_port("output", str(path)).close()
     assert path.read_bytes() == before, "it is not replaced where nothing was played"
 
 
@@ -157,19 +157,19 @@ def test_errors_of_ports_name_a_remedy(monkeypatch):
     missing, broken = ModuleNotFoundError("rtmidi"), RuntimeError("error creating ALSA client")
     monkeypatch.setattr(mido, "get_output_names", Mock(side_effect=missing))
     with pytest.raises(UserError, match=r"pip install 'musictx\[live\]'"):
-        ports.open_output(None)
+        ports.open_port("output", None)
     monkeypatch.setattr(mido, "get_input_names", Mock(side_effect=broken))
     with pytest.raises(UserError, match=r"^input: .*ALSA"):
-        ports.open_input(None)
+        ports.open_port("input", None)
     monkeypatch.setattr(mido, "get_input_names", lambda: ["Keystation 49"])
     monkeypatch.setattr(mido, "open_input", lambda name: f"<{name}>")
-    assert ports.open_input("keystation") == "<Keystation 49>"
+    assert ports.open_port("input", "keystation") == "<Keystation 49>"
     wrong = {"Organ": "Keystation 49", "socket:127.0.0.1:1": "nobody listens there"}
     for address in ("9080", "localhost:99999", "localhost:\u0661"):
         wrong[f"socket:{address}"] = "expected socket:HOST:PORT"
     for name, words in wrong.items():
         with pytest.raises(UserError, match=words):
-            ports.open_input(name)
+            ports.open_port("input", name)
 
 
 def test_the_command_plays_into_a_file(tmp_path, monkeypatch, capsys):
