@@ -13,10 +13,11 @@ import numpy as np
 from musictx import registry
 from musictx.chords import is_chart, marked, name_of, symbol_of
 from musictx.grid import FEWEST, exact_share, grid_of
+from musictx.midi.document import Document as MidiDocument
+from musictx.midi.document import messages
 from musictx.midi.names import part_names
 from musictx.notes import NOTE, Score
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
-from musictx.studio.controllers import controllers
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.timing import timings
@@ -74,6 +75,22 @@ def _mixers(score: Score) -> dict[int, dict[str, Any]]:
         if values and number in settings:
             mixers[part][settings[number]] = values[-1]
     return mixers
+
+
+def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
+    """Return the (seconds, value) rows of each (part, controller number). ``data`` is a MIDI file
+    of format 0 or 1 without a container. A message in a MIDI track without notes on its channel
+    applies to all parts on that channel, as for pedals."""
+    document = MidiDocument(data)
+    values: defaultdict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
+    for track, chunk in enumerate(document.chunks):
+        for tick, _, body, _ in messages(chunk):
+            if body[0] >> 4 == 0xB:
+                status, number, value = body
+                for part in document.parts.moved_by(track * 16 + status % 16):
+                    time = float(document.clock.seconds(tick))
+                    values[part, number].append((time, value))
+    return {key: sorted(rows, key=lambda row: row[0]) for key, rows in values.items()}
 
 
 def gains(document: Document) -> dict[int, tuple[float, float, float]]:

@@ -24,7 +24,7 @@ from musictx.studio.document import Document, starts_inside
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import closest_grid, music_of, score_of
 from musictx.studio.models import Model
-from musictx.studio.request import LONGEST, Request, bars, moment
+from musictx.studio.request import LONGEST, Request, bars
 from musictx.tokens.controls import measured
 from musictx.tokens.tokenizer import Clock
 
@@ -251,7 +251,7 @@ def _gap(document: Document, request: Request, model: Model) -> Input:
     score = _move_to_locked_tracks(score_of(document), staying, first_free)
     order = np.unique(score.notes["track"]).tolist()
     places = [place for place, track in enumerate(order, 1) if track in selected_tracks]
-    options = {"begin": moment(begin), "end": moment(end)}
+    options = {"begin": f"{begin:.10g}s", "end": f"{end:.10g}s"}
     if len(places) < len(order):
         options["tracks"] = ",".join(map(str, places))
     if request.task == "vary":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,16 +11,15 @@ import numpy as np
 
 from musictx import midi
 from musictx.midi import losses_of
-from musictx.midi.document import ANY
+from musictx.midi.document import ANY, OFF, ON, controller
 from musictx.midi.document import Document as MidiDocument
 from musictx.midi.edit import Unwritable, edited
 from musictx.midi.parts import free_channel, with_parts
 from musictx.midi.scan import DRUM_CHANNEL
 from musictx.notes import PEDAL, Score
 from musictx.studio.change import MIXER, TEXTS, Track, clean_name
-from musictx.studio.controllers import controllers, with_initial_values
 from musictx.studio.document import Document
-from musictx.studio.exchange import document_of, in_order, score_of
+from musictx.studio.exchange import controllers, document_of, in_order, score_of
 
 
 class WrittenFile(NamedTuple):
@@ -211,3 +210,23 @@ def _with_mixer(data: bytes, tracks: Sequence[Sequence[Track]], first: Document)
             if len(values) == 1 and values != {old}:
                 settings.setdefault(part, {})[number] = values.pop()
     return with_initial_values(data, settings) if settings else data
+
+
+def with_initial_values(data: bytes, values: Mapping[int, Mapping[int, int]]) -> bytes:
+    """Return the file with initial ``values`` of controllers: part -> number -> value. Messages of
+    these controllers up to the first note of the part are removed."""
+    document = MidiDocument(data)
+    events = document.file.events
+    note_ons = events[(events["status"] >> 4 == 9) & (events["b"] > 0)]
+    for part, numbers in values.items():
+        track_number, channel = divmod(document.places[part], 16)
+        on_channel = (note_ons["track"] == track_number) & (note_ons["status"] % 16 == channel)
+        first = int(note_ons["tick"][on_channel].min())
+        track = document.track(track_number)
+        for n, row in list(track.rows.items()):
+            is_set_anew = row.body[0] == 0xB0 | channel and row.body[1] in numbers
+            if row.tick <= first and is_set_anew:
+                del track.rows[n]
+        phase = ON if first else OFF
+        track.new += [controller(0, channel, *value, phase) for value in numbers.items()]
+    return document.edited()

@@ -135,8 +135,3 @@ def command_of(task: str) -> str:
     """Return the name of the command for a task."""
     commands = {"new": "generate", "continue": "generate", "replace": "infill", "vary": "infill"}
     return commands.get(task, task)
-
-
-def moment(seconds: float) -> str:
-    """Return seconds in the form of the command line, such as 2.5s."""
-    return f"{seconds:.4f}".rstrip("0").rstrip(".") + "s"
