@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,12 +104,13 @@ class Studio:
         get, post, delete = web.get, web.post, web.delete
         take = f"{SESSION}/takes/{{take:[0-9]{{1,9}}}}"
         plain, on_session, change = self._route, self._session_route, self._change_route
+        export, sample = self._file_route(self._export), self._file_route(self._sample)
         return [
             get("/api/models", plain(lambda data: self.composer.models())),
             get("/api/options", plain(lambda data: options_json())),
             get("/api/examples", plain(lambda data: list(shipped.examples()))),
             get("/api/sessions", plain(lambda data: self.sessions.list())),
-            post("/api/sessions", self.create),
+            post("/api/sessions", self._route(self._create, 201, is_file=True)),
             get(SESSION, on_session(self._piece)),
             delete(SESSION, on_session(self._delete)),
             post(f"{SESSION}/restore", plain(lambda data: self.sessions.restore(data["session"]))),
@@ -123,15 +124,15 @@ class Studio:
             post(f"{SESSION}/takes", on_session(self._submit, 202)),
             delete(take, on_session(self._cancel)),
             post(f"{take}/accept", change(self._accept)),
-            get(f"{SESSION}/losses", on_session(self._losses)),
-            get(f"{SESSION}/export/{{name:(?s:.*)}}.{{kind:mid|musicxml|wav|png}}", self.export),
+            get(f"{SESSION}/losses", plain(self._losses)),
+            get(f"{SESSION}/export/{{name:(?s:.*)}}.{{kind:mid|musicxml|wav|png}}", export),
             get(f"{SESSION}/events", self.events),
             get("/api/training", plain(lambda data: self.training.json())),
             post("/api/training", plain(lambda data: self.training.start(data.get("folder")), 202)),
             delete("/api/training", plain(lambda data: self.training.stop())),
             post("/api/training/look", plain(lambda data: self.training.look(data.get("folder")))),
             post("/api/training/use", plain(self._use_trained_model)),
-            get("/api/training/samples/{step:[0-9]{1,9}}.{kind:mid|wav|png}", self.sample),
+            get("/api/training/samples/{step:[0-9]{1,9}}.{kind:mid|wav|png}", sample),
         ]
 
     # ------------------------------------------------------------------------ requests and answers
@@ -139,19 +140,25 @@ class Studio:
     async def _index(self, request: web.Request) -> web.FileResponse:
         return web.FileResponse(PAGE / "index.html")
 
-    def _route(self, function: Callable[[JSON], Any], status: int = 200) -> Handler:
+    def _route(
+        self, function: Callable[[JSON], Any], status: int = 200, *, is_file: bool = False
+    ) -> Handler:
         """Return a handler that calls ``function(data)`` in a thread and answers with its result as
         JSON; None gives status 204. ``data`` is the JSON of the body, with the query and the named
-        parts of the path."""
+        parts of the path. A body that ``is_file`` is its entry "file"."""
 
         async def handler(request: web.Request) -> web.StreamResponse:
             body = b"" if request.method == "GET" else await self._body(request)
 
             def answer() -> str:
-                return _text(function({**request.query, **_parsed(body), **request.match_info}))
+                content = {"file": body} if is_file else _parsed(body)
+                result = function({**request.query, **content, **request.match_info})
+                return json.dumps(result, separators=(",", ":"), allow_nan=False)
 
             text = await asyncio.to_thread(answer)
-            return web.Response(status=204) if text == "null" else _json(text, status)
+            if text == "null":
+                return web.Response(status=204)
+            return web.json_response(text=text, status=status)
 
         return handler
 
@@ -191,23 +198,19 @@ class Studio:
 
     # -------------------------------------------------------------------------------- sessions
 
-    async def create(self, request: web.Request) -> web.Response:
-        name, example = request.query.get("name", ""), request.query.get("example")
-        data = await self._body(request)
+    def _create(self, data: JSON) -> JSON:
+        name, example, file = data.get("name", ""), data.get("example"), data["file"]
+        limits, examples = self._config.limits, shipped.examples()
         if example is not None:
-            if example not in shipped.examples():
-                names = ", ".join(shipped.examples())
+            if example not in examples:
+                names = ", ".join(examples)
                 raise Refused(f"example={example[:40]!r}: expected one of {names}", 404)
-            data, name = shipped.examples()[example].read_bytes(), name or example
-        return _json(await asyncio.to_thread(self._create, name, data), 201)
-
-    def _create(self, name: str, data: bytes) -> str:
-        limits = self._config.limits
+            file, name = examples[example].read_bytes(), name or example
         document, remark = run_isolated(
-            uploads.document_of, data, uploads.title(name), limits, limits=limits
+            uploads.document_of, file, uploads.title(name), limits, limits=limits
         )
-        session = self.sessions.create(document, data, uploads.suffix_of(data))
-        return _text(self._piece(session) | {"remark": remark})
+        session = self.sessions.create(document, file, uploads.suffix_of(file))
+        return self._piece(session) | {"remark": remark}
 
     def _piece(self, session: Session, data: JSON | None = None) -> JSON:
         return session.json() | {"takes": self.composer.takes(session)}
@@ -252,39 +255,38 @@ class Studio:
 
     # --------------------------------------------------------------------------------- exports
 
-    async def export(self, request: web.Request) -> web.FileResponse:
-        name, kind = request.match_info["name"], request.match_info["kind"]
+    def _file_route(self, function: Callable[[JSON], Export]) -> Handler:
+        """Return a handler that answers with the file of the export ``function(data)``, unless the
+        page stops waiting before it is written. ``data`` is the query, with the named parts of the
+        path; a ``name`` in the path is that of the download."""
 
-        def export() -> Export:
-            session = self.sessions.get(request.match_info["session"])
-            return self._export(session, kind, dict(request.query))
+        async def handler(request: web.Request) -> web.FileResponse:
+            kind = request.match_info["kind"]
 
-        stem = clean_name(re.split(r"[/\\]", name)[-1]).strip(". ") or "music"
-        ascii_stem = re.sub(r"[^A-Za-z0-9 ._-]", "_", stem)
-        names = f"filename=\"{ascii_stem}.{kind}\"; filename*=UTF-8''{quote(stem, '')}.{kind}"
-        disposition = f"attachment; {names}"
-        return await self._file(request, export, {"Content-Disposition": disposition})
+            def file() -> Path:
+                export = function({**request.query, **request.match_info})
+                return self.exports.file(export, lambda: request.transport is None or self._closing)
 
-    async def _file(
-        self, request: web.Request, export: Callable[[], Export], headers: Mapping[str, str]
-    ) -> web.FileResponse:
-        """Return the file of an ``export``, unless the page stops waiting before it is written."""
-        kind = request.match_info["kind"]
+            threads = self._sound_thread if kind == "wav" else None
+            path = await asyncio.get_running_loop().run_in_executor(threads, file)
+            headers = {"Content-Type": TYPES[kind]}
+            if "name" in request.match_info:
+                name = re.split(r"[/\\]", request.match_info["name"])[-1]
+                stem = clean_name(name).strip(". ") or "music"
+                ascii_stem = re.sub(r"[^A-Za-z0-9 ._-]", "_", stem)
+                names = (
+                    f"filename=\"{ascii_stem}.{kind}\"; filename*=UTF-8''{quote(stem, '')}.{kind}"
+                )
+                headers["Content-Disposition"] = f"attachment; {names}"
+            return web.FileResponse(path, headers=headers)
 
-        def file() -> Path:
-            return self.exports.file(export(), lambda: request.transport is None or self._closing)
+        return handler
 
-        threads = self._sound_thread if kind == "wav" else None
-        path = await asyncio.get_running_loop().run_in_executor(threads, file)
-        return web.FileResponse(path, headers={"Content-Type": TYPES[kind], **headers})
-
-    def _losses(self, session: Session, query: JSON) -> JSON:
-        return {"losses": self._export(session, "mid", query).midi().losses}
-
-    def _export(self, session: Session, kind: str, query: JSON) -> Export:
-        """Return the export of a session that ``query`` describes."""
-        given = {name: value for name, value in query.items() if value}
-        options = validate(ExportOptions, given)
+    def _export(self, data: JSON) -> Export:
+        """Return the export of a session that ``data`` describes."""
+        session, path = self.sessions.get(data["session"]), ("session", "name", "kind")
+        query = {name: value for name, value in data.items() if value and name not in path}
+        options = validate(ExportOptions, query)
         document = session.document
         key = session.id, document.revision, options.take, options.proposal
         if options.take is not None:
@@ -292,7 +294,11 @@ class Studio:
             document = document.copy()
             document.apply(acceptance(document, options.take, proposal, ""))
         part = options.begin, options.end
-        return Export(key, kind, document, document.name, *part, session.opened_file())
+        opened = session.opened_file()
+        return Export(key, data["kind"], document, document.name, *part, opened)
+
+    def _losses(self, data: JSON) -> JSON:
+        return {"losses": self._export(data | {"kind": "mid"}).midi().losses}
 
     # -------------------------------------------------------------------------------- training
 
@@ -301,15 +307,11 @@ class Studio:
         self.composer.add_model(folder.parent.name, folder)
         return {"model": folder.parent.name}
 
-    async def sample(self, request: web.Request) -> web.FileResponse:
-        step, kind = int(request.match_info["step"]), request.match_info["kind"]
-
-        def export() -> Export:
-            score, name = self.training.sample(step)
-            key = self.training.json()["command"], step
-            return Export(key, kind, exchange.document_of(score), name)
-
-        return await self._file(request, export, {})
+    def _sample(self, data: JSON) -> Export:
+        """Return the export of a sample of the training."""
+        score, name = self.training.sample(int(data["step"]))
+        key = self.training.json()["command"], data["step"]
+        return Export(key, data["kind"], exchange.document_of(score), name)
 
     # ---------------------------------------------------------------------------------- events
 
@@ -347,11 +349,3 @@ def _parsed(body: bytes) -> JSON:
     if not isinstance(content, dict):
         raise Refused("expected a JSON object")
     return content
-
-
-def _json(text: str, status: int = 200) -> web.Response:
-    return web.Response(text=text, content_type="application/json", status=status)
-
-
-def _text(data: Any) -> str:
-    return json.dumps(data, separators=(",", ":"), allow_nan=False)
