@@ -22,6 +22,8 @@ from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.timing import timings
 
+#: Fields that a Score has from a document as they are.
+SAME = ("pedals", "tempos", "meters", "keys", "fermatas", *TEXTS, "ticks_per_quarter", "composer")
 #: The names of the tracks of a harmonised tune, sorted.
 VOICES = ["alto", "bass", "soprano", "tenor"]
 #: The number of bars that a page can show after the end.
@@ -230,18 +232,12 @@ def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:
         (start, end, pitch, velocity, tracks[track].program, tracks[track].drum, track)
         for _, start, end, pitch, velocity, track in document.rows(numbers)
     ]
+    same: dict[str, Any] = {name: getattr(document, name) for name in SAME}
     return Score(
         notes=np.array(notes, NOTE),
-        pedals=document.pedals,  # type: ignore[arg-type]
-        tempos=document.tempos,  # type: ignore[arg-type]
-        meters=document.meters,  # type: ignore[arg-type]
-        keys=document.keys,  # type: ignore[arg-type]
         names={track.id: track.name for track in document.tracks if track.name},
-        ticks_per_quarter=document.ticks_per_quarter,
-        fermatas=document.fermatas,
-        **{name: getattr(document, name) for name in TEXTS},
         title="" if document.name.lower() == "untitled" else document.name,
-        composer=document.composer,
+        **same,
     )
 
 

@@ -77,7 +77,12 @@ async def _serve(config: StudioConfig) -> None:
         try:
             await site.start()
         except OSError as error:
-            raise UserError(_listen_error(config, error)) from None
+            sentence = f"host={config.host} port={config.port}: {error.strerror or error}"
+            if error.errno == errno.EADDRINUSE:
+                other = f"such as port={config.port % 65_535 + 1}, or port=0 for any that is free"
+                sentence = f"port={config.port}: another program listens there, maybe a studio"
+                sentence = f"{sentence}; give another, {other}"
+            raise UserError(sentence) from None
         studio.start_composer()
         address = f"http://{_browser_host(config.host)}:{runner.addresses[0][1]}/"
         print(f"the studio is at {address} (Ctrl-C ends)", flush=True)
@@ -88,16 +93,6 @@ async def _serve(config: StudioConfig) -> None:
         await stop.wait()
     finally:
         await runner.cleanup()
-
-
-def _listen_error(config: StudioConfig, error: OSError) -> str:
-    """Return the sentence for an ``error`` of the system when the studio starts to listen."""
-    if error.errno == errno.EADDRINUSE:
-        return (
-            f"port={config.port}: another program listens there, maybe a studio; give another, "
-            f"such as port={config.port % 65_535 + 1}, or port=0 for any that is free"
-        )
-    return f"host={config.host} port={config.port}: {error.strerror or error}"
 
 
 def _open(address: str) -> None:
