@@ -17,13 +17,12 @@ from tests.browser.served import Served, wait_for
 
 #: The program with a :class:`FakeComposer`; the page is there before torch is.
 SERVER = """
-import sys, types
-from tests.studio.studios import FakeComposer
-composer = types.ModuleType("musictx.studio.composer")
-composer.Composer = FakeComposer
-sys.modules["musictx.studio.composer"] = composer
+import sys
+from musictx.studio import app
 from musictx.studio.config import StudioConfig
 from musictx.studio.program import run
+from tests.studio.studios import FakeComposer
+app.Composer = FakeComposer
 assert "torch" not in sys.modules, "the composer's thread imports it"
 run(StudioConfig(folder=sys.argv[1].removeprefix("folder="), port=0, browser=False))
 """
