@@ -10,19 +10,18 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
 
 from aiohttp import web
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 
 from musictx import shipped
-from musictx.config.checks import DAY
 from musictx.data.workers import run_isolated
 from musictx.errors import UserError
 from musictx.studio import exchange, original, uploads
 from musictx.studio.acceptance import acceptance
-from musictx.studio.change import clean_name, parse_change
+from musictx.studio.change import Seconds, clean_name, parse_change
 from musictx.studio.composer import Composer
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused, validate
@@ -40,7 +39,6 @@ KEEP_ALIVE_SECONDS = 15.0
 BODY_SECONDS = 30.0
 SESSION = f"/api/sessions/{{session:{ID}}}"
 JSON = dict[str, Any]
-Moment = Annotated[float, Field(ge=0, le=DAY, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,8 @@ class ExportOptions:
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
-    begin: Moment | None = None
-    end: Moment | None = None
+    begin: Seconds | None = None
+    end: Seconds | None = None
     take: int | None = None
     proposal: int = 1
 

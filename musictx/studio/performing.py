@@ -156,10 +156,9 @@ class Tracks:
         """Return the id of a track of the document with the same instrument, for a new piece."""
         if self._model.four_voices:
             return None
-        drum, program = key == DRUMS, 0 if key == DRUMS else key
         for track in self._source.document.tracks:
-            same = track.drum == drum and (drum or track.program == program)
-            if same and track.id not in self._ids.values():
+            instrument = DRUMS if track.drum else track.program
+            if instrument == key and track.id not in self._ids.values():
                 return track.id
         return None
 
