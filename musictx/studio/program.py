@@ -79,9 +79,11 @@ async def _serve(config: StudioConfig) -> None:
         except OSError as error:
             sentence = f"host={config.host} port={config.port}: {error.strerror or error}"
             if error.errno == errno.EADDRINUSE:
-                other = f"such as port={config.port % 65_535 + 1}, or port=0 for any that is free"
-                sentence = f"port={config.port}: another program listens there, maybe a studio"
-                sentence = f"{sentence}; give another, {other}"
+                sentence = (
+                    f"port={config.port}: another program listens there, maybe a studio; give "
+                    f"another, such as port={config.port % 65_535 + 1}, or port=0 for any that is "
+                    "free"
+                )
             raise UserError(sentence) from None
         studio.start_composer()
         address = f"http://{_browser_host(config.host)}:{runner.addresses[0][1]}/"

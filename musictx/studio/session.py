@@ -1,5 +1,5 @@
-"""A document and its history: every operation is on the disk before it is acknowledged. And the
-folder of all sessions.
+"""A document with its history, and the folder of all sessions. Every operation is on the disk
+before it is acknowledged.
 
 Files in the folder of a session:
     start.mid, start.musicxml   the file that was opened, if there was one
@@ -178,7 +178,7 @@ class Sessions:
             if data:
                 write_bytes(new_folder / (OPENED_FILE + suffix), data)
             store.create(new_folder / store.DATABASE, document)
-        with contextlib.suppress(OSError):  # a system that cannot write names to the disk
+        with contextlib.suppress(OSError):  # the new name goes to the disk, too, where possible
             handle = os.open(self.folder, os.O_RDONLY)
             try:
                 os.fsync(handle)
