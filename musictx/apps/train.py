@@ -145,10 +145,10 @@ def make_network(config: TrainConfig, print_line: PrintLine) -> tuple[Tokenizer,
 def open_corpus(config: TrainConfig, tokenizer: Tokenizer, print_line: PrintLine) -> Shards:
     """Return the shards of the corpus, and prepare them if necessary. Existing ``corpus.shards``
     without a ``corpus.path`` are used unchanged."""
-    preparation = prepare(config.corpus, tokenizer)
-    if not preparation.up_to_date:
-        print_line(str(preparation))
-    return Shards(preparation.folder)
+    report = prepare(config.corpus, tokenizer)
+    if not report.up_to_date:
+        print_line(str(report))
+    return report.shards
 
 
 def make_modules(
