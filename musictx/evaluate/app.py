@@ -121,7 +121,7 @@ def is_named(corpus: CorpusConfig) -> bool:
 
 
 def corpus_of(card: dict[str, Any]) -> CorpusConfig:
-    """Return the corpus that a model was trained on, by its card (see ``training/report.py``)."""
+    """Return the corpus that a model was trained on, by its card (see ``training/run.py``)."""
     check_card(card, "the model's card")
     about = _corpus_entries(card)
     path, shards, held_out = about.get("path"), about.get("shards"), about.get("held out") or {}
