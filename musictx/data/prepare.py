@@ -85,7 +85,6 @@ def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
                 corpus=corpus,
             ),
             source.items(),
-            partial(encode.failed, limits=corpus.limits),
             limits=corpus.limits,
             workers=_processes(corpus, len(source)),
         )
@@ -112,7 +111,7 @@ def _processes(corpus: CorpusConfig, files: int) -> int:
 
 
 def _write(
-    outcomes: Iterable[tuple[Item, Encoded | LeftOut]],
+    outcomes: Iterable[tuple[Item, Encoded | LeftOut | Exception]],
     source: Corpus,
     corpus: CorpusConfig,
     writer: Writer,
@@ -131,6 +130,8 @@ def _write(
     files = 0
     for files, (item, outcome) in enumerate(outcomes, 1):
         show(files)
+        if isinstance(outcome, Exception):
+            outcome = encode.failed(item, outcome, corpus.limits)
         if isinstance(outcome, LeftOut):
             left_out.append(outcome)
             continue
@@ -145,7 +146,7 @@ def _write(
                 copies.append(row)
                 continue
             copies.append(kept.pop(content))
-        writer.append(outcome.ids, item.name)
+        writer.append(outcome.ids)
         kept[content], lossy[content] = row, outcome.lossy
     if not kept:
         raise UserError(_nothing_usable(corpus, left_out))
