@@ -18,7 +18,7 @@ from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.tokenizer import Tokenizer
-from musictx.training import ranks, run_folder
+from musictx.training import ranks, report, run_folder
 from musictx.training.callbacks import averaged
 from musictx.training.network import build_model, freeze, model_from_init
 from musictx.training.progress import PrintLine, duration
@@ -86,7 +86,7 @@ def run(config: TrainConfig) -> Trained:
         trainer, stop = training.trainer, training.hooks.stop
         if is_first:
             folder.begin(config, fingerprints)
-        print_line(training.header())
+        print_line(report.header(training))
 
         # 4. Training
         stack.callback(ranks.destroy_process_group)
@@ -110,7 +110,7 @@ def run(config: TrainConfig) -> Trained:
             return Trained(None, training.validation_loss(), trainer.global_step)
         if trainer.is_global_zero:
             training.save_best_model()
-            print_line(training.summary(initial_loss))
+            print_line(report.summary(training, initial_loss))
         return Trained(folder.model, training.validation_loss(), trainer.global_step)
 
 
@@ -151,7 +151,7 @@ def exit_after_signal(training: Run) -> NoReturn:
         if stop.agreed and not training.folder.model.is_dir():
             with averaged(training.trainer):
                 training.save_model()
-        training.hooks.print_line(training.stopped())
+        training.hooks.print_line(report.stopped(training))
     if training.trainer.local_rank:
         raise SystemExit(0)
     if stop.received == signal.SIGTERM:

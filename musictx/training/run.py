@@ -1,5 +1,4 @@
-"""A run of ``musictx train``: its modules and Trainer, what it writes into its model folder, and
-the lines that it prints."""
+"""A run of ``musictx train``: its modules and Trainer, and what it writes into its model folder."""
 
 from __future__ import annotations
 
@@ -29,13 +28,11 @@ from musictx.training import checkpoint, ranks
 from musictx.training.callbacks import BestCheckpoint, Ema, Hooks
 from musictx.training.lit import LitMusicTransformer
 from musictx.training.optimizer import optimizer_options
-from musictx.training.progress import PrintLine, Progress, clock, compact, duration, share_done
+from musictx.training.progress import PrintLine, Progress, clock, share_done
 from musictx.training.run_folder import RunFolder
 from musictx.training.signals import StopSignal
 from musictx.training.trainer import build_trainer, describe_device, instantiate, wrong_checkpoint
 
-#: With more parameters than this for each training token the model will overfit.
-MOST_PARAMETERS_PER_TOKEN = 20
 #: The token limit per second of a sample; a model that reaches it writes no time shifts.
 TOKENS_PER_SECOND = 60
 
@@ -97,8 +94,6 @@ class Run:
             loggers = instantiate("logger", config.logger, path)
         return build_trainer(options, path, callbacks=callbacks, loggers=loggers)
 
-    # --------------------------------------------------------------------------------- the model
-
     def save_model(self) -> None:
         """Write the model folder with the current weights."""
         card = {**self.card(), "note_limits": self.limits}
@@ -157,89 +152,6 @@ class Run:
         """The best validation loss; the latest one if no callback keeps the best checkpoint."""
         latest = self.trainer.callback_metrics.get("val/loss")
         return self.best()[0] or (None if latest is None else float(latest))
-
-    # --------------------------------------------------------------------------------- the report
-
-    def header(self) -> str:
-        """The lines before training: corpus, model, length and folder of the run, and warnings."""
-        config = self.config
-        train, held_out = self.shards.totals("train"), self.shards.totals("validation")
-        parameters = sum(p.numel() for p in self.model.parameters())
-        shape = self.model.config
-        steps = config.trainer.max_steps
-        length = f"{steps:,} steps" if steps > 0 else "steps without end"
-        trial = int(config.trainer.fast_dev_run)
-        if trial:
-            length = f"a trial of {trial} step{'s' * (trial > 1)}"
-        elif config.trainer.seconds is not None:
-            length = f"{duration(config.trainer.seconds)} of steps"
-        lines = [
-            f"corpus  {self.shards.corpus['name']}: {train}; {held_out.pieces:,} held out",
-            f"model   {parameters:,} parameters: {shape.layers} layers, width {shape.width}, "
-            f"context {shape.context} tokens, positions {shape.position['name']}",
-            f"train   {length} of {self.rows_per_step()} x {shape.context} tokens on "
-            f"{describe_device(self.trainer)}, learning rate {self.lit.optim['lr']:.2g}",
-        ]
-        if trial:
-            return "\n".join(lines)
-        lines.append(f"run     {self.folder.path}")
-        if config.trainer.seconds is not None:
-            lines.append(
-                "note    ends by the clock: the same command will not give the same weights"
-            )
-        if parameters > MOST_PARAMETERS_PER_TOKEN * train.tokens and config.init is None:
-            lines.append(
-                f"note    {train.tokens:,} tokens are few for {parameters:,} parameters: the model "
-                "will overfit; init=FOLDER (fine-tuning) or a smaller model does better"
-            )
-        return "\n".join(lines)
-
-    def summary(self, initial_loss: float | None) -> str:
-        """The lines after training: results and the next commands. ``initial_loss`` is the
-        validation loss before the first step, if it was measured."""
-        lines = [
-            f"trained {self.trainer.global_step:,} steps on {compact(self.lit.tokens)} tokens "
-            f"in {duration(clock(self.trainer).time_elapsed())}"
-        ]
-        loss, step = self.best()
-        guessing, optim = math.log(self.model.config.vocab_size), self.lit.optim
-        if loss is not None:
-            lines.append(
-                f"best    {loss:.4f} nats/token in validation, at step {step:,} ({self.windows()})"
-            )
-        if loss is not None and loss > guessing:
-            lines.append(
-                f"note    guessing has {guessing:.4f} nats/token (log of the vocabulary): training "
-                f"diverged, or has hardly begun; try a lower optim.lr (it was {optim['lr']:.2g}) "
-                f"or a longer optim.warmup (it was {optim['warmup']}), with another out="
-            )
-        if loss is not None and initial_loss is not None:
-            is_better = loss < initial_loss
-            verdict = "better" if is_better else "not better: keep the model you started from"
-            lines.append(f"before  {initial_loss:.4f} nats/token, before the first step; {verdict}")
-        lines.append(f"model   {self.folder.model}")
-        samples = self.folder.path / "samples"
-        if samples.is_dir():
-            lines.append(f"samples {samples}")
-        model = shlex.quote(str(self.folder.model))
-        lines.append(f"try     musictx generate model={model} render=true")
-        lines.append(f"        musictx evaluate model={model}")
-        return "\n".join(lines)
-
-    def stopped(self) -> str:
-        """The lines after a signal: the checkpoint and the model folder."""
-        folder = self.folder
-        if not folder.last.is_file():
-            lines = [f"stopped at step {self.trainer.global_step:,}, before the first checkpoint"]
-        else:
-            step = checkpoint.read(folder.last)["global_step"]
-            lines = [f"stopped; the state at step {step:,} is in {folder.last}"]
-            lines.append("the same command resumes")
-        if folder.model.is_dir():
-            loss, step = self.best()
-            quality = f"validation {loss:.4f} at step {step:,}" if loss else "not validated yet"
-            lines.append(f"model so far: {folder.model} ({quality})")
-        return "\n".join(lines)
 
     def card(self) -> dict[str, Any]:
         """The card of the best weights so far, for ``bundle.save``. ``musictx evaluate`` finds the
