@@ -24,7 +24,7 @@ Drummer = Annotated[str, "[0-9]{24}( [0-9]{24}){5}"]
 #: The entries of a card that musictx reads, with their types. Each entry is optional, and other
 #: entries are allowed.
 ENTRIES: dict[str, Any] = {
-    "corpus": {  # written by training/report.py
+    "corpus": {  # written by training/run.py
         "name": str,
         "path": str | list[str],
         "shards": str,

@@ -64,7 +64,7 @@ class NoOptions:
 ALL = (
     Command(
         name="prepare",
-        options="musictx.config.train:PrepareConfig",
+        options="musictx.config.corpus:PrepareConfig",
         run="musictx.apps.prepare:run",
         about="Turn a folder of music into token files (train does it by itself).",
         examples=("musictx prepare ~/midi",),
@@ -113,7 +113,7 @@ ALL = (
     ),
     Command(
         name="infill",
-        options="musictx.config.infill:InfillConfig",
+        options="musictx.config.generate:InfillConfig",
         run="musictx.apps.infill:run",
         about="Recompose some bars of a file; everything else stays as it is.",
         examples=(
@@ -125,7 +125,7 @@ ALL = (
     ),
     Command(
         name="accompany",
-        options="musictx.config.infill:AccompanyConfig",
+        options="musictx.config.generate:AccompanyConfig",
         run="musictx.apps.infill:run",
         about="Write an accompaniment to a melody or chords, or add parts to a song.",
         examples=(

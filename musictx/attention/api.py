@@ -34,7 +34,7 @@ from musictx.attention import reference, sdpa, skew
 from musictx.attention.job import Job
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, Positions, Span, Terms
-from musictx.config.model import IMPLEMENTATIONS
+from musictx.config import IMPLEMENTATIONS
 
 MODULES: dict[str, Any] = {"reference": reference, "skew": skew, "sdpa": sdpa}
 for _name, _path in (registry.ATTENTION | registry.DECODING).items():
@@ -71,7 +71,7 @@ def attend(
                      for the query. Only ``reference`` supports it, so memory is Tq x Tk
     dropout          share of attention weights that are set to 0, while the others are scaled up;
                      0 when not training
-    implementation   one of ``IMPLEMENTATIONS`` (musictx/config/model.py)
+    implementation   one of ``IMPLEMENTATIONS`` (musictx/config/train.py)
 
     The result of a query without visible keys is zero. The softmax is computed in float32 or more.
     Raises ``ValueError`` for inconsistent arguments, and for a named implementation that does not

@@ -1,27 +1,162 @@
-"""The options of ``musictx train``, and of ``musictx prepare``, its first step."""
+"""The options of ``musictx train``: batches, the network, the optimizer. Those of the corpus, of
+positions and of the Trainer have files of their own."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from musictx.config.checks import LARGEST_SEED, Options, option
-from musictx.config.corpus import CorpusConfig
-from musictx.config.data import DataConfig
-from musictx.config.model import ModelConfig
-from musictx.config.optim import OptimConfig
+from musictx import registry
+from musictx.config.checks import LARGEST_SEED, Options, option, require
+from musictx.config.corpus import CorpusConfig, TokenizerConfig
 from musictx.config.position import HuangConfig, PositionConfig, checked
 from musictx.config.sampling import SamplingConfig
-from musictx.config.tokenizer import TokenizerConfig
 from musictx.config.trainer import TrainerConfig
+
+#: Implementations of attention: those of the core, then those of optional components.
+IMPLEMENTATIONS = ("auto", "reference", "skew", "sdpa", *registry.ATTENTION)
+#: The built-in optimizers.
+OPTIMIZERS = ("adamw", "muon")
+#: The tasks for which training windows can be arranged.
+TASKS = ("infill", "accompany", "vary", "steer")
 
 
 @dataclass
-class PrepareConfig(Options):
-    """The options of ``musictx prepare``: a folder of music becomes token shards."""
+class DataConfig(Options, prefix="data"):
+    """Batches for training and validation."""
 
-    corpus: CorpusConfig = field(default_factory=CorpusConfig)
-    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    batch_size: int = option(8, "windows in a batch, on each device", low=1, high=65_536)
+    num_workers: int = option(
+        0, "processes that prepare batches ahead; 0 = the training process", low=0, high=1024
+    )
+    validation_windows: int = option(
+        64, "windows of held-out pieces measured at each validation; 0 = all", low=0
+    )
+    growing_windows: list[list[int]] = option(
+        [],
+        "[[batches,tokens],...]: up to that many batches, train on windows of that many tokens, "
+        "with proportionally more in a batch; afterwards of model.context",
+    )
+    tasks: dict[str, float] = option(
+        {},
+        "tokenizer.controls=true: shares of the training windows arranged as tasks, such as "
+        "{infill: 0.2, accompany: 0.2, steer: 0.1}, for notes tokens vary; the others stay plain",
+        low=0,
+    )
+    melody: str = option(
+        "skyline",
+        "in windows of the task accompany, the melody: skyline (the highest notes, or those above "
+        "or below a pitch) or the part with this program number",
+        pattern=(r"skyline|1[01]\d|12[0-7]|\d\d?", "skyline, or a program from 0 to 127"),
+    )
+
+    def check(self) -> None:
+        are_shares = set(self.tasks) <= set(TASKS) and sum(self.tasks.values()) <= 1
+        self.require("tasks", are_shares, f"shares of {', '.join(TASKS)} that add up to 1 at most")
+        pairs, expected = self.growing_windows, "pairs of batches and tokens that both grow"
+        are_growing = all(len(pair) == 2 and min(pair) >= 1 for pair in pairs) and all(
+            a[0] < b[0] and a[1] < b[1] for a, b in itertools.pairwise(pairs)
+        )
+        self.require("growing_windows", are_growing, f"{expected}, such as [[2000,256],[8000,512]]")
+
+
+@dataclass
+class ModelConfig(Options, prefix="model"):
+    """The size and the parts of the network. ``conf/model`` has presets.
+
+    The bounds are far above any useful size, and low enough that a typing error does not fill the
+    memory.
+    """
+
+    layers: int = option(6, "number of transformer blocks", low=1, high=1000)
+    width: int = option(256, "channels of the residual stream", low=1, high=2**15)
+    heads: int = option(4, "attention heads; they divide the width", low=1, high=2**12)
+    feedforward: int = option(1024, "hidden channels of the feed-forward layers", low=1, high=2**18)
+    context: int = option(1024, "length of a training window, tokens", low=8, high=2**20)
+    dropout: float | None = option(
+        None, "on embeddings, attention, branches; default: 0.1, or as of init", low=0, below=1
+    )
+    attention: str = option(
+        "auto",
+        "implementation of attention; auto = the fastest that can: " + ", ".join(IMPLEMENTATIONS),
+        choices=IMPLEMENTATIONS,
+    )
+    gates: bool = option(
+        False, "multiply the output of each attention head by a gate computed from the token"
+    )
+    first_values: bool = option(
+        False, "let each layer mix the attention values of the first layer into its own"
+    )
+    features: list[Any] = option(
+        [],
+        "further inputs of the network, computed from the ids so far, each a name or a name with "
+        "options, such as [{name: sounding, recent: 8}, conditions]",
+    )
+
+    def check(self) -> None:
+        expected = f"a divisor of model.width={self.width} that leaves an even size for each head"
+        self.require("heads", self.width % (2 * self.heads) == 0, expected)
+        self.features = [{"name": f} if isinstance(f, str) else f for f in self.features]
+        names = [f.get("name") if isinstance(f, dict) else None for f in self.features]
+        are_unique = all(isinstance(n, str) and n for n in names) and len({*names}) == len(names)
+        expected = "different names, each alone or with its options: [{name: sounding, recent: 8}]"
+        self.require("features", are_unique, expected)
+
+
+@dataclass
+class OptimConfig(Options, prefix="optim"):
+    """The optimizer and its learning-rate schedule."""
+
+    name: str = option(
+        "adamw",
+        "adamw, muon (for the hidden matrices, adamw for the rest), or a class of your own: "
+        "optim._target_=package.module.Class",
+    )
+    lr: float | None = option(
+        None,
+        "highest learning rate; default: 1e-3 * sqrt(512 / width), a fifth of it with init=",
+        above=0,
+        below=10,
+    )
+    adamw_lr: float = option(
+        1.0,
+        "muon: multiplier of lr for what AdamW trains (all but the hidden matrices)",
+        above=0,
+        high=10,
+    )
+    table_lr: float = option(
+        1.0,
+        "further multiplier of lr for the tables of relative positions and intervals",
+        above=0,
+        high=10,
+    )
+    betas: list[float] = option([0.9, 0.98], "AdamW's two decay rates", low=0, below=1)
+    weight_decay: float = option(0.01, "on matrices; never on biases, norms and embeddings", low=0)
+    schedule: str = option(
+        "cosine",
+        "cosine (to zero), rsqrt (inverse square root) or constant",
+        choices=("cosine", "rsqrt", "constant"),
+    )
+    warmup: int = option(100, "steps of linear rise at the start", low=0)
+    params: dict[str, Any] = option(
+        {}, "arguments of a class of your own, each written optim.NAME=VALUE"
+    )
+    ema: float = option(
+        0.0,
+        "decay of the exponential moving average of the weights, which then is the model; 0 = none",
+        low=0,
+        below=1,
+    )
+
+    def check(self) -> None:
+        if ":" not in self.name:
+            expected = f"one of {', '.join(OPTIMIZERS)}, or module:Class"
+            self.require("name", self.name in OPTIMIZERS, expected)
+            expected = "an optimizer of your own with it, optim._target_=package.module.Class"
+            for name, value in self.params.items():
+                require(False, f"optim.{name}", value, expected)
+        self.require("betas", len(self.betas) == 2, "two numbers such as [0.9,0.98]")
 
 
 @dataclass

@@ -7,11 +7,11 @@ resumed run gets exactly the batches of an uninterrupted one, with any number of
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data import Dataset
 
 from musictx.config import AugmentConfig
 from musictx.data.shards import Piece, Shards
@@ -135,38 +135,23 @@ class TrainingRows:
         return events
 
 
-class TrainingBatches(IterableDataset[Batch]):
-    """Batch ``start``, ``start + 1``, ... without end: the rows of device ``rank``.
+class TrainingBatches(Dataset[Batch]):
+    """``batches[n]`` is batch ``n`` of the device ``rank``: (batch_size, context) tensors.
 
     ``shorter`` are pairs (batch number, rows): before that batch these shorter rows are drawn
     instead, in proportion more of them.
-
-    Each of W processes of a loader makes every W-th batch, and the loader takes these in turns, so
-    the order is the same for any W.
     """
 
     def __init__(
         self,
         rows: TrainingRows,
         batch_size: int,
-        *,
         rank: int = 0,
-        start: int = 0,
         shorter: Sequence[tuple[int, TrainingRows]] = (),
     ) -> None:
-        self.rows, self.shorter = rows, shorter
-        self.batch_size, self.rank, self.start = batch_size, rank, start
+        self.rows, self.batch_size, self.rank, self.shorter = rows, batch_size, rank, shorter
 
-    def make(self, number: int) -> Batch:
-        """Batch ``number``: (batch_size, context) tensors."""
+    def __getitem__(self, number: int) -> Batch:
         rows = next((rows for until, rows in self.shorter if number < until), self.rows)
         count = max(1, self.batch_size * self.rows.context // rows.context)
         return collate(rows.row(number, self.rank * count + row) for row in range(count))
-
-    def __iter__(self) -> Iterator[Batch]:
-        info = get_worker_info()
-        number = self.start + (info.id if info else 0)
-        step = info.num_workers if info else 1
-        while True:
-            yield self.make(number)
-            number += step

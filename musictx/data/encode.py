@@ -12,7 +12,7 @@ import numpy as np
 
 from musictx.config import CorpusConfig, Limits
 from musictx.data.corpora import Item, Reader
-from musictx.data.shards import checked
+from musictx.data.shards import ID
 from musictx.errors import ReadError, UserError
 from musictx.grid import in_time, without_beats
 from musictx.notes import Score
@@ -75,8 +75,8 @@ def encode_item(
         return LeftOut(item.name, reason, f"{type(error).__name__}: {error}".rstrip(": "))
 
 
-def failed(item: Item, error: BaseException, limits: Limits) -> LeftOut:
-    """The result for an item that exceeded a limit or crashed its process (``workers.run``)."""
+def failed(item: Item, error: Exception, limits: Limits) -> LeftOut:
+    """The report on an item that exceeded a limit or crashed its process (``workers.FAILURES``)."""
     if isinstance(error, TimeoutError):
         seconds = f"{limits.read_seconds:g}"
         detail = f"not read after {seconds} s, corpus.limits.read_seconds={seconds}"
@@ -104,6 +104,16 @@ def programmed(score: Score, programs: Mapping[str, int]) -> Score:
 def _tokenizer(config: str) -> Tokenizer:
     arguments: dict[str, Any] = json.loads(config)
     return build(**arguments)
+
+
+def checked(ids: np.ndarray, vocabulary: int) -> np.ndarray:
+    """Convert ``ids`` (n,) to uint16. Raises ``ValueError`` if they are not ids of a vocabulary of
+    this size."""
+    ids = np.asarray(ids)
+    whole = ids.dtype.kind in "iu" or not len(ids)
+    if not whole or (len(ids) and not 0 <= ids.min() <= ids.max() < vocabulary):
+        raise ValueError(f"ids: expected whole numbers from 0 to {vocabulary - 1}")
+    return ids.astype(ID)
 
 
 def _encoded(

@@ -6,6 +6,7 @@ number of the next batch.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -107,17 +108,12 @@ class MusicDataModule(pl.LightningDataModule):
         return self
 
     def __iter__(self) -> Iterator[Batch]:
-        batches = TrainingBatches(
-            self.rows,
-            self.batch_size,
-            rank=self.trainer.global_rank if self.trainer else 0,
-            start=self.next_batch,
-            shorter=self.shorter,
-        )
+        rank = self.trainer.global_rank if self.trainer else 0
         return iter(
             DataLoader(
-                batches,
+                TrainingBatches(self.rows, self.batch_size, rank, self.shorter),
                 batch_size=None,
+                sampler=itertools.count(self.next_batch),
                 num_workers=self.num_workers,
                 worker_init_fn=_one_thread,
                 pin_memory=torch.cuda.is_available(),

@@ -19,16 +19,15 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from musictx.config import CorpusConfig, Limits
 from musictx.data import corpora, encode, shards, workers
 from musictx.data.corpora import Corpus, Item, digest
 from musictx.data.encode import Encoded, LeftOut
-from musictx.data.shards import Piece, Shards, Totals, Writer, by_split
+from musictx.data.shards import Piece, Shards, Writer, by_split
 from musictx.errors import UserError
 from musictx.progress import progress
 from musictx.tokens.build import build
@@ -58,7 +57,7 @@ def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
         ready = Shards(folder)
         if corpus.name == "folder" or ready.corpus.get("kind") == corpus.name:
             ready.check(tokenizer)
-            return Report.of(ready)
+            return Report.of(ready, up_to_date=True)
     source = corpora.find(corpus)
     key = _key(corpus, tokenizer, source)
     if folder is None:
@@ -66,7 +65,7 @@ def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
         folder = Path("data", "shards", f"{safe}-{key[:8]}")
     with contextlib.suppress(UserError, OSError):
         if shards.is_shards(folder) and (ready := Shards(folder)).key == key:
-            return Report.of(ready)
+            return Report.of(ready, up_to_date=True)
     if build(**tokenizer.to_config()).fingerprint != tokenizer.fingerprint:
         raise ValueError(f"tokens.build does not make {tokenizer.name} again from its to_config()")
     shares = {"validation": corpus.validation, "test": corpus.test}
@@ -86,15 +85,13 @@ def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
                 corpus=corpus,
             ),
             source.items(),
-            partial(encode.failed, limits=corpus.limits),
             limits=corpus.limits,
             workers=_processes(corpus, len(source)),
         )
         bar = progress("reading MIDI", "files", len(source))
         with contextlib.closing(outcomes), bar as show:  # stops the workers after Ctrl-C
-            report = _write(outcomes, source, corpus, folder, writer, show)
-        writer.write_text(JSON, report.to_json())
-    return report
+            _write(outcomes, source, corpus, writer, show)
+    return Report.of(Shards(folder), up_to_date=False)
 
 
 def _key(corpus: CorpusConfig, tokenizer: Tokenizer, source: Corpus) -> str:
@@ -114,14 +111,13 @@ def _processes(corpus: CorpusConfig, files: int) -> int:
 
 
 def _write(
-    outcomes: Iterable[tuple[Item, Encoded | LeftOut]],
+    outcomes: Iterable[tuple[Item, Encoded | LeftOut | Exception]],
     source: Corpus,
     corpus: CorpusConfig,
-    folder: Path,
     writer: Writer,
     show: Callable[[int], None],
-) -> Report:
-    """Write the ids of each piece, then the table of the pieces that are kept.
+) -> None:
+    """Write the ids of each piece, then the table of the pieces that are kept and the report.
 
     Of pieces with the same notes the first by :data:`PRIORITY` is kept, or the first of the corpus.
     The ids of a piece that is replaced later stay in the file, unused. Raises ``UserError`` if no
@@ -134,6 +130,8 @@ def _write(
     files = 0
     for files, (item, outcome) in enumerate(outcomes, 1):
         show(files)
+        if isinstance(outcome, Exception):
+            outcome = encode.failed(item, outcome, corpus.limits)
         if isinstance(outcome, LeftOut):
             left_out.append(outcome)
             continue
@@ -148,7 +146,7 @@ def _write(
                 copies.append(row)
                 continue
             copies.append(kept.pop(content))
-        writer.append(outcome.ids, item.name)
+        writer.append(outcome.ids)
         kept[content], lossy[content] = row, outcome.lossy
     if not kept:
         raise UserError(_nothing_usable(corpus, left_out))
@@ -162,8 +160,16 @@ def _write(
         for copy in copies
     ]
     changed = sum((Counter(lossy[content]) for content in kept), Counter())
-    totals, lost = by_split(writer.rows), dict(sorted(changed.items()))
-    return Report(folder, source.label, files, totals, sorted(left_out), lost, remarks)
+    report = {
+        "source": source.label,
+        "found": files,
+        "splits": {split: t._asdict() for split, t in by_split(writer.rows).items()},
+        "reasons": reasons(left_out),
+        "left_out": [item._asdict() for item in sorted(left_out)],
+        "lossy": dict(sorted(changed.items())),
+        "remarks": remarks,
+    }
+    writer.write_text(JSON, json.dumps(report, indent=1) + "\n")
 
 
 def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
@@ -263,82 +269,52 @@ def _cut(row: Piece, held_out: float) -> list[Piece]:
 # ------------------------------------------------------------------------------------------- report
 
 
-@dataclass
-class Report:
+def reasons(left_out: Iterable[LeftOut]) -> dict[str, int]:
+    """Reason -> number of files left out, the most frequent first."""
+    counts = Counter(item.reason for item in left_out)
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+class Report(NamedTuple):
     """A report on every file of a corpus.
 
-    folder      the shard folder
-    source      the name of the corpus
+    shards      the prepared corpus
     files       the number of its files (or chorales)
-    splits      totals of each split
     left_out    the files that are not in the shards, with reasons
     lossy       what was lost, merged or repaired in the pieces in the shards: label -> number
     remarks     exceptions in the division into splits
     up_to_date  the shards existed already, and no file was read
     """
 
-    folder: Path
-    source: str
+    shards: Shards
     files: int
-    splits: dict[str, Totals] = field(default_factory=dict)
-    left_out: list[LeftOut] = field(default_factory=list)
-    lossy: dict[str, int] = field(default_factory=dict)
-    remarks: list[str] = field(default_factory=list)
-    up_to_date: bool = False
-
-    @property
-    def reasons(self) -> dict[str, int]:
-        """Reason -> number of files left out, the most frequent first."""
-        counts = Counter(item.reason for item in self.left_out)
-        return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
-
-    def total(self) -> Totals:
-        """Pieces, tokens, notes and seconds of all splits."""
-        columns = zip(*self.splits.values()) if self.splits else ()
-        return Totals(*map(sum, columns))
+    left_out: list[LeftOut]
+    lossy: dict[str, int]
+    remarks: list[str]
+    up_to_date: bool
 
     def __str__(self) -> str:
         """A few lines for the terminal."""
-        lines = [f"{self.source}: {self.files:,} files, {self.total()}"]
-        lines += [f"  {split:<11}{t}" for split, t in self.splits.items() if t.pieces]
+        folder, splits = self.shards.folder, by_split(self.shards.pieces())
+        lines = [f"{self.shards.corpus['name']}: {self.files:,} files, {self.shards.totals()}"]
+        lines += [f"  {split:<11}{t}" for split, t in splits.items() if t.pieces]
         if self.left_out:
-            counted = ", ".join(f"{n:,} {reason}" for reason, n in self.reasons.items())
-            lines.append(f"  left out   {counted} (each one in {self.folder / JSON})")
+            counted = ", ".join(f"{n:,} {reason}" for reason, n in reasons(self.left_out).items())
+            lines.append(f"  left out   {counted} (each one in {folder / JSON})")
         if self.lossy:
             counted = ", ".join(f"{label}: {n:,}" for label, n in self.lossy.items())
             lines.append(f"  changed    {counted}")
         lines += [f"  note       {remark}" for remark in self.remarks]
         state = "up to date" if self.up_to_date else "written"
-        return "\n".join([*lines, f"  shards     {self.folder} ({state})"])
-
-    def to_json(self) -> str:
-        """The report as JSON, without the folder, so that equal shards have equal reports."""
-        data = {
-            "source": self.source,
-            "found": self.files,
-            "splits": {split: t._asdict() for split, t in self.splits.items()},
-            "reasons": self.reasons,
-            "left_out": [item._asdict() for item in self.left_out],
-            "lossy": self.lossy,
-            "remarks": self.remarks,
-        }
-        return json.dumps(data, indent=1) + "\n"
+        return "\n".join([*lines, f"  shards     {folder} ({state})"])
 
     @classmethod
-    def of(cls, ready: Shards) -> Report:
-        """Read the report in the folder of existing shards. Raises ``UserError`` if it is
-        damaged."""
+    def of(cls, ready: Shards, *, up_to_date: bool) -> Report:
+        """Read the report in the folder of shards. Raises ``UserError`` if it is damaged."""
         try:
             data = json.loads((ready.folder / JSON).read_text(encoding="utf-8"))
-            return cls(
-                ready.folder,
-                ready.corpus["name"],
-                int(data["found"]),
-                by_split(ready.pieces()),
-                [LeftOut(**item) for item in data["left_out"]],
-                dict(data["lossy"]),
-                list(data["remarks"]),
-                up_to_date=True,
-            )
+            left_out = [LeftOut(**item) for item in data["left_out"]]
+            lossy, remarks = dict(data["lossy"]), list(data["remarks"])
+            return cls(ready, int(data["found"]), left_out, lossy, remarks, up_to_date)
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise shards.damaged(ready.folder, f"{JSON} cannot be read") from error

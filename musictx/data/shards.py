@@ -40,16 +40,6 @@ HEADER, PIECES, TOKENS = "header.json", "pieces.jsonl", "tokens.bin"
 ID = np.dtype("<u2")
 
 
-def checked(ids: np.ndarray, vocabulary: int, name: str = "ids") -> np.ndarray:
-    """Convert ``ids`` (n,) to :data:`ID`. Raises ``ValueError`` about ``name`` if they are not ids
-    of a vocabulary of this size."""
-    ids = np.asarray(ids)
-    whole = ids.dtype.kind in "iu" or not len(ids)
-    if not whole or (len(ids) and not 0 <= ids.min() <= ids.max() < vocabulary):
-        raise ValueError(f"{name}: expected whole numbers from 0 to {vocabulary - 1}")
-    return ids.astype(ID)
-
-
 class Piece(NamedTuple):
     """A row of the table of pieces.
 
@@ -243,14 +233,14 @@ class Writer:
     rows    the table of pieces, in the order of their offsets
     """
 
-    def __init__(self, folder: Path, file: BinaryIO, vocabulary: int) -> None:
+    def __init__(self, folder: Path, file: BinaryIO) -> None:
         self.tokens = 0
         self.rows: list[Piece] = []
-        self._folder, self._file, self._vocabulary = folder, file, vocabulary
+        self._folder, self._file = folder, file
 
-    def append(self, ids: np.ndarray, name: str) -> None:
-        """Write the ids (n,) of the piece ``name``, but no row of the table."""
-        self._file.write(checked(ids, self._vocabulary, f"ids of {name}").tobytes())
+    def append(self, ids: np.ndarray) -> None:
+        """Write the ids (n,) uint16 of a piece, but no row of the table."""
+        self._file.write(ids.astype(ID, casting="safe").tobytes())
         self.tokens += len(ids)
 
     def write_text(self, name: str, text: str) -> None:
@@ -283,7 +273,7 @@ def new_shards(
         (temporary / TOKENS).open("wb") as tokens,
         (temporary / PIECES).open("wb") as table,
     ):
-        writer = Writer(temporary, tokens, vocabulary)
+        writer = Writer(temporary, tokens)
         yield writer
         crc = 0
         for row in writer.rows:

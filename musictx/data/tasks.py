@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from musictx.config.data import TASKS
+from musictx.config.train import TASKS
 from musictx.data.windows import UNSCORED, Row
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score, top_notes

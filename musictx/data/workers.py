@@ -112,27 +112,26 @@ def _exit_with_parent() -> None:
 def run(
     function: Callable[[Item], Result],
     items: Iterable[Item],
-    failed: Callable[[Item, BaseException], Result],
     *,
     limits: Limits,
     workers: int,
-) -> Generator[tuple[Item, Result], None, None]:
+) -> Generator[tuple[Item, Result | Exception], None, None]:
     """Yield (item, ``function(item)``) for every item, in order.
 
     items    may be endless: at most ``AHEAD`` for each worker are taken at once
-    failed   makes the result of an item that exceeds ``limits.read_seconds`` (``TimeoutError``) or
-             ``limits.read_mb`` (``MemoryError``), or crashes its worker (``ProcessExpired``)
     workers  number of processes; 0: this process, without the limit of time
 
-    Other exceptions of ``function`` are raised. Raises ``UserError`` if no process can be started.
+    In place of a result there is an exception if an item exceeds ``limits.read_seconds``
+    (``TimeoutError``) or ``limits.read_mb`` (``MemoryError``), or crashes its worker
+    (``ProcessExpired``). Other exceptions of ``function`` are raised. Raises ``UserError`` if no
+    process can be started.
     """
     if not workers:
         for item in items:
             try:
-                result = _in_memory(limits.read_mb, function, item)
+                yield item, _in_memory(limits.read_mb, function, item)
             except MemoryError as error:
-                result = failed(item, error)
-            yield item, result
+                yield item, error
         return
     items = iter(items)
     processes = Workers(workers)
@@ -146,15 +145,14 @@ def run(
                 return
             item, future = pending.popleft()
             try:
-                result = future.result()
+                yield item, future.result()
             except FAILURES as error:
-                result = failed(item, error)
+                yield item, error
             except BrokenProcessPool as error:
                 raise UserError(
                     "corpus.workers: processes cannot be started here (a script that prepares "
                     'a corpus needs if __name__ == "__main__":); give corpus.workers=1'
                 ) from error
-            yield item, result
     finally:
         processes.stop()
         threads.shutdown(cancel_futures=True)

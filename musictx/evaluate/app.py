@@ -109,11 +109,10 @@ def find_shards(
     if corpus.shards is not None and is_shards(Path(corpus.shards)):
         Shards(corpus.shards).check(tokenizer)  # never replace shards of another tokenizer
     report = prepare(corpus, tokenizer)
-    shards = Shards(report.folder)
-    nll.check_split(shards, split)
+    nll.check_split(report.shards, split)
     if not report.up_to_date:
         print(report, flush=True)
-    return shards
+    return report.shards
 
 
 def is_named(corpus: CorpusConfig) -> bool:
@@ -122,7 +121,7 @@ def is_named(corpus: CorpusConfig) -> bool:
 
 
 def corpus_of(card: dict[str, Any]) -> CorpusConfig:
-    """Return the corpus that a model was trained on, by its card (see ``training/report.py``)."""
+    """Return the corpus that a model was trained on, by its card (see ``training/run.py``)."""
     check_card(card, "the model's card")
     about = _corpus_entries(card)
     path, shards, held_out = about.get("path"), about.get("shards"), about.get("held out") or {}

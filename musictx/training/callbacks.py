@@ -32,7 +32,7 @@ class Hooks(pl.Callback):
     stop        receives Ctrl-C and SIGTERM
     """
 
-    save_model: Callable[[pl.Trainer], object] = lambda trainer: None
+    save_model: Callable[[], object] = lambda: None
     sample: Callable[[float], Score] | None = None
     print_line: PrintLine = print
     stop: StopSignal = field(default_factory=StopSignal)
@@ -114,7 +114,7 @@ class BestCheckpoint(HookedCallback, Checkpoint):
             trainer.save_checkpoint(Path(trainer.default_root_dir, "best.ckpt"))
             if trainer.is_global_zero:
                 with averaged(trainer):
-                    self.hooks.save_model(trainer)
+                    self.hooks.save_model()
         else:
             comment = f"best {self.loss:.4f} at step {self.step:,}"
         self.hooks.print_line(

@@ -83,7 +83,7 @@ def _write_shards(folder: Path) -> None:
     ) as writer:  # fmt: skip
         for number, split in enumerate(("train", "train", "validation")):
             name, offset = f"{number}.mid", writer.tokens
-            writer.append(ids, name)
+            writer.append(ids)
             writer.rows.append(Piece(number, name, split, "", offset, len(ids), 12, 3.0))
 
 

@@ -16,6 +16,7 @@ from musictx.evaluate import nll
 from musictx.tokens.build import build
 from musictx.training import callbacks, checkpoint
 from musictx.training.optimizer import optimizer_options
+from musictx.training.run import Run
 from tests.apps.train_driver import config
 from tests.data.helpers import contents, write_songs
 from tests.sampling.pieces import make
@@ -43,14 +44,13 @@ def test_header_progress_and_summary_say_what_matters(root, capfd, tmp_path):
     }
 
 
-def test_a_sample_of_notes_in_bars_may_have_a_density(tmp_path, monkeypatch):
-    monkeypatch.setattr(train, "of_corpus", lambda shards, tokenizer: None)
+def test_a_sample_of_notes_in_bars_may_have_a_density(tmp_path):
     tokenizer = build("notes", controls=True)
     options = SimpleNamespace(sampling=SamplingConfig(density=2.0), seed=0)
     folder = SimpleNamespace(model=tmp_path)
-    lit = SimpleNamespace(model=make(tokenizer, context=64))
-    hooks = train.make_hooks(options, folder, None, lit, tokenizer, print)
-    assert len(hooks.sample(3.0))
+    model = make(tokenizer, context=64)
+    parts = {"config": options, "folder": folder, "tokenizer": tokenizer, "limits": None}
+    assert len(Run.sample(SimpleNamespace(**parts, model=model), 3.0))
 
 
 OWN = """

@@ -14,6 +14,7 @@ from musictx.apps import train
 from musictx.errors import UserError
 from musictx.training import checkpoint
 from musictx.training.lit import LitMusicTransformer
+from musictx.training.run import Run
 from tests.apps.train_driver import config, words
 from tests.programs import run_python
 
@@ -113,7 +114,7 @@ def test_a_kill_in_the_middle_of_writing_a_checkpoint_resumes_to_the_same_bits(r
 
 
 def test_a_run_killed_after_its_last_step_is_only_finished(root, tmp_path, monkeypatch):
-    monkeypatch.setattr(train, "save_best_model", lambda *_: 1 / 0)
+    monkeypatch.setattr(Run, "save_best_model", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         train.run(config(root, tmp_path))
     monkeypatch.undo()

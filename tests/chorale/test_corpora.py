@@ -11,7 +11,6 @@ from musictx.chorale import grid as four
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import CorpusConfig
 from musictx.data.prepare import prepare
-from musictx.data.shards import Shards
 from musictx.data.windows import EvaluationWindows
 from musictx.errors import UserError
 
@@ -58,7 +57,7 @@ def test_every_step_of_every_piece_becomes_four_tokens_in_its_split(tmp_path):
     file = write(tmp_path / "jsb.json", train=[PIECE, PIECE, SILENT_ENDS], valid=[PIECE])
     tokenizer = ChoraleTokenizer()
     report = prepare(CorpusConfig(name="jsb", path=file, shards=f"{tmp_path}/s"), tokenizer)
-    shards = Shards(report.folder)
+    shards = report.shards
     assert [(p.name, p.split, p.tokens) for p in shards.pieces()] == [
         ("train/000", "train", 20),
         ("train/001", "train", 20),

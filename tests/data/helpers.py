@@ -42,7 +42,7 @@ def add(writer: Writer, ids: np.ndarray, *, name: str, split: str, hash: str = "
     """Write a piece and its row; ``more``: further fields of ``Piece``."""
     more = {"notes": 0, "seconds": 0.0} | more
     row = Piece(len(writer.rows), name, split, hash, writer.tokens, len(ids), **more)
-    writer.append(ids, name)
+    writer.append(np.asarray(ids, np.uint16))
     writer.rows.append(row)
 
 

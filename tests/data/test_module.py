@@ -169,8 +169,8 @@ def test_windows_grow_and_a_batch_keeps_its_tokens(shards):
 
 def test_devices_share_the_rows_of_a_batch(shards):
     rows = TrainingRows(shards, TOKENIZER, 64, CHANGE, 7)
-    parts = [TrainingBatches(rows, 2, rank=rank).make(5) for rank in range(3)]
-    whole = TrainingBatches(rows, 6).make(5)
+    parts = [TrainingBatches(rows, 2, rank)[5] for rank in range(3)]
+    whole = TrainingBatches(rows, 6)[5]
     assert same([whole], [Batch(*(torch.cat(columns) for columns in zip(*parts)))])
     assert not same(parts[:1], parts[1:2])
 

@@ -134,7 +134,9 @@ def test_shards_are_used_as_they_are_where_no_corpus_is_named(tmp_path):
     shutil.rmtree(corpus)
     report = run(None, out)
     assert report.up_to_date
-    assert (report.folder, report.splits, report.files) == (made.folder, made.splits, made.files)
+    assert report.shards.folder == made.shards.folder
+    assert report.shards.pieces() == made.shards.pieces()
+    assert report[1:-1] == made[1:-1]
     assert contents(out) == before
     with pytest.raises(UserError, match="made by another tokenizer"):
         run(None, out, tokenizer=build(name="performance", low=21, high=108))
@@ -151,8 +153,8 @@ def test_official_test_files_alone_are_all_measured(tmp_path, count, options):
     root = write_songs(tmp_path / "c", range(count))
     rows = [f"test,song-{i:03}.mid" for i in range(count)]
     (root / "maestro.csv").write_text("\n".join(["split,midi_filename", *rows]))
-    splits = run(root, tmp_path / "out", **options).splits
-    assert {s: t.pieces for s, t in splits.items()} == {"train": 0, "validation": 0, "test": count}
+    shards = run(root, tmp_path / "out", **options).shards
+    assert [piece.split for piece in shards.pieces()] == ["test"] * count
 
 
 def test_a_corpus_without_a_path_is_prepared_where_training_asks(tmp_path):

@@ -1,0 +1,230 @@
+"""A run of ``musictx train``: its modules and Trainer, and what it writes into its model folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+
+from musictx import bundle
+from musictx.config import GenerateConfig, TrainConfig
+from musictx.data.module import MusicDataModule
+from musictx.data.shards import Shards
+from musictx.data.statistics import of_corpus
+from musictx.data.windows import EvaluationWindows
+from musictx.model.transformer import MusicTransformer
+from musictx.notes import Score
+from musictx.sampling.composer import continuations
+from musictx.sampling.primer import NOTHING
+from musictx.sampling.steer import Steering, controls_of
+from musictx.tokens.tokenizer import Tokenizer
+from musictx.training import checkpoint, ranks
+from musictx.training.callbacks import BestCheckpoint, Ema, Hooks
+from musictx.training.lit import LitMusicTransformer
+from musictx.training.optimizer import optimizer_options
+from musictx.training.progress import PrintLine, Progress, clock, share_done
+from musictx.training.run_folder import RunFolder
+from musictx.training.signals import StopSignal
+from musictx.training.trainer import build_trainer, describe_device, instantiate, wrong_checkpoint
+
+#: The token limit per second of a sample; a model that reaches it writes no time shifts.
+TOKENS_PER_SECOND = 60
+
+
+class Run:
+    """A run with the options ``config`` in ``folder``, before its first step or resumed.
+
+    lit      the LightningModule of the network
+    data     the LightningDataModule of the corpus
+    hooks    the functions that callbacks call
+    trainer  the Trainer with the callbacks and loggers of ``config``
+
+    Raises ``UserError`` for a callback, a logger, a device or a flag that is not possible.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        folder: RunFolder,
+        shards: Shards,
+        tokenizer: Tokenizer,
+        model: MusicTransformer,
+        print_line: PrintLine,
+    ) -> None:
+        self.config, self.folder, self.shards, self.tokenizer = config, folder, shards, tokenizer
+        self.model = model
+        optim = optimizer_options(config, model.config.width, print_line)
+        self.lit = LitMusicTransformer(
+            model.config.plain(), optim, tokenizer.to_config(), config.seed, model=model
+        )
+        self.data = MusicDataModule(
+            shards,
+            tokenizer,
+            context=model.config.context,
+            augment=config.corpus.augment,
+            align=math.lcm(*model.config.position.get("periods", ())),
+            seed=config.seed,
+            **dataclasses.asdict(config.data),
+        )
+        self.limits = of_corpus(shards, tokenizer)
+        bar = Progress()
+        above_bar = bar.print if ranks.is_first() else print_line
+        stop = StopSignal(report=ranks.is_first())
+        self.hooks = Hooks(self.save_model, self.sample, above_bar, stop)
+        self.trainer = self._trainer(bar)
+
+    def _trainer(self, bar: Progress) -> pl.Trainer:
+        config, options, path = self.config, self.config.trainer, self.folder.path
+        callbacks = [self.hooks, self.hooks.stop, *instantiate("callbacks", config.callbacks, path)]
+        has_bar = any(isinstance(c, pl.callbacks.ProgressBar) for c in callbacks)
+        if options.flags["enable_progress_bar"] and not has_bar:
+            callbacks.append(bar)
+        if config.optim.ema > 0:
+            callbacks.append(Ema(config.optim.ema))
+        if not self.shards.pieces("validation"):
+            options = dataclasses.replace(options, flags=options.flags | {"limit_val_batches": 0})
+        loggers: list[Any] | bool = bool(config.logger)  # Lightning's dummy in a fast_dev_run
+        if not options.fast_dev_run:
+            loggers = instantiate("logger", config.logger, path)
+        return build_trainer(options, path, callbacks=callbacks, loggers=loggers)
+
+    def save_model(self) -> None:
+        """Write the model folder with the current weights."""
+        card = {**self.card(), "note_limits": self.limits}
+        bundle.save(self.folder.model, self.model, self.tokenizer, card)
+
+    def save_best_model(self) -> None:
+        """Write the model folder from the best checkpoint, or from the last one without validation,
+        and mark the run as finished."""
+        folder = self.folder
+        path = folder.best if folder.best.is_file() else folder.last
+        if path.is_file():
+            try:
+                self.lit.load_state_dict(checkpoint.read(path)["state_dict"])
+            except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
+                raise wrong_checkpoint(path, error) from error
+        self.lit.cpu()
+        self.save_model()
+        folder.write_status(
+            finished=True,
+            step=self.trainer.global_step,
+            seconds=clock(self.trainer).time_elapsed(),
+            validation_loss=self.validation_loss(),
+        )
+
+    def sample(self, seconds: float) -> Score:
+        """Compose a piece with the current weights, and with the same seed each time, so that
+        samples show the effect of training."""
+        tokens = int(seconds * TOKENS_PER_SECOND) + 100
+        request = GenerateConfig(
+            seconds=seconds, tokens=tokens, sampling=self.config.sampling, end="cut"
+        )
+        # A model that is being trained does not know its control tokens.
+        steering, seeds = Steering(targets=controls_of(request)), [(self.config.seed, 0)]
+        card, folder = {"note_limits": self.limits}, self.folder.model
+        model = bundle.Bundle(self.model, self.tokenizer, card, folder)
+        ((_, piece),) = continuations(model, [NOTHING], request, seeds=seeds, steering=steering)
+        return piece.score
+
+    def validate_initial_model(self, print_line: PrintLine) -> float | None:
+        """Return the validation loss before fine-tuning; None without validation."""
+        if self.trainer.limit_val_batches == 0:
+            return None
+        self.trainer.validate(self.lit, self.data, verbose=False)
+        loss = float(self.trainer.callback_metrics["val/loss"])
+        print_line(f"before  {loss:.4f} nats/token in validation, before the first step")
+        return loss
+
+    def best(self) -> tuple[float | None, int]:
+        """(nats per token, step) of the best validation of the run; (None, 0) if there was none."""
+        for callback in self.trainer.checkpoint_callbacks:
+            if isinstance(callback, BestCheckpoint):
+                return callback.loss, callback.step
+        return None, 0
+
+    def validation_loss(self) -> float | None:
+        """The best validation loss; the latest one if no callback keeps the best checkpoint."""
+        latest = self.trainer.callback_metrics.get("val/loss")
+        return self.best()[0] or (None if latest is None else float(latest))
+
+    def card(self) -> dict[str, Any]:
+        """The card of the best weights so far, for ``bundle.save``. ``musictx evaluate`` finds the
+        corpus by its name, path, shards and held out."""
+        config, shards, trainer = self.config, self.shards, self.trainer
+        train, held_out = shards.totals("train"), shards.totals("validation")
+        folders = config.corpus.path or []
+        folders = folders if isinstance(folders, list) else [folders]
+        paths = [str(Path(folder).expanduser().resolve()) for folder in folders]
+        corpus = {
+            "name": config.corpus.name,
+            "label": shards.corpus["name"],
+            "path": paths[0] if len(paths) == 1 else paths or None,
+            "shards": str(shards.folder.resolve()),
+            "pieces": {"train": train.pieces, "validation": held_out.pieces},
+            "hours": round(train.seconds / 3600, 3),
+            "tokens": train.tokens,
+            "held out": {"validation": config.corpus.validation, "test": config.corpus.test},
+            "augmentation": dataclasses.asdict(config.corpus.augment),
+        }
+        if config.corpus.programs:
+            corpus["programs"] = dict(config.corpus.programs)
+        if config.data.tasks:
+            corpus["tasks"] = {"shares": dict(config.data.tasks), "melody": config.data.melody}
+        training = {
+            "finished": share_done(trainer) >= 1,
+            "steps": trainer.global_step,
+            "tokens seen": self.lit.tokens,
+            "minutes": round(clock(trainer).time_elapsed() / 60, 2),
+            "device": describe_device(trainer),
+            "precision": str(trainer.precision),
+            "batch": self.rows_per_step(),
+            "optimizer": self.lit.optim,
+            "seed": config.seed,
+            "init": config.init,
+            "torch": str(torch.__version__),
+            "lightning": pl.__version__,
+        }
+        loss, step = self.best()
+        numbers = {
+            "validation, nats per token": loss,
+            "of step": None if loss is None else step,
+            "protocol": f"{self.windows()} cut end to end from the pieces held out, no context "
+            "carried over, no augmentation, padding not counted, ends of pieces not counted, "
+            "weighted by tokens",
+        }
+        is_new = config.init is None
+        sources = "corpus named above" if is_new else "corpora of this and the init model"
+        return {
+            "title": f"A Music Transformer trained on {shards.corpus['name']}",
+            "command": command_line(),
+            "corpus": corpus,
+            "training": training,
+            "numbers": numbers,
+            "licence": f"The weights were learnt from the {sources}: the terms of that music apply "
+            "to them and to what they play. musictx itself is under the MIT licence.",
+        }
+
+    def rows_per_step(self) -> int:
+        """The number of windows in an optimizer step, on all devices together."""
+        batches = self.config.trainer.accumulate_grad_batches * self.trainer.world_size
+        return self.config.data.batch_size * batches
+
+    def windows(self) -> str:
+        """How many windows of validation there are, and of how many tokens."""
+        context = self.model.config.context
+        total = len(EvaluationWindows(self.shards, "validation", context))
+        measured = min(self.config.data.validation_windows or total, total)
+        return f"{measured} of {total} windows of {context} tokens"
+
+
+def command_line() -> str:
+    """The command line, or a remark if training was called from Python."""
+    if Path(sys.argv[0]).name in ("musictx", "__main__.py"):
+        return shlex.join(["musictx", *sys.argv[1:]])
+    return "musictx.apps.train.run (called from Python)"
