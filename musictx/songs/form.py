@@ -206,22 +206,18 @@ class _Composition:
     def _contrast(self, grid: BarredScore, stop: int, earlier: Sequence[int]) -> list[Penalty]:
         """The penalty on likeness to the sections numbered ``earlier``; empty if bars differ in
         length."""
-        first = grid.bars.before + self.first
-        lines = grid.bars.lines[first:]
-        before = first - grid.first  # 1 with a pick-up, below 0 where the first bars rest
+        lines = grid.bars.lines[grid.bars.before + self.first :]
         steps = {int(length) for length in np.diff(lines[: self.count + 1])}
         if len(steps) > 1:
             return []
-        notes = self.piece.notes
+        lines = (lines - grid.bars.lines[grid.first]).tolist()
         contrast = SectionContrast(
             grid.stream,
-            [before + number * self.bars for number in earlier],
+            [lines[number * self.bars] for number in earlier],
+            lines[stop - self.bars],
             self.bars,
-            stop - self.bars,
-            pickup=int(lines[0] - grid.bars.lines[grid.first]),
             steps=steps.pop(),
-            drums=bool(notes["drum"].mean() > 0.5),
-            lines=before + stop - self.bars,
+            drums=bool(self.piece.notes["drum"].mean() > 0.5),
         )
         return [contrast]
 

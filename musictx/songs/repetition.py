@@ -88,42 +88,37 @@ class SectionContrast:
     It also forbids bars that repeat a bar from before the new section.
 
     stream  the piece so far
-    begins  the number of the first bar of each earlier section of ``bars`` bars
-    here    the number of the first bar of the new section, where a pick-up does not count as a bar
-    pickup  steps of the pick-up, 0 for none
-    steps   steps of a bar: all bars but the pick-up are equally long
+    begins  the step at which each earlier section of ``bars`` bars begins, which may lie before the
+            first bar of the stream
+    here    the step at which the new section begins
+    steps   steps of a bar: all bars but a pick-up are equally long
     drums   whether drum strokes are to differ, too
-    lines   how many bar lines precede that of the bar ``here``
     """
 
     def __init__(
         self,
         stream: NoteStream,
         begins: Sequence[int],
-        bars: int,
         here: int,
+        bars: int,
         *,
-        pickup: int = 0,
         steps: int,
         drums: bool,
-        lines: int,
     ) -> None:
-        self.lines, self.pickup, self.steps, self.drums = lines, pickup, steps, drums
+        self.here, self.steps, self.drums = here, steps, drums
+        self.lines = int(np.searchsorted(stream.lines, here))
         #: (bars, sixteenths, 12): pitch classes; (bars, steps): the root in force, -1 for none.
         self.pitches = np.zeros((bars, -(-steps // SIXTEENTH), 12), bool)
         self.roots = np.full((len(begins), bars * steps), -1)
-        self.here = here
-        for number, begin in enumerate(begins):
-            first = int(stream.lines[max(begin, 0)]) + min(begin, 0) * steps
-            since = stream.notes["start"] - first
+        for roots, begin in zip(self.roots, begins):
+            since = stream.notes["start"] - begin
             inside = (since >= 0) & (since < bars * steps)
-            notes, since = stream.notes[inside], since[inside]
-            counts = (notes["part"] != CHORD) & ((notes["part"] != DRUMS) | drums)
-            bar, place = np.divmod(since[counts], steps)
-            self.pitches[bar, place // SIXTEENTH, notes["pitch"][counts] % 12] = True
-            for step, note in zip(since, notes):
-                if note["part"] == CHORD:
-                    self.roots[number, step:] = note["pitch"]
+            for step, (_, part, tone, *_) in zip(since[inside], stream.notes[inside].tolist()):
+                if part == CHORD:
+                    roots[step:] = tone
+                elif part != DRUMS or drums:
+                    bar, place = divmod(step, steps)
+                    self.pitches[bar, place // SIXTEENTH, tone % 12] = True
 
     def __call__(self, states: Sequence[Any], past: np.ndarray) -> np.ndarray:
         """(B, V) nats, as :data:`musictx.sampling.constraints.Penalty`."""
@@ -138,7 +133,7 @@ class SectionContrast:
             ids, first = state.ids["section"], REPEATS + max(state.lines - self.lines, 0)
             # Repetitions from so many bars ago on would be of another section.
             yield slice(ids.start + first, ids.stop), np.inf
-        bar = (state.bars[-1].begin - self.pickup) // self.steps - self.here
+        bar = (state.bars[-1].begin - self.here) // self.steps
         if len(state.group) != 2 or state.in_line or not 0 <= bar < len(self.pitches):
             return
         kind = {CHORD: "root", DRUMS: "drum"}.get(state.part, "pitch")

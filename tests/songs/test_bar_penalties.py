@@ -83,8 +83,8 @@ def piece():
 
 
 def contrast(piece, drums=True):
-    options = {"steps": 3 * STEPS, "drums": drums, "lines": SECTION}
-    return SectionContrast(piece, [0], SECTION, SECTION, **options)
+    steps = 3 * STEPS
+    return SectionContrast(piece, [0], SECTION * steps, SECTION, steps=steps, drums=drums)
 
 
 @pytest.mark.parametrize("drums", [False, True])
