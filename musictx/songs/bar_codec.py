@@ -23,8 +23,12 @@ DRUM_STEPS = STEPS // 4
 #: occur only in groups ahead of the piece (:mod:`.bar_layout`).
 REPEAT_FIELD, REPEATS = 3, 3
 SECTIONS = REPEATS + FARTHEST_BARS
-
-
+#: Groups -> the kinds of their ids. A tie lengthens a note.
+LINE = ("bar", "numerator", "denominator", "section", "place")
+TIE = ("place", "program", "pitch", "length", "tie")
+NOTE = ("place", "program", "pitch", "length", "velocity")
+STROKE = ("place", "drums", "drum", "none", "velocity")
+SYMBOL = ("place", "harmony", "root", "quality", "none")
 #: The kinds of ids of the parts that are no programs.
 NAMED_PARTS = {CHORD: "harmony", DRUMS: "drums"}
 PARTS_NAMED = {kind: part for part, kind in NAMED_PARTS.items()}
@@ -51,41 +55,33 @@ def section_of(distance: np.ndarray) -> np.ndarray:
 def write(stream: NoteStream, table: Vocabulary) -> np.ndarray:
     """The ids of ``stream``, (n,) uint16. Raises ``ValueError`` for a value that the vocabulary
     does not have, or a note outside all bars."""
-    bars, notes = stream.bars, stream.notes
-    bar_lines = np.empty((len(bars), FIELDS_PER_NOTE), np.int64)
-    bar_lines[:, 0] = table.id("bar")
-    bar_lines[:, 1] = table.ids("numerator", bars["numerator"])
-    bar_lines[:, 2] = table.ids("denominator", bars["exponent"])
-    bar_lines[:, 4] = table.ids("place", bars["early_end"])
-    bar, lines = stream.bar, stream.lines
+    bars, notes, bar = stream.bars, stream.notes, stream.bar
     if len(notes) and not 0 <= bar.min() <= bar.max() < len(bars):
         raise ValueError(f"notes: expected in bars 0 to {len(bars) - 1}")
-    bar_lines[:, REPEAT_FIELD] = table.ids("section", section_of(repeated(stream)))
-    rows = np.empty((len(notes), FIELDS_PER_NOTE), np.int64)
-    rows[:, 0] = table.ids("place", notes["start"] - lines[bar])
+    sections = section_of(repeated(stream))
+    line = (0 * sections, bars["numerator"], bars["exponent"], sections, bars["early_end"])
     chord, drum = notes["part"] == CHORD, notes["part"] == DRUMS
-    pitched = ~chord & ~drum
-    tie = pitched & (notes["velocity_bin"] == 0)
-    columns: list[tuple[int, np.ndarray, str, str]] = [
-        (1, chord, "harmony", ""),
-        (1, drum, "drums", ""),
-        (1, pitched, "program", "part"),
-        (2, chord, "root", "pitch"),
-        (2, drum, "drum", "pitch"),
-        (2, pitched, "pitch", "pitch"),
-        (3, chord, "quality", "length"),
-        (3, drum, "none", ""),
-        (3, pitched, "length", "length"),
-        (4, chord, "none", ""),
-        (4, tie, "tie", ""),
-        (4, ~chord & ~tie, "velocity", "velocity_bin"),
-    ]
-    for column, chosen, kind, value in columns:
-        rows[chosen, column] = table.ids(kind, notes[value][chosen]) if value else table.id(kind)
-    groups = np.concatenate([bar_lines, rows])
+    pitched, tie = ~chord & ~drum, notes["velocity_bin"] == 0
+    rows = np.empty((len(notes), FIELDS_PER_NOTE), np.int64)
+    values = (
+        notes["start"] - stream.lines[bar],
+        np.where(pitched, notes["part"], 0),
+        notes["pitch"],
+        np.where(drum, 0, notes["length"]),
+        np.where(chord, 0, notes["velocity_bin"]),
+    )
+    kinds = ((TIE, pitched & tie), (NOTE, pitched & ~tie), (STROKE, drum), (SYMBOL, chord))
+    for kind, chosen in kinds:
+        rows[chosen] = _ids(table, kind, [column[chosen] for column in values])
+    groups = np.concatenate([_ids(table, LINE, line), rows])
     rank = np.concatenate([np.arange(len(bars)) * 2, bar * 2 + 1])  # a line precedes its notes
     ids: np.ndarray = groups[np.argsort(rank, kind="stable")].astype(np.uint16).reshape(-1)
     return ids
+
+
+def _ids(table: Vocabulary, kinds: Sequence[str], values: Sequence[np.ndarray]) -> np.ndarray:
+    """(n, 5) the ids of groups of these ``kinds``, from their ``values`` by field, (n,) each."""
+    return np.stack([table.ids(kind, column) for kind, column in zip(kinds, values)], 1)
 
 
 def read(ids: np.ndarray, table: Vocabulary) -> NoteStream:
@@ -99,7 +95,9 @@ def read(ids: np.ndarray, table: Vocabulary) -> NoteStream:
     rows = whole.reshape(-1, FIELDS_PER_NOTE)
     names = np.array(table.kinds)[table.kind_of[rows]]
     value = table.value_of[rows]
-    is_bar = (names == ["bar", "numerator", "denominator", "section", "place"]).all(1)
+    is_bar, tie, note, drum, chord = (
+        (names == kinds).all(1) for kinds in (LINE, TIE, NOTE, STROKE, SYMBOL)
+    )
     bar = np.cumsum(is_bar) - 1
     is_ahead = names[:, 0] == KNOWN
     opened = np.maximum.accumulate(np.where(is_bar | is_ahead, np.arange(len(rows)), 0))
@@ -107,17 +105,11 @@ def read(ids: np.ndarray, table: Vocabulary) -> NoteStream:
     bars = np.zeros(int(is_bar.sum()), BAR)
     for name, field in (("numerator", 1), ("exponent", 2), ("early_end", 4)):
         bars[name] = value[is_bar, field]
-    chord = (names == ["place", "harmony", "root", "quality", "none"]).all(1)
-    drum = (names == ["place", "drums", "drum", "none", "velocity"]).all(1)
-    pitched = (names[:, :4] == ["place", "program", "pitch", "length"]).all(1)
-    tie = pitched & (names[:, 4] == "tie")
-    used = chord | drum | tie | (pitched & (names[:, 4] == "velocity"))
-    used &= (bar >= 0) & in_piece
-    value, bar, chord, drum, tie = (column[used] for column in (value, bar, chord, drum, tie))
+    used = (tie | note | drum | chord) & (bar >= 0) & in_piece
+    value, bar, chord, drum = (column[used] for column in (value, bar, chord, drum))
     notes = np.zeros(len(value), STREAM_NOTE)
     notes["start"] = NoteStream(bars, notes).lines[bar] + value[:, 0]
     notes["part"] = np.select([chord, drum], [CHORD, DRUMS], value[:, 1])
-    notes["pitch"] = value[:, 2]
-    notes["length"] = np.where(drum, 0, value[:, 3])
-    notes["velocity_bin"] = np.where(chord | tie, 0, value[:, 4])
+    for name, field in (("pitch", 2), ("length", 3), ("velocity_bin", 4)):  # none and tie are 0
+        notes[name] = value[:, field]
     return NoteStream(bars, notes)

@@ -28,7 +28,8 @@ from musictx.songs.bar_grammar import Group, Key
 from musictx.songs.bar_layout import TAIL_BARS, GivenAhead
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import STEP_SECONDS
-from musictx.songs.drummers import IN_KIT, Drummer, section_begins, section_marks
+from musictx.songs.chord_sheet import without_chords
+from musictx.songs.drummers import IN_KIT, Drummer, section_begins
 from musictx.songs.infill_penalties import (
     BASS,
     Bass,
@@ -94,7 +95,8 @@ class BarInfill(Infill):
         self.here = int(self.lines[self.bar])
         self.composed = slice(self.bar, self._bar_of(self.stop - 1) + 1)
         first = int(np.abs(self.lines - self.begin).argmin())  # after a pick-up, if any
-        marks = {self._bar_of(step) for step in grid.steps(*section_marks(music))}
+        titles = [time for time, _ in without_chords(music).markers]
+        marks = {self._bar_of(step) for step in grid.steps(*titles)}
         self.sections = section_begins(first, len(self.given.bars), marks)
 
         notes = self.given.notes

@@ -37,12 +37,12 @@ from musictx.sampling.sample import Sample
 from musictx.sampling.steer import Steering, has_controls, steering_of, unable
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_layout, form
+from musictx.songs.bar_constraint import PartLimits
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND
 from musictx.songs.new_pieces import draw_ensemble, new_piece
-from musictx.songs.part_limits import PartLimits
-from musictx.songs.penalties import BarFeedback, lacking_parts, on_first_beat, summed
+from musictx.songs.penalties import bar_feedback, lacking_parts, on_first_beat, summed
 from musictx.songs.repetition import as_in_earlier_bar, bar_return
 from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import CHORD, STEPS
@@ -214,9 +214,10 @@ class BarIdiom(Idiom):
         return [] if len(region.primer.ids) else super().program_penalties(region)
 
     def feedback_penalties(self, region: Region, *, given: bool = False) -> list[RowPenalty]:
-        steer = region.steering
-        feedback = BarFeedback(self.tokenizer, steer, given=given)
-        return [summed(feedback)] if steer.targets or steer.usual_density else []
+        steer, chords = region.steering, self.tokenizer.chords
+        if not (steer.targets or steer.usual_density):
+            return []
+        return [summed(partial(bar_feedback, steering=steer, chords=chords, given=given))]
 
     def _keep_playing(self, region: Region, state: GrammarState) -> list[RowPenalty]:
         """A penalty that keeps parts with :data:`FEWEST_NOTES` or more in the last seconds playing;

@@ -15,11 +15,10 @@ import numpy as np
 from musictx.chords import NONE, Chord
 from musictx.notes import DRUMS
 from musictx.songs.bar_codec import part_id
-from musictx.songs.bar_constraint import BarRow
+from musictx.songs.bar_constraint import WINDOW, BarRow, room
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import Drummer
-from musictx.songs.part_limits import WINDOW
 from musictx.songs.penalties import Nats, favour_parts
 from musictx.songs.strengths import (
     CLASH,
@@ -136,16 +135,11 @@ class HarmonicFit:
             for start, chord in self._chords
             if pitch_class not in ([chord.root] if is_bass else chord.classes)
         ]
-        nats = OVERHANG * (lengths > _room(np.array(foreign, np.int64), step))
+        nats = OVERHANG * (lengths > room(np.array(foreign, np.int64), step))
         if composed:
             clashing = self._notes[np.isin((self._notes["pitch"] - pitch) % 12, (1, 11))]
-            nats = np.maximum(nats, OVERHANG * (lengths > _room(clashing["start"], step)))
+            nats = np.maximum(nats, OVERHANG * (lengths > room(clashing["start"], step)))
         return nats
-
-
-def _room(begins: np.ndarray, step: int) -> float:
-    """Steps from ``step`` to the first of ``begins`` after it."""
-    return float((begins[begins > step] - step).min(initial=10**9))
 
 
 def in_harmony(

@@ -137,7 +137,7 @@ class SectionContrast:
         if len(state.group) != 2 or state.in_line or not 0 <= bar < len(self.pitches):
             return
         kind = {CHORD: "root", DRUMS: "drum"}.get(state.part, "pitch")
-        tones, place = state.table.value_of[state.ids[kind]], state.place
+        tones, place = state.values(kind), state.place
         if state.part == CHORD:
             same = np.isin(tones, self.roots[:, bar * self.steps + place])
             yield state.ids[kind], SAME_ROOT * same
