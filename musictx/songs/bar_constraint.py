@@ -2,7 +2,7 @@
 
 :class:`PartLimits` hold for all music in bars. :class:`BarRow` also keeps given notes; see
 :mod:`musictx.sampling.infill`. Bar lines, given groups and the groups ahead of a bar
-(:mod:`musictx.songs.bar_layout`) are forced. The model draws the groups between them, and which
+(:mod:`musictx.songs.bar_codec`) are forced. The model draws the groups between them, and which
 earlier bar a bar repeats. A drawn group must precede the next given group in the order of groups,
 or be equal to it.
 """

@@ -10,7 +10,7 @@ The groups are described in :mod:`musictx.songs.bar_tokens`. The rules are:
 - A place lies on a sixteenth, thirty-second or triplet of either, within its bar.
 - ``tie`` may come only where a note of the same program and pitch ends and has the greatest
   length. This place may lie off the grid.
-- Groups of controls and groups ahead (``songs/bar_layout.py``) are never allowed. In a prefix they
+- Groups of controls and groups ahead (``songs/bar_codec.py``) are never allowed. In a prefix they
   are skipped.
 """
 

@@ -1,4 +1,4 @@
-"""Training tasks for notes in bars, in the windows of :mod:`musictx.songs.bar_layout`."""
+"""Training tasks for notes in bars, in the windows of :mod:`musictx.songs.bar_codec`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from numpy.random import Generator
 
 from musictx.data.tasks import LOCKED_SHARE, Tasks, draw_begin, draw_length, draw_voice
 from musictx.notes import DRUMS
-from musictx.songs import bar_layout
-from musictx.songs.bar_codec import FIELDS_PER_NOTE
-from musictx.songs.bar_layout import TAIL_BARS, GivenAhead
+from musictx.songs import bar_codec
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, TAIL_BARS, GivenAhead
 from musictx.songs.repeats import ALIKE, likeness, stretches
 from musictx.tokens.stream import CHORD, STEPS, NoteStream
 from musictx.tokens.vocab import BOS, CUT, EOS
@@ -69,14 +68,14 @@ class BarTasks(Tasks):
             stop = int(np.searchsorted(np.cumsum(_groups(stream)), room, side="right"))
             if not stop:
                 return None
-        sequence, targets = bar_layout.interleaved(stream, ahead, self.vocabulary, first, stop)
+        sequence, targets = bar_codec.interleaved(stream, ahead, self.vocabulary, first, stop)
         if ahead is not None:  # an id ahead that follows a bar ends it, so it is a target, too
             after_bars = np.flatnonzero(targets[:-1] & ~targets[1:]) + 1
             targets[after_bars[int(ahead.begin > first) :]] = True
         score = self.tokenizer.score(stream.in_bars(first, stop))
         levels = self._levels(score, score.duration, random)
         before = [BOS if begins and first == 0 else CUT]
-        before += bar_layout.control_prefix(self.vocabulary, levels).tolist()
+        before += bar_codec.control_prefix(self.vocabulary, levels).tolist()
         closed = [EOS] * (ends and stop == len(stream.bars))
         window = np.concatenate([before, sequence, closed]).astype(np.int64)
         scored = np.concatenate([np.zeros(len(before), bool), targets, np.ones(len(closed), bool)])
@@ -125,7 +124,7 @@ class BarTasks(Tasks):
         if not new.any():
             return None
         is_whole = np.bincount(stream.bar[new], minlength=len(stream.bars)) == 0
-        sections = np.where(is_whole, bar_layout.WHOLE, 0)
+        sections = np.where(is_whole, bar_codec.WHOLE, 0)
         parts = self._named_parts(stream.notes[new], random)
         return GivenAhead(begin, stop, look, stream.notes[~new], sections, parts)
 
@@ -152,8 +151,8 @@ class BarTasks(Tasks):
         varied = notes[(bar >= begin - back) & (bar < stop - back)].copy()
         varied["start"] += stream.lines[begin] - stream.lines[begin - back]
         given = np.concatenate([varied, notes[(bar >= stop) & (bar < given_stop)]])
-        sections = np.full(len(bars), bar_layout.WHOLE)
-        sections[begin:stop] = bar_layout.VARIED
+        sections = np.full(len(bars), bar_codec.WHOLE)
+        sections[begin:stop] = bar_codec.VARIED
         parts = self._named_parts(notes[(bar >= begin) & (bar < stop)], random)
         least = 0 if random.random() < IN_SIGHT_SHARE else stop - back
         ahead = GivenAhead(begin, given_stop, len(bars), given, sections, parts)

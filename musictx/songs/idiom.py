@@ -36,7 +36,7 @@ from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import Steering, has_controls, steering_of, unable
 from musictx.sampling.strengths import FEWEST_NOTES
-from musictx.songs import bar_layout, form
+from musictx.songs import bar_codec, form
 from musictx.songs.bar_constraint import PartLimits
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
@@ -136,7 +136,7 @@ class BarIdiom(Idiom):
         return steering_of(tokenizer, request, primer, written)
 
     def prefix(self, levels: Sequence[int]) -> np.ndarray:
-        return bar_layout.control_prefix(self.tokenizer.vocabulary, levels)
+        return bar_codec.control_prefix(self.tokenizer.vocabulary, levels)
 
     def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterator[int]:
         """Yield the ids of empty bars until the time ``until``, in seconds."""

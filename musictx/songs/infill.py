@@ -24,9 +24,10 @@ from musictx.notes import Score
 from musictx.sampling.composer import Progress
 from musictx.sampling.events import OnEvent
 from musictx.sampling.sample import Sample
-from musictx.songs import chord_sheet, drummers, loops
+from musictx.songs import chord_sheet, drummers
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.chord_estimation import recognised, search
+from musictx.songs.loops import Loop
 from musictx.songs.strengths import QUIETER
 
 
@@ -45,7 +46,7 @@ def compose(
     named_parts, style = parts.find_parts(bundle, task.add), getattr(request, "style", None)
     players = drummers.players(bundle, named_parts, style, task.score)
     task = with_chords(task)
-    loop = loops.Loop.of(task) if request.loop else None
+    loop = Loop(task) if request.loop else None
     laid_out = loop.laid_out() if loop else task
     score, brief = arrange(bundle, laid_out, request, _usual_levels(bundle, laid_out))
     if task.add and len(brief.given) and not annotated(brief.given):

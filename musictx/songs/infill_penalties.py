@@ -7,7 +7,6 @@ They are sparse, as in :mod:`musictx.songs.penalties`, and their rows are
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -108,9 +107,8 @@ class HarmonicFit:
         self._chords = [
             (start, Chord(root, quality)) for start, _, root, quality, _ in chords.tolist()
         ]
-        self.clashes = cache(self._clashes)
 
-    def _clashes(self, step: int) -> np.ndarray:
+    def clashes(self, step: int) -> np.ndarray:
         """(12,) the cost of each pitch class for a note that begins at ``step``: it clashes with a
         given note that sounds there, a semitone away."""
         notes, begin = self._notes, self._notes["start"]

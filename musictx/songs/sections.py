@@ -85,9 +85,7 @@ def find(alike: np.ndarray) -> list[Section]:
             names[index] += names.pop(index + 1)
             begins.pop(index + 1)
     begins[0] = 0
-    letters: dict[str, str] = {}
-    for name in names:
-        letters.setdefault(name, letter(len(letters)))
+    letters = {name: letter(number) for number, name in enumerate(dict.fromkeys(names))}
     return [
         Section(begin, stop, letters[name])
         for begin, stop, name in zip(begins, [*begins[1:], count], names)
