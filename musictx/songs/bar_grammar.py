@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -50,9 +50,6 @@ KINDS = {kinds[1]: kinds for kinds in (LINE, NOTE, STROKE, SYMBOL)}
 Key = tuple[int, int, int]
 #: A key less than that of any group: the last key of an empty bar.
 NOTHING: Key = (0, -2, -1)
-#: The number of fields of a group that are copied when its bar is repeated (place, part and tone),
-#: and when only the rhythm is repeated (place and part).
-REPEATED, RHYTHM = 3, 2
 
 
 class Group(NamedTuple):
@@ -192,24 +189,6 @@ class BarState(GrammarState):
         """(end, pitch) of the notes of ``program`` that end after ``step``, which is at or after
         its latest onset."""
         return [note for note in self.ends.get(program, ()) if note[0] > step]
-
-    def earlier(self, back: int) -> Sequence[Group]:
-        """The groups of the bar ``back`` bars before this one; empty if :attr:`bars` lacks it."""
-        return self.bars[-1 - back].groups if 0 < back < len(self.bars) else []
-
-    def continued(self, like: Sequence[Group], fields: int, leave: int) -> int | None:
-        """Return the next id of a copy of the groups ``like``: the copy continues with the first of
-        them after the last group of this bar, or with the id ``leave`` if there is none.
-
-        Returns ``None`` if ``like`` is empty, if the next field is not among the first ``fields``
-        of a group, or if the current group already differs from the copy.
-        """
-        count = len(self.group)
-        if count >= fields or not like:
-            return None
-        after = [group for group in like if group.key > self.last]
-        ids = min(after, key=lambda group: group.key).ids if after else [leave]
-        return ids[count] if count < len(ids) and ids[:count] == self.group else None
 
     def _size(self, kind: str) -> int:
         ids = self._ids[kind]

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from musictx.apps import parts
 from musictx.apps.habits import ANY, corpus_habits, without_overridden_limits
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig, SamplingConfig
@@ -41,7 +40,7 @@ from musictx.songs.bar_constraint import PartLimits
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND
-from musictx.songs.new_pieces import draw_ensemble, new_piece
+from musictx.songs.new_pieces import draw_ensemble, named_parts, new_piece
 from musictx.songs.penalties import bar_feedback, lacking_parts, on_first_beat, summed
 from musictx.songs.repetition import as_in_earlier_bar, bar_return
 from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
@@ -77,10 +76,8 @@ class BarIdiom(Idiom):
         if "tempo" in options:
             blank = replace(blank, tempos=np.array([(0.0, options["tempo"])], TEMPO))
         if "instruments" in options:
-            names = tuple(name.strip().lower() for name in options["instruments"].split(","))
-            least = _fewest_notes(
-                corpus_habits(bundle, parts.find_parts(bundle, names, "instruments"))
-            )
+            asked = named_parts(bundle, options["instruments"])
+            least = _fewest_notes(corpus_habits(bundle, asked))
         return Plan(blank, meter, least)
 
     def composer(

@@ -19,7 +19,6 @@ from musictx.chords import NONE, annotated
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.config.checks import require
 from musictx.errors import UserError
-from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.sampling.composer import Progress
 from musictx.sampling.events import OnEvent
@@ -101,18 +100,16 @@ def under_chords(score: Score, request: AccompanyConfig) -> Task:
         end = float(clock.seconds(clock.bar_line(0.0, len(bars))))
         kept = replace(score, markers=chord_sheet.laid(bars, clock, 0, len(bars)))
         return Task(score, kept, 0.0, end, False, (), add=add)
-    task = melody_task(score, request)
-    score = in_time(score)
-    kept = replace(task.given, pulse=score.pulse)
-    clock = score.beats
+    task = melody_task(score, request).in_time()
+    clock = task.score.beats
     first, last = (
         clock.bar(float(clock.quarters(time)) - 1e-6)[0] for time in (task.begin + 2e-6, task.end)
     )
     lines = np.diff([clock.bar_line(0.0, first - 1 + n) for n in range(3)])
     first += lines[0] < lines[1] - 1e-6  # the sheet begins after a pick-up
-    kept = chord_sheet.without_chords(kept)
+    kept = chord_sheet.without_chords(task.given)
     kept = chord_sheet.with_markers(kept, chord_sheet.laid(bars, clock, first - 1, last))
-    return replace(task, score=score, given=kept)
+    return replace(task, given=kept)
 
 
 def _sheet(chords: str) -> tuple[Score, list[chord_sheet.Bar]]:

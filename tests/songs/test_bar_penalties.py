@@ -16,9 +16,8 @@ from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import ASKED_GAIN, FEWEST_NOTES, LOUDNESS_GAIN, REGISTER_GAIN
 from musictx.songs import strengths
 from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
-from musictx.songs.bar_grammar import REPEATED
 from musictx.songs.penalties import bar_feedback, lacking_parts, summed
-from musictx.songs.repetition import SectionContrast, as_in_earlier_bar
+from musictx.songs.repetition import as_in_earlier_bar, section_contrast
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, STEPS, NoteStream, Velocities
 from tests.pieces import line, together
@@ -64,7 +63,7 @@ def test_a_bar_is_pulled_to_the_next_note_of_the_one_that_it_repeats(random):
             later = [other for other in earlier or () if other > last]
             target = note_ids(*later[0]) if later else [TABLE.id("bar")]
             for field, token in enumerate(group):
-                agrees = earlier is not None and field < min(REPEATED, len(target))
+                agrees = earlier is not None and field < min(3, len(target))
                 agrees &= target[:field] == group[:field]
                 assert pull() == ({target[field]: strengths.REPEAT_GAIN} if agrees else {})
                 state.advance(token)
@@ -84,7 +83,7 @@ def piece():
 
 def contrast(piece, drums=True):
     steps = 3 * STEPS
-    return SectionContrast(piece, [0], SECTION * steps, SECTION, steps=steps, drums=drums)
+    return section_contrast(piece, [0], SECTION * steps, SECTION, steps=steps, drums=drums)
 
 
 @pytest.mark.parametrize("drums", [False, True])
