@@ -44,7 +44,6 @@ from musictx.songs.infill_penalties import (
     bass_on_bar_line,
     drummer_strokes,
     filling_parts,
-    in_harmony,
     on_root,
 )
 from musictx.songs.penalties import SparsePenalty, on_first_beat, summed
@@ -267,8 +266,7 @@ class BarInfill(Infill):
             favoured.append(on_first_beat)
         costs: list[SparsePenalty] = []
         if habits:
-            fit = HarmonicFit(given.notes)
-            costs.append(partial(in_harmony, fit=fit, melodies=melodies, bass=bass))
+            costs.append(HarmonicFit(given.notes, melodies, bass))
         if self.unlike is not None:
             costs.append(self._unlike(*self.unlike))
         return [*super().penalties(), summed(*favoured), sparing_given(summed(*costs))]

@@ -94,19 +94,45 @@ def on_root(row: BarRow, bass: Bass) -> Nats:
 
 
 class HarmonicFit:
-    """The cost in nats of new notes that do not fit the harmony of the ``given`` notes and chords
-    of a piece, (n,) :data:`musictx.tokens.stream.STREAM_NOTE`.
+    """Penalise pitches and lengths of new notes that do not fit the harmony of the ``given`` notes
+    and chords of a piece, (n,) :data:`musictx.tokens.stream.STREAM_NOTE`.
+
+    melodies  parts whose notes need not be tones of a given chord
+    bass      the part whose notes also cost where they last into a chord of which they are not the
+              root
 
     A model of a few million parameters sustains some notes for seconds into the next chord, where
     songs end them, and writes more semitones against a melody than songs have (scripts/LOG.md).
     """
 
-    def __init__(self, given: np.ndarray) -> None:
+    def __init__(
+        self, given: np.ndarray, melodies: Collection[int] = (), bass: Bass | None = None
+    ) -> None:
+        self.melodies, self.bass = melodies, bass
         self._notes = given[(given["part"] != CHORD) & (given["part"] != DRUMS)]
         chords = given[(given["part"] == CHORD) & (given["pitch"] != NONE.root)]
         self._chords = [
             (start, Chord(root, quality)) for start, _, root, quality, _ in chords.tolist()
         ]
+
+    def __call__(self, row: BarRow) -> Nats:
+        state, field = row.state, len(row.state.group)
+        if state.in_line or field not in (2, 3) or state.part in (CHORD, DRUMS):
+            return
+        kind = "pitch" if field == 2 else "length"
+        ids, values = row.new.ids[kind], row.new.values(kind)
+        composed = CHORD in (row.new.parts or ())
+        if field == 2:
+            nats = self.clashes(state.step)[values % 12]
+            if not composed and state.chord != NONE and state.part not in self.melodies:
+                # Tones of a given chord may clash.
+                inside = np.isin(values % 12, [*state.chord.classes])
+                nats = np.where(inside, 0.0, nats + CLASH)
+        else:
+            pitch, bass = state.value(2), self.bass
+            is_bass = bass is not None and state.part == bass.part and pitch <= bass.high
+            nats = self.lengths(pitch, state.step, values, composed, is_bass)
+        yield ids, nats
 
     def clashes(self, step: int) -> np.ndarray:
         """(12,) the cost of each pitch class for a note that begins at ``step``: it clashes with a
@@ -138,31 +164,6 @@ class HarmonicFit:
             clashing = self._notes[np.isin((self._notes["pitch"] - pitch) % 12, (1, 11))]
             nats = np.maximum(nats, OVERHANG * (lengths > room(clashing["start"], step)))
         return nats
-
-
-def in_harmony(
-    row: BarRow, fit: HarmonicFit, melodies: Collection[int] = (), bass: Bass | None = None
-) -> Nats:
-    """Penalise pitches and lengths of new notes that do not fit the harmony of the given notes.
-    Notes of ``melodies`` need not be tones of a given chord; those of the ``bass`` also cost where
-    they last into a chord of which they are not the root."""
-    state, field = row.state, len(row.state.group)
-    if state.in_line or field not in (2, 3) or state.part in (CHORD, DRUMS):
-        return
-    kind = "pitch" if field == 2 else "length"
-    ids, values = row.new.ids[kind], row.new.values(kind)
-    composed = CHORD in (row.new.parts or ())
-    if field == 2:
-        nats = fit.clashes(state.step)[values % 12]
-        if not composed and state.chord != NONE and state.part not in melodies:
-            # Tones of a given chord may clash.
-            inside = np.isin(values % 12, [*state.chord.classes])
-            nats = np.where(inside, 0.0, nats + CLASH)
-    else:
-        pitch = state.value(2)
-        is_bass = bass is not None and state.part == bass.part and pitch <= bass.high
-        nats = fit.lengths(pitch, state.step, values, composed, is_bass)
-    yield ids, nats
 
 
 def filling_parts(row: BarRow) -> Nats:

@@ -17,6 +17,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from musictx.chords import CHORDS
 from musictx.evaluate.measures import Distribution, Measure, top_line
 from musictx.evaluate.sets import Excerpt
 from musictx.keys import best_scale, key_of
@@ -27,11 +28,8 @@ from musictx.tokens.controls import union_length
 NEAR_SECONDS = 0.03
 #: Lines of the grid in a quarter note: sixteenths.
 LINES_A_QUARTER = 4
-#: Pitch classes of the major and the minor triad on each root: (24, 12), majors first.
-_TRIADS = np.array(
-    [[(p - root) % 12 in triad for p in range(12)] for triad in ((0, 4, 7), (0, 3, 7))
-     for root in range(12)]
-)  # fmt: skip
+#: (24, 12) the pitch classes of the major triad on each root, then of the minor ones.
+_TRIADS = np.array([[p in chord.classes for p in range(12)] for chord in CHORDS[1:25]])
 #: Bars of a phrase.
 PHRASE = 4
 #: Distances in bars at which the likeness of two bars is measured.
