@@ -51,9 +51,9 @@ def near_sixteenths(score: Score) -> float:
     return float((away <= NEAR_SECONDS).mean())
 
 
-def bar_places(score: Score) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) int64, twice: the number of the bar of each onset, from 0, and its place in the bar,
-    rounded to sixteenths from the bar line."""
+def places(score: Score) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) int64 each: the number of the bar of each onset, from 0, and its place in the bar, both
+    rounded to sixteenths."""
     bar, quarters = _in_bars(score, _sixteenths(score))
     return bar, np.round(quarters * LINES_A_QUARTER).astype(np.int64)
 
@@ -90,9 +90,10 @@ def nearest_bars(score: Score, start: float, stop: float) -> np.ndarray:
     lie from ``start`` to before ``stop`` seconds, those of a given bar all outside. Empty bars and
     drums do not count; without new or without given bars the result is empty."""
     notes = score.with_notes(score.notes[~score.notes["drum"]])
-    bar, onset = bar_places(notes)[0], notes.notes["start"]
-    inside = (onset >= start) & (onset < stop)
-    new, given = (np.setdiff1d(bar[some], bar[~some]) for some in (inside, ~inside))
+    bar, inside = places(notes)[0], (notes.notes["start"] >= start) & (notes.notes["start"] < stop)
+    bars_inside, bars_outside = np.unique(bar[inside]), np.unique(bar[~inside])
+    new = np.setdiff1d(bars_inside, bars_outside)
+    given = np.setdiff1d(bars_outside, bars_inside)
     if not (len(new) and len(given)):
         return np.empty(0)
     nearest: np.ndarray = bars_alike(notes)[np.ix_(new, given)].max(1)
@@ -106,7 +107,7 @@ def bars_alike(score: Score, *, drums: bool = False) -> np.ndarray:
     counted = score.with_notes(score.notes[score.notes["drum"] == drums])
     if not len(counted):
         return np.zeros((0, 0))
-    bar, place = bar_places(counted)
+    bar, place = places(counted)
     table = np.zeros((bar.max() + 1, place.max() + 1, 12))
     np.add.at(table, (bar, place, counted.notes["pitch"] % 12), 1.0)
     flat = table.reshape(len(table), -1)
@@ -254,5 +255,5 @@ MEASURES: dict[str, Measure] = {
 }
 #: Name -> distribution.
 DISTRIBUTIONS: dict[str, Distribution] = {
-    "places in the bar": Distribution(lambda e: bar_places(e.in_place)[1], PLACE_EDGES),
+    "places in the bar": Distribution(lambda e: places(e.in_place)[1], PLACE_EDGES),
 }
