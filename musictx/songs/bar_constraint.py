@@ -1,8 +1,10 @@
-"""The constraint that keeps given notes, in bars: see :mod:`musictx.sampling.infill`.
+"""Constraints on new notes in bars: the limits of parts, and given notes that are kept.
 
-Bar lines, given groups and the groups ahead of a bar (:mod:`musictx.songs.bar_layout`) are forced.
-The model draws the groups between them, and which earlier bar a bar repeats. A drawn group must
-precede the next given group in the order of groups, or be equal to it.
+:class:`PartLimits` hold for all music in bars. :class:`BarRow` also keeps given notes; see
+:mod:`musictx.sampling.infill`. Bar lines, given groups and the groups ahead of a bar
+(:mod:`musictx.songs.bar_codec`) are forced. The model draws the groups between them, and which
+earlier bar a bar repeats. A drawn group must precede the next given group in the order of groups,
+or be equal to it.
 """
 
 from __future__ import annotations
@@ -13,12 +15,95 @@ from itertools import takewhile
 
 import numpy as np
 
+from musictx.data.statistics import WINDOW_SECONDS
+from musictx.notes import DRUMS
 from musictx.sampling.infill import GivenRow, NewNotes
+from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_grammar import BarState, Group
-from musictx.songs.part_limits import PartLimits
+from musictx.songs.bars import PER_SECOND, STEP_SECONDS
+from musictx.tokens.stream import CHORD
 
 #: Placeholder in a queue of forced ids for an id that the model draws.
 FREE = -1
+#: Steps of the sliding window in which the onsets of a part are counted.
+WINDOW = round(WINDOW_SECONDS * PER_SECOND)
+
+
+@dataclass
+class PartLimits:
+    """The limits ``new`` on the notes that may follow in ``state``.
+
+    A place is allowed only if a part is allowed there, and a part only if a tone is. All notes of a
+    part in the state count, new and given.
+
+    remaining  the given groups of this bar that are still to be written, in order; ``None`` where
+               music is continued. There a pitch may be struck while it sounds, as tracks of one
+               program do in songs
+    """
+
+    new: NewNotes
+    state: BarState
+    remaining: list[Group] | None = None
+
+    def restrict(self, mask: np.ndarray) -> None:
+        """Restrict ``mask``, the ids that the grammar allows, to groups of new notes before the
+        remaining ones. Bar lines and ``eos`` are not restricted."""
+        new, state, field = self.new, self.state, len(self.state.group)
+        if field == 0:
+            places, parts = mask[new.ids["place"]], new.parts or ()
+            places[places] = [
+                any(self._tones_at(place, part).any() for part in parts)
+                for place in np.flatnonzero(places).tolist()
+            ]
+        elif state.in_line:
+            return
+        elif field == 1:
+            mask[:] = False
+            mask[[part_id(new.table, part) for part in self.parts_at(state.place)]] = True
+        elif field == 2:
+            kind = new.kind(state.part)
+            mask[new.ids[kind]] &= self._tones_at(state.place, state.part)[new.values(kind)]
+        elif field == 3 and state.part in new.habits:
+            longest = np.round(new.habits[state.part].longest / STEP_SECONDS)
+            mask[new.ids["length"]] &= new.values("length") <= max(longest, 1)
+
+    def parts_at(self, place: int) -> list[int]:
+        """The parts that may have a new group at ``place``, after the last group."""
+        return [part for part in self.new.parts or () if self._tones_at(place, part).any()]
+
+    def _tones_at(self, place: int, part: int) -> np.ndarray:
+        """(128,) bool: the tones that a new group of ``part`` may have at ``place``."""
+        new, last, here = self.new, self.state.last, (place, part)
+        step, end = self.state.bars[-1].begin + place, new.end or np.inf
+        following = self.remaining[0].key if self.remaining else (len(new.values("place")), 0, 0)
+        in_order = last[:2] <= here <= following[:2] and (part != CHORD or last[:2] < here)
+        if not (in_order and new.begin <= step < end) or self.is_full(part, step):
+            return np.zeros(128, bool)
+        tones = new.tones(part).copy()
+        if last[:2] == here:
+            tones[: last[2] + 1] = False
+        if following[:2] == here:
+            tones[following[2] :] = False
+        if self.remaining is not None:
+            tones[[*self._sounding(part, step)]] = False
+        return tones
+
+    def is_full(self, part: int, step: int) -> bool:
+        """Whether ``part`` may begin no further note at ``step``, since it has reached the limit of
+        its habit on simultaneous notes or on onsets."""
+        if part not in self.new.habits:
+            return False
+        habit, recent = self.new.habits[part], self.state.begun(part, step - WINDOW + 1)
+        return len(self._sounding(part, step)) >= habit.voices or recent >= habit.densest
+
+    def _sounding(self, part: int, step: int) -> set[int]:
+        """The pitches of ``part`` that sound at ``step``. The given notes that begin there sound,
+        too."""
+        if part in (CHORD, DRUMS):
+            return set()
+        place, given = step - self.state.bars[-1].begin, self.remaining or ()
+        begin = {group.tone for group in given if group.part == part and group.place <= place}
+        return begin | {pitch for _, pitch in self.state.sounding_at(part, step)}
 
 
 @dataclass(frozen=True)
@@ -38,12 +123,10 @@ class GivenBars:
     groups: Sequence[Sequence[Group]]
     ahead: Mapping[int, list[int]]
 
-    def room(self, part: int, tone: int | None, step: int) -> float:
-        """Steps from ``step`` to the next onset of a given note of ``part`` with the pitch
-        ``tone``, or with any pitch if ``tone`` is ``None``; infinite if no such note follows."""
-        notes = self.notes[self.notes["part"] == part]
-        begins = notes["start"][(notes["pitch"] == tone) | (tone is None)]
-        return float(min(begins[begins > step].tolist(), default=np.inf)) - step
+
+def room(begins: np.ndarray, step: int) -> float:
+    """Steps from ``step`` to the first of ``begins`` after it."""
+    return float((begins[begins > step] - step).min(initial=10**9))
 
 
 class BarRow(PartLimits, GivenRow):
@@ -103,10 +186,12 @@ class BarRow(PartLimits, GivenRow):
         elif field < 3:
             mask[self.toward_given()] = True
         elif field == 3:
-            habit = self.new.habits.get(state.part)
-            pitch = None if habit is not None and habit.voices == 1 else state.value(2)
-            room = self.given.room(state.part, pitch, state.step)
-            mask[self.new.ids["length"]] &= self.new.values("length") <= room
+            notes, habit = self.given.notes, self.new.habits.get(state.part)
+            ends_note = notes["part"] == state.part
+            if habit is None or habit.voices != 1:
+                ends_note &= notes["pitch"] == state.value(2)
+            longest = room(notes["start"][ends_note], state.step)
+            mask[self.new.ids["length"]] &= self.new.values("length") <= longest
 
     # ------------------------------------------------------------------------- what is written
 
@@ -136,29 +221,22 @@ class BarRow(PartLimits, GivenRow):
             self._write(line[0])
 
     def _write(self, token: int) -> None:
-        lines, group = self.state.lines, [*self.state.group, token]
+        lines = self.state.lines
         self.changes = self.state.advance(token)
         self.piece.append(token)
         if self.state.group:
-            if (
-                not self.queue
-                and len(group) == 3
-                and self.remaining
-                and self.remaining[0].ids[:3] == group
-            ):
-                self.queue = self.remaining[0].ids[3:]
+            due = self.remaining[0].ids if self.remaining and not self.queue else []
+            if self.state.group == due[:3]:
+                self.queue = due[3:]
             return
-        if self.state.lines == lines:
-            self._record(self.state.bars[-1].groups[-1])
+        if self.state.lines == lines:  # a note, a stroke or a chord is complete
+            group = self.state.bars[-1].groups[-1]
+            is_given = bool(self.remaining) and self.remaining[0].ids == group.ids
+            if is_given:
+                self.remaining.pop(0)
+            if group.velocity_bin:
+                self.is_new.append(not is_given)
         self._settle()
-
-    def _record(self, group: Group) -> None:
-        """Record a complete note, stroke or chord as given or new."""
-        is_given = bool(self.remaining) and self.remaining[0].ids == group.ids
-        if is_given:
-            self.remaining.pop(0)
-        if group.velocity_bin:
-            self.is_new.append(not is_given)
 
     def _settle(self) -> None:
         """Set ``done`` if nothing more is to be composed after a complete group."""

@@ -10,7 +10,7 @@ The groups are described in :mod:`musictx.songs.bar_tokens`. The rules are:
 - A place lies on a sixteenth, thirty-second or triplet of either, within its bar.
 - ``tie`` may come only where a note of the same program and pitch ends and has the greatest
   length. This place may lie off the grid.
-- Groups of controls and groups ahead (``songs/bar_layout.py``) are never allowed. In a prefix they
+- Groups of controls and groups ahead (``songs/bar_codec.py``) are never allowed. In a prefix they
   are skipped.
 """
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -28,8 +28,12 @@ from musictx.notes import DRUMS
 from musictx.songs.bar_codec import (
     DRUM_STEPS,
     FIELDS_PER_NOTE,
+    LINE,
+    NOTE,
     REPEAT_FIELD,
     REPEATS,
+    STROKE,
+    SYMBOL,
     part_of,
 )
 from musictx.songs.bars import ON_GRID, PER_SECOND, STEP_SECONDS
@@ -40,20 +44,12 @@ from musictx.tokens.stream import CHORD, STEPS, Velocities
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
 
-#: The kind of the second field of a group -> the kinds of its fields from the second to the fifth.
-SHAPES = {
-    "program": ("program", "pitch", "length", "velocity"),
-    "drums": ("drums", "drum", "none", "velocity"),
-    "harmony": ("harmony", "root", "quality", "none"),
-    "numerator": ("numerator", "denominator", "section", "place"),
-}
+#: The kind of the second id of a group -> the kinds of its ids.
+KINDS = {kinds[1]: kinds for kinds in (LINE, NOTE, STROKE, SYMBOL)}
 #: Place, part and tone of a group: the sort key of the groups in a bar.
 Key = tuple[int, int, int]
 #: A key less than that of any group: the last key of an empty bar.
 NOTHING: Key = (0, -2, -1)
-#: The number of fields of a group that are copied when its bar is repeated (place, part and tone),
-#: and when only the rhythm is repeated (place and part).
-REPEATED, RHYTHM = 3, 2
 
 
 class Group(NamedTuple):
@@ -70,11 +66,7 @@ class Group(NamedTuple):
     @classmethod
     def of(cls, table: Vocabulary, ids: list[int]) -> Group:
         """Return the group that is encoded by five ``ids``."""
-        tokens = table.tokens
-        (_, place), (_, tone), (_, length), (last_kind, velocity) = (
-            tokens[ids[field]] for field in (0, 2, 3, 4)
-        )
-        velocity_bin = velocity if last_kind == "velocity" else 0
+        place, _, tone, length, velocity_bin = (table.tokens[token_id][1] for token_id in ids)
         return cls(place, part_of(table, ids), tone, length, velocity_bin, ids)
 
     @property
@@ -99,6 +91,7 @@ class BarState(GrammarState):
     """State of a piece in the vocabulary of ``BarTokenizer``; see :class:`GrammarState`.
 
     table  the vocabulary;  ids  kind -> slice of its ids
+    loudness  (bins + 1,) the velocity of each value of ``velocity``
     group  the ids of the current, incomplete group
     bars   the current bar, preceded by up to ``FARTHEST_BARS`` bars that it may repeat. A bar is
            current once its line is complete; before the first bar line the current bar has 0 steps
@@ -117,7 +110,7 @@ class BarState(GrammarState):
         self._over = False
         self._grid = np.tile(ON_GRID, self._size("place") // STEPS)
         self._longest = self._size("length")
-        self._loudness = Velocities(self._size("velocity")).of_bin
+        self.loudness = Velocities(self._size("velocity")).of_bin
         #: (program, pitch, step) -> how many notes end at the step and may be continued by a tie.
         self._tied: Counter[tuple[int, int, int]] = Counter()
         self.ends: dict[int, list[tuple[int, int]]] = {}
@@ -143,6 +136,11 @@ class BarState(GrammarState):
     def at_repeat(self) -> bool:
         """Whether the next id is the ``section`` of a bar line, which names the repeated bar."""
         return len(self.group) == REPEAT_FIELD and self.in_line
+
+    def values(self, kind: str) -> np.ndarray:
+        """The values of the ids of ``kind``, in the order of the ids."""
+        values: np.ndarray = self.table.value_of[self.ids[kind]]
+        return values
 
     def value(self, field: int) -> int:
         """The value of a field of the current group."""
@@ -192,24 +190,6 @@ class BarState(GrammarState):
         its latest onset."""
         return [note for note in self.ends.get(program, ()) if note[0] > step]
 
-    def earlier(self, back: int) -> Sequence[Group]:
-        """The groups of the bar ``back`` bars before this one; empty if :attr:`bars` lacks it."""
-        return self.bars[-1 - back].groups if 0 < back < len(self.bars) else []
-
-    def continued(self, like: Sequence[Group], fields: int, leave: int) -> int | None:
-        """Return the next id of a copy of the groups ``like``: the copy continues with the first of
-        them after the last group of this bar, or with the id ``leave`` if there is none.
-
-        Returns ``None`` if ``like`` is empty, if the next field is not among the first ``fields``
-        of a group, or if the current group already differs from the copy.
-        """
-        count = len(self.group)
-        if count >= fields or not like:
-            return None
-        after = [group for group in like if group.key > self.last]
-        ids = min(after, key=lambda group: group.key).ids if after else [leave]
-        return ids[count] if count < len(ids) and ids[:count] == self.group else None
-
     def _size(self, kind: str) -> int:
         ids = self._ids[kind]
         return ids.stop - ids.start
@@ -254,7 +234,7 @@ class BarState(GrammarState):
             return []
         self.notes += 1
         self.onsets.setdefault(part, []).append(start)
-        loudness = int(self._loudness[velocity_bin])
+        loudness = int(self.loudness[velocity_bin])
         return [Change(start / PER_SECOND, True, tone, loudness, part, stop)]
 
     def _passes(self, token_id: int) -> bool:
@@ -285,7 +265,7 @@ class BarState(GrammarState):
             mask[ids["eos"]] = self.notes > 0
             self._allow_places(mask[ids["place"]])
         elif count > 1:
-            self._allow_field(mask, SHAPES[self.table.tokens[self.group[1]][0]][count - 1])
+            self._allow_field(mask, KINDS[self.table.tokens[self.group[1]][0]][count])
         elif self.group[0] == ids["bar"].start:
             mask[ids["numerator"]] = True
         else:
@@ -306,7 +286,7 @@ class BarState(GrammarState):
     def _allow_field(self, mask: np.ndarray, kind: str) -> None:
         """Allow values of ``kind`` in ``mask`` for the third, fourth or fifth id of a group."""
         ids, place = self._ids, self.value(0)
-        field, values = mask[ids[kind]], self.table.value_of[ids[kind]]
+        field, values = mask[ids[kind]], self.values(kind)
         field[:] = True
         if kind in ("pitch", "drum"):
             if (place, self.part) == self.last[:2]:

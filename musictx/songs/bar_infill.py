@@ -1,14 +1,14 @@
 """Infilling for notes in bars: new notes between given ones; see :mod:`musictx.sampling.infill`.
 
 The model reads the piece so far and, ahead of the bar that it continues with, the given notes of
-this bar and the next ones (:mod:`musictx.songs.bar_layout`), as in training
+this bar and the next ones (:mod:`musictx.songs.bar_codec`), as in training
 (``songs/bar_tasks.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -21,14 +21,22 @@ from musictx.sampling.constraints import RowPenalty
 from musictx.sampling.infill import Brief, Infill, NewNotes, sparing_given
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE
-from musictx.songs import bar_layout
-from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, section_of, write
+from musictx.songs import bar_codec
+from musictx.songs.bar_codec import (
+    FIELDS_PER_NOTE,
+    REPEAT_FIELD,
+    TAIL_BARS,
+    GivenAhead,
+    by_bar,
+    section_of,
+    write,
+)
 from musictx.songs.bar_constraint import FREE, BarRow, GivenBars
-from musictx.songs.bar_grammar import Group, Key
-from musictx.songs.bar_layout import TAIL_BARS, GivenAhead
+from musictx.songs.bar_grammar import Group
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import STEP_SECONDS
-from musictx.songs.drummers import IN_KIT, Drummer, section_begins, section_marks
+from musictx.songs.chord_sheet import without_chords
+from musictx.songs.drummers import IN_KIT, Drummer, section_begins
 from musictx.songs.infill_penalties import (
     BASS,
     Bass,
@@ -36,7 +44,6 @@ from musictx.songs.infill_penalties import (
     bass_on_bar_line,
     drummer_strokes,
     filling_parts,
-    in_harmony,
     on_root,
 )
 from musictx.songs.penalties import SparsePenalty, on_first_beat, summed
@@ -94,7 +101,8 @@ class BarInfill(Infill):
         self.here = int(self.lines[self.bar])
         self.composed = slice(self.bar, self._bar_of(self.stop - 1) + 1)
         first = int(np.abs(self.lines - self.begin).argmin())  # after a pick-up, if any
-        marks = {self._bar_of(step) for step in grid.steps(*section_marks(music))}
+        titles = [time for time, _ in without_chords(music).markers]
+        marks = {self._bar_of(step) for step in grid.steps(*titles)}
         self.sections = section_begins(first, len(self.given.bars), marks)
 
         notes = self.given.notes
@@ -152,11 +160,11 @@ class BarInfill(Infill):
         """(B, 5) the ids of the bar lines, with the earlier bar that each bar repeats. In a
         variation the repeated bars are those of the notes that are varied."""
         ids = write(self.ahead, self.table)
-        return np.stack([bar[0] for bar in bar_layout.by_bar(ids, self.table.id("bar"))])
+        return np.stack([bar[0] for bar in by_bar(ids, self.table)])
 
     def _groups(self, ids: np.ndarray) -> list[list[Group]]:
         """The groups in each bar."""
-        bars = bar_layout.by_bar(ids, self.table.id("bar"))
+        bars = by_bar(ids, self.table)
         return [[Group.of(self.table, group) for group in bar[1:].tolist()] for bar in bars]
 
     @property
@@ -178,8 +186,8 @@ class BarInfill(Infill):
     # ---------------------------------------------------------------------------------- composing
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
-        controls = bar_layout.control_prefix(self.table, levels)
-        bars = bar_layout.by_bar(self.piece, self.table.id("bar"))
+        controls = bar_codec.control_prefix(self.table, levels)
+        bars = by_bar(self.piece, self.table)
         room = int(PAST_SHARE * self.context) - 1 - len(controls)
         first = 0
         while sum(bar.size for bar in bars[first : self.bar]) > room:
@@ -199,10 +207,10 @@ class BarInfill(Infill):
             look = len(bars)
         while look > 1 and sizes[self.bar : self.bar + look].sum() > room:
             look //= 2
-        sections = np.full(len(bars), bar_layout.WHOLE)
-        sections[self.composed] = bar_layout.VARIED if self.is_variation else 0
+        sections = np.full(len(bars), bar_codec.WHOLE)
+        sections[self.composed] = bar_codec.VARIED if self.is_variation else 0
         ahead = GivenAhead(self.bar, stop, look, self.ahead.notes, sections, self.parts)
-        return bar_layout.groups_ahead(bars, ahead, self.table)
+        return bar_codec.groups_ahead(bars, ahead, self.table)
 
     def rows(self, count: int) -> list[BarRow]:
         openings = self._bar_lines()
@@ -234,48 +242,35 @@ class BarInfill(Infill):
     # ------------------------------------------------------------------------------ its penalties
 
     def penalties(self) -> list[RowPenalty]:
-        """As in the base class; what favours new notes applies to given notes, too."""
-        favoured, costs = [*self._favoured], list[SparsePenalty]()
+        """As in the base class; what favours new notes applies to given notes, too. A bar that
+        repeats an earlier one favours the notes of that bar; with ``sampling.habits`` other bars
+        favour the rhythm of the bar before, except in a variation."""
+        habits, given, bass = self.sampling.habits, self.given, self._bass()
+        # The new parts of one voice, other than the bass, have a tune.
+        melodies = {p for p, habit in self.brief.habits.items() if p != BASS and habit.voices == 1}
+        back = self.repeats
+        if back is None:
+            back = repeated_bars(given) if habits else np.zeros(len(given.bars), np.int64)
+        steady = habits and not self.is_variation
+        favoured: list[SparsePenalty] = [
+            partial(as_in_earlier_bar, back=back, steady=steady, melodies=melodies),
+            filling_parts,
+            bass_on_bar_line,
+        ]
+        if bass is not None:
+            favoured.append(partial(on_root, bass=bass))
         if self.drummers:
             drummer = self.drummers[sum(self.seed) % len(self.drummers)]
             favoured.append(partial(drummer_strokes, drummer=drummer, sections=self.sections))
-        if self.sampling.habits:
-            costs.append(
-                partial(in_harmony, fit=self._fit, melodies=self._melodies, bass=self._bass)
-            )
-            if (self.given.notes["part"] == CHORD).all():
-                favoured.append(on_first_beat)
+        if habits and (given.notes["part"] == CHORD).all():
+            favoured.append(on_first_beat)
+        costs: list[SparsePenalty] = []
+        if habits:
+            costs.append(HarmonicFit(given.notes, melodies, bass))
         if self.unlike is not None:
             costs.append(self._unlike(*self.unlike))
         return [*super().penalties(), summed(*favoured), sparing_given(summed(*costs))]
 
-    @cached_property
-    def _fit(self) -> HarmonicFit:
-        return HarmonicFit(self.given.notes)
-
-    @cached_property
-    def _favoured(self) -> list[SparsePenalty]:
-        """The penalties that favour new notes in every version. A bar that repeats an earlier one
-        favours the notes of that bar; with ``sampling.habits`` other bars favour the rhythm of the
-        bar before, except in a variation."""
-        back = np.zeros(len(self.given.bars), np.int64)
-        if self.repeats is not None:
-            back = self.repeats
-        elif self.sampling.habits:
-            back = repeated_bars(self.given)
-        steady = self.sampling.habits and not self.is_variation
-        repetition = partial(as_in_earlier_bar, back=back, steady=steady, melodies=self._melodies)
-        favoured: list[SparsePenalty] = [repetition, filling_parts, bass_on_bar_line]
-        if self._bass is not None:
-            favoured.append(partial(on_root, bass=self._bass))
-        return favoured
-
-    @cached_property
-    def _melodies(self) -> set[int]:
-        """The new parts of one voice, other than the bass: they have a tune."""
-        return {p for p, habit in self.brief.habits.items() if p != BASS and habit.voices == 1}
-
-    @cached_property
     def _bass(self) -> Bass | None:
         """The bass, if it is composed. Else, in an accompaniment without a given bass, the lowest
         new part with several voices, as far as it has the pitches of a bass, unless a requested
@@ -303,13 +298,11 @@ class BarInfill(Infill):
     def _unlike(self, other: Self, nats: float) -> SparsePenalty:
         """The penalty on a random half of the new notes of the version ``other``; the other half
         may stay."""
-        given = self._groups(write(self.given, self.table))
-        keys = sorted(_keys(self._groups(other.piece)) - _keys(given))
+        given, all_notes = (
+            {(bar, group.key) for bar, groups in enumerate(self._groups(ids)) for group in groups}
+            for ids in (write(self.given, self.table), other.piece)
+        )
+        keys = sorted(all_notes - given)
         is_rarer = np.random.default_rng(self.seed).random(len(keys)) < RARER_SHARE
         notes = {key for key, rarer in zip(keys, is_rarer) if rarer}
         return partial(unlike_other_version, notes=notes, nats=nats)
-
-
-def _keys(bars: Sequence[Sequence[Group]]) -> set[tuple[int, Key]]:
-    """The number of the bar and the key of each group."""
-    return {(bar, group.key) for bar, groups in enumerate(bars) for group in groups}

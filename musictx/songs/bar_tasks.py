@@ -1,17 +1,16 @@
-"""Training tasks for notes in bars, in the windows of :mod:`musictx.songs.bar_layout`."""
+"""Training tasks for notes in bars, in the windows of :mod:`musictx.songs.bar_codec`."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 from musictx.data.tasks import LOCKED_SHARE, Tasks, draw_begin, draw_length, draw_voice
 from musictx.notes import DRUMS
-from musictx.songs import bar_layout
-from musictx.songs.bar_codec import FIELDS_PER_NOTE
-from musictx.songs.bar_layout import TAIL_BARS, GivenAhead
+from musictx.songs import bar_codec
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, TAIL_BARS, GivenAhead
 from musictx.songs.repeats import ALIKE, likeness, stretches
 from musictx.tokens.stream import CHORD, STEPS, NoteStream
 from musictx.tokens.vocab import BOS, CUT, EOS
@@ -34,13 +33,8 @@ VARIED_BARS, IN_SIGHT_SHARE, GOES_ON_SHARE = (2, 16), 0.5, 0.5
 FEWEST_WINDOW_NOTES = 24
 
 
-class BarSpan(NamedTuple):
-    """The bars of a window, from ``first`` to before ``stop``, counted from the beginning of the
-    stream, and the given notes ahead."""
-
-    first: int
-    stop: int
-    ahead: GivenAhead | None
+#: The given notes ahead, the first bar of a window, and the bar after its last one.
+Arranged = tuple[GivenAhead, int, int]
 
 
 class BarTasks(Tasks):
@@ -52,7 +46,7 @@ class BarTasks(Tasks):
         self,
         task: str,
         ids: np.ndarray,
-        random: np.random.Generator,
+        random: Generator,
         begins: bool,
         ends: bool,
         budget: int,
@@ -63,25 +57,31 @@ class BarTasks(Tasks):
             stream = stream.in_bars(0, max(len(stream.bars) - 1, 0))
         if min(room, len(stream.notes)) < FEWEST_WINDOW_NOTES or len(stream.bars) < 3:
             return None
+        ahead, first = None, 0
         by_task = {"infill": self._infill, "accompany": self._accompany, "vary": self._vary}
-        span = by_task.get(task, self._steer)(stream, random, room)
-        if span is None:
-            return None
-        first, stop, ahead = span
-        sequence, targets = bar_layout.interleaved(stream, ahead, self.vocabulary, first, stop)
+        if task in by_task:
+            arranged = by_task[task](stream, random)
+            if arranged is None or (fitted := _fitted(stream, room, *arranged)) is None:
+                return None
+            ahead, first, stop = fitted
+        else:
+            stop = int(np.searchsorted(np.cumsum(_groups(stream)), room, side="right"))
+            if not stop:
+                return None
+        sequence, targets = bar_codec.interleaved(stream, ahead, self.vocabulary, first, stop)
         if ahead is not None:  # an id ahead that follows a bar ends it, so it is a target, too
             after_bars = np.flatnonzero(targets[:-1] & ~targets[1:]) + 1
             targets[after_bars[int(ahead.begin > first) :]] = True
         score = self.tokenizer.score(stream.in_bars(first, stop))
         levels = self._levels(score, score.duration, random)
         before = [BOS if begins and first == 0 else CUT]
-        before += bar_layout.control_prefix(self.vocabulary, levels).tolist()
+        before += bar_codec.control_prefix(self.vocabulary, levels).tolist()
         closed = [EOS] * (ends and stop == len(stream.bars))
         window = np.concatenate([before, sequence, closed]).astype(np.int64)
         scored = np.concatenate([np.zeros(len(before), bool), targets, np.ones(len(closed), bool)])
         return (window, scored) if len(window) - 1 <= budget else None
 
-    def _infill(self, stream: NoteStream, random: np.random.Generator, room: int) -> BarSpan | None:
+    def _infill(self, stream: NoteStream, random: Generator) -> Arranged | None:
         bar, count = stream.bar, len(stream.bars)
         size = min(int(draw_length(GAP_BARS, random)), max(count * 2 // 3, 1))
         begin = int(random.integers(count - size + 1))
@@ -95,11 +95,9 @@ class BarTasks(Tasks):
         if random.random() < LOCKED_SHARE:
             new &= ~self._voice(stream.notes, new, random)
         ahead = self._lookahead(stream, new, begin, given_stop, count, random)
-        return None if ahead is None else _fitted(stream, ahead, stop, room)
+        return None if ahead is None else (ahead, 0, stop)
 
-    def _accompany(
-        self, stream: NoteStream, random: np.random.Generator, room: int
-    ) -> BarSpan | None:
+    def _accompany(self, stream: NoteStream, random: Generator) -> Arranged | None:
         notes, count = stream.notes, len(stream.bars)
         begin = draw_begin(count, random)
         region, chords = stream.bar >= begin, notes["part"] == CHORD
@@ -110,7 +108,7 @@ class BarTasks(Tasks):
                 given |= chords
         look = int(random.choice(LOOKS))
         ahead = self._lookahead(stream, region & ~given, begin, count, look, random)
-        return None if ahead is None else _fitted(stream, ahead, count, room)
+        return None if ahead is None else (ahead, 0, count)
 
     def _lookahead(
         self,
@@ -119,26 +117,22 @@ class BarTasks(Tasks):
         begin: int,
         stop: int,
         look: int,
-        random: np.random.Generator,
+        random: Generator,
     ) -> GivenAhead | None:
         """All notes but the ``new`` ones, as given notes ahead of the bars from ``begin`` to before
         ``stop``; ``None`` if nothing is new."""
         if not new.any():
             return None
         is_whole = np.bincount(stream.bar[new], minlength=len(stream.bars)) == 0
-        sections = np.where(is_whole, bar_layout.WHOLE, 0)
+        sections = np.where(is_whole, bar_codec.WHOLE, 0)
         parts = self._named_parts(stream.notes[new], random)
         return GivenAhead(begin, stop, look, stream.notes[~new], sections, parts)
 
-    def _named_parts(self, new: np.ndarray, random: np.random.Generator) -> list[int]:
+    def _named_parts(self, new: np.ndarray, random: Generator) -> list[int]:
         """The parts of the ``new`` notes in windows that name them, else an empty list."""
         return np.unique(new["part"]).tolist() if random.random() < NAMED_SHARE else []
 
-    def _steer(self, stream: NoteStream, random: np.random.Generator, room: int) -> BarSpan | None:
-        stop = int(np.searchsorted(np.cumsum(_groups(stream)), room, side="right"))
-        return BarSpan(0, stop, None) if stop else None
-
-    def _vary(self, stream: NoteStream, random: np.random.Generator, room: int) -> BarSpan | None:
+    def _vary(self, stream: NoteStream, random: Generator) -> Arranged | None:
         bars, notes, bar = stream.bars, stream.notes, stream.bar
         size = min(round(draw_length(VARIED_BARS, random)), len(bars) // 2)
         candidates = [
@@ -157,16 +151,14 @@ class BarTasks(Tasks):
         varied = notes[(bar >= begin - back) & (bar < stop - back)].copy()
         varied["start"] += stream.lines[begin] - stream.lines[begin - back]
         given = np.concatenate([varied, notes[(bar >= stop) & (bar < given_stop)]])
-        sections = np.full(len(bars), bar_layout.WHOLE)
-        sections[begin:stop] = bar_layout.VARIED
+        sections = np.full(len(bars), bar_codec.WHOLE)
+        sections[begin:stop] = bar_codec.VARIED
         parts = self._named_parts(notes[(bar >= begin) & (bar < stop)], random)
         least = 0 if random.random() < IN_SIGHT_SHARE else stop - back
         ahead = GivenAhead(begin, given_stop, len(bars), given, sections, parts)
-        return _fitted(stream, ahead, stop, room, least)
+        return ahead, least, stop
 
-    def _edges(
-        self, stream: NoteStream, begin: int, stop: int, random: np.random.Generator
-    ) -> np.ndarray:
+    def _edges(self, stream: NoteStream, begin: int, stop: int, random: Generator) -> np.ndarray:
         """(n,) bool: the notes before a random eighth of the bar ``begin``, and those from a random
         eighth of the last bar on."""
         eighth = STEPS // 2
@@ -182,9 +174,7 @@ class BarTasks(Tasks):
         edges: np.ndarray = early | late
         return edges
 
-    def _voice(
-        self, notes: np.ndarray, among: np.ndarray, random: np.random.Generator
-    ) -> np.ndarray:
+    def _voice(self, notes: np.ndarray, among: np.ndarray, random: Generator) -> np.ndarray:
         """(n,) bool: the notes of randomly chosen parts of the notes ``among``; if these have one
         part alone, the notes of one of its voices."""
         parts = np.unique(notes["part"][among & (notes["part"] != CHORD)])
@@ -204,13 +194,13 @@ def _groups(stream: NoteStream) -> np.ndarray:
 
 
 def _fitted(
-    stream: NoteStream, ahead: GivenAhead, stop: int, room: int, least: int = 0
-) -> BarSpan | None:
-    """The bars that fit into ``room`` groups with the given notes ``ahead``; ``None`` if too few.
+    stream: NoteStream, room: int, ahead: GivenAhead, least: int, stop: int
+) -> Arranged | None:
+    """The bars from ``least`` to before ``stop`` that fit into ``room`` groups with the given notes
+    ``ahead``; ``None`` if too few.
 
-    If the model looks ahead to the end, all bars from ``ahead.begin`` to before ``stop`` must fit,
-    and bars before them are added back to the bar ``least``. Otherwise as many bars as fit are
-    taken from the beginning.
+    If the model looks ahead to the end, all bars from ``ahead.begin`` on must fit, and bars before
+    them are added as far as they do. Otherwise as many bars as fit are taken from the beginning.
     """
     begin, groups = ahead.begin, _groups(stream)
     groups_ahead = _groups(stream._replace(notes=ahead.given))
@@ -219,10 +209,10 @@ def _fitted(
     if ahead.look < len(stream.bars):
         total = np.cumsum(groups + groups_ahead) + groups_ahead[: ahead.look + begin].sum()
         stop = min(stop, int(np.searchsorted(total, room, side="right")))
-        return BarSpan(0, stop, replace(ahead, stop=stop)) if stop >= begin + 2 else None
+        return (replace(ahead, stop=stop), 0, stop) if stop >= begin + 2 else None
     room -= int(groups[begin:stop].sum() + groups_ahead[begin : ahead.stop].sum())
     first = begin
     while first > least and room >= groups[first - 1]:
         first -= 1
         room -= int(groups[first])
-    return BarSpan(first, stop, ahead) if room >= 0 else None
+    return (ahead, first, stop) if room >= 0 else None

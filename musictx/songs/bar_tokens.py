@@ -17,7 +17,7 @@ A piece is a sequence of groups of five ids. The first two ids determine the kin
 - A note longer than :data:`LONGEST` steps is divided; its further pieces have ``tie`` in place of a
   velocity. Meters that cannot be written are read as 4/4 (``songs/bars.py``).
 - With ``controls=True`` windows can have controls, and given notes ahead of their bars
-  (``songs/bar_layout.py``).
+  (``songs/bar_codec.py``).
 - Tempo is not written: ids are converted to seconds at 120 quarter notes a minute. In a file, notes
   follow the tempo marks of the file (``Clock`` of ``tokens/tokenizer.py``).
 """

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from musictx.beats import Beats
-from musictx.chords import CHORDS, NAMES, Chord
+from musictx.chords import CHORDS, Chord
 from musictx.notes import Score
 
 #: The share of the sound during a chord that is tones of the chord; how many independent notes half
@@ -55,9 +55,15 @@ def recognised(score: Score) -> list[tuple[float, Chord]]:
     common = [COMMON[chord.quality] / (12 if chord.quality else 1) for chord in CHORDS]
     follows = np.log(np.where(np.eye(len(CHORDS), dtype=bool), STAYS, 1 - STAYS))
     best, _ = viterbi(fits + np.log(common), [follows] * (len(fits) - 1))
-    changes = np.flatnonzero(np.diff(best, prepend=-1))
-    times = np.maximum(clock.seconds(np.array(lines)[changes]), 0.0)
-    return [(time, CHORDS[best[n]]) for time, n in zip(times.tolist(), changes)]
+    return _changes(clock, np.array(lines), best)
+
+
+def _changes(clock: Beats, lines: np.ndarray, path: np.ndarray) -> list[tuple[float, Chord]]:
+    """Seconds and chord of each change in ``path``, the numbers in :data:`CHORDS` of the chords
+    that begin at the ``lines``, in quarter notes."""
+    changes = np.flatnonzero(np.diff(path, prepend=-1))
+    times = np.maximum(clock.seconds(lines[changes]), 0.0)
+    return list(zip(times.tolist(), [CHORDS[chord] for chord in path[changes]]))
 
 
 def halves(clock: Beats, until: float) -> list[float]:
@@ -130,9 +136,8 @@ def viterbi(
 PER_QUARTER = 2.0
 #: A note is on the strong beat if it begins within so many quarter notes after a half bar begins.
 STRONG = 0.25
-#: The qualities of triads, in the order of the states: root + 12 * quality.
-TRIADS = ("maj", "min")
-STATES = 12 * len(TRIADS)
+#: The states are the major triads by their roots, then the minor ones: ``CHORDS[1:STATES + 1]``.
+STATES = 24
 
 
 def implied(score: Score) -> list[tuple[float, Chord]]:
@@ -150,7 +155,7 @@ def search(score: Score) -> list[tuple[float, Chord]]:
     lines, melody, at_bar = observed(score, notes)
     path = likeliest(melody, at_bar, int(notes["pitch"][-1]) % 12)
     lines[0] -= score.beats.bar(float(lines[0]))[1]
-    return _changes(score.beats, lines, path)
+    return _changes(score.beats, lines, 1 + path)
 
 
 def draw_repeats(bars: int, random: np.random.Generator) -> list[int]:
@@ -194,18 +199,13 @@ def draw(
         follows = chances["follows"][at_bar[number]]
         nats = after + (follows[path[-1]] if path else chances["first"])
         path.append(int((nats + random.gumbel(size=STATES)).argmax()))
-    states = np.array(path)
     key = int(random.integers(12)) if key is None else key
-    return _changes(clock, lines, (states + key) % 12 + 12 * (states // 12))
+    return _changes(clock, lines, 1 + transposed(np.array(path), key))
 
 
-def _changes(clock: Beats, lines: np.ndarray, states: np.ndarray) -> list[tuple[float, Chord]]:
-    """Seconds and chord of each state, root + 12 * quality, that differs from the one before. The
-    states begin at the ``lines``, in quarter notes."""
-    changes = np.flatnonzero(np.diff(states, prepend=-1))
-    chords = [Chord(int(state) % 12, NAMES.index(TRIADS[state // 12])) for state in states[changes]]
-    times = np.maximum(clock.seconds(lines[changes]), 0.0)
-    return list(zip(times.tolist(), chords))
+def transposed(states: np.ndarray, semitones: int) -> np.ndarray:
+    """The triads ``states``, ``semitones`` higher."""
+    return (states + semitones) % 12 + 12 * (states // 12)
 
 
 def _at_bar(clock: Beats, lines: np.ndarray) -> np.ndarray:
@@ -234,26 +234,21 @@ def observed(score: Score, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
 
 
 def likeliest(sounds: np.ndarray, at_bar: np.ndarray, final: int) -> np.ndarray:
-    """(n,) int64: the likeliest sequence of triads, root + 12 * quality, in the likeliest key.
-    ``sounds`` (n, 2, 12) and ``at_bar`` (n,) are as in :func:`observed`, and ``final`` is the pitch
-    class of the last note."""
+    """(n,) int64: the likeliest sequence of triads in the likeliest key. ``sounds`` (n, 2, 12) and
+    ``at_bar`` (n,) are as in :func:`observed`, and ``final`` is the pitch class of the last
+    note."""
     best, value, chances = np.zeros(0, np.int64), -np.inf, table()
     follows = chances["follows"][at_bar[1:].astype(int)]
+    tones = [np.roll(chances["tones"][n // 12], n % 12, axis=1) for n in range(STATES)]
     for key in range(12):
-        fits = log_likelihood(np.roll(sounds, -key, axis=2))
+        in_c = np.roll(sounds, -key, axis=2)
+        fits = PER_QUARTER * np.einsum("nsp,csp->nc", in_c, np.array(tones))
         fits[0] += chances["first"]
         path, likelihood = viterbi(fits, follows, chances["last"])
         likelihood += float(chances["final"][(final - key) % 12])
         if likelihood > value:
-            best, value = (path + key) % 12 + 12 * (path // 12), likelihood
+            best, value = transposed(path, key), likelihood
     return best
-
-
-def log_likelihood(sounds: np.ndarray) -> np.ndarray:
-    """(n, STATES): the log-likelihood of ``sounds`` (n, 2, 12) over each triad."""
-    tones = table()["tones"]
-    rows = [np.roll(tones[state // 12], state % 12, axis=1) for state in range(STATES)]
-    return PER_QUARTER * np.einsum("nsp,csp->nc", sounds, np.array(rows))
 
 
 @cache

@@ -16,10 +16,8 @@ from musictx.bundle import Bundle
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
 from musictx.sampling.strengths import SECTION_BARS
-from musictx.songs.chord_sheet import without_chords
 from musictx.songs.strengths import RAREST, STYLE_WEIGHT, SUREST
 from musictx.tokens.stream import STEPS
-from musictx.tokens.vocab import Vocabulary
 
 #: The drums of a kit by kind, with their numbers in General MIDI; drummers play no other drums.
 KINDS = {
@@ -66,24 +64,6 @@ def from_text(drummer: str) -> np.ndarray:
 def style_names(styles: Mapping[str, Sequence[str]]) -> list[str]:
     """The styles of a card that users can choose."""
     return [name for name in styles if name not in (USUAL, FILLS)]
-
-
-def of_style(
-    styles: Mapping[str, Sequence[str]], style: str | None, table: Vocabulary
-) -> list[Drummer]:
-    """The drummers of a style, or the usual drummers. Raises ``UserError`` for a style that is not
-    in the card."""
-    names = style_names(styles)
-    if style is not None and style not in names:
-        instead = f"expected one of {', '.join(names)}" if names else "this model knows no styles"
-        raise UserError(f"style={style}: {instead}")
-    weight = 1.0 if style is None else STYLE_WEIGHT
-    tones = np.asarray(table.value_of[slice(*table.range("drum"))])
-    texts, fills = (styles.get(name, ()) for name in (style or USUAL, FILLS))
-    return [
-        Drummer(from_text(text), weight, tones, from_text(fill) if fill else None)
-        for text, fill in zip(texts, itertools.cycle(fills or [""]))
-    ]
 
 
 class Drummer:
@@ -150,11 +130,6 @@ class Drummer:
         return nats
 
 
-def section_marks(score: Score) -> list[float]:
-    """The seconds of the markers of ``score`` that are no chords."""
-    return [time for time, _ in without_chords(score).markers]
-
-
 def section_begins(first: int, stop: int, marks: Collection[int]) -> set[int]:
     """The numbers of the bars after ``first``, up to ``stop``, at which a section begins: the bars
     in ``marks``, and each bar that is :data:`SECTION_BARS` after the last such bar or ``first``."""
@@ -171,19 +146,33 @@ def players(
 ) -> list[Drummer]:
     """The drummers of a style, or the usual drummers; empty if drums are not among the parts
     ``wanted`` for ``score``. Raises ``UserError`` for a style that cannot be followed."""
+    drummers = bundle.card.get("drummers") or {}
+    styles = style_names(drummers)
     if DRUMS not in wanted.values():
         if style is not None:
-            styles = ", ".join(style_names(bundle.card.get("drummers") or {})) or "none"
             raise UserError(
-                f"style={style}: only drums have styles, of this model {styles}; expected it with "
-                "add=drums"
+                f"style={style}: only drums have styles, of this model "
+                f"{', '.join(styles) or 'none'}; expected it with add=drums"
             )
         return []
-    drummers = of_style(bundle.card.get("drummers") or {}, style, bundle.tokenizer.vocabulary)
+    if style is not None and style not in styles:
+        instead = f"expected one of {', '.join(styles)}" if styles else "this model knows no styles"
+        raise UserError(f"style={style}: {instead}")
     quarters = 4 * score.meters["numerator"] / score.meters["denominator"]
     if style is not None and len(quarters) and not (quarters == QUARTERS).any():
         raise UserError(
             f"style={style}: the drummers of this style play in 4/4, and no bar of the file is; "
             "leave style out"
         )
-    return drummers
+    table = bundle.tokenizer.vocabulary
+    tones = np.asarray(table.value_of[slice(*table.range("drum"))])
+    texts, fills = (drummers.get(name, ()) for name in (style or USUAL, FILLS))
+    return [
+        Drummer(
+            from_text(text),
+            1.0 if style is None else STYLE_WEIGHT,
+            tones,
+            from_text(fill) if fill else None,
+        )
+        for text, fill in zip(texts, itertools.cycle(fills or [""]))
+    ]

@@ -10,6 +10,7 @@ leads to the return.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -35,7 +36,7 @@ from musictx.songs.bar_tokens import BarredScore
 from musictx.songs.chord_estimation import implied
 from musictx.songs.chord_sheet import with_markers, without_chords
 from musictx.songs.new_pieces import new_piece
-from musictx.songs.repetition import SectionContrast
+from musictx.songs.repetition import section_contrast
 from musictx.songs.sections import SECTION_ALIKE, whole_likeness
 from musictx.songs.strengths import PRIMED, SECTION_TRIES
 
@@ -83,7 +84,7 @@ class _Composition:
     ) -> None:
         self.bundle, self.request, self.plan, self.progress = bundle, request, plan, progress
         self.tokenizer: Any = bundle.tokenizer
-        self.seed, self.steps = seed, 0
+        self.seeds = ([*seed, step] for step in itertools.count())  # a different one at each step
         self.bars, self.first, self.count = request.bars or SECTION_BARS, 0, 0
         self.piece = Score()
         if primer is None:
@@ -179,7 +180,7 @@ class _Composition:
         if not self.count:
             request = replace(self.request, form=None, bars=stop)
             sample = new_piece(
-                self.bundle, self.plan, request, self._next_seed(), self._progress_from(0.0)
+                self.bundle, self.plan, request, next(self.seeds), self._progress_from(0.0)
             )
             self.piece = parts.with_file_programs(self.bundle, sample.score, None)
             self._cut(stop)
@@ -191,7 +192,7 @@ class _Composition:
                 self.bundle,
                 [primer],
                 request,
-                seeds=[self._next_seed()],
+                seeds=[next(self.seeds)],
                 penalties=contrast,
                 progress=self._progress_from(self.piece.duration),
             )
@@ -206,24 +207,20 @@ class _Composition:
     def _contrast(self, grid: BarredScore, stop: int, earlier: Sequence[int]) -> list[Penalty]:
         """The penalty on likeness to the sections numbered ``earlier``; empty if bars differ in
         length."""
-        first = grid.bars.before + self.first
-        lines = grid.bars.lines[first:]
-        before = first - grid.first  # 1 with a pick-up, below 0 where the first bars rest
+        lines = grid.bars.lines[grid.bars.before + self.first :]
         steps = {int(length) for length in np.diff(lines[: self.count + 1])}
         if len(steps) > 1:
             return []
-        notes = self.piece.notes
-        contrast = SectionContrast(
+        lines = (lines - grid.bars.lines[grid.first]).tolist()
+        penalty = section_contrast(
             grid.stream,
-            [before + number * self.bars for number in earlier],
+            [lines[number * self.bars] for number in earlier],
+            lines[stop - self.bars],
             self.bars,
-            stop - self.bars,
-            pickup=int(lines[0] - grid.bars.lines[grid.first]),
             steps=steps.pop(),
-            drums=bool(notes["drum"].mean() > 0.5),
-            lines=before + stop - self.bars,
+            drums=bool(self.piece.notes["drum"].mean() > 0.5),
         )
-        return [contrast]
+        return [penalty]
 
     def _primer(self) -> tuple[Primer, BarredScore]:
         """The piece up to the line of the next bar to compose, as a primer, and its grid."""
@@ -281,15 +278,10 @@ class _Composition:
             self.bundle,
             replace(tasks.gap_task(self.piece, request), is_variation=is_variation),
             request,
-            seed=int(np.random.SeedSequence(self._next_seed()).generate_state(1)[0]),
+            seed=int(np.random.SeedSequence(next(self.seeds)).generate_state(1)[0]),
             progress=self._progress_from(begin),
         )
         self.piece = replace(sample.score, file=b"")
-
-    def _next_seed(self) -> list[int]:
-        """The seed of the next step: a different one at each call."""
-        self.steps += 1
-        return [*self.seed, self.steps - 1]
 
     def _progress_from(self, before: float) -> Progress | None:
         """A progress callback for music that begins ``before`` seconds into the piece; ``None`` if

@@ -71,51 +71,41 @@ class Cascade(nn.Module):
                    size in a row
         cache      of the ids before ``ids``, to which ``ids`` are added
         """
-        if cache is not None:
-            assert isinstance(cache, GroupCache)
-            return self._step(model, ids, cache)
-        places = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-        if piece_ids is not None:
-            places = positions_in_piece(piece_ids)
-        count, size = ids.shape[1], self.size
-        if pad := -count % size:
-            ids, places = F.pad(ids, (0, pad)), F.pad(places, (0, pad), value=-1)
-            piece_ids = None if piece_ids is None else F.pad(piece_ids, (0, pad), value=-1)
-        x, seen = _embedded(model, ids, ids[:, :0], places)
-        rows = x.unflatten(1, (-1, size))
-        pieces = None if piece_ids is None else piece_ids[:, ::size].contiguous()
-        read = _of_groups(rows, places[:, ::size] == 0)
-        h = _layers(model, read, ids[:, ::size], pieces, None)
-        # What a feature has read is a tuple of tensors (B, T, ...).
-        seen = [type(state)(*(each[:, :count] for each in state)) for state in seen]
-        return self(h, rows).flatten(1, 2)[:, :count], seen
-
-    def _step(
-        self, model: MusicTransformer, ids: Tensor, cache: GroupCache
-    ) -> tuple[Tensor, list[Any]]:
-        """As :meth:`run`, for ``ids`` (B, T) that follow those in ``cache``."""
-        size, count, before = self.size, ids.shape[1], cache.length
-        if before + count > cache.capacity:
+        assert cache is None or isinstance(cache, GroupCache)
+        size, count, before = self.size, ids.shape[1], 0 if cache is None else cache.length
+        if cache is not None and before + count > cache.capacity:
             raise ValueError(
                 f"GroupCache: {before} ids held and {count} more do not fit {cache.capacity}"
             )
-        places = torch.arange(before, before + count, device=ids.device).expand_as(ids)
-        every = torch.cat([cache.ids.to(ids.device), ids], 1)
-        x, seen = _embedded(model, ids, every[:, :before], places)
-        if cache.row is not None:
-            x = torch.cat([cache.row, x], 1)  # the last row, which may be incomplete
-        first, width = every.shape[1] - x.shape[1], x.shape[1]
+        earlier = ids[:, :0] if cache is None else cache.ids.to(ids.device)
+        every = torch.cat([earlier, ids], 1)
+        # The last row of the cache may be incomplete, and the state of its group is known.
+        held = [] if cache is None or cache.row is None else [cache.row]
+        states = [] if cache is None or cache.state is None else [cache.state[:, None]]
+        first = before - sum(row.shape[1] for row in held)
+        pieces, places = None, torch.arange(first, before + count, device=ids.device)
+        places = places.expand(len(ids), -1)
+        if piece_ids is not None:
+            pieces, places = piece_ids[:, ::size].contiguous(), positions_in_piece(piece_ids)
+
+        x, seen = model.embedding(ids), []
+        for feature in model.features:
+            seen.append(feature.read(ids, earlier, places[:, before - first :]))
+            x = feature.embed(x, seen[-1])
+        x = torch.cat([*held, x], 1)
+        width = x.shape[1]
         rows = F.pad(x, (0, 0, 0, -width % size)).unflatten(1, (-1, size))
-        begins = torch.zeros(rows.shape[:2], dtype=torch.bool, device=ids.device)
-        begins[:, 0] = first == 0
-        states = [] if cache.state is None else [cache.state[:, None]]
-        old = len(states)  # rows whose state is known
+        old = len(states)
         if rows.shape[1] > old:
-            new = _of_groups(rows, begins)[:, old:]
-            states.append(_layers(model, new, every[:, first::size][:, old:], None, cache.steps))
+            sums = _of_groups(rows, places[:, ::size] == 0)[:, old:]
+            steps = None if cache is None else cache.steps
+            shared = model.new_pass(every[:, first::size][:, old:], None, pieces, steps)
+            sums = model.position.embed(sums, shared.queries[1])
+            states.append(model.norm(model.run_layers(sums, shared)))
         h = torch.cat(states, 1)
-        cache.ids, cache.state = every, h[:, -1]
-        cache.row = x[:, (width - 1) // size * size :]
+        if cache is not None:
+            cache.ids, cache.state = every, h[:, -1]
+            cache.row = x[:, (width - 1) // size * size :]
         return self(h, rows).flatten(1, 2)[:, width - count : width], seen
 
 
@@ -160,31 +150,6 @@ class GroupCache:
         self.ids = rows(other.ids)
         self.state = None if other.state is None else rows(other.state)
         self.row = None if other.row is None else rows(other.row)
-
-
-def _layers(
-    model: MusicTransformer,
-    x: Tensor,
-    firsts: Tensor,
-    pieces: Tensor | None,
-    cache: KVCache | None,
-) -> Tensor:
-    """The normed output (B, n, width) of the layers for the input x (B, n, width); firsts (B, n):
-    the first id of each row; pieces (B, n): the number of the piece of each row."""
-    shared = model.new_pass(firsts, None, pieces, cache)
-    x = model.position.embed(x, shared.queries[1])
-    return model.norm(model.run_layers(x, shared))
-
-
-def _embedded(
-    model: MusicTransformer, ids: Tensor, earlier: Tensor, places: Tensor
-) -> tuple[Tensor, list[Any]]:
-    """Embeddings (B, T, width) with what the features add, and what each of them has read."""
-    x, seen = model.embedding(ids), []
-    for feature in model.features:
-        seen.append(feature.read(ids, earlier, places))
-        x = feature.embed(x, seen[-1])
-    return x, seen
 
 
 def _of_groups(x: Tensor, begins: Tensor) -> Tensor:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from musictx.apps import parts
 from musictx.apps.habits import ANY, corpus_habits, without_overridden_limits
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig, SamplingConfig
@@ -36,13 +35,13 @@ from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import Steering, has_controls, steering_of, unable
 from musictx.sampling.strengths import FEWEST_NOTES
-from musictx.songs import bar_layout, form
+from musictx.songs import bar_codec, form
+from musictx.songs.bar_constraint import PartLimits
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND
-from musictx.songs.new_pieces import draw_ensemble, new_piece
-from musictx.songs.part_limits import PartLimits
-from musictx.songs.penalties import BarFeedback, lacking_parts, on_first_beat, summed
+from musictx.songs.new_pieces import draw_ensemble, named_parts, new_piece
+from musictx.songs.penalties import bar_feedback, lacking_parts, on_first_beat, summed
 from musictx.songs.repetition import as_in_earlier_bar, bar_return
 from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import CHORD, STEPS
@@ -77,10 +76,8 @@ class BarIdiom(Idiom):
         if "tempo" in options:
             blank = replace(blank, tempos=np.array([(0.0, options["tempo"])], TEMPO))
         if "instruments" in options:
-            names = tuple(name.strip().lower() for name in options["instruments"].split(","))
-            least = _fewest_notes(
-                corpus_habits(bundle, parts.find_parts(bundle, names, "instruments"))
-            )
+            asked = named_parts(bundle, options["instruments"])
+            least = _fewest_notes(corpus_habits(bundle, asked))
         return Plan(blank, meter, least)
 
     def composer(
@@ -136,7 +133,7 @@ class BarIdiom(Idiom):
         return steering_of(tokenizer, request, primer, written)
 
     def prefix(self, levels: Sequence[int]) -> np.ndarray:
-        return bar_layout.control_prefix(self.tokenizer.vocabulary, levels)
+        return bar_codec.control_prefix(self.tokenizer.vocabulary, levels)
 
     def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterator[int]:
         """Yield the ids of empty bars until the time ``until``, in seconds."""
@@ -214,9 +211,10 @@ class BarIdiom(Idiom):
         return [] if len(region.primer.ids) else super().program_penalties(region)
 
     def feedback_penalties(self, region: Region, *, given: bool = False) -> list[RowPenalty]:
-        steer = region.steering
-        feedback = BarFeedback(self.tokenizer, steer, given=given)
-        return [summed(feedback)] if steer.targets or steer.usual_density else []
+        steer, chords = region.steering, self.tokenizer.chords
+        if not (steer.targets or steer.usual_density):
+            return []
+        return [summed(partial(bar_feedback, steering=steer, chords=chords, given=given))]
 
     def _keep_playing(self, region: Region, state: GrammarState) -> list[RowPenalty]:
         """A penalty that keeps parts with :data:`FEWEST_NOTES` or more in the last seconds playing;

@@ -19,14 +19,14 @@ from musictx.chords import NONE, annotated
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.config.checks import require
 from musictx.errors import UserError
-from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.sampling.composer import Progress
 from musictx.sampling.events import OnEvent
 from musictx.sampling.sample import Sample
-from musictx.songs import chord_sheet, drummers, loops
+from musictx.songs import chord_sheet, drummers
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.chord_estimation import recognised, search
+from musictx.songs.loops import Loop
 from musictx.songs.strengths import QUIETER
 
 
@@ -45,7 +45,7 @@ def compose(
     named_parts, style = parts.find_parts(bundle, task.add), getattr(request, "style", None)
     players = drummers.players(bundle, named_parts, style, task.score)
     task = with_chords(task)
-    loop = loops.Loop.of(task) if request.loop else None
+    loop = Loop(task) if request.loop else None
     laid_out = loop.laid_out() if loop else task
     score, brief = arrange(bundle, laid_out, request, _usual_levels(bundle, laid_out))
     if task.add and len(brief.given) and not annotated(brief.given):
@@ -100,18 +100,16 @@ def under_chords(score: Score, request: AccompanyConfig) -> Task:
         end = float(clock.seconds(clock.bar_line(0.0, len(bars))))
         kept = replace(score, markers=chord_sheet.laid(bars, clock, 0, len(bars)))
         return Task(score, kept, 0.0, end, False, (), add=add)
-    task = melody_task(score, request)
-    score = in_time(score)
-    kept = replace(task.given, pulse=score.pulse)
-    clock = score.beats
+    task = melody_task(score, request).in_time()
+    clock = task.score.beats
     first, last = (
         clock.bar(float(clock.quarters(time)) - 1e-6)[0] for time in (task.begin + 2e-6, task.end)
     )
     lines = np.diff([clock.bar_line(0.0, first - 1 + n) for n in range(3)])
     first += lines[0] < lines[1] - 1e-6  # the sheet begins after a pick-up
-    kept = chord_sheet.without_chords(kept)
+    kept = chord_sheet.without_chords(task.given)
     kept = chord_sheet.with_markers(kept, chord_sheet.laid(bars, clock, first - 1, last))
-    return replace(task, score=score, given=kept)
+    return replace(task, given=kept)
 
 
 def _sheet(chords: str) -> tuple[Score, list[chord_sheet.Bar]]:

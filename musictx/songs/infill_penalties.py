@@ -7,7 +7,6 @@ They are sparse, as in :mod:`musictx.songs.penalties`, and their rows are
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +14,10 @@ import numpy as np
 from musictx.chords import NONE, Chord
 from musictx.notes import DRUMS
 from musictx.songs.bar_codec import part_id
-from musictx.songs.bar_constraint import BarRow
+from musictx.songs.bar_constraint import WINDOW, BarRow, room
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import Drummer
-from musictx.songs.part_limits import WINDOW
 from musictx.songs.penalties import Nats, favour_parts
 from musictx.songs.strengths import (
     CLASH,
@@ -96,22 +94,47 @@ def on_root(row: BarRow, bass: Bass) -> Nats:
 
 
 class HarmonicFit:
-    """The cost in nats of new notes that do not fit the harmony of the ``given`` notes and chords
-    of a piece, (n,) :data:`musictx.tokens.stream.STREAM_NOTE`.
+    """Penalise pitches and lengths of new notes that do not fit the harmony of the ``given`` notes
+    and chords of a piece, (n,) :data:`musictx.tokens.stream.STREAM_NOTE`.
+
+    melodies  parts whose notes need not be tones of a given chord
+    bass      the part whose notes also cost where they last into a chord of which they are not the
+              root
 
     A model of a few million parameters sustains some notes for seconds into the next chord, where
     songs end them, and writes more semitones against a melody than songs have (scripts/LOG.md).
     """
 
-    def __init__(self, given: np.ndarray) -> None:
+    def __init__(
+        self, given: np.ndarray, melodies: Collection[int] = (), bass: Bass | None = None
+    ) -> None:
+        self.melodies, self.bass = melodies, bass
         self._notes = given[(given["part"] != CHORD) & (given["part"] != DRUMS)]
         chords = given[(given["part"] == CHORD) & (given["pitch"] != NONE.root)]
         self._chords = [
             (start, Chord(root, quality)) for start, _, root, quality, _ in chords.tolist()
         ]
-        self.clashes = cache(self._clashes)
 
-    def _clashes(self, step: int) -> np.ndarray:
+    def __call__(self, row: BarRow) -> Nats:
+        state, field = row.state, len(row.state.group)
+        if state.in_line or field not in (2, 3) or state.part in (CHORD, DRUMS):
+            return
+        kind = "pitch" if field == 2 else "length"
+        ids, values = row.new.ids[kind], row.new.values(kind)
+        composed = CHORD in (row.new.parts or ())
+        if field == 2:
+            nats = self.clashes(state.step)[values % 12]
+            if not composed and state.chord != NONE and state.part not in self.melodies:
+                # Tones of a given chord may clash.
+                inside = np.isin(values % 12, [*state.chord.classes])
+                nats = np.where(inside, 0.0, nats + CLASH)
+        else:
+            pitch, bass = state.value(2), self.bass
+            is_bass = bass is not None and state.part == bass.part and pitch <= bass.high
+            nats = self.lengths(pitch, state.step, values, composed, is_bass)
+        yield ids, nats
+
+    def clashes(self, step: int) -> np.ndarray:
         """(12,) the cost of each pitch class for a note that begins at ``step``: it clashes with a
         given note that sounds there, a semitone away."""
         notes, begin = self._notes, self._notes["start"]
@@ -136,41 +159,11 @@ class HarmonicFit:
             for start, chord in self._chords
             if pitch_class not in ([chord.root] if is_bass else chord.classes)
         ]
-        nats = OVERHANG * (lengths > _room(np.array(foreign, np.int64), step))
+        nats = OVERHANG * (lengths > room(np.array(foreign, np.int64), step))
         if composed:
             clashing = self._notes[np.isin((self._notes["pitch"] - pitch) % 12, (1, 11))]
-            nats = np.maximum(nats, OVERHANG * (lengths > _room(clashing["start"], step)))
+            nats = np.maximum(nats, OVERHANG * (lengths > room(clashing["start"], step)))
         return nats
-
-
-def _room(begins: np.ndarray, step: int) -> float:
-    """Steps from ``step`` to the first of ``begins`` after it."""
-    return float((begins[begins > step] - step).min(initial=10**9))
-
-
-def in_harmony(
-    row: BarRow, fit: HarmonicFit, melodies: Collection[int] = (), bass: Bass | None = None
-) -> Nats:
-    """Penalise pitches and lengths of new notes that do not fit the harmony of the given notes.
-    Notes of ``melodies`` need not be tones of a given chord; those of the ``bass`` also cost where
-    they last into a chord of which they are not the root."""
-    state, field = row.state, len(row.state.group)
-    if state.in_line or field not in (2, 3) or state.part in (CHORD, DRUMS):
-        return
-    kind = "pitch" if field == 2 else "length"
-    ids, values = row.new.ids[kind], row.new.values(kind)
-    composed = CHORD in (row.new.parts or ())
-    if field == 2:
-        nats = fit.clashes(state.step)[values % 12]
-        if not composed and state.chord != NONE and state.part not in melodies:
-            # Tones of a given chord may clash.
-            inside = np.isin(values % 12, [*state.chord.classes])
-            nats = np.where(inside, 0.0, nats + CLASH)
-    else:
-        pitch = state.value(2)
-        is_bass = bass is not None and state.part == bass.part and pitch <= bass.high
-        nats = fit.lengths(pitch, state.step, values, composed, is_bass)
-    yield ids, nats
 
 
 def filling_parts(row: BarRow) -> Nats:

@@ -7,7 +7,7 @@ second pass is kept.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,47 +21,34 @@ from musictx.sampling.strengths import LAPS
 
 #: The marker at the end of a loop.
 LOOP_END = "loop end"
-#: The tables of a score -> the names of their columns with times.
-MARKS = ("pedals", "tempos", "meters", "keys")
-TIMES = {"notes": ("start", "end"), **dict.fromkeys(MARKS, ("time",))}
+#: Marks are in force until the next one. Table of a score -> its columns with times.
+MARKS = ("tempos", "meters", "keys")
+TIMES = {"notes": ("start", "end"), **dict.fromkeys(("pedals", *MARKS), ("time",))}
 
 
-def length(task: Task) -> float:
-    """The length of the loop in seconds: up to its "loop end" marker, or else to the bar line at or
-    after its last note and the end of the composed music.
-
-    Raises ``UserError`` for music without a grid."""
-    if task.score.pulse is not None:
-        raise UserError("loop=true: expected music on the beats of its tempo marks")
-    clock = task.score.beats
-    last, end = (float(clock.quarters(time)) for time in (task.score.duration, task.end))
-    if not task.is_gap and len(task.score):
-        end = 0.0
-    ends = [time for time, text in task.score.markers if text == LOOP_END]
-    lines = [clock.bar_line(max(quarters - LAPS, 0.0)) for quarters in (last, end)]
-    return ends[-1] if ends else float(clock.seconds(max(lines)))
-
-
-@dataclass(frozen=True)
 class Loop:
-    """A ``task``, laid out for the model as it sounds in a loop that lasts ``seconds``.
+    """A ``task``, laid out for the model as it sounds in a loop.
 
-    turned  seconds by which the music is rotated, so that it begins with the bar line at the end of
-            the gap; 0 for an accompaniment
+    seconds  the length of the loop: up to its "loop end" marker, or else to the bar line at or
+             after its last note and the end of the composed music
+    turned   seconds by which the music is rotated, so that it begins with the bar line at the end
+             of the gap; 0 for an accompaniment
+
+    Raises ``UserError`` for music without a grid.
     """
 
-    task: Task
-    seconds: float
-    turned: float
-
-    @classmethod
-    def of(cls, task: Task) -> Loop:
-        seconds, turned = length(task), 0.0
+    def __init__(self, task: Task) -> None:
+        if task.score.pulse is not None:
+            raise UserError("loop=true: expected music on the beats of its tempo marks")
+        self.task, clock = task, task.score.beats
+        last, end = (float(clock.quarters(time)) for time in (task.score.duration, task.end))
+        until = last if not task.is_gap and len(task.score) else max(last, end)
+        ends = [time for time, text in task.score.markers if text == LOOP_END]
+        line = clock.bar_line(max(until - LAPS, 0.0))
+        self.seconds = ends[-1] if ends else float(clock.seconds(line))
+        self.turned = 0.0
         if task.is_gap:
-            clock = task.score.beats
-            line = clock.bar_line(float(clock.quarters(task.end)) - 1e-6)
-            turned = float(clock.seconds(line)) % seconds
-        return cls(task, seconds, turned)
+            self.turned = float(clock.seconds(clock.bar_line(end - 1e-6))) % self.seconds
 
     def laid_out(self) -> Task:
         """The task for the model, on the music of the loop and its repetition."""
@@ -106,7 +93,7 @@ class Loop:
         for name, times in TIMES.items():
             rows = getattr(score, name).copy()
             rows = rows[rows[times[0]] < self.seconds - 1e-6]
-            if len(rows) and name != "pedals" and name != "notes":
+            if len(rows) and name in MARKS:
                 # The mark in force at the new beginning is repeated there.
                 in_force = rows[max(int((rows["time"] <= self.turned + 1e-6).sum()) - 1, 0)].copy()
                 in_force["time"] = self.turned

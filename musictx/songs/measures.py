@@ -12,10 +12,12 @@ among the other notes. Notes are weighted by their durations, so passing notes c
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
+from musictx.chords import CHORDS
 from musictx.evaluate.measures import Distribution, Measure, top_line
 from musictx.evaluate.sets import Excerpt
 from musictx.keys import best_scale, key_of
@@ -26,11 +28,8 @@ from musictx.tokens.controls import union_length
 NEAR_SECONDS = 0.03
 #: Lines of the grid in a quarter note: sixteenths.
 LINES_A_QUARTER = 4
-#: Pitch classes of the major and the minor triad on each root: (24, 12), majors first.
-_TRIADS = np.array(
-    [[(p - root) % 12 in triad for p in range(12)] for triad in ((0, 4, 7), (0, 3, 7))
-     for root in range(12)]
-)  # fmt: skip
+#: (24, 12) the pitch classes of the major triad on each root, then of the minor ones.
+_TRIADS = np.array([[p in chord.classes for p in range(12)] for chord in CHORDS[1:25]])
 #: Bars of a phrase.
 PHRASE = 4
 #: Distances in bars at which the likeness of two bars is measured.
@@ -52,15 +51,11 @@ def near_sixteenths(score: Score) -> float:
     return float((away <= NEAR_SECONDS).mean())
 
 
-def bar_places(score: Score) -> np.ndarray:
-    """(n,) int64: the place of each onset in its bar, rounded to sixteenths from the bar line."""
-    quarters = _in_bars(score, _sixteenths(score))[1]
-    return np.round(quarters * LINES_A_QUARTER).astype(np.int64)
-
-
-def bars_of(score: Score) -> np.ndarray:
-    """(n,) int64: the number of the bar of each onset, from 0, rounded as in :func:`bar_places`."""
-    return _in_bars(score, _sixteenths(score))[0]
+def places(score: Score) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) int64 each: the number of the bar of each onset, from 0, and its place in the bar, both
+    rounded to sixteenths."""
+    bar, quarters = _in_bars(score, _sixteenths(score))
+    return bar, np.round(quarters * LINES_A_QUARTER).astype(np.int64)
 
 
 def bass_changes_on_strong_beats(score: Score) -> float:
@@ -95,7 +90,7 @@ def nearest_bars(score: Score, start: float, stop: float) -> np.ndarray:
     lie from ``start`` to before ``stop`` seconds, those of a given bar all outside. Empty bars and
     drums do not count; without new or without given bars the result is empty."""
     notes = score.with_notes(score.notes[~score.notes["drum"]])
-    bar, inside = bars_of(notes), (notes.notes["start"] >= start) & (notes.notes["start"] < stop)
+    bar, inside = places(notes)[0], (notes.notes["start"] >= start) & (notes.notes["start"] < stop)
     bars_inside, bars_outside = np.unique(bar[inside]), np.unique(bar[~inside])
     new = np.setdiff1d(bars_inside, bars_outside)
     given = np.setdiff1d(bars_outside, bars_inside)
@@ -112,7 +107,7 @@ def bars_alike(score: Score, *, drums: bool = False) -> np.ndarray:
     counted = score.with_notes(score.notes[score.notes["drum"] == drums])
     if not len(counted):
         return np.zeros((0, 0))
-    bar, place = bars_of(counted), bar_places(counted)
+    bar, place = places(counted)
     table = np.zeros((bar.max() + 1, place.max() + 1, 12))
     np.add.at(table, (bar, place, counted.notes["pitch"] % 12), 1.0)
     flat = table.reshape(len(table), -1)
@@ -233,10 +228,6 @@ def _in_place(function: Callable[[Score], float], unit: str) -> Measure:
     return Measure(lambda excerpt: function(excerpt.in_place), unit)
 
 
-def _alike(bars: int) -> Measure:
-    return _in_place(lambda score: bar_likeness(score, bars), "0 to 1")
-
-
 def _like_given(summary: Callable[[np.ndarray], float], unit: str) -> Measure:
     """The ``summary`` of how like each bar of an excerpt is to the most similar given bar."""
 
@@ -255,11 +246,14 @@ MEASURES: dict[str, Measure] = {
     "diatonic chords": _in_place(diatonic_chords, "share"),
     "phrases that end on I or vi": _in_place(phrase_ends, "share"),
     "clashes with the top line": _in_place(clashes, "share of time"),
-    **{f"bars alike, {bars} apart": _alike(bars) for bars in BARS_APART},
+    **{
+        f"bars alike, {bars} apart": _in_place(partial(bar_likeness, bars=bars), "0 to 1")
+        for bars in BARS_APART
+    },
     "bars like the nearest given": _like_given(lambda near: float(near.mean()), "0 to 1"),
     "bars copied": _like_given(lambda near: float((near > 1 - 1e-6).mean()), "share"),
 }
 #: Name -> distribution.
 DISTRIBUTIONS: dict[str, Distribution] = {
-    "places in the bar": Distribution(lambda e: bar_places(e.in_place), PLACE_EDGES),
+    "places in the bar": Distribution(lambda e: places(e.in_place)[1], PLACE_EDGES),
 }

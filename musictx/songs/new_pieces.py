@@ -74,14 +74,19 @@ def _key(request: GenerateConfig) -> int | None:
     return max(tonics, key=lambda tonic: classes[(tonic + major) % 12].sum())
 
 
+def named_parts(bundle: Bundle, instruments: str) -> dict[str, int]:
+    """Name -> program of the parts in the option ``instruments``."""
+    names = tuple(name.strip().lower() for name in instruments.split(","))
+    return parts.find_parts(bundle, names, "instruments")
+
+
 def _instruments(
     bundle: Bundle, request: GenerateConfig, random: np.random.Generator
 ) -> tuple[str, ...]:
     """The parts that the request names, or else those of an ensemble of the corpus, drawn with the
     frequency with which it occurs there."""
     if request.instruments is not None:
-        names = tuple(name.strip().lower() for name in request.instruments.split(","))
-        return tuple(parts.find_parts(bundle, names, "instruments"))
+        return tuple(named_parts(bundle, request.instruments))
     names_of: dict[int, str] = {}
     for name, program in parts.available_parts(bundle).items():
         names_of.setdefault(program, name)

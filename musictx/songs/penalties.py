@@ -21,13 +21,10 @@ from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import ASKED_GAIN
 from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_grammar import BarState
-from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND, STEP_SECONDS
 from musictx.songs.strengths import CROWD_GAIN, LENGTH_GAIN, PART_GAIN, PART_SECONDS
-from musictx.tokens.stream import STEPS, Velocities
+from musictx.tokens.stream import STEPS
 
-#: The number of complete ids in a group -> the control that its next id influences.
-CONTROLS_OF = {2: "register", 3: "polyphony", 4: "loudness"}
 #: Ids and the nats that are subtracted from their logits.
 Nats = Iterator[tuple[slice | int, np.ndarray | float]]
 #: A penalty that concerns few ids: a function of the row, whose state is a :class:`.BarState`.
@@ -53,15 +50,16 @@ def summed(*penalties: SparsePenalty) -> RowPenalty:
 # ------------------------------------------------------------------- too much and too little
 
 
-class BarFeedback:
-    """A penalty towards the targets of ``steering``: levels of ``density``, ``polyphony``,
-    ``register`` and ``loudness``, in the units of the controls. The present levels are measured on
-    the notes of ``steering.parts`` that began in the last seconds of the tokens (:func:`.window`).
-    If a level is too high (too low: with the opposite sign):
+def bar_feedback(row: Any, steering: Steering, chords: bool, given: bool) -> Nats:
+    """Steer towards the targets of ``steering``: levels of ``density``, ``polyphony``, ``register``
+    and ``loudness``, in the units of the controls. The present levels are measured on the notes of
+    ``steering.parts`` that began in the last seconds of the tokens (:func:`.window`). If a level is
+    too high (too low: with the opposite sign):
 
     density    a new note costs :data:`ASKED_GAIN` nats for each note a second too many, less the
-               later the note begins, and a bar line gains nats by the time until it. With chords,
-               the first place of an empty bar costs nothing, since its chord stands there
+               later the note begins, and a bar line gains nats by the time until it. With
+               ``chords``, the first place of an empty bar costs nothing, since its chord stands
+               there
     polyphony  a note costs more the longer it is; if no notes are ``given``, new notes also cost,
                and bar lines gain, as for the density
     register   a note costs more the higher it is
@@ -71,76 +69,62 @@ class BarFeedback:
     the same part at the same place costs nats: chords get thinner, and the rhythm stays. If time
     had to pass, bars would fall silent before they end.
     """
+    state: BarState = row.state
+    targets, span, field = steering.targets, window(state.seconds), len(state.group)
+    recent = [*state.recent(span, steering.parts)]
+    polyphony = targets.get("polyphony")
+    at_once = sum(note.length for note in recent) / PER_SECOND / span
+    if field == 2 and (target := targets.get("register")):
+        if pitches := [note.tone for note in recent if note.part != DRUMS]:
+            yield state.ids["pitch"], feedback("register", target, pitches, state.values("pitch"))
+    elif field == 3 and polyphony:
+        octaves = np.log2(state.values("length") / STEPS)
+        yield state.ids["length"], LENGTH_GAIN * (at_once - polyphony) * octaves
+    elif field == 4 and recent and (target := targets.get("loudness")):
+        velocities = state.loudness[[note.velocity_bin for note in recent]]
+        yield state.ids["velocity"], feedback("loudness", target, velocities, state.loudness[1:])
+    if field > 1:
+        return
+    crowd = 0.0
+    if polyphony and not given:
+        crowd = CROWD_GAIN * fullness(at_once, polyphony)
+    asked = targets.get("density")
+    target = asked or steering.usual_density
+    error = ASKED_GAIN * (len(recent) / span - target) if target else 0.0
+    if not asked and error > 0:
+        yield from _thinner_chord(row, error)
+        error = 0.0
+    if state.group:
+        yield state.ids["program"], crowd + error
+        yield state.ids["drums"], error
+        return
+    bar = state.bars[-1]
+    waits = (state.values("place") - state.place) * STEP_SECONDS
+    nats = (error + crowd) * (1.0 - np.clip(waits, 0.0, 1.0))
+    nats[0] *= not (chords and not bar.groups)
+    yield state.ids["place"], nats
+    wait = (bar.steps - state.place) * STEP_SECONDS
+    yield row.bar_end() if given else state.ids["bar"], -(error + crowd) * min(wait, 1.0)
 
-    def __init__(self, tokenizer: BarTokenizer, steering: Steering, *, given: bool) -> None:
-        self.steering, self.targets, self.given = steering, steering.targets, given
-        self.chords, table = tokenizer.chords, tokenizer.vocabulary
-        length, pitch = (slice(*table.range(kind)) for kind in ("length", "pitch"))
-        self.octaves = np.log2(table.value_of[length] / STEPS)
-        self.pitches = table.value_of[pitch]
-        self.velocity = Velocities(tokenizer.velocity_bins).of_bin[1:]
 
-    def __call__(self, row: Any) -> Nats:
-        state: BarState = row.state
-        span = window(state.seconds)
-        recent, field = [*state.recent(span, self.steering.parts)], len(state.group)
-        at_once = sum(note.length for note in recent) / PER_SECOND / span
-        target = self.targets.get(CONTROLS_OF.get(field, ""))
-        if field < 2:
-            yield from self._time(row, at_once, len(recent) / span)
-        elif field == 2 and target:
-            pitches = [note.tone for note in recent if note.part != DRUMS]
-            if pitches:
-                yield state.ids["pitch"], feedback("register", target, pitches, self.pitches)
-        elif field == 3 and target:
-            yield state.ids["length"], LENGTH_GAIN * (at_once - target) * self.octaves
-        elif field == 4 and target and recent:
-            velocities = self.velocity[[note.velocity_bin - 1 for note in recent]]
-            yield state.ids["velocity"], feedback("loudness", target, velocities, self.velocity)
-
-    def _time(self, row: Any, at_once: float, rate: float) -> Nats:
-        """The feedback on density and polyphony, where the next id is a place or a part."""
-        state: BarState = row.state
-        crowd, target = 0.0, self.targets.get("polyphony")
-        if target and not self.given:
-            crowd = CROWD_GAIN * fullness(at_once, target)
-        asked, usual = self.targets.get("density"), self.steering.usual_density
-        target = asked or usual
-        error = ASKED_GAIN * (rate - target) if target else 0.0
-        if not asked and error > 0:
-            yield from self._thinner_chord(row, error)
-            error = 0.0
-        if state.group:
-            yield state.ids["program"], crowd + error
-            yield state.ids["drums"], error
-            return
-        places, bar = state.ids["place"], state.bars[-1]
-        waits = (np.arange(places.stop - places.start) - state.place) * STEP_SECONDS
-        nats = (error + crowd) * (1.0 - np.clip(waits, 0.0, 1.0))
-        nats[0] *= not (self.chords and not bar.groups)
-        yield places, nats
-        wait = (bar.steps - state.place) * STEP_SECONDS
-        end = row.bar_end() if self.given else state.ids["bar"]
-        yield end, -(error + crowd) * min(wait, 1.0)
-
-    def _thinner_chord(self, row: Any, nats: float) -> Nats:
-        """Let a further note of the last part cost ``nats`` at its place, if that is a new part.
-        Since a place is drawn before a part, the place costs what would be lost if the last part
-        and later ones came as often there as they usually come. The whole cost would silence parts
-        that come late in a place, such as the melody."""
-        state: BarState = row.state
-        last = state.bars[-1].groups[-1:]
-        if not last or last[0].place != state.place or not last[0].velocity_bin:  # a chord symbol
-            return
-        part = last[0].part
-        if part not in (row.new.parts or ()):
-            return
-        if state.group:
-            yield part_id(state.table, part), nats
-            return
-        rates = {p: habit.density for p, habit in row.new.habits.items() if part <= p != DRUMS}
-        share = rates[part] / sum(rates.values()) if rates.get(part) else 1.0
-        yield state.ids["place"].start + state.place, -np.log1p(share * np.expm1(-nats))
+def _thinner_chord(row: Any, nats: float) -> Nats:
+    """Let a further note of the last part cost ``nats`` at its place, if that is a new part. Since
+    a place is drawn before a part, the place costs what would be lost if the last part and later
+    ones came as often there as they usually come. The whole cost would silence parts that come late
+    in a place, such as the melody."""
+    state: BarState = row.state
+    last = state.bars[-1].groups[-1:]
+    if not last or last[0].place != state.place or not last[0].velocity_bin:  # a chord symbol
+        return
+    part = last[0].part
+    if part not in (row.new.parts or ()):
+        return
+    if state.group:
+        yield part_id(state.table, part), nats
+        return
+    rates = {p: habit.density for p, habit in row.new.habits.items() if part <= p != DRUMS}
+    share = rates[part] / sum(rates.values()) if rates.get(part) else 1.0
+    yield state.ids["place"].start + state.place, -np.log1p(share * np.expm1(-nats))
 
 
 def on_first_beat(row: Any) -> Nats:

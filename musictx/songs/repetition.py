@@ -2,7 +2,7 @@
 
 Bars repeat the bars that their lines name (:func:`as_in_earlier_bar`), and lines name bars of a
 section ago (:func:`bar_return`). A new section differs from earlier ones
-(:class:`SectionContrast`), and a version from another one (:func:`unlike_other_version`).
+(:func:`section_contrast`), and a version from another one (:func:`unlike_other_version`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from musictx.notes import DRUMS
+from musictx.sampling.constraints import Penalty
 from musictx.songs.bar_codec import REPEATS
 from musictx.songs.bar_constraint import BarRow
-from musictx.songs.bar_grammar import REPEATED, RHYTHM, BarState, Key
+from musictx.songs.bar_grammar import BarState, Key
 from musictx.songs.penalties import Nats
 from musictx.songs.repeats import repeated
 from musictx.songs.strengths import REPEAT_GAIN, RETURN_BARS, RETURN_GAIN, SAME_PITCH, SAME_ROOT
@@ -48,22 +49,26 @@ def as_in_earlier_bar(
     steady  a bar that copies none copies the rhythm of the bar before: places and parts, but not of
             ``melodies``, nor of the given notes of that bar if it was composed from its beginning
     """
-    state = row.state
+    state, count = row.state, len(row.state.group)
     distance = state.bars[-1].back if back is None else int(back[row.bar])
-    if state.in_line or not (distance or steady):
+    fields = 3 if distance else 2  # place, part and tone, or the rhythm: place and part
+    far = distance or 1
+    if state.in_line or not (distance or steady) or count >= fields or far >= len(state.bars):
         return
-    like, end = state.earlier(distance or 1), state.ids["bar"].start
+    like, end = state.bars[-1 - far].groups, state.ids["bar"].start
     if not distance:
         before = row.bar - 1
         like = [group for group in like if group.part not in melodies]
         if row.given.lines[before] >= row.new.begin:
             like = [group for group in like if group not in row.given.groups[before]]
+    if not like:
+        return
     if isinstance(row, BarRow):
-        like = [*like, *row.remaining[:1]] if like else []
-        end = row.bar_end()
-    token = state.continued(like, REPEATED if distance else RHYTHM, end)
-    if token is not None:
-        yield token, -REPEAT_GAIN
+        like, end = [*like, *row.remaining[:1]], row.bar_end()
+    after = [group for group in like if group.key > state.last]
+    ids = min(after, key=lambda group: group.key).ids if after else [end]
+    if count < len(ids) and ids[:count] == state.group:
+        yield ids[count], -REPEAT_GAIN
 
 
 def repeated_bars(given: NoteStream) -> np.ndarray:
@@ -83,69 +88,54 @@ def unlike_other_version(row: BarRow, notes: Collection[tuple[int, Key]], nats: 
             yield token, nats
 
 
-class SectionContrast:
-    """The penalty of a batch on the chords and pitch classes of earlier sections at the same place.
-    It also forbids bars that repeat a bar from before the new section.
+def section_contrast(
+    stream: NoteStream, begins: Sequence[int], here: int, bars: int, *, steps: int, drums: bool
+) -> Penalty:
+    """The penalty on the chords and pitch classes of earlier sections at the same place. It also
+    forbids bars that repeat a bar from before the new section.
 
     stream  the piece so far
-    begins  the number of the first bar of each earlier section of ``bars`` bars
-    here    the number of the first bar of the new section, where a pick-up does not count as a bar
-    pickup  steps of the pick-up, 0 for none
-    steps   steps of a bar: all bars but the pick-up are equally long
+    begins  the step at which each earlier section of ``bars`` bars begins, which may lie before the
+            first bar of the stream
+    here    the step at which the new section begins
+    steps   steps of a bar: all bars but a pick-up are equally long
     drums   whether drum strokes are to differ, too
-    lines   how many bar lines precede that of the bar ``here``
     """
+    lines = int(np.searchsorted(stream.lines, here))
+    # (bars, sixteenths, 12): pitch classes; (bars, steps): the root in force, -1 for none.
+    pitches = np.zeros((bars, -(-steps // SIXTEENTH), 12), bool)
+    roots = np.full((len(begins), bars * steps), -1)
+    for of_section, begin in zip(roots, begins):
+        since = stream.notes["start"] - begin
+        inside = (since >= 0) & (since < bars * steps)
+        for step, (_, part, tone, *_) in zip(since[inside], stream.notes[inside].tolist()):
+            if part == CHORD:
+                of_section[step:] = tone
+            elif part != DRUMS or drums:
+                bar, place = divmod(step, steps)
+                pitches[bar, place // SIXTEENTH, tone % 12] = True
 
-    def __init__(
-        self,
-        stream: NoteStream,
-        begins: Sequence[int],
-        bars: int,
-        here: int,
-        *,
-        pickup: int = 0,
-        steps: int,
-        drums: bool,
-        lines: int,
-    ) -> None:
-        self.lines, self.pickup, self.steps, self.drums = lines, pickup, steps, drums
-        #: (bars, sixteenths, 12): pitch classes; (bars, steps): the root in force, -1 for none.
-        self.pitches = np.zeros((bars, -(-steps // SIXTEENTH), 12), bool)
-        self.roots = np.full((len(begins), bars * steps), -1)
-        self.here = here
-        for number, begin in enumerate(begins):
-            first = int(stream.lines[max(begin, 0)]) + min(begin, 0) * steps
-            since = stream.notes["start"] - first
-            inside = (since >= 0) & (since < bars * steps)
-            notes, since = stream.notes[inside], since[inside]
-            counts = (notes["part"] != CHORD) & ((notes["part"] != DRUMS) | drums)
-            bar, place = np.divmod(since[counts], steps)
-            self.pitches[bar, place // SIXTEENTH, notes["pitch"][counts] % 12] = True
-            for step, note in zip(since, notes):
-                if note["part"] == CHORD:
-                    self.roots[number, step:] = note["pitch"]
+    def costs(state: BarState) -> Nats:
+        if state.at_repeat:
+            ids, first = state.ids["section"], REPEATS + max(state.lines - lines, 0)
+            # Repetitions from so many bars ago on would be of another section.
+            yield slice(ids.start + first, ids.stop), np.inf
+        bar = (state.bars[-1].begin - here) // steps
+        if len(state.group) != 2 or state.in_line or not 0 <= bar < bars:
+            return
+        kind = {CHORD: "root", DRUMS: "drum"}.get(state.part, "pitch")
+        tones, place = state.values(kind), state.place
+        if state.part == CHORD:
+            yield state.ids[kind], SAME_ROOT * np.isin(tones, roots[:, bar * steps + place])
+        elif state.part != DRUMS or drums:
+            sixteenth = min(place, steps - 1) // SIXTEENTH
+            yield state.ids[kind], SAME_PITCH * pitches[bar, sixteenth][tones % 12]
 
-    def __call__(self, states: Sequence[Any], past: np.ndarray) -> np.ndarray:
-        """(B, V) nats, as :data:`musictx.sampling.constraints.Penalty`."""
+    def penalty(states: Sequence[Any], past: np.ndarray) -> np.ndarray:
         total = np.zeros((len(states), states[0].table.size))
         for row, state in zip(total, states):
-            for ids, nats in self._costs(state):
+            for ids, nats in costs(state):
                 row[ids] += nats
         return total
 
-    def _costs(self, state: BarState) -> Nats:
-        if state.at_repeat:
-            ids, first = state.ids["section"], REPEATS + max(state.lines - self.lines, 0)
-            # Repetitions from so many bars ago on would be of another section.
-            yield slice(ids.start + first, ids.stop), np.inf
-        bar = (state.bars[-1].begin - self.pickup) // self.steps - self.here
-        if len(state.group) != 2 or state.in_line or not 0 <= bar < len(self.pitches):
-            return
-        kind = {CHORD: "root", DRUMS: "drum"}.get(state.part, "pitch")
-        tones, place = state.table.value_of[state.ids[kind]], state.place
-        if state.part == CHORD:
-            same = np.isin(tones, self.roots[:, bar * self.steps + place])
-            yield state.ids[kind], SAME_ROOT * same
-        elif state.part != DRUMS or self.drums:
-            sixteenth = min(place, self.steps - 1) // SIXTEENTH
-            yield state.ids[kind], SAME_PITCH * self.pitches[bar, sixteenth][tones % 12]
+    return penalty

@@ -1,7 +1,7 @@
 """Constants for sampling in bars; those for all music, and what a source is, are in
 :mod:`musictx.sampling.strengths`.
 
-Not here: sizes of tokens and windows (``bar_codec.py``, ``bar_layout.py``, ``repeats.py``), and how
+Not here: sizes of tokens and windows (``bar_codec.py``, ``repeats.py``), and how
 chords, sections, repeated bars and beats are found in music (``chord_estimation.py``,
 ``sections.py``, ``repeats.py``, ``tracking.py``).
 """

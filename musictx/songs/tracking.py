@@ -62,8 +62,6 @@ def _onsets(score: Score) -> tuple[np.ndarray, np.ndarray]:
     """(n,) the times of onsets, where onsets in one frame count as one, and (n,) their weights:
     greater where many or loud notes begin."""
     notes = score.notes
-    if not len(notes):
-        return np.empty(0), np.empty(0)
     frame = np.round(notes["start"] / FRAME).astype(np.int64)
     _, first = np.unique(frame, return_index=True)
     loud = np.add.reduceat(notes["velocity"] / 64.0, first)

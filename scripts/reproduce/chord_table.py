@@ -19,7 +19,7 @@ from musictx.chords import NAMES, QUALITIES, Chord, annotated
 from musictx.errors import UserError
 from musictx.progress import progress
 from musictx.songs.bar_tokens import BarTokenizer
-from musictx.songs.chord_estimation import STATES, TRIADS, observed
+from musictx.songs.chord_estimation import STATES, observed, transposed
 from musictx.songs.repeats import FARTHEST_BARS, repeated
 from scripts.harness import run
 
@@ -39,15 +39,15 @@ def triad(chord: Chord) -> int:
 def key_of(states: np.ndarray) -> int:
     """The tonic, as a pitch class, of the major scale with most of these triads."""
     scale = [0, 2 + 12, 4 + 12, 5, 7, 9 + 12]
-    relative = [(states - key) % 12 + 12 * (states // 12) for key in range(12)]
-    return int(np.argmax([np.isin(triads, scale).sum() for triads in relative]))
+    inside = [np.isin(transposed(states, -key), scale).sum() for key in range(12)]
+    return int(np.argmax(inside))
 
 
 def main(path: Path, without: Path | None = None, out: Path | None = None) -> Path:
     held_out = set() if without is None else {file.name for file in without.glob("*.mid")}
     files = [file for file in sorted(path.glob("*.mid")) if file.name not in held_out]
     follows = np.full((2, STATES, STATES), SUCCESSION)
-    tones = np.full((len(TRIADS), 2, 12), TONE)
+    tones = np.full((STATES // 12, 2, 12), TONE)
     repeats = np.full((FARTHEST_BARS + 1,) * 2, SUCCESSION)
     first, last, final = np.full(STATES, END), np.full(STATES, END), np.full(12, END)
     songs = 0
@@ -68,7 +68,7 @@ def main(path: Path, without: Path | None = None, out: Path | None = None) -> Pa
             named = np.array([chord is not None and chord.quality > 0 for chord in current])
             states = np.array([triad(chord) if chord else 0 for chord in current])
             key = key_of(states[named])
-            relative = (states - key) % 12 + 12 * (states // 12)
+            relative = transposed(states, -key)
             for n in np.flatnonzero(named):
                 tones[states[n] // 12] += np.roll(sounds[n], -(states[n] % 12), axis=1)
                 if n and named[n - 1]:

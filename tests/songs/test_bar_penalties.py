@@ -16,9 +16,8 @@ from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import ASKED_GAIN, FEWEST_NOTES, LOUDNESS_GAIN, REGISTER_GAIN
 from musictx.songs import strengths
 from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
-from musictx.songs.bar_grammar import REPEATED
-from musictx.songs.penalties import BarFeedback, lacking_parts, summed
-from musictx.songs.repetition import SectionContrast, as_in_earlier_bar
+from musictx.songs.penalties import bar_feedback, lacking_parts, summed
+from musictx.songs.repetition import as_in_earlier_bar, section_contrast
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, STEPS, NoteStream, Velocities
 from tests.pieces import line, together
@@ -64,7 +63,7 @@ def test_a_bar_is_pulled_to_the_next_note_of_the_one_that_it_repeats(random):
             later = [other for other in earlier or () if other > last]
             target = note_ids(*later[0]) if later else [TABLE.id("bar")]
             for field, token in enumerate(group):
-                agrees = earlier is not None and field < min(REPEATED, len(target))
+                agrees = earlier is not None and field < min(3, len(target))
                 agrees &= target[:field] == group[:field]
                 assert pull() == ({target[field]: strengths.REPEAT_GAIN} if agrees else {})
                 state.advance(token)
@@ -83,8 +82,8 @@ def piece():
 
 
 def contrast(piece, drums=True):
-    options = {"steps": 3 * STEPS, "drums": drums, "lines": SECTION}
-    return SectionContrast(piece, [0], SECTION, SECTION, **options)
+    steps = 3 * STEPS
+    return section_contrast(piece, [0], SECTION * steps, SECTION, steps=steps, drums=drums)
 
 
 @pytest.mark.parametrize("drums", [False, True])
@@ -196,9 +195,10 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
     if not is_asked and count < 2 and bars[-1]:
         part_token = TABLE.id("drums") if part == DRUMS else TABLE.id("program", part)
         wanted[part_token if count else TABLE.id("place", last)] += excess
-    feed = BarFeedback(BARS, Steering(targets=targets, usual_density=usual), given=given)
+    steering = Steering(targets=targets, usual_density=usual)
+    feed = partial(bar_feedback, steering=steering, chords=True, given=given)
     np.testing.assert_allclose(nats(feed, BARS.grammar(ids)), wanted, atol=1e-9)
-    assert not nats(BarFeedback(BARS, Steering(), given=given), BARS.grammar(ids)).any()
+    assert not nats(partial(feed, steering=Steering()), BARS.grammar(ids)).any()
 
 
 @settings(max_examples=40)
@@ -206,7 +206,8 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
 def test_only_the_last_part_of_a_place_loses_notes_to_the_usual_density(notes, rates):
     """After ``notes`` notes of part 3 at the beginning of a bar, the parts 3, 5 and 7 come there as
     often as usual, or a later place comes as often as all three: only the odds of part 3 fall."""
-    feed = BarFeedback(BARS, Steering(usual_density=1.0), given=True)
+    steering = Steering(usual_density=1.0)
+    feed = partial(bar_feedback, steering=steering, chords=True, given=True)
     ids = line_ids() + [token for n in range(notes) for token in note_ids(0, 3, 60 + n)]
     habits = {p: Habit(4, 0, 127, density=rate) for p, rate in zip((0, 3, 5, 7), (2.0, *rates))}
     place, parts = TABLE.id("place", 0), [TABLE.id("program", part) for part in (3, 5, 7)]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from musictx.data.windows import UNSCORED
 from musictx.notes import DRUMS
-from musictx.songs import bar_layout
+from musictx.songs import bar_codec
 from musictx.songs.bar_codec import FIELDS_PER_NOTE
 from musictx.songs.bar_tasks import VARIED_BARS, BarTasks
 from musictx.songs.bar_tokens import BarTokenizer
@@ -110,7 +110,7 @@ def test_the_varied_bars_are_a_similar_stretch_of_the_piece():
         count += 1
         written, ahead, sections = groups_of(np.append(row.ids, max(row.targets[-1], 0))[1:])
         whole, *_ = groups_of(ids)
-        varied = [bar for bar, section in sections.items() if section == bar_layout.VARIED]
+        varied = [bar for bar, section in sections.items() if section == bar_codec.VARIED]
         assert varied == list(range(varied[0], varied[0] + len(varied)))
         assert VARIED_BARS[0] <= len(varied) <= VARIED_BARS[1]
         source = [ahead[bar] for bar in varied]
@@ -122,7 +122,7 @@ def test_the_varied_bars_are_a_similar_stretch_of_the_piece():
         assert np.mean(shares) >= ALIKE - 1e-9
         exact += sum(written[bar] == ahead[bar] for bar in varied)
         for bar in set(ahead) - {*varied}:
-            assert sections[bar] == bar_layout.WHOLE
+            assert sections[bar] == bar_codec.WHOLE
             assert bar > varied[-1]
     assert min(count, exact) > 10
 
@@ -180,7 +180,7 @@ def test_groups_ahead_of_a_bar_line_are_no_notes(piece, data):
     ids = FEW.encode(piece)
     opening = st.tuples(st.just(KNOWN), content, content, content, content)
     woven = [CUT, *data.draw(group(*FRONT))]
-    for bar in bar_layout.by_bar(ids, BAR):
+    for bar in bar_codec.by_bar(ids, WORDS):
         if data.draw(st.booleans()):
             woven += [*data.draw(opening), *flat(data.draw(no_bars))]
         woven += bar.reshape(-1).tolist()
@@ -202,8 +202,8 @@ def test_given_notes_of_a_bar_are_written_once_before_its_line(piece, data):
     given_notes = notes[np.array(is_given)]
     whole = ~np.isin(np.arange(count), bar[~np.array(is_given)])
     parts = data.draw(st.lists(st.sampled_from([CHORD, 0, 40, DRUMS]), unique=True))
-    ahead = bar_layout.GivenAhead(begin, stop, look, given_notes, whole, parts)
-    ids, of_piece = bar_layout.interleaved(stream, ahead, WORDS)
+    ahead = bar_codec.GivenAhead(begin, stop, look, given_notes, whole, parts)
+    ids, of_piece = bar_codec.interleaved(stream, ahead, WORDS)
     assert np.array_equal(ids[of_piece], FEW.write(stream))
     assert all(map(np.array_equal, FEW.read(ids), stream))
     # Decoded as a piece, the groups ahead are the bars of given notes.

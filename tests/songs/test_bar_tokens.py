@@ -10,7 +10,7 @@ from musictx.beats import Beats
 from musictx.data.statistics import Habit
 from musictx.notes import DRUMS, Score
 from musictx.sampling.infill import NewNotes
-from musictx.songs import part_limits
+from musictx.songs import bar_constraint
 from musictx.songs.bars import Bars
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, STEPS
@@ -74,7 +74,7 @@ LINE = [("bar", 0), ("numerator", 2), ("denominator", 2), ("section", 0), ("plac
 TONES = st.lists(st.integers(60, 66), max_size=3, unique=True)
 
 
-@patch.object(part_limits, "WINDOW", WINDOW)
+@patch.object(bar_constraint, "WINDOW", WINDOW)
 @settings(max_examples=40)
 @given(
     st.dictionaries(st.sampled_from([CHORD, 0, 5, DRUMS]), TONES, min_size=1),
@@ -93,7 +93,7 @@ def test_limits_of_parts_hold_and_allow_every_place_of_another_note(
         for part in {*voices, *struck}
     }
     new = NewNotes(WORDS, parts=tones, habits=habits)
-    limits = part_limits.PartLimits(new, state, remaining)
+    limits = bar_constraint.PartLimits(new, state, remaining)
     for part, pitches in tones.items():
         new.tones(part)[:] = np.isin(np.arange(128), pitches)
     new.tones(CHORD)[:12] = CHORD in tones

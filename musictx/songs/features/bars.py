@@ -91,8 +91,7 @@ class EarlierBars(GatedGroups):
         wide = trust[:, :, None].expand(-1, -1, SIZE, -1) * (following > 0)
         meter = self._last_line(groups, self.meter[groups.ids[:, :, 1]])
         meter = meter[:, :, None].expand(-1, -1, SIZE)
-        every = (following, wide, groups.field, meter)
-        return BarsState(*(each.flatten(1, 2)[:, groups.new] for each in every))
+        return BarsState(*groups.of_new_ids(following, wide, groups.field, meter))
 
     def _trust(self, groups: Groups, bar: Tensor, opening: Tensor) -> tuple[Tensor, Tensor]:
         """The class of agreement and the distance in bars, (B, n, COUNT) each. ``bar`` is the bar

@@ -8,7 +8,7 @@ keys.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -43,7 +43,7 @@ class GroupFeature(Feature):
     place      place + 1, 0 for ids that are no place
     is_bar     whether the id begins a bar line
     part, tone  the part and the tone in a key
-    is_known   whether the id begins a group ahead (songs/bar_layout.py)
+    is_known   whether the id begins a group ahead (songs/bar_codec.py)
     meter, section  the numerator and the section of a bar line, 0 for other ids
 
     further  kinds of ids that the feature reads in addition to :data:`ALWAYS` and, if the
@@ -141,16 +141,6 @@ class GatedGroups(GroupFeature, Predicted):
         return self.native_form(struct, fields, self.scores, **others)
 
 
-class KeySpan(NamedTuple):
-    """The range of keys that the current group may still have after each field, (B, n, 5).
-
-    least  the smallest key of the range;  below  the end of the range, exclusive
-    """
-
-    least: Tensor
-    below: Tensor
-
-
 @dataclass(frozen=True)
 class Groups:
     """Ids in groups, laid out as in :mod:`musictx.songs.grouped`: n rows, and one group for each.
@@ -225,8 +215,9 @@ class Groups:
         """(B, n, 5): the number of the field that follows each id."""
         return torch.arange(SIZE, device=self.rows.device).expand(*self.rows.shape)
 
-    def spans(self, after: Tensor, bar: Tensor) -> KeySpan:
-        """The spans of the current group. ``after`` is the smallest key greater than that of the
+    def spans(self, after: Tensor, bar: Tensor) -> tuple[Tensor, Tensor]:
+        """The keys that the current group may still have after each field, from the first result to
+        before the second, (B, n, 5) each. ``after`` is the smallest key greater than that of the
         last complete group, and ``bar`` the bar of that group."""
         of, rows, lines = self.of, self.rows, self.is_line
         now = torch.where(lines, bar + 1, bar)
@@ -242,7 +233,7 @@ class Groups:
             exact + 1,
             exact + 1,
         ]
-        return KeySpan(torch.stack(least, 2), torch.stack(below, 2))
+        return torch.stack(least, 2), torch.stack(below, 2)
 
     def given(self) -> tuple[Tensor, Tensor]:
         """The sorted keys of the groups ahead, (B, n), where every other group repeats the key
@@ -262,6 +253,10 @@ class Groups:
         complete = (rows[:, :, 1:] != 0).all(-1)
         counts = (line | note) & complete & (lead >= 0)
         return torch.where(counts, key, 0).cummax(1).values, bar
+
+    def of_new_ids(self, *values: Tensor) -> list[Tensor]:
+        """Each of ``values`` (B, n, 5, ...) as (B, T, ...), at the ids that are read."""
+        return [each.flatten(1, 2)[:, self.new] for each in values]
 
     def following(self, index: Tensor) -> Tensor:
         """For each field, that id of the groups at ``index`` (B, n, 5, ...); of the same shape."""

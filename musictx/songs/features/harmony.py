@@ -149,8 +149,7 @@ class Harmony(GroupFeature):
         following[:, :, 3] = torch.where(begun, QUALITY, OTHER)
         rising[:, :, 3] = torch.where(begun, self.tone[rows[:, :, 3]], NO_ROOT)
         wide = (each[:, :, None].expand(-1, -1, SIZE) for each in (root, quality))
-        every = (self._ahead(groups), *wide, rising, following)
-        return HarmonyState(*(each.flatten(1, 2)[:, groups.new] for each in every))
+        return HarmonyState(*groups.of_new_ids(self._ahead(groups), *wide, rising, following))
 
     def _pitched(self, rows: Tensor) -> Tensor:
         """(B, n): whether the group of each of the ``rows`` (B, n, 5) is a note with a pitch."""

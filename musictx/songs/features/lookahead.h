@@ -6,7 +6,7 @@
 namespace {
 
 struct Ahead : Gated {
-  static constexpr int64_t WHOLE = 1, VARIED = 2;  // as in songs/bar_layout.py
+  static constexpr int64_t WHOLE = 1, VARIED = 2;  // as in songs/bar_codec.py
 
   using Seen = Predictions<1>;
   GroupTable of;

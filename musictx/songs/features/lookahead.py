@@ -1,4 +1,4 @@
-"""The given notes of the bar that is being written, at each of its ids (songs/bar_layout.py).
+"""The given notes of the bar that is being written, at each of its ids (songs/bar_codec.py).
 
 The groups with the given notes of a bar precede the bar. For each id the feature looks up the id
 that would follow if only given notes were written: of the next given group of this bar after the
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from musictx.model.features.base import NativeForm
-from musictx.songs.bar_layout import VARIED, WHOLE
+from musictx.songs.bar_codec import VARIED, WHOLE
 from musictx.songs.features.group_keys import BAR, SIZE, GatedGroups, Groups, at
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.tokenizer import Tokenizer
@@ -75,8 +75,8 @@ class Lookahead(GatedGroups):
         kind = torch.where(section == VARIED, VARIED + 1, 1 + (section == WHOLE).long())
         line_next = ~inside & (groups.field == 0)
         following = torch.where(inside, groups.following(index), line_next * self.bar_id)
-        every = (following * is_given)[..., None], (kind * is_given)[..., None], groups.field
-        return LookaheadState(*(each.flatten(1, 2)[:, groups.new] for each in every))
+        ids, trust = ((each * is_given)[..., None] for each in (following, kind))
+        return LookaheadState(*groups.of_new_ids(ids, trust, groups.field))
 
     @property
     def by_class(self) -> Tensor:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from musictx.songs import bar_layout
+from musictx.songs import bar_codec
 from musictx.songs.features.harmony import HALF, LONGEST, NO_ROOT, Harmony
 from musictx.songs.features.lookahead import Lookahead
 from musictx.tokens.stream import CHORD
@@ -16,10 +16,10 @@ def window(seed=0, begin=3, stop=9, look=2, chance=0.5):
     random = np.random.default_rng(seed)
     stream = TOKENS.read(TOKENS.encode(song(seed=seed)))
     known = stream.notes[random.random(len(stream.notes)) < chance]
-    sections = random.choice([0, bar_layout.WHOLE, bar_layout.VARIED], len(stream.bars))
-    ahead = bar_layout.GivenAhead(begin, stop, look, known, sections, [0, CHORD])
-    ids, _ = bar_layout.interleaved(stream, ahead, TABLE)
-    return [1, *bar_layout.control_prefix(TABLE, [1, 0, 2, 3]).tolist(), *ids.tolist()]
+    sections = random.choice([0, bar_codec.WHOLE, bar_codec.VARIED], len(stream.bars))
+    ahead = bar_codec.GivenAhead(begin, stop, look, known, sections, [0, CHORD])
+    ids, _ = bar_codec.interleaved(stream, ahead, TABLE)
+    return [1, *bar_codec.control_prefix(TABLE, [1, 0, 2, 3]).tolist(), *ids.tolist()]
 
 
 def next_given(ids, place):
@@ -43,7 +43,7 @@ def next_given(ids, place):
     if bar + is_line not in known:
         return 0, 0
     line, *notes = known[bar + is_line]
-    state = {0: 1, bar_layout.WHOLE: 2, bar_layout.VARIED: 3}[TABLE.tokens[line[3]][1]]
+    state = {0: 1, bar_codec.WHOLE: 2, bar_codec.VARIED: 3}[TABLE.tokens[line[3]][1]]
     if is_line:
         return line[field], state
     later = [
