@@ -27,7 +27,7 @@ from musictx.sampling.strengths import (
     STRIKE_NATS,
 )
 from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
-from musictx.tokens.vocab import EOS, SPECIALS
+from musictx.tokens.vocab import EOS
 
 #: Mode -> the tones of the last chord, in semitones above the keynote.
 TRIADS = {"major": (0, 4, 7), "minor": (0, 3, 7)}
@@ -85,9 +85,6 @@ class CadencePlanner(Ending):
         self.key, self.events, self.waits = key, events, events.wait
         first = LOWEST_BASS_PITCH if low is None else low
         self.bass = max(first, int(self.pitch_of[self.pitch_of >= 0].min(initial=127)))
-        #: (V,) bool: ids that strike a note or a drum, and ids that lead to a strike.
-        self.strikes = (events.release < 0) & (events.wait == 0)
-        self.strikes[: len(SPECIALS)] = False
 
     def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray:
         state = row.state
@@ -109,7 +106,7 @@ class CadencePlanner(Ending):
         of_chord = np.isin(self.events.release, list(chord))
         if chord and state.seconds - struck[-1].seconds < CHORD_SECONDS:
             joining = self._joining(chord)
-            nats[self.strikes & ~joining] = np.inf
+            nats[self.events.strikes & ~joining] = np.inf
             if len(chord) < CHORD_NOTES:
                 nats[joining] -= CHORD_NATS
             nats[self._waits_to(1.0, state) | of_chord] = np.inf
@@ -126,7 +123,7 @@ class CadencePlanner(Ending):
             if part >= CHORD_FROM:
                 self._call_chord(nats)
             elif part > 0:
-                nats[self.strikes] += STRIKE_NATS * part / CHORD_FROM
+                nats[self.events.strikes] += STRIKE_NATS * part / CHORD_FROM
 
     def _waits_to(self, part: float, state: GrammarState) -> np.ndarray:
         """(V,) bool: ids that wait until the share ``part`` of the ending is over, or longer."""
@@ -135,7 +132,7 @@ class CadencePlanner(Ending):
 
     def _call_chord(self, nats: np.ndarray) -> None:
         strike = self.events.strike
-        nats[self.strikes] -= CHORD_NATS
+        nats[self.events.strikes] -= CHORD_NATS
         nats[self.events.release >= 0] -= CHORD_NATS  # earlier notes should end before the chord
         if self.key is not None:
             low = (strike >= self.bass) & (strike < self.bass + 24)
@@ -156,7 +153,7 @@ class CadencePlanner(Ending):
         """Forbid strikes; once nothing sounds, allow only the end of the piece. ``released``: all
         notes must be released now, so waits are forbidden."""
         sounding, waits = state.sounding, self.waits > 0
-        nats[self.strikes] = np.inf
+        nats[self.events.strikes] = np.inf
         if not len(sounding):
             nats[:] = np.inf
             nats[EOS] = 0.0

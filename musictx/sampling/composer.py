@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -20,7 +21,7 @@ from musictx.sampling.idiom import idiom_of
 from musictx.sampling.infill import Infill
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor, of_sampling
-from musictx.sampling.region import Region, Setup
+from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import Guidance, Steering
 from musictx.sampling.strengths import (
@@ -203,13 +204,13 @@ def _likeness(one: set[tuple[float, ...]], other: set[tuple[float, ...]]) -> flo
 
 
 def run_engine(
-    setup: Setup, regions: Sequence[Region], processors: Sequence[Processor] = ()
+    setup: dict[str, Any], regions: Sequence[Region], processors: Sequence[Processor] = ()
 ) -> Generator[Tensor, None, None]:
-    """Yield the ids of ``regions`` as they are drawn; ``processors`` come before
-    those of their ``sampling``."""
+    """Yield the ids of ``regions`` as they are drawn, from their ``setup`` (:meth:`.Region.setup`).
+    ``processors`` come before those of their ``sampling``."""
     first = regions[0]
     # With guidance a region has two rows, which draw the same ids: it reads the first one.
-    for region, row in zip(regions[::-1], setup.constraint.rows[::-1]):
+    for region, row in zip(regions[::-1], setup["constraint"].rows[::-1]):
         region.row = row
     table, top_p = first.tokenizer.vocabulary, idiom_of(first.tokenizer).top_p
     chosen = of_sampling(first.sampling, table, top_p)
@@ -217,15 +218,10 @@ def run_engine(
     guidance = [] if strength == 1 else [Guidance(strength)]
     return engine.generate(
         first.model,
-        setup.prompt,
-        max_tokens=setup.max_tokens,
+        **setup,
         processors=[*guidance, *processors, *chosen],
-        constraint=setup.constraint,
-        penalties=setup.penalties,
-        seeds=[region.next_seed() for region in regions],
         context=first.context,
         align=first.tokenizer.align,
-        prefix_size=setup.prefix_size,
     )
 
 
@@ -242,4 +238,4 @@ def compose_batch(
                 if token != PAD:
                     region.take(token)
             drawn = int((ids[: len(regions)] != PAD).sum())
-            yield drawn, setup.constraint.done().tolist()[: len(regions)]
+            yield drawn, setup["constraint"].done().tolist()[: len(regions)]

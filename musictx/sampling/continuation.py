@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,15 +20,15 @@ from musictx.errors import UserError
 from musictx.grid import grid_of
 from musictx.notes import Score
 from musictx.sampling import cadence, timeline
-from musictx.sampling.constraints import GrammarRow, Penalty, RowPenalty, by_row
+from musictx.sampling.constraints import Constraint, GrammarRow, Penalty, RowPenalty, by_row
 from musictx.sampling.events import Event, FinishNotes
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer
-from musictx.sampling.region import Region, Setup
+from musictx.sampling.region import Region
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering, counts_no_bars
 from musictx.sampling.strengths import LAPS, SHORTEST_SECONDS, TOKENS_PER_SECOND
-from musictx.tokens.tokenizer import GrammarState, Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.vocab import BOS, CUT, EOS
 
 
@@ -124,43 +124,44 @@ class Continuation(Region):
     # ------------------------------------------------------------------------------- composing
 
     @classmethod
-    def setup(cls, regions: Sequence[Self]) -> Setup:
+    def setup(cls, regions: Sequence[Self]) -> dict[str, Any]:
         first, tokenizer = regions[0], regions[0].tokenizer
         # Each distinct primer is read only once, since it may be long.
         distinct = {id(region.primer): region.primer for region in regions}
         states = {key: tokenizer.grammar(primer.ids) for key, primer in distinct.items()}
-        rows = [region._row(states[id(region.primer)].copy()) for region in regions]
+        rows = [
+            GrammarRow(
+                states[id(region.primer)].copy(),
+                may_end=region.request.end != "cut",
+                kinds=tokenizer.vocabulary.kind_of,
+                until=lambda region=region: region.until,
+            )
+            for region in regions
+        ]
         idiom = idiom_of(tokenizer)
         all_penalties = [
-            *by_row(rows, [region._first_penalties() for region in regions]),
+            *by_row(rows, [[*idiom.pitch_penalties(each), *each._ending()] for each in regions]),
             *first.caller_penalties,
-            *by_row(rows, [region._last_penalties(row) for region, row in zip(regions, rows)]),
+            *by_row(
+                rows,
+                [
+                    [*idiom.penalties(region, row.state), *idiom.limits(region)]
+                    for region, row in zip(regions, rows)
+                ],
+            ),
             *idiom.rules(first.sampling),
         ]
         prefixes, marks = _prefixes_and_marks(regions)
         pasts = [region.primer.ids for region in regions]
         limits = [region._most() for region in regions]
-        return Setup(
-            prompts(pasts, first.context, tokenizer.align, prefixes, marks),
-            idiom.constraint(rows),
-            all_penalties,
-            None if None in limits else max(limit for limit in limits if limit is not None),
-            prefix_size=len(prefixes[0]),
-        )
-
-    def _row(self, state: GrammarState) -> GrammarRow:
-        """The constraint on the new ids, which follow a primer that ends in ``state``."""
-        may_end, kinds = self.request.end != "cut", self.tokenizer.vocabulary.kind_of
-        return GrammarRow(state, may_end=may_end, kinds=kinds, until=lambda: self.until)
-
-    def _first_penalties(self) -> list[RowPenalty]:
-        """The penalties that are applied before those of the caller."""
-        return [*idiom_of(self.tokenizer).pitch_penalties(self), *self._ending()]
-
-    def _last_penalties(self, row: GrammarRow) -> list[RowPenalty]:
-        """The penalties that are applied after those of the caller."""
-        idiom = idiom_of(self.tokenizer)
-        return [*idiom.penalties(self, row.state), *idiom.limits(self)]
+        return {
+            "prompt": prompts(pasts, first.context, tokenizer.align, prefixes, marks),
+            "constraint": Constraint(rows, tokenizer.note_events),
+            "penalties": all_penalties,
+            "seeds": [region.seed for region in regions],
+            "max_tokens": None if None in limits else max(filter(None, limits)),
+            "prefix_size": len(prefixes[0]),
+        }
 
     def _most(self) -> int | None:
         """The maximum number of new ids; ``None`` without a limit."""

@@ -1,7 +1,7 @@
 """An idiom: the parts of composing that depend on the kind of tokens.
 
 :class:`Idiom` does what is possible with any tokens, :class:`VoiceIdiom` is for voices that take
-turns, :class:`.EventIdiom` for events. A tokenizer may name a class of its own
+turns, :class:`EventIdiom` for events. A tokenizer may name a class of its own
 (``Tokenizer.idiom``).
 """
 
@@ -19,16 +19,16 @@ from musictx.config import GenerateConfig, SamplingConfig
 from musictx.config.composing import Steered
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
+from musictx.pedal import fold_sustain
 from musictx.sampling import cadence
-from musictx.sampling.constraints import (
-    Constraint,
-    Penalty,
-    RowConstraint,
-    RowPenalty,
-    never,
-)
+from musictx.sampling.constraints import Penalty, RowPenalty, never
 from musictx.sampling.penalties import (
+    Density,
+    EventFeedback,
     Opening,
+    Repetition,
+    Silence,
+    Sustain,
     asks_pitches,
     instruments,
     pitch_set,
@@ -36,13 +36,13 @@ from musictx.sampling.penalties import (
 )
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.region import Region
+from musictx.sampling.repetition import MelodyRepetition, Reprise
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import Steering, counts_no_bars, has_controls, steering_of
+from musictx.sampling.strengths import ASKED_GAIN, USUAL_GAIN
+from musictx.tokens import events as ev
 from musictx.tokens.controls import HERE, control_prefix
-from musictx.tokens.tokenizer import GrammarState, Tokenizer, programs_of_ids
-
-#: The class of the idiom of events.
-EVENTS = "musictx.sampling.event_idiom:EventIdiom"
+from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer, programs_of_ids
 
 
 class Idiom:
@@ -136,11 +136,7 @@ class Idiom:
         write silence."""
         return ()
 
-    # ----------------------------------------------------------------- constraints, penalties
-
-    def constraint(self, rows: Sequence[RowConstraint]) -> Constraint:
-        """The constraint of a batch of ``rows``."""
-        return Constraint(rows)
+    # ----------------------------------------------------------------------------- penalties
 
     def rules(self, sampling: SamplingConfig) -> Sequence[Penalty]:
         """The rules of composition, such as voice leading; ``sampling.rules`` is the penalty for
@@ -203,6 +199,74 @@ class Idiom:
         return []
 
 
+class EventIdiom(Idiom):
+    """The idiom of events, strikes and releases in seconds."""
+
+    notes_at_once = True
+    #: All ids may be drawn, since the unlikely ones include the ends of long notes
+    #: (scripts/LOG.md). Only pitches have a lower temperature.
+    top_p = 1.0
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__(tokenizer)
+        assert tokenizer.note_events is not None
+        self.events: NoteEvents = tokenizer.note_events
+
+    def targets(
+        self,
+        asked: Mapping[str, float],
+        described: Mapping[str, float],
+        around: Mapping[str, float],
+    ) -> Mapping[str, float]:
+        """Those of all notes, since :class:`.EventFeedback` measures the given notes, too."""
+        return {n: value for n, value in around.items() if n != "density"} | {**described}
+
+    def written_lengths(self, score: Score) -> Score:
+        """The pedal sustains notes."""
+        return fold_sustain(score)
+
+    def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterable[int]:
+        steps = int(np.ceil((until - state.seconds) / self.events.step_seconds - 1e-6))
+        return ev.write(np.empty(0, ev.EVENT), self.tokenizer.vocabulary, max(steps, 0)).tolist()
+
+    def ending(
+        self, begins: float, until: float, key: tuple[int, str] | None, low: int | None
+    ) -> RowPenalty:
+        return cadence.CadencePlanner(self.tokenizer, self.events, begins, until, key, low)
+
+    def limits(self, region: Region) -> list[RowPenalty]:
+        events, stats, targets = self.events, region.stats, region.steering.targets
+        habits, result = region.sampling.habits, list[RowPenalty]()
+        if stats.instruments is not None and (events.program >= 0).any():
+            result.append(instruments(self.tokenizer, stats.instruments, region.primer))
+        result.append(Sustain(events, stats.most_notes if habits else None))
+        if habits:
+            result += [Silence(events), Repetition(events, stats.repetition_rate)]
+        if targets.get("density", habits):
+            is_asked = "density" in targets
+            target = targets["density"] if is_asked else region.primer.density or stats.density
+            if target is not None:
+                gain = ASKED_GAIN if is_asked else USUAL_GAIN
+                result.append(Density(events, target, gain, releases=is_asked))
+        return result
+
+    def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:
+        result = super().penalties(region, state)
+        if region.sampling.habits:
+            # A subject is of one part, and returns at its pitch.
+            table = self.tokenizer.vocabulary
+            if "program" not in table.kinds and not asks_pitches(region.sampling):
+                result.append(Reprise(table, self.events, region.primer.ids))
+            result.append(MelodyRepetition(self.events))
+        return result
+
+    def feedback_penalties(self, region: Region, *, given: bool = False) -> list[RowPenalty]:
+        targets = region.steering.targets
+        if not targets.keys() - {"density"}:
+            return []
+        return [EventFeedback(self.tokenizer.vocabulary, self.events, targets)]
+
+
 class VoiceIdiom(Idiom):
     """The idiom of voices that take turns. A new piece ends where the model ends it, and not in the
     middle of a phrase."""
@@ -225,9 +289,9 @@ class VoiceIdiom(Idiom):
 
 def idiom_of(tokenizer: Tokenizer) -> Idiom:
     """The idiom of these tokens."""
-    kind: type[Idiom] = Idiom
-    if tokenizer.idiom or tokenizer.note_events is not None:
-        kind = registry.load(tokenizer.idiom or EVENTS)
-    elif tokenizer.voices:
-        kind = VoiceIdiom
-    return kind(tokenizer)
+    if tokenizer.idiom:
+        idiom: Idiom = registry.load(tokenizer.idiom)(tokenizer)
+        return idiom
+    if tokenizer.note_events is not None:
+        return EventIdiom(tokenizer)
+    return VoiceIdiom(tokenizer) if tokenizer.voices else Idiom(tokenizer)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 from torch import Tensor
@@ -109,10 +108,12 @@ class Stream(Iterator[Event]):
         """Draw one id and add its events; at the end of the music, end the sounding notes."""
         if self._steps is None or (self._new_context and self.drawn % self._align == 0):
             past = [np.array(self._ids, np.int64)]
-            prompt = prompts(past, self.context, self._align)[0]
-            setup = replace(self._setup, prompt=prompt, max_tokens=None)
             self._engines, self._new_context = self._engines + 1, False
-            self._region.seed = [*self._seed, self._engines]
+            setup = self._setup | {
+                "prompt": prompts(past, self.context, self._align),
+                "seeds": [[*self._seed, self._engines]],
+                "max_tokens": None,
+            }
             self._steps = run_engine(setup, [self._region], self._processors)
         ids = next(self._steps, None)
         row, until = self._region.row, self._region.until
