@@ -14,7 +14,7 @@ from musictx.config import AccompanyConfig, InfillConfig, SamplingConfig
 from musictx.data.statistics import WINDOW_SECONDS, Habit, at_once, densest, parts_of, usual_length
 from musictx.data.statistics import habit as measure_habit
 from musictx.notes import DRUMS, Score
-from musictx.sampling.idiom import idiom_of
+from musictx.pedal import fold_sustain
 from musictx.sampling.steer import controls_of
 from musictx.sampling.strengths import AROUND_SECONDS, FEWEST_NOTES, MARGIN, NOTES_PER_MELODY_NOTE
 
@@ -129,12 +129,12 @@ def _habits_of_named_parts(
 def _habits_around(bundle: Bundle, task: Task, score: Score) -> dict[int, Habit]:
     """Return the habits of the parts on the tracks of a gap, measured in these tracks; none for
     parts with few notes."""
-    idiom = idiom_of(bundle.tokenizer)
-    notes = idiom.written_lengths(score).notes.copy()
+    in_bars = bundle.tokenizer.beats
+    notes = (score if in_bars else fold_sustain(score)).notes.copy()
     if "program" not in bundle.tokenizer.vocabulary.kinds:
         notes["program"] = 0
     on_tracks = notes[np.isin(notes["track"], task.tracks)]
-    simultaneous = parts_of(notes if idiom.counts_all_tracks else on_tracks)
+    simultaneous = parts_of(notes if in_bars else on_tracks)
     id_second = bundle.tokenizer.clock(task.score).seconds_per_id_second(task.begin, task.end)
     return {
         part: _habit_around(task, part, part_notes, simultaneous[part], id_second)

@@ -177,8 +177,9 @@ def arrange(
                 voices = sum(habits[part].voices for part in pitched)
                 targets.setdefault("polyphony", min(usual["polyphony"], voices))
     levels = tuple(controls.levels({**around, **described}))
-    idiom = idiom_of(bundle.tokenizer)
-    feedback = idiom.targets(targets, described, around if task.is_gap else {})
+    if not bundle.tokenizer.beats:  # feedback on events measures the given notes, too
+        others = {n: v for n, v in around.items() if n != "density"} if task.is_gap else {}
+        targets = others | described
     brief = Brief(
         given,
         task.begin,
@@ -188,7 +189,7 @@ def arrange(
         habits,
         request.sampling,
         stats=replace(bundle.stats, density=task.given_levels.get("density")),
-        steering=Steering(levels, request.guidance, feedback, steered_parts, usual_density),
+        steering=Steering(levels, request.guidance, targets, steered_parts, usual_density),
     )
     return score, brief
 

@@ -23,7 +23,7 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor, of_sampling
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import Guidance, Steering
+from musictx.sampling.steer import Guidance, Steering, steering_of
 from musictx.sampling.strengths import (
     LONGEST_SECONDS,
     MOST_ALIKE,
@@ -62,7 +62,7 @@ def continuations(
     seeds     one for each primer, each of two whole numbers or more. Every row is drawn with its
               seed. It depends on the other rows only if primers differ in length: all rows of a
               batch read equally many ids, the last ones, as many as the shortest primer has.
-    steering  replaces what follows from the request and each primer (:meth:`.Idiom.steering`)
+    steering  replaces what follows from the request and each primer (:func:`.steering_of`)
     penalties   further ones, applied after those on pitches and of the ending, before all others
     processors  further ones, applied before those of ``request.sampling``
     on_event  called with the index of the primer and an event whenever a new note begins or ends
@@ -74,10 +74,13 @@ def continuations(
     if not primers or len(seeds) != len(primers):
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
     request = with_defaults(request, bundle.tokenizer, primers[0])
-    idiom = idiom_of(bundle.tokenizer)
-    request = replace(request, sampling=idiom.sampling(request.sampling, primers))
+    sampling = idiom_of(bundle.tokenizer).sampling(request.sampling, primers)
+    request = replace(request, sampling=sampling)
     scores = {id(primer.score): primer.score for primer in primers}  # encoded once, may be long
-    steers = {key: steering or idiom.steering(request, score) for key, score in scores.items()}
+    tokenizer = bundle.tokenizer
+    steers = {
+        key: steering or steering_of(tokenizer, request, score) for key, score in scores.items()
+    }
     every = [
         Continuation(bundle, primer, request, seed, steers[id(primer.score)], penalties)
         for primer, seed in zip(primers, seeds)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +28,7 @@ from musictx.sampling.region import Region
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering, counts_no_bars
 from musictx.sampling.strengths import LAPS, SHORTEST_SECONDS, TOKENS_PER_SECOND
+from musictx.tokens.controls import HERE
 from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.vocab import BOS, CUT, EOS
 
@@ -134,7 +135,7 @@ class Continuation(Region):
                 states[id(region.primer)].copy(),
                 may_end=region.request.end != "cut",
                 kinds=tokenizer.vocabulary.kind_of,
-                until=lambda region=region: region.until,
+                until=partial(getattr, region, "until"),
             )
             for region in regions
         ]
@@ -184,7 +185,7 @@ class Continuation(Region):
         key = scales.key(str(sampling.key), "sampling.key") if named else None
         low = None if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
         begins = end - cadence.closing(length)
-        return [idiom_of(self.tokenizer).ending(begins, end, key, low)]
+        return [cadence.Ending(self.tokenizer, begins, end, key, low)]
 
     def take(self, token: int) -> None:
         self.drawn.append(token)
@@ -281,8 +282,10 @@ def _prefixes_and_marks(regions: Sequence[Continuation]) -> tuple[list[np.ndarra
     on_grid = all(score is not None and timeline.on_grid(score) for score in scores)
     if first.steering.levels is None or not (on_grid or any(map(any, levels))):
         return [np.empty(0, np.int64)] * len(levels), []
-    idiom = idiom_of(first.tokenizer)
-    return [idiom.prefix(row) for row in levels], idiom.marks if on_grid else []
+    idiom, tokenizer = idiom_of(first.tokenizer), first.tokenizer
+    has_mark = on_grid and not tokenizer.beats  # bars need none
+    marks = [tokenizer.vocabulary.id(HERE)] if has_mark else []
+    return [idiom.prefix(row) for row in levels], marks
 
 
 def prompts(

@@ -16,10 +16,8 @@ from musictx import registry
 from musictx.bundle import Bundle
 from musictx.commands import COMMANDS
 from musictx.config import GenerateConfig, SamplingConfig
-from musictx.config.composing import Steered
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
-from musictx.pedal import fold_sustain
 from musictx.sampling import cadence
 from musictx.sampling.constraints import Penalty, RowPenalty, never
 from musictx.sampling.penalties import (
@@ -38,22 +36,18 @@ from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.region import Region
 from musictx.sampling.repetition import MelodyRepetition, Reprise
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import Steering, counts_no_bars, has_controls, steering_of
+from musictx.sampling.steer import counts_no_bars, has_controls
 from musictx.sampling.strengths import ASKED_GAIN, USUAL_GAIN
 from musictx.tokens import events as ev
-from musictx.tokens.controls import HERE, control_prefix
+from musictx.tokens.controls import control_prefix
 from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer, programs_of_ids
 
 
 class Idiom:
     """How music is composed in the tokens of ``tokenizer``."""
 
-    #: Whether strokes of drums are composed around given notes.
-    drums = False
     #: Whether each note is known when its id is drawn, not only when the piece is complete.
     notes_at_once = False
-    #: Whether the limits on the notes of a part count those on all of its tracks.
-    counts_all_tracks = False
     #: What the option ``end`` is for a new piece unless it is given.
     end_of_new_piece = "cut"
     #: What ``sampling.top_p`` is unless it is given.
@@ -103,32 +97,9 @@ class Idiom:
         """``sampling`` with what it leaves open for new pieces and continuations of ``primers``."""
         return sampling
 
-    def steering(self, request: Steered, primer: Score | None) -> Steering:
-        """The steering of a continuation of ``primer`` or of a new piece (:func:`.steering_of`)."""
-        return steering_of(self.tokenizer, request, primer, primer)
-
-    def targets(
-        self,
-        asked: Mapping[str, float],
-        described: Mapping[str, float],
-        around: Mapping[str, float],
-    ) -> Mapping[str, float]:
-        """The targets of feedback around given notes. ``asked``: those of the new notes alone,
-        ``described``: of new and given notes, ``around``: the values before and after a gap."""
-        return asked
-
-    def written_lengths(self, score: Score) -> Score:
-        """``score`` with its notes as long as the tokens write them."""
-        return score
-
     def prefix(self, levels: Sequence[int]) -> np.ndarray:
         """The ids before a piece that give the levels of its controls."""
         return control_prefix(self.tokenizer.vocabulary, levels)
-
-    @property
-    def marks(self) -> list[int]:
-        """The ids between written music and what is composed after it, in steered pieces."""
-        return [self.tokenizer.vocabulary.id(HERE)]
 
     def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterable[int]:
         """Ids that follow ``ids`` and let time pass up to ``until``, seconds of the tokens, or a
@@ -146,12 +117,6 @@ class Idiom:
             refuse(sampling, ["rules"], where)
         former = getattr(self.tokenizer, "soft_constraints", None)
         return former(sampling) if former else ()
-
-    def ending(
-        self, begins: float, until: float, key: tuple[int, str] | None, low: int | None
-    ) -> RowPenalty:
-        """The penalty that brings a piece to a close; see :class:`.cadence.CadencePlanner`."""
-        return cadence.Ending(self.tokenizer, begins, until)
 
     def pitch_penalties(self, region: Region) -> list[RowPenalty]:
         """Penalties that forbid pitches which ``region.sampling`` does not allow; applied before
@@ -212,27 +177,9 @@ class EventIdiom(Idiom):
         assert tokenizer.note_events is not None
         self.events: NoteEvents = tokenizer.note_events
 
-    def targets(
-        self,
-        asked: Mapping[str, float],
-        described: Mapping[str, float],
-        around: Mapping[str, float],
-    ) -> Mapping[str, float]:
-        """Those of all notes, since :class:`.EventFeedback` measures the given notes, too."""
-        return {n: value for n, value in around.items() if n != "density"} | {**described}
-
-    def written_lengths(self, score: Score) -> Score:
-        """The pedal sustains notes."""
-        return fold_sustain(score)
-
     def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterable[int]:
         steps = int(np.ceil((until - state.seconds) / self.events.step_seconds - 1e-6))
         return ev.write(np.empty(0, ev.EVENT), self.tokenizer.vocabulary, max(steps, 0)).tolist()
-
-    def ending(
-        self, begins: float, until: float, key: tuple[int, str] | None, low: int | None
-    ) -> RowPenalty:
-        return cadence.CadencePlanner(self.tokenizer, self.events, begins, until, key, low)
 
     def limits(self, region: Region) -> list[RowPenalty]:
         events, stats, targets = self.events, region.stats, region.steering.targets
