@@ -23,6 +23,7 @@ from musictx.apps.results import (
     suits_bars,
 )
 from musictx.bundle import Bundle
+from musictx.commands import COMMANDS
 from musictx.config import GenerateConfig
 from musictx.errors import UserError, each_file
 from musictx.grid import in_time
@@ -170,7 +171,16 @@ def make_primer(
     for option, value in request.plan.items():
         raise UserError(f"{option}={value}: expected for a new piece, without a primer")
     name, tokenizer = name or "primer", bundle.tokenizer
-    idiom_of(tokenizer).check_primer(music, name)
+    if tokenizer.voices > 1 and music.one_voice:
+        commands = [
+            f"; did you mean `musictx {command.name} {name}`?"
+            for command in COMMANDS.values()
+            if getattr(command.config, "tokenizer", "") == tokenizer.name
+        ]
+        raise UserError(
+            f"primer={name}: this is one voice, and the model writes {tokenizer.voices}"
+            + "".join(commands)
+        )
     if on_beats(bundle, request.quantise):
         music = in_time(music)
     score = parts.with_model_programs(bundle, music, parts.lend_programs(bundle, music))

@@ -280,10 +280,8 @@ class EventInfill(Infill):
         return [EventRow(new, state.copy(), self.given, self.held, until) for _ in range(count)]
 
     def absorb(self) -> None:
-        ids = list(self.row.piece)
-        while ids and self.vocabulary.token(ids[-1])[0] in LEADS:
-            ids.pop()  # the event after it is missing
-        self.past, self.here = ev.read(np.append(self.written(), ids).astype(int), self.vocabulary)
+        ids = np.append(self.written(), self.row.piece).astype(int)
+        self.past, self.here = ev.read(ids, self.vocabulary)
         # The model may have drawn other velocities for given notes: restore the given ones.
         strikes = np.flatnonzero(ev.struck(self.past))[len(self.is_new) :]
         given_strikes = strikes[~np.array(self.row.is_new, bool)]

@@ -1,8 +1,7 @@
 """An idiom: the parts of composing that depend on the kind of tokens.
 
-:class:`Idiom` does what is possible with any tokens, :class:`VoiceIdiom` is for voices that take
-turns, :class:`EventIdiom` for events. A tokenizer may name a class of its own
-(``Tokenizer.idiom``).
+:class:`Idiom` does what is possible with any tokens, :class:`EventIdiom` is for events. A tokenizer
+may name a class of its own (``Tokenizer.idiom``).
 """
 
 from __future__ import annotations
@@ -14,10 +13,9 @@ import numpy as np
 
 from musictx import registry
 from musictx.bundle import Bundle
-from musictx.commands import COMMANDS
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
-from musictx.notes import DRUMS, Score
+from musictx.notes import DRUMS
 from musictx.sampling import cadence
 from musictx.sampling.constraints import Penalty, RowPenalty, never
 from musictx.sampling.penalties import (
@@ -46,10 +44,6 @@ from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer, progra
 class Idiom:
     """How music is composed in the tokens of ``tokenizer``."""
 
-    #: Whether each note is known when its id is drawn, not only when the piece is complete.
-    notes_at_once = False
-    #: What the option ``end`` is for a new piece unless it is given.
-    end_of_new_piece = "cut"
     #: What ``sampling.top_p`` is unless it is given.
     top_p = 0.95
     #: ``module:function`` that fills gaps and accompanies; its arguments are those of
@@ -60,6 +54,17 @@ class Idiom:
         self.tokenizer = tokenizer
         # A tokenizer could have this, has_rules and soft_constraints before; until 1.1 it may.
         self.top_p = getattr(tokenizer, "top_p", self.top_p)
+
+    @property
+    def notes_at_once(self) -> bool:
+        """Whether each note is known when its id is drawn, not only when the piece is complete."""
+        return self.tokenizer.voices > 0 or self.tokenizer.note_events is not None
+
+    @property
+    def end_of_new_piece(self) -> str:
+        """What the option ``end`` is for a new piece unless it is given. A piece in voices ends
+        where the model ends it, and not in the middle of a phrase."""
+        return "model" if self.tokenizer.voices else "cut"
 
     # ---------------------------------------------------------------------- what is asked for
 
@@ -85,9 +90,6 @@ class Idiom:
         if request.form is not None:
             raise UserError(f"form={request.form}: {counts_no_bars(self.tokenizer)}")
         return None
-
-    def check_primer(self, music: Score, name: str) -> None:
-        """Raise ``UserError`` if ``music``, which the user calls ``name``, cannot be continued."""
 
     def choose_parts(self, region: Region) -> Primer:
         """The primer of ``region``, or for a new piece one whose plan has the parts that play."""
@@ -167,7 +169,6 @@ class Idiom:
 class EventIdiom(Idiom):
     """The idiom of events, strikes and releases in seconds."""
 
-    notes_at_once = True
     #: All ids may be drawn, since the unlikely ones include the ends of long notes
     #: (scripts/LOG.md). Only pitches have a lower temperature.
     top_p = 1.0
@@ -214,26 +215,6 @@ class EventIdiom(Idiom):
         return [EventFeedback(self.tokenizer.vocabulary, self.events, targets)]
 
 
-class VoiceIdiom(Idiom):
-    """The idiom of voices that take turns. A new piece ends where the model ends it, and not in the
-    middle of a phrase."""
-
-    notes_at_once, end_of_new_piece = True, "model"
-
-    def check_primer(self, music: Score, name: str) -> None:
-        voices, tokens = self.tokenizer.voices, self.tokenizer.name
-        if voices > 1 and music.one_voice:
-            commands = [
-                f"; did you mean `musictx {command.name} {name}`?"
-                for command in COMMANDS.values()
-                if getattr(command.config, "tokenizer", "") == tokens
-            ]
-            raise UserError(
-                f"primer={name}: this is one voice, and the model writes {voices}"
-                + "".join(commands)
-            )
-
-
 def idiom_of(tokenizer: Tokenizer) -> Idiom:
     """The idiom of these tokens."""
     if tokenizer.idiom:
@@ -241,4 +222,4 @@ def idiom_of(tokenizer: Tokenizer) -> Idiom:
         return idiom
     if tokenizer.note_events is not None:
         return EventIdiom(tokenizer)
-    return VoiceIdiom(tokenizer) if tokenizer.voices else Idiom(tokenizer)
+    return Idiom(tokenizer)

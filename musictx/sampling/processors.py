@@ -34,8 +34,9 @@ class Temperature:
     value: float
 
     def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
-        if self.value == 0:
-            return _likeliest(logits)
+        if self.value == 0:  # of equally likely ids the smallest stays
+            first = torch.from_numpy(logits.numpy().argmax(-1, keepdims=True))
+            return torch.full_like(logits, _REMOVED).scatter(-1, first, logits.gather(-1, first))
         # With the greatest logit at 0, a tiny temperature cannot overflow.
         return (logits - logits.amax(dim=-1, keepdim=True)) / self.value
 
@@ -81,12 +82,6 @@ class TopP:
         of_likelier_ids = probability.cumsum(-1) - probability
         result.put(order[of_likelier_ids >= self.p], _REMOVED)
         return torch.from_numpy(result)
-
-
-def _likeliest(logits: Tensor) -> Tensor:
-    """Remove all ids but the likeliest of each row; of equally likely ids keep the smallest."""
-    first = torch.from_numpy(logits.numpy().argmax(-1, keepdims=True))
-    return torch.full_like(logits, _REMOVED).scatter(-1, first, logits.gather(-1, first))
 
 
 def of_sampling(sampling: TokenSampling, table: Vocabulary, top_p: float) -> list[Processor]:
