@@ -7,6 +7,7 @@ may name a class of its own (``Tokenizer.idiom``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,16 +20,16 @@ from musictx.notes import DRUMS
 from musictx.sampling import cadence
 from musictx.sampling.constraints import Penalty, RowPenalty, never
 from musictx.sampling.penalties import (
-    Density,
-    EventFeedback,
     Opening,
-    Repetition,
-    Silence,
-    Sustain,
     asks_pitches,
+    density,
+    event_feedback,
     instruments,
     pitch_set,
     refuse,
+    repetition,
+    silence,
+    sustain,
 )
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.region import Region
@@ -38,6 +39,7 @@ from musictx.sampling.steer import counts_no_bars, has_controls
 from musictx.sampling.strengths import ASKED_GAIN, USUAL_GAIN
 from musictx.tokens import events as ev
 from musictx.tokens.controls import control_prefix
+from musictx.tokens.stream import Velocities
 from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer, programs_of_ids
 
 
@@ -187,15 +189,18 @@ class EventIdiom(Idiom):
         habits, result = region.sampling.habits, list[RowPenalty]()
         if stats.instruments is not None and (events.program >= 0).any():
             result.append(instruments(self.tokenizer, stats.instruments, region.primer))
-        result.append(Sustain(events, stats.most_notes if habits else None))
+        most = stats.most_notes if habits else None
+        result.append(partial(sustain, events=events, most=most))
         if habits:
-            result += [Silence(events), Repetition(events, stats.repetition_rate)]
+            result.append(partial(silence, events=events))
+            result.append(partial(repetition, events=events, target=stats.repetition_rate))
         if targets.get("density", habits):
             is_asked = "density" in targets
             target = targets["density"] if is_asked else region.primer.density or stats.density
             if target is not None:
                 gain = ASKED_GAIN if is_asked else USUAL_GAIN
-                result.append(Density(events, target, gain, releases=is_asked))
+                options = {"target": target, "gain": gain, "releases": is_asked}
+                result.append(partial(density, events=events, **options))
         return result
 
     def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:
@@ -212,7 +217,10 @@ class EventIdiom(Idiom):
         targets = region.steering.targets
         if not targets.keys() - {"density"}:
             return []
-        return [EventFeedback(self.tokenizer.vocabulary, self.events, targets)]
+        velocity = np.zeros(self.tokenizer.vocabulary.size)
+        low, high = self.tokenizer.vocabulary.range("velocity")
+        velocity[low:high] = Velocities(high - low).of_bin[1:]
+        return [partial(event_feedback, events=self.events, velocity=velocity, targets=targets)]
 
 
 def idiom_of(tokenizer: Tokenizer) -> Idiom:
