@@ -118,7 +118,7 @@ def _results_of_primer(
     """Write and yield each continuation of the music in ``file``, or each new piece if ``None``."""
     score = None
     if file is not None:
-        score = read_music(file, "primer", "to continue", config.limits, config.repeats, notice)
+        score = read_music(file, "primer", config.limits, config.repeats, notice)
     elif config.quantise != "none":
         raise UserError(
             f"quantise={config.quantise}: a new piece has no tempo to keep to; give a primer"

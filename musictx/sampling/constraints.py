@@ -225,41 +225,34 @@ def by_row(
 ) -> list[Penalty]:
     """The penalties of a batch (:data:`Penalty`) of ``rows``: the n-th
     consists of the n-th of the ``penalties`` of each row."""
-    return [partial(_each, rows, of_rows) for of_rows in zip_longest(*penalties)]
 
+    def nats_of_rows(of_rows: Any, states: Any, past: np.ndarray) -> np.ndarray | None:
+        costs = [
+            None if penalty is None else penalty(row, ids)
+            for penalty, row, ids in zip(of_rows, rows, past)
+        ]
+        first = next((nats for nats in costs if nats is not None), None)
+        if first is None:
+            return None
+        return np.array([np.zeros(len(first)) if nats is None else nats for nats in costs])
 
-def _each(
-    rows: Sequence[RowConstraint],
-    penalties: Sequence[RowPenalty | None],
-    states: Sequence[GrammarState],
-    past: np.ndarray,
-) -> np.ndarray | None:
-    costs = [
-        None if penalty is None else penalty(row, ids)
-        for penalty, row, ids in zip(penalties, rows, past)
-    ]
-    first = next((nats for nats in costs if nats is not None), None)
-    if first is None:
-        return None
-    return np.array([np.zeros(len(first)) if nats is None else nats for nats in costs])
+    return [partial(nats_of_rows, of_rows) for of_rows in zip_longest(*penalties)]
 
 
 def checked(given: Sequence[Penalty]) -> list[Penalty]:
     """The penalties ``given`` by a caller, wrapped so that each raises ``UserError``, naming the
     function, if it does not return nats for each id."""
-    return [
-        partial(_checked, f"penalties[{index}]", penalty) for index, penalty in enumerate(given)
-    ]
 
+    def nats_of(
+        number: int, penalty: Penalty, states: Sequence[GrammarState], past: np.ndarray
+    ) -> np.ndarray | None:
+        result = penalty(states, past)
+        nats, size = np.asarray(result, float), len(states[0].allowed())
+        right = nats.shape in ((size,), (len(states), size)) and not np.isnan(nats).any()
+        if right or result is None:
+            return result
+        expected = f"nats of shape ({size},) or ({len(states)}, {size}), not NaN"
+        actual = shown(getattr(result, "shape", result))
+        raise UserError(f"penalties[{number}]: expected {expected}, not {actual}")
 
-def _checked(
-    name: str, penalty: Penalty, states: Sequence[GrammarState], past: np.ndarray
-) -> np.ndarray | None:
-    result = penalty(states, past)
-    nats, size = np.asarray(result, float), len(states[0].allowed())
-    right = nats.shape in ((size,), (len(states), size)) and not np.isnan(nats).any()
-    if right or result is None:
-        return result
-    shapes = f"({size},) or ({len(states)}, {size})"
-    actual = shown(getattr(result, "shape", result))
-    raise UserError(f"{name}: expected nats of shape {shapes}, not NaN, not {actual}")
+    return [partial(nats_of, number, penalty) for number, penalty in enumerate(given)]

@@ -199,8 +199,9 @@ class EventIdiom(Idiom):
             target = targets["density"] if is_asked else region.primer.density or stats.density
             if target is not None:
                 gain = ASKED_GAIN if is_asked else USUAL_GAIN
-                options = {"target": target, "gain": gain, "releases": is_asked}
-                result.append(partial(density, events=events, **options))
+                result.append(
+                    partial(density, events=events, target=target, gain=gain, releases=is_asked)
+                )
         return result
 
     def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:

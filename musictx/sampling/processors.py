@@ -114,15 +114,15 @@ def of_sampling(sampling: TokenSampling, table: Vocabulary, top_p: float) -> lis
 def checked(given: Sequence[Processor]) -> list[Processor]:
     """The processors ``given`` by a caller, wrapped so that each raises ``UserError``, naming the
     function, if it does not return logits."""
-    return [partial(_checked, f"processors[{n}]", process) for n, process in enumerate(given)]
 
+    def logits_of(number: int, process: Processor, ids: Tensor, logits: Tensor) -> Tensor:
+        result = process(ids, logits)
+        is_valid = isinstance(result, Tensor) and result.shape == logits.shape
+        is_valid = is_valid and result.is_floating_point() and result.device == logits.device
+        if is_valid and bool((result.amax(-1) > _REMOVED).all()):  # False for NaN
+            return result
+        expected = f"logits of shape {tuple(logits.shape)}, not NaN, with an id left in each row"
+        actual = shown(getattr(result, "shape", result))
+        raise UserError(f"processors[{number}]: expected {expected}, not {actual}")
 
-def _checked(name: str, process: Processor, ids: Tensor, logits: Tensor) -> Tensor:
-    result = process(ids, logits)
-    is_valid = isinstance(result, Tensor) and result.shape == logits.shape
-    is_valid = is_valid and result.is_floating_point() and result.device == logits.device
-    if is_valid and bool((result.amax(-1) > _REMOVED).all()):  # False for NaN
-        return result
-    expected = f"logits of shape {tuple(logits.shape)}, not NaN, with an id left in each row"
-    actual = shown(getattr(result, "shape", result))
-    raise UserError(f"{name}: expected {expected}, not {actual}")
+    return [partial(logits_of, number, process) for number, process in enumerate(given)]
