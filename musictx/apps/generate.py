@@ -39,7 +39,6 @@ from musictx.sampling.processors import Processor
 from musictx.sampling.sample import Sample
 from musictx.sampling.stream import Stream
 from musictx.sampling.strengths import USUAL_SECONDS
-from musictx.tokens.tokenizer import Tokenizer
 
 
 def generate(
@@ -129,30 +128,22 @@ def _results_of_primer(
     notated = keeps_to_beats and (score is None or formats.has_notation(score))
     check_notation(config.out, notated, "give a primer that keeps to its beats, with quantise=16")
     if score is not None and primer.score is not None:
-        _warn_about_primer(work.bundle.tokenizer, score, primer.score, keeps_to_beats, notice)
+        if keeps_to_beats:
+            notice_of_beats(primer.score, notice)
+        elif timeline.on_grid(score):
+            notice(
+                "your primer keeps to beats; this model counts in seconds, so its notes will lie "
+                "off your grid: quantise=16 puts them on sixteenths"
+            )
+        if work.bundle.tokenizer.merged_tracks(primer.score):
+            notice(
+                "several tracks of your primer are one instrument to this model: its notes go to "
+                "the one whose notes lie nearest"
+            )
     is_open_ended = any((config.form, config.bars, config.tokens))
     length = config.seconds or (None if is_open_ended else USUAL_SECONDS)
     compose = partial(compose_pieces, work.bundle, [primer], [score], config, seeds=[work.seed])
     yield from work.write_all("generating", length, compose)
-
-
-def _warn_about_primer(
-    tokenizer: Tokenizer, score: Score, primer: Score, keeps_to_beats: bool, notice: Notice
-) -> None:
-    """Call ``notice`` with warnings about ``score``, the file to continue, and ``primer``, the part
-    of it that the model reads. ``keeps_to_beats``: whether the new music does."""
-    if keeps_to_beats:
-        notice_of_beats(primer, notice)
-    elif timeline.on_grid(score):
-        notice(
-            "your primer keeps to beats; this model counts in seconds, so its notes will lie off "
-            "your grid: quantise=16 puts them on sixteenths"
-        )
-    if tokenizer.merged_tracks(primer):
-        notice(
-            "several tracks of your primer are one instrument to this model: its notes go to the "
-            "one whose notes lie nearest"
-        )
 
 
 def make_primer(

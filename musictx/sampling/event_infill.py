@@ -65,10 +65,7 @@ class EventRow(GivenRow):
     ) -> None:
         super().__init__(new, state)
         self.until, self.held = until, Counter(held)
-        self.given, self.next = (
-            [GivenEvent(*one) for one in given[[*GivenEvent._fields]].tolist()],
-            0,
-        )
+        self.given, self.next = [GivenEvent(*event) for event in given.tolist()], 0
         self._has_programs = "program" in new.ids
         parts = range(128) if new.parts is None else new.parts
         self._parts = {part for part in parts if new.tones(part).any()}
