@@ -154,13 +154,13 @@ class Continuation(Region):
         ]
         prefixes, marks = _prefixes_and_marks(regions)
         pasts = [region.primer.ids for region in regions]
-        limits = [region._most() for region in regions]
+        limits = [limit for region in regions if (limit := region._most()) is not None]
         return {
             "prompt": prompts(pasts, first.context, tokenizer.align, prefixes, marks),
             "constraint": Constraint(rows, tokenizer.note_events),
             "penalties": all_penalties,
             "seeds": [region.seed for region in regions],
-            "max_tokens": None if None in limits else max(filter(None, limits)),
+            "max_tokens": max(limits) if len(limits) == len(regions) else None,
             "prefix_size": len(prefixes[0]),
         }
 
