@@ -66,7 +66,8 @@ ATTENTION = Table(
 DECODING = Table(decode="musictx.speed.decode")
 #: Modules that make a group of ids one step of the layers (``model.transformer``).
 GROUPS = Table(cascade="musictx.songs.grouped:Cascade")
-#: Faster implementations of a step of decoding, in order of preference (``sampling.engine.Step``).
+#: Faster implementations of a step of decoding, in order of preference. Their members are those of
+#: ``NativeStep``; ``sampling.engine.Decoder`` uses them.
 STEPS = Table(native="musictx.speed.step:NativeStep")
 #: Inputs other than a melody that can be accompanied -> the function (score, options) that makes
 #: the ``apps.tasks.Task``.

@@ -23,6 +23,7 @@ from musictx.apps.results import (
     suits_bars,
 )
 from musictx.bundle import Bundle
+from musictx.commands import COMMANDS
 from musictx.config import GenerateConfig
 from musictx.errors import UserError, each_file
 from musictx.grid import in_time
@@ -38,7 +39,6 @@ from musictx.sampling.processors import Processor
 from musictx.sampling.sample import Sample
 from musictx.sampling.stream import Stream
 from musictx.sampling.strengths import USUAL_SECONDS
-from musictx.tokens.tokenizer import Tokenizer
 
 
 def generate(
@@ -117,7 +117,7 @@ def _results_of_primer(
     """Write and yield each continuation of the music in ``file``, or each new piece if ``None``."""
     score = None
     if file is not None:
-        score = read_music(file, "primer", "to continue", config.limits, config.repeats, notice)
+        score = read_music(file, "primer", config.limits, config.repeats, notice)
     elif config.quantise != "none":
         raise UserError(
             f"quantise={config.quantise}: a new piece has no tempo to keep to; give a primer"
@@ -128,30 +128,22 @@ def _results_of_primer(
     notated = keeps_to_beats and (score is None or formats.has_notation(score))
     check_notation(config.out, notated, "give a primer that keeps to its beats, with quantise=16")
     if score is not None and primer.score is not None:
-        _warn_about_primer(work.bundle.tokenizer, score, primer.score, keeps_to_beats, notice)
+        if keeps_to_beats:
+            notice_of_beats(primer.score, notice)
+        elif timeline.on_grid(score):
+            notice(
+                "your primer keeps to beats; this model counts in seconds, so its notes will lie "
+                "off your grid: quantise=16 puts them on sixteenths"
+            )
+        if work.bundle.tokenizer.merged_tracks(primer.score):
+            notice(
+                "several tracks of your primer are one instrument to this model: its notes go to "
+                "the one whose notes lie nearest"
+            )
     is_open_ended = any((config.form, config.bars, config.tokens))
     length = config.seconds or (None if is_open_ended else USUAL_SECONDS)
     compose = partial(compose_pieces, work.bundle, [primer], [score], config, seeds=[work.seed])
     yield from work.write_all("generating", length, compose)
-
-
-def _warn_about_primer(
-    tokenizer: Tokenizer, score: Score, primer: Score, keeps_to_beats: bool, notice: Notice
-) -> None:
-    """Call ``notice`` with warnings about ``score``, the file to continue, and ``primer``, the part
-    of it that the model reads. ``keeps_to_beats``: whether the new music does."""
-    if keeps_to_beats:
-        notice_of_beats(primer, notice)
-    elif timeline.on_grid(score):
-        notice(
-            "your primer keeps to beats; this model counts in seconds, so its notes will lie off "
-            "your grid: quantise=16 puts them on sixteenths"
-        )
-    if tokenizer.merged_tracks(primer):
-        notice(
-            "several tracks of your primer are one instrument to this model: its notes go to the "
-            "one whose notes lie nearest"
-        )
 
 
 def make_primer(
@@ -170,7 +162,16 @@ def make_primer(
     for option, value in request.plan.items():
         raise UserError(f"{option}={value}: expected for a new piece, without a primer")
     name, tokenizer = name or "primer", bundle.tokenizer
-    idiom_of(tokenizer).check_primer(music, name)
+    if tokenizer.voices > 1 and music.one_voice:
+        commands = [
+            f"; did you mean `musictx {command.name} {name}`?"
+            for command in COMMANDS.values()
+            if getattr(command.config, "tokenizer", "") == tokenizer.name
+        ]
+        raise UserError(
+            f"primer={name}: this is one voice, and the model writes {tokenizer.voices}"
+            + "".join(commands)
+        )
     if on_beats(bundle, request.quantise):
         music = in_time(music)
     score = parts.with_model_programs(bundle, music, parts.lend_programs(bundle, music))

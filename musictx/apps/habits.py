@@ -14,7 +14,7 @@ from musictx.config import AccompanyConfig, InfillConfig, SamplingConfig
 from musictx.data.statistics import WINDOW_SECONDS, Habit, at_once, densest, parts_of, usual_length
 from musictx.data.statistics import habit as measure_habit
 from musictx.notes import DRUMS, Score
-from musictx.sampling.idiom import idiom_of
+from musictx.pedal import fold_sustain
 from musictx.sampling.steer import controls_of
 from musictx.sampling.strengths import AROUND_SECONDS, FEWEST_NOTES, MARGIN, NOTES_PER_MELODY_NOTE
 
@@ -127,46 +127,34 @@ def _habits_of_named_parts(
 
 
 def _habits_around(bundle: Bundle, task: Task, score: Score) -> dict[int, Habit]:
-    """Return the habits of the parts on the tracks of a gap, measured in these tracks; none for
-    parts with few notes."""
-    idiom = idiom_of(bundle.tokenizer)
-    notes = idiom.written_lengths(score).notes.copy()
+    """Return the habits of the parts on the tracks of a gap, measured in these tracks, with the
+    density of the seconds before and after the gap; none for parts with few notes."""
+    in_bars = bundle.tokenizer.beats
+    notes = (score if in_bars else fold_sustain(score)).notes.copy()
     if "program" not in bundle.tokenizer.vocabulary.kinds:
         notes["program"] = 0
     on_tracks = notes[np.isin(notes["track"], task.tracks)]
-    simultaneous = parts_of(notes if idiom.counts_all_tracks else on_tracks)
+    # Notes that sound at once, or begin within a few seconds, are counted among these:
+    all_notes = parts_of(notes if in_bars else on_tracks)
     id_second = bundle.tokenizer.clock(task.score).seconds_per_id_second(task.begin, task.end)
-    return {
-        part: _habit_around(task, part, part_notes, simultaneous[part], id_second)
-        for part, part_notes in parts_of(on_tracks).items()
-        if len(part_notes) >= FEWEST_NOTES
-    }
-
-
-def _habit_around(
-    task: Task, part: int, notes: np.ndarray, simultaneous: np.ndarray, id_second: float
-) -> Habit:
-    """Return the habit of a part around a gap, with the density of the seconds before and after the
-    gap.
-
-    notes         notes of the part on the tracks to compose
-    simultaneous  notes among which those that sound at once, or begin within a few seconds, are
-                  counted
-    id_second     seconds of the file in one second of the ids
-    """
-    start = notes["start"]
     first, last = max(task.begin - AROUND_SECONDS, 0.0), task.end + AROUND_SECONDS
-    near = (start >= first) & (start < last) & ~((start >= task.begin) & (start < task.end))
     span = task.begin - first + max(min(last, task.score.duration) - task.end, 0.0)
-    if near.sum() >= FEWEST_NOTES:
-        rate = near.sum() / span
-    else:
-        rate = len(notes) / max(float(np.ptp(start)), 1.0)
-    habit = measure_habit([at_once(simultaneous)], [notes["pitch"]], [rate * id_second])
-    margin = 0 if part == DRUMS else MARGIN
-    return habit._replace(
-        low=max(habit.low - margin, 0),
-        high=min(habit.high + margin, 127),
-        densest=densest(simultaneous, WINDOW_SECONDS * id_second),
-        longest=np.inf if part == DRUMS else usual_length(notes["end"] - start) / id_second,
-    )
+    habits = {}
+    for part, played in parts_of(on_tracks).items():
+        if len(played) < FEWEST_NOTES:
+            continue
+        start, is_drum = played["start"], part == DRUMS
+        near = (start >= first) & (start < last) & ~((start >= task.begin) & (start < task.end))
+        if near.sum() >= FEWEST_NOTES:
+            rate = near.sum() / span
+        else:
+            rate = len(played) / max(float(np.ptp(start)), 1.0)
+        habit = measure_habit([at_once(all_notes[part])], [played["pitch"]], [rate * id_second])
+        margin = 0 if is_drum else MARGIN
+        habits[part] = habit._replace(
+            low=max(habit.low - margin, 0),
+            high=min(habit.high + margin, 127),
+            densest=densest(all_notes[part], WINDOW_SECONDS * id_second),
+            longest=np.inf if is_drum else usual_length(played["end"] - start) / id_second,
+        )
+    return habits

@@ -163,7 +163,9 @@ def arrange(
     usual_density = None if is_asked else targets.pop("density", None)
     if new_notes_only and "density" in targets:
         if targets["density"]:
-            described["density"] += _given_density(task) * id_second
+            start = task.given.notes["start"]  # in the region
+            count = ((start >= task.begin) & (start < task.end)).sum()
+            described["density"] += count / max(task.end - task.begin, 1.0) * id_second
         factor = targets["density"] / habit_density if habit_density else 0.0
         habits = {p: h._replace(density=factor * h.density) for p, h in habits.items()}
     elif named_parts and all(habit.density for habit in habits.values()):
@@ -177,8 +179,9 @@ def arrange(
                 voices = sum(habits[part].voices for part in pitched)
                 targets.setdefault("polyphony", min(usual["polyphony"], voices))
     levels = tuple(controls.levels({**around, **described}))
-    idiom = idiom_of(bundle.tokenizer)
-    feedback = idiom.targets(targets, described, around if task.is_gap else {})
+    if not bundle.tokenizer.beats:  # feedback on events measures the given notes, too
+        others = {n: v for n, v in around.items() if n != "density"} if task.is_gap else {}
+        targets = others | described
     brief = Brief(
         given,
         task.begin,
@@ -188,7 +191,7 @@ def arrange(
         habits,
         request.sampling,
         stats=replace(bundle.stats, density=task.given_levels.get("density")),
-        steering=Steering(levels, request.guidance, feedback, steered_parts, usual_density),
+        steering=Steering(levels, request.guidance, targets, steered_parts, usual_density),
     )
     return score, brief
 
@@ -219,13 +222,6 @@ def _per_second_of_ids(values: Mapping[str, float], id_second: float) -> dict[st
     """Return ``values`` of controls with the density in notes per second of the ids instead of
     notes per second of the file."""
     return {n: value * id_second if n == "density" else value for n, value in values.items()}
-
-
-def _given_density(task: Task) -> float:
-    """Return the density of the given notes in the region, in notes per second of the file."""
-    start = task.given.notes["start"]
-    count = ((start >= task.begin) & (start < task.end)).sum()
-    return float(count / max(task.end - task.begin, 1.0))
 
 
 def default_parts(bundle: Bundle, task: Task, score: Score) -> list[int]:
@@ -333,7 +329,7 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
         raise UserError(f"{option}: missing; {missing}")
     score = Score()
     if path:
-        score = read_music(path, option, "to work on", config.limits, config.repeats, notice)
+        score = read_music(path, option, config.limits, config.repeats, notice)
     task = task_of(config, score)
     work = Work.of(config, path or "chords", notice, suits_bars(config, score), done=done)
     keeps_to_beats = on_beats(work.bundle, config.quantise)

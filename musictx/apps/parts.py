@@ -26,7 +26,6 @@ from musictx.data.statistics import MIDDLE
 from musictx.errors import UserError
 from musictx.likelihood import log_likelihood
 from musictx.notes import DRUMS, Score
-from musictx.sampling.idiom import idiom_of
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.shipped import models
 
@@ -187,7 +186,7 @@ def available_parts(bundle: Bundle) -> dict[str, int]:
     numbers = {0} if "program" not in kinds else set(range(DRUMS))
     if "program" in kinds:
         numbers = set(bundle.stats.instruments or numbers)
-    if "drum" not in kinds or not idiom_of(bundle.tokenizer).drums:
+    if "drum" not in kinds or not bundle.tokenizer.beats:  # events compose no drums around notes
         numbers.discard(DRUMS)
     names = {
         **{name.lower(): program for name, program in corpus_programs(bundle).items()},

@@ -67,12 +67,7 @@ def report(result: Result) -> Result:
 
 
 def read_music(
-    path: str,
-    option: str,
-    purpose: str,
-    limits: Limits,
-    repeats: bool = True,
-    notice: Notice = say,
+    path: str, option: str, limits: Limits, repeats: bool = True, notice: Notice = say
 ) -> Score:
     """Read a MIDI or MusicXML file, or an example that comes with musictx, by its name.
 
@@ -81,10 +76,6 @@ def read_music(
     file = Path(path).expanduser()
     if not file.exists():
         file = shipped.examples().get(path, file)
-    if not file.exists():
-        raise UserError(f"{option}={path}: no such file; give a MIDI file {purpose}")
-    if file.is_dir():
-        raise UserError(f"{option}={path}: this is a folder; give one MIDI file {purpose}")
     try:
         repairs: Counter[str] = Counter()
         score = formats.read(file, limits=limits, repairs=repairs, repeats=repeats)

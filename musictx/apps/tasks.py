@@ -1,5 +1,5 @@
 """Tasks of composing: fill a gap in a piece (:func:`gap_task`), or accompany its melody or chords
-(:func:`accompaniment_task`)."""
+(:func:`melody_task`)."""
 
 from __future__ import annotations
 
@@ -68,10 +68,16 @@ def task_of(
     options: tuple[str, str] = ("from", "to"),
 ) -> Task:
     """Return the task that ``request`` describes for the music ``score``. ``options`` are the names
-    of the options for the two ends of a gap, for error messages."""
-    if isinstance(request, AccompanyConfig):
-        return accompaniment_task(score, request)
-    return gap_task(score, request, options)
+    of the options for the two ends of a gap, for error messages. An accompaniment to chords needs
+    an optional component."""
+    if isinstance(request, InfillConfig):
+        return gap_task(score, request, options)
+    if request.chords is None and not is_chart(score):
+        return melody_task(score, request)
+    if "chords" not in registry.CHARTS:
+        raise UserError(f"chords: {registry.CHARTS.missing('chords')}")
+    task: Task = registry.load(registry.CHARTS["chords"])(score, request)
+    return task
 
 
 def gap_task(
@@ -141,22 +147,10 @@ def _levels(notes: np.ndarray, begin: float, end: float) -> dict[str, float]:
     return measured(notes, end - begin) if len(notes) >= FEWEST_NOTES else {}
 
 
-def accompaniment_task(score: Score, request: AccompanyConfig) -> Task:
-    """Return the task of composing an accompaniment, which is added to the tracks of ``score``.
-
-    The usual accompaniment follows one track, the melody; parts requested by name follow all
-    tracks. An accompaniment to chords needs an optional component."""
-    if request.chords is not None or is_chart(score):
-        if "chords" not in registry.CHARTS:
-            raise UserError(f"chords: {registry.CHARTS.missing('chords')}")
-        task: Task = registry.load(registry.CHARTS["chords"])(score, request)
-        return task
-    return melody_task(score, request)
-
-
 def melody_task(score: Score, request: AccompanyConfig) -> Task:
-    """Return the task of composing an accompaniment to the melody of ``score``; chords are
-    ignored."""
+    """Return the task of composing an accompaniment to the melody of ``score``, which is added to
+    its tracks; chords are ignored. The usual accompaniment follows one track, the melody; parts
+    requested by name follow all tracks."""
     add, melody = requested_parts(request), score.notes
     if request.melody_track is not None:
         tracks = find_tracks(score, request.melody_track, "melody_track")

@@ -39,9 +39,7 @@ def results(config: HarmoniseConfig, notice: Notice = say) -> Iterator[Result]:
     """Write and yield each piece when it is done; ``notice`` gets remarks for the user."""
     if config.melody is None:
         raise UserError("melody: missing; give a melody, such as `musictx harmonise tune.mid`")
-    music = read_music(
-        config.melody, "melody", "with a melody", config.limits, config.repeats, notice
-    )
+    music = read_music(config.melody, "melody", config.limits, config.repeats, notice)
     tune = tune_of(music, config)
     beats = musicxml.has_notation(tune.harmonised(tune.given))
     check_notation(config.out, beats, "give a melody that keeps to its tempo marks")

@@ -10,11 +10,11 @@ from musictx.chorale.rules import ending_costs, fault_costs
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import SamplingConfig
 from musictx.sampling.constraints import Penalty
-from musictx.sampling.idiom import VoiceIdiom
+from musictx.sampling.idiom import Idiom
 from musictx.tokens.tokenizer import GrammarState
 
 
-class ChoraleIdiom(VoiceIdiom):
+class ChoraleIdiom(Idiom):
     """The idiom of models of chorales."""
 
     tokenizer: ChoraleTokenizer

@@ -25,7 +25,7 @@ def run(config: PlayConfig) -> PlayReport:
     """Play until the music ends or is interrupted; print and return a report."""
     score = None
     if config.primer is not None:
-        score = read_music(config.primer, "primer", "to continue", config.limits)
+        score = read_music(config.primer, "primer", config.limits)
     with _opened(config) as (bundle, output, seed):
         request = GenerateConfig(
             primer_seconds=config.primer_seconds, seconds=config.seconds, sampling=config.sampling

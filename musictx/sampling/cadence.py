@@ -6,10 +6,12 @@ notes of its chord may join it. In the third, no note is struck; the sounding no
 older notes first, and once nothing sounds the piece ends. So no note is cut off.
 
 The key is that of the request, or else the key of the piece so far. Tokens that write notes with
-their length have no releases to wait for (:class:`Ending`).
+their length have no releases to wait for.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +28,8 @@ from musictx.sampling.strengths import (
     SILENT_FROM,
     STRIKE_NATS,
 )
-from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
-from musictx.tokens.vocab import EOS, SPECIALS
+from musictx.tokens.tokenizer import GrammarState, Tokenizer
+from musictx.tokens.vocab import EOS
 
 #: Mode -> the tones of the last chord, in semitones above the keynote.
 TRIADS = {"major": (0, 4, 7), "minor": (0, 3, 7)}
@@ -43,61 +45,43 @@ def closing(length: float) -> float:
 
 
 class Ending:
-    """A penalty of one row that brings the piece to a close, for tokens of any kind: ``eos`` is
-    forbidden before the ending and then becomes more and more likely. It is applied before most
-    other penalties.
+    """A penalty of one row that brings the piece to a close. It is applied before most others.
 
     begins  the time at which the ending begins, in seconds of the tokens
     until   the time at which the piece has ended, in the same seconds
-    """
-
-    def __init__(self, tokenizer: Tokenizer, begins: float, until: float) -> None:
-        self.pitch_of, self.begins, self.length = tokenizer.pitch_of, begins, until - begins
-
-    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray:
-        nats, part = np.zeros(len(self.pitch_of)), self._part(row.state)
-        nats[EOS] = np.inf if part < 0 else -END_NATS * part
-        return nats
-
-    def _part(self, state: GrammarState) -> float:
-        """The share of the ending that is over; negative before it."""
-        return (state.seconds - self.begins) / self.length
-
-
-class CadencePlanner(Ending):
-    """The :class:`Ending` of music of events.
-
-    events  the tokens
     key     (keynote, mode); ``None`` = estimated from the piece so far
     low     the lowest pitch that may be struck; ``None`` = any
+
+    If tokens write notes with their length, ``eos`` is only forbidden before the ending, and then
+    becomes more and more likely.
     """
 
     def __init__(
         self,
         tokenizer: Tokenizer,
-        events: NoteEvents,
         begins: float,
         until: float,
         key: tuple[int, str] | None = None,
         low: int | None = None,
     ) -> None:
-        super().__init__(tokenizer, begins, until)
-        self.key, self.events, self.waits = key, events, events.wait
+        self.pitch_of, self.begins, self.length = tokenizer.pitch_of, begins, until - begins
+        self.key = key
+        self.events: Any = tokenizer.note_events  # None where notes have their length
         first = LOWEST_BASS_PITCH if low is None else low
         self.bass = max(first, int(self.pitch_of[self.pitch_of >= 0].min(initial=127)))
-        #: (V,) bool: ids that strike a note or a drum, and ids that lead to a strike.
-        self.strikes = (events.release < 0) & (events.wait == 0)
-        self.strikes[: len(SPECIALS)] = False
 
     def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray:
-        state = row.state
-        nats, part = np.zeros(len(self.pitch_of)), self._part(state)
+        state, nats = row.state, np.zeros(len(self.pitch_of))
+        part = (state.seconds - self.begins) / self.length  # of the ending is over
         if part < 0:
             nats[EOS] = np.inf
+        elif self.events is None:
+            nats[EOS] = -END_NATS * part
         elif self.key is None:
             pitches = self.pitch_of[ids]
             self.key = keys.estimate(pitches[pitches >= 0, None])
-        self._weigh(nats, state, part)
+        if self.events is not None:
+            self._weigh(nats, state, part)
         return nats
 
     def _weigh(self, nats: np.ndarray, state: GrammarState, part: float) -> None:
@@ -109,15 +93,15 @@ class CadencePlanner(Ending):
         of_chord = np.isin(self.events.release, list(chord))
         if chord and state.seconds - struck[-1].seconds < CHORD_SECONDS:
             joining = self._joining(chord)
-            nats[self.strikes & ~joining] = np.inf
+            nats[self.events.strikes & ~joining] = np.inf
             if len(chord) < CHORD_NOTES:
                 nats[joining] -= CHORD_NATS
             nats[self._waits_to(1.0, state) | of_chord] = np.inf
             if older:  # no long wait, so that older notes are released soon
-                nats[self.waits > 2 * CHORD_SECONDS] = np.inf
+                nats[self.events.wait > 2 * CHORD_SECONDS] = np.inf
         elif chord or part >= SILENT_FROM:
             self._fall_silent(nats, state, bool(older) or part >= RELEASED_FROM)
-            if (state.allowed() & (self.waits > 0) & np.isfinite(nats)).any():
+            if (state.allowed() & (self.events.wait > 0) & np.isfinite(nats)).any():
                 nats[of_chord] = np.inf
             if len(state.sounding):
                 nats[np.isin(self.events.release, older)] = -CHORD_NATS
@@ -126,16 +110,16 @@ class CadencePlanner(Ending):
             if part >= CHORD_FROM:
                 self._call_chord(nats)
             elif part > 0:
-                nats[self.strikes] += STRIKE_NATS * part / CHORD_FROM
+                nats[self.events.strikes] += STRIKE_NATS * part / CHORD_FROM
 
     def _waits_to(self, part: float, state: GrammarState) -> np.ndarray:
         """(V,) bool: ids that wait until the share ``part`` of the ending is over, or longer."""
-        at = state.seconds + self.waits
-        return (self.waits > 0) & (at >= self.begins + part * self.length - 1e-6)
+        at = state.seconds + self.events.wait
+        return (self.events.wait > 0) & (at >= self.begins + part * self.length - 1e-6)
 
     def _call_chord(self, nats: np.ndarray) -> None:
         strike = self.events.strike
-        nats[self.strikes] -= CHORD_NATS
+        nats[self.events.strikes] -= CHORD_NATS
         nats[self.events.release >= 0] -= CHORD_NATS  # earlier notes should end before the chord
         if self.key is not None:
             low = (strike >= self.bass) & (strike < self.bass + 24)
@@ -155,8 +139,8 @@ class CadencePlanner(Ending):
     def _fall_silent(self, nats: np.ndarray, state: GrammarState, released: bool) -> None:
         """Forbid strikes; once nothing sounds, allow only the end of the piece. ``released``: all
         notes must be released now, so waits are forbidden."""
-        sounding, waits = state.sounding, self.waits > 0
-        nats[self.strikes] = np.inf
+        sounding, waits = state.sounding, self.events.wait > 0
+        nats[self.events.strikes] = np.inf
         if not len(sounding):
             nats[:] = np.inf
             nats[EOS] = 0.0
@@ -167,5 +151,7 @@ class CadencePlanner(Ending):
         if not sounding.struck:
             # To hold the chord, allow only the longest wait, which another wait may follow, and
             # waits up to the release of the notes.
-            too_short = (self.waits < self.waits.max()) & ~self._waits_to(RELEASED_FROM, state)
+            too_short = (self.events.wait < self.events.wait.max()) & ~self._waits_to(
+                RELEASED_FROM, state
+            )
             nats[waits & (too_short | released)] = np.inf

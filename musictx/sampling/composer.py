@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -20,9 +21,9 @@ from musictx.sampling.idiom import idiom_of
 from musictx.sampling.infill import Infill
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor, of_sampling
-from musictx.sampling.region import Region, Setup
+from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import Guidance, Steering
+from musictx.sampling.steer import Guidance, Steering, steering_of
 from musictx.sampling.strengths import (
     LONGEST_SECONDS,
     MOST_ALIKE,
@@ -61,7 +62,7 @@ def continuations(
     seeds     one for each primer, each of two whole numbers or more. Every row is drawn with its
               seed. It depends on the other rows only if primers differ in length: all rows of a
               batch read equally many ids, the last ones, as many as the shortest primer has.
-    steering  replaces what follows from the request and each primer (:meth:`.Idiom.steering`)
+    steering  replaces what follows from the request and each primer (:func:`.steering_of`)
     penalties   further ones, applied after those on pitches and of the ending, before all others
     processors  further ones, applied before those of ``request.sampling``
     on_event  called with the index of the primer and an event whenever a new note begins or ends
@@ -73,10 +74,13 @@ def continuations(
     if not primers or len(seeds) != len(primers):
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
     request = with_defaults(request, bundle.tokenizer, primers[0])
-    idiom = idiom_of(bundle.tokenizer)
-    request = replace(request, sampling=idiom.sampling(request.sampling, primers))
+    sampling = idiom_of(bundle.tokenizer).sampling(request.sampling, primers)
+    request = replace(request, sampling=sampling)
     scores = {id(primer.score): primer.score for primer in primers}  # encoded once, may be long
-    steers = {key: steering or idiom.steering(request, score) for key, score in scores.items()}
+    tokenizer = bundle.tokenizer
+    steers = {
+        key: steering or steering_of(tokenizer, request, score) for key, score in scores.items()
+    }
     every = [
         Continuation(bundle, primer, request, seed, steers[id(primer.score)], penalties)
         for primer, seed in zip(primers, seeds)
@@ -203,13 +207,13 @@ def _likeness(one: set[tuple[float, ...]], other: set[tuple[float, ...]]) -> flo
 
 
 def run_engine(
-    setup: Setup, regions: Sequence[Region], processors: Sequence[Processor] = ()
+    setup: dict[str, Any], regions: Sequence[Region], processors: Sequence[Processor] = ()
 ) -> Generator[Tensor, None, None]:
-    """Yield the ids of ``regions`` as they are drawn; ``processors`` come before
-    those of their ``sampling``."""
+    """Yield the ids of ``regions`` as they are drawn, from their ``setup`` (:meth:`.Region.setup`).
+    ``processors`` come before those of their ``sampling``."""
     first = regions[0]
     # With guidance a region has two rows, which draw the same ids: it reads the first one.
-    for region, row in zip(regions[::-1], setup.constraint.rows[::-1]):
+    for region, row in zip(regions[::-1], setup["constraint"].rows[::-1]):
         region.row = row
     table, top_p = first.tokenizer.vocabulary, idiom_of(first.tokenizer).top_p
     chosen = of_sampling(first.sampling, table, top_p)
@@ -217,15 +221,10 @@ def run_engine(
     guidance = [] if strength == 1 else [Guidance(strength)]
     return engine.generate(
         first.model,
-        setup.prompt,
-        max_tokens=setup.max_tokens,
+        **setup,
         processors=[*guidance, *processors, *chosen],
-        constraint=setup.constraint,
-        penalties=setup.penalties,
-        seeds=[region.next_seed() for region in regions],
         context=first.context,
         align=first.tokenizer.align,
-        prefix_size=setup.prefix_size,
     )
 
 
@@ -242,4 +241,4 @@ def compose_batch(
                 if token != PAD:
                     region.take(token)
             drawn = int((ids[: len(regions)] != PAD).sum())
-            yield drawn, setup.constraint.done().tolist()[: len(regions)]
+            yield drawn, setup["constraint"].done().tolist()[: len(regions)]

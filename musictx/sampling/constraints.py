@@ -31,7 +31,7 @@ from torch import Tensor
 from musictx.errors import UserError, shown
 from musictx.tokens.grammar import Change
 from musictx.tokens.tokenizer import GrammarState, NoteEvents
-from musictx.tokens.vocab import EOS, PAD, SPECIALS
+from musictx.tokens.vocab import EOS, PAD
 
 #: A penalty: (states of B rows, ids (B, n) so far, ``bos`` or ``cut`` first) -> float64
 #: (B, V) or (V,): nats taken off the logit of each next id; negative ones favour an id, and an
@@ -71,10 +71,11 @@ class RowConstraint:
 
 
 class Constraint:
-    """Rules about the next id of each of B ``rows``. Penalties read the ``states`` of the rows."""
+    """Rules about the next id of each of B ``rows``. Penalties read the ``states`` of the rows.
+    ``events``: what the ids do, where strikes and releases are tokens."""
 
-    def __init__(self, rows: Sequence[RowConstraint]) -> None:
-        self.rows = rows
+    def __init__(self, rows: Sequence[RowConstraint], events: NoteEvents | None = None) -> None:
+        self.rows, self.events = rows, events
         self.states: Sequence[GrammarState] = [row.state for row in rows]
 
     def allowed(self) -> Tensor:
@@ -84,8 +85,18 @@ class Constraint:
     def penalised(
         self, penalties: Sequence[np.ndarray | None]
     ) -> tuple[np.ndarray, np.ndarray | float]:
-        """Apply ``penalties`` to the allowed ids (:func:`apply_penalties`)."""
-        return apply_penalties(self.allowed().numpy(), penalties)
+        """Apply ``penalties`` to the allowed ids (:func:`apply_penalties`). Where they forbid every
+        strike, velocities are forbidden, too, since the grammar allows nothing else after them."""
+        allowed, nats = apply_penalties(self.allowed().numpy(), penalties)
+        if self.events is None:
+            return allowed, nats
+        strikes, leads = self.events.strikes, self.events.prepares_strike
+        may_strike = (allowed & strikes & ~leads).any(axis=1, keepdims=True)
+        if not may_strike.all():
+            velocities = leads & (self.events.program < 0)
+            forbidden = np.where(velocities & ~may_strike, np.inf, 0.0)
+            allowed, _ = apply_penalties(allowed, [forbidden])
+        return allowed, nats
 
     def advance(self, ids: Tensor) -> None:
         """Record the ids that were drawn, (B,) int64; ``pad`` in rows that had ended."""
@@ -112,28 +123,6 @@ class Constraint:
         """(B, V) the groups of each row (:meth:`RowConstraint.groups`), or ``None``."""
         groups = [of_row for row in self.rows if (of_row := row.groups()) is not None]
         return np.stack(groups) if groups else None
-
-
-class EventConstraint(Constraint):
-    """A :class:`Constraint` for tokens of events, which are given by ``events``."""
-
-    def __init__(self, rows: Sequence[RowConstraint], events: NoteEvents) -> None:
-        super().__init__(rows)
-        self._strikes = (events.release < 0) & (events.wait == 0) & ~events.prepares_strike
-        self._strikes[: len(SPECIALS)] = False
-        self._velocities = events.prepares_strike & (events.program < 0)
-
-    def penalised(
-        self, penalties: Sequence[np.ndarray | None]
-    ) -> tuple[np.ndarray, np.ndarray | float]:
-        """As in the base class. Where penalties forbid every strike, velocities are forbidden, too,
-        since the grammar allows nothing else after them."""
-        allowed, nats = super().penalised(penalties)
-        may_strike = (allowed & self._strikes).any(axis=1, keepdims=True)
-        if not may_strike.all():
-            forbidden = np.where(self._velocities & ~may_strike, np.inf, 0.0)
-            allowed, _ = apply_penalties(allowed, [forbidden])
-        return allowed, nats
 
 
 class GrammarRow(RowConstraint):
@@ -236,41 +225,34 @@ def by_row(
 ) -> list[Penalty]:
     """The penalties of a batch (:data:`Penalty`) of ``rows``: the n-th
     consists of the n-th of the ``penalties`` of each row."""
-    return [partial(_each, rows, of_rows) for of_rows in zip_longest(*penalties)]
 
+    def nats_of_rows(of_rows: Any, states: Any, past: np.ndarray) -> np.ndarray | None:
+        costs = [
+            None if penalty is None else penalty(row, ids)
+            for penalty, row, ids in zip(of_rows, rows, past)
+        ]
+        first = next((nats for nats in costs if nats is not None), None)
+        if first is None:
+            return None
+        return np.array([np.zeros(len(first)) if nats is None else nats for nats in costs])
 
-def _each(
-    rows: Sequence[RowConstraint],
-    penalties: Sequence[RowPenalty | None],
-    states: Sequence[GrammarState],
-    past: np.ndarray,
-) -> np.ndarray | None:
-    costs = [
-        None if penalty is None else penalty(row, ids)
-        for penalty, row, ids in zip(penalties, rows, past)
-    ]
-    first = next((nats for nats in costs if nats is not None), None)
-    if first is None:
-        return None
-    return np.array([np.zeros(len(first)) if nats is None else nats for nats in costs])
+    return [partial(nats_of_rows, of_rows) for of_rows in zip_longest(*penalties)]
 
 
 def checked(given: Sequence[Penalty]) -> list[Penalty]:
     """The penalties ``given`` by a caller, wrapped so that each raises ``UserError``, naming the
     function, if it does not return nats for each id."""
-    return [
-        partial(_checked, f"penalties[{index}]", penalty) for index, penalty in enumerate(given)
-    ]
 
+    def nats_of(
+        number: int, penalty: Penalty, states: Sequence[GrammarState], past: np.ndarray
+    ) -> np.ndarray | None:
+        result = penalty(states, past)
+        nats, size = np.asarray(result, float), len(states[0].allowed())
+        right = nats.shape in ((size,), (len(states), size)) and not np.isnan(nats).any()
+        if right or result is None:
+            return result
+        expected = f"nats of shape ({size},) or ({len(states)}, {size}), not NaN"
+        actual = shown(getattr(result, "shape", result))
+        raise UserError(f"penalties[{number}]: expected {expected}, not {actual}")
 
-def _checked(
-    name: str, penalty: Penalty, states: Sequence[GrammarState], past: np.ndarray
-) -> np.ndarray | None:
-    result = penalty(states, past)
-    nats, size = np.asarray(result, float), len(states[0].allowed())
-    right = nats.shape in ((size,), (len(states), size)) and not np.isnan(nats).any()
-    if right or result is None:
-        return result
-    shapes = f"({size},) or ({len(states)}, {size})"
-    actual = shown(getattr(result, "shape", result))
-    raise UserError(f"{name}: expected nats of shape {shapes}, not NaN, not {actual}")
+    return [partial(nats_of, number, penalty) for number, penalty in enumerate(given)]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import Self
+from functools import cached_property, partial
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,15 +20,16 @@ from musictx.errors import UserError
 from musictx.grid import grid_of
 from musictx.notes import Score
 from musictx.sampling import cadence, timeline
-from musictx.sampling.constraints import GrammarRow, Penalty, RowPenalty, by_row
+from musictx.sampling.constraints import Constraint, GrammarRow, Penalty, RowPenalty, by_row
 from musictx.sampling.events import Event, FinishNotes
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer
-from musictx.sampling.region import Region, Setup
+from musictx.sampling.region import Region
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering, counts_no_bars
 from musictx.sampling.strengths import LAPS, SHORTEST_SECONDS, TOKENS_PER_SECOND
-from musictx.tokens.tokenizer import GrammarState, Tokenizer
+from musictx.tokens.controls import HERE
+from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.vocab import BOS, CUT, EOS
 
 
@@ -124,43 +125,44 @@ class Continuation(Region):
     # ------------------------------------------------------------------------------- composing
 
     @classmethod
-    def setup(cls, regions: Sequence[Self]) -> Setup:
+    def setup(cls, regions: Sequence[Self]) -> dict[str, Any]:
         first, tokenizer = regions[0], regions[0].tokenizer
         # Each distinct primer is read only once, since it may be long.
         distinct = {id(region.primer): region.primer for region in regions}
         states = {key: tokenizer.grammar(primer.ids) for key, primer in distinct.items()}
-        rows = [region._row(states[id(region.primer)].copy()) for region in regions]
+        rows = [
+            GrammarRow(
+                states[id(region.primer)].copy(),
+                may_end=region.request.end != "cut",
+                kinds=tokenizer.vocabulary.kind_of,
+                until=partial(getattr, region, "until"),
+            )
+            for region in regions
+        ]
         idiom = idiom_of(tokenizer)
         all_penalties = [
-            *by_row(rows, [region._first_penalties() for region in regions]),
+            *by_row(rows, [[*idiom.pitch_penalties(each), *each._ending()] for each in regions]),
             *first.caller_penalties,
-            *by_row(rows, [region._last_penalties(row) for region, row in zip(regions, rows)]),
+            *by_row(
+                rows,
+                [
+                    [*idiom.penalties(region, row.state), *idiom.limits(region)]
+                    for region, row in zip(regions, rows)
+                ],
+            ),
             *idiom.rules(first.sampling),
         ]
         prefixes, marks = _prefixes_and_marks(regions)
         pasts = [region.primer.ids for region in regions]
-        limits = [region._most() for region in regions]
-        return Setup(
-            prompts(pasts, first.context, tokenizer.align, prefixes, marks),
-            idiom.constraint(rows),
-            all_penalties,
-            None if None in limits else max(limit for limit in limits if limit is not None),
-            prefix_size=len(prefixes[0]),
-        )
-
-    def _row(self, state: GrammarState) -> GrammarRow:
-        """The constraint on the new ids, which follow a primer that ends in ``state``."""
-        may_end, kinds = self.request.end != "cut", self.tokenizer.vocabulary.kind_of
-        return GrammarRow(state, may_end=may_end, kinds=kinds, until=lambda: self.until)
-
-    def _first_penalties(self) -> list[RowPenalty]:
-        """The penalties that are applied before those of the caller."""
-        return [*idiom_of(self.tokenizer).pitch_penalties(self), *self._ending()]
-
-    def _last_penalties(self, row: GrammarRow) -> list[RowPenalty]:
-        """The penalties that are applied after those of the caller."""
-        idiom = idiom_of(self.tokenizer)
-        return [*idiom.penalties(self, row.state), *idiom.limits(self)]
+        limits = [limit for region in regions if (limit := region._most()) is not None]
+        return {
+            "prompt": prompts(pasts, first.context, tokenizer.align, prefixes, marks),
+            "constraint": Constraint(rows, tokenizer.note_events),
+            "penalties": all_penalties,
+            "seeds": [region.seed for region in regions],
+            "max_tokens": max(limits) if len(limits) == len(regions) else None,
+            "prefix_size": len(prefixes[0]),
+        }
 
     def _most(self) -> int | None:
         """The maximum number of new ids; ``None`` without a limit."""
@@ -183,7 +185,7 @@ class Continuation(Region):
         key = scales.key(str(sampling.key), "sampling.key") if named else None
         low = None if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
         begins = end - cadence.closing(length)
-        return [idiom_of(self.tokenizer).ending(begins, end, key, low)]
+        return [cadence.Ending(self.tokenizer, begins, end, key, low)]
 
     def take(self, token: int) -> None:
         self.drawn.append(token)
@@ -280,8 +282,10 @@ def _prefixes_and_marks(regions: Sequence[Continuation]) -> tuple[list[np.ndarra
     on_grid = all(score is not None and timeline.on_grid(score) for score in scores)
     if first.steering.levels is None or not (on_grid or any(map(any, levels))):
         return [np.empty(0, np.int64)] * len(levels), []
-    idiom = idiom_of(first.tokenizer)
-    return [idiom.prefix(row) for row in levels], idiom.marks if on_grid else []
+    idiom, tokenizer = idiom_of(first.tokenizer), first.tokenizer
+    has_mark = on_grid and not tokenizer.beats  # bars need none
+    marks = [tokenizer.vocabulary.id(HERE)] if has_mark else []
+    return [idiom.prefix(row) for row in levels], marks
 
 
 def prompts(

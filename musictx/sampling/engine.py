@@ -8,7 +8,7 @@ three act on logits, in this order, before a single softmax.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,35 +31,6 @@ KEPT = 4
 CACHES = ("auto", *registry.STEPS, "growing")
 
 
-class Step(Protocol):
-    """A faster implementation of one decoding step, which an optional component adds
-    (``registry.STEPS``). It passes one id per row through a model, for ``rows`` equally long
-    sequences at once.
-
-    It is constructed as ``Step(model, cache, rows=, capacity=)``, where ``cache``, a cache of the
-    model, holds the ids so far: of one row, which all rows share, or of ``rows``. The step attends
-    to at most ``capacity`` ids; then its window slides by one id.
-    """
-
-    def __init__(
-        self, model: MusicTransformer, cache: Cache, *, rows: int, capacity: int
-    ) -> None: ...
-
-    @staticmethod
-    def suits(model: MusicTransformer) -> bool:
-        """Whether ``cache="auto"`` chooses this step for ``model``."""
-
-    def __call__(self, ids: Tensor) -> Tensor:
-        """Append one id to each row, ``ids`` (rows,), and return the logits (rows, vocab) of the
-        next ids, in memory that the next call may overwrite."""
-
-    def load(self, cache: Cache) -> None:
-        """Replace the state by the state of ``cache``."""
-
-    def select(self, rows: Tensor) -> None:
-        """Replace each row i by a copy of row ``rows[i]``."""
-
-
 class Decoder:
     """A batch of unfinished sequences with the model's cache: the ids so far, and the logits of the
     next ids.
@@ -69,10 +40,10 @@ class Decoder:
     capacity  ids that the model attends to
     longest   maximum number of ids in a row, including ``read``; ``None`` = without end, and then
               only some of the ids beyond ``capacity`` are kept
-    cache     one of :data:`CACHES`: the name of a :class:`Step`; ``growing``, ordinary passes
-              through the model; or ``auto``, the first step that suits the model, or else growing.
-              With a step a full window slides by one id; with ``growing`` an eighth of it is
-              dropped
+    cache     one of :data:`CACHES`: the name of a faster step (``registry.STEPS``); ``growing``,
+              ordinary passes through the model; or ``auto``, the first step that suits the model,
+              or else growing. With a step a full window slides by one id; with ``growing`` an
+              eighth of it is dropped
 
     ``align`` and ``prefix_size`` are described in :func:`generate`.
     """
@@ -95,7 +66,7 @@ class Decoder:
         self.device = next(model.parameters()).device
         self.length = read.shape[1]
         self._ids = read.expand(rows, -1).clone()  # `append` adds room at the end
-        self._stepped = (kind := chosen(cache, model)) != "growing"
+        self._stepped = (name := chosen(cache, model)) != "growing"
         # In three cases a full window is read again from its first position, with one prefill for
         # each eighth of the context: if a prefix must stay; for models with absolute
         # positions, which were not trained on positions beyond their windows; and for models in
@@ -105,9 +76,10 @@ class Decoder:
             read = self._window(read)  # leaves room; otherwise the first step would read it again
         self._cache, last = self._read(read[:, -capacity:])
         self._next = last.expand(rows, -1)
-        self._step: Step | None = None
+        self._step: Any = None
         if self._stepped:
-            self._step = _step(kind)(model, self._cache, rows=rows, capacity=self.capacity)
+            step = registry.load(registry.STEPS[name])
+            self._step = step(model, self._cache, rows=rows, capacity=self.capacity)
             del self._cache  # the step has copied its contents
         elif read.shape[0] != rows:
             self._cache = self._cache.fork(rows)
@@ -126,16 +98,13 @@ class Decoder:
     def append(self, ids: Tensor) -> None:
         """Append one id to each row, (rows,) int64; the model reads them in :meth:`step`."""
         if self._endless and self.length >= KEPT * self.capacity * self.align:
-            self._forget()
+            # Keep twice the context, beginning with a whole group of events.
+            self._ids = self._last(self.past, 2 * self.capacity * self.align)
+            self.length = self._ids.shape[1]
         if self.length == self._ids.shape[1]:
             self._ids = functional.pad(self._ids, (0, self.length), value=PAD)
         self._ids.numpy()[:, self.length] = ids.numpy()  # faster than torch
         self.length += 1
-
-    def _forget(self) -> None:
-        """Keep only the last ids: twice the context, beginning with a whole group of events."""
-        self._ids = self._last(self.past, 2 * self.capacity * self.align)
-        self.length = self._ids.shape[1]
 
     def _window(self, past: Tensor) -> Tensor:
         """The last ids of ``past``, seven eighths of the context, to be read again when it is
@@ -184,19 +153,14 @@ class Decoder:
 
 
 def chosen(cache: str, model: MusicTransformer) -> str:
-    """The name of the :class:`Step` for the option ``cache``, or ``growing``. Raises ``ValueError``
-    for a name that is not in :data:`CACHES`."""
+    """The name of the step for the option ``cache``, or ``growing``. Raises ``ValueError`` for a
+    name that is not in :data:`CACHES`."""
     if cache not in CACHES:
         raise ValueError(f"cache={cache}: expected one of " + ", ".join(CACHES))
     if cache != "auto":
         return cache
-    return next((name for name in CACHES[1:-1] if _step(name).suits(model)), "growing")
-
-
-def _step(name: str) -> type[Step]:
-    """The class of the step ``name``."""
-    step: type[Step] = registry.load(registry.STEPS[name])
-    return step
+    steps = registry.STEPS.items()
+    return next((name for name, path in steps if registry.load(path).suits(model)), "growing")
 
 
 @torch.inference_mode()
@@ -241,7 +205,16 @@ def generate(
     for shapes that do not fit, ``NotNumbers`` if the model gives NaN.
     """
     rows = len(seeds)
-    read, capacity = read_prompt(model, prompt, rows, context)
+    read = torch.as_tensor(np.asarray(prompt, dtype=np.int64))
+    if read.ndim == 1:
+        read = read[None]
+    if read.ndim != 2 or read.shape[1] == 0 or read.shape[0] not in (1, rows):
+        raise ValueError(
+            f"prompt: expected (P,) or ({rows}, P) ids, P > 0, got {tuple(read.shape)}"
+        )
+    capacity = model.config.context if context is None else context
+    if capacity < 2:
+        raise ValueError(f"context: expected at least 2 ids, got {capacity}")
     generators = [np.random.default_rng(seed) for seed in seeds]
     ended = np.zeros(rows, bool)
     if constraint is not None:
@@ -287,27 +260,6 @@ def generate(
             if (max_tokens is not None and drawn >= max_tokens) or ended.all():
                 return
             music.step(ids.shape[1])
-
-
-def read_prompt(
-    model: MusicTransformer,
-    prompt: Tensor | np.ndarray | Sequence[int],
-    rows: int,
-    context: int | None,
-) -> tuple[Tensor, int]:
-    """The prompt as (1 or rows, P) int64, and the number of ids that the model attends to. Raises
-    ``ValueError`` for a prompt or context that cannot be used."""
-    read = torch.as_tensor(np.asarray(prompt, dtype=np.int64))
-    if read.ndim == 1:
-        read = read[None]
-    if read.ndim != 2 or read.shape[1] == 0 or read.shape[0] not in (1, rows):
-        raise ValueError(
-            f"prompt: expected (P,) or ({rows}, P) ids, P > 0, got {tuple(read.shape)}"
-        )
-    capacity = model.config.context if context is None else context
-    if capacity < 2:
-        raise ValueError(f"context: expected at least 2 ids, got {capacity}")
-    return read, capacity
 
 
 def forbid(

@@ -65,10 +65,7 @@ class EventRow(GivenRow):
     ) -> None:
         super().__init__(new, state)
         self.until, self.held = until, Counter(held)
-        self.given, self.next = (
-            [GivenEvent(*one) for one in given[[*GivenEvent._fields]].tolist()],
-            0,
-        )
+        self.given, self.next = [GivenEvent(*event) for event in given.tolist()], 0
         self._has_programs = "program" in new.ids
         parts = range(128) if new.parts is None else new.parts
         self._parts = {part for part in parts if new.tones(part).any()}
@@ -280,10 +277,8 @@ class EventInfill(Infill):
         return [EventRow(new, state.copy(), self.given, self.held, until) for _ in range(count)]
 
     def absorb(self) -> None:
-        ids = list(self.row.piece)
-        while ids and self.vocabulary.token(ids[-1])[0] in LEADS:
-            ids.pop()  # the event after it is missing
-        self.past, self.here = ev.read(np.append(self.written(), ids).astype(int), self.vocabulary)
+        ids = np.append(self.written(), self.row.piece).astype(int)
+        self.past, self.here = ev.read(ids, self.vocabulary)
         # The model may have drawn other velocities for given notes: restore the given ones.
         strikes = np.flatnonzero(ev.struck(self.past))[len(self.is_new) :]
         given_strikes = strikes[~np.array(self.row.is_new, bool)]

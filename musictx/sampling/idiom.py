@@ -1,61 +1,51 @@
 """An idiom: the parts of composing that depend on the kind of tokens.
 
-:class:`Idiom` does what is possible with any tokens, :class:`VoiceIdiom` is for voices that take
-turns, :class:`.EventIdiom` for events. A tokenizer may name a class of its own
-(``Tokenizer.idiom``).
+:class:`Idiom` does what is possible with any tokens, :class:`EventIdiom` is for events. A tokenizer
+may name a class of its own (``Tokenizer.idiom``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from musictx import registry
 from musictx.bundle import Bundle
-from musictx.commands import COMMANDS
 from musictx.config import GenerateConfig, SamplingConfig
-from musictx.config.composing import Steered
 from musictx.errors import UserError
-from musictx.notes import DRUMS, Score
+from musictx.notes import DRUMS
 from musictx.sampling import cadence
-from musictx.sampling.constraints import (
-    Constraint,
-    Penalty,
-    RowConstraint,
-    RowPenalty,
-    never,
-)
+from musictx.sampling.constraints import Penalty, RowPenalty, never
 from musictx.sampling.penalties import (
     Opening,
     asks_pitches,
+    density,
+    event_feedback,
     instruments,
     pitch_set,
     refuse,
+    repetition,
+    silence,
+    sustain,
 )
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.region import Region
+from musictx.sampling.repetition import MelodyRepetition, Reprise
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import Steering, counts_no_bars, has_controls, steering_of
-from musictx.tokens.controls import HERE, control_prefix
-from musictx.tokens.tokenizer import GrammarState, Tokenizer, programs_of_ids
-
-#: The class of the idiom of events.
-EVENTS = "musictx.sampling.event_idiom:EventIdiom"
+from musictx.sampling.steer import counts_no_bars, has_controls
+from musictx.sampling.strengths import ASKED_GAIN, USUAL_GAIN
+from musictx.tokens import events as ev
+from musictx.tokens.controls import control_prefix
+from musictx.tokens.stream import Velocities
+from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer, programs_of_ids
 
 
 class Idiom:
     """How music is composed in the tokens of ``tokenizer``."""
 
-    #: Whether strokes of drums are composed around given notes.
-    drums = False
-    #: Whether each note is known when its id is drawn, not only when the piece is complete.
-    notes_at_once = False
-    #: Whether the limits on the notes of a part count those on all of its tracks.
-    counts_all_tracks = False
-    #: What the option ``end`` is for a new piece unless it is given.
-    end_of_new_piece = "cut"
     #: What ``sampling.top_p`` is unless it is given.
     top_p = 0.95
     #: ``module:function`` that fills gaps and accompanies; its arguments are those of
@@ -66,6 +56,17 @@ class Idiom:
         self.tokenizer = tokenizer
         # A tokenizer could have this, has_rules and soft_constraints before; until 1.1 it may.
         self.top_p = getattr(tokenizer, "top_p", self.top_p)
+
+    @property
+    def notes_at_once(self) -> bool:
+        """Whether each note is known when its id is drawn, not only when the piece is complete."""
+        return self.tokenizer.voices > 0 or self.tokenizer.note_events is not None
+
+    @property
+    def end_of_new_piece(self) -> str:
+        """What the option ``end`` is for a new piece unless it is given. A piece in voices ends
+        where the model ends it, and not in the middle of a phrase."""
+        return "model" if self.tokenizer.voices else "cut"
 
     # ---------------------------------------------------------------------- what is asked for
 
@@ -92,9 +93,6 @@ class Idiom:
             raise UserError(f"form={request.form}: {counts_no_bars(self.tokenizer)}")
         return None
 
-    def check_primer(self, music: Score, name: str) -> None:
-        """Raise ``UserError`` if ``music``, which the user calls ``name``, cannot be continued."""
-
     def choose_parts(self, region: Region) -> Primer:
         """The primer of ``region``, or for a new piece one whose plan has the parts that play."""
         return region.primer
@@ -103,32 +101,9 @@ class Idiom:
         """``sampling`` with what it leaves open for new pieces and continuations of ``primers``."""
         return sampling
 
-    def steering(self, request: Steered, primer: Score | None) -> Steering:
-        """The steering of a continuation of ``primer`` or of a new piece (:func:`.steering_of`)."""
-        return steering_of(self.tokenizer, request, primer, primer)
-
-    def targets(
-        self,
-        asked: Mapping[str, float],
-        described: Mapping[str, float],
-        around: Mapping[str, float],
-    ) -> Mapping[str, float]:
-        """The targets of feedback around given notes. ``asked``: those of the new notes alone,
-        ``described``: of new and given notes, ``around``: the values before and after a gap."""
-        return asked
-
-    def written_lengths(self, score: Score) -> Score:
-        """``score`` with its notes as long as the tokens write them."""
-        return score
-
     def prefix(self, levels: Sequence[int]) -> np.ndarray:
         """The ids before a piece that give the levels of its controls."""
         return control_prefix(self.tokenizer.vocabulary, levels)
-
-    @property
-    def marks(self) -> list[int]:
-        """The ids between written music and what is composed after it, in steered pieces."""
-        return [self.tokenizer.vocabulary.id(HERE)]
 
     def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterable[int]:
         """Ids that follow ``ids`` and let time pass up to ``until``, seconds of the tokens, or a
@@ -136,11 +111,7 @@ class Idiom:
         write silence."""
         return ()
 
-    # ----------------------------------------------------------------- constraints, penalties
-
-    def constraint(self, rows: Sequence[RowConstraint]) -> Constraint:
-        """The constraint of a batch of ``rows``."""
-        return Constraint(rows)
+    # ----------------------------------------------------------------------------- penalties
 
     def rules(self, sampling: SamplingConfig) -> Sequence[Penalty]:
         """The rules of composition, such as voice leading; ``sampling.rules`` is the penalty for
@@ -150,12 +121,6 @@ class Idiom:
             refuse(sampling, ["rules"], where)
         former = getattr(self.tokenizer, "soft_constraints", None)
         return former(sampling) if former else ()
-
-    def ending(
-        self, begins: float, until: float, key: tuple[int, str] | None, low: int | None
-    ) -> RowPenalty:
-        """The penalty that brings a piece to a close; see :class:`.cadence.CadencePlanner`."""
-        return cadence.Ending(self.tokenizer, begins, until)
 
     def pitch_penalties(self, region: Region) -> list[RowPenalty]:
         """Penalties that forbid pitches which ``region.sampling`` does not allow; applied before
@@ -203,31 +168,67 @@ class Idiom:
         return []
 
 
-class VoiceIdiom(Idiom):
-    """The idiom of voices that take turns. A new piece ends where the model ends it, and not in the
-    middle of a phrase."""
+class EventIdiom(Idiom):
+    """The idiom of events, strikes and releases in seconds."""
 
-    notes_at_once, end_of_new_piece = True, "model"
+    #: All ids may be drawn, since the unlikely ones include the ends of long notes
+    #: (scripts/LOG.md). Only pitches have a lower temperature.
+    top_p = 1.0
 
-    def check_primer(self, music: Score, name: str) -> None:
-        voices, tokens = self.tokenizer.voices, self.tokenizer.name
-        if voices > 1 and music.one_voice:
-            commands = [
-                f"; did you mean `musictx {command.name} {name}`?"
-                for command in COMMANDS.values()
-                if getattr(command.config, "tokenizer", "") == tokens
-            ]
-            raise UserError(
-                f"primer={name}: this is one voice, and the model writes {voices}"
-                + "".join(commands)
-            )
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__(tokenizer)
+        assert tokenizer.note_events is not None
+        self.events: NoteEvents = tokenizer.note_events
+
+    def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterable[int]:
+        steps = int(np.ceil((until - state.seconds) / self.events.step_seconds - 1e-6))
+        return ev.write(np.empty(0, ev.EVENT), self.tokenizer.vocabulary, max(steps, 0)).tolist()
+
+    def limits(self, region: Region) -> list[RowPenalty]:
+        events, stats, targets = self.events, region.stats, region.steering.targets
+        habits, result = region.sampling.habits, list[RowPenalty]()
+        if stats.instruments is not None and (events.program >= 0).any():
+            result.append(instruments(self.tokenizer, stats.instruments, region.primer))
+        most = stats.most_notes if habits else None
+        result.append(partial(sustain, events=events, most=most))
+        if habits:
+            result.append(partial(silence, events=events))
+            result.append(partial(repetition, events=events, target=stats.repetition_rate))
+        if targets.get("density", habits):
+            is_asked = "density" in targets
+            target = targets["density"] if is_asked else region.primer.density or stats.density
+            if target is not None:
+                gain = ASKED_GAIN if is_asked else USUAL_GAIN
+                result.append(
+                    partial(density, events=events, target=target, gain=gain, releases=is_asked)
+                )
+        return result
+
+    def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:
+        result = super().penalties(region, state)
+        if region.sampling.habits:
+            # A subject is of one part, and returns at its pitch.
+            table = self.tokenizer.vocabulary
+            if "program" not in table.kinds and not asks_pitches(region.sampling):
+                result.append(Reprise(table, self.events, region.primer.ids))
+            result.append(MelodyRepetition(self.events))
+        return result
+
+    def feedback_penalties(self, region: Region, *, given: bool = False) -> list[RowPenalty]:
+        targets = region.steering.targets
+        if not targets.keys() - {"density"}:
+            return []
+        velocity = np.zeros(self.tokenizer.vocabulary.size)
+        low, high = self.tokenizer.vocabulary.range("velocity")
+        velocity[low:high] = Velocities(high - low).of_bin[1:]
+        return [partial(event_feedback, events=self.events, velocity=velocity, targets=targets)]
 
 
 def idiom_of(tokenizer: Tokenizer) -> Idiom:
     """The idiom of these tokens."""
-    kind: type[Idiom] = Idiom
-    if tokenizer.idiom or tokenizer.note_events is not None:
-        kind = registry.load(tokenizer.idiom or EVENTS)
-    elif tokenizer.voices:
-        kind = VoiceIdiom
-    return kind(tokenizer)
+    if tokenizer.idiom:
+        idiom: Idiom = registry.load(tokenizer.idiom)(tokenizer)
+        return idiom
+    if tokenizer.note_events is not None:
+        return EventIdiom(tokenizer)
+    return Idiom(tokenizer)

@@ -21,7 +21,7 @@ import copy
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -29,10 +29,10 @@ from musictx.bundle import Bundle
 from musictx.config import SamplingConfig
 from musictx.data.statistics import CorpusStats, Habit
 from musictx.notes import DRUMS, Score
-from musictx.sampling.constraints import RowConstraint, RowPenalty, by_row
+from musictx.sampling.constraints import Constraint, RowConstraint, RowPenalty, by_row
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer
-from musictx.sampling.region import Region, Setup
+from musictx.sampling.region import Region
 from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.tokens.controls import CONTROLS
@@ -248,9 +248,6 @@ class Infill(Region):
         """(seconds of the score, name) of each new chord."""
         return ()
 
-    def next_seed(self) -> list[int]:
-        return [*self.seed, self.segments]
-
     def written(self) -> np.ndarray:
         """The ids before the region, and those composed so far."""
         raise NotImplementedError
@@ -264,17 +261,21 @@ class Infill(Region):
         raise NotImplementedError
 
     @classmethod
-    def setup(cls, regions: Sequence[Self]) -> Setup:
+    def setup(cls, regions: Sequence[Self]) -> dict[str, Any]:
         first, idiom = regions[0], idiom_of(regions[0].tokenizer)
         prompts = [first.prompt(levels) for levels in first.steering.rows]
         rows = first.rows(len(regions))
         of_rows = by_row(rows, [region.penalties() for region in regions])
-        return Setup(
-            np.repeat(prompts, len(rows) // len(prompts), 0) if prompts[1:] else prompts[0],
-            idiom.constraint(rows),
-            [*idiom.rules(first.sampling), *of_rows],
-            max(first.context - len(prompts[0]), FEWEST_NOTES * first.tokenizer.group),
-        )
+        each = len(rows) // len(prompts)
+        return {
+            "prompt": np.repeat(prompts, each, 0) if prompts[1:] else prompts[0],
+            "constraint": Constraint(rows, first.tokenizer.note_events),
+            "penalties": [*idiom.rules(first.sampling), *of_rows],
+            "seeds": [[*region.seed, region.segments] for region in regions],
+            "max_tokens": max(
+                first.context - len(prompts[0]), FEWEST_NOTES * first.tokenizer.group
+            ),
+        }
 
     def penalties(self) -> list[RowPenalty]:
         """The penalties of one row, most of which spare given notes."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,9 +34,7 @@ from musictx.sampling.strengths import (
     REPETITION_GAIN,
     REPETITION_STRIKES,
 )
-from musictx.tokens.stream import Velocities
 from musictx.tokens.tokenizer import NoteEvents, Tokenizer, programs_of_ids
-from musictx.tokens.vocab import Vocabulary
 
 
 def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
@@ -106,43 +103,32 @@ def among(values: np.ndarray, members: Sequence[int]) -> np.ndarray:
     return table[values]
 
 
-@dataclass(frozen=True)
-class Sustain:
-    """Forbids to strike a note that sounds, and to strike a note while too many sound.
-
-    most  the number of notes that may sound at once; ``None`` = any number
-    """
-
-    events: NoteEvents
-    most: int | None
-
-    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
-        events, sounding = self.events, row.state.sounding
-        if not len(sounding):
-            return None
-        forbidden = among(events.strike, sounding.pitches_of_program())
-        if self.most is not None and len(sounding) >= self.most:
-            may_follow = (events.strike < 0) & ~events.prepares_strike
-            if not sounding.struck:  # a program of a sounding note may be chosen to release it
-                may_follow |= among(events.program, [program for program, _ in sounding])
-            forbidden |= ~may_follow
-        return np.where(forbidden, np.inf, 0.0)
+def sustain(
+    row: RowConstraint, ids: np.ndarray, events: NoteEvents, most: int | None
+) -> np.ndarray | None:
+    """Forbids to strike a note that sounds, and to strike a note while ``most`` or more notes sound
+    (``None`` = any number may)."""
+    sounding = row.state.sounding
+    if not len(sounding):
+        return None
+    forbidden = among(events.strike, sounding.pitches_of_program())
+    if most is not None and len(sounding) >= most:
+        may_follow = (events.strike < 0) & ~events.prepares_strike
+        if not sounding.struck:  # a program of a sounding note may be chosen to release it
+            may_follow |= among(events.program, [program for program, _ in sounding])
+        forbidden |= ~may_follow
+    return np.where(forbidden, np.inf, 0.0)
 
 
-@dataclass(frozen=True)
-class Silence:
+def silence(row: RowConstraint, ids: np.ndarray, events: NoteEvents) -> np.ndarray | None:
     """Forbids a silence of more than :data:`WINDOW_SECONDS` within the music: none of 64 excerpts
     of performances has a silence of 5 s (docs/results.md)."""
-
-    events: NoteEvents
-
-    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
-        if len(row.state.sounding):
-            return None
-        waits = self.events.wait
-        last = np.flatnonzero(waits[ids] == 0)[-1]
-        silence = waits[ids[last:]].sum() + waits
-        return np.where((waits > 0) & (silence > WINDOW_SECONDS + 1e-6), np.inf, 0.0)
+    if len(row.state.sounding):
+        return None
+    waits = events.wait
+    last = np.flatnonzero(waits[ids] == 0)[-1]
+    seconds = waits[ids[last:]].sum() + waits
+    return np.where((waits > 0) & (seconds > WINDOW_SECONDS + 1e-6), np.inf, 0.0)
 
 
 def instruments(tokenizer: Tokenizer, usual: frozenset[int], primer: Primer) -> RowPenalty:
@@ -199,7 +185,14 @@ def fullness(at_once: float, target: float) -> float:
     return float(np.log2(max(at_once, 0.5) / target))
 
 
-class Density:
+def density(
+    row: RowConstraint,
+    ids: np.ndarray,
+    events: NoteEvents,
+    target: float,
+    gain: float,
+    releases: bool = False,
+) -> np.ndarray:
     """Keeps the notes per second of the last :data:`WINDOW_SECONDS` near ``target``.
 
     The error is the measured density minus ``target``. ``gain * error`` nats are subtracted from
@@ -207,81 +200,68 @@ class Density:
     the length of the shift. With ``releases`` the nats are also subtracted from note-offs:
     otherwise notes would become short while strikes are penalised.
     """
-
-    def __init__(
-        self, events: NoteEvents, target: float, gain: float, releases: bool = False
-    ) -> None:
-        self.target, self.gain = target, gain
-        penalised = (
-            (events.strike >= 0) | events.prepares_strike | (releases & (events.release >= 0))
-        )
-        self.weights = penalised - events.wait / events.wait.max()
-
-    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray:
-        state = row.state
-        span = window(state.seconds)
-        since = state.seconds - span - 1e-6
-        # Count the strikes after `since`; strikes are sorted from the last to the first.
-        count = bisect_left(state.sounding.recent(), -since, key=lambda strike: -strike.seconds)
-        nats: np.ndarray = self.gain * ((count / span - self.target) * self.weights)
-        return nats
+    state = row.state
+    span = window(state.seconds)
+    since = state.seconds - span - 1e-6
+    # Count the strikes after `since`; strikes are sorted from the last to the first.
+    count = bisect_left(state.sounding.recent(), -since, key=lambda strike: -strike.seconds)
+    penalised = (events.strike >= 0) | events.prepares_strike | (releases & (events.release >= 0))
+    nats: np.ndarray = gain * (
+        (count / span - target) * (penalised - events.wait / events.wait.max())
+    )
+    return nats
 
 
-class Repetition:
+def repetition(
+    row: RowConstraint, ids: np.ndarray, events: NoteEvents, target: float
+) -> np.ndarray | None:
     """Penalises a strike of a pitch that was struck within the last :data:`RESTRUCK_SECONDS`.
 
     ``target`` is the share of such repetitions among the notes of the corpus. The penalty is
     :data:`REPETITION_GAIN` nats for each repetition among the last :data:`REPETITION_STRIKES`
     strikes in excess of that share.
     """
-
-    def __init__(self, events: NoteEvents, target: float) -> None:
-        self.strike, self.target = events.strike, target
-
-    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray | None:
-        state = row.state
-        strikes = state.sounding.recent()[:REPETITION_STRIKES]
-        repeated, last = 0, dict[int, float]()  # pitch -> seconds of its last strike
-        for at, pitch, _ in reversed(strikes):
-            repeated += at - last.get(pitch, -np.inf) < RESTRUCK_SECONDS - 1e-6
-            last[pitch] = at
-        nats = REPETITION_GAIN * (repeated - self.target * len(strikes))
-        recent = [p for p, at in last.items() if state.seconds - at < RESTRUCK_SECONDS - 1e-6]
-        return np.where(among(self.strike, recent), nats, 0.0) if nats > 0 and recent else None
+    state = row.state
+    strikes = state.sounding.recent()[:REPETITION_STRIKES]
+    repeated, last = 0, dict[int, float]()  # pitch -> seconds of its last strike
+    for at, pitch, _ in reversed(strikes):
+        repeated += at - last.get(pitch, -np.inf) < RESTRUCK_SECONDS - 1e-6
+        last[pitch] = at
+    nats = REPETITION_GAIN * (repeated - target * len(strikes))
+    recent = [p for p, at in last.items() if state.seconds - at < RESTRUCK_SECONDS - 1e-6]
+    return np.where(among(events.strike, recent), nats, 0.0) if nats > 0 and recent else None
 
 
-class EventFeedback:
+def event_feedback(
+    row: RowConstraint,
+    ids: np.ndarray,
+    events: NoteEvents,
+    velocity: np.ndarray,
+    targets: Mapping[str, float],
+) -> np.ndarray:
     """Feedback on ``loudness``, ``register`` and ``polyphony`` for events, in the units of the
     controls. Loudness and register are measured over the notes that began in the last
-    :data:`WINDOW_SECONDS`.
+    :data:`WINDOW_SECONDS`. ``velocity`` (V,) has the MIDI velocity of the ids that state one, 0 for
+    others.
 
     loudness   while the music is too loud, louder notes cost more: both velocity ids, and strikes
                at the current velocity
     register   while the music is too high, higher notes cost more
     polyphony  releases gain nats while too many notes sound, and cost nats while too few do
     """
-
-    def __init__(self, table: Vocabulary, events: NoteEvents, targets: Mapping[str, float]) -> None:
-        self.events, self.targets = events, targets
-        self.velocity = np.zeros(table.size)
-        low, high = table.range("velocity")
-        self.velocity[low:high] = Velocities(high - low).of_bin[1:]
-
-    def __call__(self, row: RowConstraint, ids: np.ndarray) -> np.ndarray:
-        state = row.state
-        nats, pitches = np.zeros(len(self.velocity)), self.events.strike
-        strikes = pitches >= 0
-        since = state.seconds - WINDOW_SECONDS - 1e-6
-        recent = [strike for strike in state.sounding.recent() if strike.seconds > since]
-        if target := self.targets.get("polyphony"):
-            error = fullness(len(state.sounding), target)
-            nats[self.events.release >= 0] -= POLYPHONY_GAIN * error
-        if (target := self.targets.get("register")) and recent:
-            heights = [note.pitch for note in recent]
-            nats[strikes] += feedback("register", target, heights, pitches[strikes])
-        if (target := self.targets.get("loudness")) and recent:
-            velocities = [note.velocity for note in recent]
-            leads = self.velocity > 0
-            nats[leads] += feedback("loudness", target, velocities, self.velocity[leads])
-            nats[strikes] += feedback("loudness", target, velocities, state.sounding.velocity)
-        return nats
+    state, pitches, nats = row.state, events.strike, np.zeros(len(velocity))
+    strikes = pitches >= 0
+    since = state.seconds - WINDOW_SECONDS - 1e-6
+    recent = [strike for strike in state.sounding.recent() if strike.seconds > since]
+    if target := targets.get("polyphony"):
+        error = fullness(len(state.sounding), target)
+        nats[events.release >= 0] -= POLYPHONY_GAIN * error
+    if (target := targets.get("register")) and recent:
+        heights = [note.pitch for note in recent]
+        nats[strikes] += feedback("register", target, heights, pitches[strikes])
+    if (target := targets.get("loudness")) and recent:
+        velocities = [note.velocity for note in recent]
+        leads = velocity > 0
+        nats[leads] += feedback("loudness", target, velocities, velocity[leads])
+        nats[strikes] += feedback("loudness", target, velocities, state.sounding.velocity)
+    return nats

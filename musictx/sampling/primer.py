@@ -86,9 +86,11 @@ def encode_primer(
         raise UserError(f"{name}: this file holds no notes; give one with music to continue")
     ids, left_out = tokenizer.encode_with_report(score)
     if len(ids) == 0:
+        reasons = ", ".join(f"{reason}: {count}" for reason, count in left_out.items() if count)
         raise UserError(
             f"{name}: none of its {len(score)} notes can be written in this model's tokens"
-            f"{_reasons(left_out)}; give a primer with other notes"
+            + (f" ({reasons})" if reasons else "")
+            + "; give a primer with other notes"
         )
     whole = Primer.of(tokenizer, ids, score)
     if seconds is None:
@@ -110,8 +112,3 @@ def encode_primer(
     between = (starts[kept - 1] + starts[kept]) / 2
     end = tokenizer.clock(score).seconds(between)
     return replace(primer, score=timeline.cut(score, float(end) + 1e-9))
-
-
-def _reasons(left_out: Mapping[str, int]) -> str:
-    reasons = ", ".join(f"{reason}: {count}" for reason, count in left_out.items() if count)
-    return f" ({reasons})" if reasons else ""

@@ -34,8 +34,9 @@ class Temperature:
     value: float
 
     def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
-        if self.value == 0:
-            return _likeliest(logits)
+        if self.value == 0:  # of equally likely ids the smallest stays
+            first = torch.from_numpy(logits.numpy().argmax(-1, keepdims=True))
+            return torch.full_like(logits, _REMOVED).scatter(-1, first, logits.gather(-1, first))
         # With the greatest logit at 0, a tiny temperature cannot overflow.
         return (logits - logits.amax(dim=-1, keepdim=True)) / self.value
 
@@ -83,12 +84,6 @@ class TopP:
         return torch.from_numpy(result)
 
 
-def _likeliest(logits: Tensor) -> Tensor:
-    """Remove all ids but the likeliest of each row; of equally likely ids keep the smallest."""
-    first = torch.from_numpy(logits.numpy().argmax(-1, keepdims=True))
-    return torch.full_like(logits, _REMOVED).scatter(-1, first, logits.gather(-1, first))
-
-
 def of_sampling(sampling: TokenSampling, table: Vocabulary, top_p: float) -> list[Processor]:
     """The processors for the options ``sampling``, in the order in which they are applied:
     temperatures by kind of token, temperature, top-p. Options that change nothing are left out.
@@ -119,15 +114,15 @@ def of_sampling(sampling: TokenSampling, table: Vocabulary, top_p: float) -> lis
 def checked(given: Sequence[Processor]) -> list[Processor]:
     """The processors ``given`` by a caller, wrapped so that each raises ``UserError``, naming the
     function, if it does not return logits."""
-    return [partial(_checked, f"processors[{n}]", process) for n, process in enumerate(given)]
 
+    def logits_of(number: int, process: Processor, ids: Tensor, logits: Tensor) -> Tensor:
+        result = process(ids, logits)
+        is_valid = isinstance(result, Tensor) and result.shape == logits.shape
+        is_valid = is_valid and result.is_floating_point() and result.device == logits.device
+        if is_valid and bool((result.amax(-1) > _REMOVED).all()):  # False for NaN
+            return result
+        expected = f"logits of shape {tuple(logits.shape)}, not NaN, with an id left in each row"
+        actual = shown(getattr(result, "shape", result))
+        raise UserError(f"processors[{number}]: expected {expected}, not {actual}")
 
-def _checked(name: str, process: Processor, ids: Tensor, logits: Tensor) -> Tensor:
-    result = process(ids, logits)
-    is_valid = isinstance(result, Tensor) and result.shape == logits.shape
-    is_valid = is_valid and result.is_floating_point() and result.device == logits.device
-    if is_valid and bool((result.amax(-1) > _REMOVED).all()):  # False for NaN
-        return result
-    expected = f"logits of shape {tuple(logits.shape)}, not NaN, with an id left in each row"
-    actual = shown(getattr(result, "shape", result))
-    raise UserError(f"{name}: expected {expected}, not {actual}")
+    return [partial(logits_of, number, process) for number, process in enumerate(given)]

@@ -1,36 +1,24 @@
 """A region of a piece that is composed: how given notes become new ones.
 
 New pieces and continuations (:mod:`.continuation`), gaps and accompaniments
-(:mod:`.event_infill`) are regions. Each prepares the input of the engine (:class:`Setup`);
+(:mod:`.event_infill`) are regions. Each prepares the input of the engine (:meth:`Region.setup`);
 :func:`.composer.compose_batch` draws ids for all of them. Only ``harmonise`` draws ids elsewhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from musictx.bundle import Bundle
 from musictx.config import SamplingConfig
 from musictx.data.statistics import CorpusStats
-from musictx.sampling.constraints import Constraint, Penalty, RowConstraint
+from musictx.sampling.constraints import RowConstraint
 from musictx.sampling.events import Emitter, Event, FinishNotes
 from musictx.sampling.primer import Primer
 from musictx.sampling.steer import Steering
-
-
-@dataclass(frozen=True)
-class Setup:
-    """The arguments of :func:`.engine.generate`, with a row for each region."""
-
-    prompt: np.ndarray
-    constraint: Constraint
-    penalties: Sequence[Penalty]
-    max_tokens: int | None
-    prefix_size: int = 0
 
 
 class Region:
@@ -58,13 +46,10 @@ class Region:
         self.emitter: Emitter | None = None
 
     @classmethod
-    def setup(cls, regions: Sequence[Self]) -> Setup:
-        """The input of the engine for a batch of ``regions``."""
+    def setup(cls, regions: Sequence[Self]) -> dict[str, Any]:
+        """Arguments of :func:`.engine.generate` for a batch of ``regions``, a row for each: prompt,
+        constraint, penalties, seeds, max_tokens, prefix_size."""
         raise NotImplementedError
-
-    def next_seed(self) -> list[int]:
-        """The seed of the next ids."""
-        return self.seed
 
     def finish_notes(self, notes: np.ndarray) -> np.ndarray:
         """``notes`` decoded from the ids, with their times in seconds of the piece."""

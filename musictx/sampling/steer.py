@@ -56,12 +56,9 @@ def controls_of(request: Steered) -> dict[str, float]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def steering_of(
-    tokenizer: Tokenizer, request: Steered, primer: Score | None, written: Score | None
-) -> Steering:
+def steering_of(tokenizer: Tokenizer, request: Steered, primer: Score | None) -> Steering:
     """The steering of a continuation of ``primer``, or of a new piece. The control tokens of
-    controls that ``request`` leaves open have the levels of the primer. ``written`` is the primer
-    with the times of its ids, since a control counts notes in seconds of the ids.
+    controls that ``request`` leaves open have the levels of the primer.
 
     Raises ``UserError`` for tokens without controls if more than a density is requested.
     """
@@ -73,7 +70,9 @@ def steering_of(
         if request.guidance != 1:
             raise UserError(f"guidance={request.guidance:g}: {unable(tokenizer)}")
         return Steering(targets=targets)
-    if primer is not None and written is not None:
+    if primer is not None:
+        # A control counts notes in seconds of the ids, which may be beats of the primer.
+        written = tokenizer.decode(tokenizer.encode(primer)) if tokenizer.beats else primer
         if "density" in targets and _span(written) > 0:
             targets["density"] *= _span(primer) / _span(written)
         if len(written) >= FEWEST_NOTES:

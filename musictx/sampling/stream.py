@@ -6,12 +6,11 @@ notes that have ended are not kept.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
-from torch import Tensor
 
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
@@ -67,9 +66,8 @@ class Stream(Iterator[Event]):
         self.drawn = len(primer.ids)
         self._events: deque[Event] = deque()
         self._emitter = Emitter(self._finish, self._events.append)
-        self._closed, self._engines = False, 0  # how many engines have been started
-        self._steps: Iterator[Tensor] | None = None
-        self._new_context = False  # the next engine has another context
+        self._closed = self._new_context = False
+        self._drawing: Iterator[int] = self._draw()
 
     @property
     def context(self) -> int:
@@ -103,21 +101,30 @@ class Stream(Iterator[Event]):
         """Stop the stream; no further event follows."""
         self._closed = True
         self._events.clear()
-        self._steps = None
+        self._drawing = iter(())
+
+    def _draw(self) -> Iterator[int]:
+        """Yield id after id. A change of context begins another engine, with a seed of its own."""
+        for engine in itertools.count(1):
+            self._new_context = False
+            setup = self._setup | {
+                "prompt": prompts([np.array(self._ids, np.int64)], self.context, self._align),
+                "seeds": [[*self._seed, engine]],
+                "max_tokens": None,
+            }
+            for ids in run_engine(setup, [self._region], self._processors):
+                yield int(ids[0])
+                if self._new_context and self.drawn % self._align == 0:
+                    break
+            else:
+                return
 
     def _advance(self) -> None:
         """Draw one id and add its events; at the end of the music, end the sounding notes."""
-        if self._steps is None or (self._new_context and self.drawn % self._align == 0):
-            past = [np.array(self._ids, np.int64)]
-            prompt = prompts(past, self.context, self._align)[0]
-            setup = replace(self._setup, prompt=prompt, max_tokens=None)
-            self._engines, self._new_context = self._engines + 1, False
-            self._region.seed = [*self._seed, self._engines]
-            self._steps = run_engine(setup, [self._region], self._processors)
-        ids = next(self._steps, None)
+        token = next(self._drawing, EOS)
         row, until = self._region.row, self._region.until
-        if ids is not None and int(ids[0]) != EOS:
-            self._ids.append(int(ids[0]))
+        if token != EOS:
+            self._ids.append(token)
             self.drawn += 1
             self._emitter.changes(row.changes)
             if not row.done:

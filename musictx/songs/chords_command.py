@@ -25,7 +25,7 @@ def run(config: ChordsConfig) -> str:
         if out.suffix.lower() not in WRITERS:
             raise UserError(f"out={config.out}: expected a file that ends in .mid or .musicxml")
         check_writable(out.parent, "out")
-    score = read_music(config.file, "file", "with chords", config.limits, config.repeats)
+    score = read_music(config.file, "file", config.limits, config.repeats)
     if score.notes["drum"].all() and not annotated(score):
         raise UserError(f"file={config.file}: this file holds no chords and no pitched notes")
     bars = chord_sheet.bars_of(score)

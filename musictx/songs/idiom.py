@@ -13,7 +13,6 @@ import numpy as np
 from musictx.apps.habits import ANY, corpus_habits, without_overridden_limits
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig, SamplingConfig
-from musictx.config.composing import Steered
 from musictx.config.generate import meter_of
 from musictx.data.statistics import (
     WINDOW_SECONDS,
@@ -33,7 +32,7 @@ from musictx.sampling.penalties import pitch_set
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import Steering, has_controls, steering_of, unable
+from musictx.sampling.steer import has_controls, unable
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_codec, form
 from musictx.songs.bar_constraint import PartLimits
@@ -55,7 +54,6 @@ WHOLE, TICKS_PER_QUARTER = 4 * STEPS, 480
 class BarIdiom(Idiom):
     """The idiom of models of notes in bars."""
 
-    drums, counts_all_tracks, marks = True, True, []
     infill = "musictx.songs.infill:compose"
     tokenizer: BarTokenizer
 
@@ -126,11 +124,6 @@ class BarIdiom(Idiom):
             temperatures = {"pitch": temperatures["note_on"], **temperatures}
         top_p = BARS_TOP_P if sampling.top_p is None else sampling.top_p
         return replace(sampling, top_p=top_p, temperatures=temperatures)
-
-    def steering(self, request: Steered, primer: Score | None) -> Steering:
-        tokenizer = self.tokenizer
-        written = None if primer is None else tokenizer.decode(tokenizer.encode(primer))
-        return steering_of(tokenizer, request, primer, written)
 
     def prefix(self, levels: Sequence[int]) -> np.ndarray:
         return bar_codec.control_prefix(self.tokenizer.vocabulary, levels)

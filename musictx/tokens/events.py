@@ -6,12 +6,11 @@ No Python loop runs over notes or ids.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from musictx.notes import DRUMS, sort_order
-from musictx.pairing import match_note_offs
 from musictx.tokens.stream import OPEN, UNKNOWN, NoteStream
 from musictx.tokens.vocab import Vocabulary
 
@@ -19,8 +18,7 @@ from musictx.tokens.vocab import Vocabulary
 OFF, ON, DRUM = range(3)
 #: The kinds of id that events end with, in the order of their numbers.
 KINDS = ("note_off", "note_on", "drum")
-#: One strike or release: ``action`` is :data:`OFF`, :data:`ON` or :data:`DRUM`, ``order`` tells
-#: notes apart and ranks them within one step (a release carries the ``order`` of its note).
+#: One strike or release: ``action`` is :data:`OFF`, :data:`ON` or :data:`DRUM`.
 EVENT = np.dtype(
     [
         ("step", "i8"),
@@ -28,7 +26,6 @@ EVENT = np.dtype(
         ("program", "i2"),
         ("pitch", "i2"),
         ("velocity_bin", "i2"),
-        ("order", "i8"),
     ]
 )
 
@@ -50,7 +47,7 @@ def events_of(stream: NoteStream) -> np.ndarray:
     releases first, then by program, then as the notes."""
     notes, ends = stream.notes, stream.ends
     strikes = np.zeros(len(notes), EVENT)
-    strikes["step"], strikes["order"] = notes["start"], np.arange(len(notes))
+    strikes["step"] = notes["start"]
     strikes["action"] = np.where(notes["part"] == DRUMS, DRUM, ON)
     strikes["program"] = np.where(notes["part"] == DRUMS, 0, notes["part"])
     strikes["pitch"], strikes["velocity_bin"] = notes["pitch"], notes["velocity_bin"]
@@ -59,12 +56,13 @@ def events_of(stream: NoteStream) -> np.ndarray:
     releases["step"] += notes["length"][released]
     older = np.zeros(len(ends), EVENT)
     older["step"], older["program"], older["pitch"] = ends["stop"], ends["part"], ends["pitch"]
-    older["order"] = np.arange(-len(ends), 0)
     older["action"] = releases["action"] = OFF
     events = np.concatenate([strikes, releases, older])
+    place = np.arange(len(notes))
+    rank = np.concatenate([place, place[released], np.arange(-len(ends), 0)])
     # Without programs this is the order (step, note index, is-release) of note-seq: a release can
     # only share its step with strikes of later notes, since every note lasts at least one step.
-    return events[sort_order(*(events[key] for key in ("step", "action", "program", "order")))]
+    return events[sort_order(events["step"], events["action"], events["program"], rank)]
 
 
 def write(
@@ -92,12 +90,12 @@ def write(
     columns = np.full((len(gaps), 4), -1, np.int32)
     columns[rest > 0, 0] = first_shift - 1 + rest[rest > 0]
     before, of_events = np.empty(0, EVENT) if past is None else past, columns[:-1]
-    for column, name, kind, selects in (
-        (1, "program", "program", pitched),
-        (2, "velocity_bin", "velocity", struck),
+    for column, name, kind, without in (
+        (1, "program", "program", DRUM),
+        (2, "velocity_bin", "velocity", OFF),
     ):
         if kind in vocabulary.kinds:
-            new = _changed(name, selects, events, before)
+            new = _changed(name, without, events, before)
             of_events[new, column] = vocabulary.ids(kind, events[name][new])
     for action, kind in enumerate(KINDS):
         rows = events["action"] == action
@@ -116,30 +114,20 @@ def struck(events: np.ndarray) -> np.ndarray:
     return strikes
 
 
-def pitched(events: np.ndarray) -> np.ndarray:
-    """(n,) bool: the strikes and releases that are of a program."""
-    others: np.ndarray = events["action"] != DRUM
-    return others
-
-
-def _changed(
-    name: str, selects: Callable[[np.ndarray], np.ndarray], events: np.ndarray, past: np.ndarray
-) -> np.ndarray:
+def _changed(name: str, without: int, events: np.ndarray, past: np.ndarray) -> np.ndarray:
     """(n,) bool: whether the field ``name`` of an event differs from that of the previous event,
-    which may be in ``past``. Only events for which ``selects`` is true are compared; False for
-    others."""
-    changed, selected = np.zeros(len(events), bool), selects(events)
-    values, before = events[name][selected], past[name][selects(past)]
+    which may be in ``past``. Events of the action ``without`` do not have the field: they are left
+    out, and False."""
+    changed, selected = np.zeros(len(events), bool), events["action"] != without
+    values, before = events[name][selected], past[name][past["action"] != without]
     first = before[-1] if len(before) else UNKNOWN
     changed[selected] = (np.diff(values, prepend=first) != 0) & (values != UNKNOWN)
     return changed
 
 
 def read(ids: np.ndarray, vocabulary: Vocabulary) -> tuple[np.ndarray, int]:
-    """int64 ids -> (events in the order of the ids, the step reached at the end).
-
-    ``order`` is the place among the ids. Special ids are passed over.
-    """
+    """int64 ids -> (events in the order of the ids, the step reached at the end). Special ids are
+    passed over."""
     kinds = vocabulary.kinds
     kind, value = vocabulary.kind_of[ids], vocabulary.value_of[ids]
     step = np.cumsum(np.where(kind == kinds.index("time_shift"), value, 0))
@@ -151,7 +139,6 @@ def read(ids: np.ndarray, vocabulary: Vocabulary) -> tuple[np.ndarray, int]:
     action = action_of[kind]
     place = np.flatnonzero(action != UNKNOWN)
     events = np.zeros(len(place), EVENT)
-    events["order"] = place
     events["step"] = step[place]
     events["action"] = action[place]
     events["pitch"] = value[place]
@@ -167,22 +154,3 @@ def _latest(mask: np.ndarray, values: np.ndarray) -> np.ndarray:
     such value :data:`UNKNOWN`."""
     place = np.maximum.accumulate(np.where(mask, np.arange(len(values)), -1))
     return np.where(place >= 0, values[place], UNKNOWN)
-
-
-def pair(events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """First in, first out: which release ends which strike, for each program and pitch apart.
-
-    Events in time order -> (for each event that is an ``ON``: the index of its release, or -1 if
-    it stays open; -1 for other events), (n,) bool: releases with nothing to release.
-    """
-    partner = np.full(len(events), -1)
-    keyed = np.flatnonzero(events["action"] != DRUM)
-    action = events["action"][keyed]
-    key = events["program"][keyed].astype(np.int64) * 128 + events["pitch"][keyed]
-    begins, ends = match_note_offs(key, action == ON)
-    closed = ends >= 0
-    partner[keyed[begins[closed]]] = keyed[ends[closed]]
-    unmatched = np.zeros(len(events), bool)
-    unmatched[keyed[action != ON]] = True
-    unmatched[keyed[ends[closed]]] = False
-    return partner, unmatched

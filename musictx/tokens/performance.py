@@ -30,6 +30,7 @@ import numpy as np
 
 from musictx.config import TokenizerConfig
 from musictx.notes import DRUMS, Score, sort_order, sorted_by
+from musictx.pairing import match_note_offs
 from musictx.tokens import events as ev
 from musictx.tokens.grammar import PerformanceState
 from musictx.tokens.spelling import StreamTokenizer
@@ -145,20 +146,21 @@ class PerformanceTokenizer(StreamTokenizer):
         the first program token. A release of a note that does not sound is among the ``ends``."""
         events, stop = ev.read(ev.as_ids(ids, self.vocabulary), self.vocabulary)
         events["program"][events["program"] == UNKNOWN] = program
-        partner, unmatched = ev.pair(events)
-        strikes = np.flatnonzero(ev.struck(events))
-        struck, release = events[strikes], partner[strikes]
+        struck, pitched = events[ev.struck(events)], events[events["action"] != ev.DRUM]
         drum = struck["action"] == ev.DRUM
-        notes = np.empty(len(struck), STREAM_NOTE)
+        notes = np.zeros(len(struck), STREAM_NOTE)
         notes["start"] = struck["step"]
         notes["part"] = np.where(drum, DRUMS, struck["program"])
-        lengths = events["step"][release] - struck["step"]
-        notes["length"] = np.where(drum, 0, np.where(release >= 0, lengths, OPEN))
         notes["pitch"], notes["velocity_bin"] = struck["pitch"], struck["velocity_bin"]
-        released = events[unmatched]
-        ends = np.empty(len(released), END)
-        ends["stop"], ends["part"] = released["step"], released["program"]
-        ends["pitch"] = released["pitch"]
+        key = pitched["program"].astype(np.int64) * 128 + pitched["pitch"]
+        begins, release = match_note_offs(key, pitched["action"] == ev.ON)
+        lengths = pitched["step"][release] - pitched["step"][begins]
+        notes["length"][~drum] = np.where(release >= 0, lengths, OPEN)
+        is_older = pitched["action"] == ev.OFF
+        is_older[release[release >= 0]] = False
+        older = pitched[is_older]
+        ends = np.empty(len(older), END)
+        ends["stop"], ends["part"], ends["pitch"] = older["step"], older["program"], older["pitch"]
         return NoteStream(notes=notes, ends=ends, stop=stop)
 
     def score(self, stream: NoteStream) -> Score:

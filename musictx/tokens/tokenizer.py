@@ -15,7 +15,7 @@ from musictx.beats import NEAR, Beats
 from musictx.grid import in_time
 from musictx.notes import DRUMS, Score
 from musictx.tokens.grammar import GrammarState
-from musictx.tokens.vocab import Vocabulary
+from musictx.tokens.vocab import SPECIALS, Vocabulary
 
 #: Former names of members of tokenizers -> the present ones. The former names work until the next
 #: minor version, in classes of users too.
@@ -49,6 +49,13 @@ class NoteEvents:
     def step_seconds(self) -> float:
         """The shortest wait."""
         return float(self.wait[self.wait > 0].min())
+
+    @cached_property
+    def strikes(self) -> np.ndarray:
+        """(size,) bool: ids that strike a note or a drum, or describe the strike that follows."""
+        strikes: np.ndarray = (self.release < 0) & (self.wait == 0)
+        strikes[: len(SPECIALS)] = False
+        return strikes
 
 
 @dataclass(frozen=True)

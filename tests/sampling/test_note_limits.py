@@ -1,5 +1,7 @@
 """Limits on notes, keys and ranges: what they ask for comes true, and the grammar has its way."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,7 @@ from musictx.notes import Score
 from musictx.sampling import engine, penalties
 from musictx.sampling.constraints import GrammarConstraint, GrammarRow, by_row
 from musictx.sampling.idiom import idiom_of
-from musictx.sampling.penalties import Silence, Sustain
+from musictx.sampling.penalties import silence, sustain
 from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
 from musictx.tokens.build import build
 from musictx.tokens.controls import measured
@@ -37,7 +39,7 @@ def random_walk(tokenizer, steps, seed, *others, most=None):
     rng = np.random.default_rng(seed)
     law = GrammarConstraint([tokenizer.grammar()], may_end=False)
     events = tokenizer.note_events
-    limits = by_row(law.rows, [[Sustain(events, most), *others]])
+    limits = by_row(law.rows, [[partial(sustain, events=events, most=most), *others]])
     written = []
     for _ in range(steps):
         nats = [one(law.states, np.array([[1, *written]])) for one in limits]
@@ -68,9 +70,8 @@ def test_silence_ends_in_time_but_a_note_may_be_held(held):
     past = ids(PIANO, ("velocity", 1), ("note_on", 60), ("time_shift", 100))
     past += [] if held else ids(PIANO, ("note_off", 60))
     for silent in range(6):
-        costs = nats(
-            Silence(PIANO.note_events), PIANO.grammar(past), PIANO.vocabulary.size, [BOS, *past]
-        )
+        rule = partial(silence, events=PIANO.note_events)
+        costs = nats(rule, PIANO.grammar(past), PIANO.vocabulary.size, [BOS, *past])
         may = np.ones(100, bool) if held else np.arange(1, 101) <= 100 * (4 - silent)
         assert ((costs[waits] == 0) == may).all()
         assert not np.delete(costs, waits).any()
@@ -128,7 +129,7 @@ def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():
     heard = set().union(*(drawn(400, rule, seed=seed) for seed in range(3)))
     assert {9, 128} <= heard <= {0, 9, 48, 73, 128}
     (first, *_) = idiom_of(PIANO).limits(region(stats=limits))
-    assert isinstance(first, Sustain)  # tokens of one instrument
+    assert first.func is sustain  # tokens of one instrument
 
 
 def test_what_has_no_effect_on_tokens_is_said():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.apps.tasks import accompaniment_task, gap_task
+from musictx.apps.tasks import gap_task, task_of
 from musictx.beats import Beats, Pulse
 from musictx.chords import CHORDS, NAMES, NONE, Chord, annotated
 from musictx.config import AccompanyConfig, InfillConfig
@@ -169,7 +169,7 @@ def test_only_a_melody_without_chords_gets_estimated_chords():
     melody = tune([(60, 1), (64, 1), (67, 2)])
     marked = replace(melody, markers=((0.0, "F:maj"),))
     request = AccompanyConfig(melody="x.mid")
-    assert annotated(with_chords(accompaniment_task(melody, request)).given) == search(melody)
-    assert with_chords(accompaniment_task(marked, request)).given.markers == marked.markers
+    assert annotated(with_chords(task_of(request, melody)).given) == search(melody)
+    assert with_chords(task_of(request, marked)).given.markers == marked.markers
     inside = gap_task(melody, InfillConfig(file="x.mid", begin="0s", end="1s"))
     assert with_chords(inside) is inside

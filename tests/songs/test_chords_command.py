@@ -60,11 +60,11 @@ def test_a_file_of_chords_is_followed_in_its_tempo(counting, tmp_path):
     made = musictx.accompany(tune, counting, chords=str(song), seed=3)[0]
     assert made.score.markers[1][1] == "A:min7/b7"
     request = AccompanyConfig(chords="irealb://A=B==Swing=C==1r34LbKcu7T44C  |A-7  Z=Jazz=90=3")
-    markers = tasks.accompaniment_task(Score(), request).given.markers
+    markers = tasks.task_of(request, Score()).given.markers
     assert [name for _, name in markers] == ["C:maj", "A:min7"]
     for missing in ("song.txt", "~/song.mid"):
         with pytest.raises(UserError, match=rf"^chords={missing}: no such file"):
-            tasks.accompaniment_task(tune, AccompanyConfig(chords=missing))
+            tasks.task_of(AccompanyConfig(chords=missing), tune)
     song.write_text("no music")
     with pytest.raises(UserError, match=r"^chords=.*song\.cho"):
         musictx.accompany(model=counting, chords=str(song))
@@ -82,7 +82,7 @@ def test_chords_of_a_sheet_are_placed_on_the_bars_of_the_file_after_a_pick_up(me
     chords = ((0.0, "Am7"), (1.2, "D"), (2.4, "E:min"))
     tune = of(*notes, tempos=[(0, 100), (3.6, 150)], meters=meters, markers=chords)
     request = AccompanyConfig(chords="| C | G/B Am7 | N.C. |")
-    placed = tasks.accompaniment_task(tune, request).given.markers
+    placed = tasks.task_of(request, tune).given.markers
     bar = 4 * meter[0] / meter[1]
     places = [(0, "C:maj"), (1, "G:maj/3"), (1.5, "A:min7"), (2, "N")]
     expected = [(seconds(pickup + bar * n), name) for n, name in places]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import musictx
 from musictx.apps import generate, infill, parts
-from musictx.apps.tasks import Task, accompaniment_task, requested_parts
+from musictx.apps.tasks import Task, requested_parts, task_of
 from musictx.config import AccompanyConfig, GenerateConfig
 from musictx.notes import DRUMS, Score
 from musictx.tokens import controls
@@ -152,7 +152,7 @@ def test_the_usual_density_is_described_for_all_parts_and_kept_by_those_with_pit
     songs, add, is_alone
 ):
     request, chart = AccompanyConfig(add=add), Score(markers=((0.0, "C"),))
-    task = accompaniment_task(tracks((73, 72, 4)), request)
+    task = task_of(request, tracks((73, 72, 4)))
     if is_alone:
         task = Task(chart, chart, 0.0, 8.0, False, (), add=requested_parts(request))
     _, brief = infill.arrange(songs, task, request, {})
@@ -174,7 +174,7 @@ def test_new_parts_have_the_usual_polyphony_at_most_one_note_a_voice(songs, add,
     request, usual = AccompanyConfig(add=add), {"polyphony": 3.5}
     chart = Score(markers=((0.0, "C"),))
     alone = Task(chart, chart, 0.0, 8.0, False, (), add=requested_parts(request))
-    for task in (alone, accompaniment_task(tracks((73, 72, 4)), request)):
+    for task in (alone, task_of(request, tracks((73, 72, 4)))):
         _, brief = infill.arrange(songs, task, request, usual)
         assert brief.steering.targets["polyphony"] == voices
         _, brief = infill.arrange(songs, task, replace(request, polyphony=2.0), usual)
