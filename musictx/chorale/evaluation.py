@@ -21,14 +21,13 @@ from musictx.chorale.grid import STEP_SECONDS, Grid
 from musictx.chorale.harmonise import harmonise
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import melody_of
-from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.evaluate.compare import GeneralMeasures, Progress
 from musictx.evaluate.comparison import Comparison, TableRow
 from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import CopyIndex
-from musictx.evaluate.samples import SampleFolder
-from musictx.evaluate.sets import TRAINING, files_in, name_in, seams_in
+from musictx.evaluate.samples import Composed
+from musictx.evaluate.sets import TRAINING, files_in, seams_in
 
 #: Bootstrap samples for the standard error of the rate of faults.
 RESAMPLES = 1000
@@ -58,18 +57,20 @@ class Chorale(NamedTuple):
 class ChoraleMeasures(GeneralMeasures):
     """Measures of chorales; whole splits are compared."""
 
-    tokenizer = ChoraleTokenizer.name
+    tokens = ChoraleTokenizer.name
     corpora = ("jsb", "bach")
     ending = "model"
 
     def samples(self, folder: str | Path) -> list[Chorale]:
         return _of_folder(folder, "samples")
 
-    def of_folder(self, folder: str, count: int) -> list[Chorale]:
-        return _of_folder(folder, "against")
+    def of_files(self, count: int) -> list[Chorale]:
+        return _of_folder(str(self.config.against), "against")
 
-    def of_shards(self, shards: Shards, tokenizer: Any, split: str, count: int) -> list[Chorale]:
+    def of_corpus(self, count: int, split: str) -> list[Chorale]:
         """Decode the pieces of a split, which any tokenizer may have encoded."""
+        assert self.corpus is not None
+        shards, tokenizer = self.corpus
         chorales = []
         for piece in shards.pieces(split):
             ids = shards.tokens(piece.number)
@@ -80,50 +81,50 @@ class ChoraleMeasures(GeneralMeasures):
             chorales.append(Chorale(piece.name, grid))
         return chorales
 
-    def copy_index(self, shards: Shards, tokenizer: Any, progress: Progress) -> Copies:
-        training = self.of_shards(shards, tokenizer, "train", 0)
-        return Copies([chorale.grid.pitches for chorale in training])
+    def copy_index(self, update: Progress) -> Copies:
+        return Copies([chorale.grid.pitches for chorale in self.of_corpus(0, "train")])
 
     def compare(
-        self, sets: Mapping[str, Sequence[Chorale]], copies: Copies | None, progress: Progress
+        self, compared: Mapping[str, Sequence[Chorale]], copies: Copies | None, update: Progress
     ) -> Comparison:
         """Measure every set: for each piece its bars, key, ending, faults and copied bars; for each
         set the rates of faults, with the standard error of their sum."""
-        sets = {name: [c for c in chorales if len(c.generated)] for name, chorales in sets.items()}
+        sets = {name: [c for c in chorales if c.generated] for name, chorales in compared.items()}
         if empty := [name for name, chorales in sets.items() if not chorales]:
             raise UserError(f"{empty[0]}: there is no piece with music in it to measure")
         pieces: list[dict[str, Any]] = []
-        total = sum(map(len, sets.values()))
         columns: dict[str, dict[str, float]] = {}
         for set_name, chorales in sets.items():
-            assessments, lines = [chorale.assessment for chorale in chorales], []
-            for chorale, assessment in zip(chorales, assessments):
-                copied = np.nan
+            assessments, counts, copied_bars = [], [], []
+            for chorale in chorales:
+                assessment, copied = chorale.assessment, np.nan
                 if copies and set_name != TRAINING:  # training pieces are copies of themselves
                     steps = copies.longest(chorale.generated.pitches)
                     copied = steps / voice_leading.STEPS_PER_BAR
-                line: dict[str, Any] = {
-                    "set": set_name,
-                    "name": chorale.name,
-                    "bars": assessment.bars,
-                    "key": str(assessment.key),
-                    "triad at the end": assessment.final_triad,
-                    "cadence": assessment.cadence,
-                    **assessment.counts,
-                    "faults": [str(fault) for fault in assessment.faults],
-                    "copied bars": copied,
-                }
-                lines.append(line)
-                progress(len(pieces) + len(lines), total)
-            pieces += lines
-            counts = np.array([len(line["faults"]) for line in lines])
-            bars, copied_bars = (
-                np.array([line[column] for line in lines]) for column in ("bars", "copied bars")
-            )
+                pieces.append(
+                    {
+                        "set": set_name,
+                        "name": chorale.name,
+                        "bars": assessment.bars,
+                        "key": str(assessment.key),
+                        "triad at the end": assessment.final_triad,
+                        "cadence": assessment.cadence,
+                        **assessment.counts,
+                        "faults": [str(fault) for fault in assessment.faults],
+                        "copied bars": copied,
+                    }
+                )
+                assessments.append(assessment)
+                counts.append(len(assessment.faults))
+                copied_bars.append(copied)
+                update(len(pieces), sum(map(len, sets.values())))
+            bars = np.array([assessment.bars for assessment in assessments])
             columns[set_name] = {
                 "bars": float(bars.sum()),
                 **voice_leading.rates(assessments),
-                "standard error of all faults": standard_error(counts, bars, self.seed),
+                "standard error of all faults": standard_error(
+                    np.array(counts), bars, self.config.seed
+                ),
                 "copied bars, median": float(np.median(copied_bars)),
                 "copied bars, longest": float(np.max(copied_bars)),
             }
@@ -137,24 +138,22 @@ def _of_folder(folder: str | Path, option: str) -> list[Chorale]:
     ``UserError`` for a file with more voices."""
     seams = seams_in(folder)
     chorales = []
-    for file in files_in(folder, option):
+    for name, file in files_in(folder, option):
         try:
             grid, _ = four.read(formats.read(file))
         except UserError as error:
             raise UserError(f"{option}: {file}: {error}") from None
-        name = name_in(folder, file)
         seam = round(seams.get(name, 0.0) / STEP_SECONDS)
         chorales.append(Chorale(name, grid, min(seam, len(grid))))
     return chorales
 
 
 def harmonised(
-    out: SampleFolder,
     bundle: Bundle,
     pieces: Sequence[Chorale],
     config: CompareConfig,
     progress: Progress,
-) -> None:
+) -> Composed:
     """Harmonise the soprano of each chorale once: a task of ``registry.TASKS``."""
     tokenizer = bundle.tokenizer
     assert isinstance(tokenizer, ChoraleTokenizer), "the command has checked it"
@@ -169,7 +168,7 @@ def harmonised(
             seed=(config.seed, i),
         )
         facts = {"source": piece.name, "seam": 0.0, "ended": "melody"}
-        out.add(i, four.write(harmony.grid), **facts, nats_per_note=harmony.nats_per_note)
+        yield i, four.write(harmony.grid), facts | {"nats_per_note": harmony.nats_per_note}
         progress(i + 1, len(pieces))
 
 

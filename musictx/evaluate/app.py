@@ -45,16 +45,13 @@ def run(config: EvaluateConfig) -> nll.Evaluation:
             progress=update,
         )
     print(f"{described(bundle)} on {shards.folder}")
-    print(result, flush=True)
-    if config.out is not None:
-        facts = {
-            "model": str(folder),
-            "parameters": parameters_of(bundle),
-            "tokenizer": bundle.tokenizer.fingerprint,
-            "shards": str(shards.folder),
-        }
-        write_result(Path(config.out), asdict(result) | facts)
-        print(config.out, flush=True)
+    facts = {
+        "model": str(folder),
+        "parameters": parameters_of(bundle),
+        "tokenizer": bundle.tokenizer.fingerprint,
+        "shards": str(shards.folder),
+    }
+    write_result(config.out, result, asdict(result) | facts)
     return result
 
 
@@ -67,14 +64,22 @@ def check_file(out: str | None) -> None:
 
 
 def write_result(
-    path: Path, whole: Mapping[str, Any], lines: Sequence[Mapping[str, Any]] = ()
+    out: str | None,
+    table: object,
+    content: Mapping[str, Any],
+    lines: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Write ``whole`` as JSON, or ``lines`` as a table if ``path`` ends with .csv."""
-    if path.suffix == ".csv":
+    """Print ``table``; and write ``content`` to the file ``out`` as JSON or, if it ends with .csv,
+    ``lines``."""
+    print(table, flush=True)
+    if out is None:
+        return
+    if out.endswith(".csv"):
         columns = list(dict.fromkeys(key for line in lines for key in line))
-        write_table(path, lines, columns)
+        write_table(Path(out), lines, columns)
     else:
-        write_text(path, json.dumps(whole, indent=1) + "\n")
+        write_text(Path(out), json.dumps(content, indent=1) + "\n")
+    print(out, flush=True)
 
 
 def described(bundle: Bundle) -> str:

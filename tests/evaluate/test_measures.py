@@ -13,7 +13,7 @@ from musictx.chorale.evaluation import Copies
 from musictx.data.statistics import excerpt, restruck
 from musictx.evaluate import measures as m
 from musictx.evaluate.copies import NOTHING, SHORTEST_COPY, STEP, CopyIndex, symbols
-from musictx.evaluate.measures import MEASURES, histogram, measure, overlap
+from musictx.evaluate.measures import MEASURES, histogram, overlap
 from musictx.evaluate.sets import Excerpt
 from musictx.notes import Score, skyline
 from tests.chorale.parts import pieces
@@ -56,7 +56,8 @@ def listed(piece):
 
 
 def measured(piece, seconds, measures=MEASURES):
-    return measure(Excerpt("x", piece, 0.0, seconds), measures)
+    excerpt = Excerpt("x", piece, 0.0, seconds)
+    return {name: measure.of(excerpt) for name, measure in measures.items()}
 
 
 @given(scores(), st.sampled_from([1.0, 4.0, 20.0]))
