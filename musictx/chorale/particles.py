@@ -27,8 +27,7 @@ from torch import Tensor
 
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import SILENCE, VOICES, Grid
-from musictx.chorale.idiom import ChoraleIdiom
-from musictx.chorale.rules import Form, fault_costs
+from musictx.chorale.rules import ChoraleIdiom, Form, PartialPieces, fault_costs
 from musictx.chorale.strengths import RESAMPLE_BELOW
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import TokenSampling
@@ -103,7 +102,7 @@ def run_filter(
             step, voice = divmod(place, len(VOICES))
             logits, past = decoder.logits, decoder.past[:, 1:].numpy()
             log_p = logits.log_softmax(dim=-1).numpy()
-            pieces = tokenizer.partial_pieces(past)
+            pieces = PartialPieces.of(tokenizer, past)
             if rules:
                 costs = fault_costs(pieces, closing=closing[step])
                 if form is not None:

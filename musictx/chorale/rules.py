@@ -1,4 +1,5 @@
-"""Penalties of chorales: faults of voice leading, bad endings, and a form that the melody lacks.
+"""The idiom of chorales, with their penalties: faults of voice leading, bad endings, and a form that
+the melody lacks.
 
 The ids are drawn from a product of two experts (Hinton 2002), p(music) x exp(-strength x faults):
 the model gives the probability of the music, :mod:`musictx.chorale.voice_leading` counts the
@@ -18,14 +19,37 @@ from typing import NamedTuple
 
 import numpy as np
 
-from musictx import keys
 from musictx.chorale import voice_leading
-from musictx.chorale.grid import SILENCE, STEP_SECONDS, VOICES
+from musictx.chorale.grid import SILENCE, STEP_SECONDS, VOICES, held
 from musictx.chorale.strengths import AWAY_FROM_TONIC, END_GAIN_PER_BAR, USUAL_BARS
+from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import Tune
+from musictx.config import SamplingConfig
+from musictx.sampling.constraints import Penalty
+from musictx.sampling.idiom import VoiceIdiom
+from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import EOS
 
 BASS = len(VOICES) - 1
+
+
+class ChoraleIdiom(VoiceIdiom):
+    """How the sampler composes with models of chorales; see :mod:`musictx.sampling.idiom`."""
+
+    tokenizer: ChoraleTokenizer
+    top_p = 0.9
+    infill = "musictx.chorale.app:compose_gap"
+
+    def rules(self, sampling: SamplingConfig) -> Sequence[Penalty]:
+        """The cost of ending a piece, and the rules of voice leading with the weight
+        ``sampling.rules``."""
+
+        def penalty(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+            pieces = PartialPieces.of(self.tokenizer, past[:, 1:])
+            costs = ending_costs(pieces, [state.seconds for state in states])
+            return costs + sampling.rules * fault_costs(pieces) if sampling.rules else costs
+
+        return [penalty]
 
 
 class PartialPieces(NamedTuple):
@@ -42,6 +66,23 @@ class PartialPieces(NamedTuple):
     table: np.ndarray
     choices: np.ndarray
     struck: np.ndarray
+
+    @classmethod
+    def of(cls, tokenizer: ChoraleTokenizer, ids: np.ndarray) -> PartialPieces:
+        """The pieces of ids (B, n) without ``bos``."""
+        count, length = ids.shape
+        step, voice = divmod(length, len(VOICES))
+        table = np.full((count, step + (voice > 0), len(VOICES)), SILENCE, np.int64)
+        table.reshape(count, -1)[:, :length] = tokenizer.pitch_of[ids]
+        tie = np.arange(tokenizer.vocabulary.size) == tokenizer.tie
+        if tokenizer.ties:
+            tied = np.zeros(table.shape, bool)
+            tied.reshape(count, -1)[:, :length] = tie[ids]
+            table = held(table, tied)
+        before = table[:, step - 1, voice, None] if step else np.full((count, 1), SILENCE)
+        choices = np.where(tie, before, tokenizer.pitch_of)
+        repeated = tie if tokenizer.ties else choices == before
+        return cls(step, voice, table, choices, (choices >= 0) & ~repeated)
 
 
 def ending_costs(pieces: PartialPieces, seconds: Sequence[float]) -> np.ndarray:
@@ -82,7 +123,7 @@ def fault_costs(pieces: PartialPieces, *, closing: bool | None = None) -> np.nda
         costs += mask
     past = table[:, :step]
     if voice == BASS:
-        tonics = np.repeat([_tonic(piece) for piece in past], size)
+        tonics = np.repeat([voice_leading.tonic(piece) for piece in past], size)
         costs += voice_leading.leading_notes(steps, tonics)[0]
     costs = costs.reshape(count, size)
     if voice == BASS and closing is not None:
@@ -104,11 +145,6 @@ def _is_open(chords: np.ndarray, past: np.ndarray) -> np.ndarray:
 
 def _flat(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1, array.shape[-1])
-
-
-def _tonic(pitches: np.ndarray) -> int:
-    key = keys.estimate(pitches)
-    return -1 if key is None else key.tonic
 
 
 class Form:

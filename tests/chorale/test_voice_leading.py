@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx import keys
 from musictx.chorale import voice_leading as v
 from musictx.chorale.grid import Grid
-from musictx.chorale.rules import fault_costs
+from musictx.chorale.rules import PartialPieces, fault_costs
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import SamplingConfig
 from musictx.sampling.idiom import idiom_of
@@ -164,7 +163,7 @@ def grids(draw):
 
 def faults_of(tokenizer, ids, **options):
     """Return (V,) faults that each id completes after ``ids``."""
-    piece = tokenizer.partial_pieces(np.asarray(ids)[None].astype(np.int64))
+    piece = PartialPieces.of(tokenizer, np.asarray(ids)[None].astype(np.int64))
     return fault_costs(piece, **options)[0]
 
 
@@ -182,11 +181,9 @@ def test_faults_id_by_id_are_those_of_the_whole_piece(grid, ties):
         if fault.kind not in OF_THE_WHOLE:
             expected[fault.step, fault.voices[-1]] += 1
     for step in range(len(grid)):
-        home = keys.estimate(grid.pitches[:step])
         before = grid.pitches[step - 1] if step else np.full(4, -1)
         pair = v.Steps(before[None], grid.pitches[step][None], np.zeros((1, 4), bool))
-        tonic = -1 if home is None else home.tonic
-        expected[step, 3] += v.leading_notes(pair, tonic)[0][0]
+        expected[step, 3] += v.leading_notes(pair, v.tonic(grid.pitches[:step]))[0][0]
     assert np.reshape(costs, (-1, 4)).tolist() == expected.tolist()
 
 
