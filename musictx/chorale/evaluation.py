@@ -191,7 +191,7 @@ class Copies:
     def longest(self, piece: np.ndarray) -> int:
         """The steps of the longest passage of ``piece`` that a piece of the corpus has, too, in any
         transposition, which may change at a rest of all voices."""
-        return self._index.longest(self._successions(piece)).notes
+        return self._index.longest(self._successions(piece))[0]
 
     def _successions(self, pitch: np.ndarray) -> np.ndarray:
         """(T - 1,) int32: a number for each pair of successive chords, equal for transposed pairs.

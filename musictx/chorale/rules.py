@@ -1,5 +1,5 @@
-"""The idiom of chorales, with their penalties: faults of voice leading, bad endings, and a form that
-the melody lacks.
+"""The idiom of chorales, with their penalties: faults of voice leading, bad endings, and a form
+that the melody lacks.
 
 The ids are drawn from a product of two experts (Hinton 2002), p(music) x exp(-strength x faults):
 the model gives the probability of the music, :mod:`musictx.chorale.voice_leading` counts the

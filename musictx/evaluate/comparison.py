@@ -132,8 +132,8 @@ def _overlap_row(
 def _copied(set_name: str, score: Score, index: CopyIndex, names: Sequence[str]) -> dict[str, Any]:
     if set_name in (CONTROL, TRAINING):
         return {COPIED: np.nan, "copied from": ""}
-    copy = index.longest(symbols(score))
-    return {COPIED: copy.notes, "copied from": names[copy.piece] if copy.notes else ""}
+    notes, piece = index.longest(symbols(score))
+    return {COPIED: notes, "copied from": names[piece] if notes else ""}
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:

@@ -69,17 +69,17 @@ def test_ages_and_matches_are_what_loops_find(seed: int) -> None:
         for at in range(len(numbers)):
             assert found[row, at] == slow_age(numbers, where, at)
     for own in (False, True):
-        whole = repeats.longest_match(ids, places, VOICES, ids.shape[1], one_voice=own)
+        whole = torch.stack(
+            repeats.longest_match(ids, places, VOICES, ids.shape[1], one_voice=own), 2
+        )
         for row in range(2):
             numbers, where = ids[row].tolist(), places[row].tolist()
             for at in range(len(numbers)):
-                got = int(whole.ids[row, at]), int(whole.steps[row, at])
-                assert got == slow_match(numbers, where, at, own)
-        some += int((whole.steps > 0).sum())
+                assert whole[row, at].tolist() == [*slow_match(numbers, where, at, own)]
+        some += int((whole[..., 1] > 0).sum())
         for count in (1, 5):
             last = repeats.longest_match(ids, places, VOICES, count, one_voice=own)
-            assert last.ids.equal(whole.ids[:, -count:])
-            assert last.steps.equal(whole.steps[:, -count:])
+            assert torch.stack(last, 2).equal(whole[:, -count:])
     assert some > 5
 
 
