@@ -7,7 +7,6 @@ are measured too, to show how much two sets of Bach's chorales differ.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,19 +38,6 @@ class Chorale(NamedTuple):
     name: str
     grid: Grid
     seam: int = 0
-
-    @property
-    def generated(self) -> Grid:
-        pitches, tied = self.grid.pitches[self.seam :], self.grid.tied[self.seam :].copy()
-        tied[:1] = False
-        return Grid(pitches, tied)
-
-    @property
-    def assessment(self) -> voice_leading.Assessment:
-        """The assessment of the generated part; its faults have the steps of the whole piece."""
-        result = voice_leading.assess(self.generated)
-        faults = [fault._replace(step=fault.step + self.seam) for fault in result.faults]
-        return replace(result, faults=faults)
 
 
 class ChoraleMeasures(GeneralMeasures):
@@ -89,28 +75,31 @@ class ChoraleMeasures(GeneralMeasures):
     ) -> Comparison:
         """Measure every set: for each piece its bars, key, ending, faults and copied bars; for each
         set the rates of faults, with the standard error of their sum."""
-        sets = {name: [c for c in chorales if c.generated] for name, chorales in compared.items()}
+        sets = {s: [c for c in pieces if len(c.grid) > c.seam] for s, pieces in compared.items()}
         if empty := [name for name, chorales in sets.items() if not chorales]:
             raise UserError(f"{empty[0]}: there is no piece with music in it to measure")
         pieces: list[dict[str, Any]] = []
         columns: dict[str, dict[str, float]] = {}
         for set_name, chorales in sets.items():
             assessments, counts, copied_bars = [], [], []
-            for chorale in chorales:
-                assessment, copied = chorale.assessment, np.nan
+            for name, whole, seam in chorales:
+                grid = whole.since(seam)
+                assessment, copied = voice_leading.assess(grid), np.nan
                 if copies and set_name != TRAINING:  # training pieces are copies of themselves
-                    steps = copies.longest(chorale.generated.pitches)
-                    copied = steps / voice_leading.STEPS_PER_BAR
+                    copied = copies.longest(grid.pitches) / voice_leading.STEPS_PER_BAR
                 pieces.append(
                     {
                         "set": set_name,
-                        "name": chorale.name,
+                        "name": name,
                         "bars": assessment.bars,
                         "key": str(assessment.key),
                         "triad at the end": assessment.final_triad,
                         "cadence": assessment.cadence,
                         **assessment.counts,
-                        "faults": [str(fault) for fault in assessment.faults],
+                        "faults": [
+                            str(fault._replace(step=fault.step + seam))
+                            for fault in assessment.faults
+                        ],
                         "copied bars": copied,
                     }
                 )
@@ -129,7 +118,7 @@ class ChoraleMeasures(GeneralMeasures):
                 "copied bars, longest": float(np.max(copied_bars)),
             }
         names = next(iter(columns.values()))
-        rows = [TableRow(name, "", {s: columns[s][name] for s in sets}) for name in names]
+        rows = [TableRow(row, "", {s: columns[s][row] for s in sets}) for row in names]
         return Comparison(pieces, rows)
 
 
@@ -144,7 +133,7 @@ def _of_folder(folder: str | Path, option: str) -> list[Chorale]:
         except UserError as error:
             raise UserError(f"{option}: {file}: {error}") from None
         seam = round(seams.get(name, 0.0) / STEP_SECONDS)
-        chorales.append(Chorale(name, grid, min(seam, len(grid))))
+        chorales.append(Chorale(name, grid, seam))
     return chorales
 
 

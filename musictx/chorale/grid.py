@@ -55,6 +55,12 @@ class Grid:
     def __len__(self) -> int:
         return len(self.pitches)
 
+    def since(self, step: int) -> Grid:
+        """The chorale from ``step`` on, where notes that are held begin."""
+        tied = self.tied[step:].copy()
+        tied[:1] = False
+        return Grid(self.pitches[step:], tied)
+
 
 def read(
     score: Score, voices: tuple[int, ...] = tuple(range(len(VOICES)))
