@@ -157,8 +157,7 @@ def _assessment(harmony: Harmonisation, tune: Tune) -> str:
     ending = "on no root-position triad"
     if assessment.final_triad:
         bass = int(grid.pitches[(grid.pitches >= 0).any(1)][-1, 3]) % 12
-        is_tonic = tune.key is not None and bass == tune.key.tonic
-        ending = "on the tonic" if is_tonic else "on a triad that is not the tonic"
+        ending = "on the tonic" if bass == tune.key.tonic else "on a triad that is not the tonic"
     return (
         f"{harmony.nats_per_note:.3f} nats a token, {tune.key} in {tune.bars} bars, ends {ending}; "
         + (f"{'; '.join(marks)}{more}" if marks else "no faults of voice leading")

@@ -85,7 +85,7 @@ def chorales() -> list[tuple[str, Score]]:
     """
     paths = [p for p in _folder().iterdir() if p.suffix in (".mxl", ".xml", ".musicxml")]
     pieces: dict[str, Score] = {}
-    by_incipit: dict[bytes, list[Score]] = {}
+    contents: dict[bytes, list[frozenset[tuple[float, float, int]]]] = {}  # by incipit
     for path in sorted(paths, key=_natural):
         try:
             # Without playing repeats: a model learns nothing from the same bars twice.
@@ -94,9 +94,9 @@ def chorales() -> list[tuple[str, Score]]:
             continue
         if not _in_four_parts(score):
             continue
-        similar = by_incipit.setdefault(_incipit(score), [])
-        if all(_similarity(other, score) < DUPLICATE_SHARE for other in similar):
-            similar.append(score)
+        content, similar = _content(score), contents.setdefault(_incipit(score), [])
+        if all(len(content & other) / len(content | other) < DUPLICATE_SHARE for other in similar):
+            similar.append(content)
             length = score.notes["end"] - score.notes["start"]
             notes = score.notes[length > GRACE_SECONDS].copy()
             notes["program"] = 0
@@ -135,12 +135,6 @@ def _content(score: Score) -> frozenset[tuple[float, float, int]]:
     starts, ends = np.round(score.notes["start"], 3), np.round(score.notes["end"], 3)
     pitches = score.notes["pitch"].astype(int) - origin
     return frozenset(zip(starts.tolist(), ends.tolist(), pitches.tolist()))
-
-
-def _similarity(score: Score, other: Score) -> float:
-    """Jaccard similarity of the notes of two pieces, 0 to 1."""
-    a, b = _content(score), _content(other)
-    return len(a & b) / len(a | b)
 
 
 def _in_four_parts(score: Score) -> bool:
@@ -202,16 +196,14 @@ def published(path: str | None) -> list[tuple[str, str, Grid]]:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"corpus.path={path}: cannot be read as JSON: {reason(error)}") from None
-    if not isinstance(content, dict) or not set(content) & set(SPLITS):
+    is_object = isinstance(content, dict) and set(content) & set(SPLITS)
+    if not is_object or not all(isinstance(content.get(name, []), list) for name in SPLITS):
         raise UserError(
             f"corpus.path={path}: expected an object with lists of pieces named train, valid, test"
         )
     pieces = []
     for name, split in SPLITS.items():
-        listed = content.get(name, [])
-        if not isinstance(listed, list):
-            raise UserError(f"corpus.path={path}: {name}: expected a list of pieces")
-        for number, steps in enumerate(listed):
+        for number, steps in enumerate(content.get(name, [])):
             label = f"{name}/{number:03d}"
             pieces.append((label, split, Grid.from_pitches(_pitches(steps, f"{path}: {label}"))))
     if not pieces:

@@ -63,25 +63,22 @@ class GeneralMeasures:
     corpus: tuple[Shards, Tokenizer] | None
 
     @property
-    def before(self) -> float:
-        """Seconds of given music before the measured excerpt."""
-        return self.config.primer_seconds if self.config.task in (*GAPS, "continue") else 0.0
-
-    @property
-    def after(self) -> float:
-        """Seconds of given music after the measured excerpt."""
-        return self.before if self.config.task in GAPS else 0.0
+    def margins(self) -> tuple[float, float]:
+        """Seconds of given music before and after the measured excerpt."""
+        task, given = self.config.task, self.config.primer_seconds
+        return given if task in (*GAPS, "continue") else 0.0, given if task in GAPS else 0.0
 
     @property
     def length(self) -> float:
         """Seconds of an excerpt with the given music before and after it."""
-        return self.before + self.config.seconds + self.after
+        before, after = self.margins
+        return before + self.config.seconds + after
 
     def samples(self, folder: str | Path) -> list[Any]:
         """Return the measured excerpts of all files in ``folder``."""
         seams = sets.seams_in(folder)
         return [
-            self._excerpt(name, fold_sustain(formats.read(file)), seams.get(name, self.before))
+            self._excerpt(name, fold_sustain(formats.read(file)), seams.get(name))
             for name, file in sets.files_in(folder, "samples")
         ]
 
@@ -103,7 +100,7 @@ class GeneralMeasures:
             if self.bundle is not None:
                 tokens = self.bundle.tokenizer
                 score = tokens.decode(tokens.encode(with_written_beats(tokens, score)))
-            excerpts.append(self._excerpt(name, score, self.before))
+            excerpts.append(self._excerpt(name, score))
             if len(excerpts) == count:
                 break
         if not excerpts:
@@ -119,14 +116,16 @@ class GeneralMeasures:
         shards, tokenizer = self.corpus
         drawn = sets.drawn(shards.pieces(split), split, count, self.length, self.config.seed)
         return [
-            self._excerpt(piece.name, tokenizer.decode(shards.tokens(piece.number)), self.before)
+            self._excerpt(piece.name, tokenizer.decode(shards.tokens(piece.number)))
             for piece in drawn
         ]
 
-    def _excerpt(self, name: str, score: Score, start: float) -> Excerpt:
-        """Return the excerpt of a piece from ``start`` on, with the given music around it."""
-        seconds = self.config.seconds
-        return Excerpt(name, sets.beginning(score, start + seconds + self.after), start, seconds)
+    def _excerpt(self, name: str, score: Score, start: float | None = None) -> Excerpt:
+        """Return the excerpt of a piece from ``start`` on, with the given music around it; by
+        default after as much given music as the task asks for."""
+        before, after = self.margins
+        start, seconds = before if start is None else start, self.config.seconds
+        return Excerpt(name, sets.beginning(score, start + seconds + after), start, seconds)
 
     def copy_index(self, update: Progress) -> Any:
         """Return an index of the training split, in which :meth:`compare` searches for copies."""

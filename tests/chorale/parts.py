@@ -35,6 +35,17 @@ def pieces(draw: st.DrawFn, low: int = 40, high: int = 72, longest: int = 24) ->
     return np.repeat(np.array(rows), holds, axis=0)
 
 
+@st.composite
+def grids(draw: st.DrawFn, ties: bool = True, longest: int = 24) -> Grid:
+    """Draw a grid of :func:`pieces`, without rests in its first step; with ``ties`` some held notes
+    are struck again."""
+    pitches = draw(pieces(longest=longest))
+    pitches[0] = np.where(pitches[0] < 0, 60, pitches[0])
+    joined = Grid.from_pitches(pitches)
+    again = np.random.default_rng(draw(st.integers(0, 2**32 - 1))).random(pitches.shape) < 0.2
+    return Grid(pitches, joined.tied & ~again) if ties else joined
+
+
 def small_model(tokenizer, seed=0, position="two_d", intervals=False) -> MusicTransformer:
     """Return a network of random weights, whose distributions are far from uniform."""
     place = {"name": position, "periods": [4]}

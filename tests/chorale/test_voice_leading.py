@@ -15,7 +15,7 @@ from musictx.config import SamplingConfig
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import NOTHING
 from musictx.tokens.vocab import BOS, CUT
-from tests.chorale.parts import chords, pieces, small_model
+from tests.chorale.parts import chords, grids, pieces, small_model
 from tests.sampling.pieces import continue_each
 
 STEP = 4  # steps of each chord below
@@ -151,16 +151,6 @@ def test_bars_are_as_long_as_the_meter_says(table, bar):
 OF_THE_WHOLE = ("stuck voice", "doubled leading note")
 
 
-@st.composite
-def grids(draw):
-    """Draw a few steps whose voices are so close that every rule is sometimes broken."""
-    steps = draw(st.integers(1, 8))
-    row = st.tuples(*[st.integers(m - 9, m + 9) | st.just(-1) for m in (70, 64, 57, 48)])
-    joined = Grid.from_pitches(np.array(draw(st.lists(row, min_size=steps, max_size=steps))))
-    again = draw(st.lists(st.booleans(), min_size=4 * steps, max_size=4 * steps))
-    return Grid(joined.pitches, joined.tied & np.reshape(again, (-1, 4)))
-
-
 def faults_of(tokenizer, ids, **options):
     """Return (V,) faults that each id completes after ``ids``."""
     piece = PartialPieces.of(tokenizer, np.asarray(ids)[None].astype(np.int64))
@@ -168,12 +158,10 @@ def faults_of(tokenizer, ids, **options):
 
 
 @settings(max_examples=60)
-@given(grid=grids(), ties=st.booleans())
-def test_faults_id_by_id_are_those_of_the_whole_piece(grid, ties):
+@given(ties=st.booleans(), data=st.data())
+def test_faults_id_by_id_are_those_of_the_whole_piece(ties, data):
     """Each fault is counted at its step, with its lowest voice."""
-    tokenizer = ChoraleTokenizer(ties=ties)
-    if not ties:
-        grid = Grid.from_pitches(grid.pitches)
+    tokenizer, grid = ChoraleTokenizer(ties=ties), data.draw(grids(ties=ties, longest=4))
     ids = tokenizer.encode_grid(grid)
     costs = [faults_of(tokenizer, ids[:n])[ids[n]] for n in range(len(ids))]
     expected = np.zeros(grid.pitches.shape)
