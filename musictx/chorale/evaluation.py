@@ -17,7 +17,7 @@ from musictx.bundle import Bundle
 from musictx.chorale import grid as four
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import STEP_SECONDS, Grid
-from musictx.chorale.harmonise import harmonise
+from musictx.chorale.harmonise import compose_voices
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import melody_of
 from musictx.errors import UserError
@@ -148,7 +148,7 @@ def harmonised(
     assert isinstance(tokenizer, ChoraleTokenizer), "the command has checked it"
     for i, piece in enumerate(pieces):
         melody, _ = melody_of(piece.grid)
-        harmony = harmonise(
+        harmony = compose_voices(
             bundle.model,
             tokenizer,
             melody,

@@ -46,7 +46,7 @@ class Harmonisation:
     ids: np.ndarray
 
 
-def harmonise(
+def compose_voices(
     model: MusicTransformer,
     tokenizer: ChoraleTokenizer,
     given: Grid,

@@ -74,7 +74,7 @@ def run_filter(
 
     All notes before the step ``begin`` must be fixed. The model reads them in a single pass, and
     neither ``weights`` nor ``log_probability`` includes them; the other arguments are as in
-    :func:`musictx.chorale.harmonise.harmonise`.
+    :func:`musictx.chorale.harmonise.compose_voices`.
     """
     steps, longest = len(given), model.config.context
     if not model.position.absolute:

@@ -169,9 +169,9 @@ class Form:
         minor = tune.key.mode == "minor"
         first = tune.given.pitches[self.opening, list(self.voices)]
         #: Semitones above the tonic that the first chord and its bass may have.
-        self.first_chord = (0, 2, 3, 5, 7, 8, 11) if minor else (0, 2, 4, 5, 7, 9, 11)
-        self.first_bass = (0, 7)
-        for triad in ((7, 11, 2), (0, 3 if minor else 4, 7)):  # the tonic has the last word
+        self.first_chord = [0, 2, 3, 5, 7, 8, 11] if minor else [0, 2, 4, 5, 7, 9, 11]
+        self.first_bass = [0, 7]
+        for triad in ([7, 11, 2], [0, 3 if minor else 4, 7]):  # the tonic has the last word
             if np.isin((first[first >= 0] - self.tonic) % 12, triad).all():
                 self.first_chord, self.first_bass = triad, triad[:1]
 

@@ -1,5 +1,5 @@
-"""``musictx evaluate``: the likelihood of a corpus under a model. ``compare`` uses the functions
-that find a corpus and write a result."""
+"""``musictx evaluate``, also from Python: the likelihood of a corpus under a model; ``compare``
+uses the functions that find a corpus and write a result."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from musictx.api import checked_words
 from musictx.bundle import Bundle, load
 from musictx.card import check_card
 from musictx.config import CorpusConfig
@@ -18,13 +19,29 @@ from musictx.data.shards import Shards, is_shards
 from musictx.errors import UserError
 from musictx.evaluate import nll
 from musictx.evaluate.config import EvaluateConfig
+from musictx.evaluate.nll import Evaluation
 from musictx.files import check_writable, write_table, write_text
+from musictx.options import make_config, parse
 from musictx.progress import progress
 from musictx.shipped import model_folder
 from musictx.tokens.tokenizer import Tokenizer
 
 
-def run(config: EvaluateConfig) -> nll.Evaluation:
+def evaluate(*words: str, **options: Any) -> Evaluation:
+    """Return the likelihood of a corpus under a model, as ``musictx evaluate`` measures it: an
+    :class:`~musictx.evaluate.nll.Evaluation`.
+
+    Options are given as on the command line or by name. Raises :class:`UserError` for wrong ones.
+    ::
+
+        musictx.evaluate("model=piano", "corpus.path=~/midi", split="test").nats_per_token
+    """
+    return run(
+        make_config("evaluate", parse("evaluate", checked_words("evaluate", words)) | options)
+    )
+
+
+def run(config: EvaluateConfig) -> Evaluation:
     """Measure nats per token of a model on a split of a corpus, print the result, and write
     ``config.out``.
 

@@ -1,4 +1,4 @@
-"""``musictx compare``: compare samples with real music."""
+"""``musictx compare``, also from Python: compare samples with real music."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from musictx import formats, registry
+from musictx.api import checked_words
 from musictx.bundle import Bundle, load
 from musictx.data.shards import Shards, is_shards
 from musictx.errors import UserError
-from musictx.evaluate import sets
+from musictx.evaluate import comparison, sets
 from musictx.evaluate.app import check_file, described, find_shards, is_named, write_result
-from musictx.evaluate.comparison import Comparison, compare
+from musictx.evaluate.comparison import Comparison
 from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import CopyIndex, symbols
 from musictx.evaluate.samples import (
@@ -27,6 +28,7 @@ from musictx.evaluate.samples import (
 )
 from musictx.evaluate.sets import REAL, SAMPLES, TRAINING, Excerpt
 from musictx.notes import Score
+from musictx.options import make_config, parse
 from musictx.pedal import fold_sustain
 from musictx.progress import progress
 from musictx.sampling.steer import counts_no_bars
@@ -141,7 +143,19 @@ class GeneralMeasures:
         self, compared: Mapping[str, Sequence[Any]], copies: Any, update: Progress
     ) -> Comparison:
         """Measure every set; ``copies`` is the result of :meth:`copy_index`, or ``None``."""
-        return compare(compared, copies, update)
+        return comparison.compare(compared, copies, update)
+
+
+def compare(*words: str, **options: Any) -> Comparison:
+    """Generated music compared with real music, as by ``musictx compare``: a
+    :class:`~musictx.evaluate.comparison.Comparison`.
+
+    Options are given as on the command line or by name. Raises :class:`UserError` for wrong ones.
+    ::
+
+        musictx.compare("samples=generated", against="~/midi")
+    """
+    return run(make_config("compare", parse("compare", checked_words("compare", words)) | options))
 
 
 def run(config: CompareConfig) -> Comparison:
