@@ -89,10 +89,8 @@ class ChoraleTokenizer(Tokenizer):
         if len(array) and not 0 <= array.min() <= array.max() < self.vocabulary.size:
             raise ValueError(f"ids: expected 0 to {self.vocabulary.size - 1}")
         array = array[array >= len(SPECIALS)]
-        count = -(-len(array) // len(VOICES))
-        flat = np.full(count * len(VOICES), -2, np.int64)  # -2: not written
-        flat[: len(array)] = array
-        table = flat.reshape(count, len(VOICES))
+        missing = -len(array) % len(VOICES)
+        table = np.pad(array, (0, missing), constant_values=-2).reshape(-1, len(VOICES))
         pitches = np.where(table >= self._first, table - self._first + self.low, SILENCE)
         tied = (table == self.tie) & self.ties | (table == -2)
         pitches = four.held(pitches, tied)
@@ -114,12 +112,9 @@ class ChoraleTokenizer(Tokenizer):
         if semitones:
             pitched = np.flatnonzero(array >= self._first)
             array[pitched] += semitones
-            low, high = (
-                (np.array(four.RANGES) - self.low + self._first)
-                .clip(self._first, self.vocabulary.size - 1)[pitched % len(VOICES)]
-                .T
-            )
-            moved = array[pitched]
+            moved, lowest = array[pitched], self._first - self.low
+            limits = np.clip(four.RANGES, self.low, self.high)[pitched % len(VOICES)] + lowest
+            low, high = limits.T
             if (moved > high if semitones > 0 else moved < low).any():
                 return None
         return array.astype(np.uint16)

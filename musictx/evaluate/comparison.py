@@ -18,6 +18,7 @@ from musictx.evaluate import measures
 from musictx.evaluate.copies import CopyIndex, symbols
 from musictx.evaluate.measures import Distribution
 from musictx.evaluate.sets import CONTROL, REAL, TRAINING, Excerpt, controls
+from musictx.grid import grid_of
 from musictx.notes import Score
 
 COPIED = "longest copied span"
@@ -68,8 +69,8 @@ def compare(
     """Measure every excerpt of every set.
 
     The distributions of the other sets are compared with those of the set :data:`REAL`, and the
-    control set is made from it. If the music of :data:`REAL` keeps to a grid, all sets are measured
-    in bars, too. A measure without a value for any set is left out of the table.
+    control set is made from it. If most music of :data:`REAL` keeps to the beats of its files, all
+    sets are measured in bars, too. A measure without a value for any set is left out of the table.
 
     copies    an index of the training split and the names of its pieces; samples and real music
               are searched for copies
@@ -77,7 +78,8 @@ def compare(
     """
     sets = _with_control(sets)
     table, distributions = dict(measures.MEASURES), dict(measures.DISTRIBUTIONS)
-    if measures.on_a_grid(sets[REAL]):
+    on_grid = [grid_of(excerpt.in_place).kind == "grid" for excerpt in sets[REAL]]
+    if sum(on_grid) > len(on_grid) / 2:
         in_bars, distributions_in_bars = measures.in_bars()
         table, distributions = table | in_bars, distributions | distributions_in_bars
     pieces: list[dict[str, Any]] = []

@@ -26,7 +26,6 @@ import numpy as np
 from musictx import registry
 from musictx.data.statistics import ROUNDING, restruck
 from musictx.evaluate.sets import Excerpt
-from musictx.grid import grid_of
 from musictx.keys import scale_consistency
 from musictx.notes import Score, pitched
 
@@ -242,11 +241,6 @@ def in_bars() -> tuple[dict[str, Measure], dict[str, Distribution]]:
         {},
     )
     return measures, distributions
-
-
-def on_a_grid(excerpts: Sequence[Excerpt]) -> bool:
-    """Whether most excerpts keep to the beats of their files (:mod:`musictx.grid`)."""
-    return sum(grid_of(e.in_place).kind == "grid" for e in excerpts) > len(excerpts) / 2
 
 
 def histogram(excerpts: Sequence[Excerpt], distribution: Distribution) -> np.ndarray:

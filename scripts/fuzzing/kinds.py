@@ -200,7 +200,7 @@ def _work(session: Session) -> object:
 
 
 def _read_chorales(path: Path) -> object:
-    return corpora.published(str(path))
+    return corpora.Published(str(path))
 
 
 def _nothing(folder: Path) -> None:
