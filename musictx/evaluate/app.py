@@ -11,7 +11,6 @@ from typing import Any
 
 from musictx.api import checked_words
 from musictx.bundle import Bundle, load
-from musictx.card import check_card
 from musictx.config import CorpusConfig
 from musictx.data import corpora
 from musictx.data.prepare import prepare
@@ -51,7 +50,9 @@ def run(config: EvaluateConfig) -> Evaluation:
     folder = model_folder(config.model.path)
     bundle = load(folder, config.device)
     nll.window_lengths(bundle.model, config.window)
-    shards = find_shards(config.corpus, bundle.tokenizer, card=bundle.card, split=config.split)
+    shards = find_shards(
+        config.corpus, bundle.tokenizer, trained_on=bundle.corpus, split=config.split
+    )
     with progress("evaluating", "windows") as update:
         result = nll.evaluate(
             bundle.model,
@@ -113,11 +114,11 @@ def find_shards(
     corpus: CorpusConfig,
     tokenizer: Tokenizer,
     *,
-    card: dict[str, Any] | None = None,
+    trained_on: Mapping[str, Any] | None = None,
     split: str = "validation",
 ) -> Shards:
-    """Return the shards of ``corpus`` or, if the options name none, of the corpus on which the
-    model was trained, by its ``card``.
+    """Return the shards of ``corpus`` or, if the options name none, of the corpus that a model was
+    ``trained_on`` (:attr:`musictx.bundle.Bundle.corpus`).
 
     Missing shards are prepared with ``tokenizer`` and with the programs of tracks on the card.
     Shards that a model was trained on are used unchanged, since their music files may have changed
@@ -125,9 +126,9 @@ def find_shards(
     piece is in ``split``.
     """
     if not is_named(corpus):
-        corpus = corpus_of(card or {})
+        corpus = corpus_of(trained_on or {})
     elif not corpus.programs:
-        corpus = replace(corpus, programs=_corpus_entries(card or {}).get("programs") or {})
+        corpus = replace(corpus, programs=(trained_on or {}).get("programs") or {})
     if corpus.shards is not None and is_shards(Path(corpus.shards)):
         Shards(corpus.shards).check(tokenizer)  # never replace shards of another tokenizer
     report = prepare(corpus, tokenizer)
@@ -143,10 +144,8 @@ def is_named(corpus: CorpusConfig) -> bool:
     return corpus.name != "folder" or corpus.path is not None or corpus.shards is not None
 
 
-def corpus_of(card: dict[str, Any]) -> CorpusConfig:
-    """Return the corpus that a model was trained on, by its card (see ``training/report.py``)."""
-    check_card(card, "the model's card")
-    about = _corpus_entries(card)
+def corpus_of(about: Mapping[str, Any]) -> CorpusConfig:
+    """Return the corpus that a model was trained on, by :attr:`musictx.bundle.Bundle.corpus`."""
     path, shards, held_out = about.get("path"), about.get("shards"), about.get("held out") or {}
     if not (isinstance(held_out, dict) and held_out.keys() <= {"validation", "test"}):
         raise UserError("corpus.path: the model's card is damaged; give corpus.path=DIR")
@@ -158,9 +157,3 @@ def corpus_of(card: dict[str, Any]) -> CorpusConfig:
             "corpus.path: the model's card leads to no corpus on this machine; give corpus.path=DIR"
         )
     return CorpusConfig(name=name, path=path, programs=programs, **held_out)
-
-
-def _corpus_entries(card: dict[str, Any]) -> dict[str, Any]:
-    """Return the entries of ``card`` about the corpus; none if the corpus is described in words."""
-    corpus = card.get("corpus")
-    return corpus if isinstance(corpus, dict) else {}

@@ -236,8 +236,8 @@ def _corpus(
         tokenizer = build(**Shards(corpus.shards).tokenizer_config)
     else:
         tokenizer = build(kind.tokens or "performance")
-    card = bundle.card if bundle else None
-    return find_shards(corpus, tokenizer, card=card, split=config.split), tokenizer
+    trained_on = bundle.corpus if bundle else None
+    return find_shards(corpus, tokenizer, trained_on=trained_on, split=config.split), tokenizer
 
 
 def _generate(measures: GeneralMeasures, bundle: Bundle, folder: Path) -> None:

@@ -73,7 +73,7 @@ def _make_model(draw: Draw[Any], folder: Path) -> Path:
 
 def _load_and_generate(path: Path) -> object:
     model = bundle.load(path)
-    return corpus_of(model.card), generate(model, GenerateConfig(tokens=6))
+    return corpus_of(model.corpus), generate(model, GenerateConfig(tokens=6))
 
 
 def _write_shards(folder: Path) -> None:
