@@ -47,11 +47,22 @@ class ChoraleMeasures(GeneralMeasures):
     corpora = ("jsb", "bach")
     ending = "model"
 
-    def samples(self, folder: str | Path) -> list[Chorale]:
-        return _of_folder(folder, "samples")
+    def samples(self, folder: str | Path, option: str = "samples") -> list[Chorale]:
+        """Read every music file in ``folder``, the value of ``option``, as four voices. Raises
+        ``UserError`` for a file with more voices."""
+        seams = seams_in(folder)
+        chorales = []
+        for name, file in files_in(folder, option):
+            try:
+                grid, _ = four.read(formats.read(file))
+            except UserError as error:
+                raise UserError(f"{option}: {file}: {error}") from None
+            seam = round(seams.get(name, 0.0) / STEP_SECONDS)
+            chorales.append(Chorale(name, grid, min(seam, len(grid))))
+        return chorales
 
     def of_files(self, count: int) -> list[Chorale]:
-        return _of_folder(str(self.config.against), "against")
+        return self.samples(str(self.config.against), "against")
 
     def of_corpus(self, count: int, split: str) -> list[Chorale]:
         """Decode the pieces of a split, which any tokenizer may have encoded."""
@@ -120,21 +131,6 @@ class ChoraleMeasures(GeneralMeasures):
         names = next(iter(columns.values()))
         rows = [TableRow(row, "", {s: columns[s][row] for s in sets}) for row in names]
         return Comparison(pieces, rows)
-
-
-def _of_folder(folder: str | Path, option: str) -> list[Chorale]:
-    """Read every music file in ``folder``, the value of ``option``, as four voices. Raises
-    ``UserError`` for a file with more voices."""
-    seams = seams_in(folder)
-    chorales = []
-    for name, file in files_in(folder, option):
-        try:
-            grid, _ = four.read(formats.read(file))
-        except UserError as error:
-            raise UserError(f"{option}: {file}: {error}") from None
-        seam = round(seams.get(name, 0.0) / STEP_SECONDS)
-        chorales.append(Chorale(name, grid, seam))
-    return chorales
 
 
 def harmonised(

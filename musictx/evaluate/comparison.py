@@ -17,9 +17,8 @@ import numpy as np
 from musictx.evaluate import measures
 from musictx.evaluate.copies import CopyIndex, symbols
 from musictx.evaluate.measures import Distribution
-from musictx.evaluate.sets import CONTROL, REAL, TRAINING, Excerpt, controls
+from musictx.evaluate.sets import CONTROL, REAL, SAMPLES, TRAINING, Excerpt, controls
 from musictx.grid import grid_of
-from musictx.notes import Score
 
 COPIED = "longest copied span"
 
@@ -88,7 +87,10 @@ def compare(
             piece = {"set": set_name, "name": excerpt.name, "notes": len(excerpt.alone)}
             piece |= {name: measure.of(excerpt) for name, measure in table.items()}
             if copies:
-                piece |= _copied(set_name, excerpt.alone, *copies)
+                notes, source = np.nan, -1
+                if set_name in (SAMPLES, REAL):
+                    notes, source = copies[0].longest(symbols(excerpt.alone))
+                piece |= {COPIED: notes, "copied from": copies[1][source] if notes > 0 else ""}
             pieces.append(piece)
             progress(len(pieces), sum(map(len, sets.values())))
     rows = [_measure_row(name, m.unit, pieces, m.reached) for name, m in table.items()]
@@ -129,13 +131,6 @@ def _overlap_row(
     counts = {s: measures.histogram(excerpts, distribution) for s, excerpts in sets.items()}
     overlaps = {s: measures.overlap(count, counts[REAL]) for s, count in counts.items()}
     return TableRow(name, "overlap with real", overlaps | {REAL: np.nan})
-
-
-def _copied(set_name: str, score: Score, index: CopyIndex, names: Sequence[str]) -> dict[str, Any]:
-    if set_name in (CONTROL, TRAINING):
-        return {COPIED: np.nan, "copied from": ""}
-    notes, piece = index.longest(symbols(score))
-    return {COPIED: notes, "copied from": names[piece] if notes else ""}
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:
