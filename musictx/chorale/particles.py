@@ -118,8 +118,10 @@ def run_filter(
             total_costs += costs[np.arange(particles), ids]
             log_probability += log_p[np.arange(particles), ids]
             decoder.append(torch.from_numpy(ids))
-            if _effective_number(weights) < RESAMPLE_BELOW * particles:
-                chosen = _resample(weights, random)
+            shares = np.exp(weights - weights.max())
+            effective_number = shares.sum() ** 2 / (shares**2).sum()
+            if effective_number < RESAMPLE_BELOW * particles:
+                chosen = _resample(shares, random)
                 decoder.select(torch.from_numpy(chosen))
                 log_probability, total_costs = log_probability[chosen], total_costs[chosen]
                 weights = np.zeros(particles)
@@ -197,15 +199,8 @@ def _draw(
     return ids.numpy(), log_mass
 
 
-def _effective_number(weights: np.ndarray) -> float:
-    """The effective number of particles of log weights: 1 / sum of squared shares."""
-    shares = np.exp(weights - weights.max())
-    return float(shares.sum() ** 2 / (shares**2).sum())
-
-
-def _resample(weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """(P,) int64: indices drawn by systematic resampling of log weights (Kitagawa 1996)."""
-    shares = np.exp(weights - weights.max())
+def _resample(shares: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """(P,) int64: indices drawn by systematic resampling of ``shares`` (P,) (Kitagawa 1996)."""
     points = (random.random() + np.arange(len(shares))) / len(shares)
     sums = np.cumsum(shares / shares.sum())
     sums[-1] = 1.0

@@ -21,7 +21,6 @@ from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import CopyIndex, symbols
 from musictx.evaluate.samples import (
     GAPS,
-    check_folder,
     compose_continuations,
     compose_excerpts,
     write_samples,
@@ -243,7 +242,6 @@ def _corpus(
 def _generate(measures: GeneralMeasures, bundle: Bundle, folder: Path) -> None:
     """Compose ``pieces`` samples into ``folder``."""
     config = measures.config
-    check_folder(folder)
     excerpts = GeneralMeasures(config, bundle, measures.corpus)
     if config.task in ("free", "continue"):
         pieces = [] if config.task == "free" else excerpts.real(config.pieces)

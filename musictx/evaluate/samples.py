@@ -38,18 +38,15 @@ GAPS = ("infill", "vary")
 Composed = Iterator[tuple[int, Score, dict[str, Any]]]
 
 
-def check_folder(folder: Path) -> None:
-    """Raise ``UserError`` unless ``folder`` is new or empty and can be written."""
+def write_samples(folder: Path, samples: Composed) -> None:
+    """Write each sample as soon as it is composed. Raises ``UserError`` before the first one unless
+    ``folder`` is new or empty and can be written."""
     if folder.is_dir() and any(folder.iterdir()):
         raise UserError(
             f"samples={folder}: there is something in it; leave pieces= out to measure it, or "
             "give a new or empty folder to write into"
         )
     check_writable(folder, "samples")
-
-
-def write_samples(folder: Path, samples: Composed) -> None:
-    """Write each sample as soon as it is composed."""
     written: dict[str, dict[str, Any]] = {}
     for number, score, facts in samples:
         folder.mkdir(parents=True, exist_ok=True)

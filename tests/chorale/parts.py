@@ -5,17 +5,14 @@ from hypothesis import strategies as st
 
 from musictx.attention.positions.coordinates import token_coordinates
 from musictx.chorale.grid import Grid
+from musictx.config import scales
 from musictx.model.transformer import MusicTransformer
 from tests.untrained import network
 
-_NAMES = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
-
 
 def pitch(name: str) -> int:
-    """Return the pitch of a name: ``C4`` is 60, ``Bb3`` 58, ``F#4`` 66, ``-`` (silence) -1."""
-    if name == "-":
-        return -1
-    return 12 * int(name[-1]) + 12 + _NAMES[name[0]] + name.count("#") - name[1:].count("b")
+    """Return the pitch of a name: ``C4`` is 60, ``-`` (silence) -1."""
+    return -1 if name == "-" else scales.pitch(name, "name")
 
 
 def chords(text: str, steps: int) -> np.ndarray:
