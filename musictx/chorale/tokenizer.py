@@ -146,14 +146,11 @@ class ChoraleState(GrammarState):
     def _allowed(self) -> np.ndarray:
         tokens = self._tokenizer
         mask = np.zeros(self._vocabulary.size, dtype=bool)
-        if self._ended:
-            mask[EOS] = True
-            return mask
-        mask[tokens._first :] = True
-        mask[tokens.silence] = True
-        mask[EOS] = self.voice == 0 and self._count > 0
-        if tokens.ties:
-            mask[tokens.tie] = self._last[self.voice] >= tokens._first
+        mask[EOS] = self._ended or (self.voice == 0 and self._count > 0)
+        if not self._ended:
+            mask[tokens.silence :] = True
+            if tokens.ties:
+                mask[tokens.tie] = self._last[self.voice] >= tokens._first
         return mask
 
     def _take(self, kind: str, value: int) -> list[Change]:

@@ -50,9 +50,7 @@ class Excerpt:
     def in_place(self) -> Score:
         """All notes that begin in the excerpt, with their times in the piece and its tempo and
         meter marks; notes end at the latest with the excerpt."""
-        notes = self.piece.notes[self.inside].copy()
-        notes["end"] = np.minimum(notes["end"], self.stop)
-        return self.piece.with_notes(notes)
+        return beginning(self.piece.with_notes(self.piece.notes[self.inside]), self.stop)
 
     @property
     def given(self) -> tuple[Score, Score]:

@@ -52,15 +52,11 @@ def near_sixteenths(score: Score) -> float:
     return float((away <= NEAR_SECONDS).mean())
 
 
-def bar_places(score: Score) -> np.ndarray:
-    """(n,) int64: the place of each onset in its bar, rounded to sixteenths from the bar line."""
-    quarters = _in_bars(score, _sixteenths(score))[1]
-    return np.round(quarters * LINES_A_QUARTER).astype(np.int64)
-
-
-def bars_of(score: Score) -> np.ndarray:
-    """(n,) int64: the number of the bar of each onset, from 0, rounded as in :func:`bar_places`."""
-    return _in_bars(score, _sixteenths(score))[0]
+def places(score: Score) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) int64 each: the number of the bar of each onset, from 0, and its place in the bar, both
+    rounded to sixteenths."""
+    bar, quarters = _in_bars(score, _sixteenths(score))
+    return bar, np.round(quarters * LINES_A_QUARTER).astype(np.int64)
 
 
 def bass_changes_on_strong_beats(score: Score) -> float:
@@ -95,7 +91,7 @@ def nearest_bars(score: Score, start: float, stop: float) -> np.ndarray:
     lie from ``start`` to before ``stop`` seconds, those of a given bar all outside. Empty bars and
     drums do not count; without new or without given bars the result is empty."""
     notes = score.with_notes(score.notes[~score.notes["drum"]])
-    bar, inside = bars_of(notes), (notes.notes["start"] >= start) & (notes.notes["start"] < stop)
+    bar, inside = places(notes)[0], (notes.notes["start"] >= start) & (notes.notes["start"] < stop)
     bars_inside, bars_outside = np.unique(bar[inside]), np.unique(bar[~inside])
     new = np.setdiff1d(bars_inside, bars_outside)
     given = np.setdiff1d(bars_outside, bars_inside)
@@ -112,7 +108,7 @@ def bars_alike(score: Score, *, drums: bool = False) -> np.ndarray:
     counted = score.with_notes(score.notes[score.notes["drum"] == drums])
     if not len(counted):
         return np.zeros((0, 0))
-    bar, place = bars_of(counted), bar_places(counted)
+    bar, place = places(counted)
     table = np.zeros((bar.max() + 1, place.max() + 1, 12))
     np.add.at(table, (bar, place, counted.notes["pitch"] % 12), 1.0)
     flat = table.reshape(len(table), -1)
@@ -261,5 +257,5 @@ MEASURES: dict[str, Measure] = {
 }
 #: Name -> distribution.
 DISTRIBUTIONS: dict[str, Distribution] = {
-    "places in the bar": Distribution(lambda e: bar_places(e.in_place), PLACE_EDGES),
+    "places in the bar": Distribution(lambda e: places(e.in_place)[1], PLACE_EDGES),
 }

@@ -17,7 +17,7 @@ import numpy as np
 
 from musictx.chords import marked
 from musictx.notes import Score
-from musictx.songs.measures import PHRASE, bars_alike, bars_of
+from musictx.songs.measures import PHRASE, bars_alike, places
 
 #: The least mean likeness of the bars of two equal phrases; after a phrase that returned, the next
 #: phrase needs only the lesser likeness to the phrase that followed the first time.
@@ -63,7 +63,7 @@ def sections(score: Score) -> list[Section]:
 def whole_likeness(score: Score) -> np.ndarray:
     """(B, B): :func:`musictx.songs.measures.bars_alike`, of the drums if more than half of the bars
     with notes have drums alone."""
-    bars, drums = bars_of(score), score.notes["drum"]
+    bars, drums = places(score)[0], score.notes["drum"]
     return bars_alike(score, drums=2 * len(np.unique(bars[~drums])) < len(np.unique(bars)))
 
 
