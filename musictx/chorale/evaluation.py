@@ -133,12 +133,7 @@ class ChoraleMeasures(GeneralMeasures):
         return Comparison(pieces, rows)
 
 
-def harmonised(
-    bundle: Bundle,
-    pieces: Sequence[Chorale],
-    config: CompareConfig,
-    progress: Progress,
-) -> Composed:
+def harmonised(bundle: Bundle, pieces: Sequence[Chorale], config: CompareConfig) -> Composed:
     """Harmonise the soprano of each chorale once: a task of ``registry.TASKS``."""
     tokenizer = bundle.tokenizer
     assert isinstance(tokenizer, ChoraleTokenizer), "the command has checked it"
@@ -154,7 +149,6 @@ def harmonised(
         )
         facts = {"source": piece.name, "seam": 0.0, "ended": "melody"}
         yield i, four.write(harmony.grid), facts | {"nats_per_note": harmony.nats_per_note}
-        progress(i + 1, len(pieces))
 
 
 def standard_error(counts: np.ndarray, bars: np.ndarray, seed: int) -> float:

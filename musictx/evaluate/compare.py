@@ -253,8 +253,8 @@ def _generate(measures: GeneralMeasures, bundle: Bundle, folder: Path) -> None:
     if config.task in registry.TASKS:
         compose, source = registry.load(registry.TASKS[config.task]), measures
     pieces = source.real(config.pieces)[: config.pieces]
-    with progress("composing", "pieces") as update:
-        write_samples(folder, compose(bundle, pieces, config, update))
+    with progress("composing", "pieces", len(pieces)) as update:
+        write_samples(folder, compose(bundle, pieces, config), update)
 
 
 def _measured(measures: GeneralMeasures, folder: Path) -> Comparison:

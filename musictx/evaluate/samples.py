@@ -32,13 +32,13 @@ from musictx.sampling.sample import Sample
 
 #: Tasks in which the middle of a piece is composed.
 GAPS = ("infill", "vary")
-
-
 #: For each sample its number, its music, and facts about it for the list.
 Composed = Iterator[tuple[int, Score, dict[str, Any]]]
 
 
-def write_samples(folder: Path, samples: Composed) -> None:
+def write_samples(
+    folder: Path, samples: Composed, progress: Callable[[int], None] = lambda written: None
+) -> None:
     """Write each sample as soon as it is composed. Raises ``UserError`` before the first one unless
     ``folder`` is new or empty and can be written."""
     if folder.is_dir() and any(folder.iterdir()):
@@ -54,6 +54,7 @@ def write_samples(folder: Path, samples: Composed) -> None:
         written[f"{number:03d}"] = facts
         content = {"samples": dict(sorted(written.items()))}
         write_text(folder / LIST, json.dumps(content, indent=1) + "\n")
+        progress(len(written))
 
 
 def compose_continuations(
@@ -106,12 +107,7 @@ def compose_continuations(
             done += 1
 
 
-def compose_excerpts(
-    bundle: Bundle,
-    pieces: Sequence[Excerpt],
-    config: CompareConfig,
-    progress: Callable[[int, int], None],
-) -> Composed:
+def compose_excerpts(bundle: Bundle, pieces: Sequence[Excerpt], config: CompareConfig) -> Composed:
     """For each real piece compose a new excerpt, or a variation of it, between the given music; or
     keep only its melody and compose an accompaniment."""
     request: InfillConfig | AccompanyConfig = AccompanyConfig(sampling=config.sampling)
@@ -126,4 +122,3 @@ def compose_excerpts(
         (sample,) = compose_versions(bundle, task, request, seed=config.seed + number)
         facts = {"source": excerpt.name, "seam": excerpt.start, "ended": sample.ended}
         yield number, sample.score, facts
-        progress(number + 1, len(pieces))
