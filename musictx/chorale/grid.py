@@ -56,7 +56,7 @@ class Grid:
         return len(self.pitches)
 
     def since(self, step: int) -> Grid:
-        """The chorale from ``step`` on, where notes that are held begin."""
+        """The chorale from ``step`` on; notes that are held there begin there."""
         tied = self.tied[step:].copy()
         tied[:1] = False
         return Grid(self.pitches[step:], tied)

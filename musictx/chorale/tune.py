@@ -223,8 +223,7 @@ class Gap(Tune):
             )
         given = four.read(score)[0]
         start, stop = four.steps(score, np.array([begin, end])) - four.first_step(score)
-        step = np.arange(len(given))[:, None]
-        onset = np.maximum.accumulate(np.where(given.tied, 0, step))
+        onset = four.held(np.indices(given.tied.shape)[0], given.tied)
         is_composed = np.isin(voice_tracks, tracks)
         free = (onset >= start) & (onset < stop) & is_composed
         if not free.any() or free.all():

@@ -104,20 +104,15 @@ def assess(grid: Grid, *, bar: int = STEPS_PER_BAR) -> Assessment:
     """Apply all checks to a piece with bars of ``bar`` sixteenths."""
     pitches = grid.pitches
     changed = _changed(pitches)
-    last_bass, previous_bass = last_two_bass_classes(pitches[:, 3])
-    sounding = pitches[(pitches >= 0).any(1)]
+    final_triad, cadence = ending(pitches)
     return Assessment(
         faults=faults(grid, bar=bar),
         bars=len(changed) / bar,
         changes=int(changed.any(1).sum()),
         key=keys.estimate(pitches),
         longest_held=max((steps / bar for _, _, steps in _stationary(changed)), default=0.0),
-        final_triad=bool(len(sounding) and _triads(sounding[-1:])[0]),
-        cadence=(
-            _CADENCES.get((last_bass - previous_bass) % 12, "none")
-            if previous_bass >= 0
-            else "none"
-        ),
+        final_triad=final_triad,
+        cadence=cadence,
     )
 
 
@@ -301,11 +296,18 @@ def _stationary(changed: np.ndarray) -> Iterator[tuple[int, int, int]]:
                 yield voice, start, int(inside[-1]) - start
 
 
+def ending(pitches: np.ndarray) -> tuple[bool, str]:
+    """:attr:`Assessment.final_triad` and :attr:`Assessment.cadence` of a piece (T, 4)."""
+    sounding = pitches[(pitches >= 0).any(1)]
+    last, previous = last_two_bass_classes(pitches[:, 3])
+    cadence = _CADENCES.get((last - previous) % 12, "none") if previous >= 0 else "none"
+    return bool(len(sounding) and _triads(sounding[-1:])[0]), cadence
+
+
 def closes(pitches: np.ndarray) -> bool:
     """Whether a piece (T, 4) ends with a cadence to a triad in root position."""
-    sounding = pitches[(pitches >= 0).any(1)]
-    _, previous_class = last_two_bass_classes(pitches[:, 3])
-    return bool(len(sounding) and closes_on(sounding[-1:], np.array([previous_class]))[0])
+    final_triad, cadence = ending(pitches)
+    return final_triad and cadence != "none"
 
 
 def closes_on(chords: np.ndarray, previous_class: np.ndarray) -> np.ndarray:
