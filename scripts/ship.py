@@ -190,7 +190,7 @@ def main(
     words = [f"{option}={value}" for option, value in more.items()]
     words += [f"corpus={corpus}"] * bool(corpus)
     options = make_config("evaluate", parse("evaluate", words))
-    shards = find_shards(options.corpus, source.tokenizer, card=source.card)
+    shards = find_shards(options.corpus, source.tokenizer, trained_on=source.corpus)
     old = dict(source.card)
     about = dict(old.get("corpus") or {})
     for key in ("path", "shards", "held out"):

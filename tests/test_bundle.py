@@ -324,7 +324,7 @@ def test_positions_and_corpora_of_a_model_folder_may_not_import_code(folder, str
         change(folder / "config.json", lambda c, p=position: c["model"].update(position=p))
         assert_refused(folder, "config.json", "position")
     with pytest.raises(UserError, match=r"corpus\.name=stranger"):
-        app.corpus_of({"corpus": {"name": "stranger"}})
+        app.corpus_of({"name": "stranger"})
     assert not stranger.exists()
 
 

@@ -1,25 +1,28 @@
-"""``musictx harmonise FILE``: a melody -> four voices, by a model of chorales."""
+"""``musictx harmonise``: a melody -> four voices, by a model of chorales; also from Python."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from musictx import musicxml
+from musictx.api import EXCLUDED, Music, checked_function, model_of, music_of, seed_of
 from musictx.apps.results import Notice, Result, Work, check_notation, read_music, report, say
 from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
 from musictx.chorale import voice_leading
 from musictx.chorale.config import HarmoniseConfig
 from musictx.chorale.grid import VOICES
-from musictx.chorale.harmonise import Harmonisation, harmonise
+from musictx.chorale.harmonise import Harmonisation, compose_voices
 from musictx.chorale.rules import Form
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import Gap, Tune
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.errors import UserError
 from musictx.notes import Score
+from musictx.options import make_config
 from musictx.progress import progress
 from musictx.sampling import penalties
 from musictx.sampling.composer import Progress
@@ -28,6 +31,35 @@ from musictx.sampling.steer import controls_of, counts_no_bars, unable
 
 #: Options of sampling that do not apply to gaps in a chorale.
 NOT_OF_VOICES = ("density", "key", "scale", "low", "high")
+
+
+def harmonise(
+    melody: Music,
+    model: Bundle | str | Path | None = None,
+    *,
+    seed: int | None = 0,
+    progress: Callable[[float], None] | None = None,
+    **options: Any,
+) -> list[Sample]:
+    """Compose four-part chorales with ``melody`` as one of their voices.
+
+    melody     a file, an example by name ("ode_to_joy"), or anything that :func:`musictx.read`
+               takes; its highest notes are the melody
+    model      as in :func:`generate`; it must write chorales. None: your newest model of chorales,
+               or the included model
+    progress   called after each step with the share of the work that is done; an exception that it
+               raises stops the work
+    options    those of ``musictx harmonise``: samples, particles, voices, phrase_ends, sampling
+
+    Raises :class:`UserError` for wrong arguments and for a model that does not write chorales. ::
+
+        (piece,) = musictx.harmonise("ode_to_joy", seed=1)
+    """
+    config = make_config("harmonise", options, without=EXCLUDED)
+    bundle = model_of(model, tokenizer=config.tokenizer)
+    tune = tune_of(music_of(melody, "melody"), config)
+    share = checked_function("progress", progress)
+    return [sample for _, sample in pieces(bundle, tune, config, seed_of(seed), share)]
 
 
 def run(config: HarmoniseConfig) -> list[Result]:
@@ -80,7 +112,7 @@ def pieces(
             if progress is not None:
                 progress((number + done) / request.samples)
 
-        harmony = harmonise(
+        harmony = compose_voices(
             bundle.model,
             tokenizer,
             tune.given,
@@ -155,8 +187,7 @@ def _assessment(harmony: Harmonisation, tune: Tune) -> str:
     ending = "on no root-position triad"
     if assessment.final_triad:
         bass = int(grid.pitches[(grid.pitches >= 0).any(1)][-1, 3]) % 12
-        is_tonic = tune.key is not None and bass == tune.key.tonic
-        ending = "on the tonic" if is_tonic else "on a triad that is not the tonic"
+        ending = "on the tonic" if bass == tune.key.tonic else "on a triad that is not the tonic"
     return (
         f"{harmony.nats_per_note:.3f} nats a token, {tune.key} in {tune.bars} bars, ends {ending}; "
         + (f"{'; '.join(marks)}{more}" if marks else "no faults of voice leading")

@@ -85,7 +85,7 @@ def chorales() -> list[tuple[str, Score]]:
     """
     paths = [p for p in _folder().iterdir() if p.suffix in (".mxl", ".xml", ".musicxml")]
     pieces: dict[str, Score] = {}
-    by_incipit: dict[bytes, list[Score]] = {}
+    contents: dict[bytes, list[frozenset[tuple[float, float, int]]]] = {}  # by incipit
     for path in sorted(paths, key=_natural):
         try:
             # Without playing repeats: a model learns nothing from the same bars twice.
@@ -94,9 +94,9 @@ def chorales() -> list[tuple[str, Score]]:
             continue
         if not _in_four_parts(score):
             continue
-        similar = by_incipit.setdefault(_incipit(score), [])
-        if all(_similarity(other, score) < DUPLICATE_SHARE for other in similar):
-            similar.append(score)
+        content, similar = _content(score), contents.setdefault(_incipit(score), [])
+        if all(len(content & other) / len(content | other) < DUPLICATE_SHARE for other in similar):
+            similar.append(content)
             length = score.notes["end"] - score.notes["start"]
             notes = score.notes[length > GRACE_SECONDS].copy()
             notes["program"] = 0
@@ -137,12 +137,6 @@ def _content(score: Score) -> frozenset[tuple[float, float, int]]:
     return frozenset(zip(starts.tolist(), ends.tolist(), pitches.tolist()))
 
 
-def _similarity(score: Score, other: Score) -> float:
-    """Jaccard similarity of the notes of two pieces, 0 to 1."""
-    a, b = _content(score), _content(other)
-    return len(a & b) / len(a | b)
-
-
 def _in_four_parts(score: Score) -> bool:
     """Whether the tracks are four parts, from high to low."""
     tracks = score.notes["track"]
@@ -157,28 +151,52 @@ SPLITS = {"train": "train", "valid": "validation", "validation": "validation", "
 
 
 class Published:
-    """The JSON file at ``path`` as a :class:`musictx.data.corpora.Corpus`, with its splits."""
+    """The JSON file at ``path`` as a :class:`musictx.data.corpora.Corpus`, with its splits. Pieces
+    have names such as ``valid/007``, in the order of the file.
+
+    Raises ``UserError`` with ``corpus.path`` and the place of the mistake in the file.
+    """
 
     label = "jsb"
     published = True
     needs_path = True
 
     def __init__(self, path: str | None) -> None:
-        self._pieces = published(path)
+        if not path:
+            raise UserError(
+                "corpus.path is missing: give the JSON file of the chorales, corpus.path=F"
+            )
+        where = f"corpus.path={path}"
+        try:
+            content = json.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise UserError(f"{where}: cannot be read as JSON: {reason(error)}") from None
+        is_object = isinstance(content, dict) and set(content) & set(SPLITS)
+        if not is_object or not all(isinstance(content.get(name, []), list) for name in SPLITS):
+            raise UserError(
+                f"{where}: expected an object with lists of pieces named train, valid, test"
+            )
+        self._items: list[Item] = []
+        for name, split in SPLITS.items():
+            for number, steps in enumerate(content.get(name, [])):
+                label = f"{name}/{number:03d}"
+                grid = Grid.from_pitches(_pitches(steps, f"{where}: {label}"))
+                self._items.append(Item(label, grid, split=split))
+        if not self._items:
+            raise UserError(f"{where}: there is no piece in it")
 
     def __len__(self) -> int:
-        return len(self._pieces)
+        return len(self._items)
 
     def identity(self) -> str:
         content = hashlib.sha256()
-        for name, _, grid in self._pieces:
-            key = hashlib.sha256(grid.pitches.tobytes()).hexdigest()[:32]
-            content.update(f"{name} {key}\n".encode())
+        for item in self._items:
+            key = hashlib.sha256(item.source.pitches.tobytes()).hexdigest()[:32]
+            content.update(f"{item.name} {key}\n".encode())
         return content.hexdigest()
 
     def items(self) -> Iterator[Item]:
-        for name, split, grid in self._pieces:
-            yield Item(name, grid, split=split)
+        return iter(self._items)
 
     @staticmethod
     def read(
@@ -190,44 +208,15 @@ class Published:
         return write(grid), ids
 
 
-def published(path: str | None) -> list[tuple[str, str, Grid]]:
-    """(name, split, Grid) of every piece, in the order of the file; a name is ``valid/007``.
-
-    Raises ``UserError`` with ``corpus.path`` and the place of the mistake in the file.
-    """
-    if not path:
-        raise UserError("corpus.path is missing: give the JSON file of the chorales, corpus.path=F")
-    file = Path(path).expanduser()
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"corpus.path={path}: cannot be read as JSON: {reason(error)}") from None
-    if not isinstance(content, dict) or not set(content) & set(SPLITS):
-        raise UserError(
-            f"corpus.path={path}: expected an object with lists of pieces named train, valid, test"
-        )
-    pieces = []
-    for name, split in SPLITS.items():
-        listed = content.get(name, [])
-        if not isinstance(listed, list):
-            raise UserError(f"corpus.path={path}: {name}: expected a list of pieces")
-        for number, steps in enumerate(listed):
-            label = f"{name}/{number:03d}"
-            pieces.append((label, split, Grid.from_pitches(_pitches(steps, f"{path}: {label}"))))
-    if not pieces:
-        raise UserError(f"corpus.path={path}: there is no piece in it")
-    return pieces
-
-
 def _pitches(steps: object, where: str) -> np.ndarray:
     try:
         table = np.asarray(steps, dtype=np.float64)
     except (TypeError, ValueError, OverflowError, RecursionError):
         table = np.empty(0)
     if table.ndim != 2 or table.shape[1] != len(VOICES) or not len(table):
-        raise UserError(f"corpus.path={where}: expected a list of steps of four pitches")
+        raise UserError(f"{where}: expected a list of steps of four pitches")
     silent = np.isnan(table) | (table < 0)
     whole = np.where(silent, 0, table)
     if np.any(whole != np.floor(whole)) or np.any(whole > 127):
-        raise UserError(f"corpus.path={where}: expected MIDI pitches 0 to 127, or -1 for silence")
+        raise UserError(f"{where}: expected MIDI pitches 0 to 127, or -1 for silence")
     return np.where(silent, SILENCE, whole).astype(np.int64)

@@ -7,7 +7,6 @@ are measured too, to show how much two sets of Bach's chorales differ.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,17 +17,16 @@ from musictx.bundle import Bundle
 from musictx.chorale import grid as four
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import STEP_SECONDS, Grid
-from musictx.chorale.harmonise import harmonise
+from musictx.chorale.harmonise import compose_voices
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import melody_of
-from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.evaluate.compare import GeneralMeasures, Progress
 from musictx.evaluate.comparison import Comparison, TableRow
 from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import CopyIndex
-from musictx.evaluate.samples import SampleFolder
-from musictx.evaluate.sets import TRAINING, files_in, name_in, seams_in
+from musictx.evaluate.samples import Composed
+from musictx.evaluate.sets import TRAINING, files_in, seams_in
 
 #: Bootstrap samples for the standard error of the rate of faults.
 RESAMPLES = 1000
@@ -41,35 +39,35 @@ class Chorale(NamedTuple):
     grid: Grid
     seam: int = 0
 
-    @property
-    def generated(self) -> Grid:
-        pitches, tied = self.grid.pitches[self.seam :], self.grid.tied[self.seam :].copy()
-        tied[:1] = False
-        return Grid(pitches, tied)
-
-    @property
-    def assessment(self) -> voice_leading.Assessment:
-        """The assessment of the generated part; its faults have the steps of the whole piece."""
-        result = voice_leading.assess(self.generated)
-        faults = [fault._replace(step=fault.step + self.seam) for fault in result.faults]
-        return replace(result, faults=faults)
-
 
 class ChoraleMeasures(GeneralMeasures):
     """Measures of chorales; whole splits are compared."""
 
-    tokenizer = ChoraleTokenizer.name
+    tokens = ChoraleTokenizer.name
     corpora = ("jsb", "bach")
     ending = "model"
 
-    def samples(self, folder: str | Path) -> list[Chorale]:
-        return _of_folder(folder, "samples")
+    def samples(self, folder: str | Path, option: str = "samples") -> list[Chorale]:
+        """Read every music file in ``folder``, the value of ``option``, as four voices. Raises
+        ``UserError`` for a file with more voices."""
+        seams = seams_in(folder)
+        chorales = []
+        for name, file in files_in(folder, option):
+            try:
+                grid, _ = four.read(formats.read(file))
+            except UserError as error:
+                raise UserError(f"{option}: {file}: {error}") from None
+            seam = round(seams.get(name, 0.0) / STEP_SECONDS)
+            chorales.append(Chorale(name, grid, min(seam, len(grid))))
+        return chorales
 
-    def of_folder(self, folder: str, count: int) -> list[Chorale]:
-        return _of_folder(folder, "against")
+    def of_files(self, count: int) -> list[Chorale]:
+        return self.samples(str(self.config.against), "against")
 
-    def of_shards(self, shards: Shards, tokenizer: Any, split: str, count: int) -> list[Chorale]:
+    def of_corpus(self, count: int, split: str) -> list[Chorale]:
         """Decode the pieces of a split, which any tokenizer may have encoded."""
+        assert self.corpus is not None
+        shards, tokenizer = self.corpus
         chorales = []
         for piece in shards.pieces(split):
             ids = shards.tokens(piece.number)
@@ -80,87 +78,68 @@ class ChoraleMeasures(GeneralMeasures):
             chorales.append(Chorale(piece.name, grid))
         return chorales
 
-    def copy_index(self, shards: Shards, tokenizer: Any, progress: Progress) -> Copies:
-        training = self.of_shards(shards, tokenizer, "train", 0)
-        return Copies([chorale.grid.pitches for chorale in training])
+    def copy_index(self, update: Progress) -> Copies:
+        return Copies([chorale.grid.pitches for chorale in self.of_corpus(0, "train")])
 
     def compare(
-        self, sets: Mapping[str, Sequence[Chorale]], copies: Copies | None, progress: Progress
+        self, compared: Mapping[str, Sequence[Chorale]], copies: Copies | None, update: Progress
     ) -> Comparison:
         """Measure every set: for each piece its bars, key, ending, faults and copied bars; for each
         set the rates of faults, with the standard error of their sum."""
-        sets = {name: [c for c in chorales if len(c.generated)] for name, chorales in sets.items()}
+        sets = {s: [c for c in pieces if len(c.grid) > c.seam] for s, pieces in compared.items()}
         if empty := [name for name, chorales in sets.items() if not chorales]:
             raise UserError(f"{empty[0]}: there is no piece with music in it to measure")
         pieces: list[dict[str, Any]] = []
-        total = sum(map(len, sets.values()))
         columns: dict[str, dict[str, float]] = {}
         for set_name, chorales in sets.items():
-            assessments, lines = [chorale.assessment for chorale in chorales], []
-            for chorale, assessment in zip(chorales, assessments):
-                copied = np.nan
+            assessments, counts, copied_bars = [], [], []
+            for name, whole, seam in chorales:
+                grid = whole.since(seam)
+                assessment, copied = voice_leading.assess(grid), np.nan
                 if copies and set_name != TRAINING:  # training pieces are copies of themselves
-                    steps = copies.longest(chorale.generated.pitches)
-                    copied = steps / voice_leading.STEPS_PER_BAR
-                line: dict[str, Any] = {
-                    "set": set_name,
-                    "name": chorale.name,
-                    "bars": assessment.bars,
-                    "key": str(assessment.key),
-                    "triad at the end": assessment.final_triad,
-                    "cadence": assessment.cadence,
-                    **assessment.counts,
-                    "faults": [str(fault) for fault in assessment.faults],
-                    "copied bars": copied,
-                }
-                lines.append(line)
-                progress(len(pieces) + len(lines), total)
-            pieces += lines
-            counts = np.array([len(line["faults"]) for line in lines])
-            bars, copied_bars = (
-                np.array([line[column] for line in lines]) for column in ("bars", "copied bars")
-            )
+                    copied = copies.longest(grid.pitches) / voice_leading.STEPS_PER_BAR
+                pieces.append(
+                    {
+                        "set": set_name,
+                        "name": name,
+                        "bars": assessment.bars,
+                        "key": str(assessment.key),
+                        "triad at the end": assessment.final_triad,
+                        "cadence": assessment.cadence,
+                        **assessment.counts,
+                        "faults": [
+                            str(fault._replace(step=fault.step + seam))
+                            for fault in assessment.faults
+                        ],
+                        "copied bars": copied,
+                    }
+                )
+                assessments.append(assessment)
+                counts.append(len(assessment.faults))
+                copied_bars.append(copied)
+                update(len(pieces), sum(map(len, sets.values())))
+            bars = np.array([assessment.bars for assessment in assessments])
             columns[set_name] = {
                 "bars": float(bars.sum()),
                 **voice_leading.rates(assessments),
-                "standard error of all faults": standard_error(counts, bars, self.seed),
+                "standard error of all faults": standard_error(
+                    np.array(counts), bars, self.config.seed
+                ),
                 "copied bars, median": float(np.median(copied_bars)),
                 "copied bars, longest": float(np.max(copied_bars)),
             }
         names = next(iter(columns.values()))
-        rows = [TableRow(name, "", {s: columns[s][name] for s in sets}) for name in names]
+        rows = [TableRow(row, "", {s: columns[s][row] for s in sets}) for row in names]
         return Comparison(pieces, rows)
 
 
-def _of_folder(folder: str | Path, option: str) -> list[Chorale]:
-    """Read every music file in ``folder``, the value of ``option``, as four voices. Raises
-    ``UserError`` for a file with more voices."""
-    seams = seams_in(folder)
-    chorales = []
-    for file in files_in(folder, option):
-        try:
-            grid, _ = four.read(formats.read(file))
-        except UserError as error:
-            raise UserError(f"{option}: {file}: {error}") from None
-        name = name_in(folder, file)
-        seam = round(seams.get(name, 0.0) / STEP_SECONDS)
-        chorales.append(Chorale(name, grid, min(seam, len(grid))))
-    return chorales
-
-
-def harmonised(
-    out: SampleFolder,
-    bundle: Bundle,
-    pieces: Sequence[Chorale],
-    config: CompareConfig,
-    progress: Progress,
-) -> None:
+def harmonised(bundle: Bundle, pieces: Sequence[Chorale], config: CompareConfig) -> Composed:
     """Harmonise the soprano of each chorale once: a task of ``registry.TASKS``."""
     tokenizer = bundle.tokenizer
     assert isinstance(tokenizer, ChoraleTokenizer), "the command has checked it"
     for i, piece in enumerate(pieces):
         melody, _ = melody_of(piece.grid)
-        harmony = harmonise(
+        harmony = compose_voices(
             bundle.model,
             tokenizer,
             melody,
@@ -169,8 +148,7 @@ def harmonised(
             seed=(config.seed, i),
         )
         facts = {"source": piece.name, "seam": 0.0, "ended": "melody"}
-        out.add(i, four.write(harmony.grid), **facts, nats_per_note=harmony.nats_per_note)
-        progress(i + 1, len(pieces))
+        yield i, four.write(harmony.grid), facts | {"nats_per_note": harmony.nats_per_note}
 
 
 def standard_error(counts: np.ndarray, bars: np.ndarray, seed: int) -> float:
@@ -192,7 +170,7 @@ class Copies:
     def longest(self, piece: np.ndarray) -> int:
         """The steps of the longest passage of ``piece`` that a piece of the corpus has, too, in any
         transposition, which may change at a rest of all voices."""
-        return self._index.longest(self._successions(piece)).notes
+        return self._index.longest(self._successions(piece))[0]
 
     def _successions(self, pitch: np.ndarray) -> np.ndarray:
         """(T - 1,) int32: a number for each pair of successive chords, equal for transposed pairs.

@@ -55,6 +55,12 @@ class Grid:
     def __len__(self) -> int:
         return len(self.pitches)
 
+    def since(self, step: int) -> Grid:
+        """The chorale from ``step`` on; notes that are held there begin there."""
+        tied = self.tied[step:].copy()
+        tied[:1] = False
+        return Grid(self.pitches[step:], tied)
+
 
 def read(
     score: Score, voices: tuple[int, ...] = tuple(range(len(VOICES)))
@@ -111,6 +117,14 @@ def tracks(notes: np.ndarray) -> list[int]:
     return sorted(means, key=lambda track: (-means[track], track))
 
 
+def held(pitches: np.ndarray, tied: np.ndarray) -> np.ndarray:
+    """``pitches`` (..., T, 4), at ``tied`` places the last untied pitch of the voice instead; the
+    first step counts as untied."""
+    steps = np.arange(pitches.shape[-2])[:, None]
+    onsets = np.maximum.accumulate(np.where(tied, 0, steps), axis=-2)
+    return np.take_along_axis(pitches, onsets, axis=-2)
+
+
 def write(grid: Grid, *, bpm: float = BPM) -> Score:
     """Convert to a Score of four tracks, soprano first; tied steps become one note."""
     marks = Score(tempos=np.array([(0.0, bpm)], TEMPO), names=NAMES, ticks_per_quarter=480)
@@ -147,11 +161,9 @@ def _by_track(
         of_track = np.flatnonzero(notes["track"] == track)
         of_track = of_track[np.lexsort((notes["pitch"][of_track], start[of_track]))]
         starts = start[of_track]
-        # Keep the highest of notes that begin together.
-        is_highest = np.append(starts[1:] > starts[:-1], True)
-        if not is_highest.all():
-            lost["notes struck together in one voice"] += int((~is_highest).sum())
-        of_track, starts = of_track[is_highest], starts[is_highest]
+        if together := int((starts[1:] == starts[:-1]).sum()):
+            lost["notes struck together in one voice"] += together
+        # Of notes that begin together all but the highest become empty.
         ends = np.minimum(end[of_track], np.append(starts[1:], end.max()))
         for first, stop, pitch in zip(starts, ends, notes["pitch"][of_track]):
             pitches[first:stop, voice] = pitch

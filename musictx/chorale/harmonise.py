@@ -46,7 +46,7 @@ class Harmonisation:
     ids: np.ndarray
 
 
-def harmonise(
+def compose_voices(
     model: MusicTransformer,
     tokenizer: ChoraleTokenizer,
     given: Grid,
@@ -56,7 +56,7 @@ def harmonise(
     sampling: TokenSampling | None = None,
     form: Form | None = None,
     seed: int | tuple[int, ...] = 0,
-    progress: Callable[[float], None] | None = None,
+    progress: Callable[[float], None] = lambda share: None,
 ) -> Harmonisation:
     """Compose ``particles`` harmonisations and return the best by ln p - rules x faults.
 
@@ -76,17 +76,17 @@ def harmonise(
     random = seed if isinstance(seed, tuple) else (seed,)
 
     def report(step: int, number: int) -> None:
-        if progress is not None:
-            written = step / len(given)
-            if number == 0:
-                done = FIRST_WORK_SHARE * written
-            else:
-                rest = 1 - FIRST_WORK_SHARE
-                done = FIRST_WORK_SHARE + rest * (number - 1 + written) / TRIES_IN_ALL
-            progress(done)
+        written, rest = step / len(given), 1 - FIRST_WORK_SHARE
+        done = FIRST_WORK_SHARE * written
+        if number:
+            done = FIRST_WORK_SHARE + rest * (number - 1 + written) / TRIES_IN_ALL
+        progress(done)
 
-    def attempt(given: Grid, fixed: np.ndarray, number: int, begin: int = 0) -> _Piece:
-        """The best harmonisation of one run of the filter; ``number`` 0 is the first run."""
+    def attempt(
+        given: Grid, fixed: np.ndarray, number: int, begin: int = 0
+    ) -> tuple[float, float, np.ndarray]:
+        """The score, ln p and ids of the best piece of one run of the filter; ``number`` 0 is the
+        first run. The score is ln p minus the nats that faults cost, both with ``eos``."""
         pieces = run_filter(
             model,
             tokenizer,
@@ -102,12 +102,12 @@ def harmonise(
         log_p = pieces.log_probability if begin == 0 else _log_probability(model, pieces.ids)
         score = log_p - sampling.rules * pieces.faults
         best = int(score.argmax())
-        return _Piece(pieces.ids[best], float(log_p[best]), float(score[best]))
+        return float(score[best]), float(log_p[best]), pieces.ids[best]
 
-    best = attempt(given, fixed, 0, int((~fixed).any(1).argmax()))
+    score, log_p, ids = attempt(given, fixed, 0, int((~fixed).any(1).argmax()))
     tries: Counter[int] = Counter()
     for number in range(1, TRIES_IN_ALL + 1):
-        grid = read(tokenizer, best.ids, given, fixed)
+        grid = read(tokenizer, ids, given, fixed)
         beats = _beats_with_faults(grid, sampling.rules, form)
         beat = next((b for b in beats if tries[b] < TRIES_AT_ONE_PLACE), None)
         if beat is None:
@@ -119,18 +119,10 @@ def harmonise(
         fixed_now[(beat + BEATS_AROUND) * PER_QUARTER :] = True
         if not fixed_now.all():
             new = attempt(grid, fixed_now, number, begin)
-            best = max(best, new, key=lambda piece: piece.score)
-    grid = read(tokenizer, best.ids, given, fixed)
-    return Harmonisation(grid, -best.log_probability / len(best.ids), best.ids.astype(np.uint16))
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """One harmonisation with its scores."""
-
-    ids: np.ndarray  # (4 T,)
-    log_probability: float  # ln p of the ids and of eos
-    score: float  # ln p minus the nats that its faults cost
+            if new[0] > score:
+                score, log_p, ids = new
+    grid = read(tokenizer, ids, given, fixed)
+    return Harmonisation(grid, -log_p / len(ids), ids.astype(np.uint16))
 
 
 def _beats_with_faults(grid: Grid, rules: float, form: Form | None) -> list[int]:

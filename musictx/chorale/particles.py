@@ -27,8 +27,7 @@ from torch import Tensor
 
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import SILENCE, VOICES, Grid
-from musictx.chorale.idiom import ChoraleIdiom
-from musictx.chorale.rules import Form, fault_costs
+from musictx.chorale.rules import ChoraleIdiom, Form, PartialPieces, fault_costs
 from musictx.chorale.strengths import RESAMPLE_BELOW
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import TokenSampling
@@ -75,7 +74,7 @@ def run_filter(
 
     All notes before the step ``begin`` must be fixed. The model reads them in a single pass, and
     neither ``weights`` nor ``log_probability`` includes them; the other arguments are as in
-    :func:`musictx.chorale.harmonise.harmonise`.
+    :func:`musictx.chorale.harmonise.compose_voices`.
     """
     steps, longest = len(given), model.config.context
     if not model.position.absolute:
@@ -103,7 +102,7 @@ def run_filter(
             step, voice = divmod(place, len(VOICES))
             logits, past = decoder.logits, decoder.past[:, 1:].numpy()
             log_p = logits.log_softmax(dim=-1).numpy()
-            pieces = tokenizer.partial_pieces(past)
+            pieces = PartialPieces.of(tokenizer, past)
             if rules:
                 costs = fault_costs(pieces, closing=closing[step])
                 if form is not None:
@@ -119,8 +118,10 @@ def run_filter(
             total_costs += costs[np.arange(particles), ids]
             log_probability += log_p[np.arange(particles), ids]
             decoder.append(torch.from_numpy(ids))
-            if _effective_number(weights) < RESAMPLE_BELOW * particles:
-                chosen = _resample(weights, random)
+            shares = np.exp(weights - weights.max())
+            effective_number = shares.sum() ** 2 / (shares**2).sum()
+            if effective_number < RESAMPLE_BELOW * particles:
+                chosen = _resample(shares, random)
                 decoder.select(torch.from_numpy(chosen))
                 log_probability, total_costs = log_probability[chosen], total_costs[chosen]
                 weights = np.zeros(particles)
@@ -198,15 +199,8 @@ def _draw(
     return ids.numpy(), log_mass
 
 
-def _effective_number(weights: np.ndarray) -> float:
-    """The effective number of particles of log weights: 1 / sum of squared shares."""
-    shares = np.exp(weights - weights.max())
-    return float(shares.sum() ** 2 / (shares**2).sum())
-
-
-def _resample(weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """(P,) int64: indices drawn by systematic resampling of log weights (Kitagawa 1996)."""
-    shares = np.exp(weights - weights.max())
+def _resample(shares: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """(P,) int64: indices drawn by systematic resampling of ``shares`` (P,) (Kitagawa 1996)."""
     points = (random.random() + np.arange(len(shares))) / len(shares)
     sums = np.cumsum(shares / shares.sum())
     sums[-1] = 1.0

@@ -1,4 +1,5 @@
-"""Penalties of chorales: faults of voice leading, bad endings, and a form that the melody lacks.
+"""The idiom of chorales, with their penalties: faults of voice leading, bad endings, and a form
+that the melody lacks.
 
 The ids are drawn from a product of two experts (Hinton 2002), p(music) x exp(-strength x faults):
 the model gives the probability of the music, :mod:`musictx.chorale.voice_leading` counts the
@@ -18,14 +19,37 @@ from typing import NamedTuple
 
 import numpy as np
 
-from musictx import keys
 from musictx.chorale import voice_leading
-from musictx.chorale.grid import SILENCE, STEP_SECONDS, VOICES
+from musictx.chorale.grid import SILENCE, STEP_SECONDS, VOICES, held
 from musictx.chorale.strengths import AWAY_FROM_TONIC, END_GAIN_PER_BAR, USUAL_BARS
+from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import Tune
+from musictx.config import SamplingConfig
+from musictx.sampling.constraints import Penalty
+from musictx.sampling.idiom import Idiom
+from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import EOS
 
 BASS = len(VOICES) - 1
+
+
+class ChoraleIdiom(Idiom):
+    """How the sampler composes with models of chorales; see :mod:`musictx.sampling.idiom`."""
+
+    tokenizer: ChoraleTokenizer
+    top_p = 0.9
+    infill = "musictx.chorale.app:compose_gap"
+
+    def rules(self, sampling: SamplingConfig) -> Sequence[Penalty]:
+        """The cost of ending a piece, and the rules of voice leading with the weight
+        ``sampling.rules``."""
+
+        def penalty(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
+            pieces = PartialPieces.of(self.tokenizer, past[:, 1:])
+            costs = _ending_costs(pieces, [state.seconds for state in states])
+            return costs + sampling.rules * fault_costs(pieces) if sampling.rules else costs
+
+        return [penalty]
 
 
 class PartialPieces(NamedTuple):
@@ -43,8 +67,25 @@ class PartialPieces(NamedTuple):
     choices: np.ndarray
     struck: np.ndarray
 
+    @classmethod
+    def of(cls, tokenizer: ChoraleTokenizer, ids: np.ndarray) -> PartialPieces:
+        """The pieces of ids (B, n) without ``bos``."""
+        count, length = ids.shape
+        step, voice = divmod(length, len(VOICES))
+        table = np.full((count, step + (voice > 0), len(VOICES)), SILENCE, np.int64)
+        table.reshape(count, -1)[:, :length] = tokenizer.pitch_of[ids]
+        tie = np.arange(tokenizer.vocabulary.size) == tokenizer.tie
+        if tokenizer.ties:
+            tied = np.zeros(table.shape, bool)
+            tied.reshape(count, -1)[:, :length] = tie[ids]
+            table = held(table, tied)
+        before = table[:, step - 1, voice, None] if step else np.full((count, 1), SILENCE)
+        choices = np.where(tie, before, tokenizer.pitch_of)
+        repeated = tie if tokenizer.ties else choices == before
+        return cls(step, voice, table, choices, (choices >= 0) & ~repeated)
 
-def ending_costs(pieces: PartialPieces, seconds: Sequence[float]) -> np.ndarray:
+
+def _ending_costs(pieces: PartialPieces, seconds: Sequence[float]) -> np.ndarray:
     """(B, V) float64: the cost of ``eos``, which is infinite where the piece has no cadence, and
     falls with the ``seconds`` (B,) that the piece has lasted.
 
@@ -82,7 +123,7 @@ def fault_costs(pieces: PartialPieces, *, closing: bool | None = None) -> np.nda
         costs += mask
     past = table[:, :step]
     if voice == BASS:
-        tonics = np.repeat([_tonic(piece) for piece in past], size)
+        tonics = np.repeat([voice_leading.tonic(piece) for piece in past], size)
         costs += voice_leading.leading_notes(steps, tonics)[0]
     costs = costs.reshape(count, size)
     if voice == BASS and closing is not None:
@@ -106,11 +147,6 @@ def _flat(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1, array.shape[-1])
 
 
-def _tonic(pitches: np.ndarray) -> int:
-    key = keys.estimate(pitches)
-    return -1 if key is None else key.tonic
-
-
 class Form:
     """Constraints from a whole melody, each broken one counted as faults:
 
@@ -122,19 +158,22 @@ class Form:
     """
 
     def __init__(self, tune: Tune) -> None:
-        self.key, self.bar, self.voices = tune.key, tune.bar, tune.voices
-        self.phrases = tune.phrases()
+        self.bar, self.voices, self.phrases = tune.bar, tune.voices, tune.phrases()
+        self.tonic = tune.key.tonic
         line = tune.given.pitches[:, tune.voices[0]]
         sounding = np.flatnonzero(line >= 0)
         self.opening = int(sounding[0])
-        first = tune.given.pitches[self.opening]
-        self.first_classes, self.first_bass_classes = self._first_chord(first)
-        self.ends_on_tonic = False
-        if self.key is not None:
-            above = (int(line[sounding[-1]]) - self.key.tonic) % 12
-            self.ends_on_tonic = above in (0, 3, 4, 7)
         changes = np.flatnonzero(line[1:] != line[:-1]) + 1
         self.last_onset = int(changes[-1]) if len(changes) else 0
+        self.ends_on_tonic = (int(line[sounding[-1]]) - self.tonic) % 12 in (0, 3, 4, 7)
+        minor = tune.key.mode == "minor"
+        first = tune.given.pitches[self.opening, list(self.voices)]
+        #: Semitones above the tonic that the first chord and its bass may have.
+        self.first_chord = [0, 2, 3, 5, 7, 8, 11] if minor else [0, 2, 4, 5, 7, 9, 11]
+        self.first_bass = [0, 7]
+        for triad in ([7, 11, 2], [0, 3 if minor else 4, 7]):  # the tonic has the last word
+            if np.isin((first[first >= 0] - self.tonic) % 12, triad).all():
+                self.first_chord, self.first_bass = triad, triad[:1]
 
     def costs(self, table: np.ndarray, choices: np.ndarray, step: int, voice: int) -> np.ndarray:
         """(B, V): the number of faults that the pitches ``choices`` (B, V) of a voice complete at
@@ -142,8 +181,9 @@ class Form:
         costs = np.zeros(choices.shape)
         if voice in self.voices:
             return costs
-        if self.key is not None and step == self.opening:
-            costs += self._first_chord_faults(choices, voice)
+        if step == self.opening:
+            allowed = self.first_bass if voice == BASS else self.first_chord
+            costs += (choices >= 0) & ~np.isin((choices - self.tonic) % 12, allowed)
         if self.ends_on_tonic and voice == BASS and step >= self.last_onset:
             costs += self._away_from_tonic(choices)
             if step > self.last_onset:  # the previous step turned out not to be the last
@@ -172,28 +212,8 @@ class Form:
             steps.append(self.last_onset)
         return steps
 
-    def _first_chord(self, given: np.ndarray) -> tuple[Sequence[int], Sequence[int]]:
-        """The semitones above the tonic that the first chord may have, and those that its bass may
-        have, around the given pitches ``given`` (4,)."""
-        if self.key is None:
-            return (), ()
-        minor = self.key.mode == "minor"
-        pitches = given[list(self.voices)]
-        above = (pitches[pitches >= 0] - self.key.tonic) % 12
-        for triad in ((0, 3 if minor else 4, 7), (7, 11, 2)):
-            if np.isin(above, triad).all():
-                return triad, triad[:1]
-        return (0, 2, 3, 5, 7, 8, 11) if minor else (0, 2, 4, 5, 7, 9, 11), (0, 7)
-
-    def _first_chord_faults(self, choices: np.ndarray, voice: int) -> np.ndarray:
-        assert self.key is not None
-        allowed = self.first_bass_classes if voice == BASS else self.first_classes
-        wrong = ~np.isin((choices - self.key.tonic) % 12, allowed)
-        return np.where(choices >= 0, wrong, False).astype(float)
-
     def _away_from_tonic(self, pitches: np.ndarray) -> np.ndarray:
-        assert self.key is not None
-        return AWAY_FROM_TONIC * (pitches % 12 != self.key.tonic).astype(float)
+        return AWAY_FROM_TONIC * (pitches % 12 != self.tonic).astype(float)
 
     def _stuck(self, table: np.ndarray, voice: int) -> np.ndarray:
         """(B,) whether ``voice`` completes another bar too many without a change if it stays on its

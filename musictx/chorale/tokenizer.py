@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from musictx.chorale import grid as four
 from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VELOCITY, VOICES, Grid
-from musictx.chorale.rules import PartialPieces
 from musictx.config import TokenizerConfig
 from musictx.notes import Score
 from musictx.tokens.grammar import Change
@@ -38,7 +37,7 @@ class ChoraleTokenizer(Tokenizer):
     name = "chorale"
     voices = len(VOICES)
     beats = True
-    idiom = "musictx.chorale.idiom:ChoraleIdiom"
+    idiom = "musictx.chorale.rules:ChoraleIdiom"
 
     def __init__(self, *, low: int = 30, high: int = 88, ties: bool = False) -> None:
         TokenizerConfig("chorale", low=low, high=high)
@@ -46,7 +45,7 @@ class ChoraleTokenizer(Tokenizer):
         tie = [("tie", 0, 0)] if ties else []
         self.vocabulary = Vocabulary.of(("silence", 0, 0), *tie, ("pitch", low, high))
         self.silence = self.vocabulary.id("silence")
-        self._tie = self.vocabulary.id("tie") if ties else -1
+        self.tie = self.vocabulary.id("tie") if ties else -1
         self._first = self.vocabulary.range("pitch")[0]
 
     def __repr__(self) -> str:
@@ -76,7 +75,7 @@ class ChoraleTokenizer(Tokenizer):
         inside = (pitches >= self.low) & (pitches <= self.high)
         ids = np.where(inside, pitches - self.low + self._first, self.silence)
         if self.ties:
-            ids[grid.tied & inside] = self._tie
+            ids[grid.tied & inside] = self.tie
         return ids.reshape(-1).astype(np.uint16)
 
     def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
@@ -90,35 +89,12 @@ class ChoraleTokenizer(Tokenizer):
         if len(array) and not 0 <= array.min() <= array.max() < self.vocabulary.size:
             raise ValueError(f"ids: expected 0 to {self.vocabulary.size - 1}")
         array = array[array >= len(SPECIALS)]
-        count = -(-len(array) // len(VOICES))
-        flat = np.full(count * len(VOICES), -2, np.int64)  # -2: not written
-        flat[: len(array)] = array
-        table = flat.reshape(count, len(VOICES))
+        missing = -len(array) % len(VOICES)
+        table = np.pad(array, (0, missing), constant_values=-2).reshape(-1, len(VOICES))
         pitches = np.where(table >= self._first, table - self._first + self.low, SILENCE)
-        held = (table == self._tie) & self.ties | (table == -2)
-        onset = np.maximum.accumulate(np.where(held, 0, np.arange(count)[:, None]))
-        pitches = np.take_along_axis(pitches, onset, axis=0)
-        return Grid(pitches, held & (pitches >= 0)) if self.ties else Grid.from_pitches(pitches)
-
-    def partial_pieces(self, ids: np.ndarray) -> PartialPieces:
-        """The incomplete pieces of ids (B, n) without ``bos``."""
-        count, length = ids.shape
-        step, voice = divmod(length, len(VOICES))
-        places = len(VOICES) * (step + (voice > 0))
-        table = np.full((count, places), SILENCE, np.int64)
-        table[:, :length] = self.pitch_of[ids]
-        table = table.reshape(count, -1, len(VOICES))
-        if self.ties:
-            untied = np.ones((count, places), bool)
-            untied[:, :length] = ids != self._tie
-            steps = np.arange(table.shape[1])[:, None]
-            onset = np.maximum.accumulate(np.where(untied.reshape(table.shape), steps, 0), axis=1)
-            table = np.take_along_axis(table, onset, axis=1)
-        before = table[:, step - 1, voice, None] if step else np.full((count, 1), SILENCE)
-        tie = np.arange(self.vocabulary.size) == self._tie
-        choices = np.where(tie, before, self.pitch_of)
-        repeated = tie if self.ties else choices == before
-        return PartialPieces(step, voice, table, choices, (choices >= 0) & ~repeated)
+        tied = (table == self.tie) & self.ties | (table == -2)
+        pitches = four.held(pitches, tied)
+        return Grid(pitches, tied & (pitches >= 0)) if self.ties else Grid.from_pitches(pitches)
 
     def state(self) -> ChoraleState:
         return ChoraleState(self)
@@ -132,26 +108,16 @@ class ChoraleTokenizer(Tokenizer):
         (:data:`musictx.chorale.grid.RANGES`) further than before. ``stretch`` changes nothing,
         since these tokens have no tempo.
         """
-        if semitones == 0:
-            return ids
-        array = np.asarray(ids)
-        pitched = array >= self._first
-        moved = array[pitched].astype(np.int64) + semitones
-        if len(moved) and (moved.min() < self._first or moved.max() >= self.vocabulary.size):
-            return None
-        low, high = (np.array(four.RANGES) - self.low + self._first).T
-        for voice in range(len(VOICES)):
-            of_voice = array[voice :: len(VOICES)].astype(np.int64)
-            of_voice = of_voice[of_voice >= self._first]
-            if not len(of_voice):
-                continue
-            if semitones > 0 and of_voice.max() + semitones > max(high[voice], of_voice.max()):
+        array = np.array(ids, np.int64)
+        if semitones:
+            pitched = np.flatnonzero(array >= self._first)
+            array[pitched] += semitones
+            moved, lowest = array[pitched], self._first - self.low
+            limits = np.clip(four.RANGES, self.low, self.high)[pitched % len(VOICES)] + lowest
+            low, high = limits.T
+            if (moved > high if semitones > 0 else moved < low).any():
                 return None
-            if semitones < 0 and of_voice.min() + semitones < min(low[voice], of_voice.min()):
-                return None
-        result = array.astype(np.uint16)
-        result[pitched] = moved
-        return result
+        return array.astype(np.uint16)
 
 
 class ChoraleState(GrammarState):
@@ -166,7 +132,7 @@ class ChoraleState(GrammarState):
         self._tokenizer = tokenizer
         self._count = 0
         self._ended = False
-        self._last = [tokenizer.silence] * len(VOICES)
+        self._last = dict.fromkeys(range(len(VOICES)), tokenizer.silence)
 
     @property
     def seconds(self) -> float:
@@ -180,14 +146,11 @@ class ChoraleState(GrammarState):
     def _allowed(self) -> np.ndarray:
         tokens = self._tokenizer
         mask = np.zeros(self._vocabulary.size, dtype=bool)
-        if self._ended:
-            mask[EOS] = True
-            return mask
-        mask[tokens._first :] = True
-        mask[tokens.silence] = True
-        mask[EOS] = self.voice == 0 and self._count > 0
-        if tokens.ties:
-            mask[tokens._tie] = self._last[self.voice] >= tokens._first
+        mask[EOS] = self._ended or (self.voice == 0 and self._count > 0)
+        if not self._ended:
+            mask[tokens.silence :] = True
+            if tokens.ties:
+                mask[tokens.tie] = self._last[self.voice] >= tokens._first
         return mask
 
     def _take(self, kind: str, value: int) -> list[Change]:
@@ -203,11 +166,6 @@ class ChoraleState(GrammarState):
             if kind == "pitch":
                 changes.append(Change(self.seconds, True, value, VELOCITY, self.voice))
                 self.notes += 1
-            self._last[self.voice] = token_id
+            self._last = self._last | {self.voice: token_id}  # copies share the old one
         self._count += 1
         return changes
-
-    def copy(self) -> Self:
-        other = super().copy()
-        other._last = list(self._last)
-        return other

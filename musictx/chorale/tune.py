@@ -37,7 +37,7 @@ class Tune:
     given: Grid
     voices: tuple[int, ...]
     fixed: np.ndarray
-    key: keys.Key | None
+    key: keys.Key
     shift: int = 0
     ends: tuple[int, ...] = ()
 
@@ -78,7 +78,7 @@ class Tune:
         fixed = np.zeros(given.pitches.shape, bool)
         fixed[:, voices] = True
         given = Grid(np.where(fixed, given.pitches, SILENCE), given.tied & fixed)
-        key = keys.of_melody(given.pitches[:, voices[0]])
+        key = _key(given.pitches[:, voices[0]])
         tune = cls(score, given, voices, fixed, key, shift, tuple(ends))
         bars = {tune.bar_at(step)[0] for step in range(len(given))}
         if missing := sorted(set(ends) - bars):
@@ -223,15 +223,14 @@ class Gap(Tune):
             )
         given = four.read(score)[0]
         start, stop = four.steps(score, np.array([begin, end])) - four.first_step(score)
-        step = np.arange(len(given))[:, None]
-        onset = np.maximum.accumulate(np.where(given.tied, 0, step))
+        onset = four.held(np.indices(given.tied.shape)[0], given.tied)
         is_composed = np.isin(voice_tracks, tracks)
         free = (onset >= start) & (onset < stop) & is_composed
         if not free.any() or free.all():
             problem = "nothing begins there" if not free.any() else "nothing would stay"
             raise UserError(f"from, to: {problem}; expected some bars of the file, not all")
         voices = tuple(np.flatnonzero(~is_composed).tolist()) or (0,)
-        return cls(score, given, voices, ~free, keys.of_melody(given.pitches[:, 0]))
+        return cls(score, given, voices, ~free, _key(given.pitches[:, 0]))
 
     def harmonised(self, grid: Grid) -> Score:
         """The file, with the notes of the gap replaced by those of ``grid``."""
@@ -250,6 +249,12 @@ class Gap(Tune):
             new["program"][in_voice] = notes["program"][on_track][0]
         new["track"] = np.array(tracks, new["track"].dtype)[new["track"]]
         return self.score.with_notes(np.concatenate([notes[keep], new]))
+
+
+def _key(line: np.ndarray) -> keys.Key:
+    key = keys.of_melody(line)
+    assert key is not None, "there are notes in each given voice"
+    return key
 
 
 def melody_of(grid: Grid, voice: int = 0) -> tuple[Grid, int]:

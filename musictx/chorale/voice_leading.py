@@ -102,28 +102,43 @@ class Assessment:
 
 def assess(grid: Grid, *, bar: int = STEPS_PER_BAR) -> Assessment:
     """Apply all checks to a piece with bars of ``bar`` sixteenths."""
-    steps = _steps(grid)
-    changed = _changed(steps.now)
-    last_bass, previous_bass = last_two_bass_classes(steps.now[:, 3])
-    sounding = steps.now[(steps.now >= 0).any(1)]
+    pitches = grid.pitches
+    changed = _changed(pitches)
+    final_triad, cadence = ending(pitches)
     return Assessment(
-        faults=sorted(_all_faults(steps, bar)),
+        faults=faults(grid, bar=bar),
         bars=len(changed) / bar,
         changes=int(changed.any(1).sum()),
-        key=keys.estimate(steps.now),
+        key=keys.estimate(pitches),
         longest_held=max((steps / bar for _, _, steps in _stationary(changed)), default=0.0),
-        final_triad=bool(len(sounding) and _triads(sounding[-1:])[0]),
-        cadence=(
-            _CADENCES.get((last_bass - previous_bass) % 12, "none")
-            if previous_bass >= 0
-            else "none"
-        ),
+        final_triad=final_triad,
+        cadence=cadence,
     )
 
 
 def faults(grid: Grid, *, bar: int = STEPS_PER_BAR) -> list[Fault]:
     """The faults of a piece, in order of time."""
-    return sorted(_all_faults(_steps(grid), bar))
+    before = np.vstack([np.full((1, len(VOICES)), -1), grid.pitches[:-1]])
+    steps = Steps(before, grid.pitches, (grid.pitches >= 0) & ~grid.tied)
+    found = [
+        Fault(step, voices, kind)
+        for mask, voices, kind in marks(steps)
+        for step in np.flatnonzero(mask).tolist()
+    ]
+    doubled, has_leading_note = leading_notes(steps, tonic(grid.pitches))
+    for step in np.flatnonzero(doubled).tolist():
+        voices = tuple(np.flatnonzero(has_leading_note[step]).tolist())
+        found.append(Fault(step, voices, "doubled leading note"))
+    for voice, start, length in _stationary(_changed(grid.pitches)):
+        if length > STUCK_BARS * bar:
+            found.append(Fault(start, (voice,), "stuck voice"))
+    return sorted(found)
+
+
+def tonic(pitches: np.ndarray) -> int:
+    """The tonic of a piece (T, 4) as a pitch class; -1 without a note."""
+    key = keys.estimate(pitches)
+    return -1 if key is None else key.tonic
 
 
 def rates(assessments: Iterable[Assessment]) -> dict[str, float]:
@@ -171,30 +186,9 @@ class Steps:
         return np.where(both, self.now - self.before, 0)
 
 
-def _steps(grid: Grid) -> Steps:
-    """The steps of a piece."""
-    before = np.vstack([np.full((1, len(VOICES)), -1), grid.pitches[:-1]])
-    return Steps(before, grid.pitches, (grid.pitches >= 0) & ~grid.tied)
-
-
 def _changed(pitch: np.ndarray) -> np.ndarray:
     """(T, 4) bool: whether a voice differs from the step before; False at the first step."""
     return np.vstack([np.zeros((1, len(VOICES)), bool), pitch[1:] != pitch[:-1]])
-
-
-def _all_faults(steps: Steps, bar: int) -> Iterator[Fault]:
-    """The faults of a piece, in no order."""
-    for mask, voices, kind in marks(steps):
-        for step in np.flatnonzero(mask).tolist():
-            yield Fault(step, voices, kind)
-    key = keys.estimate(steps.now)
-    doubled, has_leading_note = leading_notes(steps, -1 if key is None else key.tonic)
-    for step in np.flatnonzero(doubled).tolist():
-        voices = tuple(np.flatnonzero(has_leading_note[step]).tolist())
-        yield Fault(step, voices, "doubled leading note")
-    for voice, start, length in _stationary(_changed(steps.now)):
-        if length > STUCK_BARS * bar:
-            yield Fault(start, (voice,), "stuck voice")
 
 
 #: (N,) bool, the steps at which a kind of fault begins; its voices, the lowest last; the kind.
@@ -302,11 +296,18 @@ def _stationary(changed: np.ndarray) -> Iterator[tuple[int, int, int]]:
                 yield voice, start, int(inside[-1]) - start
 
 
+def ending(pitches: np.ndarray) -> tuple[bool, str]:
+    """:attr:`Assessment.final_triad` and :attr:`Assessment.cadence` of a piece (T, 4)."""
+    sounding = pitches[(pitches >= 0).any(1)]
+    last, previous = last_two_bass_classes(pitches[:, 3])
+    cadence = _CADENCES.get((last - previous) % 12, "none") if previous >= 0 else "none"
+    return bool(len(sounding) and _triads(sounding[-1:])[0]), cadence
+
+
 def closes(pitches: np.ndarray) -> bool:
     """Whether a piece (T, 4) ends with a cadence to a triad in root position."""
-    sounding = pitches[(pitches >= 0).any(1)]
-    _, previous_class = last_two_bass_classes(pitches[:, 3])
-    return bool(len(sounding) and closes_on(sounding[-1:], np.array([previous_class]))[0])
+    final_triad, cadence = ending(pitches)
+    return final_triad and cadence != "none"
 
 
 def closes_on(chords: np.ndarray, previous_class: np.ndarray) -> np.ndarray:

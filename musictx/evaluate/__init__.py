@@ -3,4 +3,4 @@ compared with real music."""
 
 from musictx.lazy import callable_package
 
-callable_package(__name__, "musictx.evaluate.api")
+callable_package(__name__, "musictx.evaluate.app")

@@ -1,5 +1,5 @@
-"""``musictx evaluate``: the likelihood of a corpus under a model. ``compare`` uses the functions
-that find a corpus and write a result."""
+"""``musictx evaluate``, also from Python: the likelihood of a corpus under a model; ``compare``
+uses the functions that find a corpus and write a result."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from musictx.api import checked_words
 from musictx.bundle import Bundle, load
-from musictx.card import check_card
 from musictx.config import CorpusConfig
 from musictx.data import corpora
 from musictx.data.prepare import prepare
@@ -18,13 +18,29 @@ from musictx.data.shards import Shards, is_shards
 from musictx.errors import UserError
 from musictx.evaluate import nll
 from musictx.evaluate.config import EvaluateConfig
+from musictx.evaluate.nll import Evaluation
 from musictx.files import check_writable, write_table, write_text
+from musictx.options import make_config, parse
 from musictx.progress import progress
 from musictx.shipped import model_folder
 from musictx.tokens.tokenizer import Tokenizer
 
 
-def run(config: EvaluateConfig) -> nll.Evaluation:
+def evaluate(*words: str, **options: Any) -> Evaluation:
+    """Return the likelihood of a corpus under a model, as ``musictx evaluate`` measures it: an
+    :class:`~musictx.evaluate.nll.Evaluation`.
+
+    Options are given as on the command line or by name. Raises :class:`UserError` for wrong ones.
+    ::
+
+        musictx.evaluate("model=piano", "corpus.path=~/midi", split="test").nats_per_token
+    """
+    return run(
+        make_config("evaluate", parse("evaluate", checked_words("evaluate", words)) | options)
+    )
+
+
+def run(config: EvaluateConfig) -> Evaluation:
     """Measure nats per token of a model on a split of a corpus, print the result, and write
     ``config.out``.
 
@@ -34,7 +50,9 @@ def run(config: EvaluateConfig) -> nll.Evaluation:
     folder = model_folder(config.model.path)
     bundle = load(folder, config.device)
     nll.window_lengths(bundle.model, config.window)
-    shards = find_shards(config.corpus, bundle.tokenizer, card=bundle.card, split=config.split)
+    shards = find_shards(
+        config.corpus, bundle.tokenizer, trained_on=bundle.corpus, split=config.split
+    )
     with progress("evaluating", "windows") as update:
         result = nll.evaluate(
             bundle.model,
@@ -45,16 +63,13 @@ def run(config: EvaluateConfig) -> nll.Evaluation:
             progress=update,
         )
     print(f"{described(bundle)} on {shards.folder}")
-    print(result, flush=True)
-    if config.out is not None:
-        facts = {
-            "model": str(folder),
-            "parameters": parameters_of(bundle),
-            "tokenizer": bundle.tokenizer.fingerprint,
-            "shards": str(shards.folder),
-        }
-        write_result(Path(config.out), asdict(result) | facts)
-        print(config.out, flush=True)
+    facts = {
+        "model": str(folder),
+        "parameters": parameters_of(bundle),
+        "tokenizer": bundle.tokenizer.fingerprint,
+        "shards": str(shards.folder),
+    }
+    write_result(config.out, result, asdict(result) | facts)
     return result
 
 
@@ -67,14 +82,22 @@ def check_file(out: str | None) -> None:
 
 
 def write_result(
-    path: Path, whole: Mapping[str, Any], lines: Sequence[Mapping[str, Any]] = ()
+    out: str | None,
+    table: object,
+    content: Mapping[str, Any],
+    lines: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Write ``whole`` as JSON, or ``lines`` as a table if ``path`` ends with .csv."""
-    if path.suffix == ".csv":
+    """Print ``table``; and write ``content`` to the file ``out`` as JSON or, if it ends with .csv,
+    ``lines``."""
+    print(table, flush=True)
+    if out is None:
+        return
+    if out.endswith(".csv"):
         columns = list(dict.fromkeys(key for line in lines for key in line))
-        write_table(path, lines, columns)
+        write_table(Path(out), lines, columns)
     else:
-        write_text(path, json.dumps(whole, indent=1) + "\n")
+        write_text(Path(out), json.dumps(content, indent=1) + "\n")
+    print(out, flush=True)
 
 
 def described(bundle: Bundle) -> str:
@@ -91,11 +114,11 @@ def find_shards(
     corpus: CorpusConfig,
     tokenizer: Tokenizer,
     *,
-    card: dict[str, Any] | None = None,
+    trained_on: Mapping[str, Any] | None = None,
     split: str = "validation",
 ) -> Shards:
-    """Return the shards of ``corpus`` or, if the options name none, of the corpus on which the
-    model was trained, by its ``card``.
+    """Return the shards of ``corpus`` or, if the options name none, of the corpus that a model was
+    ``trained_on`` (:attr:`musictx.bundle.Bundle.corpus`).
 
     Missing shards are prepared with ``tokenizer`` and with the programs of tracks on the card.
     Shards that a model was trained on are used unchanged, since their music files may have changed
@@ -103,9 +126,9 @@ def find_shards(
     piece is in ``split``.
     """
     if not is_named(corpus):
-        corpus = corpus_of(card or {})
+        corpus = corpus_of(trained_on or {})
     elif not corpus.programs:
-        corpus = replace(corpus, programs=_corpus_entries(card or {}).get("programs") or {})
+        corpus = replace(corpus, programs=(trained_on or {}).get("programs") or {})
     if corpus.shards is not None and is_shards(Path(corpus.shards)):
         Shards(corpus.shards).check(tokenizer)  # never replace shards of another tokenizer
     report = prepare(corpus, tokenizer)
@@ -120,10 +143,8 @@ def is_named(corpus: CorpusConfig) -> bool:
     return corpus.name != "folder" or corpus.path is not None or corpus.shards is not None
 
 
-def corpus_of(card: dict[str, Any]) -> CorpusConfig:
-    """Return the corpus that a model was trained on, by its card (see ``training/run.py``)."""
-    check_card(card, "the model's card")
-    about = _corpus_entries(card)
+def corpus_of(about: Mapping[str, Any]) -> CorpusConfig:
+    """Return the corpus that a model was trained on, by :attr:`musictx.bundle.Bundle.corpus`."""
     path, shards, held_out = about.get("path"), about.get("shards"), about.get("held out") or {}
     if not (isinstance(held_out, dict) and held_out.keys() <= {"validation", "test"}):
         raise UserError("corpus.path: the model's card is damaged; give corpus.path=DIR")
@@ -135,9 +156,3 @@ def corpus_of(card: dict[str, Any]) -> CorpusConfig:
             "corpus.path: the model's card leads to no corpus on this machine; give corpus.path=DIR"
         )
     return CorpusConfig(name=name, path=path, programs=programs, **held_out)
-
-
-def _corpus_entries(card: dict[str, Any]) -> dict[str, Any]:
-    """Return the entries of ``card`` about the corpus; none if the corpus is described in words."""
-    corpus = card.get("corpus")
-    return corpus if isinstance(corpus, dict) else {}

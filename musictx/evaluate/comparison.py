@@ -14,13 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from musictx.data.shards import Shards
 from musictx.evaluate import measures
 from musictx.evaluate.copies import CopyIndex, symbols
 from musictx.evaluate.measures import Distribution
-from musictx.evaluate.sets import CONTROL, REAL, TRAINING, Excerpt, controls
-from musictx.notes import Score
-from musictx.tokens.tokenizer import Tokenizer
+from musictx.evaluate.sets import CONTROL, REAL, SAMPLES, TRAINING, Excerpt, controls
+from musictx.grid import grid_of
 
 COPIED = "longest copied span"
 
@@ -70,24 +68,29 @@ def compare(
     """Measure every excerpt of every set.
 
     The distributions of the other sets are compared with those of the set :data:`REAL`, and the
-    control set is made from it. If the music of :data:`REAL` keeps to a grid, all sets are measured
-    in bars, too. A measure without a value for any set is left out of the table.
+    control set is made from it. If most music of :data:`REAL` keeps to the beats of its files, all
+    sets are measured in bars, too. A measure without a value for any set is left out of the table.
 
-    copies    the result of :func:`copy_index`; only samples are searched for copies
+    copies    an index of the training split and the names of its pieces; samples and real music
+              are searched for copies
     progress  called after each piece with the number of finished pieces and of all pieces
     """
     sets = _with_control(sets)
     table, distributions = dict(measures.MEASURES), dict(measures.DISTRIBUTIONS)
-    if measures.on_a_grid(sets[REAL]):
+    on_grid = [grid_of(excerpt.in_place).kind == "grid" for excerpt in sets[REAL]]
+    if sum(on_grid) > len(on_grid) / 2:
         in_bars, distributions_in_bars = measures.in_bars()
         table, distributions = table | in_bars, distributions | distributions_in_bars
     pieces: list[dict[str, Any]] = []
     for set_name, excerpts in sets.items():
         for excerpt in excerpts:
             piece = {"set": set_name, "name": excerpt.name, "notes": len(excerpt.alone)}
-            piece |= measures.measure(excerpt, table)
+            piece |= {name: measure.of(excerpt) for name, measure in table.items()}
             if copies:
-                piece |= _copied(set_name, excerpt.alone, *copies)
+                notes, source = np.nan, -1
+                if set_name in (SAMPLES, REAL):
+                    notes, source = copies[0].longest(symbols(excerpt.alone))
+                piece |= {COPIED: notes, "copied from": copies[1][source] if notes > 0 else ""}
             pieces.append(piece)
             progress(len(pieces), sum(map(len, sets.values())))
     rows = [_measure_row(name, m.unit, pieces, m.reached) for name, m in table.items()]
@@ -109,11 +112,15 @@ def _with_control(sets: Mapping[str, Sequence[Excerpt]]) -> dict[str, Sequence[E
 def _measure_row(
     name: str, unit: str, pieces: Sequence[dict[str, Any]], reached: float | None = None
 ) -> TableRow:
-    """Return the row of a measure, from the values of the pieces."""
+    """Return the row of a measure: for each set the mean of the values of its pieces or, with
+    ``reached``, the share of values that are at least as large. nan is ignored; nan without other
+    values."""
     columns: dict[str, list[float]] = {}
     for piece in pieces:
-        columns.setdefault(piece["set"], []).append(piece[name])
-    values = {s: measures.of_set(np.array(c, float), reached) for s, c in columns.items()}
+        column = columns.setdefault(piece["set"], [])
+        if np.isfinite(value := piece[name]):
+            column.append(float(value) if reached is None else float(value >= reached))
+    values = {s: float(np.mean(column)) if column else np.nan for s, column in columns.items()}
     return TableRow(name, unit, values)
 
 
@@ -124,26 +131,6 @@ def _overlap_row(
     counts = {s: measures.histogram(excerpts, distribution) for s, excerpts in sets.items()}
     overlaps = {s: measures.overlap(count, counts[REAL]) for s, count in counts.items()}
     return TableRow(name, "overlap with real", overlaps | {REAL: np.nan})
-
-
-def copy_index(
-    shards: Shards, tokenizer: Tokenizer, progress: Callable[[int, int], None]
-) -> tuple[CopyIndex, list[str]]:
-    """Return an index of the training split, in which copied spans are searched, and the names of
-    its pieces."""
-    pieces = shards.pieces("train")
-    scores = []
-    for done, piece in enumerate(pieces):
-        scores.append(tokenizer.decode(shards.tokens(piece.number)))
-        progress(done + 1, len(pieces))
-    return CopyIndex(list(map(symbols, scores))), [piece.name for piece in pieces]
-
-
-def _copied(set_name: str, score: Score, index: CopyIndex, names: Sequence[str]) -> dict[str, Any]:
-    if set_name in (CONTROL, TRAINING):
-        return {COPIED: np.nan, "copied from": ""}
-    copy = index.longest(symbols(score))
-    return {COPIED: copy.notes, "copied from": names[copy.piece] if copy.notes else ""}
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:

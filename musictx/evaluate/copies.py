@@ -9,7 +9,6 @@ scales: compare with the spans that held-out pieces share.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,34 +22,15 @@ SHORTEST_COPY = 5
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 
 
-class Copy(NamedTuple):
-    """A span of ``notes`` notes, from note ``start`` of a piece on, that is also in the training
-    piece ``piece``; see :data:`NOTHING`."""
-
-    notes: int
-    start: int
-    piece: int
-
-
-#: There is no span of :data:`SHORTEST_COPY` notes.
-NOTHING = Copy(0, -1, -1)
-
-
 def symbols(score: Score) -> np.ndarray:
     """(n - 1,) int32, not negative: a number for each pair of successive notes; empty if n < 2."""
     notes = pitched(score)
     interval = np.diff(notes["pitch"].astype(np.int64)) + 128
-    time = np.minimum(steps(np.diff(notes["start"]), STEP), LONGEST_STEPS)
+    # Halves are rounded upwards, also those that are a millionth less by rounding errors: a piece
+    # that begins later must give the same steps.
+    steps = np.floor(np.diff(notes["start"]) / STEP + 0.5 + 1e-6).astype(np.int64)
+    time = np.minimum(steps, LONGEST_STEPS)
     return (interval * (LONGEST_STEPS + 1) + time).astype(np.int32)
-
-
-def steps(seconds: np.ndarray, step: float) -> np.ndarray:
-    """Convert times to the nearest whole number of ``step``, halves upwards, int64.
-
-    Times up to a millionth of a step below a half are rounded up, too: a piece that begins later
-    has such rounding errors, and must give the same steps.
-    """
-    return np.floor(seconds / step + 0.5 + 1e-6).astype(np.int64)
 
 
 class CopyIndex:
@@ -72,10 +52,11 @@ class CopyIndex:
         self._places = np.argsort(hashes, kind="stable").astype(np.int32)
         self._hashes = hashes[self._places]
 
-    def longest(self, piece: np.ndarray) -> Copy:
-        """Return the longest span of ``piece``, its :func:`symbols`, in the index; the first of
-        equally long ones."""
-        best, start, where = 0, -1, -1
+    def longest(self, piece: np.ndarray) -> tuple[int, int]:
+        """Return the notes of the longest span of ``piece``, its :func:`symbols`, in the index, and
+        the number of the training piece that has it; of equally long spans the first. (0, -1)
+        without a span of :data:`SHORTEST_COPY` notes."""
+        best, where = 0, -1
         keys = _hashes(piece, SHORTEST_COPY - 1)
         low = np.searchsorted(self._hashes, keys, side="left")
         high = np.searchsorted(self._hashes, keys, side="right")
@@ -87,10 +68,10 @@ class CopyIndex:
                 places = places[self._symbols[places - 1] != piece[i - 1]]
             length, place = self._extend(piece[i:], places, best)
             if length > best:
-                best, start, where = length, i, place
+                best, where = length, place
         if best < SHORTEST_COPY - 1:
-            return NOTHING
-        return Copy(best + 1, start, int(np.searchsorted(self._walls, where)) - 1)
+            return 0, -1
+        return best + 1, int(np.searchsorted(self._walls, where)) - 1
 
     def _extend(self, piece: np.ndarray, places: np.ndarray, least: int) -> tuple[int, int]:
         """Return the largest number of symbols of ``piece`` that are at one of ``places``, and the

@@ -18,7 +18,7 @@ pieces of the same number and length.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,6 @@ import numpy as np
 from musictx import registry
 from musictx.data.statistics import ROUNDING, restruck
 from musictx.evaluate.sets import Excerpt
-from musictx.grid import grid_of
 from musictx.keys import scale_consistency
 from musictx.notes import Score, pitched
 
@@ -52,11 +51,6 @@ PITCH_EDGES = np.arange(0, 129) - 0.5
 
 
 # -------------------------------------------------------------------------------------------- time
-
-
-def density(score: Score, seconds: float) -> float:
-    """Notes per second. Empty: 0; one note: 1 / seconds."""
-    return len(pitched(score)) / seconds
 
 
 def polyphony(score: Score) -> float:
@@ -210,15 +204,10 @@ def _runs_of_given(excerpt: Excerpt) -> float:
     return shared_runs(excerpt.alone, excerpt.given)
 
 
-def _lengths(score: Score) -> np.ndarray:
-    notes = pitched(score)
-    return notes["end"] - notes["start"]
-
-
 _PIECES = "share of pieces"
 #: Measures of any music, by name.
 MEASURES: dict[str, Measure] = {
-    "notes a second": Measure(lambda e: density(e.alone, e.seconds), "notes/s"),
+    "notes a second": Measure(lambda e: len(e.alone) / e.seconds, "notes/s"),
     "polyphony": Measure(_alone(polyphony), "notes"),
     "re-struck notes": Measure(_alone(restruck), "share"),
     "in scale": Measure(_alone(scale_consistency), "share"),
@@ -236,40 +225,22 @@ MEASURES: dict[str, Measure] = {
 #: Distributions of any music, by name.
 DISTRIBUTIONS: dict[str, Distribution] = {
     "onset intervals": Distribution(lambda e: np.diff(pitched(e.alone)["start"]), TIME_EDGES),
-    "note lengths": Distribution(_alone(_lengths), TIME_EDGES),
-    "velocities": Distribution(lambda e: pitched(e.alone)["velocity"], VELOCITY_EDGES),
-    "pitches": Distribution(lambda e: pitched(e.alone)["pitch"], PITCH_EDGES),
+    "note lengths": Distribution(
+        lambda e: e.alone.notes["end"] - e.alone.notes["start"], TIME_EDGES
+    ),
+    "velocities": Distribution(lambda e: e.alone.notes["velocity"], VELOCITY_EDGES),
+    "pitches": Distribution(lambda e: e.alone.notes["pitch"], PITCH_EDGES),
 }
 
 
 def in_bars() -> tuple[dict[str, Measure], dict[str, Distribution]]:
     """Return the measures and distributions of music on a grid (``registry.IN_BARS``); none without
     the optional component."""
-    if not registry.IN_BARS:
-        return {}, {}
-    names = ("measures", "distributions")
-    measures, distributions = (registry.load(registry.IN_BARS[name]) for name in names)
+    measures, distributions = [registry.load(path) for path in registry.IN_BARS.values()] or (
+        {},
+        {},
+    )
     return measures, distributions
-
-
-def on_a_grid(excerpts: Sequence[Excerpt]) -> bool:
-    """Whether most excerpts keep to the beats of their files (:mod:`musictx.grid`)."""
-    return sum(grid_of(e.in_place).kind == "grid" for e in excerpts) > len(excerpts) / 2
-
-
-def measure(excerpt: Excerpt, measures: Mapping[str, Measure]) -> dict[str, float]:
-    """Return the value of each of ``measures`` for an excerpt, or nan."""
-    return {name: measure.of(excerpt) for name, measure in measures.items()}
-
-
-def of_set(values: np.ndarray, reached: float | None = None) -> float:
-    """Return the value of a set from the ``values`` of its excerpts: their mean or, with
-    ``reached``, the share of values that are at least as large. nan is ignored; nan without other
-    values."""
-    finite = values[np.isfinite(values)]
-    if reached is not None:
-        finite = (finite >= reached).astype(float)
-    return float(finite.mean()) if len(finite) else np.nan
 
 
 def histogram(excerpts: Sequence[Excerpt], distribution: Distribution) -> np.ndarray:

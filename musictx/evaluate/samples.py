@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,41 +28,42 @@ from musictx.files import check_writable, write_text
 from musictx.notes import Score, skyline
 from musictx.sampling.composer import continuations
 from musictx.sampling.primer import NOTHING, encode_primer
+from musictx.sampling.sample import Sample
 
 #: Tasks in which the middle of a piece is composed.
 GAPS = ("infill", "vary")
+#: For each sample its number, its music, and facts about it for the list.
+Composed = Iterator[tuple[int, Score, dict[str, Any]]]
 
 
-class SampleFolder:
-    """A new or empty folder for samples. Raises ``UserError`` for a folder that is not empty."""
-
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-        self.samples: dict[str, dict[str, Any]] = {}
-        if self.folder.is_dir() and any(self.folder.iterdir()):
-            raise UserError(
-                f"samples={folder}: there is something in it; leave pieces= out to measure it, or "
-                "give a new or empty folder to write into"
-            )
-        check_writable(self.folder, "samples")
-
-    def add(self, number: int, score: Score, **facts: Any) -> None:
-        """Write a sample, and add ``facts`` about it to the list."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        midi.write(score, self.folder / f"{number:03d}.mid")
-        self.samples[f"{number:03d}"] = facts
-        content = {"samples": dict(sorted(self.samples.items()))}
-        write_text(self.folder / LIST, json.dumps(content, indent=1) + "\n")
+def write_samples(
+    folder: Path, samples: Composed, progress: Callable[[int], None] = lambda written: None
+) -> None:
+    """Write each sample as soon as it is composed. Raises ``UserError`` before the first one unless
+    ``folder`` is new or empty and can be written."""
+    if folder.is_dir() and any(folder.iterdir()):
+        raise UserError(
+            f"samples={folder}: there is something in it; leave pieces= out to measure it, or "
+            "give a new or empty folder to write into"
+        )
+    check_writable(folder, "samples")
+    written: dict[str, dict[str, Any]] = {}
+    for number, score, facts in samples:
+        folder.mkdir(parents=True, exist_ok=True)
+        midi.write(score, folder / f"{number:03d}.mid")
+        written[f"{number:03d}"] = facts
+        content = {"samples": dict(sorted(written.items()))}
+        write_text(folder / LIST, json.dumps(content, indent=1) + "\n")
+        progress(len(written))
 
 
 def compose_continuations(
-    out: SampleFolder,
     bundle: Bundle,
     pieces: Sequence[Excerpt],
     config: CompareConfig,
     ending: str,
     progress: Callable[[float], None],
-) -> None:
+) -> Composed:
     """Compose ``config.pieces`` continuations of the openings of ``pieces``, several of each if
     there are fewer; without ``pieces`` compose new pieces, sample i as sample i of ``musictx
     generate`` with the same seed. The openings are encoded as they are, while ``musictx generate``
@@ -74,46 +75,39 @@ def compose_continuations(
     request = GenerateConfig(
         seconds=config.seconds, sampling=config.sampling, seed=config.seed, end=ending
     )
-    if not pieces:
-        for i, sample in compose_pieces(
-            bundle,
-            [NOTHING],
-            [None],
-            replace(request, samples=config.pieces),
-            seeds=[config.seed],
-            progress=lambda _, seconds: progress(len(out.samples) * config.seconds + seconds),
-        ):
-            if sample.ended != "interrupted":
-                out.add(i, sample.score, source="", seam=sample.seam, ended=sample.ended)
-        return
-    tokenizer, seconds = bundle.tokenizer, config.primer_seconds
-    openings = [
-        (piece.name, encode_primer(tokenizer, piece.piece, seconds=seconds, name=piece.name))
-        for piece in pieces
-    ]
-    names, primers = zip(*(openings[i % len(openings)] for i in range(config.pieces)))
-    # Batches have primers of similar lengths.
-    order = sorted(range(config.pieces), key=lambda i: (len(primers[i].ids), i))
-    samples = continuations(
-        bundle,
-        [primers[i] for i in order],
-        request,
-        seeds=[(config.seed, i) for i in order],
-        progress=lambda _, seconds: progress(len(out.samples) * config.seconds + seconds),
-    )
+    samples: Iterator[tuple[int, Sample]]
+    done = 0
+
+    def update(_: int, seconds: float) -> None:
+        progress(done * config.seconds + seconds)
+
+    if pieces:
+        tokenizer, seconds = bundle.tokenizer, config.primer_seconds
+        openings = [
+            encode_primer(tokenizer, piece.piece, seconds=seconds, name=piece.name)
+            for piece in pieces
+        ]
+        primers = [openings[i % len(openings)] for i in range(config.pieces)]
+        # Batches have primers of similar lengths.
+        order = sorted(range(config.pieces), key=lambda i: (len(primers[i].ids), i))
+        seeds = [(config.seed, i) for i in order]
+        ordered = [primers[i] for i in order]
+        samples = continuations(bundle, ordered, request, seeds=seeds, progress=update)
+    else:
+        order = list(range(config.pieces))
+        request = replace(request, samples=config.pieces)
+        samples = compose_pieces(
+            bundle, [NOTHING], [None], request, seeds=[config.seed], progress=update
+        )
     for row, sample in samples:
         if sample.ended != "interrupted":
-            i = order[row]
-            out.add(i, sample.score, source=names[i], seam=sample.seam, ended=sample.ended)
+            source = pieces[order[row] % len(pieces)].name if pieces else ""
+            facts = {"source": source, "seam": sample.seam, "ended": sample.ended}
+            yield order[row], sample.score, facts
+            done += 1
 
 
-def compose_excerpts(
-    out: SampleFolder,
-    bundle: Bundle,
-    pieces: Sequence[Excerpt],
-    config: CompareConfig,
-    progress: Callable[[int, int], None],
-) -> None:
+def compose_excerpts(bundle: Bundle, pieces: Sequence[Excerpt], config: CompareConfig) -> Composed:
     """For each real piece compose a new excerpt, or a variation of it, between the given music; or
     keep only its melody and compose an accompaniment."""
     request: InfillConfig | AccompanyConfig = AccompanyConfig(sampling=config.sampling)
@@ -127,5 +121,4 @@ def compose_excerpts(
         task = replace(task_of(request, score), is_variation=config.task == "vary")
         (sample,) = compose_versions(bundle, task, request, seed=config.seed + number)
         facts = {"source": excerpt.name, "seam": excerpt.start, "ended": sample.ended}
-        out.add(number, sample.score, **facts)
-        progress(number + 1, len(pieces))
+        yield number, sample.score, facts

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,20 +16,11 @@ from musictx.data.shards import SPLITS, Piece
 from musictx.data.statistics import excerpt
 from musictx.errors import UserError
 from musictx.notes import Score, skyline
-from musictx.pedal import fold_sustain
-from musictx.tokens.tokenizer import Tokenizer, with_written_beats
 
 #: Names of the sets.
 SAMPLES, REAL, CONTROL, TRAINING = "samples", "real", "control", "training"
 #: A file in a folder of samples, with the time at which the new music of each sample begins.
 LIST = "samples.json"
-
-
-class Named(NamedTuple):
-    """A score and its name."""
-
-    name: str
-    score: Score
 
 
 @dataclass(frozen=True)
@@ -60,9 +50,7 @@ class Excerpt:
     def in_place(self) -> Score:
         """All notes that begin in the excerpt, with their times in the piece and its tempo and
         meter marks; notes end at the latest with the excerpt."""
-        notes = self.piece.notes[self.inside].copy()
-        notes["end"] = np.minimum(notes["end"], self.stop)
-        return self.piece.with_notes(notes)
+        return beginning(self.piece.with_notes(self.piece.notes[self.inside]), self.stop)
 
     @property
     def given(self) -> tuple[Score, Score]:
@@ -95,25 +83,16 @@ def controls(real: Sequence[Excerpt]) -> list[Excerpt]:
     return control
 
 
-def files_in(place: str | Path, option: str) -> list[Path]:
-    """Return all music files in the folder ``place`` and its subfolders, sorted by name; or
-    ``place`` itself if it is a file. Raises ``UserError`` about ``option`` if there are none."""
-    if Path(place).is_file():
-        return [Path(place)]
-    files = formats.find(place) if Path(place).is_dir() else []
+def files_in(place: str | Path, option: str) -> list[tuple[str, Path]]:
+    """Return all music files in the folder ``place`` and its subfolders, sorted, or ``place``
+    itself if it is a file. A name is the path in the folder, without the ending. Raises
+    ``UserError`` about ``option`` if there are none."""
+    folder, files = Path(place), formats.find(place) if Path(place).is_dir() else []
+    if folder.is_file():
+        folder, files = folder.parent, [folder]
     if not files:
         raise UserError(f"{option}={place}: expected a folder with MIDI files in it, or one file")
-    return files
-
-
-def name_in(place: str | Path, file: Path) -> str:
-    """Return the name of a file of :func:`files_in`: its path in the folder, without the ending."""
-    within = Path(file.name) if Path(place).is_file() else file.relative_to(place)
-    return within.with_suffix("").as_posix()
-
-
-def _read(file: Path, place: str | Path) -> Named:
-    return Named(name_in(place, file), fold_sustain(formats.read(file)))
+    return [(file.relative_to(folder).with_suffix("").as_posix(), file) for file in files]
 
 
 def seams_in(folder: str | Path) -> dict[str, float]:
@@ -139,21 +118,6 @@ def beginning(score: Score, seconds: float) -> Score:
     return score.with_notes(notes)
 
 
-def read_samples(
-    place: str | Path, start: float, seconds: float, after: float = 0.0
-) -> list[Excerpt]:
-    """Return the measured excerpts of samples or other files: ``seconds`` from ``start``, or from
-    the beginning of the new music in :data:`LIST`; the piece has ``after`` more seconds."""
-    seams = seams_in(place)
-    excerpts = []
-    for file in files_in(place, "samples"):
-        name, score = _read(file, place)
-        begin = seams.get(name, start)
-        piece = beginning(score, begin + seconds + after)
-        excerpts.append(Excerpt(name, piece, begin, seconds))
-    return excerpts
-
-
 def drawn(pieces: Sequence[Piece], split: str, count: int, length: float, seed: int) -> list[Piece]:
     """Return at most ``count`` pieces that last ``length`` seconds, drawn by ``seed``, none twice.
     Raises ``UserError`` if there is none."""
@@ -165,26 +129,3 @@ def drawn(pieces: Sequence[Piece], split: str, count: int, length: float, seed: 
         )
     order = np.random.default_rng([seed, SPLITS.index(split)]).permutation(len(long))[:count]
     return [long[i] for i in order.tolist()]
-
-
-def real_files(place: str, count: int, length: float, seed: int) -> list[Named]:
-    """Return at most ``count`` files of ``place``, drawn by ``seed``, with at least ``length``
-    seconds of music."""
-    files = files_in(place, "against")
-    pieces: list[Named] = []
-    for i in np.random.default_rng([seed, 0]).permutation(len(files)).tolist():
-        piece = _read(files[i], place)
-        if piece.score.duration >= length:
-            pieces.append(piece)
-        if len(pieces) == count:
-            return pieces
-    if not pieces:
-        raise UserError(f"against={place}: no piece there lasts {length:g} s; ask for less")
-    return pieces
-
-
-def encoded_and_decoded(pieces: Iterable[Named], tokenizer: Tokenizer) -> list[Named]:
-    """Encode and decode real music, so that its times and loudness are quantised like those of the
-    samples: on the grid exact repeats are more frequent, and the notes of chords begin together."""
-    in_time = ((name, with_written_beats(tokenizer, score)) for name, score in pieces)
-    return [Named(name, tokenizer.decode(tokenizer.encode(score))) for name, score in in_time]

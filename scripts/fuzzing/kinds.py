@@ -72,7 +72,7 @@ def _make_model(draw: Draw[Any], folder: Path) -> Path:
 
 def _load_and_generate(path: Path) -> object:
     model = bundle.load(path)
-    return corpus_of(model.card), generate(model, GenerateConfig(tokens=6))
+    return corpus_of(model.corpus), generate(model, GenerateConfig(tokens=6))
 
 
 def _write_shards(folder: Path) -> None:
@@ -199,7 +199,7 @@ def _work(session: Session) -> object:
 
 
 def _read_chorales(path: Path) -> object:
-    return corpora.published(str(path))
+    return corpora.Published(str(path))
 
 
 def _nothing(folder: Path) -> None:

@@ -5,17 +5,14 @@ from hypothesis import strategies as st
 
 from musictx.attention.positions.coordinates import token_coordinates
 from musictx.chorale.grid import Grid
+from musictx.config import scales
 from musictx.model.transformer import MusicTransformer
 from tests.untrained import network
 
-_NAMES = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
-
 
 def pitch(name: str) -> int:
-    """Return the pitch of a name: ``C4`` is 60, ``Bb3`` 58, ``F#4`` 66, ``-`` (silence) -1."""
-    if name == "-":
-        return -1
-    return 12 * int(name[-1]) + 12 + _NAMES[name[0]] + name.count("#") - name[1:].count("b")
+    """Return the pitch of a name: ``C4`` is 60, ``-`` (silence) -1."""
+    return -1 if name == "-" else scales.pitch(name, "name")
 
 
 def chords(text: str, steps: int) -> np.ndarray:
@@ -33,6 +30,17 @@ def pieces(draw: st.DrawFn, low: int = 40, high: int = 72, longest: int = 24) ->
     rows = draw(st.lists(picks, min_size=steps, max_size=steps))
     holds = draw(st.lists(st.integers(1, 3), min_size=steps, max_size=steps))
     return np.repeat(np.array(rows), holds, axis=0)
+
+
+@st.composite
+def grids(draw: st.DrawFn, ties: bool = True, longest: int = 24) -> Grid:
+    """Draw a grid of :func:`pieces`, without rests in its first step; with ``ties`` some held notes
+    are struck again."""
+    pitches = draw(pieces(longest=longest))
+    pitches[0] = np.where(pitches[0] < 0, 60, pitches[0])
+    joined = Grid.from_pitches(pitches)
+    again = np.random.default_rng(draw(st.integers(0, 2**32 - 1))).random(pitches.shape) < 0.2
+    return Grid(pitches, joined.tied & ~again) if ties else joined
 
 
 def small_model(tokenizer, seed=0, position="two_d", intervals=False) -> MusicTransformer:

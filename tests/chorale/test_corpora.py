@@ -97,7 +97,7 @@ def test_a_file_of_another_format_is_refused_in_one_sentence(tmp_path, content, 
     if content is not None:
         file.write_text(content)
     with pytest.raises(UserError, match=reason) as error:
-        corpora.published(str(file))
+        corpora.Published(str(file))
     assert "corpus.path=" in str(error.value)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 400

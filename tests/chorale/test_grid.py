@@ -11,25 +11,8 @@ from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.tokens.vocab import BOS, EOS
+from tests.chorale.parts import grids
 from tests.pieces import of
-
-
-@st.composite
-def grids(draw, ties=True):
-    """Draw a grid whose voices move, rest, hold and repeat notes; the first step has no rest."""
-    steps = draw(st.integers(1, 24))
-    seed = draw(st.integers(0, 2**32 - 1))
-    random = np.random.default_rng(seed)
-    pitches = np.empty((steps, 4), np.int64)
-    pitches[0] = random.integers(48, 80, 4)
-    for t in range(1, steps):
-        moves = random.random(4)
-        fresh = np.where(moves < 0.9, random.integers(40, 85, 4), four.SILENCE)
-        pitches[t] = np.where(moves < 0.6, pitches[t - 1], fresh)
-    joined = Grid.from_pitches(pitches)
-    if not ties:
-        return joined
-    return Grid(pitches, joined.tied & (random.random(pitches.shape) < 0.8))
 
 
 @given(grids())

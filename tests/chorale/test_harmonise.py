@@ -8,7 +8,7 @@ import torch
 
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import Grid
-from musictx.chorale.harmonise import harmonise
+from musictx.chorale.harmonise import compose_voices
 from musictx.chorale.particles import run_filter
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import melody_of
@@ -46,7 +46,7 @@ def test_the_given_voices_stay(ties, voices):
     struck = np.arange(8)[:, None] == 3  # repeated notes, for which tokens without ties have no id
     given = Grid(joined.pitches, joined.tied & ~struck)
     options = {"fixed": voice_of(given, *voices), "particles": 5}
-    grid = harmonise(small_model(tokenizer), tokenizer, given, **options).grid
+    grid = compose_voices(small_model(tokenizer), tokenizer, given, **options).grid
     for voice in voices:
         assert np.array_equal(grid.pitches[:, voice], given.pitches[:, voice])
         assert np.array_equal(grid.tied[:, voice], given.tied[:, voice])
@@ -57,7 +57,7 @@ def test_the_nats_are_those_of_the_whole_piece(intervals):
     """The sum over draws, resampling and the cache is the model's likelihood of the piece."""
     tokenizer = ChoraleTokenizer(low=55, high=70)
     model = small_model(tokenizer, intervals=intervals)
-    made = harmonise(model, tokenizer, melody([60, 62, 64, 65, 67]), particles=7)
+    made = compose_voices(model, tokenizer, melody([60, 62, 64, 65, 67]), particles=7)
     (nats,) = -log_likelihood(model, [made.ids.tolist()]) / len(made.ids)
     assert made.nats_per_note == pytest.approx(nats, abs=1e-5)
 
@@ -107,7 +107,9 @@ def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, same)
 def test_a_melody_that_is_too_long_is_refused(position, most):
     tokenizer = ChoraleTokenizer()
     with pytest.raises(UserError, match=f"{most + 1} sixteenths, expected 1 to {most}"):
-        harmonise(small_model(tokenizer, position=position), tokenizer, melody([60] * (most + 1)))
+        compose_voices(
+            small_model(tokenizer, position=position), tokenizer, melody([60] * (most + 1))
+        )
 
 
 def test_fixed_notes_stay_and_the_beginning_may_be_read_at_once():
@@ -135,7 +137,7 @@ def test_further_tries_reduce_faults(monkeypatch):
 
     def worth(tries, seed):
         monkeypatch.setattr(module + "TRIES_IN_ALL", tries)
-        made = harmonise(model, tokenizer, tune, particles=4, seed=seed)
+        made = compose_voices(model, tokenizer, tune, particles=4, seed=seed)
         return -made.nats_per_note * len(made.ids) - 3.0 * faults_of(made.grid)
 
     before, after = ([worth(tries, seed) for seed in range(3)] for tries in (0, 6))

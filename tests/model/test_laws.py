@@ -19,7 +19,7 @@ from musictx.model.cache import KVCache
 from musictx.model.features import Feature, with_tokens
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens import build as tokens
-from tests.chorale.features import test_grid, test_intervals
+from tests.chorale.features import test_grid
 from tests.model.features import test_conditions, test_motif_memory, test_sounding
 from tests.model.models import GRID, build, close, every_scheme, in_parts, random_ids, with_feature
 from tests.songs import test_grouped
@@ -36,8 +36,8 @@ FEATURES: dict[str, tuple[Callable[[], MusicTransformer], Callable[[int], Tensor
         lambda seed: test_motif_memory.music(1, 60, seed),
     ),
     "intervals": (
-        lambda: with_feature(test_intervals.VOCAB, "intervals", **test_intervals.GIVEN),
-        lambda seed: test_sounding.music(1, 60, seed) % test_intervals.VOCAB,
+        lambda: with_feature(test_grid.VOCAB, "intervals", **test_grid.GIVEN),
+        lambda seed: test_sounding.music(1, 60, seed) % test_grid.VOCAB,
     ),
     "conditions": (
         lambda: with_feature(test_conditions.VOCAB, "conditions", **test_conditions.GIVEN),

@@ -34,17 +34,6 @@ CHANGES = {"all": 4, "voice": 3}
 CLASSES = 8
 
 
-class Match(NamedTuple):
-    """The repeated passage that ends with each token; (B, T) int64 each.
-
-    ids    the id that followed the passage when it occurred first, 0 if there is no passage
-    steps  the length of the passage, 0 if there is no passage
-    """
-
-    ids: Tensor
-    steps: Tensor
-
-
 class RepeatState(NamedTuple):
     """The predictions, of all voices and of the next voice alone, after each of (B, T) ids.
 
@@ -96,17 +85,19 @@ class Repeats(VoiceFeature, Predicted):
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> RepeatState:
         all_ids, all_places = joined(ids, earlier, places)
         count = ids.shape[1]
-        matches = []
+        predicted, trust = [], []
         for one_voice in (False, True):
-            match = longest_match(all_ids, all_places, self.voices, count, one_voice=one_voice)
+            found, steps = longest_match(
+                all_ids, all_places, self.voices, count, one_voice=one_voice
+            )
             if self.training and self.dropout:
                 kept = torch.rand(ids.shape, device=ids.device) >= self.dropout
-                match = Match(match.ids * kept, match.steps * kept)
-            matches.append(match)
+                found, steps = found * kept, steps * kept
+            predicted.append(found)
+            trust.append(length_class(steps))
         (last,) = lagged(all_ids.masked_fill(all_places < 1, -1), places, [self.voices - 1])
-        trust = torch.stack([length_class(match.steps) for match in matches], 2)
-        predicted = torch.stack([match.ids for match in matches], 2)
-        return RepeatState(predicted, trust, torch.zeros_like(ids), last)
+        field = torch.zeros_like(ids)
+        return RepeatState(torch.stack(predicted, 2), torch.stack(trust, 2), field, last)
 
     def embed(self, x: Tensor, seen: RepeatState) -> Tensor:
         old = look_up(self.pitches, seen.last)
@@ -138,8 +129,9 @@ def length_class(steps: Tensor) -> Tensor:
 
 def longest_match(
     ids: Tensor, places: Tensor, voices: int, count: int, *, one_voice: bool
-) -> Match:
-    """The longest repeated passage that ends with each of the last ``count`` of ``ids`` (B, N).
+) -> tuple[Tensor, Tensor]:
+    """The longest repeated passage that ends with each of the last ``count`` of ``ids`` (B, N), as
+    (B, count) int64: the id that followed it when it occurred first, and its steps; 0 without one.
 
     The ids up to a place are compared with the ids a whole number of steps earlier in the same
     piece (``places`` as in :meth:`Feature.read`, negative if unknown); the later of two equally
@@ -170,7 +162,7 @@ def longest_match(
     changes = sums[:, last] - sums.gather(1, (last - length).clamp(min=0))
     is_match = (length >= SHORTEST[kind] * voices) & (changes >= CHANGES[kind])
     source = (now + 1 - lags[which]).clamp(min=0)
-    return Match(ids.gather(1, source).clamp(min=0) * is_match, length // voices * is_match)
+    return ids.gather(1, source).clamp(min=0) * is_match, length // voices * is_match
 
 
 def _run_at(true: Tensor, end: int, stride: int) -> Tensor:

@@ -1,12 +1,16 @@
-"""Features on a grid of voices against plain loops; gradients. Their laws: test_laws.py."""
+"""Features on a grid of voices against plain loops; gradients, noise. Their laws: test_laws.py."""
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from musictx.chorale.features import note_ages, repeats
 from musictx.chorale.features.calibration import Calibration
 from musictx.chorale.features.counterpoint import Counterpoint
+from musictx.chorale.features.intervals import Intervals
+from musictx.chorale.features.noise import TokenNoise
 from musictx.model.transformer import MusicTransformer
 from tests.untrained import network
 
@@ -15,6 +19,9 @@ VOICES = 4
 VOCAB, FIRST, LOWEST = 16, 4, 60
 GRID = {"voices": VOICES}
 PITCHES = [[FIRST, VOCAB, LOWEST]]
+PITCH_OF = torch.tensor([-1] * FIRST + [*range(LOWEST, LOWEST + VOCAB - FIRST)])
+INPUTS, OUTPUTS = [1, 4, 6], [1, 2, 7]
+GIVEN = {"inputs": INPUTS, "outputs": OUTPUTS, "pitches": PITCHES}
 VOICED = [
     {"name": "ages", **GRID},
     {"name": "repeats", **GRID, "pitches": PITCHES},
@@ -69,24 +76,23 @@ def test_ages_and_matches_are_what_loops_find(seed: int) -> None:
         for at in range(len(numbers)):
             assert found[row, at] == slow_age(numbers, where, at)
     for own in (False, True):
-        whole = repeats.longest_match(ids, places, VOICES, ids.shape[1], one_voice=own)
+        whole = torch.stack(
+            repeats.longest_match(ids, places, VOICES, ids.shape[1], one_voice=own), 2
+        )
         for row in range(2):
             numbers, where = ids[row].tolist(), places[row].tolist()
             for at in range(len(numbers)):
-                got = int(whole.ids[row, at]), int(whole.steps[row, at])
-                assert got == slow_match(numbers, where, at, own)
-        some += int((whole.steps > 0).sum())
+                assert whole[row, at].tolist() == [*slow_match(numbers, where, at, own)]
+        some += int((whole[..., 1] > 0).sum())
         for count in (1, 5):
             last = repeats.longest_match(ids, places, VOICES, count, one_voice=own)
-            assert last.ids.equal(whole.ids[:, -count:])
-            assert last.steps.equal(whole.steps[:, -count:])
+            assert torch.stack(last, 2).equal(whole[:, -count:])
     assert some > 5
 
 
 def test_counterpoint_scores_notes_and_two_voices_that_move_at_once() -> None:
     ids = music(1)
     places = torch.arange(ids.shape[1]).expand_as(ids)
-    pitches = torch.tensor([-1] * FIRST + [*range(LOWEST, LOWEST + VOCAB - FIRST)])
     torch.manual_seed(4)
     counterpoint = Counterpoint(VOCAB, 8, pitches=PITCHES, voices=VOICES)
     for parameter in counterpoint.parameters():
@@ -95,7 +101,7 @@ def test_counterpoint_scores_notes_and_two_voices_that_move_at_once() -> None:
     with torch.no_grad():
         seen = counterpoint.read(ids, ids[:, :0], places)
         found = counterpoint.score(logits, logits, seen)
-    note = pitches[ids[0]].tolist()
+    note = PITCH_OF[ids[0]].tolist()
     for at in range(ids.shape[1]):
         step, voice = divmod(int(places[0, at]), VOICES)  # of the next token
         for candidate in range(VOCAB):
@@ -104,7 +110,7 @@ def test_counterpoint_scores_notes_and_two_voices_that_move_at_once() -> None:
                 if step == 0 or candidate < FIRST:
                     continue
                 now, then = note[at + 1 - n], note[at + 1 - n - VOICES]
-                here, own = int(pitches[candidate]), note[at + 1 - VOICES]
+                here, own = int(PITCH_OF[candidate]), note[at + 1 - VOICES]
                 if now == then or here == own:
                     continue
                 similar = (now > then) == (here > own)
@@ -154,3 +160,80 @@ def test_every_table_learns() -> None:
     for name, parameter in found.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().sum() > 0, name
+
+
+def intervals(**more) -> Intervals:
+    torch.manual_seed(0)
+    found = Intervals(VOCAB, 8, **GIVEN | more).double()
+    for table in found.outputs:  # they begin at zero
+        torch.nn.init.normal_(table)
+    return found
+
+
+def row(found: Intervals, later: int, earlier: int) -> int | None:
+    """The row of an interval between two ids, None where there is none."""
+    a, b = int(PITCH_OF[later]), int(PITCH_OF[earlier])
+    return None if min(a, b) < 0 else 1 + found.span + a - b
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=12), st.integers(0, 12))
+def test_both_are_the_sums_written_out(ids, known):
+    """``known`` of the ids are given as earlier ones, as a cache does."""
+    found = intervals()
+    known = min(known, len(ids) - 1)
+    whole = torch.tensor([ids])
+    places = torch.arange(known, len(ids))[None]
+    before = found.read(whole[:, known:], whole[:, :known], places)
+    x = torch.randn(1, len(ids) - known, 8, dtype=torch.float64)
+    embedded, scored = (
+        found.embed(x, before)[0],
+        found.score(torch.zeros(1, len(ids) - known, VOCAB), x, before)[0],
+    )
+    for n, t in enumerate(range(known, len(ids))):
+        expected = x[0, n].clone()
+        judged = torch.zeros(VOCAB, dtype=torch.float64)
+        for lag, table in zip(INPUTS, found.inputs):
+            r = row(found, ids[t], ids[t - lag]) if t >= lag else None
+            expected += table[0 if r is None else r]
+        for lag, table in zip(OUTPUTS, found.outputs):
+            for candidate in range(VOCAB if t + 1 >= lag else 0):
+                r = row(found, candidate, ids[t + 1 - lag])
+                judged[candidate] += 0 if r is None else x[0, n] @ table[r]
+        torch.testing.assert_close(embedded[n], expected)
+        torch.testing.assert_close(scored[n].double(), judged, rtol=1e-5, atol=1e-5)
+
+
+def test_dropout_withholds_whole_vectors_in_training_only():
+    found = intervals(inputs=[2], outputs=[], dropout=0.25)
+    ids = torch.randint(FIRST, VOCAB, (4, 500), generator=torch.Generator().manual_seed(5))
+    before = found.read(ids, ids[:, :0], torch.arange(500).expand(4, -1))
+    nothing = torch.zeros(4, 500, 8, dtype=torch.float64)
+    whole = found.eval().embed(nothing, before)
+    torch.manual_seed(6)
+    some = found.train().embed(nothing, before)
+    share = some / whole
+    torch.testing.assert_close(share, share[..., :1].expand_as(share))
+    kept = share[..., 0].round(decimals=6)
+    assert set(kept.unique().tolist()) == {0.0, round(1 / 0.75, 6)}
+    assert 0.7 < (kept > 0).double().mean() < 0.8
+
+
+def test_noise_moves_or_hides_a_share_of_the_notes_and_in_training_only() -> None:
+    torch.manual_seed(0)
+    notes, others = torch.full((400, 200), 9), torch.arange(4).repeat(50, 1)
+    moves = TokenNoise(16, 8, pitches=PITCHES, share=0.25).train()
+    off = moves.disturb(notes) - notes
+    assert set(off.unique().tolist()) == {-2, -1, 0, 1, 2}
+    for by in (-2, -1, 1, 2):
+        assert abs(float((off == by).float().mean()) - 0.0625) < 0.01
+    assert PITCH_OF[moves.disturb(torch.tensor([4, 15]).repeat(500, 1))].min() >= 60
+    hides = TokenNoise(16, 8, pitches=PITCHES, hidden=0.4).train()
+    hidden = hides.disturb(notes)
+    assert set(hidden.unique().tolist()) == {0, 9}
+    share = (hidden == 0).float().mean(1)  # each row's is another
+    assert 0 <= share.min() < 0.03 < 0.37 < share.max() < 0.55
+    assert abs(float(share.mean()) - 0.2) < 0.02
+    for noise in (moves, hides):
+        assert noise.disturb(others).equal(others)
+        assert noise.eval().disturb(notes).equal(notes)
