@@ -21,7 +21,8 @@ from musictx.tokens.tokenizer import Tokenizer
 from musictx.training import ranks, report, run_folder
 from musictx.training.callbacks import averaged
 from musictx.training.network import build_model, freeze, model_from_init
-from musictx.training.progress import PrintLine, duration
+from musictx.training.progress import duration
+from musictx.training.ranks import say
 from musictx.training.run import Run
 from musictx.training.run_folder import RunFolder
 from musictx.training.signals import Stopped
@@ -53,13 +54,12 @@ def run(config: TrainConfig) -> Trained:
     If a launcher (torchrun, SLURM) starts them, run ``musictx prepare`` first.
     """
     is_first, is_trial = ranks.is_first(), bool(config.trainer.fast_dev_run)
-    print_line: PrintLine = print if is_first else lambda line: None
     with quiet(), ExitStack() as stack:
         # 1. Configuration, network and corpus
         config = dataclasses.replace(config, trainer=ranks.from_environment(config.trainer))
         files.check_writable(Path(config.out or "runs"), "out")
-        tokenizer, model = make_network(config, print_line)
-        shards = open_corpus(config, tokenizer, print_line)
+        tokenizer, model = make_network(config)
+        shards = open_corpus(config, tokenizer)
 
         # 2. The run folder: new, to resume, or finished
         fingerprints = run_folder.fingerprints(config, shards, tokenizer)
@@ -72,21 +72,21 @@ def run(config: TrainConfig) -> Trained:
             folder.check(config, fingerprints)
         was_new, state = folder.is_new, folder.state(config)
         if state.is_finished:
-            print_line(
+            say(
                 f"already trained: {path} has {state.step:,} steps ({duration(state.seconds)}); "
                 f"with out={path} a larger trainer.max_steps or trainer.max_time trains on, "
                 f"another out= starts again\nmodel   {folder.model}"
             )
             return Trained(folder.model, state.validation_loss, state.step)
         if state.step:
-            print_line(f"resume  at step {state.step:,} from {folder.last}")
+            say(f"resume  at step {state.step:,} from {folder.last}")
 
         # 3. LightningModule, data module, callbacks and Trainer
-        training = Run(config, folder, shards, tokenizer, model, print_line)
+        training = Run(config, folder, shards, tokenizer, model)
         trainer, stop = training.trainer, training.hooks.stop
         if is_first:
             folder.begin(config, fingerprints)
-        print_line(report.header(training))
+        say(report.header(training))
 
         # 4. Training
         stack.callback(ranks.destroy_process_group)
@@ -94,7 +94,7 @@ def run(config: TrainConfig) -> Trained:
         try:
             with stop:
                 if config.init is not None and not state.step and not is_trial:
-                    initial_loss = training.validate_initial_model(print_line)
+                    initial_loss = training.validate_initial_model()
                 fit(training.lit, training.data, trainer, stop, folder.last if state.step else None)
         except Stopped:
             exit_after_signal(training)
@@ -106,15 +106,15 @@ def run(config: TrainConfig) -> Trained:
 
         # 5. The model folder
         if is_trial:
-            print_line("fast_dev_run: training and validation work; no run folder was written")
+            say("fast_dev_run: training and validation work; no run folder was written")
             return Trained(None, training.validation_loss(), trainer.global_step)
         if trainer.is_global_zero:
             training.save_best_model()
-            print_line(report.summary(training, initial_loss))
+            say(report.summary(training, initial_loss))
         return Trained(folder.model, training.validation_loss(), trainer.global_step)
 
 
-def make_network(config: TrainConfig, print_line: PrintLine) -> tuple[Tokenizer, MusicTransformer]:
+def make_network(config: TrainConfig) -> tuple[Tokenizer, MusicTransformer]:
     """Return the tokenizer and the network to train. With ``init=FOLDER`` they come from this model
     folder, and the options of tokenizer, model and position scheme are ignored."""
     if config.init is not None:
@@ -124,7 +124,7 @@ def make_network(config: TrainConfig, print_line: PrintLine) -> tuple[Tokenizer,
         if config.freeze:
             freeze(model, config.freeze)
             changes += f"; its first {config.freeze} of {len(model.blocks)} layers are frozen"
-        print_line(
+        say(
             f"init    {loaded.folder}: its weights, and its tokenizer, model and position "
             f"settings instead of those given here{changes}"
         )
@@ -133,12 +133,12 @@ def make_network(config: TrainConfig, print_line: PrintLine) -> tuple[Tokenizer,
     return tokenizer, build_model(config, tokenizer)
 
 
-def open_corpus(config: TrainConfig, tokenizer: Tokenizer, print_line: PrintLine) -> Shards:
+def open_corpus(config: TrainConfig, tokenizer: Tokenizer) -> Shards:
     """Return the shards of the corpus, and prepare them if necessary. Existing ``corpus.shards``
     without a ``corpus.path`` are used unchanged."""
     report = prepare(config.corpus, tokenizer)
     if not report.up_to_date:
-        print_line(str(report))
+        say(str(report))
     return report.shards
 
 
@@ -151,7 +151,7 @@ def exit_after_signal(training: Run) -> NoReturn:
         if stop.agreed and not training.folder.model.is_dir():
             with averaged(training.trainer):
                 training.save_model()
-        training.hooks.print_line(report.stopped(training))
+        say(report.stopped(training))
     if training.trainer.local_rank:
         raise SystemExit(0)
     if stop.received == signal.SIGTERM:

@@ -18,7 +18,8 @@ from pytorch_lightning.callbacks import Checkpoint, WeightAveraging
 
 from musictx import formats, registry
 from musictx.notes import Score
-from musictx.training.progress import PrintLine, ends_step, validation_follows
+from musictx.training.progress import ends_step, validation_follows
+from musictx.training.ranks import say
 from musictx.training.signals import StopSignal
 
 
@@ -28,13 +29,11 @@ class Hooks(pl.Callback):
 
     save_model  writes the model folder with the current weights
     sample      composes a piece of so many seconds with the current weights
-    print_line  prints a line
     stop        receives Ctrl-C and SIGTERM
     """
 
     save_model: Callable[[], object] = lambda: None
     sample: Callable[[float], Score] | None = None
-    print_line: PrintLine = print
     stop: StopSignal = field(default_factory=StopSignal)
 
 
@@ -117,9 +116,7 @@ class BestCheckpoint(HookedCallback, Checkpoint):
                     self.hooks.save_model()
         else:
             comment = f"best {self.loss:.4f} at step {self.step:,}"
-        self.hooks.print_line(
-            f"step {trainer.global_step:,}: validation {loss:.4f} nats/token, {comment}"
-        )
+        say(f"step {trainer.global_step:,}: validation {loss:.4f} nats/token, {comment}")
 
 
 class LastCheckpoint(HookedCallback, Checkpoint):
@@ -187,9 +184,9 @@ class Samples(HookedCallback):
             formats.write(score, path)
             if ".png" in registry.WRITERS:
                 formats.write(score, path.with_suffix(".png"))
-            hooks.print_line(f"  sample with {len(score):,} notes: {path}")
+            say(f"  sample with {len(score):,} notes: {path}")
         except Exception as error:  # a failed sample must not end a training
-            hooks.print_line(f"  no sample at step {step:,}: {type(error).__name__}: {error}")
+            say(f"  no sample at step {step:,}: {type(error).__name__}: {error}")
         finally:
             pl_module.train(training)
 

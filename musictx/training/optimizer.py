@@ -13,7 +13,7 @@ from musictx.config import TrainConfig
 from musictx.config.checks import imported
 from musictx.errors import ConfigError, reason
 from musictx.training.muon import Muon
-from musictx.training.progress import PrintLine
+from musictx.training.ranks import say
 from musictx.training.schedule import learning_rate
 
 #: The default learning rate of fine-tuning, as a share of that of training from scratch.
@@ -22,7 +22,7 @@ FINE_TUNING = 0.2
 MOST_WARMUP = 0.2
 
 
-def optimizer_options(config: TrainConfig, width: int, print_line: PrintLine) -> dict[str, Any]:
+def optimizer_options(config: TrainConfig, width: int) -> dict[str, Any]:
     """``config.optim`` as a dict, with the default learning rate filled in and the warm-up
     shortened to :data:`MOST_WARMUP` of the steps if it is longer."""
     optim, steps = dataclasses.asdict(config.optim), config.trainer.max_steps
@@ -31,9 +31,7 @@ def optimizer_options(config: TrainConfig, width: int, print_line: PrintLine) ->
         optim["lr"] = share * learning_rate(width)
     warmup, limit = optim["warmup"], max(1, int(MOST_WARMUP * steps))
     if config.trainer.seconds is None and steps > 0 and warmup > limit:
-        print_line(
-            f"note    optim.warmup={warmup} is long for {steps} steps; it ends after {limit}"
-        )
+        say(f"note    optim.warmup={warmup} is long for {steps} steps; it ends after {limit}")
         optim["warmup"] = limit
     return optim
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TextIO
 
 import pytorch_lightning as pl
 from pytorch_lightning.callbacks import ProgressBar, Timer
 from tqdm import tqdm
-
-#: A function that prints one line.
-PrintLine = Callable[[str], object]
 
 
 class Clock(Timer):

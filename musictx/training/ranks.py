@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from collections.abc import Mapping
 
 import torch
 import torch.distributed as dist
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
+from tqdm import tqdm
 
 from musictx.config import TrainerConfig
 from musictx.errors import ConfigError
@@ -57,6 +59,13 @@ def is_first(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether this is the process that writes and prints. ``NODE_RANK`` is the number of a machine
     that was started by hand, which Lightning ignores before there is a Trainer."""
     return not getattr(rank_zero_only, "rank", 0) and environment.get("NODE_RANK", "0") == "0"
+
+
+def say(line: str) -> None:
+    """Print a line, above a progress bar if there is one, in the process that prints."""
+    if is_first():
+        tqdm.write(line, file=sys.stdout)
+        sys.stdout.flush()
 
 
 def destroy_process_group() -> None:

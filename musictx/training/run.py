@@ -24,11 +24,12 @@ from musictx.sampling.composer import continuations
 from musictx.sampling.primer import NOTHING
 from musictx.sampling.steer import Steering, controls_of
 from musictx.tokens.tokenizer import Tokenizer
-from musictx.training import checkpoint, ranks
+from musictx.training import checkpoint
 from musictx.training.callbacks import BestCheckpoint, Ema, Hooks
 from musictx.training.lit import LitMusicTransformer
 from musictx.training.optimizer import optimizer_options
-from musictx.training.progress import PrintLine, Progress, clock, share_done
+from musictx.training.progress import Progress, clock, share_done
+from musictx.training.ranks import say
 from musictx.training.run_folder import RunFolder
 from musictx.training.signals import StopSignal
 from musictx.training.trainer import build_trainer, describe_device, instantiate, wrong_checkpoint
@@ -55,11 +56,10 @@ class Run:
         shards: Shards,
         tokenizer: Tokenizer,
         model: MusicTransformer,
-        print_line: PrintLine,
     ) -> None:
         self.config, self.folder, self.shards, self.tokenizer = config, folder, shards, tokenizer
         self.model = model
-        optim = optimizer_options(config, model.config.width, print_line)
+        optim = optimizer_options(config, model.config.width)
         self.lit = LitMusicTransformer(
             model.config.plain(), optim, tokenizer.to_config(), config.seed, model=model
         )
@@ -73,18 +73,15 @@ class Run:
             **dataclasses.asdict(config.data),
         )
         self.limits = of_corpus(shards, tokenizer)
-        bar = Progress()
-        above_bar = bar.print if ranks.is_first() else print_line
-        stop = StopSignal(report=ranks.is_first())
-        self.hooks = Hooks(self.save_model, self.sample, above_bar, stop)
-        self.trainer = self._trainer(bar)
+        self.hooks = Hooks(self.save_model, self.sample, StopSignal())
+        self.trainer = self._trainer()
 
-    def _trainer(self, bar: Progress) -> pl.Trainer:
+    def _trainer(self) -> pl.Trainer:
         config, options, path = self.config, self.config.trainer, self.folder.path
         callbacks = [self.hooks, self.hooks.stop, *instantiate("callbacks", config.callbacks, path)]
         has_bar = any(isinstance(c, pl.callbacks.ProgressBar) for c in callbacks)
         if options.flags["enable_progress_bar"] and not has_bar:
-            callbacks.append(bar)
+            callbacks.append(Progress())
         if config.optim.ema > 0:
             callbacks.append(Ema(config.optim.ema))
         if not self.shards.pieces("validation"):
@@ -132,13 +129,13 @@ class Run:
         ((_, piece),) = continuations(model, [NOTHING], request, seeds=seeds, steering=steering)
         return piece.score
 
-    def validate_initial_model(self, print_line: PrintLine) -> float | None:
+    def validate_initial_model(self) -> float | None:
         """Return the validation loss before fine-tuning; None without validation."""
         if self.trainer.limit_val_batches == 0:
             return None
         self.trainer.validate(self.lit, self.data, verbose=False)
         loss = float(self.trainer.callback_metrics["val/loss"])
-        print_line(f"before  {loss:.4f} nats/token in validation, before the first step")
+        say(f"before  {loss:.4f} nats/token in validation, before the first step")
         return loss
 
     def best(self) -> tuple[float | None, int]:

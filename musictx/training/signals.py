@@ -13,6 +13,7 @@ import pytorch_lightning as pl
 import torch
 
 from musictx.training.progress import ends_step
+from musictx.training.ranks import is_first
 
 
 class Stopped(Exception):
@@ -30,11 +31,9 @@ class StopSignal(pl.Callback):
     Lightning itself would stop between the batches of one step, and without a checkpoint.
 
     Outside of the main thread this callback does nothing, since Python cannot catch signals there.
-    With ``report`` it prints to stderr that training will stop.
     """
 
-    def __init__(self, *, report: bool = True) -> None:
-        self.report = report
+    def __init__(self) -> None:
         self.received = 0  # number of the signal that this process has received
         self.agreed = 0  # number of the signal for which all processes stop
         self.steps = 0  # optimiser steps since training was started or resumed
@@ -61,7 +60,7 @@ class StopSignal(pl.Callback):
     def _receive(self, number: int, frame: FrameType | None) -> None:
         self.received = number
         self._restore()
-        if self.report:  # os.write, since print is not reentrant in a signal handler
+        if is_first():  # os.write, since print is not reentrant in a signal handler
             with suppress(OSError):
                 os.write(2, b"\nstopping after this step ... (Ctrl-C again: at once)\n")
 

@@ -201,7 +201,7 @@ def test_runs_without_a_folder_of_theirs_are_never_taken_for_one_another(
 
 def test_the_learning_rate_follows_the_width_unless_it_is_given(root):
     def rate(*more):
-        return optimizer_options(config(root, "run", *more), 16, print)["lr"]
+        return optimizer_options(config(root, "run", *more), 16)["lr"]
 
     assert rate("optim.lr=null") == pytest.approx(1e-3 * 32**0.5)
     assert rate("optim.lr=null", "init=piano") == pytest.approx(0.2e-3 * 32**0.5)

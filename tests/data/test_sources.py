@@ -157,10 +157,9 @@ def test_official_test_files_alone_are_all_measured(tmp_path, count, options):
     assert [piece.split for piece in shards.pieces()] == ["test"] * count
 
 
-def test_a_corpus_without_a_path_is_prepared_where_training_asks(tmp_path):
+def test_a_corpus_without_a_path_is_prepared_where_training_asks(tmp_path, capsys):
     where = CorpusConfig(name="tests.data.helpers:Given", shards=str(tmp_path / "s"), workers=1)
     for new in (True, False):
-        reports: list[str] = []
-        shards = train.open_corpus(TrainConfig(corpus=where), TOKENIZER, reports.append)
+        shards = train.open_corpus(TrainConfig(corpus=where), TOKENIZER)
         assert [p.name for p in shards.pieces()] == ["0", "1"]
-        assert bool(reports) == new
+        assert bool(capsys.readouterr().out) == new

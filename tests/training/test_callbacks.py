@@ -32,9 +32,9 @@ def weights(trainer) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("moved", [False, True])
-def test_the_best_checkpoint_is_the_best_even_if_it_was_before_a_stop(moved, tmp_path):
-    models, lines, stop, folder = [], [], StopSignal(), tmp_path / "run"
-    hooks = Hooks(lambda: models.append(1), print_line=lines.append, stop=stop)
+def test_the_best_checkpoint_is_the_best_even_if_it_was_before_a_stop(moved, tmp_path, capsys):
+    models, stop, folder = [], StopSignal(), tmp_path / "run"
+    hooks = Hooks(lambda: models.append(1), stop=stop)
 
     class At6(LitMusicTransformer):
         def on_train_batch_start(self, *args):
@@ -60,7 +60,7 @@ def test_the_best_checkpoint_is_the_best_even_if_it_was_before_a_stop(moved, tmp
     assert best.step == step_of(folder / "best.ckpt") == 4
     assert trainer.callback_metrics["val/loss"] > best.loss
     assert len(models) == 1  # the model folder was written once, at the best
-    assert "best" in lines[-1]
+    assert "best" in capsys.readouterr().out.splitlines()[-1]
     assert {p.name for p in folder.iterdir()} == {"last.ckpt", "best.ckpt"}
 
 
@@ -89,14 +89,13 @@ def test_between_rare_validations_the_clock_makes_checkpoints(tmp_path):
     assert [*steps, step_of(path)] == [1, 2, 3]
 
 
-def test_a_sample_leaves_the_training_as_it_was(tmp_path):
+def test_a_sample_leaves_the_training_as_it_was(tmp_path, capsys):
     def sample(seconds):
         assert not training.training
         torch.rand(100)
         return Score()
 
-    lines: list[str] = []
-    hooks = Hooks(sample=sample, print_line=lines.append)
+    hooks = Hooks(sample=sample)
     trained = []
     for extra in ([hooks, Samples(seconds=1.0)], []):
         training = fake_training()
@@ -104,7 +103,7 @@ def test_a_sample_leaves_the_training_as_it_was(tmp_path):
     assert all(torch.equal(trained[0][name], p) for name, p in trained[1].items())
     files = sorted(p.name for p in (tmp_path / "samples").iterdir())
     assert files[:2] == ["step-000005.mid", "step-000005.png"]
-    assert len(lines) == 3
+    assert capsys.readouterr().out.count("  sample with 0 notes: ") == 3
 
 
 STATE = {"state_dict": {"w": torch.arange(3.0)}, "loops": {}, "global_step": 7}

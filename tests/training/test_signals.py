@@ -33,7 +33,7 @@ def trainer_of(reduce):
 
 @pytest.mark.parametrize("asked", range(3))
 def test_a_signal_to_any_rank_stops_all_and_is_the_end_of_each(asked):
-    ranks = [StopSignal(report=False) for _ in range(3)]
+    ranks = [StopSignal() for _ in range(3)]
 
     def round_of_all():
         sent = [torch.tensor(float(rank.received)) for rank in ranks]  # as a collective does
@@ -51,7 +51,7 @@ def test_a_signal_to_any_rank_stops_all_and_is_the_end_of_each(asked):
 
 
 def test_a_signal_while_the_ranks_agree_counts_at_the_next_agreement():
-    stop = StopSignal(report=False)
+    stop = StopSignal()
 
     def reduce(value, reduce_op):
         if not stop.received:
