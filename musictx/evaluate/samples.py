@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from musictx import midi
+from musictx import formats
 from musictx.apps.generate import compose_pieces
 from musictx.apps.infill import compose_versions
 from musictx.apps.tasks import task_of
@@ -49,7 +49,7 @@ class SampleFolder:
     def add(self, number: int, score: Score, **facts: Any) -> None:
         """Write a sample, and add ``facts`` about it to the list."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        midi.write(score, self.folder / f"{number:03d}.mid")
+        formats.write(score, self.folder / f"{number:03d}.mid")
         self.samples[f"{number:03d}"] = facts
         content = {"samples": dict(sorted(self.samples.items()))}
         write_text(self.folder / LIST, json.dumps(content, indent=1) + "\n")

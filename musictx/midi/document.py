@@ -17,7 +17,6 @@ from musictx.midi.read import FileParts
 
 #: Limits that no file exceeds: they were checked when the file was first read.
 ANY = Limits(midi_mb=10**9, notes=10**9, events=10**9, tracks=65_535, seconds=DAY)
-END = b"\xff\x2f\0"
 #: Meta events that a Score does not have: text, copyright, instrument, cue point, program name,
 #: device name, sequencer-specific data.
 _TEXTS = {0x01, 0x02, 0x04, 0x07, 0x08, 0x09, 0x7F}
@@ -110,15 +109,15 @@ class Document:
 
     @cached_property
     def file(self) -> scan.File:
-        return scan.scan(self.data, limits=ANY)
+        return scan.scan(self.data, ANY)
 
     @cached_property
     def clock(self) -> TickClock:
-        return TickClock.of(self.file, "")
+        return TickClock.of(self.file)
 
     @cached_property
     def parts(self) -> FileParts:
-        return FileParts.of(self.file, self.clock, Counter())
+        return FileParts.of(self.file, self.clock)
 
     @property
     def places(self) -> list[int]:
@@ -182,7 +181,7 @@ def parsed(chunk: bytes) -> tuple[list[Message], int]:
     """Parse an undamaged track: its messages, and the tick of its end."""
     rows: list[Message] = []
     for row in messages(chunk):
-        if row.meta == END[1]:
+        if row.meta == scan.END:
             return rows, row.tick
         rows.append(row)
     return rows, rows[-1].tick if rows else 0
@@ -229,7 +228,7 @@ def written(rows: Iterable[Message], last: int = 0) -> bytes:
     for tick, _, body, _ in _with_programs(sorted(rows, key=lambda row: row[:2])):
         out += [quantity(tick - previous), body]
         previous = tick
-    return b"".join([*out, quantity(max(last - previous, 0)), END])
+    return b"".join([*out, quantity(max(last - previous, 0)), bytes([0xFF, scan.END, 0])])
 
 
 def quantity(value: int) -> bytes:
@@ -274,8 +273,9 @@ def _with_programs(rows: list[Message]) -> list[Message]:
     return result
 
 
-def unread(data: bytes) -> Counter[str]:
-    """Count the messages, by kind, that a :class:`musictx.notes.Score` does not have."""
+def losses_of(data: bytes, why: str) -> str:
+    """Return a sentence with the kinds of messages that are lost if a MIDI file is made anew from
+    its Score, and ``why`` that is necessary; "" if nothing is lost."""
     count: Counter[str] = Counter()
     for chunk in Document(data).chunks:
         names = 0  # names of a track without notes, which a Score lacks; -1 if there are notes
@@ -296,4 +296,5 @@ def unread(data: bytes) -> Counter[str]:
         except (IndexError, ValueError):
             pass  # a Score does not have the rest of a damaged track either
         count["texts"] += max(names, 0)
-    return count
+    lost = ", ".join(what for what, number in count.items() if number)
+    return f"The MIDI file is written anew ({why}), without its {lost}" if lost else ""

@@ -15,18 +15,17 @@ import numpy as np
 from musictx.midi import encode
 from musictx.midi.clock import FASTEST, LAST_TICK, MOST_TICKS, SLOWEST, TickClock
 from musictx.midi.document import ANY, OFF, Document, Message, controller, text_of
-from musictx.midi.encode import LYRIC, MARKER, NAME
 from musictx.midi.parts import free_channel, with_parts
 from musictx.midi.read import read as read_file
-from musictx.midi.scan import DRUM_CHANNEL
+from musictx.midi.scan import DRUM_CHANNEL, MARKS, NAME
 from musictx.notes import Score
 
 #: If a note would be moved by more than this to the nearest tick of the file, ticks are halved.
 COARSEST_SECONDS = 0.005
 #: A note has kept its ticks if they are equal when rounded to this fraction of a tick.
 FINE = 64
-#: Array of a Score -> type of its meta events.
-KINDS = {"tempos": 0x51, "meters": 0x58, "keys": 0x59}
+#: The marks that are replaced as a whole if one differs; texts are edited one by one.
+WHOLE = ("tempos", "meters", "keys")
 
 
 class _Note(NamedTuple):
@@ -78,7 +77,7 @@ class _Edit:
             raise Unwritable("a quarter note has another number of ticks")
         self.changed = {
             name
-            for name in KINDS
+            for name in WHOLE
             if not np.array_equal(getattr(self.before, name), getattr(score, name))
         }
         if self.changed and self.file.division & 0x8000:
@@ -172,13 +171,13 @@ class _Edit:
             ):
                 names.add(name)
         marks = encode.marks(score, self.clock)
-        new = [row for name in KINDS if name in names for row in marks[name]]
+        new = [row for name in WHOLE if name in names for row in marks[name]]
         ends = self.clock.ticks(score.duration), self._new_ticks(self.file.ends).max()
         if max(*ends, *(row.tick for row in new)) >= LAST_TICK:
             raise Unwritable("it would have more ticks than MIDI can count")
         for number in range(len(self.document.chunks)):
             track = self.document.track(number)
-            track.remove_meta({KINDS[name] for name in names})
+            track.remove_meta({MARKS[name] for name in names})
             track.move(self._new_ticks)
         self.document.track(0).new += new
 
@@ -278,8 +277,8 @@ class _Edit:
         """Remove and add markers and lyrics. Return new ones of a type that the file has none of,
         which are not added yet."""
         unplaced: list[Message] = []
-        for kind, name in ((MARKER, "markers"), (LYRIC, "lyrics")):
-            texts, old_texts = getattr(self.score, name), getattr(self.file, name)
+        for name in ("markers", "lyrics"):
+            kind, texts, old_texts = MARKS[name], getattr(self.score, name), self.file.marks[name]
             ticks = self.clock.ticks(np.array([time for time, _ in texts])).tolist()
             missing = Counter(zip(ticks, (text for _, text in texts)))
             removed: dict[int, int] = {}  # tick -> track

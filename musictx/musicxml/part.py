@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from musictx.errors import MusicXmlError
 from musictx.musicxml import dynamics, harmony, heads, signs
-from musictx.musicxml.document import Fault, number_or, parse_number
+from musictx.musicxml.document import number_or, parse_number
 from musictx.musicxml.heads import NoteHead
 from musictx.musicxml.instruments import Instrument, drum_key, program_of
 
@@ -246,7 +247,7 @@ class XmlPart:
             written = children["pitch"]
             step = (written.findtext("step") or "").strip().upper()
             if step not in _SEMITONE:
-                raise Fault(f"has a pitch with step {step[:40]!r}, expected A to G")
+                raise MusicXmlError(f"has a pitch with step {step[:40]!r}, expected A to G")
             octave = int(parse_number(written.findtext("octave"), "octave"))
             alter = parse_number(written.findtext("alter", "0"), "alter")
             self.remarks["microtones played as semitones"] += alter != round(alter)

@@ -16,7 +16,7 @@ from musictx import formats
 from musictx.chords import is_chart
 from musictx.errors import UserError
 from musictx.files import write_bytes
-from musictx.midi import losses_of
+from musictx.midi.document import losses_of
 from musictx.notes import Score
 from musictx.songs.chord_sheet import voiced
 from musictx.studio import exchange, original

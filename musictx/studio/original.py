@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from musictx import midi
-from musictx.midi import losses_of
-from musictx.midi.document import ANY
+from musictx.midi.document import ANY, losses_of
 from musictx.midi.document import Document as MidiDocument
 from musictx.midi.edit import Unwritable, edited
 from musictx.midi.parts import free_channel, with_parts
