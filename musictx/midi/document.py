@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -55,8 +56,7 @@ class Track:
     """A track that is edited.
 
     last    tick of the end of the track
-    rows    number -> message. Edit or delete messages here.
-    new     messages to add
+    rows    number -> message; edit or delete messages here, and :meth:`add` others
     events  numbers of the rows that are also in ``scan.File.events``, in the same order
     """
 
@@ -64,8 +64,12 @@ class Track:
         messages, self.last = parsed(chunk)
         self.rows = dict(enumerate(messages))
         self.events = [n for n, row in self.rows.items() if _is_scanned(row.body)]
-        self.new: list[Message] = []
+        self._numbers = count(len(self.rows))  # of further rows
         self._chunk, self._before = chunk, (self.last, self.rows.copy())
+
+    def add(self, rows: Iterable[Message]) -> None:
+        """Add messages."""
+        self.rows.update(zip(self._numbers, rows))
 
     def remove_meta(self, kinds: Collection[int]) -> None:
         """Remove the meta events of these types."""
@@ -89,9 +93,9 @@ class Track:
 
     def content(self) -> bytes:
         """Return the bytes of the track: the original ones if nothing has changed."""
-        if not self.new and (self.last, self.rows) == self._before:
+        if (self.last, self.rows) == self._before:
             return self._chunk
-        return written([*self.rows.values(), *self.new], self.last)
+        return written(self.rows.values(), self.last)
 
 
 def _is_scanned(body: bytes) -> bool:
@@ -160,13 +164,13 @@ class Document:
         it gets several tracks.
         """
         data = self.data
-        out, copied, count = [], 0, 0
+        out, copied, done = [], 0, 0
         for begin, end in scan.track_chunks(data, Counter()):
             out.append(data[copied : begin - 8])
-            out += map(chunk_of, contents[count : count + 1])
-            copied, count = end, count + 1
-        result = b"".join([*out, *map(chunk_of, contents[count:]), data[copied:]])
-        if count == len(contents):
+            out += map(chunk_of, contents[done : done + 1])
+            copied, done = end, done + 1
+        result = b"".join([*out, *map(chunk_of, contents[done:]), data[copied:]])
+        if done == len(contents):
             return result
         kind = min(1, int.from_bytes(data[8:10], "big")) if len(contents) == 1 else 1
         return result[:8] + kind.to_bytes(2, "big") + len(contents).to_bytes(2, "big") + result[12:]
@@ -276,7 +280,7 @@ def _with_programs(rows: list[Message]) -> list[Message]:
 def losses_of(data: bytes, why: str) -> str:
     """Return a sentence with the kinds of messages that are lost if a MIDI file is made anew from
     its Score, and ``why`` that is necessary; "" if nothing is lost."""
-    count: Counter[str] = Counter()
+    lost: Counter[str] = Counter()
     for chunk in Document(data).chunks:
         names = 0  # names of a track without notes, which a Score lacks; -1 if there are notes
         try:
@@ -284,17 +288,17 @@ def losses_of(data: bytes, why: str) -> str:
                 kind = body[0] >> 4
                 names = -1 if kind == 9 or names < 0 else names + (body[:2] == b"\xff\3")
                 if body[0] == 0xFF:
-                    count["texts"] += body[1] in _TEXTS
+                    lost["texts"] += body[1] in _TEXTS
                 elif kind == 0xF:
-                    count["SysEx messages"] += 1
+                    lost["SysEx messages"] += 1
                 elif kind == 0x8:
-                    count["release velocities"] += body[2] not in (0, 64)
+                    lost["release velocities"] += body[2] not in (0, 64)
                 elif kind == 0xB:
-                    count["controllers"] += body[1] != 64
+                    lost["controllers"] += body[1] != 64
                 elif kind in _KINDS:
-                    count[_KINDS[kind]] += 1
+                    lost[_KINDS[kind]] += 1
         except (IndexError, ValueError):
             pass  # a Score does not have the rest of a damaged track either
-        count["texts"] += max(names, 0)
-    lost = ", ".join(what for what, number in count.items() if number)
-    return f"The MIDI file is written anew ({why}), without its {lost}" if lost else ""
+        lost["texts"] += max(names, 0)
+    whats = ", ".join(what for what, number in lost.items() if number)
+    return f"The MIDI file is written anew ({why}), without its {whats}" if whats else ""

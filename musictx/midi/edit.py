@@ -117,12 +117,12 @@ class _Edit:
             track = self.document.track(self.places[part] // 16)
             track.remove_meta({NAME})
             if part in score.names:
-                track.new.append(encode.text(0, NAME, score.names[part]))
+                track.add([encode.text(0, NAME, score.names[part])])
         self._edit_pedals()
         left_open = self._edit_notes()
         texts = self._edit_texts()
         if texts and max(parts, default=-1) < len(self.places):  # no new track
-            self.document.track(0).new += texts
+            self.document.track(0).add(texts)
         self._close(left_open)
         tracks: list[bytes] = []
         places = list(self.places)
@@ -179,7 +179,7 @@ class _Edit:
             track = self.document.track(number)
             track.remove_meta({MARKS[name] for name in names})
             track.move(self._new_ticks)
-        self.document.track(0).new += new
+        self.document.track(0).add(new)
 
     def _match_notes(self) -> tuple[np.ndarray, np.ndarray, dict[int, list[tuple[_Note, int]]]]:
         """Match the notes of the file with those of the score.
@@ -237,7 +237,7 @@ class _Edit:
                 same_pitch = in_part & (notes["pitch"] == note.pitch)
                 ticks = _fitted(note, begins[same_pitch], ends[same_pitch])
                 kit = program if program in allowed else None
-                document.track(track_number).new += encode.note(channel, *ticks, note, kit)
+                document.track(track_number).add(encode.note(channel, *ticks, note, kit))
         left_open: list[int] = np.flatnonzero(stay & (offsets < 0)).tolist()
         return left_open
 
@@ -246,9 +246,9 @@ class _Edit:
         for number in left_open:
             event = self.file.events[self.document.parts.onsets[number]]
             track = self.document.track(int(event["track"]))
-            if any(message.tick > track.last for message in track.new):
+            if any(message.tick > track.last for message in track.rows.values()):
                 body = bytes([0x80 | event["status"] % 16, event["a"], 0])
-                track.new.append(Message(track.last, OFF, body))
+                track.add([Message(track.last, OFF, body)])
 
     def _edit_pedals(self) -> None:
         """Remove and add pedals in the parts of the file."""
@@ -271,7 +271,7 @@ class _Edit:
         for tick, value, part in missing.elements():
             if part < len(self.places):
                 number, channel = divmod(self.places[part], 16)
-                self.document.track(number).new.append(controller(tick, channel, 64, value))
+                self.document.track(number).add([controller(tick, channel, 64, value)])
 
     def _edit_texts(self) -> list[Message]:
         """Remove and add markers and lyrics. Return new ones of a type that the file has none of,
@@ -293,10 +293,11 @@ class _Edit:
                         del track.rows[n]
                         removed.setdefault(row.tick, number)
             for tick, text in sorted(missing.elements()):
-                messages = unplaced
+                message = encode.text(tick, kind, text)
                 if old_texts:
-                    messages = self.document.track(removed.get(tick, old_texts[0][0])).new
-                messages.append(encode.text(tick, kind, text))
+                    self.document.track(removed.get(tick, old_texts[0][0])).add([message])
+                else:
+                    unplaced.append(message)
         return unplaced
 
 

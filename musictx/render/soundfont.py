@@ -172,8 +172,9 @@ class SoundFont:
                 raise ValueError(f"its {name.decode()} block is missing")
         tables = {}
         for name, form in _RECORDS.items():
-            records = _whole_records(blocks[name], struct.calcsize(form), name)
-            tables[name] = list(struct.iter_unpack(form, records))
+            tables[name] = list(struct.iter_unpack(form, blocks[name]))
+            if len(tables[name]) < 2:
+                raise ValueError(f"its {name.decode()} block is empty")
         self._bytes = blocks[b"smpl"]
         self._frames = np.frombuffer(self._bytes, "<i2", len(self._bytes) // 2)
         self._samples = tables[b"shdr"]
@@ -306,13 +307,6 @@ def _chunks(data: bytes, first: int, last: int) -> Iterator[tuple[bytes, bytes]]
             raise ValueError("the file ends too early")
         yield data[first : first + 4], data[first + 8 : first + 8 + size]
         first += 8 + size + size % 2
-
-
-def _whole_records(block: bytes, size: int, name: bytes) -> bytes:
-    """Return ``block``; ``ValueError`` unless it has at least two records of ``size`` bytes."""
-    if len(block) % size or len(block) < 2 * size:
-        raise ValueError(f"its {name.decode()} block has {len(block)} bytes")
-    return block
 
 
 def _zone_settings(

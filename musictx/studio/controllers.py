@@ -40,5 +40,5 @@ def with_initial_values(data: bytes, values: Mapping[int, Mapping[int, int]]) ->
             if row.tick <= first and is_set_anew:
                 del track.rows[n]
         phase = ON if first else OFF
-        track.new += [controller(0, channel, *value, phase) for value in numbers.items()]
+        track.add(controller(0, channel, *value, phase) for value in numbers.items())
     return document.edited()
