@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import count
 from typing import NamedTuple
 
@@ -105,33 +104,22 @@ def _is_scanned(body: bytes) -> bool:
 
 
 class Document:
-    """A whole MIDI file without a RIFF container, whose tracks can be edited."""
+    """A whole, undamaged MIDI file without a RIFF container, whose tracks can be edited.
+
+    file, clock, parts  what :mod:`musictx.midi.read` makes a Score from
+    places              MIDI track * 16 + channel of each part
+    chunks              the bytes of each track, without the chunk header
+    """
 
     def __init__(self, data: bytes) -> None:
-        self.data = data
+        self.data, self.file = data, scan.scan(data, ANY)
+        self.clock = TickClock.of(self.file)
+        self.parts = FileParts(self.file, self.clock)
+        self.places = self.parts.places
+        self.chunks = chunks(data)
         self._tracks: dict[int, Track] = {}
-
-    @cached_property
-    def file(self) -> scan.File:
-        return scan.scan(self.data, ANY)
-
-    @cached_property
-    def clock(self) -> TickClock:
-        return TickClock.of(self.file)
-
-    @cached_property
-    def parts(self) -> FileParts:
-        return FileParts.of(self.file, self.clock)
-
-    @property
-    def places(self) -> list[int]:
-        """MIDI track * 16 + channel of each part."""
-        return self.parts.places
-
-    @cached_property
-    def chunks(self) -> list[bytes]:
-        """The bytes of each track, without the chunk header."""
-        return [self.data[begin:end] for begin, end in scan.track_chunks(self.data, Counter())]
+        numbers = np.arange(len(self.chunks))
+        self._first_events = np.searchsorted(self.file.events["track"], numbers).tolist()
 
     def track(self, number: int) -> Track:
         """Return a track to edit; each call with this number returns the same object."""
@@ -144,12 +132,6 @@ class Document:
         number = int(self.file.events["track"][index])
         track = self.track(number)
         return track, track.events[index - self._first_events[number]]
-
-    @cached_property
-    def _first_events(self) -> list[int]:
-        first = np.searchsorted(self.file.events["track"], np.arange(len(self.chunks)))
-        numbers: list[int] = first.tolist()
-        return numbers
 
     def edited(self, more: Iterable[bytes] = ()) -> bytes:
         """Return the bytes of the edited file, with the tracks ``more`` at the end."""
@@ -174,6 +156,11 @@ class Document:
             return result
         kind = min(1, int.from_bytes(data[8:10], "big")) if len(contents) == 1 else 1
         return result[:8] + kind.to_bytes(2, "big") + len(contents).to_bytes(2, "big") + result[12:]
+
+
+def chunks(data: bytes) -> list[bytes]:
+    """Return the bytes of each track of a MIDI file, without the chunk header."""
+    return [data[begin:end] for begin, end in scan.track_chunks(data, Counter())]
 
 
 def chunk_of(content: bytes) -> bytes:
@@ -281,7 +268,7 @@ def losses_of(data: bytes, why: str) -> str:
     """Return a sentence with the kinds of messages that are lost if a MIDI file is made anew from
     its Score, and ``why`` that is necessary; "" if nothing is lost."""
     lost: Counter[str] = Counter()
-    for chunk in Document(data).chunks:
+    for chunk in chunks(data):
         names = 0  # names of a track without notes, which a Score lacks; -1 if there are notes
         try:
             for _, _, body, _ in messages(chunk):

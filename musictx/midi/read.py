@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from operator import itemgetter
 
 import numpy as np
@@ -53,7 +51,7 @@ def read(
         why = f"{count} pieces in one file (format 2); expected one piece"
         raise MidiError(why, "several pieces")
     clock = TickClock.of(file)
-    parts = FileParts.of(file, clock)
+    parts = FileParts(file, clock)
     if repairs is not None:
         repairs.update(file.repairs)
     notes = parts.notes
@@ -100,7 +98,6 @@ def _channel(events: np.ndarray) -> np.ndarray:
     return events["track"] * 16 + (events["status"] & 15)
 
 
-@dataclass(frozen=True)
 class FileParts:
     """The notes of a MIDI file, with the events that they come from.
 
@@ -108,16 +105,11 @@ class FileParts:
     onsets   index of the note-on of each note in ``File.events``
     offsets  index of its note-off, or -1
     places   MIDI track * 16 + channel of each part, in the order of their first notes
+
+    The repairs of the file count notes without a note-off.
     """
 
-    notes: np.ndarray
-    onsets: np.ndarray
-    offsets: np.ndarray
-    places: list[int]
-
-    @classmethod
-    def of(cls, file: smf.File, clock: TickClock) -> FileParts:
-        """Pair the note-ons and note-offs of ``file``; its repairs count notes without an end."""
+    def __init__(self, file: smf.File, clock: TickClock) -> None:
         note_events = np.flatnonzero(file.events["status"] < 0xA0)
         columns = smf.CHANNEL_EVENT.names or ()
         tick, track, status, a, b = (file.events[name][note_events] for name in columns)
@@ -139,9 +131,13 @@ class FileParts:
         notes["program"] = programs(file.events)[note_events[onsets]]
         notes["drum"] = np.isin(status[onsets] & 15, sorted(file.drums))
         notes["track"] = np.argsort(by_appearance)[inverse]
-        places = channels[by_appearance].tolist()
-        offset_events = np.where(unended, -1, note_events[offsets])
-        return cls(notes, note_events[onsets], offset_events, places)
+        self.notes, self.onsets = notes, note_events[onsets]
+        self.offsets = np.where(unended, -1, note_events[offsets])
+        self.places: list[int] = channels[by_appearance].tolist()
+        self._by_place, self._by_channel = {}, defaultdict[int, list[int]](list)
+        for number, place in enumerate(self.places):
+            self._by_place[place] = [number]
+            self._by_channel[place % 16].append(number)
 
     def names(self, of_tracks: Mapping[int, str]) -> dict[int, str]:
         """Return part -> name of its MIDI track, for parts that are alone in their track."""
@@ -151,17 +147,6 @@ class FileParts:
             for number, place in enumerate(self.places)
             if parts[place // 16] == 1 and place // 16 in of_tracks
         }
-
-    @cached_property
-    def _by_place(self) -> dict[int, list[int]]:
-        return {place: [number] for number, place in enumerate(self.places)}
-
-    @cached_property
-    def _by_channel(self) -> dict[int, list[int]]:
-        parts: defaultdict[int, list[int]] = defaultdict(list)
-        for number, place in enumerate(self.places):
-            parts[place % 16].append(number)
-        return parts
 
     def moved_by(self, place: int) -> list[int]:
         """Return the parts that a controller at ``place`` (MIDI track * 16 + channel) acts on.

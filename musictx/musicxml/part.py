@@ -169,7 +169,8 @@ class XmlPart:
                 self._graces[-1].append(head._replace(tie_in=False, tie_out=False))
             return
         duration = self._duration(note)
-        if self._pickup and not self._at and "rest" in children and self._fills(note, duration):
+        fills_bar = duration >= self._bar or note.find("rest[@measure='yes']") is not None
+        if self._pickup and not self._at and "rest" in children and fills_bar:
             self._length.rest = max(self._length.rest, duration)
             return
         value = note.findtext("type"), len(note.findall("dot"))
@@ -218,10 +219,6 @@ class XmlPart:
         if normal > 0 and actual > 0:
             quarters *= float(normal / actual)
         return round(quarters * self._resolution)
-
-    def _fills(self, rest: ET.Element, duration: int) -> bool:
-        """Whether a rest fills a whole bar."""
-        return duration >= self._bar or rest.find("rest[@measure='yes']") is not None
 
     def _direction(self, item: ET.Element) -> None:
         """Read the marks of a ``<direction>`` or a ``<sound>``."""
