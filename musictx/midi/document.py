@@ -287,5 +287,5 @@ def losses_of(data: bytes, why: str) -> str:
         except (IndexError, ValueError):
             pass  # a Score does not have the rest of a damaged track either
         lost["texts"] += max(names, 0)
-    whats = ", ".join(what for what, number in lost.items() if number)
-    return f"The MIDI file is written anew ({why}), without its {whats}" if whats else ""
+    listed = ", ".join(what for what, number in lost.items() if number)
+    return f"The MIDI file is written anew ({why}), without its {listed}" if listed else ""
