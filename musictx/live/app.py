@@ -16,7 +16,7 @@ from musictx.config import GenerateConfig
 from musictx.live import ports
 from musictx.live.config import JamConfig, LiveConfig, PlayConfig
 from musictx.live.jam import jam
-from musictx.live.player import PlayReport, SystemClock, play
+from musictx.live.player import PlayReport, play
 from musictx.notes import Score
 from musictx.sampling.stream import Stream
 
@@ -33,7 +33,7 @@ def run(config: PlayConfig) -> PlayReport:
         stream = generate.stream(bundle, request, score, seed=seed)
         report = PlayReport()
         try:
-            play(stream, output, programs=_has_programs(bundle), say=say, report=report)
+            play(stream, output, programs=_has_programs(bundle), report=report)
         finally:
             say(str(report))
     return report
@@ -42,7 +42,7 @@ def run(config: PlayConfig) -> PlayReport:
 def run_jam(config: JamConfig) -> int:
     """Listen and answer until the port is closed or Ctrl-C; return the number of answers."""
     with _opened(config) as (bundle, output, seed):
-        source = ports.open_input(config.input)
+        source = ports.open_port("input", config.input)
         request = GenerateConfig(seconds=config.answer, sampling=config.sampling)
 
         def compose(primer: Score, number: int) -> Stream:
@@ -50,15 +50,7 @@ def run_jam(config: JamConfig) -> int:
 
         say("listening; play, and pause for an answer (Ctrl-C ends)")
         try:
-            return jam(
-                source,
-                output,
-                compose,
-                pause=config.pause,
-                control=config.control,
-                programs=_has_programs(bundle),
-                say=say,
-            )
+            return jam(source, output, compose, config, programs=_has_programs(bundle))
         finally:
             source.close()
 
@@ -74,7 +66,7 @@ def _opened(config: LiveConfig) -> Iterator[tuple[Bundle, Any, int]]:
     Inside the block SIGTERM has the effect of Ctrl-C, so that all notes are ended and the port is
     closed."""
     folder = choose_model(config.model, config.tokenizer)
-    output = ports.open_output(config.output, SystemClock.now)
+    output = ports.open_port("output", config.output)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -7,14 +7,17 @@ long enough. The notes of the person and of earlier answers are the primer of an
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from mido.ports import BaseOutput
 
+from musictx.apps.results import say
 from musictx.errors import UserError
-from musictx.live.player import SystemClock, play
-from musictx.live.ports import Output
+from musictx.live.config import JamConfig
+from musictx.live.player import play
 from musictx.notes import NOTE, Score
 from musictx.sampling.stream import Event, Stream
 
@@ -71,23 +74,20 @@ class Recorder:
 
 def jam(
     source: Any,
-    output: Output,
+    output: BaseOutput,
     compose: Callable[[Score, int], Stream],
+    config: JamConfig,
     *,
-    clock: type[SystemClock] | SystemClock = SystemClock,
-    pause: float = 1.5,
-    control: int | None = None,
     programs: bool = False,
-    say: Callable[[str], None] = print,
 ) -> int:
     """Play with a person until the port is closed; return the number of answers.
 
     source   a mido port with ``iter_pending``
     compose  called with the primer and the number of the answer; returns its stream
-    pause    seconds of silence after which the answer begins
-    control  MIDI controller that requests the answer at once
+    config   of it ``pause`` and ``control``
     """
     recorder, answers, is_requested = Recorder(), 0, False
+    control = config.control
     answered_count = 0  # notes of the person up to the last answer
 
     def read_port() -> bool:
@@ -97,21 +97,21 @@ def jam(
         for message in () if source.closed else source.iter_pending():
             if message.type in ("note_on", "note_off"):
                 velocity = message.velocity if message.type == "note_on" else 0
-                recorder.record(clock.now(), message.note, velocity, of_person=True)
+                recorder.record(time.monotonic(), message.note, velocity, of_person=True)
             elif control is not None and message.is_cc(control) and message.value >= 64:
                 is_requested |= recorder.count > answered_count  # only if there are new notes
         return recorder.count > count
 
     def record_event(event: Event) -> None:
         velocity = event.velocity if event.on else 0
-        recorder.record(clock.now(), event.pitch, velocity, of_person=False)
+        recorder.record(time.monotonic(), event.pitch, velocity, of_person=False)
 
     while True:
         read_port()
         if recorder.count == answered_count or recorder.is_person_playing:
             if source.closed:
                 return answers
-            clock.sleep(POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
             continue
         try:
             stream = compose(recorder.score(), answers)
@@ -122,8 +122,12 @@ def jam(
         with stream:
             stream.prepare()
             is_interrupted = read_port()
-            while not (is_requested or is_interrupted or clock.now() - recorder.last_time >= pause):
-                clock.sleep(POLL_SECONDS)
+            while not (
+                is_requested
+                or is_interrupted
+                or time.monotonic() - recorder.last_time >= config.pause
+            ):
+                time.sleep(POLL_SECONDS)
                 is_interrupted = read_port()
             if is_interrupted:
                 continue  # discards the answer
@@ -131,12 +135,10 @@ def jam(
             report = play(
                 stream,
                 output,
-                clock=clock,
                 look_ahead=LOOK_AHEAD_SECONDS,
                 programs=programs,
                 stop=lambda: read_port() or source.closed,
                 on_event=record_event,
-                say=say,
             )
-            recorder.end_answer(clock.now())
+            recorder.end_answer(time.monotonic())
             say(f"answer {answers}: {report}")

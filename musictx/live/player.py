@@ -13,8 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import mido
+from mido.ports import BaseOutput
 
-from musictx.live.ports import Output
+from musictx.apps.results import say
 from musictx.notes import DRUMS
 from musictx.sampling.stream import Event, Stream
 
@@ -26,14 +27,6 @@ LOW_SHARE = 0.25
 SHORTEST_CONTEXT, SECONDS_BETWEEN_HALVINGS = 64, 4.0
 #: The MIDI channel of drums, and the controller "all notes off".
 DRUM_CHANNEL, ALL_NOTES_OFF = 9, 123
-
-
-class SystemClock:
-    """The clock of the system: ``now()`` in seconds, ``sleep(seconds)``. Tests pass a simulated
-    clock."""
-
-    now = staticmethod(time.monotonic)
-    sleep = staticmethod(time.sleep)
 
 
 @dataclass
@@ -64,7 +57,7 @@ class Channels:
     channels.
     """
 
-    def __init__(self, output: Output, programs: bool) -> None:
+    def __init__(self, output: BaseOutput, programs: bool) -> None:
         self._output, self._programs = output, programs
         self._channel_of: dict[int, int] = {DRUMS: DRUM_CHANNEL}  # track -> channel
         self._program_of: dict[int, int] = {}  # channel -> the program last sent to it
@@ -105,14 +98,12 @@ class Channels:
 
 def play(
     stream: Stream,
-    output: Output,
+    output: BaseOutput,
     *,
-    clock: type[SystemClock] | SystemClock = SystemClock,
     look_ahead: float = 2.0,
     programs: bool = False,
     stop: Callable[[], bool] = lambda: False,
     on_event: Callable[[Event], None] = lambda event: None,
-    say: Callable[[str], None] = print,
     report: PlayReport | None = None,
 ) -> PlayReport:
     """Play ``stream`` to its end, or until ``stop()`` is true.
@@ -124,14 +115,14 @@ def play(
     """
     report = report or PlayReport()
     channels, queue = Channels(output, programs), deque[Event]()
-    start: float | None = None  # time of the clock at 0 s of the music
+    start: float | None = None  # time at 0 s of the music
     step_seconds = 0.0  # average time that composing an event takes
     last_halving, is_complete = -SECONDS_BETWEEN_HALVINGS, False
     try:
         while not stop():
             if is_complete and not queue:
                 break
-            now = clock.now()
+            now = time.monotonic()
             composed = queue[-1].seconds if queue else 0.0
             if start is None and queue and (is_complete or composed >= look_ahead):
                 start = now - queue[0].seconds
@@ -150,7 +141,7 @@ def play(
             ahead = math.inf if start is None else composed - (now - start)
             may_wait = is_complete or ahead >= look_ahead
             if due is not None and (may_wait or due - now < step_seconds):
-                clock.sleep(min(due - now, 0.01))
+                time.sleep(min(due - now, 0.01))
                 continue
             can_halve = stream.context > SHORTEST_CONTEXT
             is_behind = ahead < LOW_SHARE * look_ahead
@@ -163,7 +154,7 @@ def play(
                 is_complete = True
             else:
                 queue.append(composed_event)
-            step_seconds = 0.9 * step_seconds + 0.1 * (clock.now() - now)
+            step_seconds = 0.9 * step_seconds + 0.1 * (time.monotonic() - now)
     finally:
         stream.close()
         channels.silence()

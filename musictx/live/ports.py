@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+import time
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import mido
 from mido import sockets
@@ -20,30 +20,22 @@ _INSTALL = (
 )
 
 
-class Output(Protocol):
-    """A port to which messages are sent at the time when they are due."""
-
-    def send(self, message: mido.Message) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class FilePort:
     """A port that records its messages, and the times at which they are sent, in a MIDI file.
 
     ``close`` writes the file if it has notes. A tick is a millisecond: 500 ticks per quarter note
-    at a tempo of 120. ``now()`` is the time in seconds.
+    at a tempo of 120.
     """
 
-    def __init__(self, path: Path, now: Callable[[], float]) -> None:
+    def __init__(self, path: Path) -> None:
         files.check_writable(path.parent, "output")
-        self._path, self._now, self._track = path, now, mido.MidiTrack()
+        self._path, self._track = path, mido.MidiTrack()
         self._time: float | None = None  # of the last message
 
     def send(self, message: mido.Message) -> None:
         if self._time is None:
-            self._time = self._now()
-        ticks = max(0, round((self._now() - self._time) * 1000))
+            self._time = time.monotonic()
+        ticks = max(0, round((time.monotonic() - self._time) * 1000))
         self._time += ticks / 1000
         self._track.append(message.copy(time=ticks))
 
@@ -74,22 +66,12 @@ class SocketPort(sockets.SocketPort):
         super()._close()
 
 
-def open_output(name: str | None, now: Callable[[], float]) -> Any:
-    """Open the output ``name``: a MIDI port, socket:HOST:PORT, or a .mid file with times by
-    ``now``; ``None`` is the first MIDI port. Raises ``UserError`` if it cannot be opened."""
-    if name is not None and name.lower().endswith((".mid", ".midi")):
-        return FilePort(Path(name).expanduser(), now)
-    return _open(name, "output")
-
-
-def open_input(name: str | None) -> Any:
-    """Open the input ``name``: a MIDI port or socket:HOST:PORT; ``None`` is the first MIDI port.
-    Raises ``UserError`` if it cannot be opened."""
-    return _open(name, "input")
-
-
-def _open(name: str | None, option: str) -> Any:
-    """Open the port ``name``, the value of ``option``: "input" or "output"."""
+def open_port(option: str, name: str | None) -> Any:
+    """Open the port ``name``, the value of ``option``, "input" or "output": a MIDI port,
+    socket:HOST:PORT or, for output, a .mid file; ``None`` is the first MIDI port. Raises
+    ``UserError`` if it cannot be opened."""
+    if option == "output" and name is not None and name.lower().endswith((".mid", ".midi")):
+        return FilePort(Path(name).expanduser())
     where = option if name is None else f"{option}={name}"
     if name is not None and name.startswith("socket:"):
         host, _, number = name.removeprefix("socket:").rpartition(":")
@@ -124,5 +106,5 @@ def check() -> str:
         return ", ".join(mido.get_output_names()) or "none is there"
     except ImportError:
         return f"none: {_INSTALL}"
-    except Exception as error:  # of python-rtmidi, see _open
+    except Exception as error:  # of python-rtmidi, see open_port
         return f"none: {error}"

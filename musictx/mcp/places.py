@@ -49,7 +49,8 @@ class Places:
         path = (self.out / given).resolve()
         if not path.exists():
             path = given.resolve()
-        if self.read is not None and not self._inside(path, self.out, self.read):
+        may_read = self.read is None or path.is_relative_to(self.read)
+        if not (may_read or path.is_relative_to(self.out)):
             raise UserError(f"{option}={name}: expected a file below {self.read} or {self.out}")
         if not (path.is_file() if endings is not None else path.is_dir()):
             kind = "file" if endings is not None else "included model, nor such a folder"
@@ -60,7 +61,7 @@ class Places:
         """Return the path of the result ``name`` in ``out``."""
         require(is_file_name(self.out / name, ROOM), "out", name, "a name that a file can have")
         path = (self.out / name).resolve()
-        if not self._inside(path, self.out):
+        if not path.is_relative_to(self.out):
             raise UserError(f"out={name}: expected a place inside {self.out}")
         return str(path)
 
@@ -86,7 +87,3 @@ class Places:
             files.check_writable(path.parent, "out")
             files.write_bytes(path, content)
         return str(path)
-
-    @staticmethod
-    def _inside(path: Path, *folders: Path) -> bool:
-        return any(path.is_relative_to(folder) for folder in folders)

@@ -37,7 +37,6 @@ class Tool:
     excluded  options of the command that the tool does not have
     """
 
-    name: str
     command: str
     description: str
     music: str | None = None
@@ -116,47 +115,41 @@ def _property(field: dataclasses.Field) -> dict[str, Any]:
     return content
 
 
-_ALL_TOOLS = (
-    Tool(
-        "generate",
+_ALL_TOOLS = {
+    "generate": Tool(
         "generate",
         "Compose a new piece: piano music, a song (model=song) or a chorale (model=chorale).",
         excluded=("primer", "primer_seconds", "include_primer"),
     ),
-    Tool(
-        "continue",
+    "continue": Tool(
         "generate",
         "Continue a piece: the new music begins where the file ends and takes over its manner. "
         "Give bars and quantise=16 if the file keeps to beats.",
         music="primer",
     ),
-    Tool(
-        "infill",
+    "infill": Tool(
         "infill",
         "Compose some bars or seconds of a file anew, in all tracks or in some; everything else "
         "stays as it is.",
         music="file",
         required=("from", "to"),
     ),
-    Tool(
-        "accompany",
+    "accompany": Tool(
         "accompany",
         "Write an accompaniment to a melody, or parts such as a bass or drums to a song (add).",
         music="melody",
     ),
-    Tool(
-        "harmonise",
+    "harmonise": Tool(
         "harmonise",
         "Write alto, tenor and bass to a melody in beats, as in a chorale. The answer says which "
         "faults of voice leading a teacher would mark.",
         music="melody",
     ),
-    Tool(
-        "render",
+    "render": Tool(
         "render",
         "Turn MIDI or MusicXML files into sound (WAV) and pictures (piano-roll PNG).",
         music="files",
     ),
-)
+}
 #: The tools whose commands are installed, by name.
-TOOLS = {tool.name: tool for tool in _ALL_TOOLS if tool.command in COMMANDS}
+TOOLS = {name: tool for name, tool in _ALL_TOOLS.items() if tool.command in COMMANDS}

@@ -4,8 +4,8 @@ program      the command: serves the page, opens the browser, stops cleanly
 app          the HTTP routes; guard: which requests are answered
 document     the music that a page shows; change: one operation on it, checked
 acceptance   the change that accepts a proposal
-session      a document and its history; store: both in SQLite, written before an operation is
-             acknowledged; sessions: the folder of all sessions
+session      a document and its history, and the folder of all sessions; store: both in SQLite,
+             written before an operation is acknowledged
 exchange     Score <-> document; uploads: reads files; exports: writes files; original: writes
              into the file that was opened
 events       messages to the pages (server-sent events)

@@ -6,23 +6,22 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
 
 from aiohttp import web
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict
 
 from musictx import shipped
-from musictx.config.checks import DAY
 from musictx.data.workers import run_isolated
 from musictx.errors import UserError
 from musictx.studio import exchange, original, uploads
 from musictx.studio.acceptance import acceptance
-from musictx.studio.change import clean_name, parse_change
+from musictx.studio.change import Seconds, clean_name, parse_change
 from musictx.studio.composer import Composer
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused, validate
@@ -30,22 +29,16 @@ from musictx.studio.events import Hub, message
 from musictx.studio.exports import TYPES, Export, Exports
 from musictx.studio.guard import Guard, Handler
 from musictx.studio.models import options_json
-from musictx.studio.session import Publish, Session
-from musictx.studio.sessions import ID, Sessions
+from musictx.studio.session import ID, Session, Sessions
 from musictx.studio.training import Trainings
 
 PAGE = Path(__file__).resolve().parent / "page"
-#: Threads for files: parsing, histories, exports. Composing has a thread for itself.
-THREADS = 4
 #: Seconds between messages that keep a stream of events open.
 KEEP_ALIVE_SECONDS = 15.0
 #: Seconds in which the body of a request must arrive.
 BODY_SECONDS = 30.0
 SESSION = f"/api/sessions/{{session:{ID}}}"
-#: The class :class:`Composer`, or a class of a test that does not compose.
-ComposerClass = Callable[[Sessions, Publish, StudioConfig], Composer]
 JSON = dict[str, Any]
-Moment = Annotated[float, Field(ge=0, le=DAY, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
@@ -54,22 +47,20 @@ class ExportOptions:
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
-    begin: Moment | None = None
-    end: Moment | None = None
+    begin: Seconds | None = None
+    end: Seconds | None = None
     take: int | None = None
     proposal: int = 1
 
 
-_EXPORT_OPTIONS = TypeAdapter(ExportOptions)
-
-
 class Studio:
-    """The state behind the routes. Everything that reads or writes a file runs in a few threads, so
-    that the event loop answers other requests meanwhile."""
+    """The studio as an application of aiohttp, ``app``, made inside its event loop. Everything that
+    reads or writes a file runs in a thread, so that the event loop answers other requests
+    meanwhile. Call :meth:`start_composer` once the server listens."""
 
-    def __init__(self, config: StudioConfig, composer_class: ComposerClass) -> None:
+    def __init__(self, config: StudioConfig) -> None:
         self._config = config
-        self._threads = ThreadPoolExecutor(THREADS, "studio")
+        # Sound takes seconds; in a thread of its own it does not delay other requests.
         self._sound_thread = ThreadPoolExecutor(1, "sound")
         folder = Path(config.folder).expanduser().resolve()
         self.sessions = Sessions(folder, config.limits)
@@ -77,26 +68,32 @@ class Studio:
         self.training = Trainings(config)
         self.hub = Hub()
         self._closing = False
-        self._composer_class = composer_class
+        guard = Guard(config.host, (folder, PAGE.parents[1]))
+        self.app = web.Application(
+            middlewares=[guard.middleware], client_max_size=config.limits.midi_mb * 1_000_000
+        )
+        self.app.on_response_prepare.append(guard.add_headers)
+        self.app.on_shutdown.append(self._end_streams)
+        self.app.on_cleanup.append(self._close)
+        self.app.add_routes([*self.routes(), web.get("/", self._index), web.static("/page", PAGE)])
 
     def start_composer(self) -> None:
-        """Start the composer, once the server listens."""
-        self.composer = self._composer_class(self.sessions, self.hub.publish, self._config)
+        """Start the composer, with the models that were trained here."""
+        self.composer = Composer(self.hub.publish, self._config)
         for name, folder in self.training.models().items():
             with contextlib.suppress(UserError):  # a damaged model is left out
                 self.composer.add_model(name, folder)
 
-    async def end_streams(self, app: web.Application) -> None:
+    async def _end_streams(self, app: web.Application) -> None:
         """End streams of events, and exports, before the server waits for open connections."""
         self._closing = True
-        self.hub.close_all()
+        self.hub.close()
 
-    async def close(self, app: web.Application) -> None:
-        """End the composer, training and threads."""
+    async def _close(self, app: web.Application) -> None:
+        """End the composer, training and the thread for sound."""
         if hasattr(self, "composer"):
-            await self._in_thread(self.composer.close)
-        await self._in_thread(self.training.close)
-        self._threads.shutdown()
+            await asyncio.to_thread(self.composer.close)
+        await asyncio.to_thread(self.training.close)
         self._sound_thread.shutdown(cancel_futures=True)
         self.exports.close()
 
@@ -105,12 +102,13 @@ class Studio:
         get, post, delete = web.get, web.post, web.delete
         take = f"{SESSION}/takes/{{take:[0-9]{{1,9}}}}"
         plain, on_session, change = self._route, self._session_route, self._change_route
+        export, sample = self._file_route(self._export), self._file_route(self._sample)
         return [
             get("/api/models", plain(lambda data: self.composer.models())),
             get("/api/options", plain(lambda data: options_json())),
             get("/api/examples", plain(lambda data: list(shipped.examples()))),
             get("/api/sessions", plain(lambda data: self.sessions.list())),
-            post("/api/sessions", self.create),
+            post("/api/sessions", self._route(self._create, 201, is_file=True)),
             get(SESSION, on_session(self._piece)),
             delete(SESSION, on_session(self._delete)),
             post(f"{SESSION}/restore", plain(lambda data: self.sessions.restore(data["session"]))),
@@ -124,39 +122,41 @@ class Studio:
             post(f"{SESSION}/takes", on_session(self._submit, 202)),
             delete(take, on_session(self._cancel)),
             post(f"{take}/accept", change(self._accept)),
-            get(f"{SESSION}/losses", on_session(self._losses)),
-            get(f"{SESSION}/export/{{name:(?s:.*)}}.{{kind:mid|musicxml|wav|png}}", self.export),
+            get(f"{SESSION}/losses", plain(self._losses)),
+            get(f"{SESSION}/export/{{name:(?s:.*)}}.{{kind:mid|musicxml|wav|png}}", export),
             get(f"{SESSION}/events", self.events),
             get("/api/training", plain(lambda data: self.training.json())),
             post("/api/training", plain(lambda data: self.training.start(data.get("folder")), 202)),
             delete("/api/training", plain(lambda data: self.training.stop())),
             post("/api/training/look", plain(lambda data: self.training.look(data.get("folder")))),
             post("/api/training/use", plain(self._use_trained_model)),
-            get("/api/training/samples/{step:[0-9]{1,9}}.{kind:mid|wav|png}", self.sample),
+            get("/api/training/samples/{step:[0-9]{1,9}}.{kind:mid|wav|png}", sample),
         ]
 
     # ------------------------------------------------------------------------ requests and answers
 
-    async def _in_thread(
-        self, function: Callable[..., Any], *arguments: Any, threads: Executor | None = None
-    ) -> Any:
-        """Call ``function`` in a thread, and return its result."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(threads or self._threads, function, *arguments)
+    async def _index(self, request: web.Request) -> web.FileResponse:
+        return web.FileResponse(PAGE / "index.html")
 
-    def _route(self, function: Callable[[JSON], Any], status: int = 200) -> Handler:
+    def _route(
+        self, function: Callable[[JSON], Any], status: int = 200, *, is_file: bool = False
+    ) -> Handler:
         """Return a handler that calls ``function(data)`` in a thread and answers with its result as
         JSON; None gives status 204. ``data`` is the JSON of the body, with the query and the named
-        parts of the path."""
+        parts of the path. A body that ``is_file`` is its entry "file"."""
 
         async def handler(request: web.Request) -> web.StreamResponse:
             body = b"" if request.method == "GET" else await self._body(request)
 
             def answer() -> str:
-                return _text(function({**request.query, **_parsed(body), **request.match_info}))
+                content = {"file": body} if is_file else _parsed(body)
+                result = function({**request.query, **content, **request.match_info})
+                return json.dumps(result, separators=(",", ":"), allow_nan=False)
 
-            text = await self._in_thread(answer)
-            return web.Response(status=204) if text == "null" else _json(text, status)
+            text = await asyncio.to_thread(answer)
+            if text == "null":
+                return web.Response(status=204)
+            return web.json_response(text=text, status=status)
 
         return handler
 
@@ -196,23 +196,19 @@ class Studio:
 
     # -------------------------------------------------------------------------------- sessions
 
-    async def create(self, request: web.Request) -> web.Response:
-        name, example = request.query.get("name", ""), request.query.get("example")
-        data = await self._body(request)
+    def _create(self, data: JSON) -> JSON:
+        name, example, file = data.get("name", ""), data.get("example"), data["file"]
+        limits, examples = self._config.limits, shipped.examples()
         if example is not None:
-            if example not in shipped.examples():
-                names = ", ".join(shipped.examples())
+            if example not in examples:
+                names = ", ".join(examples)
                 raise Refused(f"example={example[:40]!r}: expected one of {names}", 404)
-            data, name = shipped.examples()[example].read_bytes(), name or example
-        return _json(await self._in_thread(self._create, name, data), 201)
-
-    def _create(self, name: str, data: bytes) -> str:
-        limits = self._config.limits
+            file, name = examples[example].read_bytes(), name or example
         document, remark = run_isolated(
-            uploads.document_of, data, uploads.title(name), limits, limits=limits
+            uploads.document_of, file, uploads.title(name), limits, limits=limits
         )
-        session = self.sessions.create(document, data, uploads.suffix_of(data))
-        return _text(self._piece(session) | {"remark": remark})
+        session = self.sessions.create(document, file, uploads.suffix_of(file))
+        return self._piece(session) | {"remark": remark}
 
     def _piece(self, session: Session, data: JSON | None = None) -> JSON:
         return session.json() | {"takes": self.composer.takes(session)}
@@ -257,40 +253,38 @@ class Studio:
 
     # --------------------------------------------------------------------------------- exports
 
-    async def export(self, request: web.Request) -> web.FileResponse:
-        name, kind = request.match_info["name"], request.match_info["kind"]
+    def _file_route(self, function: Callable[[JSON], Export]) -> Handler:
+        """Return a handler that answers with the file of the export ``function(data)``, unless the
+        page stops waiting before it is written. ``data`` is the query, with the named parts of the
+        path; a ``name`` in the path is that of the download."""
 
-        def export() -> Export:
-            session = self.sessions.get(request.match_info["session"])
-            return self._export(session, kind, dict(request.query))
+        async def handler(request: web.Request) -> web.FileResponse:
+            kind = request.match_info["kind"]
 
-        stem = clean_name(re.split(r"[/\\]", name)[-1]).strip(". ") or "music"
-        ascii_stem = re.sub(r"[^A-Za-z0-9 ._-]", "_", stem)
-        names = f"filename=\"{ascii_stem}.{kind}\"; filename*=UTF-8''{quote(stem, '')}.{kind}"
-        disposition = f"attachment; {names}"
-        return await self._file(request, export, {"Content-Disposition": disposition})
+            def file() -> Path:
+                export = function({**request.query, **request.match_info})
+                return self.exports.file(export, lambda: request.transport is None or self._closing)
 
-    async def _file(
-        self, request: web.Request, export: Callable[[], Export], headers: Mapping[str, str]
-    ) -> web.FileResponse:
-        """Return the file of an ``export``, unless the page stops waiting before it is written."""
-        kind = request.match_info["kind"]
+            threads = self._sound_thread if kind == "wav" else None
+            path = await asyncio.get_running_loop().run_in_executor(threads, file)
+            headers = {"Content-Type": TYPES[kind]}
+            if "name" in request.match_info:
+                name = re.split(r"[/\\]", request.match_info["name"])[-1]
+                stem = clean_name(name).strip(". ") or "music"
+                ascii_stem = re.sub(r"[^A-Za-z0-9 ._-]", "_", stem)
+                names = (
+                    f"filename=\"{ascii_stem}.{kind}\"; filename*=UTF-8''{quote(stem, '')}.{kind}"
+                )
+                headers["Content-Disposition"] = f"attachment; {names}"
+            return web.FileResponse(path, headers=headers)
 
-        def file() -> Path:
-            return self.exports.file(export(), lambda: request.transport is None or self._closing)
+        return handler
 
-        # Sound takes seconds; in a thread of its own it does not delay other requests.
-        threads = self._sound_thread if kind == "wav" else None
-        path = await self._in_thread(file, threads=threads)
-        return web.FileResponse(path, headers={"Content-Type": TYPES[kind], **headers})
-
-    def _losses(self, session: Session, query: JSON) -> JSON:
-        return {"losses": self._export(session, "mid", query).midi().losses}
-
-    def _export(self, session: Session, kind: str, query: JSON) -> Export:
-        """Return the export of a session that ``query`` describes."""
-        given = {name: value for name, value in query.items() if value}
-        options: ExportOptions = validate(_EXPORT_OPTIONS, given)
+    def _export(self, data: JSON) -> Export:
+        """Return the export of a session that ``data`` describes."""
+        session, path = self.sessions.get(data["session"]), ("session", "name", "kind")
+        query = {name: value for name, value in data.items() if value and name not in path}
+        options = validate(ExportOptions, query)
         document = session.document
         key = session.id, document.revision, options.take, options.proposal
         if options.take is not None:
@@ -298,7 +292,11 @@ class Studio:
             document = document.copy()
             document.apply(acceptance(document, options.take, proposal, ""))
         part = options.begin, options.end
-        return Export(key, kind, document, document.name, *part, session.opened_file())
+        opened = session.opened_file()
+        return Export(key, data["kind"], document, document.name, *part, opened)
+
+    def _losses(self, data: JSON) -> JSON:
+        return {"losses": self._export(data | {"kind": "mid"}).midi().losses}
 
     # -------------------------------------------------------------------------------- training
 
@@ -307,71 +305,37 @@ class Studio:
         self.composer.add_model(folder.parent.name, folder)
         return {"model": folder.parent.name}
 
-    async def sample(self, request: web.Request) -> web.FileResponse:
-        step, kind = int(request.match_info["step"]), request.match_info["kind"]
-
-        def export() -> Export:
-            score, name = self.training.sample(step)
-            key = self.training.json()["command"], step
-            return Export(key, kind, exchange.document_of(score), name)
-
-        return await self._file(request, export, {})
+    def _sample(self, data: JSON) -> Export:
+        """Return the export of a sample of the training."""
+        score, name = self.training.sample(int(data["step"]))
+        key = self.training.json()["command"], data["step"]
+        return Export(key, data["kind"], exchange.document_of(score), name)
 
     # ---------------------------------------------------------------------------------- events
 
     async def events(self, request: web.Request) -> web.StreamResponse:
-        session = await self._in_thread(self.sessions.get, request.match_info["session"])
-        page = self.hub.open(session.id)
+        session = await asyncio.to_thread(self.sessions.get, request.match_info["session"])
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         response = web.StreamResponse(headers=headers)
-        try:
-            await response.prepare(request)
-            await response.write(
-                message("takes", await self._in_thread(self.composer.takes, session))
-            )
-            while True:
-                try:
+        with self.hub.connected(session.id) as page:
+            try:
+                await response.prepare(request)
+                takes = await asyncio.to_thread(self.composer.takes, session)
+                await response.write(message("takes", takes))
+                while True:
+                    try:
+                        async with asyncio.timeout(KEEP_ALIVE_SECONDS):
+                            data = await page.get()
+                    except TimeoutError:
+                        data = b": alive\n\n"
+                    if data is None:
+                        return response
                     async with asyncio.timeout(KEEP_ALIVE_SECONDS):
-                        data = await page.get()
-                except TimeoutError:
-                    data = b": alive\n\n"
-                if data is None:
-                    return response
-                async with asyncio.timeout(KEEP_ALIVE_SECONDS):
-                    await response.write(data)
-        except (TimeoutError, ConnectionError):  # the page reads no more, or is closed
-            if request.transport is not None:
-                request.transport.abort()
-            return response
-        finally:
-            self.hub.close(session.id, page)
-
-
-#: The key under which an application keeps its :class:`Studio`.
-STUDIO = web.AppKey("studio", Studio)
-
-
-async def application(
-    config: StudioConfig, composer_class: ComposerClass = Composer
-) -> web.Application:
-    """Return the studio as an application of aiohttp. Call ``[STUDIO].start_composer()`` once the
-    server listens."""
-
-    async def index(request: web.Request) -> web.FileResponse:
-        return web.FileResponse(PAGE / "index.html")
-
-    guard = Guard(config.host, (Path(config.folder).expanduser(), PAGE.parents[1]))
-    app = web.Application(
-        middlewares=[guard.middleware], client_max_size=config.limits.midi_mb * 1_000_000
-    )
-    app.on_response_prepare.append(guard.add_headers)
-    app[STUDIO] = studio = Studio(config, composer_class)
-    app.on_shutdown.append(studio.end_streams)
-    app.on_cleanup.append(studio.close)
-    app.add_routes(studio.routes())
-    app.router.add_get("/", index)
-    app.router.add_static("/page", PAGE)
-    return app
+                        await response.write(data)
+            except (TimeoutError, ConnectionError):  # the page reads no more, or is closed
+                if request.transport is not None:
+                    request.transport.abort()
+                return response
 
 
 def _parsed(body: bytes) -> JSON:
@@ -383,11 +347,3 @@ def _parsed(body: bytes) -> JSON:
     if not isinstance(content, dict):
         raise Refused("expected a JSON object")
     return content
-
-
-def _json(text: str, status: int = 200) -> web.Response:
-    return web.Response(text=text, content_type="application/json", status=status)
-
-
-def _text(data: Any) -> str:
-    return json.dumps(data, separators=(",", ":"), allow_nan=False)

@@ -10,10 +10,10 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, TypeVar
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, ConfigDict, Field
 
 from musictx.config.checks import DAY
-from musictx.studio.errors import Refused, validate
+from musictx.studio.errors import Refused, adapter, validate
 
 #: The most characters of a name; longer ones are cut.
 LONGEST_NAME = 80
@@ -145,23 +145,14 @@ class Change:
         return tuple(number for number, *_ in self.add)
 
     def json(self) -> dict[str, Any]:
-        """Return the fields that differ from their defaults, for :func:`change_from_json`."""
-        fields: dict[str, Any] = _CHANGE.dump_python(self, exclude_defaults=True)
+        """Return the fields that differ from their defaults."""
+        fields: dict[str, Any] = adapter(Change).dump_python(self, exclude_defaults=True)
         return fields
-
-
-_CHANGE = TypeAdapter(Change)
-
-
-def change_from_json(data: Any) -> Change:
-    """Return the change from its JSON; raise :class:`Refused` if it is damaged."""
-    change: Change = validate(_CHANGE, data)
-    return change
 
 
 def parse_change(data: Any) -> Change:
     """Return the change that a page requests, which may not accept proposals."""
-    change: Change = validate(_CHANGE, data)
+    change = validate(Change, data)
     if change.accept or change.reject:
         raise Refused("accept: proposals are accepted by their take")
     return change

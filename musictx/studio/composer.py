@@ -15,21 +15,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from musictx import midi
+from musictx.commands import COMMANDS
 from musictx.errors import UserError
+from musictx.files import write_bytes
+from musictx.notes import Score
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused, remove_paths
+from musictx.studio.events import Publish
 from musictx.studio.exchange import music_of, score_of
 from musictx.studio.inputs import Input, prepare
 from musictx.studio.models import Model, Models
-from musictx.studio.request import command_line, label, parse_request
-from musictx.studio.session import Publish, Session
-from musictx.studio.sessions import Sessions
-from musictx.studio.takes import Proposal, Take, save, save_input, save_result, stem
+from musictx.studio.request import command_line, command_of, label, parse_request
+from musictx.studio.session import Session
+from musictx.studio.takes import Proposal, Take, save, stem
 
 if TYPE_CHECKING:
     from musictx.bundle import Bundle
-    from musictx.sampling.sample import Sample
-    from musictx.studio.performing import Outcome
 
 #: The number of takes of one session that may wait.
 MOST_WAITING = 8
@@ -53,8 +55,8 @@ class Composer:
     :class:`UserError` if ``config`` names no model.
     """
 
-    def __init__(self, sessions: Sessions, publish: Publish, config: StudioConfig) -> None:
-        self._sessions, self._publish, self._config = sessions, publish, config
+    def __init__(self, publish: Publish, config: StudioConfig) -> None:
+        self._publish, self._config = publish, config
         self._models = Models(config)
         self._lock = threading.Condition()
         self._waiting: list[Job] = []  # in the order of requests
@@ -79,7 +81,7 @@ class Composer:
     def takes(self, session: Session) -> list[dict[str, Any]]:
         """Return all takes of a session, as JSON for a page."""
         with self._lock:
-            return [take.json() for take in session.takes.all]
+            return [take.json() for _, take in sorted(session.takes.items())]
 
     def submit(self, session: Session, data: Mapping[str, Any]) -> dict[str, Any]:
         """Queue the request ``data`` of a page, and return the new take, whose files are on disk.
@@ -98,10 +100,11 @@ class Composer:
                 raise Refused("the studio is closing", 503)
             if [job.session for job in self._waiting].count(session) >= MOST_WAITING:
                 raise Refused(f"{MOST_WAITING} takes are waiting already; stop one first", 429)
-            number = session.takes.new_number()
+            session.takes.last_number += 1
+            number = session.takes.last_number
         file = None if source.data is None else f"{stem(number)}.mid"
         if file is not None:
-            request.name_file(source.config, file)
+            setattr(source.config, COMMANDS[command_of(request.task)].positional, file)
         take = Take(
             id=number,
             task=request.task,
@@ -118,11 +121,11 @@ class Composer:
             proposals=[Proposal(i + 1) for i in range(request.samples)],
         )
         with session.locked_folder() as folder:
-            if source.data is not None:
-                save_input(folder, number, source.data)
+            if source.data is not None and file is not None:
+                write_bytes(folder / "takes" / file, source.data)
             save(folder, take)
         with self._lock, session.locked_folder():
-            session.takes.add(take)
+            session.takes[number] = take
             self._waiting.append(Job(session, take, source))
             self._lock.notify()
             self._publish_places()
@@ -131,7 +134,7 @@ class Composer:
     def cancel(self, session: Session, number: int) -> None:
         """Stop a take that waits or is being composed; hide any other take."""
         with self._lock:
-            take = session.takes.find(number)
+            take = session.takes.get(number)
             if take is None:
                 raise Refused(f"there is no take {number}", 404)
             if take.running:
@@ -176,7 +179,7 @@ class Composer:
                 self._publish(job.session.id, "take", job.take.json(notes=False))
 
     def _sentence(self, error: Exception) -> str:
-        return remove_paths(str(error), [self._sessions.folder])
+        return remove_paths(str(error), [Path(self._config.folder).expanduser().resolve()])
 
     # ---------------------------------------------------------------------------------- the thread
 
@@ -218,8 +221,8 @@ class Composer:
         message = "it was not finished"
         try:
             performance = Performance(job.take, job.source, job.session.id, self._publish)
-            for number, sample, outcome in performance.results(self._bundle(job.source.model)):
-                self._finish(job, job.take.proposals[number], sample, outcome)
+            for proposal, score in performance.results(self._bundle(job.source.model)):
+                self._finish(job, proposal, score)
         except Cancelled:
             pass
         except UserError as error:
@@ -236,7 +239,7 @@ class Composer:
                 self._save(job.session, job.take)
             self._publish_places()
 
-    def _finish(self, job: Job, proposal: Proposal, sample: Sample, outcome: Outcome) -> None:
+    def _finish(self, job: Job, proposal: Proposal, score: Score) -> None:
         """Write the file of a finished proposal, then publish the proposal."""
         take = job.take
         with self._lock:
@@ -244,11 +247,13 @@ class Composer:
                 return
             # A session that was deleted meanwhile gets no file.
             with contextlib.suppress(Refused), job.session.locked_folder() as folder:
-                save_result(folder, take.id, proposal.number, sample.score)
+                name = f"{stem(take.id)}-{proposal.number}.mid"
+                write_bytes(folder / "takes" / name, midi.to_bytes(score))
             done = [other for other in take.proposals if other.state == "done"]
-            same = [other.number for other in done if other.notes and other.notes == outcome.notes]
-            remark = f"the same notes as proposal {same[-1]}" if same else sample.remark
-            vars(proposal).update(vars(outcome), state="done", remark=remark, events=())
+            for other in done:
+                if other.notes and other.notes == proposal.notes:
+                    proposal.remark = f"the same notes as proposal {other.number}"
+            take.proposals[proposal.number - 1] = proposal
             if len(done) + 1 == len(take.proposals):
                 take.progress = 1.0
                 take.finish("done")

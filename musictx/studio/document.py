@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from musictx.studio import change as types
 from musictx.studio.change import WHOLE, Accepted, Change, NamedNote, Note, Number, Seconds, Track
@@ -202,14 +202,13 @@ class Document:
         """Return the document of a :meth:`state`; raise an exception if the state is damaged."""
         fields = {name: state[name] for name in ("revision", "next_id", "locked", "accepted")}
         fields["notes"] = {number: values for number, *values in state["notes"]}
-        document: Document = validate(_DOCUMENT, {**state, **fields})
+        document = validate(cls, {**state, **fields})
         if document.next_id <= max(document.notes, default=-1):
             raise Refused("next_id: there is a note of this number")
         document.check_references(Change(tracks=document.tracks))
         return document
 
 
-_DOCUMENT = TypeAdapter(Document)
 #: The names of all fields but the notes.
 FIELDS = tuple(f.name for f in dataclasses.fields(Document) if f.name != "notes")
 

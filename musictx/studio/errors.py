@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from musictx.errors import UserError
 
-#: Type of a pydantic error that concerns the name of a field, not its value -> our sentence.
-_NAME_ERRORS = {
-    "unexpected_keyword_argument": "there is no such part",
-    "extra_forbidden": "there is no such part",
-    "missing_argument": "it is missing",
-    "missing": "it is missing",
-}
+Value = TypeVar("Value")
+
 #: An absolute path of two or more parts; its last part may be shown.
 _PATH = re.compile(r"(?<![\w.])(?:[A-Za-z]:)?(?:[\\/][^\s\\/:'\",]+)+[\\/]([^\s\\/:'\",]+)")
 
@@ -40,18 +36,22 @@ class Refused(UserError):
         self.more = more
 
 
-def validate(types: TypeAdapter[Any], data: Any) -> Any:
-    """Return ``data``, from JSON, converted to the types that ``types`` describes. Raise
-    :class:`Refused` with a sentence such as "add.0.3=128: expected less than or equal to 127"."""
+@cache
+def adapter(kind: type[Value]) -> TypeAdapter[Value]:
+    """Return the converter from and to JSON of a class with annotated fields."""
+    return TypeAdapter(kind)
+
+
+def validate(kind: type[Value], data: Any) -> Value:
+    """Return ``data``, from JSON, as an object of the class ``kind``, by the types of its fields.
+    Raise :class:`Refused` with a sentence such as "add.0.3=128: expected less than or equal to
+    127"."""
     try:
-        return types.validate_python(data)
+        return adapter(kind).validate_python(data)  # type: ignore[arg-type]
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "JSON"
-        if first["type"] in _NAME_ERRORS:
-            raise Refused(f"{place[:80]}: {_NAME_ERRORS[first['type']]}") from None
         text = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
-        text = "expected a JSON object" if first["type"] == "dataclass_type" else text
         value = repr(first["input"])
         value = value if len(value) <= 40 else f"{value[:37]}..."
-        raise Refused(f"{place}={value}: {text}") from None
+        raise Refused(f"{place[:80]}={value}: {text}") from None

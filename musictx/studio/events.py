@@ -5,53 +5,54 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 #: The most events that wait for a page. A page that falls further behind is disconnected; when it
 #: connects again, it gets the whole state.
 MOST_WAITING = 1000
+#: The function :meth:`Hub.publish`.
+Publish = Callable[[str, str, Any], None]
+#: The messages to a page; the last one is None.
+Page = asyncio.Queue[bytes | None]
 
 
 class Hub:
-    """The connected pages of each session. :meth:`publish` may be called from any thread."""
+    """The connected pages."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._pages: dict[str, set[asyncio.Queue[bytes | None]]] = {}
+        self._pages: dict[Page, str] = {}  # page -> id of the session that it shows
 
     def publish(self, session: str, kind: str, data: Any) -> None:
-        """Send an event to every page that shows the session of this id."""
+        """Send an event to every page that shows the session of this id. Thread-safe."""
         with contextlib.suppress(RuntimeError):  # the loop is closed: no page is connected
             self._loop.call_soon_threadsafe(self._send, session, message(kind, data))
 
     def _send(self, session: str, data: bytes) -> None:
-        for page in [*self._pages.get(session, ())]:
+        for page in [page for page, shown in self._pages.items() if shown == session]:
             try:
                 page.put_nowait(data)
             except asyncio.QueueFull:
-                self._disconnect(session, page)
+                self._disconnect(page)
 
-    def open(self, session: str) -> asyncio.Queue[bytes | None]:
-        """Connect a page, and return the queue of its messages; the last message is None."""
-        page: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_WAITING)
-        self._pages.setdefault(session, set()).add(page)
-        return page
+    @contextlib.contextmanager
+    def connected(self, session: str) -> Iterator[Page]:
+        """Yield the messages to a page, which is connected until the block ends."""
+        page: Page = asyncio.Queue(MOST_WAITING)
+        self._pages[page] = session
+        try:
+            yield page
+        finally:
+            self._pages.pop(page, None)
 
-    def close(self, session: str, page: asyncio.Queue[bytes | None]) -> None:
-        """Forget a page that has closed its connection."""
-        pages = self._pages.get(session, set())
-        pages.discard(page)
-        if not pages:
-            self._pages.pop(session, None)
-
-    def close_all(self) -> None:
+    def close(self) -> None:
         """Disconnect every page."""
-        for session, pages in [*self._pages.items()]:
-            for page in [*pages]:
-                self._disconnect(session, page)
+        for page in [*self._pages]:
+            self._disconnect(page)
 
-    def _disconnect(self, session: str, page: asyncio.Queue[bytes | None]) -> None:
-        self.close(session, page)
+    def _disconnect(self, page: Page) -> None:
+        del self._pages[page]
         while not page.empty():
             page.get_nowait()
         page.put_nowait(None)

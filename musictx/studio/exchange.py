@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,17 @@ import numpy as np
 from musictx import registry
 from musictx.chords import is_chart, marked, name_of, symbol_of
 from musictx.grid import FEWEST, exact_share, grid_of
+from musictx.midi.document import Document as MidiDocument
+from musictx.midi.document import messages
 from musictx.midi.names import part_names
 from musictx.notes import NOTE, Score
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
-from musictx.studio.controllers import controllers
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.timing import timings
 
+#: Fields that a Score has from a document as they are.
+SAME = ("pedals", "tempos", "meters", "keys", "fermatas", *TEXTS, "ticks_per_quarter", "composer")
 #: The names of the tracks of a harmonised tune, sorted.
 VOICES = ["alto", "bass", "soprano", "tenor"]
 #: The number of bars that a page can show after the end.
@@ -76,6 +79,22 @@ def _mixers(score: Score) -> dict[int, dict[str, Any]]:
     return mixers
 
 
+def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
+    """Return the (seconds, value) rows of each (part, controller number). ``data`` is a MIDI file
+    of format 0 or 1 without a container. A message in a MIDI track without notes on its channel
+    applies to all parts on that channel, as for pedals."""
+    document = MidiDocument(data)
+    values: defaultdict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
+    for track, chunk in enumerate(document.chunks):
+        for tick, _, body, _ in messages(chunk):
+            if body[0] >> 4 == 0xB:
+                status, number, value = body
+                for part in document.parts.moved_by(track * 16 + status % 16):
+                    time = float(document.clock.seconds(tick))
+                    values[part, number].append((time, value))
+    return {key: sorted(rows, key=lambda row: row[0]) for key, rows in values.items()}
+
+
 def gains(document: Document) -> dict[int, tuple[float, float, float]]:
     """Return (volume, panorama, reverb) of each track; the defaults are 1, 0 (centre) and 1."""
     return {t.id: ((t.volume / 100) ** 2, t.pan / 64 - 1, t.reverb / 40) for t in document.tracks}
@@ -101,25 +120,19 @@ def audible(document: Document) -> list[int]:
     return [number for number, note in document.notes.items() if note[4] in tracks]
 
 
-def shown_names(tracks: Sequence[Track]) -> dict[int, str]:
-    """Return for each track the name that a page shows if the track has none. Such a name is never
+def shown_names(document: Document) -> dict[int, str]:
+    """Return the names that a page shows for the tracks that have none. Such a name is never
     written to a file, since models read the names of tracks."""
-    parts = [(track.id, track.program, track.drum) for track in tracks]
-    return {part[0]: name for part, name in part_names(parts, {}).items()}
-
-
-def tracks_json(document: Document) -> list[dict[str, Any]]:
-    """Return the tracks as JSON for a page, each with a name."""
-    shown = shown_names(document.tracks)
-    return [t._asdict() | {"name": t.name or shown[t.id]} for t in document.tracks]
+    names = part_names([(t.id, t.program, t.drum) for t in document.tracks], {})
+    nameless = {track.id for track in document.tracks if not track.name}
+    return {part[0]: name for part, name in names.items() if part[0] in nameless}
 
 
 def stored_names(change: Change, document: Document) -> Change:
     """Return ``change`` from a page without the names that are only shown."""
     if change.tracks is None:
         return change
-    names = shown_names(document.tracks)
-    shown = {track.id: names[track.id] for track in document.tracks if not track.name}
+    shown = shown_names(document)
     tracks = (t._replace(name="") if t.name == shown.get(t.id) else t for t in change.tracks)
     return dataclasses.replace(change, tracks=tuple(tracks))
 
@@ -137,13 +150,14 @@ def document_json(document: Document) -> dict[str, Any]:
 
 def derived_json(document: Document) -> dict[str, Any]:
     """Return, as JSON for a page, the values that any operation may change."""
+    shown = shown_names(document)
     return {
         "revision": document.revision,
         "next_id": document.next_id,
         "duration": document.duration,
         "music": music_of(document),
         "beats": beats(document),
-        "tracks": tracks_json(document),
+        "tracks": [t._asdict() | {"name": shown.get(t.id, t.name)} for t in document.tracks],
         **markers_json(document),
     }
 
@@ -171,12 +185,10 @@ def closest_grid(document: Document) -> str:
     """Return the closest grid: "16" (sixteenths) or "8t" (triplets), as for ``quantise``."""
     starts = np.array([values[0] for values in document.notes.values()])
     onsets = score_of(document, ()).beats.quarters(starts)
-
-    def share_on_grid(lines_per_quarter: int) -> float:
-        lines = onsets * lines_per_quarter
-        return float((np.abs(lines - np.round(lines)) < 0.1).mean())
-
-    return "8t" if share_on_grid(3) > share_on_grid(4) else "16"
+    sixteenths, triplets = (
+        np.mean(np.abs(onsets * lines - np.round(onsets * lines)) < 0.1) for lines in (4, 3)
+    )
+    return "8t" if triplets > sixteenths else "16"
 
 
 def markers_json(document: Document) -> dict[str, Any]:
@@ -220,18 +232,12 @@ def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:
         (start, end, pitch, velocity, tracks[track].program, tracks[track].drum, track)
         for _, start, end, pitch, velocity, track in document.rows(numbers)
     ]
+    same: dict[str, Any] = {name: getattr(document, name) for name in SAME}
     return Score(
         notes=np.array(notes, NOTE),
-        pedals=document.pedals,  # type: ignore[arg-type]
-        tempos=document.tempos,  # type: ignore[arg-type]
-        meters=document.meters,  # type: ignore[arg-type]
-        keys=document.keys,  # type: ignore[arg-type]
         names={track.id: track.name for track in document.tracks if track.name},
-        ticks_per_quarter=document.ticks_per_quarter,
-        fermatas=document.fermatas,
-        **{name: getattr(document, name) for name in TEXTS},
         title="" if document.name.lower() == "untitled" else document.name,
-        composer=document.composer,
+        **same,
     )
 
 

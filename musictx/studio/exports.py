@@ -16,7 +16,6 @@ from musictx import formats
 from musictx.chords import is_chart
 from musictx.errors import UserError
 from musictx.files import write_bytes
-from musictx.midi.document import losses_of
 from musictx.notes import Score
 from musictx.songs.chord_sheet import voiced
 from musictx.studio import exchange, original
@@ -77,9 +76,8 @@ class Export:
         """Return the MIDI file. A whole piece is written into the file that was opened for it."""
         if (self.begin, self.end) == (None, None):
             return original.write(self.document, self.opened)
-        data = original.new_file(exchange.in_order(self.document), self.score())
-        losses = losses_of(self.opened, "it is a part of the piece") if self.opened else ""
-        return WrittenFile(data, losses=[losses] if losses else [])
+        reason = "it is a part of the piece"
+        return original.write_new(self.document, self.score(), self.opened, reason)
 
 
 class Exports:

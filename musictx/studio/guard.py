@@ -78,7 +78,8 @@ class Guard:
     def check(self, request: web.Request) -> None:
         """Raise :class:`Refused` if a request does not come from the studio's page."""
         host = request.headers.get("Host", "")
-        if not self.is_own_host(host, _port(request)):
+        listens_at = request.get_extra_info("sockname") or ("", 0)
+        if not self.is_own_host(host, listens_at[1]):
             raise Refused("this address is not the studio's; open the one that it printed", 421)
         if (request.headers.get(OWN_HEADER) or VERSION) != VERSION:
             raise Refused(f"{OWN_HEADER}: this studio speaks version {VERSION} (docs/http.md)", 400)
@@ -126,9 +127,3 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _port(request: web.Request) -> int:
-    transport = request.transport
-    name = transport.get_extra_info("sockname") if transport is not None else None
-    return int(name[1]) if isinstance(name, tuple) else 0

@@ -24,7 +24,7 @@ from musictx.studio.document import Document, starts_inside
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import closest_grid, music_of, score_of
 from musictx.studio.models import Model
-from musictx.studio.request import LONGEST, Request, bars, moment
+from musictx.studio.request import LONGEST, Request, bars
 from musictx.tokens.controls import measured
 from musictx.tokens.tokenizer import Clock
 
@@ -91,7 +91,9 @@ def prepare(document: Document, request: Request, model: Model) -> Input:
     if are_empty and request.task in ("replace", "vary", "accompany"):
         return _parts(document, request, model)
     if request.task == "accompany" and is_chart(score_of(document)):
-        return _chart(document, request, model)
+        source = _with_file(document, request, model, score_of(document))  # to the last chord
+        assert source.task is not None
+        return replace(source, request=replace(request, begin=0.0, end=source.task.end))
     if not document.notes:
         raise Refused("there are no notes yet; draw some, load a file, or begin with a new piece")
     if request.quantise is None and model.bpm is None and music_of(document) != "free":
@@ -251,7 +253,7 @@ def _gap(document: Document, request: Request, model: Model) -> Input:
     score = _move_to_locked_tracks(score_of(document), staying, first_free)
     order = np.unique(score.notes["track"]).tolist()
     places = [place for place, track in enumerate(order, 1) if track in selected_tracks]
-    options = {"begin": moment(begin), "end": moment(end)}
+    options = {"begin": f"{begin:.10g}s", "end": f"{end:.10g}s"}
     if len(places) < len(order):
         options["tracks"] = ",".join(map(str, places))
     if request.task == "vary":
@@ -323,13 +325,6 @@ def _melody(document: Document, request: Request, model: Model) -> Input:
         ends = {"phrase_ends": _phrase_ends(score)}
         return _with_file(document, request, model, score, ends, replaced=tuple(kept))
     return _with_file(document, request, model, score)
-
-
-def _chart(document: Document, request: Request, model: Model) -> Input:
-    """Return the input for accompanying chords, from the beginning to the bar of the last chord."""
-    source = _with_file(document, request, model, score_of(document))
-    assert source.task is not None
-    return replace(source, request=replace(request, begin=0.0, end=source.task.end))
 
 
 def _phrase_ends(score: Score) -> list[int]:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from musictx import midi
-from musictx.midi.document import ANY, losses_of
+from musictx.midi.document import ANY, OFF, ON, controller, losses_of
 from musictx.midi.document import Document as MidiDocument
 from musictx.midi.edit import Unwritable, edited
 from musictx.midi.parts import free_channel, with_parts
 from musictx.midi.scan import DRUM_CHANNEL
 from musictx.notes import PEDAL, Score
 from musictx.studio.change import MIXER, TEXTS, Track, clean_name
-from musictx.studio.controllers import controllers, with_initial_values
 from musictx.studio.document import Document
-from musictx.studio.exchange import document_of, in_order, score_of
+from musictx.studio.exchange import controllers, document_of, in_order, score_of
 
 
 class WrittenFile(NamedTuple):
@@ -49,13 +48,14 @@ def write(document: Document, data: bytes) -> WrittenFile:
     if not opened.file:
         if data and _music(document) == _music(first):
             return WrittenFile(data)
-        return _write_new(document, data, "the opened file is damaged")
+        score = score_of(in_order(document))
+        return write_new(document, score, data, "the opened file is damaged")
     groups, losses = _groups(document, first, opened)
     score = _score(document, first, opened, groups)
     try:
         result = edited(score)
     except Unwritable as error:
-        return _write_new(document, data, str(error))
+        return write_new(document, score_of(in_order(document)), data, str(error))
     # In the result, the parts of the opened file come first, in their order, then new parts.
     before, places = MidiDocument(score.file), MidiDocument(result).places
     old_places = iter(before.places)
@@ -75,11 +75,14 @@ def write(document: Document, data: bytes) -> WrittenFile:
     return WrittenFile(_with_mixer(result, tracks, first), tracks, losses)
 
 
-def new_file(document: Document, score: Score) -> bytes:
-    """Return a new MIDI file of ``score``, a part of ``document``, with its mixer settings."""
-    by_id = {track.id: track for track in document.tracks}
+def write_new(document: Document, score: Score, data: bytes, reason: str) -> WrittenFile:
+    """Return a new MIDI file of ``score``, all or a part of ``document`` with its tracks in order,
+    since ``reason`` prevents writing into the opened file ``data``."""
+    by_id = {new.id: track for new, track in zip(in_order(document).tracks, document.tracks)}
     tracks = [[by_id[number]] for number in np.unique(score.notes["track"]).tolist()]
-    return _with_mixer(midi.to_bytes(score), tracks, Document(tracks=()))
+    losses = losses_of(data, reason) if data else ""
+    new_file = _with_mixer(midi.to_bytes(score), tracks, Document(tracks=()))
+    return WrittenFile(new_file, tracks, [losses] if losses else [])
 
 
 def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list]]:
@@ -93,15 +96,6 @@ def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list
         if number != 64
         for track in file.tracks[part]
     ]
-
-
-def _write_new(document: Document, data: bytes, reason: str) -> WrittenFile:
-    """Return a new MIDI file, since ``reason`` prevents writing into the opened file ``data``."""
-    ordered = in_order(document)
-    used = document.tracks_of(document.notes)
-    tracks = [[track] for track in document.tracks if track.id in used]
-    losses = losses_of(data, reason) if data else ""
-    return WrittenFile(new_file(ordered, score_of(ordered)), tracks, [losses] if losses else [])
 
 
 def _music(document: Document) -> tuple[Any, ...]:
@@ -215,3 +209,23 @@ def _with_mixer(data: bytes, tracks: Sequence[Sequence[Track]], first: Document)
             if len(values) == 1 and values != {old}:
                 settings.setdefault(part, {})[number] = values.pop()
     return with_initial_values(data, settings) if settings else data
+
+
+def with_initial_values(data: bytes, values: Mapping[int, Mapping[int, int]]) -> bytes:
+    """Return the file with initial ``values`` of controllers: part -> number -> value. Messages of
+    these controllers up to the first note of the part are removed."""
+    document = MidiDocument(data)
+    events = document.file.events
+    note_ons = events[(events["status"] >> 4 == 9) & (events["b"] > 0)]
+    for part, numbers in values.items():
+        track_number, channel = divmod(document.places[part], 16)
+        on_channel = (note_ons["track"] == track_number) & (note_ons["status"] % 16 == channel)
+        first = int(note_ons["tick"][on_channel].min())
+        track = document.track(track_number)
+        for n, row in list(track.rows.items()):
+            is_set_anew = row.body[0] == 0xB0 | channel and row.body[1] in numbers
+            if row.tick <= first and is_set_anew:
+                del track.rows[n]
+        phase = ON if first else OFF
+        track.add(controller(0, channel, *value, phase) for value in numbers.items())
+    return document.edited()

@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from musictx.apps import generate, infill
@@ -19,10 +18,10 @@ from musictx.sampling.composer import Progress
 from musictx.sampling.continuation import end_of
 from musictx.sampling.events import Event
 from musictx.sampling.sample import Sample
-from musictx.studio.change import Track
+from musictx.studio.change import Note, Track
+from musictx.studio.events import Publish
 from musictx.studio.inputs import Input, Key, keys
-from musictx.studio.session import Publish
-from musictx.studio.takes import Take
+from musictx.studio.takes import Proposal, Take
 
 #: Seconds between two messages about the notes of a take, and about its progress.
 NOTES_EVERY, PROGRESS_EVERY = 0.1, 0.25
@@ -42,13 +41,15 @@ class Performance:
         self._waiting: defaultdict[int, list[list[Any]]] = defaultdict(list)
         self._progress_time, self._notes_time = 0.0, 0.0
 
-    def results(self, bundle: Bundle) -> Iterator[tuple[int, Sample, Outcome]]:
-        """Yield for each finished proposal its index, its music and what it changes in the
-        document. Raise :class:`Cancelled` once the take is stopped."""
+    def results(self, bundle: Bundle) -> Iterator[tuple[Proposal, Score]]:
+        """Yield each finished proposal and its music. Raise :class:`Cancelled` once the take is
+        stopped."""
         for index, sample in self._samples(bundle):
             self._flush()
             end = sample.seam + sample.seconds
-            yield index, sample, outcome(self._source, sample.score, end, self._tracks[index])
+            proposal = proposal_of(self._source, sample.score, end, self._tracks[index], index + 1)
+            proposal.remark = sample.remark
+            yield proposal, sample.score
 
     def _samples(self, bundle: Bundle) -> Iterator[tuple[int, Sample]]:
         config, score, task = self._source.config, self._source.score, self._source.task
@@ -155,35 +156,27 @@ class Tracks:
         """Return the id of a track of the document with the same instrument, for a new piece."""
         if self._model.four_voices:
             return None
-        drum, program = key == DRUMS, 0 if key == DRUMS else key
         for track in self._source.document.tracks:
-            same = track.drum == drum and (drum or track.program == program)
-            if same and track.id not in self._ids.values():
+            instrument = DRUMS if track.drum else track.program
+            if instrument == key and track.id not in self._ids.values():
                 return track.id
         return None
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a finished proposal changes in the document: its notes (start, end, pitch, velocity,
-    track), new tracks, and the numbers of the notes that it replaces."""
-
-    notes: list[tuple[float, float, int, int, int]]
-    tracks: list[dict[str, Any]]
-    removes: list[int]
-
-
-def outcome(source: Input, score: Score, end: float, tracks: Tracks) -> Outcome:
-    """Return what the result ``score`` changes in the document: it adds the notes of the result and
-    removes those of the input file, except the notes that every result keeps. A composed note that
-    equals a removed one is added, too, since another proposal may have removed the old note.
+def proposal_of(
+    source: Input, score: Score, end: float, tracks: Tracks, number: int = 1
+) -> Proposal:
+    """Return the finished proposal ``number``, whose music is ``score``: it adds the notes of the
+    result and removes those of the input file, except the notes that every result keeps. A composed
+    note that equals a removed one is added, too, since another proposal may have removed the old
+    note.
 
     end  seconds at which the new music of a continuation ends
     """
     in_file = Counter(keys(source.score.notes)) if source.score is not None else Counter[Key]()
     kept = Counter(keys(source.kept.notes)) if source.kept is not None else Counter[Key]()
     found = Counter[Key]()  # kept notes
-    rows: list[tuple[float, float, int, int, int]] = []
+    rows: list[Note] = []
     instruments: dict[int, tuple[str, int, bool]] = {}  # track -> name, program and drums
     for note in score.notes.tolist():
         start, stop, pitch, velocity, program, drum, track = note
@@ -197,12 +190,12 @@ def outcome(source: Input, score: Score, end: float, tracks: Tracks) -> Outcome:
         rows.append((*times, pitch, velocity, tracks.document_track(key)))
     rows += source.shortened
     removes = [*source.replaced]
-    removes += [number for start, number in source.following if start < end - 1e-6]
+    removes += [note_id for start, note_id in source.following if start < end - 1e-6]
     for note_key, count in (in_file - found).items():
         removes += source.numbers.get(note_key, [])[::-1][:count]
     new = [
-        Track(number, *instruments[key])._asdict()
-        for key, number in tracks.new.items()
+        Track(track_id, *instruments[key])._asdict()
+        for key, track_id in tracks.new.items()
         if key in instruments
     ]
-    return Outcome(rows, new, sorted(removes))
+    return Proposal(number, "done", rows, new, sorted(removes))

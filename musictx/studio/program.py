@@ -48,7 +48,7 @@ def run(config: StudioConfig) -> None:
 async def _serve(config: StudioConfig) -> None:
     from aiohttp import web
 
-    from musictx.studio.app import STUDIO, application
+    from musictx.studio.app import Studio
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -61,11 +61,13 @@ async def _serve(config: StudioConfig) -> None:
     with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C raises KeyboardInterrupt
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, end)
-    app = await application(config)
+    studio = Studio(config)
+    logger = logging.getLogger("musictx.studio")
+    logger.disabled = True  # broken HTTP requests would fill the terminal
     runner = web.AppRunner(
-        app,
+        studio.app,
         access_log=None,
-        logger=_quiet_logger(),
+        logger=logger,
         auto_decompress=False,  # a compressed upload could fill the memory
         shutdown_timeout=LEAVE_SECONDS,
     )
@@ -75,8 +77,15 @@ async def _serve(config: StudioConfig) -> None:
         try:
             await site.start()
         except OSError as error:
-            raise UserError(_listen_error(config, error)) from None
-        app[STUDIO].start_composer()
+            sentence = f"host={config.host} port={config.port}: {error.strerror or error}"
+            if error.errno == errno.EADDRINUSE:
+                sentence = (
+                    f"port={config.port}: another program listens there, maybe a studio; give "
+                    f"another, such as port={config.port % 65_535 + 1}, or port=0 for any that is "
+                    "free"
+                )
+            raise UserError(sentence) from None
+        studio.start_composer()
         address = f"http://{_browser_host(config.host)}:{runner.addresses[0][1]}/"
         print(f"the studio is at {address} (Ctrl-C ends)", flush=True)
         if config.host in EVERYWHERE:
@@ -86,25 +95,6 @@ async def _serve(config: StudioConfig) -> None:
         await stop.wait()
     finally:
         await runner.cleanup()
-
-
-def _quiet_logger() -> logging.Logger:
-    """Return a logger that prints nothing, since broken HTTP requests would fill the terminal."""
-    logger = logging.getLogger("musictx.studio")
-    logger.setLevel(logging.CRITICAL + 1)
-    return logger
-
-
-def _listen_error(config: StudioConfig, error: OSError) -> str:
-    """Return the sentence for an ``error`` of the system when the studio starts to listen."""
-    if error.errno == errno.EADDRINUSE:
-        return (
-            f"port={config.port}: another program listens there, maybe a studio; give another, "
-            f"such as port={config.port % 65_535 + 1}, or port=0 for any that is free"
-        )
-    if error.errno == errno.EACCES:
-        return f"port={config.port}: this system lets only its administrator listen there"
-    return f"host={config.host}: this machine has no such address ({error.strerror or error})"
 
 
 def _open(address: str) -> None:

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field
 
 from musictx import options
 from musictx.beats import Beats
-from musictx.commands import COMMANDS
 from musictx.config import SamplingConfig, TokenSampling
 from musictx.config.checks import LARGEST_SEED
 from musictx.config.composing import MOST_AT_ONCE
@@ -64,8 +63,8 @@ class Request:
     seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] = field(default_factory=_fresh_seed)
 
     def config(self, model: Model, **input_options: Any) -> Any:
-        """Return the options of the command, with the ``input_options`` but without its file
-        (:meth:`name_file`). Raise :class:`UserError` if an option is invalid."""
+        """Return the options of the command, with the ``input_options`` but without its file.
+        Raise :class:`UserError` if an option is invalid."""
         values: dict[str, Any] = {"seed": self.seed, "samples": self.samples, **input_options}
         if self.task == "harmonise":
             sampling = {k: v for k, v in self.sampling.items() if k not in NOT_FOR_MELODIES}
@@ -78,13 +77,6 @@ class Request:
         config.model.path = model.option
         return config
 
-    def name_file(self, config: Any, file: str) -> None:
-        """Set the option of a command that names its file."""
-        setattr(config, COMMANDS[command_of(self.task)].positional, file)
-
-
-_REQUEST = TypeAdapter(Request)
-
 
 def parse_request(
     data: Mapping[str, Any], models: Models, duration: float, music: str = MUSIC[0]
@@ -96,7 +88,7 @@ def parse_request(
     """
     given = {name: value for name, value in data.items() if value is not None}
     given.pop("revision", None)
-    request: Request = validate(_REQUEST, {"end": duration, **given})
+    request = validate(Request, {"end": duration, **given})
     model = models.choose(request.model, request.task, music)
     if "end" not in given:
         request = replace(request, end=max(request.end, request.begin))
@@ -143,8 +135,3 @@ def command_of(task: str) -> str:
     """Return the name of the command for a task."""
     commands = {"new": "generate", "continue": "generate", "replace": "infill", "vary": "infill"}
     return commands.get(task, task)
-
-
-def moment(seconds: float) -> str:
-    """Return seconds in the form of the command line, such as 2.5s."""
-    return f"{seconds:.4f}".rstrip("0").rstrip(".") + "s"

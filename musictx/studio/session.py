@@ -1,4 +1,5 @@
-"""A document and its history: every operation is on the disk before it is acknowledged.
+"""A document with its history, and the folder of all sessions. Every operation is on the disk
+before it is acknowledged.
 
 Files in the folder of a session:
     start.mid, start.musicxml   the file that was opened, if there was one
@@ -10,25 +11,37 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import secrets
 import threading
-from collections.abc import Callable, Iterator
+import unicodedata
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from datetime import datetime
 from functools import cached_property, partialmethod
 from pathlib import Path
 from typing import Any
 
-from musictx.errors import UserError
-from musictx.files import tidy, write_bytes
+from musictx.errors import UserError, WriteError
+from musictx.files import atomic_folder, tidy, write_bytes
 from musictx.studio import exchange, store
 from musictx.studio.acceptance import acceptance
-from musictx.studio.change import Change, change_from_json
+from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
-from musictx.studio.errors import Refused
+from musictx.studio.errors import Refused, validate
 from musictx.studio.takes import Takes
 from musictx.studio.timing import retimed
 
 #: The name, without its ending, of the file that was opened.
 OPENED_FILE = "start"
+#: The pattern of the ids of sessions, which are the names of their folders.
+ID = r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?"
+#: The folder of deleted sessions.
+DELETED = "deleted"
+#: The number of sessions that stay in memory when nobody uses them.
+CACHED = 8
 
 
 class Session:
@@ -44,7 +57,7 @@ class Session:
         self._lock = threading.RLock()
         self._limits = limits
         tidy(folder)
-        self.document, self._history = store.load(folder / store.DATABASE)
+        self.document, self._done, self._length = store.load(folder / store.DATABASE)
 
     @cached_property
     def takes(self) -> Takes:
@@ -62,8 +75,7 @@ class Session:
         """
         with self._locked(revision) as document:
             change = document.check(exchange.stored_names(change, document), self._limits)
-            number = self._history.done + 1
-            self._write(change, store.History(number, number), is_new=True)
+            self._write(change, self._done + 1, self._done + 1, is_new=True)
             return exchange.derived_json(self.document) | self._undo_state()
 
     def accept(
@@ -87,17 +99,16 @@ class Session:
         """Undo the last operation, or apply again the one that was undone last, and return the
         document; ``word`` is "undo" or "redo"."""
         with self._locked(revision) as document:
-            done, length = self._history
-            if done == (0 if word == "undo" else length):
+            is_undo = word == "undo"
+            if self._done == (0 if is_undo else self._length):
                 raise Refused(f"there is nothing to {word}", 409, revision=revision)
-            number = done if word == "undo" else done + 1
+            number, path = self._done + (not is_undo), self.folder / store.DATABASE
             try:
-                change, inverse = store.operation(self.folder / store.DATABASE, number)
-                step = change_from_json(inverse if word == "undo" else change)
+                step = validate(Change, store.operation(path, number, inverse=is_undo))
             except UserError:
                 raise Refused(f"the history of this session is damaged; {word} ends here") from None
             document.check_references(step)
-            self._write(step, store.History(number - (word == "undo"), length))
+            self._write(step, number - is_undo, self._length)
             return self.json()
 
     undo, redo = partialmethod(_step, "undo"), partialmethod(_step, "redo")
@@ -121,12 +132,12 @@ class Session:
                 raise Refused(sentence, 409, revision=self.document.revision)
             yield self.document
 
-    def _write(self, change: Change, history: store.History, is_new: bool = False) -> None:
+    def _write(self, change: Change, done: int, length: int, is_new: bool = False) -> None:
         document = self.document.copy()
         inverse = document.apply(change)
         path = self.folder / store.DATABASE
-        store.write(path, document, change, inverse, history.done, is_new)
-        self.document, self._history = document, history
+        store.write(path, document, change, inverse, done, is_new)
+        self.document, self._done, self._length = document, done, length
 
     # --------------------------------------------------------------------------------- answers
 
@@ -142,27 +153,91 @@ class Session:
         return b""
 
     def _undo_state(self) -> dict[str, bool]:
-        done, length = self._history
-        return {"can_undo": done > 0, "can_redo": done < length}
+        return {"can_undo": self._done > 0, "can_redo": self._done < self._length}
 
 
-def fill_folder(folder: Path, document: Document, data: bytes = b"", suffix: str = ".mid") -> None:
-    """Write the first files of a session into its new ``folder``: ``document``, and the file that
-    was opened, if any, with its ``data`` and ending."""
-    if data:
-        write_bytes(folder / (OPENED_FILE + suffix), data)
-    store.create(folder / store.DATABASE, document)
+class Sessions:
+    """Every session under ``folder``. A session that is in use is one object."""
+
+    def __init__(self, folder: Path, limits: StudioLimits) -> None:
+        self.folder = folder
+        self.limits = limits
+        self._lock = threading.Lock()
+        self._all: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
+        self._recent: deque[Session] = deque(maxlen=CACHED)
+        folder.mkdir(parents=True, exist_ok=True)
+        tidy(folder)
+
+    def create(self, document: Document, data: bytes = b"", suffix: str = ".mid") -> Session:
+        """Create a session of ``document``, read from a file of this ``data`` and ``suffix``."""
+        while True:
+            name = f"{datetime.now():%Y%m%d}-{_slug(document.name)}-{secrets.token_hex(2)}"
+            if not (self.folder / name).exists() and not (self.folder / DELETED / name).exists():
+                break
+        with atomic_folder(self.folder / name) as new_folder:
+            if data:
+                write_bytes(new_folder / (OPENED_FILE + suffix), data)
+            store.create(new_folder / store.DATABASE, document)
+        with contextlib.suppress(OSError):  # the new name goes to the disk, too, where possible
+            handle = os.open(self.folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        return self.get(name)
+
+    def get(self, name: str) -> Session:
+        """Return the session ``name``; raise :class:`Refused` (404) if there is none."""
+        with self._lock:
+            session = self._all.get(name)
+            if session is None:
+                if not _is_session(self.folder / name):
+                    raise Refused("there is no such session; it may have been deleted", 404)
+                session = self._all[name] = Session(self.folder / name, self.limits)
+            self._recent.append(session)
+            return session
+
+    def list(self) -> list[dict[str, Any]]:
+        """Return an entry for each session, the last changed first."""
+        entries = []
+        for folder in filter(_is_session, self.folder.iterdir()):
+            with contextlib.suppress(OSError, UserError):  # damaged, or just deleted
+                entries.append({"id": folder.name} | store.summary(folder / store.DATABASE))
+        return sorted(entries, key=lambda entry: str(entry["changed"]), reverse=True)
+
+    def delete(self, session: Session) -> None:
+        """Move the session to ``deleted/``; :meth:`restore` moves it back."""
+        name = session.id
+        with session.locked_folder(), self._lock:
+            target = self.folder / DELETED / name
+            if target.exists():  # somebody has restored a copy by hand
+                target = target.with_name(f"{name}-{secrets.token_hex(2)}")
+            _move(session.folder, target)
+            session.folder, session.deleted = target, True
+            self._all.pop(name, None)
+
+    def restore(self, name: str) -> None:
+        """Move a deleted session back; raise :class:`Refused` if there is none of this name."""
+        with self._lock:
+            source, target = self.folder / DELETED / name, self.folder / name
+            if target.exists() or not source.is_dir():
+                raise Refused("there is no such deleted piece", 404)
+            _move(source, target)
 
 
-def sync(folder: Path) -> None:
-    """Write the names of the files in ``folder`` to the disk, where the system supports this."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _move(source: Path, target: Path) -> None:
+    try:
+        target.parent.mkdir(exist_ok=True)
+        source.rename(target)
+    except OSError as error:
+        raise WriteError(f"the piece cannot be moved: {error.strerror}") from error
 
 
-Publish = Callable[[str, str, Any], None]
-"""Sends an event to the pages of a session: (session id, kind of event, data). Thread-safe."""
+def _is_session(folder: Path) -> bool:
+    return bool(re.fullmatch(ID, folder.name)) and folder.name != DELETED and folder.is_dir()
+
+
+def _slug(name: str) -> str:
+    """Return the letters and digits of ``name`` in ASCII, which any file system accepts."""
+    letters = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", letters)[:24].strip("-") or "music"

@@ -14,7 +14,7 @@ import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from musictx.errors import WriteError
 from musictx.studio.change import WHOLE, Change
@@ -36,13 +36,6 @@ SELECT (SELECT value FROM fields WHERE name = 'name'),
 """
 
 
-class History(NamedTuple):
-    """Operations 1 to ``length``: the first ``done`` are applied, the others are undone."""
-
-    done: int = 0
-    length: int = 0
-
-
 def create(path: Path, document: Document) -> None:
     """Create a database at ``path`` with ``document`` and an empty history."""
     with _writing(path, "rwc") as database:
@@ -53,17 +46,18 @@ def create(path: Path, document: Document) -> None:
         database.executemany("INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?)", document.rows())
 
 
-def load(path: Path) -> tuple[Document, History]:
-    """Return the document and its history; raise :class:`Refused` (404) if they are damaged."""
+def load(path: Path) -> tuple[Document, int, int]:
+    """Return the document and its history: how many operations are applied, and how many there are
+    with those that are undone. Raise :class:`Refused` (404) if they are damaged."""
     with _reading(path) as database:
         fields = {n: json.loads(v) for n, v in database.execute("SELECT name, value FROM fields")}
         notes = database.execute("SELECT id, start, stop, pitch, velocity, track FROM notes")
         document = Document.from_state(fields | {"notes": notes.fetchall()})
         (length,) = database.execute("SELECT count(*) FROM operations").fetchone()
-        history = History(int(fields["done"]), length)
-        if not 0 <= history.done <= length:
+        done = int(fields["done"])
+        if not 0 <= done <= length:
             raise ValueError("done is beyond the history")
-        return document, history
+        return document, done, length
 
 
 def summary(path: Path) -> dict[str, Any]:
@@ -74,12 +68,11 @@ def summary(path: Path) -> dict[str, Any]:
         return {"name": name, "changed": changed, "notes": notes, "duration": float(duration)}
 
 
-def operation(path: Path, number: int) -> tuple[Any, Any]:
-    """Return an operation and its inverse, as JSON."""
+def operation(path: Path, number: int, *, inverse: bool) -> Any:
+    """Return an operation, or its ``inverse``, as JSON."""
     with _reading(path) as database:
         query = "SELECT change, back FROM operations WHERE number = ?"
-        change, inverse = database.execute(query, (number,)).fetchone()
-        return json.loads(change), json.loads(inverse)
+        return json.loads(database.execute(query, (number,)).fetchone()[inverse])
 
 
 def write(

@@ -17,30 +17,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, FiniteFloat, TypeAdapter
+from pydantic import AfterValidator, Field, FiniteFloat
 
-from musictx import midi
-from musictx.files import read_bytes, tidy, write_bytes, write_text
-from musictx.notes import Score
+from musictx.files import read_bytes, tidy, write_text
 from musictx.studio.change import Note, Number, Seconds, Track, TrackId
+from musictx.studio.errors import validate
 
 #: The largest file of a take that is read, MB; a larger, damaged file could fill the memory.
 MOST_MB = 64
 #: States of a take or proposal that is not finished.
 RUNNING = ("waiting", "composing")
 State = Literal["waiting", "composing", "done", "failed", "stopped"]
-
-
-_TRACK = TypeAdapter(Track)
-TrackRow = Annotated[
-    dict[str, Any], AfterValidator(lambda row: _TRACK.validate_python(row)._asdict())
-]
+TrackRow = Annotated[dict[str, Any], AfterValidator(lambda row: validate(Track, row)._asdict())]
 
 
 @dataclass
 class Proposal:
-    """One version of a take; see :class:`~musictx.studio.performing.Outcome`. While it is being
-    composed it has no notes yet, only ``events``: the starts and ends of notes so far."""
+    """One version of a take, as what it changes in the document: its notes, new tracks, and the
+    numbers of the notes that it replaces. While it is being composed it has no notes yet, only
+    ``events``: the starts and ends of notes so far."""
 
     number: Number
     state: State = "waiting"
@@ -101,39 +96,21 @@ class Take:
                 proposal.state, proposal.events = "failed", ()
 
 
-class Takes:
-    """The takes of one session, read from its folder and sorted by number. Damaged takes are left
-    out, but their numbers are not used again."""
+class Takes(dict[int, Take]):
+    """The takes of one session by their numbers, read from its folder. Damaged takes are left out,
+    but count for ``last_number``, so that their numbers are not used again."""
 
     def __init__(self, session_folder: Path) -> None:
-        self.all: list[Take] = []
+        super().__init__()
         folder = session_folder / "takes"
         tidy(folder)
-        for path in sorted(folder.glob("*.json")):
+        for path in folder.glob("*.json"):
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
                 take = _restored(read_bytes(path, MOST_MB, "the size of a take"))
                 if stem(take.id) == path.stem:
-                    self.all.append(take)
-        self.all.sort(key=lambda take: take.id)
+                    self[take.id] = take
         names = [re.match(r"[0-9]{4,9}\b", path.name) for path in folder.glob("*")]
-        self._last_number = max((int(name[0]) for name in names if name), default=0)
-
-    def new_number(self) -> int:
-        """Return a number that no take has had."""
-        self._last_number += 1
-        return self._last_number
-
-    def add(self, take: Take) -> None:
-        """Add a take. Of two new takes, the later one may be added first."""
-        self.all.append(take)
-        self.all.sort(key=lambda take: take.id)
-
-    def find(self, number: int) -> Take | None:
-        """Return the take of this number."""
-        return next((take for take in self.all if take.id == number), None)
-
-
-_TAKE = TypeAdapter(Take)
+        self.last_number = max((int(name[0]) for name in names if name), default=0)
 
 
 def _restored(data: bytes) -> Take:
@@ -144,7 +121,7 @@ def _restored(data: bytes) -> Take:
         if proposal["state"] in RUNNING:  # earlier versions wrote notes without an end
             proposal["notes"] = ()
     json.dumps(state, allow_nan=False)
-    take: Take = _TAKE.validate_python(state)
+    take = validate(Take, state)
     if take.running:
         take.finish("stopped")
     return take
@@ -159,13 +136,3 @@ def save(folder: Path, take: Take) -> None:
     """Write the state of a take into the folder of its session."""
     text = json.dumps(asdict(take), separators=(",", ":"), allow_nan=False)
     write_text(folder / "takes" / f"{stem(take.id)}.json", text)
-
-
-def save_input(folder: Path, number: int, data: bytes) -> None:
-    """Write the input file of a take."""
-    write_bytes(folder / "takes" / f"{stem(number)}.mid", data)
-
-
-def save_result(folder: Path, take: int, proposal: int, score: Score) -> None:
-    """Write the file of a finished proposal."""
-    write_bytes(folder / "takes" / f"{stem(take)}-{proposal}.mid", midi.to_bytes(score))

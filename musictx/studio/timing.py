@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field
 
 from musictx.beats import BPM, Beats
 from musictx.notes import Score
@@ -38,9 +38,6 @@ class Timing:
     pickup: Annotated[float, Field(ge=0)]
 
 
-_TIMING = TypeAdapter(Timing)
-
-
 def timings(document: Document) -> list[Timing]:
     """Return the timing at the beginning, where the first key counts, and at each change."""
     clock = Beats(Score(tempos=document.tempos, meters=document.meters))  # type: ignore[arg-type]
@@ -64,7 +61,7 @@ def retimed(document: Document, data: Any, keep_beats: bool) -> Change:
     """Return the change to the timing ``data`` of a page (the fields of :class:`Timing`) from its
     time on; a new tempo at the beginning scales all tempos. Notes and marks keep their beats, or
     without ``keep_beats`` their seconds. Raise :class:`Refused` if ``data`` is damaged."""
-    wish: Timing = validate(_TIMING, data)
+    wish = validate(Timing, data)
     now = [timing for timing in timings(document) if timing.time <= wish.time + NEAR][-1]
     fields: dict[str, Any] = {}
     if abs(wish.tempo - now.tempo) > 1e-6:

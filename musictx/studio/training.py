@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -64,8 +63,8 @@ class Trainings:
     listens to other machines, since a training reads any folder of this machine.
     """
 
-    def __init__(self, config: StudioConfig, command: Sequence[str] = MUSICTX) -> None:
-        self._config, self._command = config, command
+    def __init__(self, config: StudioConfig) -> None:
+        self._config = config
         self._runs = Path(config.folder).expanduser().resolve() / RUNS
         self._lock = threading.RLock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -91,7 +90,7 @@ class Trainings:
             log = self._run(folder).with_suffix(".log")
             with log.open("wb") as output:
                 self._process = subprocess.Popen(
-                    [*self._command, *self._arguments(str(folder), self._run(folder))],
+                    [*MUSICTX, *self._arguments(str(folder), self._run(folder))],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,

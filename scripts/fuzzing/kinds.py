@@ -25,8 +25,7 @@ from musictx.studio import exchange
 from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
-from musictx.studio.session import Session
-from musictx.studio.sessions import Sessions
+from musictx.studio.session import Session, Sessions
 from musictx.studio.takes import Proposal, Take, Takes, save
 from musictx.training import checkpoint
 from scripts.fuzzing import music
@@ -175,7 +174,7 @@ def _ask_sessions(path: Path) -> object:
 def _work(session: Session) -> object:
     """Use a session as the page does: show it, accept proposals, add notes, undo, redo, export. All
     steps are tried, even if some are refused."""
-    takes = [take.json() for take in Takes(session.folder).all]
+    takes = [take.json() for _, take in sorted(Takes(session.folder).items())]
     answers: list[Any] = [takes]
     note = (session.document.next_id, 9.0, 9.5, 70, 80, session.document.tracks[0].id)
     steps: list[Callable[[int], Any]] = [

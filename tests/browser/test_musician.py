@@ -9,7 +9,7 @@ import pytest
 import musictx
 from musictx import formats, musicxml
 from musictx.chords import annotated
-from musictx.studio.controllers import controllers
+from musictx.studio.exchange import controllers
 from tests.browser.served import wait_for
 from tests.pieces import score
 

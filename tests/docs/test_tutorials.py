@@ -149,7 +149,7 @@ PAGE = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
 
 def test_the_table_has_exactly_the_routes_of_the_studio(tmp_path):
     async def routes():
-        studio = Studio(StudioConfig(folder=str(tmp_path)), lambda *arguments: None)
+        studio = Studio(StudioConfig(folder=str(tmp_path)))
         return {f"{route.method} {plain(route.path)}" for route in studio.routes()}
 
     def plain(path: str) -> str:

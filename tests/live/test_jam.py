@@ -3,8 +3,9 @@
 import mido
 import pytest
 
+from musictx.live.config import JamConfig
 from musictx.live.jam import jam
-from tests.live.test_player import Composer, Recorder, Time, scale
+from tests.live.test_player import Composer, Recorder, scale
 
 
 class Person:
@@ -19,7 +20,7 @@ class Person:
         return not self._moments
 
     def iter_pending(self):
-        while self._moments and self._moments[0][0] <= self._time.now():
+        while self._moments and self._moments[0][0] <= self._time.monotonic():
             yield self._moments.pop(0)[1]
 
 
@@ -57,19 +58,21 @@ CONTROL = mido.Message("control_change", control=64, value=127)
 END = (30.0, mido.Message("clock"))
 
 
-def jammed(*moments, notes=1, pause=1.5):
+def jammed(time, *moments, notes=1, pause=1.5):
     """Return the number of answers, their primers and (seconds since the start, message)."""
-    time, primers = Time(), []
+    primers = []
     begin, port = time.at, Recorder(time)
     compose = lambda score, _: Answer(time, score, primers, notes)  # noqa: E731
     person = Person(time, *moments, END)
-    count = jam(person, port, compose, clock=time, pause=pause, control=64, say=str)
+    count = jam(person, port, compose, JamConfig(pause=pause, control=64))
     assert port.left_on() == set()
     return count, primers, [(at - begin, message) for at, message in port.sent]
 
 
-def test_an_answer_follows_a_pause_and_stops_when_the_person_plays():
-    count, primers, sent = jammed(on(0, 60), off(0.3, 60), on(3.0, 72), off(3.2, 72), notes=40)
+def test_an_answer_follows_a_pause_and_stops_when_the_person_plays(time):
+    count, primers, sent = jammed(
+        time, on(0, 60), off(0.3, 60), on(3.0, 72), off(3.2, 72), notes=40
+    )
     assert count == 2
     begins = [at for at, message in sent if message.type == "note_on"]
     assert begins[0] == pytest.approx(0.3 + 1.5, abs=0.3)
@@ -80,15 +83,15 @@ def test_an_answer_follows_a_pause_and_stops_when_the_person_plays():
     assert len(primers[1]) > 3, "the first answer is remembered too"
 
 
-def test_a_controller_requests_an_answer_at_once_if_there_are_notes():
+def test_a_controller_requests_an_answer_at_once_if_there_are_notes(time):
     note = on(1.0, 60), off(1.1, 60)
     for moments, is_early in (([(0.0, CONTROL), *note], False), ([*note, (1.2, CONTROL)], True)):
-        count, _, sent = jammed(*moments, pause=10)
+        count, _, sent = jammed(time, *moments, pause=10)
         assert count == 1
         assert sent[0][0] < 3 if is_early else sent[0][0] >= 1.1 + 10
 
 
-def test_notes_played_while_an_answer_is_composed_are_part_of_its_primer():
-    count, primers, _ = jammed(on(0.0, 60), off(0.1, 60), on(0.6, 62), off(0.7, 62))
+def test_notes_played_while_an_answer_is_composed_are_part_of_its_primer(time):
+    count, primers, _ = jammed(time, on(0.0, 60), off(0.1, 60), on(0.6, 62), off(0.7, 62))
     assert count == 1
     assert primers[0] == [60, 62]

@@ -8,23 +8,10 @@ import pytest
 from musictx import cli, formats
 from musictx.errors import UserError, WriteError
 from musictx.live import ports
-from musictx.live.player import ALL_NOTES_OFF, DRUM_CHANNEL, LATE_SECONDS, SystemClock, play
+from musictx.live.player import ALL_NOTES_OFF, DRUM_CHANNEL, LATE_SECONDS, play
 from musictx.notes import DRUMS
 from musictx.sampling.stream import Event
 from tests.browser.served import wait_for
-
-
-class Time:
-    """A clock that moves only by sleeping and composing."""
-
-    def __init__(self):
-        self.at = 100.0
-
-    def now(self):
-        return self.at
-
-    def sleep(self, seconds):
-        self.at += seconds
 
 
 class Composer:
@@ -53,7 +40,7 @@ class Recorder:
         self.sent = []
 
     def send(self, message):
-        self.sent.append((self._time.now(), message))
+        self.sent.append((self._time.monotonic(), message))
         if len(self.sent) == self._fail_at:
             raise self._error
 
@@ -79,11 +66,10 @@ def notes(port):
     return [(at, m) for at, m in port.sent if m.type in ("note_on", "note_off")]
 
 
-def test_each_message_is_sent_at_its_time():
-    time = Time()
+def test_each_message_is_sent_at_its_time(time):
     port, events = Recorder(time), scale(40)
     composer = Composer(time, events, cost=0.02)
-    report = play(composer, port, clock=time, look_ahead=1.0)
+    report = play(composer, port, look_ahead=1.0)
     sent = notes(port)
     begin = sent[0][0]
     for (at, message), event in zip(sent, events, strict=True):
@@ -94,25 +80,24 @@ def test_each_message_is_sent_at_its_time():
     assert port.sent[-1][1].control == ALL_NOTES_OFF
 
 
-def test_slow_composing_reduces_the_context_and_late_messages_are_counted():
-    time, remarks = Time(), []
+def test_slow_composing_reduces_the_context_and_late_messages_are_counted(time, capsys):
     port, events = Recorder(time), scale(120)
     composer = Composer(time, events, cost=0.25)  # twice as slow as the music
-    report = play(composer, port, clock=time, look_ahead=2.0, say=remarks.append)
+    report = play(composer, port, look_ahead=2.0)
     assert composer.context < 512
-    assert "looks back on 256 tokens" in remarks[0]
+    assert "looks back on 256 tokens" in capsys.readouterr().out
     assert 0 < report.late < len(events)
     tail = notes(port)[-40:]  # after the context was reduced
     steps = [b - a for (a, _), (b, _) in zip(tail, tail[2:])]
     assert steps == pytest.approx([0.25] * len(steps), abs=2 * LATE_SECONDS)
 
 
-def test_every_note_has_its_program_although_many_programs_share_a_channel():
-    time, events = Time(), []
+def test_every_note_has_its_program_although_many_programs_share_a_channel(time):
+    events = []
     for i, program in enumerate([*range(17), *range(17), DRUMS]):
         events += [Event(i * 0.25, True, 60, 80, program), Event(i * 0.25, False, 60, 0, program)]
     port, current, played = Recorder(time), {}, []
-    play(Composer(time, events), port, clock=time, programs=True)
+    play(Composer(time, events), port, programs=True)
     for _, message in port.sent:
         if message.type == "program_change":
             current[message.channel] = message.program
@@ -125,12 +110,11 @@ def test_every_note_has_its_program_although_many_programs_share_a_channel():
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError, RuntimeError])
 @pytest.mark.parametrize("fail_at", [1, 2, 8])
-def test_no_note_is_left_on_after_an_error(error, fail_at):
-    time = Time()
+def test_no_note_is_left_on_after_an_error(error, fail_at, time):
     port = Recorder(time, fail_at, error)
     composer = Composer(time, [Event(0.1 * i, True, 60 + i, 80) for i in range(10)])
     with pytest.raises(error):
-        play(composer, port, clock=time, look_ahead=0.2)
+        play(composer, port, look_ahead=0.2)
     assert port.left_on() == set()
     assert composer.closed
 
@@ -138,12 +122,12 @@ def test_no_note_is_left_on_after_an_error(error, fail_at):
 def test_a_socket_sends_and_receives_until_the_other_end_closes():
     server = mido.sockets.PortServer("127.0.0.1", 0)
     name = f"socket:127.0.0.1:{server._socket.getsockname()[1]}"
-    port = ports.open_output(name, SystemClock.now)
+    port = ports.open_port("output", name)
     receiver = server.accept()
-    report = play(Composer(Time(), scale(3, every=0.01)), port, look_ahead=0.2)
+    report = play(Composer(Mock(at=0.0), scale(3, every=0.01)), port, look_ahead=0.2)
     types = [message.type for message in receiver.iter_pending()]
     assert types.count("note_on") == types.count("note_off") == report.notes == 3
-    source = ports.open_input(name)
+    source = ports.open_port("input", name)
     keyboard = server.accept()
     keyboard.send(mido.Message("note_on", note=60))
     assert wait_for(lambda: list(source.iter_pending()))[0].note == 60
@@ -152,21 +136,20 @@ def test_a_socket_sends_and_receives_until_the_other_end_closes():
         for stream in (end._rfile, end._wfile, end):
             stream.close()
     server.close()
-    time = Time()
     with pytest.raises(WriteError, match="output: the program at the other end has hung up"):
-        play(Composer(time, scale(40)), port, clock=time, look_ahead=0.1)
+        play(Composer(Mock(at=0.0), scale(40, every=0.01)), port, look_ahead=0.1)
     port.close()
 
 
-def test_a_file_has_the_times_of_the_clock(tmp_path):
-    time, path = Time(), tmp_path / "take.mid"
-    port = ports.open_output(str(path), time.now)
-    play(Composer(time, scale(8)), port, clock=time)
+def test_a_file_has_the_times_of_the_clock(tmp_path, time):
+    path = tmp_path / "take.mid"
+    port = ports.open_port("output", str(path))
+    play(Composer(time, scale(8)), port)
     port.close()
     starts = formats.read(path).notes["start"].tolist()
     assert starts == pytest.approx([0.25 * i for i in range(8)], abs=0.011)
     before = path.read_bytes()
-    ports.open_output(str(path), time.now).close()
+    ports.open_port("output", str(path)).close()
     assert path.read_bytes() == before, "it is not replaced where nothing was played"
 
 
@@ -174,19 +157,19 @@ def test_errors_of_ports_name_a_remedy(monkeypatch):
     missing, broken = ModuleNotFoundError("rtmidi"), RuntimeError("error creating ALSA client")
     monkeypatch.setattr(mido, "get_output_names", Mock(side_effect=missing))
     with pytest.raises(UserError, match=r"pip install 'musictx\[live\]'"):
-        ports.open_output(None, SystemClock.now)
+        ports.open_port("output", None)
     monkeypatch.setattr(mido, "get_input_names", Mock(side_effect=broken))
     with pytest.raises(UserError, match=r"^input: .*ALSA"):
-        ports.open_input(None)
+        ports.open_port("input", None)
     monkeypatch.setattr(mido, "get_input_names", lambda: ["Keystation 49"])
     monkeypatch.setattr(mido, "open_input", lambda name: f"<{name}>")
-    assert ports.open_input("keystation") == "<Keystation 49>"
+    assert ports.open_port("input", "keystation") == "<Keystation 49>"
     wrong = {"Organ": "Keystation 49", "socket:127.0.0.1:1": "nobody listens there"}
     for address in ("9080", "localhost:99999", "localhost:\u0661"):
         wrong[f"socket:{address}"] = "expected socket:HOST:PORT"
     for name, words in wrong.items():
         with pytest.raises(UserError, match=words):
-            ports.open_input(name)
+            ports.open_port("input", name)
 
 
 def test_the_command_plays_into_a_file(tmp_path, monkeypatch, capsys):

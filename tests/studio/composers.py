@@ -8,7 +8,7 @@ from musictx.notes import Score
 from musictx.studio import exchange
 from musictx.studio.composer import Composer
 from musictx.studio.config import StudioConfig
-from musictx.studio.sessions import Sessions
+from musictx.studio.session import Sessions
 from tests import pieces
 
 FINAL = ("done", "failed", "stopped")
@@ -35,7 +35,7 @@ class Studio:
         self.messages: list[tuple[str, str, dict]] = []
         self.changed, self.on_message = threading.Condition(), None
         self.sessions = Sessions(folder, self.limits)
-        self.composer = Composer(self.sessions, self._publish, config)
+        self.composer = Composer(self._publish, config)
 
     def _publish(self, session_id, kind, data) -> None:
         if self.on_message is not None:

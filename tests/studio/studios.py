@@ -1,11 +1,12 @@
 """A studio for tests: the routes over a real socket, with a composer that does not compose."""
 
 import contextlib
+from unittest.mock import patch
 
 from aiohttp.test_utils import TestClient, TestServer
 
 from musictx import shipped
-from musictx.studio.app import STUDIO, application
+from musictx.studio.app import Studio
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 
@@ -16,7 +17,7 @@ TestClient.__test__ = TestServer.__test__ = False  # for pytest: these are no te
 class FakeComposer:
     """A composer without models. A test sets its takes, ``all``, by session id."""
 
-    def __init__(self, sessions, publish, config) -> None:
+    def __init__(self, publish, config) -> None:
         self.publish = publish
         self.all: dict[str, list[dict]] = {}
         self.cancelled: list[tuple[str, int]] = []
@@ -56,10 +57,11 @@ def take(number: int, notes, *, removes=(), tracks=(), state="done") -> dict:
 async def studio_client(folder, composer=FakeComposer, **options):
     """Yield a client of a studio in ``folder``; ``client.composer`` is its composer."""
     config = StudioConfig(folder=str(folder), browser=False, **options)
-    app = await application(config, composer)
-    async with TestClient(TestServer(app), headers={"X-Musictx": "1"}) as client:
-        app[STUDIO].start_composer()
-        client.composer = app[STUDIO].composer
+    studio = Studio(config)
+    async with TestClient(TestServer(studio.app), headers={"X-Musictx": "1"}) as client:
+        with patch("musictx.studio.app.Composer", composer):
+            studio.start_composer()
+        client.composer = studio.composer
         yield client
 
 

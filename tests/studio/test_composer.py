@@ -110,7 +110,7 @@ def test_cancelling_stops_at_once_and_nothing_is_published_afterwards(studio, se
 
 
 def test_on_a_full_disk_nothing_is_queued(studio, session, monkeypatch):
-    monkeypatch.setattr(composer_module, "save_input", Mock(side_effect=WriteError("no space")))
+    monkeypatch.setattr(composer_module, "write_bytes", Mock(side_effect=WriteError("no space")))
     with pytest.raises(WriteError):
         studio.composer.submit(session, {"task": "continue"})
     assert studio.composer.takes(session) == []
@@ -195,7 +195,7 @@ def test_a_full_queue_and_internal_errors_get_a_sentence_and_the_thread_continue
     assert studio.compose(other, task="new", seconds=0.5)["proposals"][0]["state"] == "done"
 
 
-@pytest.mark.parametrize("write", ["save_input", "save"])
+@pytest.mark.parametrize("write", ["write_bytes", "save"])
 def test_a_deletion_waits_for_a_write_and_nothing_is_written_after_it(
     write, studio, session, monkeypatch
 ):
@@ -224,16 +224,16 @@ def test_a_deletion_waits_for_a_write_and_nothing_is_written_after_it(
 
 
 def test_a_proposal_with_the_notes_of_another_proposal_has_a_remark(studio, session, monkeypatch):
-    original, outcomes = performing.outcome, []
+    original, proposals = performing.proposal_of, []
 
-    def outcome(*arguments):  # the third finished proposal gets the notes of the first
-        outcomes.append(original(*arguments))
-        last = outcomes[-1]
-        return last if len(outcomes) < 3 else replace(last, notes=list(outcomes[0].notes))
+    def proposal_of(*arguments):  # the third finished proposal gets the notes of the first
+        proposals.append(original(*arguments))
+        last = proposals[-1]
+        return last if len(proposals) < 3 else replace(last, notes=list(proposals[0].notes))
 
-    monkeypatch.setattr(performing, "outcome", outcome)
+    monkeypatch.setattr(performing, "proposal_of", proposal_of)
     take = studio.compose(session, task="continue", seconds=2, samples=3, seed=1)
-    one, other = (p for p in take["proposals"] if p["notes"] == outcomes[0].notes)
+    one, other = (p for p in take["proposals"] if p["notes"] == proposals[0].notes)
     has_remark = [
         proposal["remark"] == f"the same notes as proposal {twin['number']}"
         for proposal, twin in ((one, other), (other, one))

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.studio.acceptance import acceptance
-from musictx.studio.change import WHOLE, Accepted, Change, Track, change_from_json, parse_change
+from musictx.studio.change import WHOLE, Accepted, Change, Track, parse_change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
-from musictx.studio.errors import Refused
+from musictx.studio.errors import Refused, validate
 from tests.studio.changes import LIMITS, NOTES, changes, music, saved
 
 
@@ -23,7 +23,7 @@ def two_notes() -> Document:
 def accept(document: Document, take: int, proposal: dict) -> Change:
     """Accept a proposal, by a change that passes through JSON, and return the inverse change."""
     change = document.check(acceptance(document, take, proposal, "x"), LIMITS)
-    return document.apply(change_from_json(json.loads(json.dumps(change.json()))))
+    return document.apply(validate(Change, json.loads(json.dumps(change.json()))))
 
 
 @settings(max_examples=60)
@@ -46,7 +46,7 @@ def test_a_change_equals_plain_loops_over_its_fields_and_can_be_undone_and_redon
             new = getattr(change, name)
             expected[name] = getattr(document, name) if new is None else new
         before = copy.deepcopy(document)
-        inverse = document.apply(change_from_json(json.loads(json.dumps(change.json()))))
+        inverse = document.apply(validate(Change, json.loads(json.dumps(change.json()))))
         assert {name: getattr(document, name) for name in expected} == expected
         assert saved(document) == document
         track_ids = {track.id for track in document.tracks}
@@ -67,15 +67,15 @@ TRACK = {"id": 0, "name": "", "program": 0, "drum": False}
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        ([], "expected a JSON object"),
-        ({"notes": []}, "notes: there is no such part"),
+        ([], "JSON=[]: expected a dictionary"),
+        ({"notes": []}, "notes=[]: Unexpected keyword argument"),
         ({"remove": 3}, "remove=3: "),
         ({"remove": [7]}, "remove: there is no note 7"),
         ({"remove": [0, 0]}, "remove: a number is given twice"),
         ({"remove": [0], "change": [[0, *NOTE[1:]]]}, "changed and removed at once"),
         ({"change": [NOTE]}, "change: there is no note 2"),
         ({"add": [[5, *NOTE[1:]]]}, "numbered from 2 on without gaps"),
-        ({"add": [NOTE[:5]]}, "add.0.5: it is missing"),
+        ({"add": [NOTE[:5]]}, "add.0.5=[2, 0.5, 1.0, 60, 80]: Field required"),
         ({"add": [[2, 1.0, 0.5, 60, 80, 0]]}, "ends at 0.5 s, before it begins at 1 s"),
         ({"add": [[2, 0, float("nan"), 60, 80, 0]]}, "add.0.2=nan: "),
         ({"add": [[2, 0, 7201, 60, 80, 0]]}, "a piece lasts at most 7200 s"),

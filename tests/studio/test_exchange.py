@@ -15,10 +15,10 @@ from musictx.notes import Score
 from musictx.studio import exchange, original, uploads
 from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
-from musictx.studio.controllers import controllers, with_initial_values
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from musictx.studio.exchange import beats, document_of, part_of, score_of
+from musictx.studio.exchange import beats, controllers, document_of, part_of, score_of
+from musictx.studio.original import with_initial_values
 from musictx.studio.request import Request, bars
 from tests.midi import midi_bytes
 from tests.strategies import scores

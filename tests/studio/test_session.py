@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from musictx import midi
 from musictx.errors import WriteError
 from musictx.notes import Score
-from musictx.studio import sessions as sessions_module
+from musictx.studio import session as session_module
+from musictx.studio import store
 from musictx.studio.change import Change, parse_change
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import score_of
-from musictx.studio.session import Session, fill_folder
-from musictx.studio.sessions import Sessions
+from musictx.studio.session import Session, Sessions
 from musictx.studio.takes import Proposal, Take, Takes, save
 from musictx.studio.uploads import document_of
 from tests.studio.changes import LIMITS, changes, music
@@ -37,7 +37,9 @@ except ImportError:  # on Windows
 def new_session(folder, data=b"") -> Session:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    fill_folder(folder, document_of(data, "ode", LIMITS)[0], data)
+    if data:
+        (folder / "start.mid").write_bytes(data)
+    store.create(folder / "piece.sqlite", document_of(data, "ode", LIMITS)[0])
     return Session(folder, LIMITS)
 
 
@@ -183,9 +185,9 @@ def test_damaged_takes_are_left_out_and_their_numbers_are_not_used_again(tmp_pat
     (session.folder / "takes" / "0098.json").write_text("[" * 100_000)
     os.mkfifo(session.folder / "takes" / "0099.json")
     takes = Takes(session.folder)
-    (take,) = takes.all
+    (take,) = takes.values()
     assert json.loads(json.dumps(take.json())) == json.loads(text)
-    assert takes.new_number() == 100
+    assert takes.last_number == 99
 
 
 def test_a_name_that_is_only_shown_follows_its_instrument_and_is_in_no_file(tmp_path):
@@ -202,7 +204,7 @@ def test_a_name_that_is_only_shown_follows_its_instrument_and_is_in_no_file(tmp_
 
 
 def test_a_session_is_one_object_while_it_is_used_and_is_freed_later(tmp_path, monkeypatch):
-    monkeypatch.setattr(sessions_module, "CACHED", 1)
+    monkeypatch.setattr(session_module, "CACHED", 1)
     sessions = Sessions(tmp_path, LIMITS)
     session = sessions.create(Document(name="a"))
     session.do(Change(add=((0, 0.0, 1.0, 60, 80, 0),)), 0)

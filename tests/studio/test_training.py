@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from musictx import shipped
+from musictx.studio import training
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 from musictx.studio.training import Trainings
@@ -62,9 +63,13 @@ def music(tmp_path) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def _command(monkeypatch):
+    monkeypatch.setattr(training, "MUSICTX", (sys.executable, "-c", TRAIN))
+
+
 def trainings(tmp_path, **options) -> Trainings:
-    config = StudioConfig(folder=str(tmp_path / "studio"), **options)
-    return Trainings(config, (sys.executable, "-c", TRAIN))
+    return Trainings(StudioConfig(folder=str(tmp_path / "studio"), **options))
 
 
 def test_a_folder_without_music_gets_a_sentence(tmp_path):

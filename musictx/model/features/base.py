@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -135,6 +135,10 @@ class Feature(nn.Module):
         header = Path(inspect.getfile(type(self))).with_suffix(".h")
         fields = {name: getattr(self, name) for name in attributes.split()} | others
         return NativeForm(header, struct, fields, scores)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...  # the tables, by their names
 
     def register_tables(self, **tables: Tensor) -> None:
         """Tables that follow from the arguments and are not saved."""

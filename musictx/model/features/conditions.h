@@ -4,20 +4,17 @@
 
 namespace {
 
-struct Conditions : Feature {
+struct Conditions : PitchFeature {
   // The controls and the given notes ahead, for one token.
   struct Seen {
     std::vector<int64_t> rows, starts, ends;
     int64_t gap;
   };
   // scores: of starts, of ends by state; of the exact shift and those past it; of chords
-  const int64_t *steps, *starts, *ends, *candidates, *part, *control, *row;  // by id
-  const int64_t* first_rows;                                                 // by control
-  const int64_t *start_class, *end_class, *time_class;                       // by time
-  const int64_t* kind_of;                                                    // by state of starts
-  const float *context, *coming, *ending, *maps;                             // maps may be missing
-  int64_t pitches, controls, first_time, kinds, chords, start_count, end_count, longest_start,
-      longest_end, longest, longest_shift, never;
+  const int64_t *part, *control, *row;                  // by id
+  const int64_t *first_rows, *start_class, *end_class;  // by control, by time
+  const float *context, *coming, *ending;
+  int64_t first_time, longest_shift, controls, start_count, end_count, longest_start, longest_end, never;
 
   enum Part : int64_t { BEFORE_MARKS, KNOWN, STREAM, HERE };
 
@@ -81,8 +78,7 @@ struct Conditions : Feature {
       if (seen.starts[p]) both[p] = scored[seen.starts[p] - 1];
       if (seen.ends[p]) both[pitches + p] = of_ends[seen.ends[p] - 1];
     }
-    if (maps)
-      by_interval(maps, of_shifts + 2, kinds, chords, seen.starts, kind_of, both.data());
+    by_interval(of_shifts + 2, seen.starts, both.data());
     const int64_t exact = std::min(seen.gap, longest_shift);
     for (int64_t id = 0; id < vocabulary; id++) {
       logits[id] += both[candidates[id]];

@@ -26,22 +26,12 @@ from torch.nn import functional as F
 from musictx.config.checks import option
 from musictx.errors import ConfigError
 from musictx.model.features.base import NativeForm, Options, events_of
-from musictx.model.features.pitches import (
-    NEVER,
-    TIMES,
-    PitchFeature,
-    class_of,
-    latest,
-    of_states,
-    precision,
-)
+from musictx.model.features.pitches import NEVER, TIMES, PitchFeature, class_of, history, latest
 from musictx.tokens.controls import CONTROLS, MARKS
 from musictx.tokens.tokenizer import Tokenizer
 
 #: Classes of time until a given note is struck, and until one ends, by upper bounds in steps.
 START_STEPS, END_STEPS = (1, 4, 10, 25, 50, 100, 200, 400), (1, 10, 50, 200)
-#: The kind of each class of starts in scores of intervals; classes of kind -1 do not count there.
-INTERVAL_KINDS = (0, 0, 0, 1, 1, 2, 2, -1, -1)
 #: Parts of a window: before all marks, given notes, music, music to be composed.
 PARTS = BEFORE_MARKS, KNOWN, STREAM, HERE = range(4)
 
@@ -89,15 +79,7 @@ class Conditions(PitchFeature):
     name = "conditions"
     options = ConditionOptions
     sparse = True
-    part: Tensor
-    control: Tensor
-    row: Tensor
-    first_rows: Tensor
-    start_class: Tensor
-    end_class: Tensor
-    hot_start: Tensor
-    hot_end: Tensor
-    kind: Tensor
+    interval_kinds = (0, 0, 0, 1, 1, 2, 2, -1, -1)
 
     def __init__(
         self,
@@ -111,10 +93,7 @@ class Conditions(PitchFeature):
         marks: list[int],
         chords: int = 8,
     ) -> None:
-        kinds = max(INTERVAL_KINDS) + 1
-        super().__init__(
-            size, width, steps=steps, starts=starts, ends=ends, kinds=kinds, chords=chords
-        )
+        super().__init__(size, width, steps=steps, starts=starts, ends=ends, chords=chords)
         part, control, row = (torch.full((size,), unset) for unset in (0, -1, 0))
         part[marks] = torch.tensor(PARTS[1:])
         first_rows, count = [], len(PARTS)
@@ -131,9 +110,6 @@ class Conditions(PitchFeature):
             first_rows=torch.tensor(first_rows, dtype=torch.int64),
             start_class=_classes(START_STEPS),
             end_class=_classes(END_STEPS),
-            hot_start=torch.eye(2 + len(START_STEPS))[:, 1:],
-            hot_end=torch.eye(2 + len(END_STEPS))[:, 1:],
-            kind=F.pad(torch.eye(kinds + 1)[torch.tensor(INTERVAL_KINDS), :-1], (0, 0, 1, 0)),
         )
         self.longest_shift = int(self.steps.max())
         self.context = nn.Parameter(torch.zeros(self.first_time + TIMES, width))
@@ -161,7 +137,8 @@ class Conditions(PitchFeature):
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> ConditionState:
         """The state after each of ``ids``; see :meth:`Feature.read`."""
-        every, index, begins, new = self.history(ids, earlier, places)
+        every, index, begins, new = history(ids, earlier, places)
+        begins = begins[:, new]
         rows, count = ids.shape
         part, control = self.part[every], self.control[every]
 
@@ -212,22 +189,14 @@ class Conditions(PitchFeature):
 
     def embed(self, x: Tensor, seen: ConditionState) -> Tensor:
         """Embeddings ``x`` (B, T, width) and the vectors of controls and given notes."""
-        kind = precision(x)
         context = F.embedding_bag(seen.rows.flatten(0, 1), self.context, mode="sum")
-        x = x + context.view_as(x)
-        for state, hot, table in (
-            (seen.starts, self.hot_start, self.coming),
-            (seen.ends, self.hot_end, self.ending),
-        ):
-            x = x + F.embedding(state, hot.to(kind)).flatten(2) @ table.to(kind)
-        return x
+        x = self.embed_states(x + context.view_as(x), seen.starts, self.coming)
+        return self.embed_states(x, seen.ends, self.ending)
 
     def score(self, logits: Tensor, x: Tensor, seen: ConditionState) -> Tensor:
         """``logits`` (B, T, vocab) plus the scores of given notes and of shifts to them."""
-        starts = of_states(F.linear(x, self.start_scores).float(), seen.starts)
-        ends = of_states(F.linear(x, self.end_scores).float(), seen.ends)
-        sounds = F.embedding(seen.starts, self.kind.to(precision(x)))
-        logits = self.add(logits, x, starts, ends, sounds)
+        weights = [F.linear(x, table).float() for table in (self.start_scores, self.end_scores)]
+        logits = self.score_states(logits, x, weights, (seen.starts, seen.ends))
         exact, past = F.linear(x, self.shift_scores).float().split(1, -1)
         gap = seen.gap[..., None]
         shifts = (self.steps > 0) & (gap < NEVER)
@@ -235,29 +204,16 @@ class Conditions(PitchFeature):
         return logits + exact * leads + past * (shifts & (self.steps > gap))
 
     def native(self) -> NativeForm:
-        maps = self.interval_maps
-        kinds, chords = (0, 0) if maps is None else maps.shape[:2]
-        return self.native_form(
+        return self.pitch_form(
             "Conditions",
-            "steps starts ends candidates part control row first_rows start_class end_class "
-            "time_class",
-            self.with_chords(self.start_scores, self.end_scores, self.shift_scores),
-            kind_of=(-1, *INTERVAL_KINDS),
-            context=self.context,
-            coming=self.coming,
-            ending=self.ending,
-            maps=maps,
-            pitches=self.pitches,
+            "part control row first_rows start_class end_class context coming ending first_time "
+            "longest_shift",
+            [self.start_scores, self.end_scores, self.shift_scores],
             controls=len(self.first_rows),
-            first_time=self.first_time,
-            kinds=kinds,
-            chords=chords,
             start_count=len(self.start_scores),
             end_count=len(self.end_scores),
             longest_start=len(self.start_class),
             longest_end=len(self.end_class),
-            longest=len(self.time_class),
-            longest_shift=self.longest_shift,
             never=NEVER,
         )
 

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
-from musictx.model.features.base import NativeForm, events_of, joined
-from musictx.model.features.pitches import TIMES, class_of, time_classes
+from musictx.model.features.base import NativeForm, events_of
+from musictx.model.features.pitches import TIMES, class_of, history, time_classes
 from musictx.model.features.predicted import Predicted
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -63,14 +63,6 @@ class MotifMemory(Predicted):
 
     name = "echoes"
     classes = CLASSES
-    steps: Tensor
-    starts: Tensor
-    loud: Tensor
-    time_class: Tensor
-    edges: Tensor
-    on_id: Tensor
-    step_id: Tensor
-    loud_id: Tensor
 
     def __init__(
         self,
@@ -112,10 +104,7 @@ class MotifMemory(Predicted):
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> MotifState:
         """The match after each of ``ids``; see :meth:`Feature.read`."""
-        every, place = joined(ids, earlier, places)
-        every, new = every.clamp(min=0), slice(earlier.shape[1], None)  # id 0 does nothing
-        index = torch.arange(every.shape[1], device=ids.device).expand_as(every)
-        begins = (index - place).clamp(min=0)
+        every, index, begins, new = history(ids, earlier, places)
         time, level = self.steps[every].cumsum(1), self.loud[every]
         set_at = torch.where(level > 0, index, 0).cummax(1).values
         level = level.gather(1, set_at) * (set_at >= begins)

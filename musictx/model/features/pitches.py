@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
-from musictx.model.features.base import Feature
+from musictx.model.features.base import Feature, NativeForm, joined
 
 #: Classes of times in steps: one each below 16, then six an octave.
 TIMES = 64
@@ -19,12 +21,9 @@ class PitchFeature(Feature):
 
     sparse = False
     random_when_added = ("interval_maps",)
-    steps: Tensor
-    starts: Tensor
-    ends: Tensor
-    time_class: Tensor
-    apart: Tensor
-    candidates: Tensor
+    #: The kind of each state, -1 for none: starts are scored by their intervals to pitches of each
+    #: kind.
+    interval_kinds: tuple[int, ...]
 
     def __init__(
         self,
@@ -34,12 +33,10 @@ class PitchFeature(Feature):
         steps: list[list[int]],
         starts: list[list[int]],
         ends: list[list[int]],
-        kinds: int,
         chords: int,
     ) -> None:
         """Tables by id (n = ``size``): ``steps``, and of ``starts`` and ``ends`` the pitch, counted
-        from the lowest, or -1; with ``chords``, that many learned weightings of intervals to each
-        of so many ``kinds`` of pitches."""
+        from the lowest, or -1; with ``chords``, that many learned weightings of intervals."""
         super().__init__()
         begun, ended = ranges("starts", size, starts, -1), ranges("ends", size, ends, -1)
         low = int(begun[begun >= 0].min())
@@ -48,6 +45,7 @@ class PitchFeature(Feature):
         ends_at = torch.where((ended >= low) & (ended <= begun.max()), ended - low, -1)
         # The index of each id in a row of the starts of all pitches, their ends, and a zero.
         candidates = torch.where(ends_at >= 0, count + ends_at, 2 * count)
+        kinds = max(self.interval_kinds) + 1
         self.register_tables(
             steps=ranges("steps", size, steps, 0),
             starts=starts_at,
@@ -55,6 +53,7 @@ class PitchFeature(Feature):
             time_class=time_classes(),
             apart=torch.arange(count) - torch.arange(count)[:, None] + count - 1,
             candidates=torch.where(starts_at >= 0, starts_at, candidates),
+            kind=torch.eye(kinds + 1)[torch.tensor((-1, *self.interval_kinds)), :-1],
         )
         self.interval_maps = None
         if chords:
@@ -63,29 +62,73 @@ class PitchFeature(Feature):
             )
             self.interval_scores = nn.Parameter(torch.zeros(chords, width))
 
-    def history(
-        self, ids: Tensor, earlier: Tensor, places: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, slice]:
-        """(all ids (B, N), the index of each, where the piece of each of ``ids`` begins (B, T),
-        which are ``ids``)."""
-        every = torch.cat([earlier, ids], dim=1).clamp(min=0)  # id 0 does nothing
-        new = slice(earlier.shape[1], None)
-        index = torch.arange(every.shape[1], device=ids.device).expand_as(every)
-        return every, index, (index[:, new] - places).clamp(min=0), new
+    def embed_states(self, x: Tensor, states: Tensor, table: Tensor) -> Tensor:
+        """``x`` (B, T, width) plus the vector of the state of each pitch.
 
-    def with_chords(self, *scores: Tensor) -> Tensor:
-        """(numbers, width): all that ``x`` is multiplied with, the weightings of intervals last."""
-        return torch.cat([*scores, *([] if self.interval_maps is None else [self.interval_scores])])
+        states  (B, T, pitches): 0 for no state, else 1 + the state
+        table   (pitches * states, width)
+        """
+        kind = precision(x)
+        count = 1 + len(table) // self.pitches
+        hot = torch.eye(count, dtype=kind, device=x.device)[:, 1:]
+        return x + F.embedding(states, hot).flatten(2) @ table.to(kind)
 
-    def add(self, logits: Tensor, x: Tensor, starts: Tensor, ends: Tensor, kinds: Tensor) -> Tensor:
-        """``logits`` (B, T, vocab) and, for the starts and ends of notes, ``starts`` and ``ends``
-        (B, T, pitches); a start is scored by its intervals too, to the pitches of each of
-        ``kinds`` (B, T, pitches, kinds)."""
+    def score_states(
+        self, logits: Tensor, x: Tensor, weights: Sequence[Tensor], states: Sequence[Tensor]
+    ) -> Tensor:
+        """``logits`` (B, T, vocab) plus, for the start of each pitch and for its end, the weight of
+        its state; a start also counts its intervals to the pitches with a state of starts.
+
+        weights  of starts and of ends: (B, T, states) each
+        states   (B, T, pitches) each, as in :meth:`embed_states`
+        """
+        starts, ends = (F.pad(w, (1, 0)).gather(-1, s.long()) for w, s in zip(weights, states))
         if self.interval_maps is not None:
-            maps, queries = self.interval_maps, self.interval_scores
-            starts = starts + by_interval(x, kinds, maps, queries, self.apart)
+            kinds = F.embedding(states[0], self.kind.to(precision(x)))
+            starts = starts + self._by_interval(x, kinds, self.interval_maps)
         both = F.pad(torch.cat([starts, ends], -1), (0, 1))
         return logits + both.index_select(-1, self.candidates)
+
+    def _by_interval(self, x: Tensor, kinds: Tensor, maps: Tensor) -> Tensor:
+        """float32 (B, T, pitches): each pitch by its intervals to others, weighted by ``x``.
+
+        kinds  (B, T, pitches, kinds) in {0, 1}: of which kind the other pitches are
+        maps   (kinds, chords, 2 pitches - 1): a number for each interval
+        """
+        maps = maps.to(kinds.dtype)[:, :, self.apart]  # (kinds, chords, pitches, pitches)
+        made = kinds.flatten(2) @ maps.permute(2, 0, 1, 3).flatten(2).flatten(0, 1)
+        made = made.unflatten(-1, (len(self.interval_scores), self.pitches))
+        weights = F.linear(x, self.interval_scores)[:, :, None]
+        return (weights.to(kinds.dtype) @ made).float()[:, :, 0]
+
+    def pitch_form(
+        self, struct: str, attributes: str, scores: Sequence[Tensor], **others: int
+    ) -> NativeForm:
+        """The form of a ``struct`` derived from ``PitchFeature`` of pitches.h; the arguments as of
+        :meth:`native_form`. ``scores`` precede those of intervals."""
+        maps = self.interval_maps
+        kinds, chords = (0, 0) if maps is None else maps.shape[:2]
+        return self.native_form(
+            struct,
+            "steps starts ends candidates time_class",
+            torch.cat([*scores, *([] if maps is None else [self.interval_scores])]),
+            kind_of=(-1, *self.interval_kinds),
+            maps=maps,
+            pitches=self.pitches,
+            kinds=kinds,
+            chords=chords,
+            longest=len(self.time_class),
+            **{name: getattr(self, name) for name in attributes.split()},
+            **others,
+        )
+
+
+def history(ids: Tensor, earlier: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor, slice]:
+    """(all ids, the index of each, where its piece begins, which are ``ids``): (B, N) each."""
+    every, place = joined(ids, earlier, places)
+    index = torch.arange(every.shape[1], device=ids.device).expand_as(every)
+    # Id 0 does nothing.
+    return every.clamp(min=0), index, (index - place).clamp(min=0), slice(earlier.shape[1], None)
 
 
 def time_classes() -> Tensor:
@@ -119,24 +162,3 @@ def precision(x: Tensor) -> torch.dtype:
     """Return the dtype in which products with ``x`` are computed."""
     device = x.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
-
-
-def of_states(weights: Tensor, states: Tensor) -> Tensor:
-    """Return the weight of the state of each pitch, 0 for state 0: (B, T, pitches); ``weights`` are
-    (B, T, states)."""
-    return F.pad(weights, (1, 0)).gather(-1, states.long())
-
-
-def by_interval(x: Tensor, kinds: Tensor, maps: Tensor, queries: Tensor, apart: Tensor) -> Tensor:
-    """float32 (B, T, pitches): each pitch by its intervals to others, weighted by ``x``.
-
-    x      (B, T, width);  queries  (chords, width): map x to a weight of each map of intervals
-    kinds  (B, T, pitches, kinds) in {0, 1}: of which kind the other pitches are
-    maps   (kinds, chords, 2 pitches - 1): a number for each interval
-    apart  (from, to): the index of the interval from one pitch to another
-    """
-    maps = maps.to(kinds.dtype)[:, :, apart]  # (kinds, chords, pitches, pitches)
-    made = kinds.flatten(2) @ maps.permute(2, 0, 1, 3).flatten(2).flatten(0, 1)
-    made = made.unflatten(-1, (len(queries), len(apart)))
-    weights = F.linear(x, queries)[:, :, None]
-    return (weights.to(kinds.dtype) @ made).float()[:, :, 0]

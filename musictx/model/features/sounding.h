@@ -4,17 +4,15 @@
 
 namespace {
 
-struct Sounding : Feature {
+struct Sounding : PitchFeature {
   // The state of each pitch, 0 or 1 + the state, and the rows of the table `context`.
   struct Seen {
     std::vector<int64_t> state, rows;
   };
   // scores: of starts, of ends by state; of chords
-  const int64_t *steps, *starts, *ends, *loud, *resets;  // by id
-  const int64_t *state_of, *time_class, *candidates;  // by age, by time, by id
-  const int64_t* kind_of;                             // by state, from 1
-  const float *states, *context, *maps;  // maps (kinds, chords, 2 pitches - 1); may be missing
-  int64_t pitches, levels, times, recent, kinds, chords, state_count, ages, longest;
+  const int64_t *loud, *resets, *state_of;  // by id, by id, by age
+  const float *states, *context;
+  int64_t levels, recent, times, state_count, ages;
 
   struct Note {
     int64_t pitch, level, time;
@@ -75,8 +73,7 @@ struct Sounding : Feature {
         both[p] = scored[state[p] - 1];
         both[pitches + p] = scored[state_count + state[p] - 1];
       }
-    if (maps)
-      by_interval(maps, scored + 2 * state_count, kinds, chords, state, kind_of, both.data());
+    by_interval(scored + 2 * state_count, state, both.data());
     for (int64_t id = 0; id < vocabulary; id++) logits[id] += both[candidates[id]];
   }
 };

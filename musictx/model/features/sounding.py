@@ -27,15 +27,7 @@ from torch.nn import functional as F
 from musictx.attention.positions.coordinates import ranges
 from musictx.config.checks import option
 from musictx.model.features.base import NativeForm, Options, events_of
-from musictx.model.features.pitches import (
-    NEVER,
-    TIMES,
-    PitchFeature,
-    class_of,
-    latest,
-    of_states,
-    precision,
-)
+from musictx.model.features.pitches import NEVER, TIMES, PitchFeature, class_of, history, latest
 from musictx.tokens.tokenizer import Tokenizer
 
 #: Classes of time since a pitch was struck, by their upper bounds in steps, the last without one:
@@ -44,8 +36,6 @@ AGE_STEPS = (4, 16, 64, 200)
 #: and when it is silent again. Later it has no state.
 AFTER_STEPS = (10, 30, 100, 400)
 STATES = len(AGE_STEPS) + 1 + len(AFTER_STEPS)
-#: Which states count as one where intervals are measured: struck just now, sounding, silent.
-INTERVAL_KINDS = (0, 0, 1, 1, 1, 2, 2, 2, 2)
 
 
 class SoundingState(NamedTuple):
@@ -91,11 +81,7 @@ class Sounding(PitchFeature):
 
     name = "sounding"
     options = SoundingOptions
-    loud: Tensor
-    resets: Tensor
-    state_of: Tensor
-    hot: Tensor
-    kind: Tensor
+    interval_kinds = (0, 0, 1, 1, 1, 2, 2, 2, 2)  # struck just now, sounding, silent
 
     def __init__(
         self,
@@ -110,10 +96,7 @@ class Sounding(PitchFeature):
         recent: int = 0,
         chords: int = 0,
     ) -> None:
-        kinds = max(INTERVAL_KINDS) + 1
-        super().__init__(
-            size, width, steps=steps, starts=starts, ends=ends, kinds=kinds, chords=chords
-        )
+        super().__init__(size, width, steps=steps, starts=starts, ends=ends, chords=chords)
         self.recent = recent
         loud = ranges("loudness", size, loudness, 0)
         self.levels = int(loud.max()) + 1
@@ -121,8 +104,6 @@ class Sounding(PitchFeature):
             loud=loud,
             resets=ranges("resets", size, list(resets), -1) >= 0,
             state_of=_states(),
-            hot=torch.eye(1 + STATES)[:, 1:],
-            kind=F.pad(F.one_hot(torch.tensor(INTERVAL_KINDS)), (0, 0, 1, 0)).float(),
         )
         self.note_rows = self.pitches + 1 + self.levels + TIMES
         self.states = nn.Parameter(torch.zeros(self.pitches * STATES, width))
@@ -138,10 +119,10 @@ class Sounding(PitchFeature):
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> SoundingState:
         """The state after each of ``ids``; see :meth:`Feature.read`."""
-        every, index, begins, new = self.history(ids, earlier, places)
+        every, index, begins, new = history(ids, earlier, places)
         rows, total = every.shape
         again = torch.where(self.resets[every], index, 0).cummax(1).values
-        begins = torch.maximum(begins, again[:, new])
+        begins = torch.maximum(begins, again)[:, new]
         time = self.steps[every].cumsum(1)
         starts = self.starts[every]
         pitches = self._pitches(starts, self.ends[every], time, index, begins, new)
@@ -192,38 +173,22 @@ class Sounding(PitchFeature):
 
     def embed(self, x: Tensor, seen: SoundingState) -> Tensor:
         """Embeddings ``x`` (B, T, width) and the vectors of the state after each token."""
-        kind = precision(x)
-        hot = F.embedding(seen.pitches, self.hot.to(kind)).flatten(2)
         context = F.embedding_bag(seen.rows.flatten(0, 1), self.context, mode="sum")
-        return x + hot @ self.states.to(kind) + context.view_as(x)
+        return self.embed_states(x, seen.pitches, self.states) + context.view_as(x)
 
     def score(self, logits: Tensor, x: Tensor, seen: SoundingState) -> Tensor:
         """``logits`` (B, T, vocab) plus the score of each id's pitch."""
         weights = F.linear(x, self.state_scores).float().unflatten(-1, (2, STATES)).unbind(2)
-        starts, ends = (of_states(each, seen.pitches) for each in weights)
-        sounds = F.embedding(seen.pitches, self.kind.to(precision(x)))
-        return self.add(logits, x, starts, ends, sounds)
+        return self.score_states(logits, x, weights, (seen.pitches, seen.pitches))
 
     def native(self) -> NativeForm:
-        maps = self.interval_maps
-        kinds, chords = (0, 0) if maps is None else maps.shape[:2]
-        return self.native_form(
+        return self.pitch_form(
             "Sounding",
-            "steps starts ends loud resets state_of time_class candidates",
-            self.with_chords(self.state_scores),
-            kind_of=(0, *INTERVAL_KINDS),
-            states=self.states,
-            context=self.context,
-            maps=maps,
-            pitches=self.pitches,
-            levels=self.levels,
+            "loud resets state_of states context levels recent",
+            [self.state_scores],
             times=TIMES,
-            recent=self.recent,
-            kinds=kinds,
-            chords=chords,
             state_count=STATES,
             ages=len(self.state_of) // 2,
-            longest=len(self.time_class),
         )
 
 

@@ -30,7 +30,6 @@ from musictx.attention.setting import Setting
 from musictx.attention.terms import ORDER, Span, Terms, as_tensor, without_autocast
 from musictx.speed import kernels
 from musictx.speed.chunked import passes
-from musictx.speed.chunked.plan import is_aligned
 from musictx.speed.labels import widened
 from musictx.speed.pieces import piece_codes
 
@@ -53,10 +52,10 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     queries, keys = setting.positions(ORDER)
     assert isinstance(queries, Span)
     assert isinstance(keys, Span)
-    # Query i has the position of key offset + i, even if there is no such key.
-    offset, aligned = queries.start - keys.start, is_aligned(setting.causal, queries, keys)
-    # All distances between a query and a key, from the greatest to the smallest.
-    count, lowest = queries.stop - keys.start, 0 if aligned else queries.start - keys.stop + 1
+    # All distances between a query and a key, from the greatest to the smallest; negative ones are
+    # masked in causal attention of the last tokens to all.
+    masked = setting.causal and queries.stop == keys.stop and len(queries) <= len(keys)
+    count, lowest = queries.stop - keys.start, 0 if masked else queries.start - keys.stop + 1
     seed = kernels.dropout_seed(setting)
     # autocast is off here and in both passes: they choose the precision themselves.
     with without_autocast(q.device):
@@ -80,7 +79,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
         out, _ = attention(
             *(content, None if same else position, k, v, table, value_table),
             *_codes(terms, setting, q.device),
-            *(terms.scale, setting.dropout, seed, setting.causal, offset),
+            *(terms.scale, setting.dropout, seed, setting.causal, queries.start - keys.start),
         )
     return out.to(dtype)
 
@@ -88,7 +87,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
 def _codes(
     terms: Terms, setting: Setting, device: torch.device
 ) -> tuple[Tensor | None, Tensor | None, int]:
-    """(query_codes, key_codes, near) of :class:`musictx.speed.chunked.plan.Call`."""
+    """(query_codes, key_codes, near) of :class:`musictx.speed.chunked.plan.Plan`."""
     blocks = terms.blocks
     if blocks is None:
         return setting.query_pieces, setting.key_pieces, 0

@@ -1,48 +1,33 @@
-"""The forward and the backward pass over the blocks, and dropout."""
+"""The forward and the backward pass over the blocks.
+
+Their inputs with gradients, in the order of the operator:
+
+content, position  (B, H, Tq, D): the queries for keys and for the table; position is None if they
+                   are the same
+k, v               (B, H, Tk, D)
+table, values      (H, distances, D) in descending distance
+
+The other arguments are those of :class:`~musictx.speed.chunked.plan.Plan`.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from musictx.speed.chunked.plan import Call, Plan, QueryBlock, Views
+from musictx.speed.chunked.plan import Block, Plan, Views
 
 #: Logits and the logarithms of sums are to base 2, because 2^x is faster than e^x.
 BITS = 1 / math.log(2)
 
 
-class Inputs(NamedTuple):
-    """The inputs of the operator that have gradients, or their gradients.
-
-    content, position  (B, H, Tq, D): the queries for keys and for the table; position is None if
-                       they are the same
-    k, v               (B, H, Tk, D)
-    table, values      (H, distances, D) in descending distance
-    """
-
-    content: Tensor
-    position: Tensor | None
-    k: Tensor
-    v: Tensor
-    table: Tensor | None
-    values: Tensor | None
-
-
-def read(arguments: tuple[Any, ...]) -> tuple[Inputs, Plan]:
-    """Divide the arguments of the operator into inputs with gradients and a plan of the rest."""
-    inputs = Inputs(*arguments[: len(Inputs._fields)])
-    relative = inputs.table is not None or inputs.values is not None
-    call = Call._make((*arguments[len(Inputs._fields) :], relative))
-    return inputs, Plan(inputs.content, inputs.k, call)
-
-
 def _logits(
     plan: Plan,
     views: Views,
-    block: QueryBlock,
+    block: Block,
     content: Tensor,
     position: Tensor,
     k: Tensor,
@@ -54,39 +39,18 @@ def _logits(
     descending distance.
     """
     logits = views.by_key
-    k = k[:, block.start : block.upto].transpose(1, 2)
+    k = k[:, block.keys].transpose(1, 2)
     if table is None:
         torch.bmm(content, k, out=logits)
     else:
-        table = table[:, plan.distances(block)].transpose(1, 2)
-        torch.bmm(position, table, out=views.by_distance)
+        torch.bmm(position, table[:, block.distances].transpose(1, 2), out=views.by_distance)
         logits.baddbmm_(content, k)
     if block.on_diagonal:  # only the last m keys can be later than a query of the block
-        m = block.queries
-        logits[:, :, block.keys - m :].add_(plan.causal_mask[:m, :m])
+        m = logits.shape[1]
+        logits[:, :, -m:].add_(plan.causal_mask[:m, :m])
     if block.hidden is not None:
-        by_row = logits.unflatten(0, (-1, plan.heads))
-        by_row.masked_fill_(block.hidden, float("-inf"))
+        plan.by_row(logits).masked_fill_(block.hidden, float("-inf"))
     return logits
-
-
-def _keep(shape: torch.Size, dropout: float, generator: torch.Generator) -> Tensor:
-    """Which weights dropout keeps, bool of ``shape``. Each is drawn from 16 random bits, which is
-    five times as fast as drawing floats."""
-    numbers = -(-shape.numel() // 4)
-    bits = torch.empty(numbers, dtype=torch.int64, device=generator.device)
-    bits.random_(-(2**63), None, generator=generator)
-    return (bits.view(torch.int16)[: shape.numel()] >= _threshold(dropout)).view(shape)
-
-
-def _threshold(dropout: float) -> int:
-    """Dropout keeps a weight if its random int16 is at least this."""
-    return round(dropout * 2**16) - 2**15
-
-
-def _kept_share(dropout: float) -> float:
-    """The exact share of weights that dropout keeps: ``dropout`` is rounded to 1 / 65536."""
-    return (2**15 - _threshold(dropout)) / 2**16
 
 
 def forward(out: Tensor, log_sum: Tensor, *arguments: Any) -> None:
@@ -95,33 +59,33 @@ def forward(out: Tensor, log_sum: Tensor, *arguments: Any) -> None:
     The logarithm is +inf for a query that attends to no key, so that :func:`backward` computes its
     weights as 2^(-inf) = 0.
     """
-    (content, position, k, v, table, values), plan = read(arguments)
-    call, generator, memory = plan.call, plan.generator(), plan.memory()
+    content, position, k, v, table, values = arguments[:6]
+    plan = Plan(arguments[:6], *arguments[6:])
+    memory = plan.memory()
     for tile in plan.tiles():
         rows, heads = tile
         qs, ks, vs = (plan.tokens(x, tile) for x in (content, k, v))
-        ps = qs if position is None else plan.tokens(position, tile)
+        qs = position_qs = qs * (plan.scale * BITS)
+        if position is not None:
+            position_qs = plan.tokens(position, tile) * (plan.scale * BITS)
         tables, value_tables = plan.tables(table, tile), plan.tables(values, tile)
         for block in plan.blocks(rows):
-            tokens = slice(block.first, block.stop)
+            tokens = block.tokens
             views = plan.views(memory, len(qs), block)
-            queries = qs[:, tokens] * (call.scale * BITS)
-            position_queries = queries
-            if position is not None:
-                position_queries = ps[:, tokens] * (call.scale * BITS)
+            queries, position_queries = qs[:, tokens], position_qs[:, tokens]
             logits = _logits(plan, views, block, queries, position_queries, ks, tables)
             highest = logits.amax(-1, keepdim=True)
             highest.masked_fill_(highest == float("-inf"), 0.0)  # no key to attend to
             weights = logits.sub_(highest).exp2_()
             total = weights.sum(-1, keepdim=True)
             empty = total == 0
-            if generator is not None:
-                weights *= _keep(weights.shape, call.dropout, generator)
-            sums = torch.bmm(weights, vs[:, block.start : block.upto])
+            if plan.generator is not None:
+                weights *= plan.keep(weights.shape)
+            sums = torch.bmm(weights, vs[:, block.keys])
             if value_tables is not None:
                 views.clear_around_keys()
-                sums.baddbmm_(views.by_distance, value_tables[:, plan.distances(block)])
-            sums /= total.masked_fill(empty, 1.0) * _kept_share(call.dropout)
+                sums.baddbmm_(views.by_distance, value_tables[:, block.distances])
+            sums /= total.masked_fill(empty, 1.0) * plan.kept_share
             out[rows, heads, tokens] = plan.by_row(sums)
             log = (highest + total.log2()).masked_fill_(empty, float("inf"))
             log_sum[rows, heads, tokens] = plan.by_row(log[..., 0])
@@ -130,38 +94,32 @@ def forward(out: Tensor, log_sum: Tensor, *arguments: Any) -> None:
 def backward(
     needs_gradient: list[bool], upstream: Tensor, out: Tensor, log_sum: Tensor, *arguments: Any
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of :class:`Inputs`."""
-    inputs, plan = read(arguments)
-    content, position, k, v, table, values = inputs
-    call, generator = plan.call, plan.generator()
-    empty = [x if x is None else x.new_empty(x.shape, dtype=plan.dtype) for x in inputs]
-    dq, dposition, dk, dv, *totals = gradients = Inputs(*empty)  # type: ignore[arg-type]
-    for total in totals:
-        if total is not None:
-            total.zero_()
+    """The gradients of the inputs that have any."""
+    content, position, k, v, table, values = inputs = arguments[:6]
+    plan = Plan(inputs, *arguments[6:])
+    gradients: list[Any] = [
+        x if x is None else x.new_zeros(x.shape, dtype=plan.dtype) for x in inputs
+    ]
+    dq, dposition, dk, dv, *totals = gradients
     # The sum over keys of weight times its gradient; the same with and without dropout.
     inner = (upstream.to(plan.dtype) * out).sum(-1)
     logit_memory, gradient_memory = plan.memory(), plan.memory()
-    dropout_memory = plan.memory() if generator is not None and values is not None else None
+    dropout_memory = plan.memory() if plan.generator is not None and values is not None else None
     for tile in plan.tiles():
         rows, heads = tile
         qs, ks, vs, ups = (plan.tokens(x, tile) for x in (content, k, v, upstream))
-        ps = qs if position is None else plan.tokens(position, tile)
+        qs = position_qs = qs * (plan.scale * BITS)
+        if position is not None:
+            position_qs = plan.tokens(position, tile) * (plan.scale * BITS)
         tables, value_tables = plan.tables(table, tile), plan.tables(values, tile)
-        dks, dvs, dtables, dvalue_tables = (
-            None if x is None else torch.zeros_like(x) for x in (ks, vs, tables, value_tables)
-        )
-        assert dks is not None
-        assert dvs is not None
+        dks, dvs = torch.zeros_like(ks), torch.zeros_like(vs)
+        dtables = None if tables is None else torch.zeros_like(tables)
+        dvalue_tables = None if value_tables is None else torch.zeros_like(value_tables)
         for block in plan.blocks(rows):
-            tokens, keys = slice(block.first, block.stop), slice(block.start, block.upto)
-            distances = plan.distances(block)
+            tokens, keys, distances, *_ = block
             views = plan.views(logit_memory, len(qs), block)
             gradient_views = plan.views(gradient_memory, len(qs), block)
-            queries, up = qs[:, tokens] * (call.scale * BITS), ups[:, tokens]
-            position_queries = queries
-            if position is not None:
-                position_queries = ps[:, tokens] * (call.scale * BITS)
+            queries, position_queries, up = (x[:, tokens] for x in (qs, position_qs, ups))
             weights = _logits(plan, views, block, queries, position_queries, ks, tables)
             weights.sub_(log_sum[rows, heads, tokens].reshape(len(qs), -1, 1)).exp2_()
             if value_tables is not None:
@@ -169,12 +127,12 @@ def backward(
                 torch.bmm(up, block_table.transpose(1, 2), out=gradient_views.by_distance)
                 dweights.baddbmm_(up, vs[:, keys].transpose(1, 2))
             else:  # products are faster into contiguous memory
-                dweights = gradient_views.whole[: weights.numel()].view(weights.shape)
+                dweights = gradient_memory[: weights.numel()].view(weights.shape)
                 torch.bmm(up, vs[:, keys].transpose(1, 2), out=dweights)
             used_weights, used_views = weights, views  # after dropout
-            if generator is not None:
-                keep = _keep(weights.shape, call.dropout, generator).to(plan.dtype)
-                keep /= _kept_share(call.dropout)
+            if plan.generator is not None:
+                keep = plan.keep(weights.shape).to(plan.dtype)
+                keep /= plan.kept_share
                 dweights *= keep
                 if dropout_memory is None:
                     used_weights = keep.mul_(weights)
@@ -196,10 +154,10 @@ def backward(
                     dqs.baddbmm_(views.by_distance, tables[:, distances])
                 elif needs_gradient[1]:
                     dps = torch.bmm(views.by_distance, tables[:, distances])
-                    dposition[rows, heads, tokens] = plan.by_row(dps) * call.scale
-            dq[rows, heads, tokens] = plan.by_row(dqs) * call.scale
+                    dposition[rows, heads, tokens] = plan.by_row(dps) * plan.scale
+            dq[rows, heads, tokens] = plan.by_row(dqs) * plan.scale
         dk[tile], dv[tile] = (dks / BITS).view_as(dk[tile]), dvs.view_as(dv[tile])
         for total, part, unit in zip(totals, (dtables, dvalue_tables), (BITS, 1.0)):
-            if total is not None and part is not None:
+            if part is not None:
                 total[heads] += plan.by_row(part[:, : total.shape[1]]).sum(0) / unit
-    return tuple(g if x is None or g is None else g.to(x.dtype) for g, x in zip(gradients, inputs))
+    return tuple(g if g is None else g.to(x.dtype) for g, x in zip(gradients, inputs))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-
-from musictx.attention.terms import Span
 
 BLOCK = 128  # queries at a time; 64 to 256 differ little
 #: The most logits in memory at once, on CPUs and on other devices: heads and batch rows are
@@ -18,107 +16,29 @@ BUDGET, DEVICE_BUDGET = 2**20, 2**26
 SPARE = 33  # the most columns of a row that belong to no distance
 
 
-class Call(NamedTuple):
-    """The arguments of the operator without gradients.
+class Block(NamedTuple):
+    """Some queries of the batch rows of a tile, and the keys that they need."""
 
-    query_codes, key_codes  int64 (1 or B, Tq) and (1 or B, Tk): a query attends to the keys whose
-            codes differ from its own by at most ``near``; both None: to all keys
-    offset  query i has the position of key offset + i, even if there is no such key
-    relative  whether there is a table or a value table
-    """
-
-    query_codes: Tensor | None
-    key_codes: Tensor | None
-    near: int
-    scale: float
-    dropout: float
-    seed: int
-    causal: bool
-    offset: int
-    relative: bool
-
-
-def is_aligned(causal: bool, queries: Span, keys: Span) -> bool:
-    """Whether this is causal attention of the last tokens to all tokens, so that all negative
-    distances are masked."""
-    return causal and queries.stop == keys.stop and len(queries) <= len(keys)
-
-
-class Bounds(NamedTuple):
-    """The range of the keys that each query attends to by its code, (B, Tq) each.
-
-    oldest, newest  the indices of the first and the last of these keys, Tk and -1 without any
-    contiguous      whether the query attends to all keys between them
-    """
-
-    oldest: Tensor
-    newest: Tensor
-    contiguous: Tensor
-
-    @classmethod
-    def of(cls, queries: Tensor, keys: Tensor, near: int) -> Bounds:
-        """Compute the bounds from the codes of queries (1 or B, Tq) and keys (1 or B, Tk)."""
-        rows, count = max(len(queries), len(keys)), keys.shape[1]
-        queries, keys = (x.expand(rows, -1).contiguous() for x in (queries, keys))
-        codes, order = keys.sort(dim=1, stable=True)  # keys with equal codes stay in order
-        oldest, newest = torch.full_like(queries, count), torch.full_like(queries, -1)
-        attended = torch.zeros_like(queries)  # the number of keys
-        for code in range(-near, near + 1):
-            begin = torch.searchsorted(codes, queries + code)
-            end = torch.searchsorted(codes, queries + code, right=True)
-            absent = begin == end
-            first = order.gather(1, begin.clamp(max=count - 1)).masked_fill(absent, count)
-            last = order.gather(1, (end - 1).clamp(min=0)).masked_fill(absent, -1)
-            oldest, newest = oldest.minimum(first), newest.maximum(last)
-            attended += end - begin
-        return cls(oldest, newest, newest - oldest + 1 == attended)
-
-
-class QueryBlock(NamedTuple):
-    """The queries first..stop-1 of the batch rows of a tile, and their keys start..upto-1."""
-
-    first: int
-    stop: int
-    start: int
-    upto: int
+    tokens: slice  # m queries
+    keys: slice  # w keys
+    distances: slice  # rows of the tables, which are in descending distance; W of them
     hidden: Tensor | None  # bool (g or 1, 1, m, w): keys to mask
     on_diagonal: bool  # the last key is at the last query: mask a triangle of the last m columns
-    relative: bool
-
-    @property
-    def queries(self) -> int:
-        return self.stop - self.first
-
-    @property
-    def keys(self) -> int:
-        return self.upto - self.start
-
-    @property
-    def width(self) -> int:
-        """W: the row length of the product by distance, at least the number of distances.
-
-        W - 1 is an odd multiple of 16: rows begin at cache lines, but unlike with a power of two
-        they do not compete for a few sets of the cache.
-        """
-        negative = 0 if self.on_diagonal or not self.relative else self.queries - 2
-        return 16 * (-(-(self.keys + max(0, negative)) // 16) | 1) + 1
 
 
 class Views(NamedTuple):
     """Two views of the memory of one block: with W numbers to a row, and from entry m-1 on with
     W-1 numbers to a row."""
 
-    whole: Tensor  # all the memory, one dimension
-    flat: Tensor  # (G, m * W)
     by_distance: Tensor  # (G, m, W): P
     by_key: Tensor  # (G, m, w)
     between: Tensor  # the entries between the rows of by_key
 
     def clear_around_keys(self) -> None:
         """Set all entries that belong to no key to 0, so that ``by_distance`` can be used."""
-        self.flat[:, : self.by_key.shape[1] - 1] = 0
+        self.by_distance[:, 0, : self.by_key.shape[1] - 1] = 0
         self.between.zero_()
-        self.flat[:, -1] = 0
+        self.by_distance[:, -1, -1] = 0
 
 
 #: The batch rows and the heads that are processed at once, as an index of (B, H, ...).
@@ -126,30 +46,50 @@ Tile = tuple[slice, slice]
 
 
 class Plan:
-    """The sizes, tiles and blocks that the forward and the backward pass share."""
+    """The tiles and blocks that both passes share, from the arguments of the operator.
 
-    def __init__(self, q: Tensor, k: Tensor, call: Call) -> None:
+    inputs  those with gradients (passes.py)
+    query_codes, key_codes  int64 (1 or B, Tq) and (1 or B, Tk): a query attends to the keys whose
+            codes differ from its own by at most ``near``; both None: to all keys
+    offset  query i has the position of key offset + i, even if there is no such key
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Any],
+        query_codes: Tensor | None,
+        key_codes: Tensor | None,
+        near: int,
+        scale: float,
+        dropout: float,
+        seed: int,
+        causal: bool,
+        offset: int,
+    ) -> None:
+        q, _, k, _, table, values = inputs
         self.batch, self.all_heads, self.queries = q.shape[:3]
-        self.keys = k.shape[2]
-        self.call = call
-        queries, keys = Span(call.offset, self.queries), Span(0, self.keys)
-        self.aligned = is_aligned(call.causal, queries, keys)
+        self.keys, self.relative = k.shape[2], table is not None or values is not None
+        self.near, self.scale, self.causal, self.offset = near, scale, causal, offset
         self.device = q.device
         self.dtype = torch.promote_types(q.dtype, torch.float32)
         self.block = min(BLOCK, self.queries)
         self.codes = self.bounds = None
-        if call.query_codes is not None and call.key_codes is not None:
-            codes = call.query_codes, call.key_codes
+        if query_codes is not None and key_codes is not None:
             # Reading codes would wait for the device: on others than CPUs, blocks have all keys.
-            if all(x.device.type == "cpu" for x in codes):
-                self.bounds = Bounds.of(*codes, call.near)
-            self.codes = [x.to(self.device) for x in codes]
+            if query_codes.device.type == key_codes.device.type == "cpu":
+                self.bounds = bounds(query_codes, key_codes, near)
+            self.codes = query_codes.to(self.device), key_codes.to(self.device)
         self.heads = self._heads_at_once()
         one_row = self.heads * self.block * (self.keys + 1)
         budget = BUDGET if self.device.type == "cpu" else DEVICE_BUDGET
         self.group = max(1, min(self.batch, budget // one_row))
         minus_infinity = torch.full((self.block, self.block), float("-inf"), dtype=self.dtype)
         self.causal_mask = minus_infinity.triu(1).to(self.device)
+        #: For dropout. Both passes visit the blocks in the same order, so the same seed drops the
+        #: same weights: those whose random int16 is below the threshold.
+        self.generator = torch.Generator(self.device).manual_seed(seed) if dropout else None
+        self.threshold = round(dropout * 2**16) - 2**15
+        self.kept_share = (2**15 - self.threshold) / 2**16  # ``dropout`` rounded to 16 bits
 
     def _heads_at_once(self) -> int:
         """How many heads to process together: a divisor of the number of heads.
@@ -161,8 +101,8 @@ class Plan:
             return self.all_heads
         widest = self.keys  # roughly the most keys that a block of queries is multiplied with
         if self.bounds is not None:
-            longest = int((self.bounds.newest - self.bounds.oldest).max()) + 1
-            widest = min(self.keys, max(longest, 0) + BLOCK)
+            oldest, newest, _ = self.bounds
+            widest = min(self.keys, max(int((newest - oldest).max()) + 1, 0) + BLOCK)
         fit = BUDGET // (self.block * (widest + 1))
         most = max(1, fit, 2 * torch.get_num_threads())
         return max(n for n in range(1, min(most, self.all_heads) + 1) if self.all_heads % n == 0)
@@ -174,17 +114,16 @@ class Plan:
         rows = [slice(b, min(b + self.group, self.batch)) for b in starts]
         return [(some_rows, some_heads) for some_heads in heads for some_rows in rows]
 
-    def blocks(self, rows: slice) -> Iterator[QueryBlock]:
+    def blocks(self, rows: slice) -> Iterator[Block]:
         """Divide the queries of these batch rows into blocks, each with the keys it needs."""
-        call = self.call
         for first in range(0, self.queries, self.block):
             stop = min(first + self.block, self.queries)
             tokens = slice(first, stop)
             start, upto = 0, self.keys
-            if call.causal:
-                upto = min(max(call.offset + stop, 1), self.keys)
-            diagonal = call.offset + first  # the key at the position of the first query
-            on_diagonal = call.causal and diagonal >= 0 and upto == call.offset + stop
+            if self.causal:
+                upto = min(max(self.offset + stop, 1), self.keys)
+            diagonal = self.offset + first  # the key at the position of the first query
+            on_diagonal = self.causal and diagonal >= 0 and upto == self.offset + stop
             hidden, needs_codes = None, self.codes is not None
             if self.bounds is not None:
                 oldest, newest, contiguous = (_of_rows(x, rows)[:, tokens] for x in self.bounds)
@@ -200,40 +139,37 @@ class Plan:
             if self.codes is not None and needs_codes:
                 queries, keys = (_of_rows(x, rows) for x in self.codes)
                 queries, keys = queries[:, tokens, None], keys[:, None, start:upto]
-                hidden = (queries - keys).abs() > call.near if call.near else queries != keys
-            if call.causal and not on_diagonal:
-                positions = torch.arange(first, stop, device=self.device)[:, None] + call.offset
+                hidden = (queries - keys).abs() > self.near if self.near else queries != keys
+            if self.causal and not on_diagonal:
+                positions = torch.arange(first, stop, device=self.device)[:, None] + self.offset
                 later = torch.arange(start, upto, device=self.device) > positions
                 hidden = later[None] if hidden is None else hidden | later
             if hidden is not None:
                 hidden = hidden[:, None]
-            yield QueryBlock(first, stop, start, upto, hidden, on_diagonal, call.relative)
+            # W - 1 is an odd multiple of 16: rows begin at cache lines, but unlike with a power of
+            # two they do not compete for a few sets of the cache.
+            negative = 0 if on_diagonal or not self.relative else max(0, stop - first - 2)
+            width = 16 * (-(-(upto - start + negative) // 16) | 1) + 1
+            highest = self.queries - stop + start
+            distances = slice(highest, highest + width)
+            yield Block(tokens, slice(start, upto), distances, hidden, on_diagonal)
 
     def memory(self) -> Tensor:
         """Memory that is large enough for the logits of any block."""
-        width = self.keys + (0 if self.aligned or not self.call.relative else self.block) + SPARE
+        width = self.keys + (self.block if self.relative else 0) + SPARE
         count = self.group * self.heads * self.block * width + 16
         return torch.empty(count, dtype=self.dtype, device=self.device)
 
-    def views(self, memory: Tensor, count: int, block: QueryBlock) -> Views:
+    def views(self, memory: Tensor, count: int, block: Block) -> Views:
         """The views of ``memory`` for one block of ``count`` pairs of batch row and head."""
-        m, width = block.queries, block.width
+        m, w, width = (x.stop - x.start for x in (block.tokens, block.keys, block.distances))
         begin = (1 - m) % 16  # so that rows of ``by_key`` begin at cache lines
-        flat = memory[begin : begin + count * m * width].view(count, m * width)
-        key = begin + m - 1
-        rows = (m * width, width - 1, 1)
+        key, rows = begin + m - 1, (m * width, width - 1, 1)
         return Views(
-            memory,
-            flat,
-            flat.view(count, m, width),
-            flat.as_strided((count, m, block.keys), rows, key),
-            flat.as_strided((count, m, width - 1 - block.keys), rows, key + block.keys),
+            memory[begin : begin + count * m * width].view(count, m, width),
+            memory.as_strided((count, m, w), rows, key),
+            memory.as_strided((count, m, width - 1 - w), rows, key + w),
         )
-
-    def distances(self, block: QueryBlock) -> slice:
-        """The rows of the tables, which are in descending distance, that this block needs."""
-        highest = self.queries - block.stop + block.start
-        return slice(highest, highest + block.width)
 
     def tokens(self, x: Tensor, tile: Tile) -> Tensor:
         """(B, H, T, D) -> (g * h, T, D) of the rows and heads of ``tile``, in working precision."""
@@ -253,12 +189,33 @@ class Plan:
         spare = x.new_zeros(1, dtype=self.dtype).expand(len(x), SPARE, x.shape[2])
         return torch.cat([x.to(self.dtype), spare], dim=1).repeat(count, 1, 1)
 
-    def generator(self) -> torch.Generator | None:
-        """A generator for dropout; None without dropout. Both passes visit the blocks in the same
-        order, so the same seed drops the same weights."""
-        if not self.call.dropout:
-            return None
-        return torch.Generator(self.device).manual_seed(self.call.seed)
+    def keep(self, shape: torch.Size) -> Tensor:
+        """Which weights of the next block dropout keeps, bool of ``shape``. Each is drawn from 16
+        random bits, which is five times as fast as drawing floats."""
+        numbers = -(-shape.numel() // 4)
+        bits = torch.empty(numbers, dtype=torch.int64, device=self.device)
+        bits.random_(-(2**63), None, generator=self.generator)
+        return (bits.view(torch.int16)[: shape.numel()] >= self.threshold).view(shape)
+
+
+def bounds(queries: Tensor, keys: Tensor, near: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The range of the keys that each query attends to by its code, (B, Tq) each: the indices of
+    the first and the last of these keys, Tk and -1 without any; and whether the query attends to
+    all keys between them. Codes are (1 or B, Tq) and (1 or B, Tk)."""
+    rows, count = max(len(queries), len(keys)), keys.shape[1]
+    queries, keys = (x.expand(rows, -1).contiguous() for x in (queries, keys))
+    codes, order = keys.sort(dim=1, stable=True)  # keys with equal codes stay in order
+    oldest, newest = torch.full_like(queries, count), torch.full_like(queries, -1)
+    attended = torch.zeros_like(queries)  # the number of keys
+    for code in range(-near, near + 1):
+        begin = torch.searchsorted(codes, queries + code)
+        end = torch.searchsorted(codes, queries + code, right=True)
+        absent = begin == end
+        first = order.gather(1, begin.clamp(max=count - 1)).masked_fill(absent, count)
+        last = order.gather(1, (end - 1).clamp(min=0)).masked_fill(absent, -1)
+        oldest, newest = oldest.minimum(first), newest.maximum(last)
+        attended += end - begin
+    return oldest, newest, newest - oldest + 1 == attended
 
 
 def _of_rows(x: Tensor, rows: slice) -> Tensor:
