@@ -9,7 +9,6 @@ root, a bass note and added degrees. There are two notations: *names* in the syn
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -283,18 +282,19 @@ def symbol_of(name: str) -> str:
 
 def changes(score: Score) -> list[tuple[float, str]]:
     """Return (seconds, name) of each chord change in the markers of ``score``."""
-    chords = marked(score)
-    return _without_repeats((time, name_of(text)) for time, text in score.markers if text in chords)
+    return _changes(score, "name")
 
 
 def annotated(score: Score) -> list[tuple[float, Chord]]:
     """Return (seconds, chord) of each chord change in the markers of ``score``."""
+    return _changes(score, "chord")
+
+
+def _changes(score: Score, field: str) -> list[tuple[float, Any]]:
+    """Return (seconds, field of its Spelling) of each chord in the markers of ``score`` in which it
+    is another than in the chord before."""
     chords = marked(score)
-    return _without_repeats((time, chords[text]) for time, text in score.markers if text in chords)
-
-
-def _without_repeats(rows: Iterable[tuple[float, Any]]) -> list[tuple[float, Any]]:
-    """Drop each (time, value) whose value equals that of the row before."""
+    rows = ((t, getattr(chords[text], field)) for t, text in score.markers if text in chords)
     return [next(same) for _, same in groupby(rows, key=itemgetter(1))]
 
 
@@ -303,13 +303,13 @@ def is_chart(score: Score) -> bool:
     return not len(score) and bool(marked(score))
 
 
-def marked(score: Score) -> dict[str, Chord]:
+def marked(score: Score) -> dict[str, Spelling]:
     """Return the markers of ``score`` that are chord names or symbols: text -> chord.
 
     If all symbols may also be section names, such as "A" and "B", they are not taken as chords.
     """
     texts = {text for _, text in score.markers}
-    chords = {text: chord for text in texts if (chord := symbol(text)) is not None}
+    chords = {text: chord for text in texts if (chord := spelled(text)) is not None}
     symbols = [text for text in chords if named(text) is None]
     if all(_AMBIGUOUS.fullmatch(text.strip()) for text in symbols):
         chords = {text: chord for text, chord in chords.items() if text not in symbols}

@@ -62,9 +62,10 @@ class NotNumbers(UserError, FloatingPointError):
 
 
 class ReadError(UserError):
-    """A music file that cannot be read; ``reason`` is a short label for reports."""
+    """A music file that cannot be read; ``reason`` is a short label for reports. Functions that
+    read bytes raise it without the name of the file, which :func:`musictx.read` adds."""
 
-    def __init__(self, message: str, reason: str = "unreadable") -> None:
+    def __init__(self, message: str, reason: str = "damaged") -> None:
         super().__init__(message)
         self.reason = reason
 

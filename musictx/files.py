@@ -30,13 +30,11 @@ FILE_ENDING = re.compile(r"\.(?!v\d)[a-z][a-z0-9]{1,8}", re.IGNORECASE)
 JSON_MB, DEEPEST = 4, 100
 
 
-def read_bytes(
-    path: str | Path, megabytes: int, limit: str, error: type[ReadError] = ReadError
-) -> bytes:
+def read_bytes(path: str | Path, megabytes: int, limit: str) -> bytes:
     """Read the file ``path`` of at most ``megabytes``, the value of the option ``limit``.
 
-    Raises ``error`` with the reason "cannot be opened" if it is not a file or cannot be read, and
-    "too large", without reading it, if it is larger.
+    Raises :class:`ReadError` with the reason "cannot be opened" if it is not a file or cannot be
+    read, and "too large", without reading it, if it is larger.
     """
     path, most = Path(path), megabytes * 1_000_000
     try:
@@ -47,9 +45,9 @@ def read_bytes(
             data = file.read(most + 1) if size <= most else b""
     except (OSError, ValueError) as fault:  # ValueError: a null character in the name
         why = getattr(fault, "strerror", None) or fault
-        raise error(f"{shown(path)}: cannot be opened ({why})", "cannot be opened") from None
+        raise ReadError(f"{shown(path)}: cannot be opened ({why})", "cannot be opened") from None
     if max(size, len(data)) > most:
-        raise error(f"{path}: larger than {limit}={megabytes} MB", "too large")
+        raise ReadError(f"{path}: larger than {limit}={megabytes} MB", "too large")
     return data
 
 

@@ -84,7 +84,7 @@ def read(
     if callable(getattr(source, "read", None)):
         source = _content(source, limits)
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return _parse(bytes(source), "", limits, repairs, repeats)
+        return _parse(bytes(source), None, limits, repairs, repeats)
     # An object of another library is written to a MIDI file in memory, which is then read.
     is_mido = hasattr(source, "tracks") and hasattr(source, "ticks_per_beat")
     if is_mido or (hasattr(source, "instruments") and hasattr(source, "get_tempo_changes")):
@@ -94,7 +94,7 @@ def read(
         except ValueError as error:
             name = type(source).__name__
             raise UserError(f"read: {name}: no MIDI file can hold it ({error})") from None
-        return _parse(out.getvalue(), "", limits, repairs, repeats)
+        return _parse(out.getvalue(), None, limits, repairs, repeats)
     raise UserError(
         f"read: cannot read {type(source).__name__}; expected a path, bytes, a file, "
         "a mido.MidiFile, a pretty_midi.PrettyMIDI or a Score"
@@ -110,33 +110,35 @@ def not_played(path: str | Path, repairs: Counter[str]) -> str:
     return f"{path}: not played as written: {'; '.join(repairs)}"
 
 
-def _parse(data: bytes, name: str, limits: Limits, repairs: Counter | None, repeats: bool) -> Score:
-    """Read the bytes ``data`` of the file ``name``. The bytes determine the format, the name only
-    if they are ambiguous."""
-    name = name.lower()
-    is_xml = _looks_like_xml(data)
-    if data[:4] not in (b"MThd", b"RIFF"):  # packages are imported only for their files
-        is_ireal = b"irealb" in data and b"<score-" not in data
-        if is_xml and not is_ireal:
-            return _notation().read(data, limits=limits, repeats=repeats, repairs=repairs)
-        if "chords" in registry.READERS:
-            texts = registry.load(registry.READERS["chords"])
-            if is_ireal or name.endswith(CHORD_SUFFIXES) or texts.looks_like(data):
-                chart: Score = texts.read(data, repeats=repeats, repairs=repairs)
-                return chart
-        if name.endswith(XML_SUFFIXES):
-            return _notation().read(data, limits=limits, repeats=repeats, repairs=repairs)
-    if data[:4] != b"MThd" and (name.endswith(AUDIO_SUFFIXES) or data[8:12] == b"WAVE"):
-        raise ReadError("the file: a recording; transcribe it to MIDI first", "audio")
-    from musictx import midi
+def _parse(
+    data: bytes, path: Path | None, limits: Limits, repairs: Counter | None, repeats: bool
+) -> Score:
+    """Read ``data``, the bytes of the file ``path`` if they are from a file. The bytes determine
+    the format, the name only if they are ambiguous."""
+    name = path.name.lower() if path else ""
+    try:
+        if data[:4] not in (b"MThd", b"RIFF"):  # packages are imported only for their files
+            is_xml, is_ireal = _looks_like_xml(data), b"irealb" in data and b"<score-" not in data
+            if "chords" in registry.READERS and (is_ireal or not is_xml):
+                texts = registry.load(registry.READERS["chords"])
+                if is_ireal or name.endswith(CHORD_SUFFIXES) or texts.looks_like(data):
+                    chart: Score = texts.read(data, repeats=repeats, repairs=repairs)
+                    return chart
+            if is_xml or name.endswith(XML_SUFFIXES):
+                return _notation().read(data, limits=limits, repeats=repeats, repairs=repairs)
+        if data[:4] != b"MThd" and (name.endswith(AUDIO_SUFFIXES) or data[8:12] == b"WAVE"):
+            raise ReadError("a recording; transcribe it to MIDI first", "audio")
+        from musictx import midi
 
-    return midi.read(data, limits=limits, repairs=repairs)
+        return midi.read(data, limits=limits, repairs=repairs)
+    except ReadError as error:  # the functions that read bytes do not know where they are from
+        raise type(error)(f"{path or 'the given bytes'}: {error}", error.reason) from None
 
 
 def _notation() -> Any:
     """Return the module that reads and writes MusicXML."""
     if "notation" not in registry.READERS:
-        raise ReadError(f"MusicXML: {registry.READERS.missing('notation')}", "no reader")
+        raise ReadError(registry.READERS.missing("notation"), "no reader")
     return registry.load(registry.READERS["notation"])
 
 
@@ -164,11 +166,7 @@ def _read_file(path: Path, limits: Limits, repairs: Counter | None, repeats: boo
     is_xml = path.name.lower().endswith(XML_SUFFIXES) or _looks_like_xml(_beginning(path))
     limit = "xml_mb" if is_xml else "midi_mb"
     data = read_bytes(path, getattr(limits, limit), f"limits.{limit}")
-    try:
-        return _parse(data, path.name, limits, repairs, repeats)
-    except ReadError as error:  # add the name, which is unknown to the functions that read bytes
-        _, _, message = str(error).partition(": ")
-        raise type(error)(f"{path}: {message}", error.reason) from None
+    return _parse(data, path, limits, repairs, repeats)
 
 
 def _beginning(path: Path) -> bytes:

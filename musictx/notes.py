@@ -62,9 +62,7 @@ def _column(name: str, values: np.ndarray | Iterable[tuple]) -> np.ndarray:
     dtype, key = _COLUMNS[name]
     rows = values if getattr(values, "dtype", None) == dtype else _rows(name, values)
     array = np.array(rows, dtype=dtype).reshape(-1)
-    times = array[key]
-    if len(times) > 1 and np.any(times[1:] < times[:-1]):
-        array = array[np.argsort(times, kind="stable")]
+    array = sorted_by(array, array[key])
     array.setflags(write=False)
     return array
 

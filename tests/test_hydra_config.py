@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx import bundle, cli, midi, options
+from musictx import bundle, cli, formats, options
 from musictx import hydra_config as c
 from musictx.apps.train import Trained
 from musictx.commands import conf_dir, groups
@@ -56,7 +56,7 @@ def corpus(folder, *programs, beats=False):
         starts = [i if beats else i + 0.057 * (i % 3) for i in range(8)]
         rest = (80, program or 0, program is None, 0)
         notes = [(start, start + 0.5, 60 + i, *rest) for i, start in enumerate(starts)]
-        midi.write(Score(notes=notes), folder / f"{number}.mid")
+        formats.write(Score(notes=notes), folder / f"{number}.mid")
     return str(folder)
 
 

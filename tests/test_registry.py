@@ -36,7 +36,7 @@ sys.meta_path = [finder for finder in sys.meta_path if "editable" not in str(fin
 import musictx
 assert musictx.__file__.startswith(str(folder))
 missing, components = (set(x.split("-")) for x in (folder.name, sys.argv[-1].rpartition("/")[2]))
-from musictx import cli, midi, registry, shipped
+from musictx import cli, formats, registry, shipped
 from musictx.notes import Score
 
 for table in (table for table in vars(registry).values() if isinstance(table, dict)):
@@ -62,7 +62,7 @@ def refused(*words):
 def music_without_bars():
     # The piano model continues music on beats too; it refuses a form and chords in a sentence.
     notes = [(n / 2, n / 2 + 0.4, 60 + n * 5 % 12, 80, 0, False, 0) for n in range(8)]
-    midi.write(Score(notes), "tune.mid")
+    formats.write(Score(notes), "tune.mid")
     piano = ("model=piano", "device=cpu", "seed=1", "out=music")
     assert shipped.default(on_beats=True).name == "piano"
     run("generate", *piano, "seconds=0.5")
@@ -83,7 +83,7 @@ if missing != components:
 music_without_bars()
 for number in range(6):
     notes = [(n / 4, n / 4 + 0.2, 60 + (n * number) % 12, 80, 0, False, 0) for n in range(90)]
-    midi.write(Score(notes), f"midi/{number}.mid")
+    formats.write(Score(notes), f"midi/{number}.mid")
 corpus = ("midi", "corpus.shards=shards", "corpus.workers=1")
 run("prepare", *corpus)
 tiny = ("model=tiny", "model.layers=1", "model.width=16", "model.context=32", "data.batch_size=2")
@@ -93,7 +93,7 @@ run("generate", "midi/1.mid", "model=run", "tokens=20", "out=music", "device=cpu
 assert musictx.log_likelihood("run", "midi/1.mid").total > 0
 assert "no such command" in refused("evaluate", "model=run")
 try:
-    musictx.write(midi.read("midi/1.mid"), "x.wav")
+    musictx.write(formats.read("midi/1.mid"), "x.wav")
 except musictx.UserError as error:
     assert str(error) == "x.wav: cannot write .wav; use .mid or .midi", error
 pathlib.Path("x.musicxml").write_text("<score-partwise/>")

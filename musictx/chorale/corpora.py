@@ -89,7 +89,7 @@ def chorales() -> list[tuple[str, Score]]:
     for path in sorted(paths, key=_natural):
         try:
             # Without playing repeats: a model learns nothing from the same bars twice.
-            score = musicxml.read(path, bpm=BPM, repeats=False)
+            score = musicxml.read(path.read_bytes(), bpm=BPM, repeats=False)
         except UserError:
             continue
         if not _in_four_parts(score):

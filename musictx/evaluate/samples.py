@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from musictx import midi
+from musictx import formats
 from musictx.apps.generate import compose_pieces
 from musictx.apps.infill import compose_versions
 from musictx.apps.tasks import task_of
@@ -50,7 +50,7 @@ def write_samples(
     written: dict[str, dict[str, Any]] = {}
     for number, score, facts in samples:
         folder.mkdir(parents=True, exist_ok=True)
-        midi.write(score, folder / f"{number:03d}.mid")
+        formats.write(score, folder / f"{number:03d}.mid")
         written[f"{number:03d}"] = facts
         content = {"samples": dict(sorted(written.items()))}
         write_text(folder / LIST, json.dumps(content, indent=1) + "\n")

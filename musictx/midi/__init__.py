@@ -7,21 +7,11 @@ is written into the file that was read (``edit.py``), a new one into a new file 
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 
-from musictx import files
 from musictx.midi.read import read
 from musictx.notes import Score
 
-__all__ = ["losses_of", "read", "to_bytes", "write"]
-
-
-def write(score: Score, path: str | Path) -> None:
-    """Write ``score`` as a MIDI file (see :func:`to_bytes`), atomically.
-
-    Raises :class:`~musictx.errors.WriteError` if the file cannot be written.
-    """
-    files.write_bytes(path, to_bytes(score))
+__all__ = ["read", "to_bytes"]
 
 
 def to_bytes(score: Score) -> bytes:
@@ -51,21 +41,12 @@ def to_bytes(score: Score) -> bytes:
 
     Raises :class:`UserError` for a piece longer than a day or with too many tracks.
     """
-    from musictx.midi import edit, encode  # reading needs neither
+    from musictx.midi import document, edit, encode  # reading needs none of them
 
     if score.file:
         try:
             return edit.edited(score)
         except edit.Unwritable as why:
-            if lost := losses_of(score.file, str(why)):
+            if lost := document.losses_of(score.file, str(why)):
                 warnings.warn(lost, stacklevel=2)
     return encode.new_file(score)
-
-
-def losses_of(data: bytes, why: str) -> str:
-    """Return a sentence with the kinds of messages that are lost if a MIDI file is made anew from
-    its Score, and ``why`` that is necessary; "" if nothing is lost."""
-    from musictx.midi.document import unread
-
-    lost = [what for what, count in unread(data).items() if count]
-    return f"The MIDI file is written anew ({why}), without its {', '.join(lost)}" if lost else ""

@@ -38,23 +38,21 @@ class TickClock:
     unit: int
 
     @classmethod
-    def of(cls, file: File, name: str) -> TickClock:
+    def of(cls, file: File) -> TickClock:
         """Return the clock of a file, all in integers. Of several tempos at one tick the last one
-        counts; SMPTE time ignores tempos. ``name`` is for error messages."""
+        counts; SMPTE time ignores tempos."""
         division = file.division
         if division & 0x8000:  # SMPTE: negated frames a second, then ticks a frame
             frames, ticks = 256 - (division >> 8), division & 0xFF
             if frames not in (24, 25, 29, 30) or not ticks:
-                raise MidiError(
-                    f"{name}: {frames} frames a second of {ticks} ticks is no SMPTE time",
-                    "unknown time base",
-                )
+                why = f"{frames} frames a second of {ticks} ticks is no SMPTE time"
+                raise MidiError(why, "unknown time base")
             # 29 means the 30000/1001 frames a second of NTSC.
             rate, unit = (1001, 30000 * ticks) if frames == 29 else (1, frames * ticks)
             return cls(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([rate]), unit)
         if not division:
-            raise MidiError(f"{name}: no ticks in a quarter note", "unknown time base")
-        marks = sorted((mark[1:] for mark in file.tempos), key=lambda mark: mark[0])
+            raise MidiError("no ticks in a quarter note", "unknown time base")
+        marks = sorted((mark[1:] for mark in file.marks["tempos"]), key=lambda mark: mark[0])
         tempos = {0: DEFAULT_TEMPO, **dict(marks)}
         starts = np.array(list(tempos), np.int64)
         rates = np.array(list(tempos.values()), np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,6 @@ from musictx.midi.read import FileParts
 
 #: Limits that no file exceeds: they were checked when the file was first read.
 ANY = Limits(midi_mb=10**9, notes=10**9, events=10**9, tracks=65_535, seconds=DAY)
-END = b"\xff\x2f\0"
 #: Meta events that a Score does not have: text, copyright, instrument, cue point, program name,
 #: device name, sequencer-specific data.
 _TEXTS = {0x01, 0x02, 0x04, 0x07, 0x08, 0x09, 0x7F}
@@ -56,8 +55,7 @@ class Track:
     """A track that is edited.
 
     last    tick of the end of the track
-    rows    number -> message. Edit or delete messages here.
-    new     messages to add
+    rows    number -> message; edit or delete messages here, and :meth:`add` others
     events  numbers of the rows that are also in ``scan.File.events``, in the same order
     """
 
@@ -65,8 +63,12 @@ class Track:
         messages, self.last = parsed(chunk)
         self.rows = dict(enumerate(messages))
         self.events = [n for n, row in self.rows.items() if _is_scanned(row.body)]
-        self.new: list[Message] = []
+        self._numbers = count(len(self.rows))  # of further rows
         self._chunk, self._before = chunk, (self.last, self.rows.copy())
+
+    def add(self, rows: Iterable[Message]) -> None:
+        """Add messages."""
+        self.rows.update(zip(self._numbers, rows))
 
     def remove_meta(self, kinds: Collection[int]) -> None:
         """Remove the meta events of these types."""
@@ -90,9 +92,9 @@ class Track:
 
     def content(self) -> bytes:
         """Return the bytes of the track: the original ones if nothing has changed."""
-        if not self.new and (self.last, self.rows) == self._before:
+        if (self.last, self.rows) == self._before:
             return self._chunk
-        return written([*self.rows.values(), *self.new], self.last)
+        return written(self.rows.values(), self.last)
 
 
 def _is_scanned(body: bytes) -> bool:
@@ -102,33 +104,22 @@ def _is_scanned(body: bytes) -> bool:
 
 
 class Document:
-    """A whole MIDI file without a RIFF container, whose tracks can be edited."""
+    """A whole, undamaged MIDI file without a RIFF container, whose tracks can be edited.
+
+    file, clock, parts  what :mod:`musictx.midi.read` makes a Score from
+    places              MIDI track * 16 + channel of each part
+    chunks              the bytes of each track, without the chunk header
+    """
 
     def __init__(self, data: bytes) -> None:
-        self.data = data
+        self.data, self.file = data, scan.scan(data, ANY)
+        self.clock = TickClock.of(self.file)
+        self.parts = FileParts(self.file, self.clock)
+        self.places = self.parts.places
+        self.chunks = chunks(data)
         self._tracks: dict[int, Track] = {}
-
-    @cached_property
-    def file(self) -> scan.File:
-        return scan.scan(self.data, limits=ANY)
-
-    @cached_property
-    def clock(self) -> TickClock:
-        return TickClock.of(self.file, "")
-
-    @cached_property
-    def parts(self) -> FileParts:
-        return FileParts.of(self.file, self.clock, Counter())
-
-    @property
-    def places(self) -> list[int]:
-        """MIDI track * 16 + channel of each part."""
-        return self.parts.places
-
-    @cached_property
-    def chunks(self) -> list[bytes]:
-        """The bytes of each track, without the chunk header."""
-        return [self.data[begin:end] for begin, end in scan.track_chunks(self.data, Counter())]
+        numbers = np.arange(len(self.chunks))
+        self._first_events = np.searchsorted(self.file.events["track"], numbers).tolist()
 
     def track(self, number: int) -> Track:
         """Return a track to edit; each call with this number returns the same object."""
@@ -141,12 +132,6 @@ class Document:
         number = int(self.file.events["track"][index])
         track = self.track(number)
         return track, track.events[index - self._first_events[number]]
-
-    @cached_property
-    def _first_events(self) -> list[int]:
-        first = np.searchsorted(self.file.events["track"], np.arange(len(self.chunks)))
-        numbers: list[int] = first.tolist()
-        return numbers
 
     def edited(self, more: Iterable[bytes] = ()) -> bytes:
         """Return the bytes of the edited file, with the tracks ``more`` at the end."""
@@ -161,16 +146,21 @@ class Document:
         it gets several tracks.
         """
         data = self.data
-        out, copied, count = [], 0, 0
+        out, copied, done = [], 0, 0
         for begin, end in scan.track_chunks(data, Counter()):
             out.append(data[copied : begin - 8])
-            out += map(chunk_of, contents[count : count + 1])
-            copied, count = end, count + 1
-        result = b"".join([*out, *map(chunk_of, contents[count:]), data[copied:]])
-        if count == len(contents):
+            out += map(chunk_of, contents[done : done + 1])
+            copied, done = end, done + 1
+        result = b"".join([*out, *map(chunk_of, contents[done:]), data[copied:]])
+        if done == len(contents):
             return result
         kind = min(1, int.from_bytes(data[8:10], "big")) if len(contents) == 1 else 1
         return result[:8] + kind.to_bytes(2, "big") + len(contents).to_bytes(2, "big") + result[12:]
+
+
+def chunks(data: bytes) -> list[bytes]:
+    """Return the bytes of each track of a MIDI file, without the chunk header."""
+    return [data[begin:end] for begin, end in scan.track_chunks(data, Counter())]
 
 
 def chunk_of(content: bytes) -> bytes:
@@ -182,7 +172,7 @@ def parsed(chunk: bytes) -> tuple[list[Message], int]:
     """Parse an undamaged track: its messages, and the tick of its end."""
     rows: list[Message] = []
     for row in messages(chunk):
-        if row.meta == END[1]:
+        if row.meta == scan.END:
             return rows, row.tick
         rows.append(row)
     return rows, rows[-1].tick if rows else 0
@@ -229,7 +219,7 @@ def written(rows: Iterable[Message], last: int = 0) -> bytes:
     for tick, _, body, _ in _with_programs(sorted(rows, key=lambda row: row[:2])):
         out += [quantity(tick - previous), body]
         previous = tick
-    return b"".join([*out, quantity(max(last - previous, 0)), END])
+    return b"".join([*out, quantity(max(last - previous, 0)), bytes([0xFF, scan.END, 0])])
 
 
 def quantity(value: int) -> bytes:
@@ -274,26 +264,28 @@ def _with_programs(rows: list[Message]) -> list[Message]:
     return result
 
 
-def unread(data: bytes) -> Counter[str]:
-    """Count the messages, by kind, that a :class:`musictx.notes.Score` does not have."""
-    count: Counter[str] = Counter()
-    for chunk in Document(data).chunks:
+def losses_of(data: bytes, why: str) -> str:
+    """Return a sentence with the kinds of messages that are lost if a MIDI file is made anew from
+    its Score, and ``why`` that is necessary; "" if nothing is lost."""
+    lost: Counter[str] = Counter()
+    for chunk in chunks(data):
         names = 0  # names of a track without notes, which a Score lacks; -1 if there are notes
         try:
             for _, _, body, _ in messages(chunk):
                 kind = body[0] >> 4
                 names = -1 if kind == 9 or names < 0 else names + (body[:2] == b"\xff\3")
                 if body[0] == 0xFF:
-                    count["texts"] += body[1] in _TEXTS
+                    lost["texts"] += body[1] in _TEXTS
                 elif kind == 0xF:
-                    count["SysEx messages"] += 1
+                    lost["SysEx messages"] += 1
                 elif kind == 0x8:
-                    count["release velocities"] += body[2] not in (0, 64)
+                    lost["release velocities"] += body[2] not in (0, 64)
                 elif kind == 0xB:
-                    count["controllers"] += body[1] != 64
+                    lost["controllers"] += body[1] != 64
                 elif kind in _KINDS:
-                    count[_KINDS[kind]] += 1
+                    lost[_KINDS[kind]] += 1
         except (IndexError, ValueError):
             pass  # a Score does not have the rest of a damaged track either
-        count["texts"] += max(names, 0)
-    return count
+        lost["texts"] += max(names, 0)
+    listed = ", ".join(what for what, number in lost.items() if number)
+    return f"The MIDI file is written anew ({why}), without its {listed}" if listed else ""

@@ -15,18 +15,17 @@ import numpy as np
 from musictx.midi import encode
 from musictx.midi.clock import FASTEST, LAST_TICK, MOST_TICKS, SLOWEST, TickClock
 from musictx.midi.document import ANY, OFF, Document, Message, controller, text_of
-from musictx.midi.encode import LYRIC, MARKER, NAME
 from musictx.midi.parts import free_channel, with_parts
 from musictx.midi.read import read as read_file
-from musictx.midi.scan import DRUM_CHANNEL
+from musictx.midi.scan import DRUM_CHANNEL, MARKS, NAME
 from musictx.notes import Score
 
 #: If a note would be moved by more than this to the nearest tick of the file, ticks are halved.
 COARSEST_SECONDS = 0.005
 #: A note has kept its ticks if they are equal when rounded to this fraction of a tick.
 FINE = 64
-#: Array of a Score -> type of its meta events.
-KINDS = {"tempos": 0x51, "meters": 0x58, "keys": 0x59}
+#: The marks that are replaced as a whole if one differs; texts are edited one by one.
+WHOLE = ("tempos", "meters", "keys")
 
 
 class _Note(NamedTuple):
@@ -78,7 +77,7 @@ class _Edit:
             raise Unwritable("a quarter note has another number of ticks")
         self.changed = {
             name
-            for name in KINDS
+            for name in WHOLE
             if not np.array_equal(getattr(self.before, name), getattr(score, name))
         }
         if self.changed and self.file.division & 0x8000:
@@ -118,12 +117,12 @@ class _Edit:
             track = self.document.track(self.places[part] // 16)
             track.remove_meta({NAME})
             if part in score.names:
-                track.new.append(encode.text(0, NAME, score.names[part]))
+                track.add([encode.text(0, NAME, score.names[part])])
         self._edit_pedals()
         left_open = self._edit_notes()
         texts = self._edit_texts()
         if texts and max(parts, default=-1) < len(self.places):  # no new track
-            self.document.track(0).new += texts
+            self.document.track(0).add(texts)
         self._close(left_open)
         tracks: list[bytes] = []
         places = list(self.places)
@@ -172,15 +171,15 @@ class _Edit:
             ):
                 names.add(name)
         marks = encode.marks(score, self.clock)
-        new = [row for name in KINDS if name in names for row in marks[name]]
+        new = [row for name in WHOLE if name in names for row in marks[name]]
         ends = self.clock.ticks(score.duration), self._new_ticks(self.file.ends).max()
         if max(*ends, *(row.tick for row in new)) >= LAST_TICK:
             raise Unwritable("it would have more ticks than MIDI can count")
         for number in range(len(self.document.chunks)):
             track = self.document.track(number)
-            track.remove_meta({KINDS[name] for name in names})
+            track.remove_meta({MARKS[name] for name in names})
             track.move(self._new_ticks)
-        self.document.track(0).new += new
+        self.document.track(0).add(new)
 
     def _match_notes(self) -> tuple[np.ndarray, np.ndarray, dict[int, list[tuple[_Note, int]]]]:
         """Match the notes of the file with those of the score.
@@ -238,7 +237,7 @@ class _Edit:
                 same_pitch = in_part & (notes["pitch"] == note.pitch)
                 ticks = _fitted(note, begins[same_pitch], ends[same_pitch])
                 kit = program if program in allowed else None
-                document.track(track_number).new += encode.note(channel, *ticks, note, kit)
+                document.track(track_number).add(encode.note(channel, *ticks, note, kit))
         left_open: list[int] = np.flatnonzero(stay & (offsets < 0)).tolist()
         return left_open
 
@@ -247,9 +246,9 @@ class _Edit:
         for number in left_open:
             event = self.file.events[self.document.parts.onsets[number]]
             track = self.document.track(int(event["track"]))
-            if any(message.tick > track.last for message in track.new):
+            if any(message.tick > track.last for message in track.rows.values()):
                 body = bytes([0x80 | event["status"] % 16, event["a"], 0])
-                track.new.append(Message(track.last, OFF, body))
+                track.add([Message(track.last, OFF, body)])
 
     def _edit_pedals(self) -> None:
         """Remove and add pedals in the parts of the file."""
@@ -272,14 +271,14 @@ class _Edit:
         for tick, value, part in missing.elements():
             if part < len(self.places):
                 number, channel = divmod(self.places[part], 16)
-                self.document.track(number).new.append(controller(tick, channel, 64, value))
+                self.document.track(number).add([controller(tick, channel, 64, value)])
 
     def _edit_texts(self) -> list[Message]:
         """Remove and add markers and lyrics. Return new ones of a type that the file has none of,
         which are not added yet."""
         unplaced: list[Message] = []
-        for kind, name in ((MARKER, "markers"), (LYRIC, "lyrics")):
-            texts, old_texts = getattr(self.score, name), getattr(self.file, name)
+        for name in ("markers", "lyrics"):
+            kind, texts, old_texts = MARKS[name], getattr(self.score, name), self.file.marks[name]
             ticks = self.clock.ticks(np.array([time for time, _ in texts])).tolist()
             missing = Counter(zip(ticks, (text for _, text in texts)))
             removed: dict[int, int] = {}  # tick -> track
@@ -294,10 +293,11 @@ class _Edit:
                         del track.rows[n]
                         removed.setdefault(row.tick, number)
             for tick, text in sorted(missing.elements()):
-                messages = unplaced
+                message = encode.text(tick, kind, text)
                 if old_texts:
-                    messages = self.document.track(removed.get(tick, old_texts[0][0])).new
-                messages.append(encode.text(tick, kind, text))
+                    self.document.track(removed.get(tick, old_texts[0][0])).add([message])
+                else:
+                    unplaced.append(message)
         return unplaced
 
 

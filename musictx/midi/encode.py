@@ -13,14 +13,12 @@ from musictx.config.checks import DAY
 from musictx.errors import UserError
 from musictx.midi.clock import TickClock, clock_for
 from musictx.midi.document import OFF, ON, Message, chunk_of, controller, quantity, written
-from musictx.midi.scan import DRUM_CHANNEL
+from musictx.midi.scan import DRUM_CHANNEL, MARKS, NAME
 from musictx.notes import Score
 
 PITCHED_CHANNELS = tuple(c for c in range(16) if c != DRUM_CHANNEL)
 #: Some readers have 15 bits for the number of tracks; the first track has no notes.
 MOST_PARTS = 2**15 - 2
-#: Types of meta events.
-NAME, LYRIC, MARKER = 0x03, 0x05, 0x06
 
 
 def new_file(score: Score) -> bytes:
@@ -32,34 +30,38 @@ def new_file(score: Score) -> bytes:
         raise UserError(f"score: {last:.0f} s long, expected at most {DAY} s (a day)")
     clock = clock_for(score, last)
     first = [row for rows in marks(score, clock).values() for row in rows]
-    for kind, texts in ((MARKER, score.markers), (LYRIC, score.lyrics)):
-        first += [text(int(clock.ticks(time)), kind, words) for time, words in texts]
     tracks = [written(first), *_parts(score, clock)]
     header = b"MThd" + struct.pack(">I3H", 6, 1, len(tracks), clock.quarter)
     return b"".join([header, *map(chunk_of, tracks)])
 
 
 def marks(score: Score, clock: TickClock) -> dict[str, list[Message]]:
-    """Return the meta events for tempos, meters and keys. ``clock`` has the tempos of the score.
+    """Return the meta events of each field in :data:`MARKS`. ``clock`` has the tempos of the score.
     Meters and keys that MIDI cannot hold are left out."""
-    meters, keys = score.meters, score.keys
     rates = np.clip(np.rint(clock.rates), 1, 2**24 - 1).astype(np.int64).tolist()
-    meter_ticks, key_ticks = (clock.ticks(rows["time"]).tolist() for rows in (meters, keys))
+
+    def timed(rows: Sequence[tuple]) -> Iterable[tuple[int, tuple]]:
+        return zip(clock.ticks(np.array([time for time, *_ in rows])).tolist(), rows)
+
     return {
         "tempos": [
-            meta(tick, 0x51, rate.to_bytes(3, "big"))
+            meta(tick, MARKS["tempos"], rate.to_bytes(3, "big"))
             for tick, rate in zip(clock.starts.tolist(), rates)
         ],
         "meters": [
-            meta(tick, 0x58, bytes([upper, lower.bit_length() - 1, 24, 8]))
-            for tick, (_, upper, lower) in zip(meter_ticks, meters.tolist())
+            meta(tick, MARKS["meters"], bytes([upper, lower.bit_length() - 1, 24, 8]))
+            for tick, (_, upper, lower) in timed(score.meters.tolist())
             if upper and lower and not lower & (lower - 1)
         ],
         "keys": [
-            meta(tick, 0x59, bytes([sharps % 256, minor]))
-            for tick, (_, sharps, minor) in zip(key_ticks, keys.tolist())
+            meta(tick, MARKS["keys"], bytes([sharps % 256, minor]))
+            for tick, (_, sharps, minor) in timed(score.keys.tolist())
             if abs(sharps) <= 7
         ],
+        "markers": [
+            text(tick, MARKS["markers"], words) for tick, (_, words) in timed(score.markers)
+        ],
+        "lyrics": [text(tick, MARKS["lyrics"], words) for tick, (_, words) in timed(score.lyrics)],
     }
 
 
@@ -69,7 +71,7 @@ def meta(tick: int, kind: int, content: bytes) -> Message:
 
 
 def text(tick: int, kind: int, words: str) -> Message:
-    """Return a meta event with text in UTF-8; ``kind`` is NAME, LYRIC or MARKER."""
+    """Return a meta event with text in UTF-8; ``kind`` is its type."""
     return meta(tick, kind, words.encode("utf-8", "replace"))
 
 

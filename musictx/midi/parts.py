@@ -79,5 +79,5 @@ def with_parts(
     if tracks and first and tracks[0] is not first:
         marks = [row for row in first.rows.values() if row.meta in _FIRST_TRACK_META]
         first.remove_meta(_FIRST_TRACK_META)
-        tracks[0].new = [row._replace(phase=OFF) for row in marks]
+        tracks[0].add(row._replace(phase=OFF) for row in marks)
     return document.with_contents([track.content() for track in tracks] or [written([])])

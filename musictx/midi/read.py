@@ -7,17 +7,13 @@ the true times, and ticks can be computed back from them.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping
 from operator import itemgetter
-from pathlib import Path
 
 import numpy as np
 
 from musictx.config.limits import Limits
 from musictx.errors import MidiError
-from musictx.files import read_bytes
 from musictx.midi import scan as smf
 from musictx.midi.clock import TickClock
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, sort_order, sorted_by
@@ -25,9 +21,9 @@ from musictx.pairing import match_note_offs
 
 
 def read(
-    source: str | Path | bytes, *, limits: Limits | None = None, repairs: Counter | None = None
+    data: bytes, *, limits: Limits | None = None, repairs: Counter[str] | None = None
 ) -> Score:
-    """Read a MIDI file, or its bytes, as a Score.
+    """Read the bytes of a MIDI file as a Score.
 
     - Time: ticks a quarter note with tempos in any track (120 bpm before the first one), or SMPTE
       time.
@@ -44,42 +40,35 @@ def read(
     (:mod:`musictx.midi.edit`), unless it needed a repair other than "notes left open".
 
     ``repairs`` counts "notes left open", which end with their track, and the repairs listed in
-    :func:`musictx.midi.scan.scan`. A file that cannot be read raises :class:`MidiError`, with a
-    reason of :func:`musictx.midi.scan.scan` or "cannot be opened", "unknown time base", "absurd
-    times", "several pieces" or "too large" (``limits``).
+    :func:`musictx.midi.scan.scan`. A file that cannot be read raises :class:`MidiError` without the
+    name of the file, with a reason of :func:`musictx.midi.scan.scan` or "unknown time base",
+    "absurd times", "several pieces" or "too large" (``limits``).
     """
     limits = limits or Limits()
-    name = "MIDI data"
-    if not isinstance(source, bytes):
-        name = str(source)
-        source = read_bytes(source, limits.midi_mb, "limits.midi_mb", MidiError)
-    repairs = Counter() if repairs is None else repairs
-    faults: Counter = Counter()
-    file = smf.scan(source, name=name, limits=limits, repairs=faults)
+    file = smf.scan(data, limits)
     if file.format == 2 and len(file.ends) > 1:
         count = len(file.ends)
-        raise MidiError(
-            f"{name}: {count} pieces in one file (format 2); expected one piece", "several pieces"
-        )
-    clock = TickClock.of(file, name)
-    parts = FileParts.of(file, clock, faults)
-    repairs.update(faults)
+        why = f"{count} pieces in one file (format 2); expected one piece"
+        raise MidiError(why, "several pieces")
+    clock = TickClock.of(file)
+    parts = FileParts(file, clock)
+    if repairs is not None:
+        repairs.update(file.repairs)
     notes = parts.notes
-    _check(len(notes), "notes", name, limits)
-    _check(len(parts.places), "tracks", name, limits)
-    pedals = _pedals(file, clock, parts, name, limits)
+    _check(len(notes), "notes", limits)
+    _check(len(parts.places), "tracks", limits)
+    pedals = _pedals(file, clock, parts, limits)
     last = max(float(times.max(initial=0.0)) for times in (notes["end"], pedals["time"]))
     if last > limits.seconds:
-        raise MidiError(
-            f"{name}: the piece would last {last / 3600:.0f} hours, so its times are damaged",
-            "absurd times",
-        )
-    tempos = [mark[1:] for mark in file.tempos]
+        why = f"the piece would last {last / 3600:.0f} hours, so its times are damaged"
+        raise MidiError(why, "absurd times")
+    marks = {name: [mark[1:] for mark in rows] for name, rows in file.marks.items()}
     if not file.division & 0x8000:  # the clock has one tempo a tick, and one at tick 0
-        tempos = list(zip(clock.starts.tolist(), clock.rates.tolist()))
+        marks["tempos"] = list(zip(clock.starts.tolist(), clock.rates.tolist()))
+    marks["tempos"] = [(tick, 6e7 / rate) for tick, rate in marks["tempos"]]
 
-    def timed(marks: Iterable[Sequence]) -> list[tuple]:
-        rows = [(float(clock.seconds(tick)), *values) for tick, *values in marks]
+    def timed(name: str) -> list[tuple]:
+        rows = [(float(clock.seconds(tick)), *values) for tick, *values in marks[name]]
         return sorted((row for row in rows if row[0] <= limits.seconds), key=itemgetter(0))
 
     notes = sorted_by(notes, notes["start"])
@@ -87,21 +76,21 @@ def read(
     return Score(
         notes=notes[sort_order(moment, notes["pitch"], notes["track"])],
         pedals=pedals,
-        tempos=np.array(timed((tick, 6e7 / rate) for tick, rate in tempos), TEMPO),
-        meters=np.array(timed(mark[1:] for mark in file.meters), METER),
-        keys=np.array(timed(mark[1:] for mark in file.keys), KEY),
+        tempos=np.array(timed("tempos"), TEMPO),
+        meters=np.array(timed("meters"), METER),
+        keys=np.array(timed("keys"), KEY),
         names=parts.names(file.names),
         ticks_per_quarter=0 if file.division & 0x8000 else file.division,
-        markers=tuple(timed(mark[1:] for mark in file.markers)),
-        lyrics=tuple(timed(mark[1:] for mark in file.lyrics)),
-        file=b"" if faults.keys() - {"notes left open"} else smf.bare(source),
+        markers=tuple(timed("markers")),
+        lyrics=tuple(timed("lyrics")),
+        file=b"" if file.repairs.keys() - {"notes left open"} else smf.bare(data),
     )
 
 
-def _check(count: int, limit: str, name: str, limits: Limits) -> None:
+def _check(count: int, limit: str, limits: Limits) -> None:
     most = getattr(limits, limit)
     if count > most:
-        raise MidiError(f"{name}: {count} {limit}, more than limits.{limit}={most}", "too large")
+        raise MidiError(f"{count} {limit}, more than limits.{limit}={most}", "too large")
 
 
 def _channel(events: np.ndarray) -> np.ndarray:
@@ -109,7 +98,6 @@ def _channel(events: np.ndarray) -> np.ndarray:
     return events["track"] * 16 + (events["status"] & 15)
 
 
-@dataclass(frozen=True)
 class FileParts:
     """The notes of a MIDI file, with the events that they come from.
 
@@ -117,16 +105,11 @@ class FileParts:
     onsets   index of the note-on of each note in ``File.events``
     offsets  index of its note-off, or -1
     places   MIDI track * 16 + channel of each part, in the order of their first notes
+
+    The repairs of the file count notes without a note-off.
     """
 
-    notes: np.ndarray
-    onsets: np.ndarray
-    offsets: np.ndarray
-    places: list[int]
-
-    @classmethod
-    def of(cls, file: smf.File, clock: TickClock, repairs: Counter) -> FileParts:
-        """Pair the note-ons and note-offs of ``file``."""
+    def __init__(self, file: smf.File, clock: TickClock) -> None:
         note_events = np.flatnonzero(file.events["status"] < 0xA0)
         columns = smf.CHANNEL_EVENT.names or ()
         tick, track, status, a, b = (file.events[name][note_events] for name in columns)
@@ -134,7 +117,7 @@ class FileParts:
         onsets, offsets = match_note_offs(channel * 128 + a, (status >= 0x90) & (b > 0))
         unended = offsets < 0
         if np.any(unended):
-            repairs["notes left open"] += int(np.count_nonzero(unended))
+            file.repairs["notes left open"] += int(np.count_nonzero(unended))
         ends = np.where(unended, file.ends[track[onsets]], tick[offsets])
         channels, first, inverse = np.unique(
             channel[onsets], return_index=True, return_inverse=True
@@ -148,9 +131,13 @@ class FileParts:
         notes["program"] = programs(file.events)[note_events[onsets]]
         notes["drum"] = np.isin(status[onsets] & 15, sorted(file.drums))
         notes["track"] = np.argsort(by_appearance)[inverse]
-        places = channels[by_appearance].tolist()
-        offset_events = np.where(unended, -1, note_events[offsets])
-        return cls(notes, note_events[onsets], offset_events, places)
+        self.notes, self.onsets = notes, note_events[onsets]
+        self.offsets = np.where(unended, -1, note_events[offsets])
+        self.places: list[int] = channels[by_appearance].tolist()
+        self._by_place, self._by_channel = {}, defaultdict[int, list[int]](list)
+        for number, place in enumerate(self.places):
+            self._by_place[place] = [number]
+            self._by_channel[place % 16].append(number)
 
     def names(self, of_tracks: Mapping[int, str]) -> dict[int, str]:
         """Return part -> name of its MIDI track, for parts that are alone in their track."""
@@ -160,17 +147,6 @@ class FileParts:
             for number, place in enumerate(self.places)
             if parts[place // 16] == 1 and place // 16 in of_tracks
         }
-
-    @cached_property
-    def _by_place(self) -> dict[int, list[int]]:
-        return {place: [number] for number, place in enumerate(self.places)}
-
-    @cached_property
-    def _by_channel(self) -> dict[int, list[int]]:
-        parts: defaultdict[int, list[int]] = defaultdict(list)
-        for number, place in enumerate(self.places):
-            parts[place % 16].append(number)
-        return parts
 
     def moved_by(self, place: int) -> list[int]:
         """Return the parts that a controller at ``place`` (MIDI track * 16 + channel) acts on.
@@ -195,9 +171,7 @@ def programs(events: np.ndarray) -> np.ndarray:
     return programs
 
 
-def _pedals(
-    file: smf.File, clock: TickClock, parts: FileParts, name: str, limits: Limits
-) -> np.ndarray:
+def _pedals(file: smf.File, clock: TickClock, parts: FileParts, limits: Limits) -> np.ndarray:
     """Return the pedal movements, one for each part that they act on (see :func:`read`)."""
     events = file.events[file.events["status"] >> 4 == 0xB]
     channel = _channel(events)
@@ -206,7 +180,7 @@ def _pedals(
     # The events of each place, with the parts that they act on.
     groups = list(zip(np.split(by_channel, first[1:]), map(parts.moved_by, places.tolist())))
     total = sum(len(indices) * len(targets) for indices, targets in groups)
-    _check(total + len(file.events), "events", name, limits)
+    _check(total + len(file.events), "events", limits)
     pedals, event = np.zeros(total, PEDAL), np.zeros(total, np.int64)
     done = 0
     for indices, targets in groups:

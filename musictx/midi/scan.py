@@ -35,8 +35,9 @@ CHANNEL_EVENT = np.dtype(
 
 #: Ticks above this are the work of damage; below it, ticks times tempo fits 64 bits.
 _LAST_TICK = 2**36
-_NAME, _LYRIC, _MARKER, _END = 0x03, 0x05, 0x06, 0x2F
-_TEMPO, _METER, _KEY = 0x51, 0x58, 0x59
+#: Types of meta events: of the marks by the field of a Score, of the name and the end of a track.
+MARKS = {"tempos": 0x51, "meters": 0x58, "keys": 0x59, "markers": 0x06, "lyrics": 0x05}
+NAME, END = 0x03, 0x2F
 #: A mark of tempo, meter, key or text takes the memory of about so many events.
 MARK_EVENTS = 10
 #: Characters of a text that are kept.
@@ -49,7 +50,7 @@ SYSTEM_DATA = {0xF1: 1, 0xF2: 2, 0xF3: 1}
 
 @dataclass
 class File:
-    """A whole file. Marks are (track, tick, ...) in the order of the file."""
+    """A whole file."""
 
     format: int
     division: int
@@ -59,37 +60,21 @@ class File:
     controller 64 and program changes only."""
     ends: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     """(tracks,) int64: tick of the end-of-track mark, or of the last event where there is none."""
-    tempos: list[tuple[int, int, int]] = field(default_factory=list)
-    """(track, tick, microseconds a quarter note), never 0."""
-    meters: list[tuple[int, int, int, int]] = field(default_factory=list)
-    """(track, tick, numerator, denominator)"""
-    keys: list[tuple[int, int, int, bool]] = field(default_factory=list)
-    """(track, tick, sharps or, below 0, flats, minor)"""
+    marks: dict[str, list[tuple]] = field(default_factory=lambda: {name: [] for name in MARKS})
+    """Field of a Score -> (track, tick, ...) in the order of the file: microseconds a quarter note,
+    never 0; numerator and denominator; sharps (below 0: flats) and whether minor; text."""
     names: dict[int, str] = field(default_factory=dict)
     """Track -> its name, where it has one."""
-    markers: list[tuple[int, int, str]] = field(default_factory=list)
-    """(track, tick, text)"""
-    lyrics: list[tuple[int, int, str]] = field(default_factory=list)
     drums: set[int] = field(default_factory=lambda: {DRUM_CHANNEL})
     """Channels of drums: that of General MIDI, and those that SysEx messages of GS or XG name."""
-
-    @property
-    def marks(self) -> int:
-        """How many marks of tempo, meter, key and text there are."""
-        marks = (self.tempos, self.meters, self.keys, self.markers, self.lyrics)
-        return sum(len(rows) for rows in marks)
+    repairs: Counter[str] = field(default_factory=Counter)
+    """How often a part of the file was read otherwise than it stands there (see :func:`scan`)."""
 
 
-def scan(
-    data: bytes,
-    *,
-    name: str = "MIDI data",
-    limits: Limits | None = None,
-    repairs: Counter | None = None,
-) -> File:
+def scan(data: bytes, limits: Limits) -> File:
     """Read a file of format 0, 1 or 2, bare or inside a RIFF container (.rmi).
 
-    What can be saved of a damaged file is kept and counted in ``repairs``:
+    What can be saved of a damaged file is kept and counted in ``File.repairs``:
 
         "truncated track"     the track ends in the middle of an event, or before its stated length
         "damaged track"       the rest of a track makes no sense and was left out
@@ -101,44 +86,37 @@ def scan(
     Raises :class:`MidiError` with reason "empty file", "not a MIDI file", "truncated", "no tracks",
     "too large" (``limits``) or - where nothing at all could be saved - "damaged".
     """
-    limits = limits or Limits()
-    repairs = Counter() if repairs is None else repairs
     if not data:
-        raise MidiError(f"{name}: the file is empty", "empty file")
+        raise MidiError("the file is empty", "empty file")
     data = bare(data)
     if data[:4] != b"MThd":
         raise MidiError(
-            f"{name}: not a MIDI file, it begins with {data[:4]!r} instead of b'MThd'",
-            "not a MIDI file",
+            f"not a MIDI file, it begins with {data[:4]!r} instead of b'MThd'", "not a MIDI file"
         )
     if len(data) < 14:
-        raise MidiError(f"{name}: the file ends inside its header", "truncated")
+        raise MidiError("the file ends inside its header", "truncated")
     file = File(int.from_bytes(data[8:10], "big"), int.from_bytes(data[12:14], "big"))
-    faults: Counter = Counter()
     words: list[np.ndarray] = []
     ends: list[int] = []
     total = 0
-    for begin, end in track_chunks(data, faults):
-        of_track, last = _track(data[begin:end], len(ends), file, faults)
+    for begin, end in track_chunks(data, file.repairs):
+        of_track, last = _track(data[begin:end], len(ends), file)
         words.append(of_track)
         ends.append(last)
         total += len(of_track)
-        for what, count in (("tracks", len(ends)), ("events", total + MARK_EVENTS * file.marks)):
-            if count > getattr(limits, what):
-                raise MidiError(
-                    f"{name}: more than limits.{what}={getattr(limits, what)} {what}", "too large"
-                )
-    harm = [reason for reason in ("truncated track", "damaged track") if faults[reason]]
+        marks = sum(map(len, file.marks.values()))
+        for what, count in (("tracks", len(ends)), ("events", total + MARK_EVENTS * marks)):
+            if count > (most := getattr(limits, what)):
+                raise MidiError(f"more than limits.{what}={most} {what}", "too large")
     if not ends:
-        raise MidiError(f"{name}: there is no track in the file", "no tracks")
-    if harm and not total:
-        reason = harm[0].removesuffix(" track")
-        raise MidiError(f"{name}: the file is {reason}, no note can be read", reason)
+        raise MidiError("there is no track in the file", "no tracks")
+    for harm in ("truncated", "damaged"):
+        if file.repairs[f"{harm} track"] and not total:
+            raise MidiError(f"the file is {harm}, no note can be read", harm)
     stated = int.from_bytes(data[10:12], "big")
     if len(ends) < stated:
-        faults["missing track"] += stated - len(ends)
-    file.events, file.ends = _columns(words, faults), np.array(ends, np.int64)
-    repairs.update(faults)
+        file.repairs["missing track"] += stated - len(ends)
+    file.events, file.ends = _columns(words, file.repairs), np.array(ends, np.int64)
     return file
 
 
@@ -155,7 +133,7 @@ def bare(data: bytes) -> bytes:
     return b""
 
 
-def track_chunks(data: bytes, faults: Counter) -> Iterator[tuple[int, int]]:
+def track_chunks(data: bytes, repairs: Counter) -> Iterator[tuple[int, int]]:
     """Where the contents of all MTrk chunks begin and end. Where no chunk begins after the stated
     length of the last one, that length was wrong: go on at the next ``MTrk`` there is."""
     at = 8 + int.from_bytes(data[4:8], "big")
@@ -168,10 +146,10 @@ def track_chunks(data: bytes, faults: Counter) -> Iterator[tuple[int, int]]:
             at = data.find(b"MTrk", min(at, len(data)))
             if at < 0:
                 return
-            faults["damaged track"] += 1
+            repairs["damaged track"] += 1
         size = int.from_bytes(data[at + 4 : at + 8], "big")
         if size > max(0, len(data) - at - 8):
-            faults["truncated track"] += 1
+            repairs["truncated track"] += 1
         yield at + 8, at + 8 + size
         at += 8 + size
 
@@ -183,7 +161,7 @@ def _many_at_once() -> Any:
     return None if path is None else registry.load(path)
 
 
-def _track(chunk: bytes, number: int, file: File, faults: Counter) -> tuple[np.ndarray, int]:
+def _track(chunk: bytes, number: int, file: File) -> tuple[np.ndarray, int]:
     """The events of one track up to its end mark, its end or the first senseless byte, and the tick
     at which it ends; its marks go into ``file``. An event is ``tick << 24 | status << 16 | a << 8 |
     b``."""
@@ -224,10 +202,10 @@ def _track(chunk: bytes, number: int, file: File, faults: Counter) -> tuple[np.n
                 at += size
                 if at > len(chunk):
                     raise IndexError
-                if kind == _END:
+                if kind == END:
                     break
                 if kind >= 0:
-                    _mark(file, number, tick, kind, chunk[at - size : at], faults)
+                    _mark(file, number, tick, kind, chunk[at - size : at])
                 elif size:
                     file.drums |= rhythm_part(chunk[at - size : at])
                 continue
@@ -252,30 +230,30 @@ def _track(chunk: bytes, number: int, file: File, faults: Counter) -> tuple[np.n
         fault = "damaged track"
     events = np.concatenate([*runs, np.array(words, np.int64)])
     if fault:
-        faults[fault] += 1
+        file.repairs[fault] += 1
         tick = int(events[-1]) >> 24 if len(events) else 0  # the last moment to be trusted
     return events, tick
 
 
-def _mark(file: File, track: int, tick: int, kind: int, payload: bytes, faults: Counter) -> None:
+def _mark(file: File, track: int, tick: int, kind: int, payload: bytes) -> None:
     """Add a meta event to ``file``, if it is one of those that are kept."""
-    if kind == _TEMPO and len(payload) >= 3:
+    name = next((name for name, number in MARKS.items() if number == kind), "")
+    if name == "tempos" and len(payload) >= 3:
         if microseconds := int.from_bytes(payload[:3], "big"):
-            file.tempos.append((track, tick, microseconds))
+            file.marks[name].append((track, tick, microseconds))
         else:
-            faults["tempo of zero"] += 1
-    elif kind == _METER and len(payload) >= 2 and payload[0] and payload[1] < 16:
-        file.meters.append((track, tick, payload[0], 1 << payload[1]))
-    elif kind == _KEY and len(payload) >= 2 and (payload[0] + 7) % 256 <= 14:
-        file.keys.append((track, tick, (payload[0] + 7) % 256 - 7, payload[1] == 1))
-    elif kind in (_NAME, _MARKER, _LYRIC) and (text := printable(payload)):
-        if kind == _NAME:
-            file.names.setdefault(track, text)
-        else:
-            (file.markers if kind == _MARKER else file.lyrics).append((track, tick, text))
+            file.repairs["tempo of zero"] += 1
+    elif name == "meters" and len(payload) >= 2 and payload[0] and payload[1] < 16:
+        file.marks[name].append((track, tick, payload[0], 1 << payload[1]))
+    elif name == "keys" and len(payload) >= 2 and (payload[0] + 7) % 256 <= 14:
+        file.marks[name].append((track, tick, (payload[0] + 7) % 256 - 7, payload[1] == 1))
+    elif name in ("markers", "lyrics") and (text := printable(payload)):
+        file.marks[name].append((track, tick, text))
+    elif kind == NAME and (text := printable(payload)):
+        file.names.setdefault(track, text)
 
 
-def _columns(tracks: list[np.ndarray], faults: Counter) -> np.ndarray:
+def _columns(tracks: list[np.ndarray], repairs: Counter) -> np.ndarray:
     """The events of all tracks as columns; counts the data bytes that are out of range."""
     words = np.concatenate(tracks)
     events = np.empty(len(words), CHANNEL_EVENT)
@@ -285,7 +263,7 @@ def _columns(tracks: list[np.ndarray], faults: Counter) -> np.ndarray:
     for column, shift in (("a", 8), ("b", 0)):
         values = words >> shift & 0xFF
         if wild := int(np.count_nonzero(values > 127)):
-            faults["bytes out of range"] += wild
+            repairs["bytes out of range"] += wild
         events[column] = np.minimum(values, 127)
     return events
 

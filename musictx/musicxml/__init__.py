@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from pathlib import Path
 
 from musictx.config.limits import Limits
-from musictx.errors import MusicXmlError, UserError
-from musictx.files import read_bytes
-from musictx.musicxml.document import Fault, open_document
+from musictx.errors import UserError
+from musictx.musicxml.document import open_document
 from musictx.musicxml.score import to_score
 from musictx.musicxml.write import has_notation, to_bytes
 from musictx.notes import Score
@@ -28,37 +26,23 @@ __all__ = ["has_notation", "read", "to_bytes"]
 
 
 def read(
-    source: str | Path | bytes,
+    data: bytes,
     *,
     bpm: float | None = None,
     limits: Limits | None = None,
     repeats: bool = True,
     repairs: Counter | None = None,
 ) -> Score:
-    """Read a MusicXML file, plain or zipped, from a path or from its bytes.
+    """Read the bytes of a MusicXML file, plain or zipped.
 
     ``bpm`` (quarter notes a minute) sets the tempo of the whole piece; with ``None`` the tempo
     marks of the file are used, 120 before the first. Notes are sorted by start, pitch and track.
 
     With ``repeats=False`` each measure is read once. The same happens if repeats contradict each
-    other or exceed ``limits``; ``repairs`` counts it. Raises :class:`MusicXmlError` for an
-    unreadable file, with the reason "cannot be opened", "not MusicXML", "damaged", "absurd times"
-    or "too large".
+    other or exceed ``limits``; ``repairs`` counts it. Raises :class:`MusicXmlError`, without the
+    name of the file, with the reason "not MusicXML", "damaged", "absurd times" or "too large".
     """
     if bpm is not None and not (math.isfinite(bpm) and bpm > 0):
         raise UserError(f"bpm={bpm}: expected a positive number of quarter notes a minute")
-    limits = limits or Limits()
-    name = "the given bytes"
-    if not isinstance(source, bytes):
-        name = str(source)
-        source = read_bytes(source, limits.xml_mb, "limits.xml_mb", MusicXmlError)
-    try:
-        return to_score(
-            open_document(source, limits),
-            bpm,
-            limits,
-            repeats,
-            Counter() if repairs is None else repairs,
-        )
-    except Fault as fault:
-        raise MusicXmlError(f"{name}: {fault}", fault.reason) from None
+    limits, remarks = limits or Limits(), Counter() if repairs is None else repairs
+    return to_score(open_document(data, limits), bpm, limits, repeats, remarks)

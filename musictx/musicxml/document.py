@@ -12,6 +12,7 @@ from fractions import Fraction
 from xml.parsers import expat
 
 from musictx.config.limits import Limits
+from musictx.errors import MusicXmlError
 
 #: Decimals without an exponent, which could make a number of a billion digits. ``write`` writes
 #: tempos with up to 17 digits, and some zeros before them.
@@ -27,16 +28,8 @@ MOST_FILES = 10_000
 _CHUNK = 2**18
 
 
-class Fault(Exception):
-    """An error in the document; the message does not name the file."""
-
-    def __init__(self, message: str, reason: str = "damaged") -> None:
-        super().__init__(message)
-        self.reason = reason
-
-
-def too_many(limits: Limits, name: str, what: str) -> Fault:
-    return Fault(f"has more than limits.{name}={getattr(limits, name)} {what}", "too large")
+def too_many(limits: Limits, name: str, what: str) -> MusicXmlError:
+    return MusicXmlError(f"has more than limits.{name}={getattr(limits, name)} {what}", "too large")
 
 
 def open_document(data: bytes, limits: Limits) -> ET.Element:
@@ -50,13 +43,10 @@ def open_document(data: bytes, limits: Limits) -> ET.Element:
     # this limits the memory of the tree before it is built.
     if data.count(b"<") + data.count(b"=") > limits.xml_tags:
         raise too_many(limits, "xml_tags", "tags and attributes")
-    try:
-        root = parse_tree(data)
-    except (expat.ExpatError, ValueError, LookupError) as error:
-        raise Fault(f"is not MusicXML ({error})", "not MusicXML") from None
+    root = parse_tree(data)
     if root.tag != "score-partwise":
         message = f"holds <{root.tag[:40]}>, expected a MusicXML <score-partwise>"
-        raise Fault(message, "not MusicXML")
+        raise MusicXmlError(message, "not MusicXML")
     return root
 
 
@@ -70,11 +60,13 @@ def parse_tree(data: bytes) -> ET.Element:
         data = data.removeprefix(codecs.BOM_UTF8).strip(b" \t\r\n\0")
     try:
         return _parse(data, None)
-    except (expat.ExpatError, ValueError, LookupError):
+    except MusicXmlError:
+        raise
+    except (expat.ExpatError, ValueError, LookupError) as error:
         for encoding in ("utf-8", "iso-8859-1"):
             with contextlib.suppress(expat.ExpatError):
                 return _parse(data, encoding)
-        raise
+        raise MusicXmlError(f"is not MusicXML ({error})", "not MusicXML") from None
 
 
 def _parse(data: bytes, encoding: str | None) -> ET.Element:
@@ -99,9 +91,13 @@ def _parse(data: bytes, encoding: str | None) -> ET.Element:
         parser.Parse(chunk, False)
         if start + len(chunk) - parser.CurrentByteIndex > LONGEST_TOKEN_BYTES:
             limit = f"{LONGEST_TOKEN_BYTES} bytes"
-            raise Fault(f"has a tag, a comment or an attribute of more than {limit}", "too large")
+            raise MusicXmlError(
+                f"has a tag, a comment or an attribute of more than {limit}", "too large"
+            )
         if len(parser.intern) > MOST_NAMES:
-            raise Fault(f"has more than {MOST_NAMES} different names of tags and attributes")
+            raise MusicXmlError(
+                f"has more than {MOST_NAMES} different names of tags and attributes"
+            )
     parser.Parse(b"", True)
     return builder.close()
 
@@ -110,13 +106,13 @@ def _doctype(_name: str, _system: str | None, _public: str | None, internal: int
     """Refuse a document type with declarations (entities, default attributes). Notation programs
     write only the address of MusicXML's DTD, which is never fetched."""
     if internal:
-        raise Fault("has an internal DTD; not read for safety", "not MusicXML")
+        raise MusicXmlError("has an internal DTD; not read for safety", "not MusicXML")
 
 
 def _unzip(data: bytes, max_bytes: int) -> bytes:
     """The score in an .mxl: the first score that META-INF/container.xml lists, else any score."""
     if data.count(b"PK\x01\x02") > MOST_FILES:  # the beginning of an entry of the directory
-        raise Fault(f"is a zip of more than {MOST_FILES} files", "too large")
+        raise MusicXmlError(f"is a zip of more than {MOST_FILES} files", "too large")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = dict.fromkeys(archive.namelist())
@@ -130,13 +126,13 @@ def _unzip(data: bytes, max_bytes: int) -> bytes:
             others = [n for n in names if not n.lower().startswith(("meta-inf/", "__macosx/"))]
             scores = [n for n in listed + others if n.lower().endswith((".xml", ".musicxml"))]
             if not scores + listed:
-                raise Fault("is a zip file without a MusicXML score in it")
+                raise MusicXmlError("is a zip file without a MusicXML score in it")
             with archive.open((scores + listed)[0]) as file:  # its header may lie about its size
                 return file.read(max_bytes + 1)
-    except Fault:
+    except MusicXmlError:
         raise
     except Exception as error:  # zipfile and its decompressors raise many kinds
-        raise Fault(f"is a damaged .mxl file ({error})") from None
+        raise MusicXmlError(f"is a damaged .mxl file ({error})") from None
 
 
 def add(parent: ET.Element, name: str, text: object = "", /, **attributes: str) -> ET.Element:
@@ -150,16 +146,16 @@ def number_or(text: str | None, default: float) -> Fraction | int | float:
     """The number in ``text``, or ``default`` if it is not a number."""
     try:
         return parse_number(text, "")
-    except Fault:
+    except MusicXmlError:
         return default
 
 
 def parse_number(text: str | None, name: str) -> Fraction | int:
     """The number in ``text``, the value of the element or attribute ``name``. Raises
-    :class:`Fault` if it is not a number."""
+    :class:`MusicXmlError` if it is not a number."""
     if text is not None:
         if text.isdecimal() and len(text) <= 12:
             return int(text)
         if _DECIMAL.fullmatch(text):
             return Fraction(text.strip())
-    raise Fault(f"has {name} {text if text is None else text[:40]!r}, expected a number")
+    raise MusicXmlError(f"has {name} {text if text is None else text[:40]!r}, expected a number")

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from musictx.errors import MusicXmlError
 from musictx.musicxml import dynamics, harmony, heads, signs
-from musictx.musicxml.document import Fault, number_or, parse_number
+from musictx.musicxml.document import number_or, parse_number
 from musictx.musicxml.heads import NoteHead
 from musictx.musicxml.instruments import Instrument, drum_key, program_of
 
@@ -168,7 +169,8 @@ class XmlPart:
                 self._graces[-1].append(head._replace(tie_in=False, tie_out=False))
             return
         duration = self._duration(note)
-        if self._pickup and not self._at and "rest" in children and self._fills(note, duration):
+        fills_bar = duration >= self._bar or note.find("rest[@measure='yes']") is not None
+        if self._pickup and not self._at and "rest" in children and fills_bar:
             self._length.rest = max(self._length.rest, duration)
             return
         value = note.findtext("type"), len(note.findall("dot"))
@@ -218,10 +220,6 @@ class XmlPart:
             quarters *= float(normal / actual)
         return round(quarters * self._resolution)
 
-    def _fills(self, rest: ET.Element, duration: int) -> bool:
-        """Whether a rest fills a whole bar."""
-        return duration >= self._bar or rest.find("rest[@measure='yes']") is not None
-
     def _direction(self, item: ET.Element) -> None:
         """Read the marks of a ``<direction>`` or a ``<sound>``."""
         self._tempo(item)
@@ -246,7 +244,7 @@ class XmlPart:
             written = children["pitch"]
             step = (written.findtext("step") or "").strip().upper()
             if step not in _SEMITONE:
-                raise Fault(f"has a pitch with step {step[:40]!r}, expected A to G")
+                raise MusicXmlError(f"has a pitch with step {step[:40]!r}, expected A to G")
             octave = int(parse_number(written.findtext("octave"), "octave"))
             alter = parse_number(written.findtext("alter", "0"), "alter")
             self.remarks["microtones played as semitones"] += alter != round(alter)

@@ -15,7 +15,8 @@ from math import inf
 import numpy as np
 
 from musictx.config.limits import Limits
-from musictx.musicxml.document import Fault, parse_number, too_many
+from musictx.errors import MusicXmlError
+from musictx.musicxml.document import parse_number, too_many
 from musictx.musicxml.harmony import placeholder_heads
 from musictx.musicxml.heads import join_ties, sounding_spans
 from musictx.musicxml.instruments import Instrument, read_instruments
@@ -48,7 +49,7 @@ def to_score(
         listed = instruments.get(element.get("id", ""), {"": Instrument()})
         parts.append(XmlPart(resolution, listed, element, silent_heads, lengths))
     if not parts:
-        raise Fault("has no parts")
+        raise MusicXmlError("has no parts")
     starts = _starts(parts, lengths)
     for part in parts:
         part.place(starts)
@@ -61,8 +62,8 @@ def to_score(
             return score(Unfolding(page, playing_order(page.marks)))
         except RepeatError as error:
             problem = f"for their marks {error}"
-        except Fault as fault:  # without repeats the music may be within the limits
-            problem = f"for with them the music {fault}"
+        except MusicXmlError as error:  # without repeats the music may be within the limits
+            problem = f"for with them the music {error}"
     music = score(Unfolding(page, range(len(page.marks))))
     if problem:
         remarks[f"repeats that are not taken, {problem}"] += 1
@@ -100,7 +101,7 @@ def _score(
 
     rows = _rows(parts, played, clock, resolution, remarks)
     if max((row[1] for row in rows), default=0.0) > limits.seconds:
-        raise Fault(
+        raise MusicXmlError(
             f"lasts longer than limits.seconds={limits.seconds}, so its times are damaged",
             "absurd times",
         )
@@ -192,7 +193,9 @@ def _resolution(root: ET.Element, limits: Limits) -> int:
         whole = Fraction(parse_number(text, "divisions")).numerator
         resolution = math.lcm(resolution, whole)
         if whole <= 0 or resolution >= 2**48:
-            raise Fault("has divisions that cannot be, expected positive numbers such as 480")
+            raise MusicXmlError(
+                "has divisions that cannot be, expected positive numbers such as 480"
+            )
     return resolution
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import wave
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -87,7 +87,7 @@ def blocks(
     sample_rate: int = 44100,
     mix: Mapping[int, tuple[float, float, float]] | None = None,
 ) -> Iterator[np.ndarray]:
-    """Yield the sound of ``score`` with ``font`` in blocks, (frames, 2) float32: left and right.
+    """Return the sound of ``score`` with ``font`` in blocks, (frames, 2) float32: left and right.
     ``mix`` as in :func:`write`.
 
     Notes last as long as the sustain pedal holds them. Every :data:`BLOCK_SECONDS` gives the same
@@ -95,10 +95,8 @@ def blocks(
     exceed 1.
     """
     size = max(1, round(BLOCK_SECONDS * sample_rate / HOP)) * HOP
-    reverberation = _Reverberation(sample_rate)
-    for block in _dry_blocks(score, font, sample_rate, size, mix or {}):
-        yield reverberation.add_to(block).T
-    yield reverberation.tail.T
+    dry = _dry_blocks(score, font, sample_rate, size, mix or {})
+    return (block.T for block in _reverberated(dry, sample_rate))
 
 
 def _dry_blocks(
@@ -139,34 +137,29 @@ def _dry_blocks(
         block_start += size
 
 
-class _Reverberation:
-    """A light reverberation: its input convolved with decaying noise, different left and right.
+def _reverberated(blocks: Iterable[np.ndarray], rate: int) -> Iterator[np.ndarray]:
+    """Yield the (2, frames) of left and right of each of the (3, frames) ``blocks`` with a light
+    reverberation, and at last the reverberation after them.
 
+    It is the third row of the blocks, convolved with decaying noise, different left and right.
     Overlap-add with steps of :data:`HOP` frames, so the result does not depend on the blocks.
-
-    tail  (2, frames) float32: the reverberation after the last block
     """
-
-    def __init__(self, rate: int) -> None:
-        responses = _impulse_responses(rate)
-        self._length = responses.shape[1]
-        self._size = 1 << (HOP + self._length - 1).bit_length()
-        self._spectra = np.fft.rfft(responses, self._size)
-        self.tail = np.zeros((2, self._length), np.float32)
-
-    def add_to(self, block: np.ndarray) -> np.ndarray:
-        """Return (2, frames): left and right of the (3, frames) ``block``, with the reverberation
-        of all blocks so far."""
+    responses = _impulse_responses(rate)
+    length = responses.shape[1]
+    size = 1 << (HOP + length - 1).bit_length()
+    response_spectra = np.fft.rfft(responses, size)
+    tail = np.zeros((2, length), np.float32)
+    for block in blocks:
         stereo = block[:2].copy()
         for first in range(0, block.shape[1], HOP):
             dry = block[2, first : first + HOP]
-            spectra = np.fft.rfft(dry, self._size) * self._spectra
-            length = len(dry) + self._length
-            wet = np.fft.irfft(spectra, self._size)[:, :length].astype(np.float32)
-            wet[:, : self._length] += self.tail
+            spectra = np.fft.rfft(dry, size) * response_spectra
+            wet = np.fft.irfft(spectra, size)[:, : len(dry) + length].astype(np.float32)
+            wet[:, :length] += tail
             stereo[:, first : first + len(dry)] += wet[:, : len(dry)]
-            self.tail = wet[:, len(dry) :]
-        return stereo
+            tail = wet[:, len(dry) :]
+        yield stereo
+    yield tail
 
 
 def _impulse_responses(rate: int) -> np.ndarray:

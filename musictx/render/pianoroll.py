@@ -9,7 +9,6 @@ instrument of the kit. The same Score always gives the same bytes.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -84,7 +83,7 @@ def image(
     score: Score, *, title: str = "", seam: float | None = None, end: float | None = None
 ) -> Image.Image:
     """Return the page that :func:`draw` writes, as a Pillow image (RGB)."""
-    layout = Layout.of(score)
+    layout = Layout(score)
     page = Image.new("RGB", layout.size, PAPER)
     colours = _part_colours(score)
     page.paste(_header(score, title, colours), (0, 0))
@@ -95,9 +94,8 @@ def image(
     return page
 
 
-@dataclass(frozen=True)
 class Layout:
-    """Sizes and positions on the page, in pixels of the finished picture.
+    """Sizes and positions on the page of a score, in pixels of the finished picture.
 
     systems         number of systems
     system_seconds  seconds in a system
@@ -105,19 +103,12 @@ class Layout:
     semitone        height of a semitone, pixels
     low, high       lowest and highest pitch on the page
     drums           pitches of the drums that occur, lowest first
+    pitch_height    height of all pitches
+    system_height   height of a system
+    size            width and height of the page
     """
 
-    systems: int
-    system_seconds: float
-    second: float
-    semitone: float
-    low: int
-    high: int
-    drums: tuple[int, ...]
-
-    @classmethod
-    def of(cls, score: Score) -> Layout:
-        """Choose the layout for ``score``."""
+    def __init__(self, score: Score) -> None:
         drum = score.notes["drum"]
         pitches = score.notes["pitch"][~drum].tolist() or [60, 72]
         low, high = min(pitches) - 2, max(pitches) + 2
@@ -125,26 +116,19 @@ class Layout:
         low, high = max(min(low - margin, 97), 0), min(max(high + margin, 30), 127)
         if len(drum) and drum.all():
             low, high = 0, -1  # no pitches
+        self.low, self.high = low, high
         duration = max(score.duration, 1.0)
         systems = min(math.ceil(duration * MIN_SECOND_PIXELS / PLOT_WIDTH), MAX_SYSTEMS)
         seconds = math.ceil(max(duration / systems - 1e-9, PLOT_WIDTH / MAX_SECOND_PIXELS))
+        self.systems, self.system_seconds = systems, float(seconds)
+        self.second = PLOT_WIDTH / seconds
         semitone = min(max((400 if systems == 1 else 300) / max(high - low + 1, 1), 4.0), 11.0)
-        semitone = math.floor(semitone * SCALE) / SCALE
-        drums = tuple(np.unique(score.notes["pitch"][drum]).tolist())
-        return cls(systems, float(seconds), PLOT_WIDTH / seconds, semitone, low, high, drums)
-
-    @property
-    def pitch_height(self) -> float:
-        return (self.high - self.low + 1) * self.semitone
-
-    @property
-    def system_height(self) -> int:
-        drums = len(self.drums) * DRUM_LINE + DRUM_GAP if self.drums else 0
-        return math.ceil(self.pitch_height) + drums + AXIS + GAP
-
-    @property
-    def size(self) -> tuple[int, int]:
-        return LEFT + PLOT_WIDTH + RIGHT, TOP + self.systems * self.system_height
+        self.semitone = math.floor(semitone * SCALE) / SCALE
+        self.drums: list[int] = np.unique(score.notes["pitch"][drum]).tolist()
+        self.pitch_height = (high - low + 1) * self.semitone
+        drum_height = len(self.drums) * DRUM_LINE + DRUM_GAP if self.drums else 0
+        self.system_height = math.ceil(self.pitch_height) + drum_height + AXIS + GAP
+        self.size = LEFT + PLOT_WIDTH + RIGHT, TOP + systems * self.system_height
 
     def x(self, seconds: float, system: int = 0) -> float:
         """Return the position of a moment, from the left edge of the page."""

@@ -92,10 +92,10 @@ class Envelope(NamedTuple):
 
 @dataclass(frozen=True)
 class Zone:
-    """A sample with its settings for a range of keys and velocities (both ends included)."""
+    """A sample with its settings, which sounds for a range of keys and velocities."""
 
-    keys: tuple[int, int]
-    velocities: tuple[int, int]
+    keys: range
+    velocities: range
     sample: FontSample
     looped: bool
     root: int  # the key that plays the sample at its recorded pitch
@@ -108,12 +108,6 @@ class Zone:
     cutoff_envelope: int  # cents added to the cutoff at the top of the modulation envelope
     volume: Envelope
     modulation: Envelope
-
-    def covers(self, key: int, velocity: int) -> bool:
-        """Whether the zone sounds for this key and velocity."""
-        low, high = self.keys
-        soft, loud = self.velocities
-        return low <= key <= high and soft <= velocity <= loud
 
 
 class SoundFont:
@@ -151,8 +145,9 @@ class SoundFont:
 
     def sounding(self, program: int, drum: bool, key: int, velocity: int) -> list[Zone]:
         """Return the zones that sound when a key is struck."""
-        zones = (zone for zone in self.zones(program, drum) if zone.covers(key, velocity))
-        return list(islice(zones, MOST_LAYERS))
+        zones = self.zones(program, drum)
+        sounding = (zone for zone in zones if key in zone.keys and velocity in zone.velocities)
+        return list(islice(sounding, MOST_LAYERS))
 
     def sound(self, sample: FontSample) -> np.ndarray:
         """Return the frames of ``sample``: (end - start,) int16."""
@@ -172,8 +167,9 @@ class SoundFont:
                 raise ValueError(f"its {name.decode()} block is missing")
         tables = {}
         for name, form in _RECORDS.items():
-            records = _whole_records(blocks[name], struct.calcsize(form), name)
-            tables[name] = list(struct.iter_unpack(form, records))
+            tables[name] = list(struct.iter_unpack(form, blocks[name]))
+            if len(tables[name]) < 2:
+                raise ValueError(f"its {name.decode()} block is empty")
         self._bytes = blocks[b"smpl"]
         self._frames = np.frombuffer(self._bytes, "<i2", len(self._bytes) // 2)
         self._samples = tables[b"shdr"]
@@ -211,9 +207,7 @@ class SoundFont:
                 if zone := self._zone(settings, keys, velocities):
                     yield zone
 
-    def _zone(
-        self, settings: dict[int, int], keys: tuple[int, int], velocities: tuple[int, int]
-    ) -> Zone | None:
+    def _zone(self, settings: dict[int, int], keys: range, velocities: range) -> Zone | None:
         """Convert the ``settings`` of a zone to plain units; return ``None`` if it has no sound."""
         number = settings[_SAMPLE]
         if not 0 <= number < len(self._samples) - 1:
@@ -308,13 +302,6 @@ def _chunks(data: bytes, first: int, last: int) -> Iterator[tuple[bytes, bytes]]
         first += 8 + size + size % 2
 
 
-def _whole_records(block: bytes, size: int, name: bytes) -> bytes:
-    """Return ``block``; ``ValueError`` unless it has at least two records of ``size`` bytes."""
-    if len(block) % size or len(block) < 2 * size:
-        raise ValueError(f"its {name.decode()} block has {len(block)} bytes")
-    return block
-
-
 def _zone_settings(
     bags: list[tuple], generators: list[tuple], first: int, last: int, target: int
 ) -> Iterator[dict[int, int]]:
@@ -335,11 +322,11 @@ def _zone_settings(
             of_global_zone = settings
 
 
-def _common_range(*ranges: int | None) -> tuple[int, int]:
-    """Return (lowest, highest) value that lies in all ``ranges``. A range is an integer of two
-    bytes, its highest and lowest value; ``None`` is 0 to 127."""
+def _common_range(*ranges: int | None) -> range:
+    """Return the values that lie in all ``ranges``. A range is an integer of two bytes, its highest
+    and lowest value; ``None`` is 0 to 127."""
     low = max(0 if both is None else both & 0xFF for both in ranges)
-    return low, min(127 if both is None else both >> 8 & 0xFF for both in ranges)
+    return range(low, min(127 if both is None else both >> 8 & 0xFF for both in ranges) + 1)
 
 
 def _envelope(settings: dict[int, int], first: int) -> Envelope:

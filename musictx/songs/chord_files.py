@@ -48,7 +48,7 @@ def read(data: bytes, *, repeats: bool = True, repairs: Counter[str] | None = No
         measures = _measures(text, headings, remarks)
     if not any(map(any, (measure.chords for measure in measures))):
         raise ReadError(
-            "the given bytes: no chords in this text; expected symbols such as C, F#m7 or Bbmaj7, "
+            "no chords in this text; expected symbols such as C, F#m7 or Bbmaj7, "
             "not numbers or degrees",
             "no chords",
         )

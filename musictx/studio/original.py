@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from musictx import midi
-from musictx.midi import losses_of
-from musictx.midi.document import ANY, OFF, ON, controller
+from musictx.midi.document import ANY, OFF, ON, controller, losses_of
 from musictx.midi.document import Document as MidiDocument
 from musictx.midi.edit import Unwritable, edited
 from musictx.midi.parts import free_channel, with_parts
@@ -228,5 +227,5 @@ def with_initial_values(data: bytes, values: Mapping[int, Mapping[int, int]]) ->
             if row.tick <= first and is_set_anew:
                 del track.rows[n]
         phase = ON if first else OFF
-        track.new += [controller(0, channel, *value, phase) for value in numbers.items()]
+        track.add(controller(0, channel, *value, phase) for value in numbers.items())
     return document.edited()

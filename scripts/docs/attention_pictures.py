@@ -24,7 +24,7 @@ from musictx.attention.positions.absolute import sinusoids
 from musictx.attention.positions.rotary import rotated
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Span
-from musictx.midi import read
+from musictx.formats import read
 from musictx.model import attention_weights
 from musictx.sampling.engine import generate
 from musictx.tokens.vocab import BOS

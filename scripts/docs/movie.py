@@ -26,7 +26,7 @@ KILOBITS = 64  # of sound a second, mono
 
 def movie(score: Score, path: Path) -> Path:
     """Write ``score`` as an MP4 file (H.264, AAC)."""
-    layout = pianoroll.Layout.of(score)
+    layout = pianoroll.Layout(score)
     page = pianoroll.image(score, title=path.stem)
     with tempfile.TemporaryDirectory() as folder:
         roll, wav = Path(folder, "roll.png"), Path(folder, "sound.wav")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from musictx import formats, midi
+from musictx import formats
 from musictx.notes import NOTE, Score
 from musictx.render import audio
 from musictx.render.soundfont import SoundFont
@@ -38,7 +38,7 @@ MUSICXML = Path(__file__).with_name("parts.musicxml").read_text(encoding="utf-8"
 
 
 def write_midi(folder: Path) -> None:
-    midi.write(song(0), folder / "tune.mid")
+    formats.write(song(0), folder / "tune.mid")
     track = b"\0\xff\x51\3\x07\xa1\x20\0\xff\x58\4\3\2\x18\x08\0\xc0\x05\0\xb0\x40\x7f"
     track += b"\0\x90\x3c\x50\x60\x3e\x50\x60\x3c\0\0\x80\x3e\0\0\xf0\3abc\0\xb0\x40\0\0\xe0\0\x40"
     tracks = b"".join(_track(track + b"\0\xff\x2f\0") for _ in range(3))
@@ -122,10 +122,10 @@ def read_and_encode(path: Path) -> object:
 def read_and_write(path: Path) -> object:
     """Read a file, write every second note into it, and write all notes into a new file."""
     score = formats.read(path)
-    edited = midi.to_bytes(score.with_notes(score.notes[::2]))
-    if len(midi.read(edited)) != (len(score) + 1) // 2:
+    edited = formats.to_bytes(score.with_notes(score.notes[::2]))
+    if len(formats.read(edited)) != (len(score) + 1) // 2:
         raise KeyError("other notes are read from the file that was written")
-    return midi.to_bytes(replace(score, file=b""))
+    return formats.to_bytes(replace(score, file=b""))
 
 
 def make_json(draw: Draw[Any], folder: Path) -> Path:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import musictx
-from musictx import bundle, formats, midi
+from musictx import bundle, formats
 from musictx.apps import generate as app
 from musictx.config import GenerateConfig, ModelFolder
 from musictx.errors import UserError
@@ -40,7 +40,7 @@ def test_new_pieces_are_named_after_model_and_seed_and_the_first_is_the_one_made
     (first,) = app.run(config(folder, tmp_path, seed=None))
     seed = int(capsys.readouterr().out.split("seed: ")[1].split()[0])
     assert [*contents(tmp_path)] == [f"out/tunes-{seed}-1.mid"]
-    back = midi.read(first.paths[0])
+    back = formats.read(first.paths[0])
     assert len(back) == len(first.sample.score) > 0
     assert back.duration <= 2.0 + 1e-3
     again, second = app.run(config(folder, tmp_path, seed=seed, samples=2))
@@ -58,7 +58,7 @@ def test_a_primer_is_continued_with_it_or_without(folder, primer, tmp_path):
         "my tune-continued-0-1-2.mid",
         "my tune-continued-0-1.mid",
     ]
-    given, written, alone = map(midi.read, (primer, whole.paths[0], new.paths[0]))
+    given, written, alone = map(formats.read, (primer, whole.paths[0], new.paths[0]))
     kept = given.notes["pitch"][given.notes["start"] <= 2.0].tolist()
     assert written.notes["pitch"][: len(kept)].tolist() == kept
     assert written.duration <= 5.0 + 1e-3
@@ -109,8 +109,8 @@ def test_mistakes_are_told_in_one_sentence_and_leave_nothing(
 ):
     """Whatever is wrong with files is said before a model runs."""
     (tmp_path / "text.mid").write_text("this is no MIDI file")
-    midi.write(Score(), tmp_path / "empty.mid")
-    midi.write(Score([(0, 1, 36, 80, 0, True, 0)] * 2), tmp_path / "drums.mid")
+    formats.write(Score(), tmp_path / "empty.mid")
+    formats.write(Score([(0, 1, 36, 80, 0, True, 0)] * 2), tmp_path / "drums.mid")
     for name in ("half", "out"):
         (tmp_path / name).mkdir()
     (tmp_path / "half" / "config.json").write_text("{}")

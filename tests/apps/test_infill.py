@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import musictx
-from musictx import midi
+from musictx import formats
 from musictx.apps import infill as app
 from musictx.apps import tasks
 from musictx.beats import Beats
@@ -33,7 +33,7 @@ def song(tmp_path):
     notes = [(BEAT * start, BEAT * end, *rest) for start, end, *rest in rows]
     pedals = [(2.0, 127, 1), (3.0, 0, 1), (9.0, 127, 1), (9.5, 0, 1)]
     more = {"pedals": pedals, "keys": [(0.0, -1, False)], "names": {0: "Melody", 1: "Piano"}}
-    midi.write(score(notes, bpm=124, meter=(3, 4), **more), tmp_path / "song.mid")
+    formats.write(score(notes, bpm=124, meter=(3, 4), **more), tmp_path / "song.mid")
     return tmp_path / "song.mid"
 
 
@@ -55,7 +55,7 @@ def infilled(folder, song, tmp_path, **more):
 def test_everything_else_stays_to_the_tick(name, asked, bars, tracks, song, tmp_path, tiny):
     (result,) = infilled(tiny[name], song, tmp_path, **asked)
     assert result.paths[0].name == "song-infilled-3-1.mid"
-    given, back = midi.read(song), midi.read(result.paths[0])
+    given, back = formats.read(song), formats.read(result.paths[0])
     start, stop = (bars[0] - 1) * 3 * BEAT, bars[1] * 3 * BEAT
     assert outside(back, start, stop, tracks) == outside(given, start, stop, tracks)
     for column in ("pedals", "tempos", "meters", "keys"):
@@ -72,7 +72,7 @@ def test_a_melody_stays_as_it_is_and_gets_a_track_beside_it(name, song, tmp_path
     where = {"melody": str(song), "out": str(tmp_path), "device": "cpu"}
     config = AccompanyConfig(model=ModelFolder(str(tiny[name])), seed=1, **where)
     (result,) = app.run(config)
-    given, back = midi.read(song), midi.read(result.paths[0])
+    given, back = formats.read(song), formats.read(result.paths[0])
     tune = given.notes[given.notes["track"] == 0]
     assert listed(back.notes[back.notes["track"] < 2]) == listed(given.notes)
     assert len(back) > len(given)
@@ -182,7 +182,7 @@ def band(tmp_path):
 
 
 def test_drums_stay_where_no_track_is_named_and_are_refused_where_they_are(folder, band):
-    before = midi.read(band)
+    before = formats.read(band)
     (made,) = musictx.infill(band, str(folder), begin=5, end=6, seed=1)
     assert listed(of_track(made.score, "Drums")) == listed(of_track(before, "Drums"))
     assert listed(of_track(made.score, "Bass")) != listed(of_track(before, "Bass"))
@@ -201,7 +201,7 @@ def test_in_a_file_of_drums_a_gap_is_of_drums_and_no_melody_is_accompanied():
 
 def test_a_track_keeps_its_programs(folder, band):
     """One whose program changes is one track; one on which nothing stays has its own again."""
-    before = midi.read(band)
+    before = formats.read(band)
     assert before.names == {0: "Drums", 1: "Bass", 2: "Chords", 3: "Lead"}
     clock = Beats(before)
     start, stop = (float(clock.seconds(16.0 + 8 * n)) for n in (0, 1))

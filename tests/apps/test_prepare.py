@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from musictx import midi
+from musictx import formats
 from musictx.apps.prepare import run
 from musictx.config import CorpusConfig, PrepareConfig, TokenizerConfig
 from musictx.data.shards import TOKENS, Shards
@@ -23,7 +23,7 @@ def test_what_is_left_out_is_printed_and_a_corpus_without_a_usable_note_is_refus
     tmp_path, capsys
 ):
     (tmp_path / "in").mkdir()
-    midi.write(song(0, drums=True), tmp_path / "in" / "drums.mid")
+    formats.write(song(0, drums=True), tmp_path / "in" / "drums.mid")
     with pytest.raises(UserError, match=r"drums\.mid"):
         run(_config(tmp_path))
     assert not (tmp_path / "out").exists()

@@ -7,7 +7,7 @@ import mido
 import pytest
 
 import musictx
-from musictx import midi, musicxml
+from musictx import formats, musicxml
 from musictx.chords import annotated
 from musictx.studio.exchange import controllers
 from tests.browser.served import wait_for
@@ -53,10 +53,10 @@ def test_chords_are_estimated_typed_and_followed(desk, studio):
     desk.proposals(1)
     take = desk.composed(desk.compose())
     path = studio.folder / desk.id / "takes" / f"{take['id']:04d}.mid"
-    followed = [str(chord) for _, chord in annotated(midi.read(path))]
+    followed = [str(chord) for _, chord in annotated(formats.read(path))]
     assert followed == [text for _, text in markers if text != "A"]
     _, content = desk.export("MIDI")
-    assert {*midi.read(content).markers[:2]} == {*map(tuple, markers[:2])}
+    assert {*formats.read(content).markers[:2]} == {*map(tuple, markers[:2])}
 
 
 def test_lyrics_are_written_shown_exported_and_deleted(desk):
@@ -200,7 +200,7 @@ def test_controllers_are_shown_a_track_is_named_and_an_export_lists_its_losses(d
     _, content = desk.export("MIDI")
     values = {number: rows for (_, number), rows in controllers(content).items()}
     assert (values[1], values[67]) == ([(0.0, 90)], [(0.0, 127)])
-    assert midi.read(content).names[0] == "Left hand"
+    assert formats.read(content).names[0] == "Left hand"
 
 
 def test_zoom_to_fit_and_quantising_with_swing(desk):

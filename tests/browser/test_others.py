@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from musictx import midi
+from musictx import formats
 from tests.browser.conftest import COMPOSED, SOON
 from tests.browser.driven import Driven, Firefox, WebKit
 
@@ -129,7 +129,7 @@ def test_a_piece_is_played_and_exported_and_settings_survive_a_reload(page, stud
         file = bytes(page.evaluate(f"fetch({link}.href).then({bytes_of})"))
         assert file.startswith(first)
         if label == "MIDI":
-            assert len(midi.read(file)) == page.evaluate("musictx.piece.notes.size")
+            assert len(formats.read(file)) == page.evaluate("musictx.piece.notes.size")
     # The open menu would cover the panel: a click there once downloaded a file.
     page.press("Escape")
     page.click(visible("[role=radio]", "Continue"))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from musictx import midi
+from musictx import formats
 from musictx.config import CorpusConfig
 from musictx.data.corpora import Item
 from musictx.data.prepare import Report, prepare
@@ -26,7 +26,7 @@ def song(seed: int, notes: int = 12, *, drums: bool = False, low: int = 40) -> S
     table["pitch"] = random.integers(low, low + 40, notes)
     table["velocity"] = random.integers(1, 128, notes)
     table["drum"] = drums
-    table = table[np.lexsort((table["pitch"], table["start"]))]  # the order midi.read gives
+    table = table[np.lexsort((table["pitch"], table["start"]))]  # the order formats.read gives
     return Score(notes=table)
 
 
@@ -34,7 +34,7 @@ def write_songs(folder: Path, seeds: range | list[int], notes: int = 12) -> Path
     """One file song-SEED.mid for each seed; returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for seed in seeds:
-        midi.write(song(seed, notes), folder / f"song-{seed:03}.mid")
+        formats.write(song(seed, notes), folder / f"song-{seed:03}.mid")
     return folder
 
 

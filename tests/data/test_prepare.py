@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from musictx import midi
+from musictx import formats
 from musictx.config import Limits
 from musictx.data import encode
 from musictx.data.corpora import Item
@@ -33,12 +33,12 @@ def corpus(tmp_path):
     """Good, broken and doubled files at several depths."""
     root = write_songs(tmp_path / "corpus", range(40))
     write_songs(root / "deep" / "er", range(35, 50))
-    (root / "UPPER.MID").write_bytes(midi.to_bytes(song(90)))
+    (root / "UPPER.MID").write_bytes(formats.to_bytes(song(90)))
     (root / "broken.mid").write_bytes(b"no MIDI at all")
-    (root / "cut.mid").write_bytes(midi.to_bytes(song(91))[:20])
+    (root / "cut.mid").write_bytes(formats.to_bytes(song(91))[:20])
     (root / "empty.kar").write_bytes(b"")
-    midi.write(song(92, notes=1), root / "short.mid")
-    midi.write(song(93, drums=True), root / "drums.mid")
+    formats.write(song(92, notes=1), root / "short.mid")
+    formats.write(song(93, drums=True), root / "drums.mid")
     return root
 
 
@@ -58,7 +58,7 @@ def test_a_score_goes_in_and_its_tokens_come_out_or_the_reason(corpus, tmp_path)
     seconds = sum(piece.duration for piece in pieces.values())
     assert shards.totals().seconds == pytest.approx(seconds)
     for piece in shards.pieces():
-        assert piece.hash == midi.read(corpus / piece.name).content_hash()
+        assert piece.hash == formats.read(corpus / piece.name).content_hash()
     left_out = {item.name: item for item in report.left_out}
     assert report.files == 61 == 51 + len(left_out)
     assert left_out["short.mid"].reason == "too short"
@@ -104,7 +104,7 @@ def test_a_stopped_run_leaves_nothing_and_old_shards_as_they_were(corpus, tmp_pa
         second = run(corpus, tmp_path / "old", workers=2)
     assert (first.up_to_date, second.up_to_date) == (False, True)
     assert second[1:-1] == first[1:-1]
-    midi.write(song(200), corpus / "new.mid")
+    formats.write(song(200), corpus / "new.mid")
     for out in (tmp_path / "old", tmp_path / "new" / "out"):
         with monkeypatch.context() as patch:
             interrupt_after(patch, 20)
@@ -116,7 +116,7 @@ def test_a_stopped_run_leaves_nothing_and_old_shards_as_they_were(corpus, tmp_pa
 
 #: Options, and new contents of files (None: the file is deleted).
 CHANGES = [
-    ({}, {"corpus/song-001.mid": midi.to_bytes(song(3))}),
+    ({}, {"corpus/song-001.mid": formats.to_bytes(song(3))}),
     ({}, {"corpus/song-001.mid": None}),
     ({}, {"corpus/m.csv": b"split,midi_filename\ntest,song-001.mid\n"}),
     ({"validation": 0.5}, {}),
@@ -209,7 +209,7 @@ def test_tracks_of_one_program_are_kept_apart_by_their_names(tmp_path):
     notes["track"] = np.arange(12) % 3
     given = Score(notes=notes, names={0: "MELODY", 1: "Bridge", 2: "other"})
     root = write_songs(tmp_path / "in", range(3))
-    midi.write(given, root / "a.mid")
+    formats.write(given, root / "a.mid")
     tokenizer = build("performance", tracks="programs")
     plain = run(root, tmp_path / "plain", tokenizer=tokenizer)
     programs = {"melody": 73, "BRIDGE": 48}

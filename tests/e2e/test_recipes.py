@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from musictx import cli, midi
+from musictx import cli, formats
 from musictx.commands import groups, preset
 from musictx.data.shards import Shards
 from musictx.grid import in_time
@@ -39,7 +39,7 @@ def test_a_model_with_another_option_trains_evaluates_and_continues(option, tmp_
     assert cli.main(["evaluate", f"model={model}", *words, "corpus.workers=1"]) == 0
     options = [f"model={model}", "seconds=30", "tokens=100", f"out={tmp_path}/made.mid"]
     assert cli.main(["continue", f"{folder}/song-001.mid", *options]) == 0
-    assert len(midi.read(tmp_path / "made.mid")) > 80
+    assert len(formats.read(tmp_path / "made.mid")) > 80
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def corpora(tmp_path_factory) -> dict[str, list[str]]:
     for seed in range(6):
         pitches = np.random.default_rng(seed).integers(60, 72, 32)
         tune = line(*pitches, every=0.25, length=0.2, program=73)
-        midi.write(tune, root / "grid" / f"{seed}.mid")
+        formats.write(tune, root / "grid" / f"{seed}.mid")
         split.append(f"{'train' if seed else 'validation'},{seed}.mid")
     (root / "grid" / "split.csv").write_text("\n".join(split))
     return {
@@ -112,7 +112,7 @@ def trained(tmp_path_factory):
     root = tmp_path_factory.mktemp("late")
     (root / "midi").mkdir()
     for name, piece in PIECES.items():
-        midi.write(piece, root / "midi" / f"{name}.mid")
+        formats.write(piece, root / "midi" / f"{name}.mid")
     words = [f"corpus.path={root}/midi", f"corpus.shards={root}/shards", f"out={root}/run"]
     real = BarTokenizer.grid
 
@@ -140,7 +140,7 @@ def test_late_files_are_continued_filled_and_accompanied(trained, tmp_path, word
     file, (command, *options) = trained / "midi" / "a.mid", words.split()
     options += [f"model={trained}/run/model", f"out={tmp_path}/made.mid", "seed=1"]
     assert cli.main([command, str(file), *options]) == 0
-    given, made = midi.read(file).notes, midi.read(tmp_path / "made.mid").notes
+    given, made = formats.read(file).notes, formats.read(tmp_path / "made.mid").notes
     lost = listed(given) - listed(made)
     assert not lost or (command == "infill" and max(start for start, *_ in lost) < 2.0)
     if command == "continue":

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from musictx import bundle, midi
+from musictx import bundle, formats
 from musictx.config import CorpusConfig, ModelFolder
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
@@ -68,7 +68,7 @@ def test_by_default_the_corpus_the_model_was_trained_on_is_measured(
 
 def test_programs_of_named_parts_apply_to_another_corpus(tmp_path, corpus):
     for number, path in enumerate(sorted(corpus.glob("*.mid"))):
-        midi.write(replace(song(number, 30), names={0: "MELODY"}), path)
+        formats.write(replace(song(number, 30), names={0: "MELODY"}), path)
     tokenizer = SMALL | {"tracks": "programs"}
     card = {"corpus": {"name": "folder", "programs": {"MELODY": 73}}}
     model = saved(tmp_path / "model", card, tokens=tokenizer)

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from musictx import bundle, midi
+from musictx import bundle, formats
 from musictx.chorale import grid as four
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import Grid
@@ -59,7 +59,7 @@ def test_samples_are_generated_and_measured(model, midi_files, tmp_path):
     for piece in pieces:
         seam = samples_of(folder)[piece["name"]]["seam"]
         assert seam > 0
-        score = midi.read(folder / f"{piece['name']}.mid")
+        score = formats.read(folder / f"{piece['name']}.mid")
         excerpt = stretch(score, seam, 2.0)
         expected = {name: measure.of(excerpt) for name, measure in MEASURES.items()}
         assert {name: piece[name] for name in MEASURES} == pytest.approx(expected, nan_ok=True)
@@ -80,8 +80,10 @@ def test_given_notes_of_a_piece_stay_and_the_new_part_is_measured(task, tiny, tm
     assert result.sets == ["samples", "real", "control"]
     tokenizer, is_infill = bundle.load(model).tokenizer, task == "infill"
     for name, facts in samples_of(tmp_path / "s").items():
-        whole = tokenizer.decode(tokenizer.encode(midi.read(f"{midi_files}/{facts['source']}.mid")))
-        made = stretch(midi.read(tmp_path / "s" / f"{name}.mid"), facts["seam"], 1.0)
+        whole = tokenizer.decode(
+            tokenizer.encode(formats.read(f"{midi_files}/{facts['source']}.mid"))
+        )
+        made = stretch(formats.read(tmp_path / "s" / f"{name}.mid"), facts["seam"], 1.0)
         real = beginning(whole, 3.0 if is_infill else 1.0)
         assert facts["seam"] == (1.0 if is_infill else 0.0)
         given = real.notes[(real.notes["start"] < 1.0) if is_infill else skyline(real)]
@@ -161,7 +163,7 @@ def test_chorales_are_measured_by_voice_leading(task, tiny, published, tmp_path)
     result = comparison(model=str(tiny["chorale"]), corpus=corpus, pieces=2, task=task, **options)
     assert list(result.sets) == ["samples", "real", "training"]
     for piece, file in zip(result.pieces, sorted((tmp_path / "s").glob("*.mid"))):
-        grid, _ = four.read(midi.read(file))
+        grid, _ = four.read(formats.read(file))
         if task == "harmonise":
             report = voice_leading.assess(grid)
             assert {kind: piece[kind] for kind in report.counts} == dict(report.counts)
@@ -180,11 +182,11 @@ def test_chorales_are_measured_by_voice_leading(task, tiny, published, tmp_path)
 def test_a_copied_chorale_is_found(published, tmp_path):
     copy = Grid.from_pitches(chorale(1) + 2)
     (tmp_path / "s").mkdir()
-    midi.write(four.write(copy), tmp_path / "s" / "copy.mid")
+    formats.write(four.write(copy), tmp_path / "s" / "copy.mid")
     corpus = CorpusConfig(name="jsb", path=str(published), shards=str(tmp_path / "shards"))
     result = comparison(samples=str(tmp_path / "s"), corpus=corpus)
     assert result.pieces[0]["copied bars"] == 40 / 16
-    midi.write(of(*((0, 1, pitch) for pitch in range(60, 65))), tmp_path / "s" / "thick.mid")
+    formats.write(of(*((0, 1, pitch) for pitch in range(60, 65))), tmp_path / "s" / "thick.mid")
     with pytest.raises(UserError, match=r"samples: .*thick.mid: .* notes sound at once"):
         comparison(samples=str(tmp_path / "s"), corpus=corpus)
 

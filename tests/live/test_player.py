@@ -5,7 +5,7 @@ from unittest.mock import Mock
 import mido
 import pytest
 
-from musictx import cli, midi
+from musictx import cli, formats
 from musictx.errors import UserError, WriteError
 from musictx.live import ports
 from musictx.live.player import ALL_NOTES_OFF, DRUM_CHANNEL, LATE_SECONDS, play
@@ -146,7 +146,7 @@ def test_a_file_has_the_times_of_the_clock(tmp_path, time):
     port = ports.open_port("output", str(path))
     play(Composer(time, scale(8)), port)
     port.close()
-    starts = midi.read(path).notes["start"].tolist()
+    starts = formats.read(path).notes["start"].tolist()
     assert starts == pytest.approx([0.25 * i for i in range(8)], abs=0.011)
     before = path.read_bytes()
     ports.open_port("output", str(path)).close()
@@ -176,7 +176,7 @@ def test_the_command_plays_into_a_file(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = ["model=chorale", "seconds=1", "seed=3", "output=take.mid"]
     assert cli.main(["play", *words]) == 0
-    assert len(midi.read(tmp_path / "take.mid")) > 0
+    assert len(formats.read(tmp_path / "take.mid")) > 0
     assert "notes in" in capsys.readouterr().out
 
 

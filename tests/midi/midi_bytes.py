@@ -1,12 +1,10 @@
 """MIDI files for tests, from hexadecimal digits or from mido's messages."""
 
 import io
-from collections import Counter
 from collections.abc import Container
 
 import mido
 
-from musictx.midi.scan import track_chunks
 from musictx.notes import Score
 
 NOTE_ON_OFF = "00 90 3C 40 60 80 3C 00"
@@ -57,11 +55,6 @@ def messages(data: bytes, *, without: Container[str] = ()) -> list[list[tuple[in
                 rows.append((now, message.copy(time=0)))
         tracks.append(rows)
     return tracks
-
-
-def chunks(data: bytes) -> list[bytes]:
-    """Return the bytes of each track."""
-    return [data[begin:end] for begin, end in track_chunks(data, Counter())]
 
 
 def saved(*tracks: list[tuple[int, mido.Message]], kind: int = 1, quarter: int = 480) -> bytes:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from musictx import midi
 from musictx.beats import Beats
-from musictx.midi.document import Document, parsed, shortened
+from musictx.midi.document import Document, chunks, parsed, shortened
 from musictx.notes import NOTE, PEDAL, Score
-from tests.midi.midi_bytes import END, NOTE_ON_OFF, chunks, file, messages, opened, saved
+from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, messages, opened, saved
 
 QUARTER = 480
 velocities = st.integers(1, 127)

@@ -37,8 +37,8 @@ def test_clock_gives_the_double_nearest_to_the_true_time(
         true += (start - at) * rate
         at, rate = start, Fraction(microseconds, 10**6 * division)
     true += (moment - at) * rate
-    marks = module.File(1, division, tempos=[(0, *tempo) for tempo in tempos])
-    seconds = TickClock.of(marks, "").seconds(np.array([moment]))[0]
+    marks = module.File(1, division, marks={"tempos": [(0, *tempo) for tempo in tempos]})
+    seconds = TickClock.of(marks).seconds(np.array([moment]))[0]
     if true < 24 * 3600:
         assert seconds == float(true)
 
@@ -169,9 +169,9 @@ def test_damaged_files_give_a_score_or_a_midi_error() -> None:
 def test_a_mark_counts_as_ten_events(mark: str) -> None:
     few, many = (file(f"01 FF {mark} " * count + END) for count in (30, 31))
     limits = Limits(events=300)
-    module.scan(few, limits=limits)
+    module.scan(few, limits)
     with pytest.raises(MidiError, match=r"more than limits\.events=300") as caught:
-        module.scan(many, limits=limits)
+        module.scan(many, limits)
     assert caught.value.reason == "too large"
 
 
@@ -194,13 +194,12 @@ tracks = st.lists(pieces, max_size=40).map(lambda parts: b"\x00\x90\x3c\x40" + b
 
 
 def scanned(data: bytes) -> tuple:
-    repairs: Counter = Counter()
     try:
-        file = module.scan(data, repairs=repairs)
+        file = module.scan(data, Limits())
     except MidiError as error:
-        return str(error), repairs
-    marks = (file.tempos, file.meters, file.keys, file.names)
-    return file.format, file.division, file.events.tobytes(), file.ends.tolist(), marks, repairs
+        return (str(error),)
+    marks = file.marks, file.names, file.drums, file.repairs
+    return file.format, file.division, file.events.tobytes(), file.ends.tolist(), marks
 
 
 @settings(max_examples=40)

@@ -80,7 +80,7 @@ WIDE = WIDE.decode().encode("utf-16")
     ],
 )  # fmt: skip
 def test_unreadable_documents_are_refused_in_a_sentence(data, message):
-    with pytest.raises(UserError, match=r"^the given bytes: ") as caught:
+    with pytest.raises(UserError, match=r"^has|^is|^holds|^lasts") as caught:
         musicxml.read(data, bpm=100)
     assert message in str(caught.value)
 

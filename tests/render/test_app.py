@@ -1,6 +1,6 @@
 import pytest
 
-from musictx import midi
+from musictx import formats
 from musictx.config import Limits
 from musictx.errors import UserError, WriteError
 from musictx.notes import Score
@@ -16,7 +16,7 @@ SCORE = Score(notes=[(0.0, 0.4, 60, 80, 0, False, 0), (0.5, 0.9, 64, 80, 0, Fals
 def song(tmp_path):
     path = tmp_path / "in" / "My song no. 1.mid"
     path.parent.mkdir()
-    midi.write(SCORE, path)
+    formats.write(SCORE, path)
     return path
 
 
@@ -53,21 +53,21 @@ def test_sound_and_picture_are_written_to_the_requested_place_and_printed(song, 
 
 
 def test_several_files_and_folders_are_all_rendered(song, tmp_path):
-    midi.write(SCORE, tmp_path / "two.mid")
-    midi.write(SCORE, song.with_name("three.MID"))
+    formats.write(SCORE, tmp_path / "two.mid")
+    formats.write(SCORE, song.with_name("three.MID"))
     paths = run(files=[str(tmp_path / "two.mid"), str(song.parent)], png=False)
     assert [p.name for p in paths] == ["two.wav", "My song no. 1.wav", "three.wav"]
     (song.parent / "a text.mid").write_text("no music")
     with pytest.raises(UserError, match=r"^1 of 3 files not rendered: .*a text\.mid"):
         run(files=[str(song.parent)], wav=False)
     assert (song.parent / "three.png").exists(), "the others are rendered"
-    midi.write(SCORE, tmp_path / "three.mid")
+    formats.write(SCORE, tmp_path / "three.mid")
     with pytest.raises(UserError, match="would both become"):
         run(files=[str(song.parent / "three.MID"), str(tmp_path / "three.mid")], out="o")
 
 
 def test_a_full_disk_ends_the_command(song, monkeypatch):
-    midi.write(SCORE, song.with_name("another.mid"))
+    formats.write(SCORE, song.with_name("another.mid"))
     attempts = []
 
     def full(*arguments):
@@ -104,7 +104,7 @@ def test_signs_that_are_not_played_are_printed(tmp_path, capsys):
 def test_wrong_input_is_refused_in_a_sentence_and_writes_nothing(options, name, song, tmp_path):
     (tmp_path / "text.mid").write_text("no music")
     (tmp_path / "bare").mkdir()
-    midi.write(Score(), tmp_path / "empty.mid")
+    formats.write(Score(), tmp_path / "empty.mid")
     options = {
         k: v.format(tmp=tmp_path, song=song) if isinstance(v, str) else v
         for k, v in {"out": "{tmp}/new/folder", **options}.items()
@@ -118,7 +118,7 @@ def test_wrong_input_is_refused_in_a_sentence_and_writes_nothing(options, name, 
 
 
 def test_the_length_of_sound_is_limited(song, tmp_path):
-    midi.write(Score([(6 * 3600.0, 6 * 3600.0 + 1, 60, 80, 0, False, 0)]), tmp_path / "long.mid")
+    formats.write(Score([(6 * 3600.0, 6 * 3600.0 + 1, 60, 80, 0, False, 0)]), tmp_path / "long.mid")
     with pytest.raises(UserError, match=r"21601 seconds of sound, more than 3600 \(limits\.wav"):
         run(files=[str(tmp_path / "long.mid")], png=False)
     assert names(tmp_path) == ["in", "long.mid"]

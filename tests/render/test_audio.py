@@ -34,10 +34,9 @@ def test_reverberation_in_blocks_is_a_plain_convolution():
     sound = np.zeros((2, 3 * audio.HOP + 777), np.float32)
     at = random.integers(0, sound.shape[1], 40)
     sound[:, at] = random.standard_normal((2, 40))
-    room = audio._Reverberation(8000)
     cut = 2 * audio.HOP
     sent = np.concatenate((sound, sound.sum(axis=0, keepdims=True)))
-    pieces = [room.add_to(sent[:, :cut]), room.add_to(sent[:, cut:]), room.tail]
+    pieces = [*audio._reverberated((sent[:, :cut], sent[:, cut:]), 8000)]
     expected = np.zeros((2, sound.shape[1] + response.shape[1]))
     expected[:, : sound.shape[1]] = sound
     for i in np.flatnonzero(sound[0]):

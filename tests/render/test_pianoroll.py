@@ -13,7 +13,7 @@ def note(start, end, pitch, velocity=90, program=0, drum=False, track=0):
 
 def colours(score, **options):
     """Return a function of (second, pitch, drum) for the colour in the middle of a pitch's line."""
-    layout, picture = Layout.of(score), pianoroll.image(score, **options)
+    layout, picture = Layout(score), pianoroll.image(score, **options)
 
     def colour(second, pitch, drum=False):
         system = int(second // layout.system_seconds)
@@ -33,7 +33,7 @@ def test_the_file_is_a_png_of_the_layouts_size_and_repeats_to_the_byte(tmp_path)
     paths = [pianoroll.draw(score, tmp_path / name, title="x") for name in ("a.png", "b.png")]
     with Image.open(paths[0]) as picture:
         picture.load()
-        assert (picture.format, picture.size) == ("PNG", Layout.of(score).size)
+        assert (picture.format, picture.size) == ("PNG", Layout(score).size)
     assert paths[0].read_bytes() == paths[1].read_bytes()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.png", "b.png"]
 
@@ -41,7 +41,7 @@ def test_the_file_is_a_png_of_the_layouts_size_and_repeats_to_the_byte(tmp_path)
 def test_notes_stand_at_their_time_and_pitch_and_nowhere_else():
     shortest = [note(8, 8 + seconds, pitch) for pitch in (0, 127) for seconds in (0.0, 0.02)]
     score = Score([note(1, 2, 60), note(3, 3.5, 72), note(3, 6, 40), *shortest])
-    colour, edge = colours(score), 8 + 1 / Layout.of(score).second
+    colour, edge = colours(score), 8 + 1 / Layout(score).second
     for place in ((1.05, 60), (1.95, 60), (3.05, 72), (4.5, 40), (edge, 0), (edge, 127)):
         assert not is_paper(colour(*place)), place
     for place in ((0.9, 60), (2.1, 60), (1.5, 61), (1.5, 59), (3.6, 72), (6.1, 40)):
@@ -50,7 +50,7 @@ def test_notes_stand_at_their_time_and_pitch_and_nowhere_else():
 
 def test_long_pieces_wrap_and_notes_continue_on_the_next_line_but_strokes_of_drums_do_not():
     score = Score([note(30, 95, 64), note(99, 100, 60)])
-    edge = Layout.of(score).system_seconds
+    edge = Layout(score).system_seconds
     colour = colours(Score([*score.notes.tolist(), note(edge - 1, edge + 1, 36, drum=True)]))
     for second in (31, 34.5, 50, 67, 69, 94):
         assert not is_paper(colour(second, 64)), second
@@ -63,7 +63,7 @@ def test_long_pieces_wrap_and_notes_continue_on_the_next_line_but_strokes_of_dru
 @pytest.mark.parametrize("hours", [0.1, 10])
 def test_pages_of_short_and_long_pieces_have_a_viewable_size(hours):
     score = Score(notes=[note(0, 1, 21), note(hours * 3600 - 1, hours * 3600, 108)])
-    assert max(Layout.of(score).size) < 6000
+    assert max(Layout(score).size) < 6000
     assert not is_paper(colours(score)(hours * 3600 - 0.5, 108))
 
 
@@ -80,13 +80,13 @@ def test_louder_notes_are_darker_and_tracks_have_different_colours():
 def test_drums_have_a_lane_below_and_no_pitch_and_alone_no_keyboard():
     drums = [note(0.5, 0.6, 36, drum=True), note(1.5, 1.6, 42, drum=True)]
     score = Score(notes=[note(1, 2, 60), *drums])
-    layout, colour = Layout.of(score), colours(score)
+    layout, colour = Layout(score), colours(score)
     assert layout.y(36, drum=True) > layout.y(42, drum=True) >= layout.pitch_height
     assert not is_paper(colour(0.5, 36, True))
     assert not is_paper(colour(1.5, 42, True))
     assert is_paper(colour(1.5, 36, True))
     assert layout.low > 42  # drum numbers do not stretch the pitch axis
-    assert Layout.of(Score(drums)).pitch_height == 0
+    assert Layout(Score(drums)).pitch_height == 0
     assert not is_paper(colours(Score(drums))(1.5, 42, True))
 
 
@@ -105,11 +105,11 @@ def test_lines_mark_the_beginning_and_end_of_new_music_and_given_music_is_tinted
 def test_music_on_beats_has_numbered_bars_after_a_pick_up_and_other_music_has_seconds():
     rows = [note(n / 2, n / 2 + 0.4, 60) for n in range(25)]
     score = Score(rows, meters=[(0.0, 4, 4), (0.5, 3, 4)], tempos=[(0.0, 120.0)])
-    lines = Layout.of(score).times(score)
+    lines = Layout(score).times(score)
     assert lines[:3] == [(0.0, ""), (0.5, "bar 1"), (2.0, "bar 2")]
     assert np.diff([second for second, _ in lines[1:]]) == pytest.approx(1.5)
     colour = colours(score)
     assert colour(2.0, 75).sum() < colour(2.1, 75).sum(), "a line across the roll"
     starts = np.random.default_rng(0).uniform(0, 3600, 400)
     played = Score([note(start, start + 0.4, 60) for start in [*np.sort(starts), 3600]])
-    assert {(60.0, "0:01:00"), (3600.0, "1:00:00")} <= {*Layout.of(played).times(played)}
+    assert {(60.0, "0:01:00"), (3600.0, "1:00:00")} <= {*Layout(played).times(played)}

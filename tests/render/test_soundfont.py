@@ -33,9 +33,7 @@ def test_preset_generators_add_to_those_of_instruments_but_not_to_samples(tmp_pa
     assert zone.volume.release == pytest.approx(1.0)
     assert (zone.root, zone.sample.start, zone.sample.end) == (57, 10, len(f.sine().frames) - 20)
     assert not zone.looped  # the loop would end after the sample does
-    assert (zone.keys, zone.velocities) == ((60, 70), (50, 99))
-    keys = [(60, 50), (70, 99), (59, 60), (71, 60), (65, 100)]
-    assert [zone.covers(*key) for key in keys] == [True, True, False, False, False]
+    assert (zone.keys, zone.velocities) == (range(60, 71), range(50, 100))
 
 
 def test_global_zones_are_defaults_of_the_others_and_make_no_sound(tmp_path):

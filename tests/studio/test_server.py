@@ -10,7 +10,7 @@ import mido
 import pytest
 from yarl import URL
 
-from musictx import midi, musicxml, shipped
+from musictx import formats, musicxml, shipped
 from musictx.studio.config import StudioLimits
 from tests import pieces
 from tests.midi.midi_bytes import messages, saved
@@ -75,8 +75,8 @@ XML_BOMB = (
     b"<score-partwise>&c;</score-partwise>"
 )
 
-LONG = midi.to_bytes(pieces.of((7299, 7300)))
-MANY_NOTES = midi.to_bytes(pieces.line(*[60] * 1001, every=0.1))
+LONG = formats.to_bytes(pieces.of((7299, 7300)))
+MANY_NOTES = formats.to_bytes(pieces.line(*[60] * 1001, every=0.1))
 #: Bytes of an upload -> status and sentence of the answer.
 REFUSED = [
     (b"hello", 400, "neither a MIDI file nor MusicXML"),
@@ -157,7 +157,7 @@ async def test_hostile_names_change_neither_paths_nor_headers(client, tmp_path):
             disposition = answer.headers["Content-Disposition"]
             assert disposition.startswith('attachment; filename="')
             assert disposition.count('"') == 2
-            assert midi.read(await answer.read()).notes["pitch"].tolist()
+            assert formats.read(await answer.read()).notes["pitch"].tolist()
     folders = [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")]
     assert len(folders) == len(HOSTILE_NAMES)
     assert all(name.isascii() and len(name) < 50 for name in folders)
@@ -174,14 +174,14 @@ async def test_exports_contain_the_piece_a_part_of_it_or_a_proposal(client, tmp_
             return await answer.read(), answer.headers
 
     data, headers = await file("my tune.mid")
-    assert midi.read(data) == midi.read(ODE)
+    assert formats.read(data) == formats.read(ODE)
     assert headers["Content-Type"] == "audio/midi"
     assert headers["Content-Disposition"].startswith('attachment; filename="my tune.mid"')
-    part = midi.read((await file("x.mid", begin="2.4", end="4.8"))[0])
+    part = formats.read((await file("x.mid", begin="2.4", end="4.8"))[0])
     assert part.notes["pitch"].tolist() == [74, 72, 71, 69]
     assert part.notes["start"][0] == 0
     notes = musicxml.read((await file("x.musicxml"))[0]).notes
-    assert notes["pitch"].tolist() == midi.read(ODE).notes["pitch"].tolist()
+    assert notes["pitch"].tolist() == formats.read(ODE).notes["pitch"].tolist()
     picture, _ = await file("x.png", end="2.4")
     assert picture.startswith(b"\x89PNG")
     pictures = list((tmp_path / ".exports").glob("*/*.png"))
@@ -194,9 +194,9 @@ async def test_exports_contain_the_piece_a_part_of_it_or_a_proposal(client, tmp_
 
     client.composer.all[session["id"]] = [take(5, [[0, 1, 30, 80, 0]], removes=range(60))]
     with_take, _ = await file("x.mid", take="5", proposal="1")
-    assert midi.read(with_take).notes["pitch"].tolist()[:1] == [30]
-    assert len(midi.read(with_take)) == 3
-    assert midi.read((await file("x.mid"))[0]) == midi.read(ODE)
+    assert formats.read(with_take).notes["pitch"].tolist()[:1] == [30]
+    assert len(formats.read(with_take)) == 3
+    assert formats.read((await file("x.mid"))[0]) == formats.read(ODE)
 
     for query, sentence in (
         ({"begin": "5", "end": "4"}, "begin=5 end=4: expected an end after the begin"),
@@ -210,7 +210,7 @@ async def test_exports_contain_the_piece_a_part_of_it_or_a_proposal(client, tmp_
     off_grid = pieces.score(
         [(i * 0.317 + i * i * 0.0091, 12.0, 60, 80, 0, False, 0) for i in range(20)], bpm=30
     )
-    free = await new_piece(client, midi.to_bytes(off_grid))
+    free = await new_piece(client, formats.to_bytes(off_grid))
     path = f"/api/sessions/{free['id']}"
     error = json.loads((await file("x.musicxml", 400))[0])["error"]
     assert error.endswith("has no notation; quantise it, or export it as MIDI")
