@@ -27,7 +27,7 @@ from musictx.config import CorpusConfig, Limits
 from musictx.data import corpora, encode, shards, workers
 from musictx.data.corpora import Corpus, Item, digest
 from musictx.data.encode import Encoded, LeftOut
-from musictx.data.shards import Piece, Shards, Writer, by_split
+from musictx.data.shards import Piece, Shards, Totals, Writer, by_split
 from musictx.errors import UserError
 from musictx.progress import progress
 from musictx.tokens.build import build
@@ -293,20 +293,43 @@ class Report(NamedTuple):
     remarks: list[str]
     up_to_date: bool
 
+    @property
+    def folder(self) -> Path:
+        """The shard folder."""
+        return self.shards.folder
+
+    @property
+    def source(self) -> str:
+        """The name of the corpus."""
+        return str(self.shards.corpus["name"])
+
+    @property
+    def splits(self) -> dict[str, Totals]:
+        """Totals of each split."""
+        return by_split(self.shards.pieces())
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Reason -> number of files left out, the most frequent first."""
+        return reasons(self.left_out)
+
+    def total(self) -> Totals:
+        """Pieces, tokens, notes and seconds of all splits."""
+        return self.shards.totals()
+
     def __str__(self) -> str:
         """A few lines for the terminal."""
-        folder, splits = self.shards.folder, by_split(self.shards.pieces())
-        lines = [f"{self.shards.corpus['name']}: {self.files:,} files, {self.shards.totals()}"]
-        lines += [f"  {split:<11}{t}" for split, t in splits.items() if t.pieces]
+        lines = [f"{self.source}: {self.files:,} files, {self.total()}"]
+        lines += [f"  {split:<11}{t}" for split, t in self.splits.items() if t.pieces]
         if self.left_out:
-            counted = ", ".join(f"{n:,} {reason}" for reason, n in reasons(self.left_out).items())
-            lines.append(f"  left out   {counted} (each one in {folder / JSON})")
+            counted = ", ".join(f"{n:,} {reason}" for reason, n in self.reasons.items())
+            lines.append(f"  left out   {counted} (each one in {self.folder / JSON})")
         if self.lossy:
             counted = ", ".join(f"{label}: {n:,}" for label, n in self.lossy.items())
             lines.append(f"  changed    {counted}")
         lines += [f"  note       {remark}" for remark in self.remarks]
         state = "up to date" if self.up_to_date else "written"
-        return "\n".join([*lines, f"  shards     {folder} ({state})"])
+        return "\n".join([*lines, f"  shards     {self.folder} ({state})"])
 
     @classmethod
     def of(cls, ready: Shards, *, up_to_date: bool) -> Report:
