@@ -83,7 +83,7 @@ def run(config: TrainConfig) -> Trained:
 
         # 3. LightningModule, data module, callbacks and Trainer
         training = Run(config, folder, shards, tokenizer, model)
-        trainer, stop = training.trainer, training.hooks.stop
+        trainer, stop = training.trainer, training.stop
         if is_first:
             folder.begin(config, fingerprints)
         say(report.header(training))
@@ -146,7 +146,7 @@ def exit_after_signal(training: Run) -> NoReturn:
     """Print the path of the checkpoint and exit with the usual status of the signal: 130 for
     Ctrl-C, 143 for SIGTERM. Processes that Lightning started exit with 0, since Lightning would
     kill the first process otherwise."""
-    stop = training.hooks.stop
+    stop = training.stop
     if training.trainer.is_global_zero:
         if stop.agreed and not training.folder.model.is_dir():
             with averaged(training.trainer):

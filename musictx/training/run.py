@@ -25,7 +25,7 @@ from musictx.sampling.primer import NOTHING
 from musictx.sampling.steer import Steering, controls_of
 from musictx.tokens.tokenizer import Tokenizer
 from musictx.training import checkpoint
-from musictx.training.callbacks import BestCheckpoint, Ema, Hooks
+from musictx.training.callbacks import BestCheckpoint, Ema, RunCallback
 from musictx.training.lit import LitMusicTransformer
 from musictx.training.optimizer import optimizer_options
 from musictx.training.progress import Progress, clock, share_done
@@ -43,7 +43,7 @@ class Run:
 
     lit      the LightningModule of the network
     data     the LightningDataModule of the corpus
-    hooks    the functions that callbacks call
+    stop     receives Ctrl-C and SIGTERM
     trainer  the Trainer with the callbacks and loggers of ``config``
 
     Raises ``UserError`` for a callback, a logger, a device or a flag that is not possible.
@@ -73,12 +73,15 @@ class Run:
             **dataclasses.asdict(config.data),
         )
         self.limits = of_corpus(shards, tokenizer)
-        self.hooks = Hooks(self.save_model, self.sample, StopSignal())
+        self.stop = StopSignal()
         self.trainer = self._trainer()
 
     def _trainer(self) -> pl.Trainer:
         config, options, path = self.config, self.config.trainer, self.folder.path
-        callbacks = [self.hooks, self.hooks.stop, *instantiate("callbacks", config.callbacks, path)]
+        callbacks = [self.stop, *instantiate("callbacks", config.callbacks, path)]
+        for callback in callbacks:
+            if isinstance(callback, RunCallback):
+                callback.run = self
         has_bar = any(isinstance(c, pl.callbacks.ProgressBar) for c in callbacks)
         if options.flags["enable_progress_bar"] and not has_bar:
             callbacks.append(Progress())
