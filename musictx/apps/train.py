@@ -26,7 +26,7 @@ from musictx.training.ranks import say
 from musictx.training.run import Run
 from musictx.training.run_folder import RunFolder
 from musictx.training.signals import Stopped
-from musictx.training.trainer import fit, quiet
+from musictx.training.trainer import quiet
 
 
 class Trained(NamedTuple):
@@ -83,7 +83,7 @@ def run(config: TrainConfig) -> Trained:
 
         # 3. LightningModule, data module, callbacks and Trainer
         training = Run(config, folder, shards, tokenizer, model)
-        trainer, stop = training.trainer, training.stop
+        trainer = training.trainer
         if is_first:
             folder.begin(config, fingerprints)
         say(report.header(training))
@@ -92,10 +92,10 @@ def run(config: TrainConfig) -> Trained:
         stack.callback(ranks.destroy_process_group)
         initial_loss = None
         try:
-            with stop:
+            with training.stop:
                 if config.init is not None and not state.step and not is_trial:
                     initial_loss = training.validate_initial_model()
-                fit(training.lit, training.data, trainer, stop, folder.last if state.step else None)
+                training.fit(folder.last if state.step else None)
         except Stopped:
             exit_after_signal(training)
         except UserError:

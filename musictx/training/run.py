@@ -11,6 +11,8 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
+from safetensors import SafetensorError
 
 from musictx import bundle
 from musictx.config import GenerateConfig, TrainConfig
@@ -18,6 +20,7 @@ from musictx.data.module import MusicDataModule
 from musictx.data.shards import Shards
 from musictx.data.statistics import of_corpus
 from musictx.data.windows import EvaluationWindows
+from musictx.errors import UserError, WriteError, reason
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.composer import continuations
@@ -31,8 +34,8 @@ from musictx.training.optimizer import optimizer_options
 from musictx.training.progress import Progress, clock, share_done
 from musictx.training.ranks import say
 from musictx.training.run_folder import RunFolder
-from musictx.training.signals import StopSignal
-from musictx.training.trainer import build_trainer, describe_device, instantiate, wrong_checkpoint
+from musictx.training.signals import Stopped, StopSignal
+from musictx.training.trainer import build_trainer, describe_device, instantiate
 
 #: The token limit per second of a sample; a model that reaches it writes no time shifts.
 TOKENS_PER_SECOND = 60
@@ -94,6 +97,30 @@ class Run:
             loggers = instantiate("logger", config.logger, path)
         return build_trainer(options, path, callbacks=callbacks, loggers=loggers)
 
+    def fit(self, checkpoint: Path | None) -> None:
+        """Train, from ``checkpoint`` if it is not None.
+
+        Raises :class:`Stopped` after Ctrl-C or SIGTERM, ``WriteError`` for a full disk, and
+        ``UserError`` for options that Lightning refuses and for a checkpoint of another model.
+        """
+        try:
+            self.trainer.fit(self.lit, self.data, ckpt_path=checkpoint, weights_only=True)
+        except SystemExit as error:  # by Lightning: a second Ctrl-C, or SIGTERM before a step
+            if not self.stop.received:
+                raise
+            raise Stopped from error
+        except (UserError, Stopped):
+            raise
+        except MisconfigurationException as error:  # such as a callback that needs a logger
+            raise UserError(reason(error)) from error
+        except (OSError, SafetensorError) as error:
+            place = getattr(error, "filename", None) or self.folder.path
+            raise WriteError(f"{place}: cannot be written: {error}") from error
+        except Exception as error:  # Lightning and torch hardly check what is in a checkpoint
+            if checkpoint is None or self.stop.steps:
+                raise
+            raise _wrong_checkpoint(checkpoint, error) from error
+
     def save_model(self) -> None:
         """Write the model folder with the current weights."""
         card = {**self.card(), "note_limits": self.limits}
@@ -108,7 +135,7 @@ class Run:
             try:
                 self.lit.load_state_dict(checkpoint.read(path)["state_dict"])
             except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
-                raise wrong_checkpoint(path, error) from error
+                raise _wrong_checkpoint(path, error) from error
         self.lit.cpu()
         self.save_model()
         folder.write_status(
@@ -221,6 +248,13 @@ class Run:
         total = len(EvaluationWindows(self.shards, "validation", context))
         measured = min(self.config.data.validation_windows or total, total)
         return f"{measured} of {total} windows of {context} tokens"
+
+
+def _wrong_checkpoint(checkpoint: Path, error: Exception) -> UserError:
+    """The error for a checkpoint of another model, or a damaged one."""
+    return UserError(
+        f"{checkpoint}: not of this model ({reason(error)}); delete it, or give another out="
+    )
 
 
 def command_line() -> str:
