@@ -13,7 +13,6 @@ from typing import NamedTuple, NoReturn
 from musictx import bundle, files
 from musictx.config import TrainConfig
 from musictx.data.prepare import prepare
-from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build as build_tokenizer
@@ -59,7 +58,10 @@ def run(config: TrainConfig) -> Trained:
         config = dataclasses.replace(config, trainer=ranks.from_environment(config.trainer))
         files.check_writable(Path(config.out or "runs"), "out")
         tokenizer, model = make_network(config)
-        shards = open_corpus(config, tokenizer)
+        prepared = prepare(config.corpus, tokenizer)
+        if not prepared.up_to_date:
+            say(str(prepared))
+        shards = prepared.shards
 
         # 2. The run folder: new, to resume, or finished
         fingerprints = run_folder.fingerprints(config, shards, tokenizer)
@@ -131,15 +133,6 @@ def make_network(config: TrainConfig) -> tuple[Tokenizer, MusicTransformer]:
         return tokenizer, model
     tokenizer = build_tokenizer(**dataclasses.asdict(config.tokenizer))
     return tokenizer, build_model(config, tokenizer)
-
-
-def open_corpus(config: TrainConfig, tokenizer: Tokenizer) -> Shards:
-    """Return the shards of the corpus, and prepare them if necessary. Existing ``corpus.shards``
-    without a ``corpus.path`` are used unchanged."""
-    report = prepare(config.corpus, tokenizer)
-    if not report.up_to_date:
-        say(str(report))
-    return report.shards
 
 
 def exit_after_signal(training: Run) -> NoReturn:

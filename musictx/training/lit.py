@@ -163,9 +163,8 @@ class LitMusicTransformer(pl.LightningModule):
         trainer: Any = self.trainer
         step, every = trainer.global_step + 1, trainer.log_every_n_steps
         check = self.device.type == "cpu" or (every and step % every == 0)
-        if (
-            check and not self._has_scaler and not bool(norm.isfinite())
-        ):  # a scaler skips such steps
+        check = check and not self._has_scaler  # which skips steps that are not finite
+        if check and not bool(norm.isfinite()):
             raise self._diverged()  # before the weights change
         if by_value and gradient_clip_val:  # Lightning's own clipping refuses fused AdamW
             nn.utils.clip_grad_value_(self.model.parameters(), gradient_clip_val)
