@@ -170,10 +170,9 @@ class Run:
 
     def best(self) -> tuple[float | None, int]:
         """(nats per token, step) of the best validation of the run; (None, 0) if there was none."""
-        for callback in self.trainer.checkpoint_callbacks:
-            if isinstance(callback, BestCheckpoint):
-                return callback.loss, callback.step
-        return None, 0
+        callbacks = self.trainer.checkpoint_callbacks
+        best = next((c for c in callbacks if isinstance(c, BestCheckpoint)), BestCheckpoint())
+        return best.loss, best.step
 
     def validation_loss(self) -> float | None:
         """The best validation loss; the latest one if no callback keeps the best checkpoint."""
