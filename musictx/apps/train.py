@@ -13,7 +13,6 @@ from typing import NamedTuple, NoReturn
 from musictx import bundle, files
 from musictx.config import TrainConfig
 from musictx.data.prepare import prepare
-from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build as build_tokenizer
@@ -26,7 +25,7 @@ from musictx.training.ranks import say
 from musictx.training.run import Run
 from musictx.training.run_folder import RunFolder
 from musictx.training.signals import Stopped
-from musictx.training.trainer import fit, quiet
+from musictx.training.trainer import quiet
 
 
 class Trained(NamedTuple):
@@ -59,7 +58,10 @@ def run(config: TrainConfig) -> Trained:
         config = dataclasses.replace(config, trainer=ranks.from_environment(config.trainer))
         files.check_writable(Path(config.out or "runs"), "out")
         tokenizer, model = make_network(config)
-        shards = open_corpus(config, tokenizer)
+        prepared = prepare(config.corpus, tokenizer)
+        if not prepared.up_to_date:
+            say(str(prepared))
+        shards = prepared.shards
 
         # 2. The run folder: new, to resume, or finished
         fingerprints = run_folder.fingerprints(config, shards, tokenizer)
@@ -83,7 +85,7 @@ def run(config: TrainConfig) -> Trained:
 
         # 3. LightningModule, data module, callbacks and Trainer
         training = Run(config, folder, shards, tokenizer, model)
-        trainer, stop = training.trainer, training.hooks.stop
+        trainer = training.trainer
         if is_first:
             folder.begin(config, fingerprints)
         say(report.header(training))
@@ -92,10 +94,10 @@ def run(config: TrainConfig) -> Trained:
         stack.callback(ranks.destroy_process_group)
         initial_loss = None
         try:
-            with stop:
+            with training.stop:
                 if config.init is not None and not state.step and not is_trial:
                     initial_loss = training.validate_initial_model()
-                fit(training.lit, training.data, trainer, stop, folder.last if state.step else None)
+                training.fit(folder.last if state.step else None)
         except Stopped:
             exit_after_signal(training)
         except UserError:
@@ -133,20 +135,11 @@ def make_network(config: TrainConfig) -> tuple[Tokenizer, MusicTransformer]:
     return tokenizer, build_model(config, tokenizer)
 
 
-def open_corpus(config: TrainConfig, tokenizer: Tokenizer) -> Shards:
-    """Return the shards of the corpus, and prepare them if necessary. Existing ``corpus.shards``
-    without a ``corpus.path`` are used unchanged."""
-    report = prepare(config.corpus, tokenizer)
-    if not report.up_to_date:
-        say(str(report))
-    return report.shards
-
-
 def exit_after_signal(training: Run) -> NoReturn:
     """Print the path of the checkpoint and exit with the usual status of the signal: 130 for
     Ctrl-C, 143 for SIGTERM. Processes that Lightning started exit with 0, since Lightning would
     kill the first process otherwise."""
-    stop = training.hooks.stop
+    stop = training.stop
     if training.trainer.is_global_zero:
         if stop.agreed and not training.folder.model.is_dir():
             with averaged(training.trainer):

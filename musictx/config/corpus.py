@@ -10,8 +10,12 @@ from musictx import registry
 from musictx.config.checks import DAY, Options, option, require
 from musictx.config.limits import HELP, Limits
 
-#: Names of the corpora of the core; optional components add further ones.
-BUILT_IN = ("folder", "maestro")
+#: Name of a corpus -> import path of its class; optional components add theirs.
+CORPORA = {
+    "folder": "musictx.data.corpora:Folder",
+    "maestro": "musictx.data.corpora:Maestro",
+    **registry.CORPORA,
+}
 
 
 @dataclass
@@ -80,8 +84,8 @@ class CorpusConfig(Options, prefix="corpus"):
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
     def check(self) -> None:
-        names = (*BUILT_IN, *registry.CORPORA)
-        self.require("name", ":" in self.name or self.name in names, f"one of {', '.join(names)}")
+        expected = f"one of {', '.join(CORPORA)}"
+        self.require("name", ":" in self.name or self.name in CORPORA, expected)
         held_out, expected = self.validation + self.test, "less than 1, so that something trains"
         require(held_out < 1.0, "corpus.validation + corpus.test", held_out, expected)
 

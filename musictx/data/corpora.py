@@ -1,4 +1,4 @@
-"""Corpora: their protocol, the registry of ``corpus.name``, and folders of files.
+"""Corpora: their protocol, and folders of files.
 
 A custom corpus is a class that is named by its import path,
 ``corpus.name=my_package.my_module:Mine``, and called with ``corpus.path`` as its only argument. It
@@ -20,20 +20,15 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from musictx import formats, registry
+from musictx import formats
 from musictx.config import CorpusConfig, Limits
 from musictx.config.checks import imported
+from musictx.config.corpus import CORPORA
 from musictx.data.shards import SPLITS
 from musictx.errors import UserError, shown
 from musictx.formats import SUFFIXES, File, is_below, walk, walk_several
 from musictx.notes import Score
 from musictx.tokens.tokenizer import Tokenizer
-
-#: ``corpus.name`` -> import path of its class; optional components add theirs.
-CORPORA = {
-    "folder": "musictx.data.corpora:Folder",
-    "maestro": "musictx.data.corpora:Maestro",
-}
 
 
 class Item(NamedTuple):
@@ -102,8 +97,7 @@ def needs_path(name: str) -> bool:
 
 
 def _kind(name: str) -> Any:
-    target = (CORPORA | registry.CORPORA).get(name, name)
-    return imported("corpus.name", target)
+    return imported("corpus.name", CORPORA.get(name, name))
 
 
 def canonical(description: Any) -> bytes:

@@ -71,9 +71,7 @@ def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
     shares = {"validation": corpus.validation, "test": corpus.test}
     with shards.new_shards(
         folder,
-        fingerprint=tokenizer.fingerprint,
-        tokenizer_config=tokenizer.to_config(),
-        vocabulary=tokenizer.vocabulary.size,
+        tokenizer,
         corpus={"name": source.label, "kind": corpus.name} | shares,
         key=key,
     ) as writer:
@@ -196,12 +194,8 @@ def _with_splits(
     if len(rows) == 1 and not rows[0].split and corpus.validation > 0:
         remark = "a single piece: its end is held out as validation"
         return _cut(rows[0], corpus.validation), [remark]
-    splits, remarks = divide(
-        [row.hash for row in rows],
-        [row.split or None for row in rows],
-        validation=corpus.validation,
-        test=corpus.test,
-    )
+    hashes, given = [row.hash for row in rows], [row.split for row in rows]
+    splits, remarks = divide(hashes, given, validation=corpus.validation, test=corpus.test)
     return [row._replace(split=s) for row, s in zip(rows, splits, strict=True)], remarks
 
 
@@ -215,11 +209,11 @@ def by_content(content: str, validation: float, test: float) -> str:
 
 
 def divide(
-    hashes: Sequence[str], published: Sequence[str | None], *, validation: float, test: float
+    hashes: Sequence[str], published: Sequence[str], *, validation: float, test: float
 ) -> tuple[list[str], list[str]]:
     """(split of each piece, remarks) for pieces with different hashes.
 
-    ``published`` is the published split of each piece, or None: then the hash decides
+    ``published`` is the published split of each piece; for "" the hash decides
     (:func:`by_content`). For small corpora:
 
     - if ``validation`` is above 0 and the published validation split is empty, published training
@@ -237,7 +231,7 @@ def divide(
         if "validation" in splits:
             remarks.append("no file of the official validation split is here: split by content")
     order = sorted(range(len(hashes)), key=hashes.__getitem__)
-    free = [i for i in order if given[i] is None]
+    free = [i for i in order if not given[i]]
     if free and "train" not in splits:
         splits[free[-1]] = "train"
         remarks.append("the training split was empty, so one held-out piece was moved to it")

@@ -251,15 +251,9 @@ class Writer:
 
 @contextmanager
 def new_shards(
-    folder: str | Path,
-    *,
-    fingerprint: str,
-    tokenizer_config: Mapping[str, Any],
-    corpus: Mapping[str, Any],
-    key: str = "",
-    vocabulary: int = 2**16,
+    folder: str | Path, tokenizer: Tokenizer, *, corpus: Mapping[str, Any], key: str = ""
 ) -> Iterator[Writer]:
-    """Write a new shard folder atomically. ``vocabulary`` is the size of the vocabulary.
+    """Write a new shard folder atomically.
 
     At the end of the block the folder is moved to its place and replaces an older shard folder. If
     the block raises an exception, everything is removed. The bytes depend only on the arguments and
@@ -286,9 +280,9 @@ def new_shards(
         header = {
             "format": FORMAT,
             "key": key,
-            "fingerprint": fingerprint,
-            "tokenizer": dict(tokenizer_config),
-            "vocabulary": vocabulary,
+            "fingerprint": tokenizer.fingerprint,
+            "tokenizer": tokenizer.to_config(),
+            "vocabulary": tokenizer.vocabulary.size,
             "corpus": dict(corpus),
             "pieces": len(writer.rows),
             "tokens": writer.tokens,

@@ -146,9 +146,6 @@ GAP_SECONDS, TAIL_SECONDS, LATEST_SHARE = (1.0, 12.0), 4.0, 0.85
 SKYLINE_SHARE, PROGRAM_SHARE = 0.5, 0.7
 #: Shorter windows, and windows with fewer given tokens, are left plain.
 FEWEST_TOKENS, FEWEST_GIVEN_TOKENS = 96, 8
-#: The share of windows whose past is deadpan: with one velocity and on a grid, as in a score. It is
-#: read but is not a target; the notes to compose are not changed.
-DEADPAN_SHARE = 0.15
 #: Deadpan music: tempi in quarter notes a minute; grid lines in a quarter note; its velocity, as a
 #: share of the bins; its share of the window in steer.
 TEMPI_BPM, LINES_OF_A_QUARTER = (60.0, 160.0), 4
@@ -169,26 +166,21 @@ class EventSpan(NamedTuple):
 
 
 class EventTasks(Tasks):
-    """Tasks of events in seconds, in the windows of :mod:`musictx.tokens.controls`.
-
-    deadpan  the share of windows with a deadpan past
-    """
+    """Tasks of events in seconds, in the windows of :mod:`musictx.tokens.controls`."""
 
     no_controls_share = 0.15
+    #: The share of windows whose past is deadpan: with one velocity and on a grid, as in a score.
+    #: It is read but is not a target; the notes to compose are not changed.
+    deadpan_share = 0.15
 
     def __init__(
-        self,
-        tokenizer: Any,
-        weights: Mapping[str, float],
-        melody: str = "skyline",
-        deadpan: float = DEADPAN_SHARE,
+        self, tokenizer: Any, weights: Mapping[str, float], melody: str = "skyline"
     ) -> None:
         super().__init__(tokenizer, weights, melody)
         if weights.get("vary"):
             raise UserError(
                 f"data.tasks={self.weights}: vary is for music in bars, expected tokenizer=notes"
             )
-        self.deadpan = deadpan
         self.per_second = 1000.0 / tokenizer.step_ms
         kinds = self.vocabulary.kinds
         self._controls = np.array([kinds.index(kind) for kind in controls.CONTROL_KINDS])
@@ -200,7 +192,7 @@ class EventTasks(Tasks):
         if room < FEWEST_TOKENS or len(ids) < FEWEST_TOKENS:
             return None
         window, write = self.tokenizer.read(ids[:room]), self.tokenizer.write
-        deadpan, infill = random.random() < self.deadpan, task == "infill"
+        deadpan, infill = random.random() < self.deadpan_share, task == "infill"
         span: EventSpan | None = EventSpan(window.stop)
         if infill:
             span = self._infill(window, random)

@@ -1,14 +1,10 @@
-"""Lightning callbacks of a run: averaged weights, checkpoints, the model folder, samples.
-
-The functions that they call are in another callback of the run, :class:`Hooks`.
-"""
+"""Lightning callbacks of a run: averaged weights, checkpoints, the model folder, samples."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,34 +13,15 @@ import torch
 from pytorch_lightning.callbacks import Checkpoint, WeightAveraging
 
 from musictx import formats, registry
-from musictx.notes import Score
 from musictx.training.progress import ends_step, validation_follows
 from musictx.training.ranks import say
-from musictx.training.signals import StopSignal
 
 
-@dataclass(eq=False)
-class Hooks(pl.Callback):
-    """The functions that the other callbacks of a run call.
+class RunCallback(pl.Callback):
+    """A callback that calls functions of its run, a :class:`musictx.training.run.Run`. The run sets
+    the attribute before training."""
 
-    save_model  writes the model folder with the current weights
-    sample      composes a piece of so many seconds with the current weights
-    stop        receives Ctrl-C and SIGTERM
-    """
-
-    save_model: Callable[[], object] = lambda: None
-    sample: Callable[[float], Score] | None = None
-    stop: StopSignal = field(default_factory=StopSignal)
-
-
-class HookedCallback(pl.Callback):
-    """A callback that finds the :class:`Hooks` among the callbacks of its Trainer, if any."""
-
-    hooks: Hooks
-
-    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        callbacks = trainer.callbacks  # type: ignore[attr-defined]
-        self.hooks = next((c for c in callbacks if isinstance(c, Hooks)), Hooks())
+    run: Any
 
 
 class Ema(WeightAveraging):
@@ -90,7 +67,7 @@ def averaged(trainer: pl.Trainer) -> Iterator[None]:
             ema._swap_models(trainer.lightning_module)
 
 
-class BestCheckpoint(HookedCallback, Checkpoint):
+class BestCheckpoint(RunCallback, Checkpoint):
     """``best.ckpt`` and the model folder: rewritten whenever ``val/loss`` is the lowest so far."""
 
     def __init__(self) -> None:
@@ -113,13 +90,13 @@ class BestCheckpoint(HookedCallback, Checkpoint):
             trainer.save_checkpoint(Path(trainer.default_root_dir, "best.ckpt"))
             if trainer.is_global_zero:
                 with averaged(trainer):
-                    self.hooks.save_model()
+                    self.run.save_model()
         else:
             comment = f"best {self.loss:.4f} at step {self.step:,}"
         say(f"step {trainer.global_step:,}: validation {loss:.4f} nats/token, {comment}")
 
 
-class LastCheckpoint(HookedCallback, Checkpoint):
+class LastCheckpoint(RunCallback, Checkpoint):
     """``last.ckpt``, from which the same command resumes bit for bit.
 
     It is written after each validation, ``minutes`` after it was written last, when a signal stops
@@ -144,7 +121,7 @@ class LastCheckpoint(HookedCallback, Checkpoint):
             return  # on_validation_end saves
         is_due = time.monotonic() - self._saved_at >= 60 * self.minutes
         is_due = trainer.strategy.broadcast(is_due)  # all processes save at once
-        if is_due or self.hooks.stop.agreed or trainer.fit_loop.done:
+        if is_due or self.run.stop.agreed or trainer.fit_loop.done:
             self._save(trainer)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -158,7 +135,7 @@ class LastCheckpoint(HookedCallback, Checkpoint):
         self._saved_at = time.monotonic()
 
 
-class Samples(HookedCallback):
+class Samples(RunCallback):
     """Compose a short piece with the current weights after each validation:
     ``samples/step-000200.mid``, and .png if an optional component draws piano rolls.
 
@@ -169,16 +146,15 @@ class Samples(HookedCallback):
         self.seconds = seconds
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        hooks, step = self.hooks, trainer.global_step
-        if not _is_training(trainer) or not trainer.is_global_zero or hooks.stop.received:
+        if not _is_training(trainer) or not trainer.is_global_zero:
             return
-        if hooks.sample is None or not self.seconds:
+        if self.run.stop.received or not self.seconds:
             return
-        training = pl_module.training
+        step, training = trainer.global_step, pl_module.training
         try:
             pl_module.eval()
             with torch.no_grad(), averaged(trainer):
-                score = hooks.sample(self.seconds)
+                score = self.run.sample(self.seconds)
             path = Path(trainer.default_root_dir, "samples", f"step-{step:06}.mid")
             path.parent.mkdir(parents=True, exist_ok=True)
             formats.write(score, path)

@@ -24,9 +24,8 @@ from torch.nn import functional as F
 from musictx.data.windows import UNSCORED, Batch
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
-from musictx.training.optimizer import build_optimizer
+from musictx.training.optimizer import build_optimizer, multiplier
 from musictx.training.progress import time_used
-from musictx.training.schedule import multiplier, multiplier_by_time
 
 #: The loss of a batch is multiplied by this, so that float16 gradients do not overflow. It is a
 #: power of two, which causes no rounding.
@@ -97,13 +96,13 @@ class LitMusicTransformer(pl.LightningModule):
 
     def _rate(self, step: int) -> float:
         """Return the learning rate of step ``step``, from 0, as a share of the highest one."""
-        kind, warmup = self.optim["schedule"], self.optim["warmup"]
-        if self._time_used is not None:
-            return multiplier_by_time(step, self._time_used, warmup=warmup, kind=kind)
-        total = self.trainer.max_steps
-        if total < 1:  # endless
-            kind, total = ("constant" if kind == "cosine" else kind), 1
-        return multiplier(step, total=total, warmup=warmup, kind=kind)
+        return multiplier(
+            step,
+            total=self.trainer.max_steps,
+            warmup=self.optim["warmup"],
+            kind=self.optim["schedule"],
+            time_used=self._time_used,
+        )
 
     def on_train_start(self) -> None:
         """Recompute the learning rate: the checkpoint may be of a run with another length."""
@@ -164,9 +163,8 @@ class LitMusicTransformer(pl.LightningModule):
         trainer: Any = self.trainer
         step, every = trainer.global_step + 1, trainer.log_every_n_steps
         check = self.device.type == "cpu" or (every and step % every == 0)
-        if (
-            check and not self._has_scaler and not bool(norm.isfinite())
-        ):  # a scaler skips such steps
+        check = check and not self._has_scaler  # which skips steps that are not finite
+        if check and not bool(norm.isfinite()):
             raise self._diverged()  # before the weights change
         if by_value and gradient_clip_val:  # Lightning's own clipping refuses fused AdamW
             nn.utils.clip_grad_value_(self.model.parameters(), gradient_clip_val)

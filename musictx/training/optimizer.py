@@ -1,8 +1,9 @@
-"""Make an optimizer and its parameter groups from ``config.OptimConfig``."""
+"""Make an optimizer, its parameter groups and its learning rates from ``config.OptimConfig``."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,12 +15,13 @@ from musictx.config.checks import imported
 from musictx.errors import ConfigError, reason
 from musictx.training.muon import Muon
 from musictx.training.ranks import say
-from musictx.training.schedule import learning_rate
 
 #: The default learning rate of fine-tuning, as a share of that of training from scratch.
 FINE_TUNING = 0.2
 #: The longest warm-up as a share of all steps, so that enough steps have the full learning rate.
 MOST_WARMUP = 0.2
+#: In a run with a time limit, the warm-up takes at most this share of the time.
+RISE_SHARE = 0.1
 
 
 def optimizer_options(config: TrainConfig, width: int) -> dict[str, Any]:
@@ -34,6 +36,43 @@ def optimizer_options(config: TrainConfig, width: int) -> dict[str, Any]:
         say(f"note    optim.warmup={warmup} is long for {steps} steps; it ends after {limit}")
         optim["warmup"] = limit
     return optim
+
+
+def learning_rate(width: int) -> float:
+    """The highest learning rate for a network of ``width``: 1e-3 at 512, with its inverse root.
+
+    Narrow networks need a higher rate. At width 128, 300 steps of 1024 tokens with the rates 1e-3,
+    2e-3, 4e-3 end at validation losses of 1.99, 1.54, 1.42 nats on the chorales, and of 3.87, 3.84,
+    3.94 on twenty pieces of POP909.
+    """
+    return 1e-3 * math.sqrt(512 / width)
+
+
+def multiplier(
+    step: int, *, total: int, warmup: int, kind: str, time_used: float | None = None
+) -> float:
+    """The share of the highest learning rate at ``step`` (0 = the first) of ``total`` steps: a pure
+    function, so that a resumed run has the same rates.
+
+    The warm-up rises linearly from 1 / warmup at step 0 to 1 at step ``warmup - 1``. Then
+
+    cosine    half a cosine from 1 to 0, which it reaches at step ``total``, after the last step;
+              constant if ``total`` is below 1, for a run without end
+    rsqrt     sqrt(warmup / (step + 1)): the inverse square root of Vaswani et al. 2017
+    constant  1
+
+    ``time_used`` is the share of the time that has passed in a run with a time limit. There the
+    warm-up ends after a tenth of the time at the latest, for slow machines, and is multiplied by
+    the cosine over the whole time.
+    """
+    done, peak = step + 1, max(warmup, 1)
+    rise = min(1.0, max(done / peak, (time_used or 0.0) / RISE_SHARE))
+    if kind == "rsqrt":
+        return min(rise, math.sqrt(peak / done))
+    if kind == "constant" or (time_used is None and total < 1):
+        return rise
+    share = (done - peak) / max(total + 1 - peak, 1) if time_used is None else time_used
+    return rise * 0.5 * (1.0 + math.cos(math.pi * min(max(share, 0.0), 1.0)))
 
 
 def build_optimizer(

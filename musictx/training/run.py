@@ -11,6 +11,8 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
+from safetensors import SafetensorError
 
 from musictx import bundle
 from musictx.config import GenerateConfig, TrainConfig
@@ -18,6 +20,7 @@ from musictx.data.module import MusicDataModule
 from musictx.data.shards import Shards
 from musictx.data.statistics import of_corpus
 from musictx.data.windows import EvaluationWindows
+from musictx.errors import UserError, WriteError, reason
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.composer import continuations
@@ -25,14 +28,14 @@ from musictx.sampling.primer import NOTHING
 from musictx.sampling.steer import Steering, controls_of
 from musictx.tokens.tokenizer import Tokenizer
 from musictx.training import checkpoint
-from musictx.training.callbacks import BestCheckpoint, Ema, Hooks
+from musictx.training.callbacks import BestCheckpoint, Ema, RunCallback
 from musictx.training.lit import LitMusicTransformer
 from musictx.training.optimizer import optimizer_options
 from musictx.training.progress import Progress, clock, share_done
 from musictx.training.ranks import say
 from musictx.training.run_folder import RunFolder
-from musictx.training.signals import StopSignal
-from musictx.training.trainer import build_trainer, describe_device, instantiate, wrong_checkpoint
+from musictx.training.signals import Stopped, StopSignal
+from musictx.training.trainer import build_trainer, describe_device, instantiate
 
 #: The token limit per second of a sample; a model that reaches it writes no time shifts.
 TOKENS_PER_SECOND = 60
@@ -43,7 +46,7 @@ class Run:
 
     lit      the LightningModule of the network
     data     the LightningDataModule of the corpus
-    hooks    the functions that callbacks call
+    stop     receives Ctrl-C and SIGTERM
     trainer  the Trainer with the callbacks and loggers of ``config``
 
     Raises ``UserError`` for a callback, a logger, a device or a flag that is not possible.
@@ -73,12 +76,15 @@ class Run:
             **dataclasses.asdict(config.data),
         )
         self.limits = of_corpus(shards, tokenizer)
-        self.hooks = Hooks(self.save_model, self.sample, StopSignal())
+        self.stop = StopSignal()
         self.trainer = self._trainer()
 
     def _trainer(self) -> pl.Trainer:
         config, options, path = self.config, self.config.trainer, self.folder.path
-        callbacks = [self.hooks, self.hooks.stop, *instantiate("callbacks", config.callbacks, path)]
+        callbacks = [self.stop, *instantiate("callbacks", config.callbacks, path)]
+        for callback in callbacks:
+            if isinstance(callback, RunCallback):
+                callback.run = self
         has_bar = any(isinstance(c, pl.callbacks.ProgressBar) for c in callbacks)
         if options.flags["enable_progress_bar"] and not has_bar:
             callbacks.append(Progress())
@@ -90,6 +96,30 @@ class Run:
         if not options.fast_dev_run:
             loggers = instantiate("logger", config.logger, path)
         return build_trainer(options, path, callbacks=callbacks, loggers=loggers)
+
+    def fit(self, checkpoint: Path | None) -> None:
+        """Train, from ``checkpoint`` if it is not None.
+
+        Raises :class:`Stopped` after Ctrl-C or SIGTERM, ``WriteError`` for a full disk, and
+        ``UserError`` for options that Lightning refuses and for a checkpoint of another model.
+        """
+        try:
+            self.trainer.fit(self.lit, self.data, ckpt_path=checkpoint, weights_only=True)
+        except SystemExit as error:  # by Lightning: a second Ctrl-C, or SIGTERM before a step
+            if not self.stop.received:
+                raise
+            raise Stopped from error
+        except (UserError, Stopped):
+            raise
+        except MisconfigurationException as error:  # such as a callback that needs a logger
+            raise UserError(reason(error)) from error
+        except (OSError, SafetensorError) as error:
+            place = getattr(error, "filename", None) or self.folder.path
+            raise WriteError(f"{place}: cannot be written: {error}") from error
+        except Exception as error:  # Lightning and torch hardly check what is in a checkpoint
+            if checkpoint is None or self.stop.steps:
+                raise
+            raise _wrong_checkpoint(checkpoint, error) from error
 
     def save_model(self) -> None:
         """Write the model folder with the current weights."""
@@ -105,7 +135,7 @@ class Run:
             try:
                 self.lit.load_state_dict(checkpoint.read(path)["state_dict"])
             except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
-                raise wrong_checkpoint(path, error) from error
+                raise _wrong_checkpoint(path, error) from error
         self.lit.cpu()
         self.save_model()
         folder.write_status(
@@ -140,10 +170,9 @@ class Run:
 
     def best(self) -> tuple[float | None, int]:
         """(nats per token, step) of the best validation of the run; (None, 0) if there was none."""
-        for callback in self.trainer.checkpoint_callbacks:
-            if isinstance(callback, BestCheckpoint):
-                return callback.loss, callback.step
-        return None, 0
+        callbacks = self.trainer.checkpoint_callbacks
+        best = next((c for c in callbacks if isinstance(c, BestCheckpoint)), BestCheckpoint())
+        return best.loss, best.step
 
     def validation_loss(self) -> float | None:
         """The best validation loss; the latest one if no callback keeps the best checkpoint."""
@@ -218,6 +247,13 @@ class Run:
         total = len(EvaluationWindows(self.shards, "validation", context))
         measured = min(self.config.data.validation_windows or total, total)
         return f"{measured} of {total} windows of {context} tokens"
+
+
+def _wrong_checkpoint(checkpoint: Path, error: Exception) -> UserError:
+    """The error for a checkpoint of another model, or a damaged one."""
+    return UserError(
+        f"{checkpoint}: not of this model ({reason(error)}); delete it, or give another out="
+    )
 
 
 def command_line() -> str:

@@ -61,11 +61,6 @@ WITHOUT_EFFECT = {
 GROUPS_WITHOUT_EFFECT = ("sampling.", "logger.")
 #: Options that ``init=FOLDER`` replaces, except ``model.dropout`` if it is set.
 FROM_INIT = ("model.", "position.", "tokenizer.")
-#: The exceptions of reading a damaged file of settings or status.
-PARSE_ERRORS = (
-    *(OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError),
-    yaml.YAMLError,
-)
 #: The most differences of settings that an error message names.
 MOST_DIFFERENCES = 3
 
@@ -166,7 +161,7 @@ class RunFolder:
             loss = status.get("validation_loss")
             loss = None if loss is None else float(loss)
             return State(bool(status["finished"]), step, seconds, loss)
-        except PARSE_ERRORS:
+        except Exception:  # a damaged file may raise anything
             return State()
 
     def write_status(self, **status: Any) -> None:
@@ -248,7 +243,7 @@ class RunFolder:
         try:
             described = yaml.safe_load(path.read_text(encoding="utf-8"))
             return flatten(described["settings"]), dict(described["applied_to"])
-        except PARSE_ERRORS as error:
+        except Exception as error:  # a damaged file may raise anything
             raise UserError(
                 f"{path}: cannot be read; give another out=, or delete the folder"
             ) from error

@@ -1,5 +1,4 @@
-"""Make Lightning's Trainer from ``config.TrainerConfig``, and call its ``fit`` with errors in one
-sentence."""
+"""Make Lightning's Trainer from ``config.TrainerConfig``; callbacks and loggers from options."""
 
 from __future__ import annotations
 
@@ -15,18 +14,14 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
-from safetensors import SafetensorError
 
 from musictx.config import TrainerConfig
 from musictx.config.checks import import_from_here
 from musictx.config.trainer import PASSED_ON
-from musictx.data.module import MusicDataModule
-from musictx.errors import ConfigError, UserError, WriteError, reason
+from musictx.errors import ConfigError, UserError, reason
 from musictx.training.checkpoint import AtomicCheckpoints
-from musictx.training.lit import LitMusicTransformer
 from musictx.training.muon import multiplies_bfloat16
 from musictx.training.progress import Clock
-from musictx.training.signals import Stopped, StopSignal
 
 #: A placeholder for the run folder in the options of callbacks and loggers.
 RUN_FOLDER = "{run_folder}"
@@ -72,44 +67,6 @@ def build_trainer(
         given |= {n: v for n, v in options.flags.items() if v != PASSED_ON[n]}
         named = ", ".join(f"trainer.{name}={value}" for name, value in given.items())
         raise UserError(f"{named}: not possible on this machine ({reason(error)})") from None
-
-
-def fit(
-    lit: LitMusicTransformer,
-    data: MusicDataModule,
-    trainer: pl.Trainer,
-    stop: StopSignal,
-    checkpoint: Path | None,
-) -> None:
-    """Call ``trainer.fit``, from ``checkpoint`` if it is not None.
-
-    Raises :class:`Stopped` after Ctrl-C or SIGTERM, ``WriteError`` for a full disk, and
-    ``UserError`` for options that Lightning refuses and for a checkpoint of another model.
-    """
-    try:
-        trainer.fit(lit, data, ckpt_path=checkpoint, weights_only=True)
-    except SystemExit as error:  # by Lightning: a second Ctrl-C, or SIGTERM before the first step
-        if not stop.received:
-            raise
-        raise Stopped from error
-    except (UserError, Stopped):
-        raise
-    except MisconfigurationException as error:  # such as a callback that needs a logger
-        raise UserError(reason(error)) from error
-    except (OSError, SafetensorError) as error:
-        place = getattr(error, "filename", None) or trainer.default_root_dir
-        raise WriteError(f"{place}: cannot be written: {error}") from error
-    except Exception as error:  # Lightning and torch hardly check the contents of a checkpoint
-        if checkpoint is None or stop.steps:
-            raise
-        raise wrong_checkpoint(checkpoint, error) from error
-
-
-def wrong_checkpoint(checkpoint: Path, error: Exception) -> UserError:
-    """The error for a checkpoint of another model, or a damaged one."""
-    return UserError(
-        f"{checkpoint}: not of this model ({reason(error)}); delete it, or give another out="
-    )
 
 
 def _check_types(flags: Mapping[str, Any]) -> None:

@@ -77,10 +77,7 @@ def _load_and_generate(path: Path) -> object:
 
 def _write_shards(folder: Path) -> None:
     ids = TOKENIZER.encode(song(0))
-    with new_shards(
-        folder / "shards", fingerprint=TOKENIZER.fingerprint,
-        tokenizer_config=TOKENIZER.to_config(), corpus={"name": "x"},
-    ) as writer:  # fmt: skip
+    with new_shards(folder / "shards", TOKENIZER, corpus={"name": "x"}) as writer:
         for number, split in enumerate(("train", "train", "validation")):
             name, offset = f"{number}.mid", writer.tokens
             writer.append(ids)

@@ -88,7 +88,7 @@ def test_a_model_with_classes_of_ones_own_is_loaded_where_they_are_trusted(
 
 def test_windows_begin_at_multiples_of_the_periods_of_positions(root, tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(train, "fit", lambda lit, data, *_: seen.append(data.rows.align) or 1 / 0)
+    monkeypatch.setattr(Run, "fit", lambda run, _: seen.append(run.data.rows.align) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
         train.run(config(root, tmp_path / "run", "position.periods=[4,6]"))
     assert seen == [12]

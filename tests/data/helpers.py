@@ -54,8 +54,7 @@ def make_shards(
     **flags: bool,
 ) -> Shards:
     """Write these pieces; ``flags``: ``begins`` and ``ends`` of each."""
-    tokens = {"fingerprint": tokenizer.fingerprint, "tokenizer_config": tokenizer.to_config()}
-    with new_shards(folder, **tokens, corpus={"name": "test"}) as writer:
+    with new_shards(folder, tokenizer, corpus={"name": "test"}) as writer:
         for split, pieces in (("train", train), ("validation", validation)):
             for i, ids in enumerate(pieces):
                 columns = {"notes": len(ids) // 4, "seconds": 1.0} | flags

@@ -2,6 +2,7 @@ import json
 import os
 import pickle
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,9 +15,16 @@ from tests.data.helpers import TOKENIZER, add, make_shards
 PIECES = [np.arange(5, dtype=np.uint16), np.array([65535, 0, 7], np.uint16)]
 
 
-def writer(folder, **more):
-    tokens = {"fingerprint": "f" * 16, "tokenizer_config": {"name": "x", "params": {"a": [1]}}}
-    return new_shards(folder, **tokens, corpus={"name": "mine"}, key="k", **more)
+#: Tokens with every id of uint16.
+TOKENS = SimpleNamespace(
+    fingerprint="f" * 16,
+    vocabulary=SimpleNamespace(size=2**16),
+    to_config=lambda: {"name": "x", "params": {"a": [1]}},
+)
+
+
+def writer(folder):
+    return new_shards(folder, TOKENS, corpus={"name": "mine"}, key="k")
 
 
 @pytest.fixture

@@ -8,13 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import formats
-from musictx.apps import train
-from musictx.config import CorpusConfig, TrainConfig
+from musictx.config import CorpusConfig
 from musictx.data import corpora
 from musictx.data.corpora import Folder, Maestro
 from musictx.errors import ConfigError, UserError
 from musictx.tokens.build import build
-from tests.data.helpers import TOKENIZER, contents, run, write_songs
+from tests.data.helpers import contents, run, write_songs
 
 TABLE = "split,midi_filename\ntest,song-003.mid\n"
 names = st.text(st.sampled_from("ab.-/0 "), min_size=1, max_size=8)
@@ -157,9 +156,8 @@ def test_official_test_files_alone_are_all_measured(tmp_path, count, options):
     assert [piece.split for piece in shards.pieces()] == ["test"] * count
 
 
-def test_a_corpus_without_a_path_is_prepared_where_training_asks(tmp_path, capsys):
-    where = CorpusConfig(name="tests.data.helpers:Given", shards=str(tmp_path / "s"), workers=1)
+def test_a_corpus_without_a_path_is_prepared_once(tmp_path):
     for new in (True, False):
-        shards = train.open_corpus(TrainConfig(corpus=where), TOKENIZER)
-        assert [p.name for p in shards.pieces()] == ["0", "1"]
-        assert bool(capsys.readouterr().out) == new
+        report = run(None, tmp_path / "s", name="tests.data.helpers:Given")
+        assert [p.name for p in report.shards.pieces()] == ["0", "1"]
+        assert report.up_to_date != new

@@ -22,7 +22,7 @@ def hashed(contents) -> list[str]:
 
 def split(contents, share) -> list[str]:
     hashes = hashed(contents)
-    return divide(hashes, [None] * len(hashes), validation=share[0], test=share[1])[0]
+    return divide(hashes, [""] * len(hashes), validation=share[0], test=share[1])[0]
 
 
 def given_corpus(pieces, folder, **options):

@@ -83,8 +83,7 @@ def test_the_ensembles_of_a_corpus_are_those_of_all_its_pieces(tmp_path):
     tokens = build("notes", chords=False)
     duo = tokens.encode(of((0, 1, 60, 64, 0), (0, 1, 60, 64, 73), (1, 2, 40, 64, 0, True)))
     solo = tokens.encode(of((0, 1, 60)))
-    names = {"fingerprint": "f", "tokenizer_config": {}, "corpus": {}}
-    with new_shards(tmp_path / "shards", **names) as shards:
+    with new_shards(tmp_path / "shards", tokens, corpus={}) as shards:
         for n in range(250):
             split = "train" if n < 240 else "validation"
             add(shards, duo if n % 50 == 7 else solo, name=f"{n:03}", split=split)

@@ -64,7 +64,8 @@ def piece(seed: int, notes: int = 120, tokenizer=STEERED) -> np.ndarray:
 
 def arranged(task: str, ids, seed: int, tokenizer=STEERED, deadpan=0.0, melody="skyline", **more):
     """The row of the task, or None if the music does not allow it."""
-    tasks = EventTasks(tokenizer, {task: 1.0}, deadpan=deadpan, melody=melody)
+    tasks = EventTasks(tokenizer, {task: 1.0}, melody)
+    tasks.deadpan_share = deadpan
     options = {"begins": True, "ends": False, "budget": 600} | more
     return tasks.row(task, ids, np.random.default_rng(seed), **options)
 
@@ -173,7 +174,7 @@ def test_a_row_is_a_function_of_its_number_and_plain_rows_stay_what_they_were(tm
     def rows(tokenizer, given):
         return TrainingRows(shards, tokenizer, 512, AugmentConfig(), 3, given)
 
-    one, two = (rows(STEERED, EventTasks(STEERED, weights, deadpan=0.2)) for _ in range(2))
+    one, two = (rows(STEERED, EventTasks(STEERED, weights)) for _ in range(2))
     kinds = set()
     for number in (5, 0, 9, 2, 7):
         a, b = one.row(number, 1), two.row(number, 1)

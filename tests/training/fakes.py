@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytorch_lightning as pl
@@ -13,17 +12,12 @@ from torch.utils.data import DataLoader
 
 from musictx.config import OptimConfig, TrainerConfig
 from musictx.config.trainer import PASSED_ON
+from musictx.data.windows import Batch
 from musictx.training.lit import LitMusicTransformer
 from musictx.training.trainer import build_trainer, quiet
 
 VOCAB = 11
 OPTIM = dataclasses.asdict(OptimConfig(lr=1e-2, warmup=2))
-
-
-class FakeBatch(NamedTuple):
-    ids: Tensor
-    targets: Tensor
-    piece_ids: Tensor
 
 
 class FakeModel(nn.Module):
@@ -41,19 +35,19 @@ class FakeModel(nn.Module):
         return self.output(self.dropout(self.hidden(self.norm(self.embedding(ids))).relu()))
 
 
-def fake_batch(number: int, rows: int = 2, length: int = 12) -> FakeBatch:
+def fake_batch(number: int, rows: int = 2, length: int = 12) -> Batch:
     """Batch ``number``: the next id is the present one plus one, a varying part is not scored."""
     rng = np.random.default_rng([7, number])
     ids = torch.from_numpy((rng.integers(VOCAB, size=(rows, 1)) + np.arange(length + 1)) % VOCAB)
     targets = ids[:, 1:].clone()
     targets[:, rng.integers(2, length + 1) :] = -100
-    return FakeBatch(ids[:, :-1], targets, torch.zeros(rows, length, dtype=torch.int64))
+    return Batch(ids[:, :-1], targets, torch.zeros(rows, length, dtype=torch.int64))
 
 
 class FakeData(pl.LightningDataModule):
     """What ``MusicDataModule`` looks like from the training's side."""
 
-    def __init__(self, validation: list[FakeBatch] | None = None, same: bool = False) -> None:
+    def __init__(self, validation: list[Batch] | None = None, same: bool = False) -> None:
         super().__init__()
         self.same = same
         self.validation = [fake_batch(1000), fake_batch(1001)] if validation is None else validation
@@ -61,14 +55,14 @@ class FakeData(pl.LightningDataModule):
     def train_dataloader(self) -> "FakeData":
         return self
 
-    def __iter__(self) -> Iterator[FakeBatch]:
+    def __iter__(self) -> Iterator[Batch]:
         assert self.trainer is not None
         number = self.trainer.global_step * self.trainer.accumulate_grad_batches
         while True:
             yield fake_batch(0 if self.same else number)
             number += 1
 
-    def val_dataloader(self) -> DataLoader[FakeBatch]:
+    def val_dataloader(self) -> DataLoader[Batch]:
         return DataLoader(self.validation, batch_size=None)
 
 

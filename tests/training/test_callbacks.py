@@ -3,6 +3,7 @@
 import csv
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import pytorch_lightning as pl
@@ -11,7 +12,7 @@ import torch
 from musictx.errors import UserError, WriteError
 from musictx.notes import Score
 from musictx.training import checkpoint
-from musictx.training.callbacks import BestCheckpoint, Ema, Hooks, LastCheckpoint, Samples
+from musictx.training.callbacks import BestCheckpoint, Ema, LastCheckpoint, Samples
 from musictx.training.checkpoint import AtomicCheckpoints
 from musictx.training.lit import LitMusicTransformer
 from musictx.training.loggers import MetricsTable
@@ -19,8 +20,12 @@ from musictx.training.signals import Stopped, StopSignal
 from tests.training.fakes import FakeData, fake_batch, fake_training, fit
 
 
-def checkpoints(hooks: Hooks, minutes: float = 1e9) -> list:
-    return [hooks, BestCheckpoint(), LastCheckpoint(minutes=minutes)]
+def checkpoints(save_model=lambda: None, stop=None, minutes: float = 1e9) -> list:
+    """Best and last checkpoint, with a run of these two attributes."""
+    callbacks = [BestCheckpoint(), LastCheckpoint(minutes=minutes)]
+    for callback in callbacks:
+        callback.run = SimpleNamespace(save_model=save_model, stop=stop or StopSignal())
+    return callbacks
 
 
 def step_of(path: Path) -> int:
@@ -34,7 +39,6 @@ def weights(trainer) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("moved", [False, True])
 def test_the_best_checkpoint_is_the_best_even_if_it_was_before_a_stop(moved, tmp_path, capsys):
     models, stop, folder = [], StopSignal(), tmp_path / "run"
-    hooks = Hooks(lambda: models.append(1), stop=stop)
 
     class At6(LitMusicTransformer):
         def on_train_batch_start(self, *args):
@@ -45,16 +49,15 @@ def test_the_best_checkpoint_is_the_best_even_if_it_was_before_a_stop(moved, tmp
     # Validation says the contrary of what is trained: it gets worse and worse.
     targets = torch.where(batch.targets == -100, -100, (batch.targets + 5) % 11)
     data = FakeData(validation=[batch._replace(targets=targets)])
-    first = [stop, *checkpoints(hooks)]
+    first = [stop, *checkpoints(lambda: models.append(1), stop)]
     with pytest.raises(Stopped):
         fit(fake_training(kind=At6), data, folder=folder, callbacks=first, **every)
-    hooks.stop = StopSignal()
     last = folder / "last.ckpt"
     assert step_of(last) == 6
     if moved:
         folder = folder.rename(tmp_path / "elsewhere")
         last = folder / "last.ckpt"
-    _, best, _ = again = checkpoints(hooks)
+    best, _ = again = checkpoints(lambda: models.append(1))
     trainer = fit(fake_training(), data, folder=folder, callbacks=again, ckpt_path=last, **every)
     assert trainer.global_step == step_of(last) == 12
     assert best.step == step_of(folder / "best.ckpt") == 4
@@ -68,9 +71,9 @@ def test_the_best_checkpoint_is_the_best_even_if_it_was_before_a_stop(moved, tmp
 def test_the_model_folder_gets_the_averaged_weights_if_there_are_any(ema, tmp_path):
     models = []
     training = fake_training()
-    hooks = Hooks(lambda: models.append(weights(training.trainer)))
     more = [Ema(ema)] if ema else []
-    fit(training, folder=tmp_path, callbacks=[*more, *checkpoints(hooks)])
+    callbacks = checkpoints(lambda: models.append(weights(training.trainer)))
+    fit(training, folder=tmp_path, callbacks=[*more, *callbacks])
     best = checkpoint.read(tmp_path / "best.ckpt")
     assert all(torch.equal(p, best["state_dict"][name]) for name, p in models[-1].items())
     trained = best["current_model_state"] if ema else best["state_dict"]
@@ -84,7 +87,7 @@ def test_between_rare_validations_the_clock_makes_checkpoints(tmp_path):
         def on_train_batch_start(self, trainer, *args):
             steps.extend([step_of(path)] if path.exists() else [])
 
-    callbacks = [*checkpoints(Hooks(), minutes=0.0), Look()]
+    callbacks = [*checkpoints(minutes=0.0), Look()]
     fit(fake_training(), folder=tmp_path, callbacks=callbacks, max_steps=3, val_check_interval=100)
     assert [*steps, step_of(path)] == [1, 2, 3]
 
@@ -95,9 +98,9 @@ def test_a_sample_leaves_the_training_as_it_was(tmp_path, capsys):
         torch.rand(100)
         return Score()
 
-    hooks = Hooks(sample=sample)
-    trained = []
-    for extra in ([hooks, Samples(seconds=1.0)], []):
+    samples, trained = Samples(seconds=1.0), []
+    samples.run = SimpleNamespace(sample=sample, stop=StopSignal())
+    for extra in ([samples], []):
         training = fake_training()
         trained.append(weights(fit(training, folder=tmp_path, callbacks=[Ema(0.9), *extra])))
     assert all(torch.equal(trained[0][name], p) for name, p in trained[1].items())
