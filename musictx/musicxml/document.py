@@ -135,11 +135,15 @@ def _unzip(data: bytes, max_bytes: int) -> bytes:
         raise MusicXmlError(f"is a damaged .mxl file ({error})") from None
 
 
-def add(parent: ET.Element, name: str, text: object = "", /, **attributes: str) -> ET.Element:
-    """Append a child with ``text`` to ``parent``, and return it."""
-    child = ET.SubElement(parent, name, attributes)
-    child.text = str(text)
-    return child
+def element(tag: str, /, *content: object, **attributes: str) -> ET.Element:
+    """Make an element; its ``content`` is child elements, or a text or number."""
+    made = ET.Element(tag, attributes)
+    for part in content:
+        if isinstance(part, ET.Element):
+            made.append(part)
+        else:
+            made.text = str(part)
+    return made
 
 
 def number_or(text: str | None, default: float) -> Fraction | int | float:
