@@ -33,6 +33,8 @@ _QUARTERS = {
     "long": 16.0, "breve": 8.0, "whole": 4.0, "half": 2.0, "quarter": 1.0, "eighth": 0.5,
     "16th": 0.25, "32nd": 0.125, "64th": 0.0625,
 }  # fmt: skip
+#: Kind -> (tick, value) of each mark.
+Marks = defaultdict[str, list[tuple[int, Any]]]
 _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 
@@ -53,14 +55,11 @@ class Length:
 class XmlPart:
     """One part, read measure by measure.
 
-    bars     number of a measure -> ticks of a bar from this measure on
-    notes    (tick, note head) of each note
+    events   (measure, tick in it, kind, value) of each note head and mark
     signs    repeat signs
-    marks    kind -> (tick, value) of each mark
     remarks  remark on notation that is not played as written -> count
 
     ``lengths`` are the lengths of measures in all parts that were read before; they are updated.
-    When all parts are read, :meth:`place` computes ``notes`` and ``marks``.
     """
 
     def __init__(
@@ -77,12 +76,9 @@ class XmlPart:
         # Notes may precede the first <divisions> of their part.
         self._ticks_of_division = self._division(element.findtext(".//divisions", "1"))
         self._transpose = 0  # semitones from written to sounding
-        self._events: list[tuple[int, int, str, Any]] = []  # measure, tick, kind, value
         self._bar = 4 * resolution
-        self.bars: dict[int, int] = {}
-        self.notes: list[tuple[int, NoteHead]] = []
+        self.events: list[tuple[int, int, str, Any]] = []
         self.signs: list[signs.Sign] = []
-        self.marks: defaultdict[str, list[tuple[int, Any]]] = defaultdict(list)
         self.remarks: Counter[str] = Counter()
         for self._number, measure in enumerate(element.iterfind("measure")):
             if self._number == len(lengths):
@@ -90,25 +86,28 @@ class XmlPart:
             self._length = lengths[self._number]
             self._measure(measure)
 
-    def place(self, starts: Sequence[int]) -> None:
-        """Compute ``notes`` and ``marks`` from ``starts``, the ticks at which measures begin."""
-        for number, tick, kind, value in self._events:
-            self.marks[kind].append((starts[number] + tick, value))
-        pedals, tempos = self.marks["pedal"], self.marks["tempo"]
+    def marks(self, starts: Sequence[int]) -> Marks:
+        """The note heads, of kind "note", and the marks of the part, from ``starts``, the ticks at
+        which measures begin."""
+        marks: Marks = defaultdict(list)
+        for number, tick, kind, value in self.events:
+            marks[kind].append((starts[number] + tick, value))
+        pedals, tempos = marks["pedal"], marks["tempo"]
         if pedals and pedals[-1][1]:  # a pedal that is never released ends with its measure
             next_measure = bisect_right(starts, pedals[-1][0], hi=len(starts) - 1)
             pedals.append((starts[next_measure], False))
         # A tempo for playback overrides a metronome mark at the same tick.
         tempo_ticks = {tick for tick, _ in tempos}
-        metronome = self.marks.pop("metronome", ())
+        metronome = marks.pop("metronome", ())
         tempos[:0] = (mark for mark in metronome if mark[0] not in tempo_ticks)
-        loudness = dynamics.Loudness(self.marks["dynamics"], near=self._resolution)
-        for tick, head in self.marks.pop("note", ()):
+        loudness = dynamics.Loudness(marks["dynamics"], near=self._resolution)
+        for index, (tick, head) in enumerate(marks["note"]):
             velocity = min(127, (head.velocity or loudness(tick)) + head.accent)
-            self.notes.append((tick, head._replace(velocity=velocity)))
+            marks["note"][index] = tick, head._replace(velocity=velocity)
+        return marks
 
     def _mark(self, kind: str, tick: int, value: object = None) -> None:
-        self._events.append((self._number, tick, kind, value))
+        self.events.append((self._number, tick, kind, value))
 
     def _ticks(self, text: str | None, what: str) -> int:
         return round(parse_number(text, what) * self._ticks_of_division)
@@ -291,8 +290,7 @@ class XmlPart:
         meter = None if time is None else _meter(time)
         if meter is not None:
             self._mark("meter", self._at, meter)
-            self._bar = 4 * self._resolution * meter[0] // meter[1]
-            self.bars[self._number + (self._at > 0)] = self._bar
+            self._bar = bar_ticks(meter, self._resolution)
         fifths = (item.findtext("key/fifths") or "").strip()
         if re.fullmatch(r"[+-]?[0-7]", fifths):
             minor = (item.findtext("key/mode") or "").strip() == "minor"
@@ -327,6 +325,10 @@ class XmlPart:
         self.remarks["gradual changes of tempo left out"] += bool(_GRADUALLY.search(words))
         if bpm > 0:
             self._mark(kind, max(0, self._at + self._offset(offset)), bpm)
+
+
+def bar_ticks(meter: tuple[int, int], resolution: int) -> int:
+    return 4 * resolution * meter[0] // meter[1]
 
 
 def _metronome(direction: ET.Element) -> float:
