@@ -230,11 +230,11 @@ class _Page:
             change = element("attributes", *attributes)
             measure.extend([there, change, back] if offset else [change])
         for tick, (_, bpm) in _between(self.marks["tempo"], begin, stop) if opening else ():
-            beat, number = element("beat-unit", "quarter"), element("per-minute", round(bpm, 2))
-            mark = element("direction-type", element("metronome", beat, number))
-            offset = element("offset", tick - begin, sound="yes")
+            beat = element("beat-unit", "quarter"), element("per-minute", round(bpm, 2))
+            mark = element("direction-type", element("metronome", *beat))
+            later = element("offset", tick - begin, sound="yes")
             sound = element("sound", tempo=repr(bpm))
-            measure.append(element("direction", mark, offset, sound, placement="above"))
+            measure.append(element("direction", mark, later, sound, placement="above"))
         for tick, (_, name) in _between(self.marks["chord"], begin, stop) if opening else ():
             measure.append(harmony(name, tick - begin))
         for number, voice in enumerate(voices, 1):
