@@ -100,7 +100,7 @@ class XmlPart:
         tempo_ticks = {tick for tick, _ in tempos}
         metronome = marks.pop("metronome", ())
         tempos[:0] = (mark for mark in metronome if mark[0] not in tempo_ticks)
-        loudness = dynamics.Loudness(marks["dynamics"], near=self._resolution)
+        loudness = dynamics.loudness(marks["dynamics"], near=self._resolution)
         for index, (tick, head) in enumerate(marks["note"]):
             velocity = min(127, (head.velocity or loudness(tick)) + head.accent)
             marks["note"][index] = tick, head._replace(velocity=velocity)
@@ -221,11 +221,15 @@ class XmlPart:
 
     def _direction(self, item: ET.Element) -> None:
         """Read the marks of a ``<direction>`` or a ``<sound>``."""
-        self._tempo(item)
+        sound = item if item.tag == "sound" else item.find("sound")
+        sound = ET.Element("sound") if sound is None else sound
+        words = " ".join(e.text or "" for e in item.iterfind("direction-type/words"))
+        self.remarks["gradual changes of tempo left out"] += bool(_GRADUALLY.search(words))
+        self._tempo(item, sound)
         self._programs(item)
-        self.signs += signs.direction_signs(item, self._number, self._at)
-        for loudness in dynamics.read_dynamics(item):
-            self._mark("dynamics", self._at, loudness)
+        self.signs += signs.direction_signs(item, sound, words, self._number, self._at)
+        for mark in dynamics.read_dynamics(item, sound):
+            self._mark("dynamics", self._at, mark)
         for pedal in item.iterfind("direction-type/pedal"):
             kind = pedal.get("type")
             if kind in ("stop", "change", "discontinue"):
@@ -307,22 +311,18 @@ class XmlPart:
             for key, instrument in self._instruments.items():
                 self._instruments[key] = new if instrument == old else instrument
 
-    def _tempo(self, item: ET.Element) -> None:
-        """Read ``<sound tempo>``, alone or inside a direction, or ``<metronome>``.
+    def _tempo(self, item: ET.Element, sound: ET.Element) -> None:
+        """Read the tempo of a ``<sound>``, alone or inside a direction, or else of a
+        ``<metronome>``.
 
         The offset of a sound moves the tempo. The offset of a direction moves only the words on the
         page, unless it has ``sound="yes"``.
         """
-        sound = item if item.tag == "sound" else item.find("sound")
         offset = item.findtext("offset[@sound='yes']")
-        kind = "metronome"
-        if sound is not None and "tempo" in sound.attrib:
-            bpm = float(number_or(sound.get("tempo"), 0))
-            offset, kind = sound.findtext("offset") or offset, "tempo"
-        else:
-            bpm = _metronome(item)
-        words = " ".join(e.text or "" for e in item.iterfind("direction-type/words"))
-        self.remarks["gradual changes of tempo left out"] += bool(_GRADUALLY.search(words))
+        kind, bpm = "metronome", _metronome(item)
+        if "tempo" in sound.attrib:
+            kind, bpm = "tempo", float(number_or(sound.get("tempo"), 0))
+            offset = sound.findtext("offset") or offset
         if bpm > 0:
             self._mark(kind, max(0, self._at + self._offset(offset)), bpm)
 

@@ -97,7 +97,7 @@ def to_bytes(score: Score) -> bytes:
         rows = score.notes["track"] == track
         entry, heads = _part(f"P{number}", score.names.get(track, ""), score.notes[rows])
         listed.append(entry)
-        parts.append(_voices(_chords(start[rows], end[rows], heads), page.bars[-1][1]))
+        parts.append(_voices(_chords(start[rows], end[rows], heads)))
     page.check(start, end, len(parts), sum(map(len, parts)))
     # Measure by measure, since a tree of all notes would take ten times the memory.
     body = io.BytesIO()
@@ -155,9 +155,8 @@ def _chords(start: np.ndarray, end: np.ndarray, heads: list[_Head]) -> list[_Cho
     return [_Chord(*span, sorted(heads)) for span, heads in sorted(by_span.items())]
 
 
-def _voices(chords: list[_Chord], end: int) -> list[deque[_Chord]]:
-    """Distribute overlapping chords to voices, each to the first free voice; fill each voice with
-    rests up to ``end``."""
+def _voices(chords: list[_Chord]) -> list[deque[_Chord]]:
+    """Distribute overlapping chords to voices, each to the first free voice."""
     voices: list[deque[_Chord]] = []
     free: list[int] = []  # numbers of voices, a heap
     sounding: list[tuple[int, int]] = []  # (end, number of the voice), a heap
@@ -167,19 +166,9 @@ def _voices(chords: list[_Chord], end: int) -> list[deque[_Chord]]:
         voice = heappop(free) if free else len(voices)
         if voice == len(voices):
             voices.append(deque())
-        _fill_with_rest(voices[voice], chord.start)
         voices[voice].append(chord)
         heappush(sounding, (chord.end, voice))
-    voices = voices or [deque()]
-    for filled in voices:
-        _fill_with_rest(filled, end)
-    return voices
-
-
-def _fill_with_rest(voice: deque[_Chord], end: int) -> None:
-    begin = voice[-1].end if voice else 0
-    if begin < end:
-        voice.append(_Chord(begin, end))
+    return voices or [deque()]
 
 
 class _Page:
@@ -240,13 +229,15 @@ class _Page:
         for number, voice in enumerate(voices, 1):
             if number > 1:
                 measure.append(element("backup", element("duration", stop - begin)))
-            while voice and voice[0].start < stop:
-                chord = voice[0]
-                span = max(chord.start, begin), min(chord.end, stop)
-                measure.extend(self._notes(number, chord, *span))
-                if chord.end > stop:
-                    break
-                voice.popleft()
+            at = begin
+            while at < stop:
+                rest = _Chord(at, min(voice[0].start, stop) if voice else stop)
+                chord = rest if at < rest.end else voice[0]
+                end = min(chord.end, stop)
+                measure.extend(self._notes(number, chord, at, end))
+                if chord is not rest and chord.end == end:
+                    voice.popleft()
+                at = end
         return measure
 
     def _attributes(self, begin: int, stop: int) -> dict[int, list[ET.Element]]:
