@@ -1,4 +1,4 @@
-"""Convert the parts of a MusicXML document to a Score in seconds."""
+"""Read a MusicXML document as a Score in seconds."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from math import inf
 import numpy as np
 
 from musictx.config.limits import Limits
-from musictx.errors import MusicXmlError
-from musictx.musicxml.document import parse_number, too_many
+from musictx.errors import MusicXmlError, UserError
+from musictx.musicxml.document import open_document, parse_number, too_many
 from musictx.musicxml.harmony import placeholder_heads
 from musictx.musicxml.heads import join_ties, sounding_spans
 from musictx.musicxml.instruments import Instrument, read_instruments
@@ -34,11 +34,28 @@ PEDAL_DELAY = 12
 TICKS_PER_QUARTER = 480
 
 
-def to_score(
-    root: ET.Element, bpm: float | None, limits: Limits, repeats: bool, remarks: Counter[str]
+def read(
+    data: bytes,
+    *,
+    bpm: float | None = None,
+    limits: Limits | None = None,
+    repeats: bool = True,
+    repairs: Counter | None = None,
 ) -> Score:
-    """Convert a document, with its repeats if ``repeats``; ``remarks`` counts notation that is not
-    played as written."""
+    """Read the bytes of a MusicXML file, plain or zipped.
+
+    ``bpm`` (quarter notes a minute) sets the tempo of the whole piece; with ``None`` the tempo
+    marks of the file are used, 120 before the first. Notes are sorted by start, pitch and track.
+
+    With ``repeats=False`` each measure is read once. The same happens if repeats contradict each
+    other or exceed ``limits``; ``repairs`` counts it, and notation that is not played as written.
+    Raises :class:`MusicXmlError`, without the name of the file, with the reason "not MusicXML",
+    "damaged", "absurd times" or "too large".
+    """
+    if bpm is not None and not (math.isfinite(bpm) and bpm > 0):
+        raise UserError(f"bpm={bpm}: expected a positive number of quarter notes a minute")
+    limits, remarks = limits or Limits(), Counter() if repairs is None else repairs
+    root = open_document(data, limits)
     instruments = read_instruments(root)
     resolution = _resolution(root, limits)
     silent_heads = placeholder_heads(root)
