@@ -7,7 +7,7 @@ import re
 import xml.etree.ElementTree as ET
 from typing import NamedTuple
 
-from musictx.musicxml.document import number_or
+from musictx.musicxml.document import parse_number
 
 #: Words in the name of an instrument -> its General MIDI key; the first match is used.
 _NAMES = tuple(
@@ -56,7 +56,7 @@ def read_instruments(root: ET.Element) -> dict[str, dict[str, Instrument]]:
         for midi in part.iterfind("midi-instrument"):
             key = midi.findtext("midi-unpitched")
             drums = key is not None or midi.findtext("midi-channel", "").strip() == "10"
-            drum = int(number_or(key, 0)) - 1 if drums else None
+            drum = int(parse_number(key, default=0)) - 1 if drums else None
             names = named.get(midi.get("id", ""), first).names
             instrument = Instrument(program_of(midi), drum, names)
             named[midi.get("id", "")] = instrument
@@ -68,7 +68,7 @@ def read_instruments(root: ET.Element) -> dict[str, dict[str, Instrument]]:
 
 def program_of(midi: ET.Element) -> int:
     """The General MIDI program, from 0, of a ``<midi-instrument>``."""
-    return min(max(int(number_or(midi.findtext("midi-program"), 1)) - 1, 0), 127)
+    return min(max(int(parse_number(midi.findtext("midi-program"), default=1)) - 1, 0), 127)
 
 
 def drum_key(names: tuple[str, ...], place: str, head: str) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 
 from musictx.errors import MusicXmlError
 from musictx.musicxml import dynamics, harmony, heads, signs
-from musictx.musicxml.document import number_or, parse_number
+from musictx.musicxml.document import parse_number
 from musictx.musicxml.heads import NoteHead
 from musictx.musicxml.instruments import Instrument, drum_key, program_of
 
@@ -109,12 +109,8 @@ class XmlPart:
     def _mark(self, kind: str, tick: int, value: object = None) -> None:
         self.events.append((self._number, tick, kind, value))
 
-    def _ticks(self, text: str | None, what: str) -> int:
-        return round(parse_number(text, what) * self._ticks_of_division)
-
-    def _offset(self, offset: str | None) -> int:
-        """Convert the offset of a mark to ticks."""
-        return round(number_or(offset, 0) * self._ticks_of_division)
+    def _ticks(self, text: str | None, name: str, default: int | None = None) -> int:
+        return round(parse_number(text, name, default) * self._ticks_of_division)
 
     def _division(self, text: str | None) -> int:
         """Ticks of one unit of duration; ``text`` is the number of units in a quarter note."""
@@ -137,7 +133,7 @@ class XmlPart:
             elif item.tag == "attributes":
                 self._attributes(item)
             elif item.tag == "harmony":
-                at = max(self._at + self._offset(item.findtext("offset")), 0)
+                at = max(self._at + self._ticks(item.findtext("offset"), "offset", 0), 0)
                 self._mark("chord", at, harmony.name_of(item, self.remarks))
             elif item.tag in ("sound", "direction"):
                 self._direction(item)
@@ -212,7 +208,7 @@ class XmlPart:
             return self._ticks(text, "duration")
         quarters = _quarters(note, "type", "dot")
         normal, actual = (
-            number_or(note.findtext(f"time-modification/{name}-notes"), 0)
+            parse_number(note.findtext(f"time-modification/{name}-notes"), default=0)
             for name in ("normal", "actual")
         )
         if normal > 0 and actual > 0:
@@ -287,8 +283,8 @@ class XmlPart:
             self._ticks_of_division = self._division(text)
         change = item.find("transpose")
         if change is not None:
-            octaves = int(number_or(change.findtext("octave-change"), 0))
-            chromatic = round(number_or(change.findtext("chromatic"), 0))
+            octaves = int(parse_number(change.findtext("octave-change"), default=0))
+            chromatic = round(parse_number(change.findtext("chromatic"), default=0))
             self._transpose = chromatic + 12 * octaves
         time = item.find("time")
         meter = None if time is None else _meter(time)
@@ -321,10 +317,10 @@ class XmlPart:
         offset = item.findtext("offset[@sound='yes']")
         kind, bpm = "metronome", _metronome(item)
         if "tempo" in sound.attrib:
-            kind, bpm = "tempo", float(number_or(sound.get("tempo"), 0))
+            kind, bpm = "tempo", float(parse_number(sound.get("tempo"), default=0))
             offset = sound.findtext("offset") or offset
         if bpm > 0:
-            self._mark(kind, max(0, self._at + self._offset(offset)), bpm)
+            self._mark(kind, max(0, self._at + self._ticks(offset, "offset", 0)), bpm)
 
 
 def bar_ticks(meter: tuple[int, int], resolution: int) -> int:

@@ -163,10 +163,7 @@ def _rows(
             head._replace(start=tick, end=tick + head.end)
             for tick, head, _ in played.events(marks["note"])
         ]
-        for head, begin, end in sounding_spans(join_ties(heads), resolution):
-            if begin > end:
-                remarks["grace notes before the beginning left out"] += 1
-                continue
+        for head, begin, end in sounding_spans(join_ties(heads), resolution, remarks):
             times = clock(begin), clock(end)
             rows.append((*times, head.pitch, head.velocity, head.program, head.drum, track))
     return sorted(rows, key=lambda row: (row[0], row[2], row[6]))
