@@ -119,13 +119,9 @@ class SoundFont:
     def __init__(self, path: str | Path, limits: Limits | None = None) -> None:
         most_mb = (limits or Limits()).font_mb
         try:
-            data = read_bytes(path, most_mb, "limits.font_mb")
-        except UserError as error:
-            raise UserError(f"soundfont={path}: expected an SF2 or SF3 file ({error})") from None
-        try:
-            self._parse(data)
+            self._parse(read_bytes(path, most_mb, "limits.font_mb"))
         except (struct.error, IndexError, KeyError, ValueError) as error:
-            raise UserError(f"soundfont={path}: is no SF2 or SF3 sound font ({error})") from None
+            raise UserError(f"soundfont={path}: expected an SF2 or SF3 file ({error})") from None
         self._zones: dict[tuple[int, int], tuple[Zone, ...]] = {}
         self._frames_left = most_mb * 500_000  # of two bytes
 
