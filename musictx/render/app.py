@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from musictx import shipped
@@ -22,9 +23,17 @@ RATE = 44_100
 
 
 def run(config: RenderConfig) -> list[Path]:
-    """Render each music file of ``config.files`` and of the folders among them; print the path of
-    each result as soon as it is written, and return the paths. Print which marks of MusicXML are
-    not played.
+    """Render the files of ``config``; print and return the paths of the results."""
+    paths = []
+    for path in results(config):
+        print(path, flush=True)
+        paths.append(path)
+    return paths
+
+
+def results(config: RenderConfig) -> Iterator[Path]:
+    """Render each music file of ``config.files`` and of the folders among them; yield the path of
+    each result as soon as it is written. Print which marks of MusicXML are not played.
 
     A result has the name of its music file and lies in the same folder, or in the folder
     ``config.out``, which is created if necessary. For a single music file, ``out`` may also name
@@ -58,11 +67,7 @@ def run(config: RenderConfig) -> list[Path]:
             raise UserError(f"{path}: nothing to render, the file has no notes")
         return _write(score, stem, endings, stem.name, config)
 
-    paths = []
-    for path in each_file([*source_of], render_file, "rendered"):
-        print(path, flush=True)
-        paths.append(path)
-    return paths
+    yield from each_file([*source_of], render_file, "rendered")
 
 
 def _destinations(config: RenderConfig, sources: list[Path]) -> tuple[dict[Path, Path], list[str]]:
