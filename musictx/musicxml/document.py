@@ -135,27 +135,27 @@ def _unzip(data: bytes, max_bytes: int) -> bytes:
         raise MusicXmlError(f"is a damaged .mxl file ({error})") from None
 
 
-def add(parent: ET.Element, name: str, text: object = "", /, **attributes: str) -> ET.Element:
-    """Append a child with ``text`` to ``parent``, and return it."""
-    child = ET.SubElement(parent, name, attributes)
-    child.text = str(text)
-    return child
+def element(tag: str, /, *content: object, **attributes: str) -> ET.Element:
+    """Make an element; its ``content`` is child elements, or a text or number."""
+    made = ET.Element(tag, attributes)
+    for part in content:
+        if isinstance(part, ET.Element):
+            made.append(part)
+        else:
+            made.text = str(part)
+    return made
 
 
-def number_or(text: str | None, default: float) -> Fraction | int | float:
-    """The number in ``text``, or ``default`` if it is not a number."""
-    try:
-        return parse_number(text, "")
-    except MusicXmlError:
-        return default
-
-
-def parse_number(text: str | None, name: str) -> Fraction | int:
-    """The number in ``text``, the value of the element or attribute ``name``. Raises
-    :class:`MusicXmlError` if it is not a number."""
+def parse_number(text: str | None, name: str = "", default: int | None = None) -> Fraction | int:
+    """The number in ``text``, the value of the element or attribute ``name``. For a text that is no
+    number, return the ``default``, or raise :class:`MusicXmlError` without one."""
     if text is not None:
         if text.isdecimal() and len(text) <= 12:
             return int(text)
         if _DECIMAL.fullmatch(text):
             return Fraction(text.strip())
-    raise MusicXmlError(f"has {name} {text if text is None else text[:40]!r}, expected a number")
+    if default is None:
+        raise MusicXmlError(
+            f"has {name} {text if text is None else text[:40]!r}, expected a number"
+        )
+    return default

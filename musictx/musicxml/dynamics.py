@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import inf
 from operator import itemgetter
 from typing import NamedTuple
@@ -33,16 +33,14 @@ class Mark(NamedTuple):
     value: int
 
 
-def read_dynamics(direction: ET.Element) -> list[Mark]:
-    """The marks of loudness in a ``<direction>`` or ``<sound>``. If there are both letters and a
-    percentage for playback, the percentage is used."""
-    sound = direction if direction.tag == "sound" else direction.find("sound")
+def read_dynamics(direction: ET.Element, sound: ET.Element) -> list[Mark]:
+    """The marks of loudness in a ``<direction>`` with its ``<sound>``. If there are both letters
+    and a percentage for playback, the percentage is used."""
     names = [e.tag for e in direction.iterfind("direction-type/dynamics/*")]
     marks = [Mark("accent", 0) for name in names if name in ACCENTS]
     levels = [LEVELS[name] for name in names if name in LEVELS]
     levels += [LEVELS["p"] for name in names if name in ("fp", "sfp", "pf")]
-    percent = "" if sound is None else sound.get("dynamics", "")
-    if (velocity := percent_of(percent)) is not None:
+    if (velocity := percent_of(sound.get("dynamics", ""))) is not None:
         levels = [velocity]
     marks += [Mark("level", velocity) for velocity in levels[-1:]]
     for wedge in direction.iterfind("direction-type/wedge"):
@@ -61,45 +59,41 @@ def percent_of(text: str) -> int | None:
     return max(1, min(127, round(int(whole) * FULL / 100)))
 
 
-class Loudness:
-    """The velocity at each tick of a page, from the marks of one part.
+def loudness(marks: Iterable[tuple[int, Mark]], near: int) -> Callable[[int], int]:
+    """The function from the tick at which a note begins, on the page, to its velocity, 1 to 127, by
+    the ``marks`` of its part.
 
     The velocity changes linearly in a hairpin. It reaches the mark at the end of the hairpin, or at
     most ``near`` ticks after its end, or else changes by ``STEP``.
     """
+    ordered = sorted(marks, key=lambda pair: (pair[0], pair[1].kind != "stop"))
+    levels = [(float(tick), mark.value) for tick, mark in ordered if mark.kind == "level"]
+    levels.append((inf, 0))
+    accents = {tick for tick, mark in ordered if mark.kind == "accent"}
+    ends: dict[int, int] = {}  # index of a hairpin in ``ordered`` -> the tick of its end
+    open_hairpins: dict[int, int] = {}  # number of a hairpin -> its index
+    for index, (tick, mark) in enumerate(ordered):
+        if mark.kind == "stop" and mark.value in open_hairpins:
+            ends[open_hairpins.pop(mark.value)] = tick
+        elif mark.kind in ("crescendo", "diminuendo"):
+            open_hairpins[mark.value] = index
+    #: (tick, velocity, end tick, velocity at the end) of each level and hairpin.
+    segments = [(-1, VELOCITY, 0, VELOCITY)]
 
-    def __init__(self, marks: Iterable[tuple[int, Mark]], near: int) -> None:
-        ordered = sorted(marks, key=lambda pair: (pair[0], pair[1].kind != "stop"))
-        levels = [(float(tick), mark.value) for tick, mark in ordered if mark.kind == "level"]
-        levels.append((inf, 0))
-        self._accents = {tick for tick, mark in ordered if mark.kind == "accent"}
-        ends: dict[int, int] = {}  # index of a hairpin in ``ordered`` -> the tick of its end
-        open_hairpins: dict[int, int] = {}  # number of a hairpin -> its index
-        for index, (tick, mark) in enumerate(ordered):
-            if mark.kind == "stop" and mark.value in open_hairpins:
-                ends[open_hairpins.pop(mark.value)] = tick
-            elif mark.kind in ("crescendo", "diminuendo"):
-                open_hairpins[mark.value] = index
-        #: (tick, velocity, end tick, velocity at the end) of each level and hairpin.
-        self._segments = [(-1, VELOCITY, 0, VELOCITY)]
-        for index, (tick, mark) in enumerate(ordered):
-            if mark.kind == "level":
-                self._segments.append((tick, mark.value, tick, mark.value))
-            elif (end := ends.get(index, tick)) > tick:
-                level = self._level(tick)
-                change = STEP if mark.kind == "crescendo" else -STEP
-                next_tick, next_level = levels[bisect_right(levels, (tick, 127))]
-                reaches = next_tick <= end + near and (next_level - level) * change > 0
-                target = max(10, min(126, next_level if reaches else level + change))
-                self._segments.append((tick, level, end, target))
-
-    def _level(self, tick: int) -> int:
-        index = bisect_right(self._segments, tick, key=itemgetter(0)) - 1
-        begin, level, end, target = self._segments[index]
+    def level_at(tick: int) -> int:
+        begin, level, end, target = segments[bisect_right(segments, tick, key=itemgetter(0)) - 1]
         if tick >= end:
             return target
         return round(level + (target - level) * (tick - begin) / (end - begin))
 
-    def __call__(self, tick: int) -> int:
-        """The velocity of a note that begins at ``tick``, 1 to 127."""
-        return min(127, self._level(tick) + STEP * (tick in self._accents))
+    for index, (tick, mark) in enumerate(ordered):
+        if mark.kind == "level":
+            segments.append((tick, mark.value, tick, mark.value))
+        elif (end := ends.get(index, tick)) > tick:
+            level = level_at(tick)
+            change = STEP if mark.kind == "crescendo" else -STEP
+            next_tick, next_level = levels[bisect_right(levels, (tick, 127))]
+            reaches = next_tick <= end + near and (next_level - level) * change > 0
+            target = max(10, min(126, next_level if reaches else level + change))
+            segments.append((tick, level, end, target))
+    return lambda tick: min(127, level_at(tick) + STEP * (tick in accents))

@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 
 from musictx.chords import NAMES, NONE, Spelling, interval, kind_of, spelled
-from musictx.musicxml.document import add
+from musictx.musicxml.document import element
 
 #: Kinds of harmony -> the names that ``musictx/chords.py`` reads.
 _QUALITIES = {
@@ -94,32 +94,30 @@ def _degree(element: ET.Element) -> str:
     return "*" * is_subtracted + "#" * alter + "b" * -alter + value
 
 
-def add_chord(parent: ET.Element, name: str) -> ET.Element:
-    """Append the ``<harmony>`` of the marker ``name``."""
-    harmony = add(parent, "harmony")
+def harmony(name: str, offset: int) -> ET.Element:
+    """The ``<harmony>`` of the marker ``name``, ``offset`` ticks after its measure begins."""
     chord = spelled(name)
+    later = element("offset", offset)
     if chord is None or not chord.step:  # the schema requires a root even without a chord
-        add(add(harmony, "root"), "root-step", "C")
-        add(harmony, "kind", "none")
-        return harmony
-    _add_note(harmony, "root", chord.step, chord.alter)
+        root = element("root", element("root-step", "C"))
+        return element("harmony", root, element("kind", "none"), later)
     degrees = [_DEGREES.fullmatch(word) for word in chord.more.split(",") if word]
     label = {} if all(degrees) else {"text": chord.more}
     kind = _KINDS.get(chord.quality) or _KINDS[NAMES[chord.chord.quality]]
-    add(harmony, "kind", kind, **label)
+    made = element("harmony", _pitch("root", chord.step, chord.alter))
+    made.append(element("kind", kind, **label))
     if chord.bass is not None:
-        _add_note(harmony, "bass", *chord.bass_note)
+        made.append(_pitch("bass", *chord.bass_note))
     for match in filter(None, [] if label else degrees):
         subtracted, signs, value = match.groups()
-        degree = add(harmony, "degree")
-        add(degree, "degree-value", value)
-        add(degree, "degree-alter", signs.count("#") - signs.count("b"))
-        add(degree, "degree-type", "subtract" if subtracted else "add")
-    return harmony
+        alter = element("degree-alter", signs.count("#") - signs.count("b"))
+        change = element("degree-type", "subtract" if subtracted else "add")
+        made.append(element("degree", element("degree-value", value), alter, change))
+    made.append(later)
+    return made
 
 
-def _add_note(harmony: ET.Element, name: str, step: str, alter: int) -> None:
-    note = add(harmony, name)
-    add(note, f"{name}-step", step)
-    if alter:
-        add(note, f"{name}-alter", alter)
+def _pitch(name: str, step: str, alter: int) -> ET.Element:
+    """A root or a bass."""
+    altered = [element(f"{name}-alter", alter)] if alter else []
+    return element(name, element(f"{name}-step", step), *altered)

@@ -85,11 +85,13 @@ def join_ties(heads: list[NoteHead]) -> list[NoteHead]:
     return notes
 
 
-def sounding_spans(heads: list[NoteHead], quarter: int) -> Iterator[tuple[NoteHead, float, float]]:
+def sounding_spans(
+    heads: list[NoteHead], quarter: int, remarks: Counter[str]
+) -> Iterator[tuple[NoteHead, float, float]]:
     """Yield each note head with the ticks at which it begins and ends to sound.
 
     ``quarter`` is the number of ticks in a quarter note. Grace notes shorten the previous note of
-    their voice. A grace note before the beginning of the piece gets an end before its begin.
+    their voice; ``remarks`` counts those that would begin before the piece and are left out.
     """
     grace_lengths: dict[tuple[str, int], Fraction] = {}  # (voice, tick of the beat) -> quarters
     for head in heads:
@@ -100,7 +102,9 @@ def sounding_spans(heads: list[NoteHead], quarter: int) -> Iterator[tuple[NoteHe
         begin, end = float(head.start), head.start + (head.end - head.start) * head.share
         if head.grace is not None:
             begin, end = (float(head.end - quarter * before) for before in head.grace)
-            begin, end = (begin, end) if begin >= 0 else (0.0, -1.0)
+            if begin < 0:
+                remarks["grace notes before the beginning left out"] += 1
+                continue
         elif (head.voice, head.end) in grace_lengths:
             latest = float(head.end - quarter * grace_lengths[head.voice, head.end])
             end = min(end, max(latest, begin + 1))

@@ -7,24 +7,21 @@ import re
 import xml.etree.ElementTree as ET
 from typing import NamedTuple
 
-from musictx.musicxml.document import number_or
+from musictx.musicxml.document import parse_number
 
 #: Words in the name of an instrument -> its General MIDI key; the first match is used.
-_NAMES = tuple(
-    (re.compile(pattern), key)
-    for pattern, key in (
-        (r"side ?stick|cross ?stick|rim", 37), (r"clap", 39), (r"snare|caisse claire", 38),
-        (r"bass drum|kick|grosse caisse|gran cassa", 36),
-        (r"(pedal|foot).*hi.?hat|hi.?hat.*(pedal|foot)", 44), (r"open.*hi.?hat|hi.?hat.*open", 46),
-        (r"hi.?hat|charleston", 42), (r"ride.*bell|bell.*ride", 53), (r"ride", 51),
-        (r"splash", 55), (r"chin", 52), (r"crash|cymbal|piatti|becken", 49),
-        (r"floor tom|low.*tom|tom.*low", 43), (r"hi.*tom|tom.*hi", 48), (r"tom", 47),
-        (r"tambourin", 54), (r"cow ?bell", 56), (r"vibra ?slap", 58), (r"bongo", 60),
-        (r"conga", 63), (r"timbale", 65), (r"agogo", 67), (r"cabasa", 69),
-        (r"maraca|shaker", 70), (r"whistle", 72), (r"guiro", 74), (r"clave", 75),
-        (r"wood ?block", 76), (r"triangle", 81),
-    )
-)  # fmt: skip
+_NAMES = {
+    r"side ?stick|cross ?stick|rim": 37, r"clap": 39, r"snare|caisse claire": 38,
+    r"bass drum|kick|grosse caisse|gran cassa": 36,
+    r"(pedal|foot).*hi.?hat|hi.?hat.*(pedal|foot)": 44, r"open.*hi.?hat|hi.?hat.*open": 46,
+    r"hi.?hat|charleston": 42, r"ride.*bell|bell.*ride": 53, r"ride": 51,
+    r"splash": 55, r"chin": 52, r"crash|cymbal|piatti|becken": 49,
+    r"floor tom|low.*tom|tom.*low": 43, r"hi.*tom|tom.*hi": 48, r"tom": 47,
+    r"tambourin": 54, r"cow ?bell": 56, r"vibra ?slap": 58, r"bongo": 60,
+    r"conga": 63, r"timbale": 65, r"agogo": 67, r"cabasa": 69,
+    r"maraca|shaker": 70, r"whistle": 72, r"guiro": 74, r"clave": 75,
+    r"wood ?block": 76, r"triangle": 81,
+}  # fmt: skip
 #: Places on the staff, as in a treble clef -> key; below, for note heads that are crosses.
 _PLACES = {
     "D4": 44, "E4": 35, "F4": 36, "G4": 41, "A4": 43, "B4": 45, "C5": 38, "D5": 47, "E5": 48,
@@ -56,7 +53,7 @@ def read_instruments(root: ET.Element) -> dict[str, dict[str, Instrument]]:
         for midi in part.iterfind("midi-instrument"):
             key = midi.findtext("midi-unpitched")
             drums = key is not None or midi.findtext("midi-channel", "").strip() == "10"
-            drum = int(number_or(key, 0)) - 1 if drums else None
+            drum = int(parse_number(key, default=0)) - 1 if drums else None
             names = named.get(midi.get("id", ""), first).names
             instrument = Instrument(program_of(midi), drum, names)
             named[midi.get("id", "")] = instrument
@@ -68,15 +65,15 @@ def read_instruments(root: ET.Element) -> dict[str, dict[str, Instrument]]:
 
 def program_of(midi: ET.Element) -> int:
     """The General MIDI program, from 0, of a ``<midi-instrument>``."""
-    return min(max(int(number_or(midi.findtext("midi-program"), 1)) - 1, 0), 127)
+    return min(max(int(parse_number(midi.findtext("midi-program"), default=1)) - 1, 0), 127)
 
 
 def drum_key(names: tuple[str, ...], place: str, head: str) -> int:
     """The General MIDI key of a drum: by the first of ``names`` that names a drum, else by its
     ``place`` on the staff, such as "C5", and the shape of its note head, else the snare drum."""
     for name in names:
-        for words, key in _NAMES:
-            if words.search(name.lower()):
+        for words, key in _NAMES.items():
+            if re.search(words, name.lower()):
                 return key
     if head == "circle-x" and place == "G5":
         return 46

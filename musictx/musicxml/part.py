@@ -14,7 +14,7 @@ from typing import Any
 
 from musictx.errors import MusicXmlError
 from musictx.musicxml import dynamics, harmony, heads, signs
-from musictx.musicxml.document import number_or, parse_number
+from musictx.musicxml.document import parse_number
 from musictx.musicxml.heads import NoteHead
 from musictx.musicxml.instruments import Instrument, drum_key, program_of
 
@@ -33,6 +33,8 @@ _QUARTERS = {
     "long": 16.0, "breve": 8.0, "whole": 4.0, "half": 2.0, "quarter": 1.0, "eighth": 0.5,
     "16th": 0.25, "32nd": 0.125, "64th": 0.0625,
 }  # fmt: skip
+#: Kind -> (tick, value) of each mark.
+Marks = defaultdict[str, list[tuple[int, Any]]]
 _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 
@@ -53,14 +55,11 @@ class Length:
 class XmlPart:
     """One part, read measure by measure.
 
-    bars     number of a measure -> ticks of a bar from this measure on
-    notes    (tick, note head) of each note
+    events   (measure, tick in it, kind, value) of each note head and mark
     signs    repeat signs
-    marks    kind -> (tick, value) of each mark
     remarks  remark on notation that is not played as written -> count
 
     ``lengths`` are the lengths of measures in all parts that were read before; they are updated.
-    When all parts are read, :meth:`place` computes ``notes`` and ``marks``.
     """
 
     def __init__(
@@ -77,12 +76,9 @@ class XmlPart:
         # Notes may precede the first <divisions> of their part.
         self._ticks_of_division = self._division(element.findtext(".//divisions", "1"))
         self._transpose = 0  # semitones from written to sounding
-        self._events: list[tuple[int, int, str, Any]] = []  # measure, tick, kind, value
         self._bar = 4 * resolution
-        self.bars: dict[int, int] = {}
-        self.notes: list[tuple[int, NoteHead]] = []
+        self.events: list[tuple[int, int, str, Any]] = []
         self.signs: list[signs.Sign] = []
-        self.marks: defaultdict[str, list[tuple[int, Any]]] = defaultdict(list)
         self.remarks: Counter[str] = Counter()
         for self._number, measure in enumerate(element.iterfind("measure")):
             if self._number == len(lengths):
@@ -90,32 +86,31 @@ class XmlPart:
             self._length = lengths[self._number]
             self._measure(measure)
 
-    def place(self, starts: Sequence[int]) -> None:
-        """Compute ``notes`` and ``marks`` from ``starts``, the ticks at which measures begin."""
-        for number, tick, kind, value in self._events:
-            self.marks[kind].append((starts[number] + tick, value))
-        pedals, tempos = self.marks["pedal"], self.marks["tempo"]
+    def marks(self, starts: Sequence[int]) -> Marks:
+        """The note heads, of kind "note", and the marks of the part, from ``starts``, the ticks at
+        which measures begin."""
+        marks: Marks = defaultdict(list)
+        for number, tick, kind, value in self.events:
+            marks[kind].append((starts[number] + tick, value))
+        pedals, tempos = marks["pedal"], marks["tempo"]
         if pedals and pedals[-1][1]:  # a pedal that is never released ends with its measure
             next_measure = bisect_right(starts, pedals[-1][0], hi=len(starts) - 1)
             pedals.append((starts[next_measure], False))
         # A tempo for playback overrides a metronome mark at the same tick.
         tempo_ticks = {tick for tick, _ in tempos}
-        metronome = self.marks.pop("metronome", ())
+        metronome = marks.pop("metronome", ())
         tempos[:0] = (mark for mark in metronome if mark[0] not in tempo_ticks)
-        loudness = dynamics.Loudness(self.marks["dynamics"], near=self._resolution)
-        for tick, head in self.marks.pop("note", ()):
+        loudness = dynamics.loudness(marks["dynamics"], near=self._resolution)
+        for index, (tick, head) in enumerate(marks["note"]):
             velocity = min(127, (head.velocity or loudness(tick)) + head.accent)
-            self.notes.append((tick, head._replace(velocity=velocity)))
+            marks["note"][index] = tick, head._replace(velocity=velocity)
+        return marks
 
     def _mark(self, kind: str, tick: int, value: object = None) -> None:
-        self._events.append((self._number, tick, kind, value))
+        self.events.append((self._number, tick, kind, value))
 
-    def _ticks(self, text: str | None, what: str) -> int:
-        return round(parse_number(text, what) * self._ticks_of_division)
-
-    def _offset(self, offset: str | None) -> int:
-        """Convert the offset of a mark to ticks."""
-        return round(number_or(offset, 0) * self._ticks_of_division)
+    def _ticks(self, text: str | None, name: str, default: int | None = None) -> int:
+        return round(parse_number(text, name, default) * self._ticks_of_division)
 
     def _division(self, text: str | None) -> int:
         """Ticks of one unit of duration; ``text`` is the number of units in a quarter note."""
@@ -138,7 +133,7 @@ class XmlPart:
             elif item.tag == "attributes":
                 self._attributes(item)
             elif item.tag == "harmony":
-                at = max(self._at + self._offset(item.findtext("offset")), 0)
+                at = max(self._at + self._ticks(item.findtext("offset"), "offset", 0), 0)
                 self._mark("chord", at, harmony.name_of(item, self.remarks))
             elif item.tag in ("sound", "direction"):
                 self._direction(item)
@@ -213,7 +208,7 @@ class XmlPart:
             return self._ticks(text, "duration")
         quarters = _quarters(note, "type", "dot")
         normal, actual = (
-            number_or(note.findtext(f"time-modification/{name}-notes"), 0)
+            parse_number(note.findtext(f"time-modification/{name}-notes"), default=0)
             for name in ("normal", "actual")
         )
         if normal > 0 and actual > 0:
@@ -222,11 +217,15 @@ class XmlPart:
 
     def _direction(self, item: ET.Element) -> None:
         """Read the marks of a ``<direction>`` or a ``<sound>``."""
-        self._tempo(item)
+        sound = item if item.tag == "sound" else item.find("sound")
+        sound = ET.Element("sound") if sound is None else sound
+        words = " ".join(e.text or "" for e in item.iterfind("direction-type/words"))
+        self.remarks["gradual changes of tempo left out"] += bool(_GRADUALLY.search(words))
+        self._tempo(item, sound)
         self._programs(item)
-        self.signs += signs.direction_signs(item, self._number, self._at)
-        for loudness in dynamics.read_dynamics(item):
-            self._mark("dynamics", self._at, loudness)
+        self.signs += signs.direction_signs(item, sound, words, self._number, self._at)
+        for mark in dynamics.read_dynamics(item, sound):
+            self._mark("dynamics", self._at, mark)
         for pedal in item.iterfind("direction-type/pedal"):
             kind = pedal.get("type")
             if kind in ("stop", "change", "discontinue"):
@@ -284,15 +283,14 @@ class XmlPart:
             self._ticks_of_division = self._division(text)
         change = item.find("transpose")
         if change is not None:
-            octaves = int(number_or(change.findtext("octave-change"), 0))
-            chromatic = round(number_or(change.findtext("chromatic"), 0))
+            octaves = int(parse_number(change.findtext("octave-change"), default=0))
+            chromatic = round(parse_number(change.findtext("chromatic"), default=0))
             self._transpose = chromatic + 12 * octaves
         time = item.find("time")
         meter = None if time is None else _meter(time)
         if meter is not None:
             self._mark("meter", self._at, meter)
-            self._bar = 4 * self._resolution * meter[0] // meter[1]
-            self.bars[self._number + (self._at > 0)] = self._bar
+            self._bar = bar_ticks(meter, self._resolution)
         fifths = (item.findtext("key/fifths") or "").strip()
         if re.fullmatch(r"[+-]?[0-7]", fifths):
             minor = (item.findtext("key/mode") or "").strip() == "minor"
@@ -309,24 +307,24 @@ class XmlPart:
             for key, instrument in self._instruments.items():
                 self._instruments[key] = new if instrument == old else instrument
 
-    def _tempo(self, item: ET.Element) -> None:
-        """Read ``<sound tempo>``, alone or inside a direction, or ``<metronome>``.
+    def _tempo(self, item: ET.Element, sound: ET.Element) -> None:
+        """Read the tempo of a ``<sound>``, alone or inside a direction, or else of a
+        ``<metronome>``.
 
         The offset of a sound moves the tempo. The offset of a direction moves only the words on the
         page, unless it has ``sound="yes"``.
         """
-        sound = item if item.tag == "sound" else item.find("sound")
         offset = item.findtext("offset[@sound='yes']")
-        kind = "metronome"
-        if sound is not None and "tempo" in sound.attrib:
-            bpm = float(number_or(sound.get("tempo"), 0))
-            offset, kind = sound.findtext("offset") or offset, "tempo"
-        else:
-            bpm = _metronome(item)
-        words = " ".join(e.text or "" for e in item.iterfind("direction-type/words"))
-        self.remarks["gradual changes of tempo left out"] += bool(_GRADUALLY.search(words))
+        kind, bpm = "metronome", _metronome(item)
+        if "tempo" in sound.attrib:
+            kind, bpm = "tempo", float(parse_number(sound.get("tempo"), default=0))
+            offset = sound.findtext("offset") or offset
         if bpm > 0:
-            self._mark(kind, max(0, self._at + self._offset(offset)), bpm)
+            self._mark(kind, max(0, self._at + self._ticks(offset, "offset", 0)), bpm)
+
+
+def bar_ticks(meter: tuple[int, int], resolution: int) -> int:
+    return 4 * resolution * meter[0] // meter[1]
 
 
 def _metronome(direction: ET.Element) -> float:

@@ -1,4 +1,4 @@
-"""Convert the parts of a MusicXML document to a Score in seconds."""
+"""Read a MusicXML document as a Score in seconds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import xml.etree.ElementTree as ET
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
@@ -15,17 +15,18 @@ from math import inf
 import numpy as np
 
 from musictx.config.limits import Limits
-from musictx.errors import MusicXmlError
-from musictx.musicxml.document import parse_number, too_many
+from musictx.errors import MusicXmlError, UserError
+from musictx.musicxml.document import open_document, parse_number, too_many
 from musictx.musicxml.harmony import placeholder_heads
 from musictx.musicxml.heads import join_ties, sounding_spans
 from musictx.musicxml.instruments import Instrument, read_instruments
-from musictx.musicxml.part import Length, XmlPart
+from musictx.musicxml.part import Length, Marks, XmlPart, bar_ticks
 from musictx.musicxml.repeats import RepeatError, playing_order
 from musictx.musicxml.signs import sections
 from musictx.musicxml.unfold import Unfolding
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score
 
+Clock = Callable[[float], float]  # from ticks to seconds
 DEFAULT_BPM = 120.0
 #: A pedal goes down 1 / so many quarter notes after its mark, as feet do.
 PEDAL_DELAY = 12
@@ -33,11 +34,28 @@ PEDAL_DELAY = 12
 TICKS_PER_QUARTER = 480
 
 
-def to_score(
-    root: ET.Element, bpm: float | None, limits: Limits, repeats: bool, remarks: Counter[str]
+def read(
+    data: bytes,
+    *,
+    bpm: float | None = None,
+    limits: Limits | None = None,
+    repeats: bool = True,
+    repairs: Counter | None = None,
 ) -> Score:
-    """Convert a document, with its repeats if ``repeats``; ``remarks`` counts notation that is not
-    played as written."""
+    """Read the bytes of a MusicXML file, plain or zipped.
+
+    ``bpm`` (quarter notes a minute) sets the tempo of the whole piece; with ``None`` the tempo
+    marks of the file are used, 120 before the first. Notes are sorted by start, pitch and track.
+
+    With ``repeats=False`` each measure is read once. The same happens if repeats contradict each
+    other or exceed ``limits``; ``repairs`` counts it, and notation that is not played as written.
+    Raises :class:`MusicXmlError`, without the name of the file, with the reason "not MusicXML",
+    "damaged", "absurd times" or "too large".
+    """
+    if bpm is not None and not (math.isfinite(bpm) and bpm > 0):
+        raise UserError(f"bpm={bpm}: expected a positive number of quarter notes a minute")
+    limits, remarks = limits or Limits(), Counter() if repairs is None else repairs
+    root = open_document(data, limits)
     instruments = read_instruments(root)
     resolution = _resolution(root, limits)
     silent_heads = placeholder_heads(root)
@@ -50,12 +68,12 @@ def to_score(
         parts.append(XmlPart(resolution, listed, element, silent_heads, lengths))
     if not parts:
         raise MusicXmlError("has no parts")
-    starts = _starts(parts, lengths)
+    starts = _starts(parts, lengths, resolution)
     for part in parts:
-        part.place(starts)
         remarks.update(+part.remarks)
     page = sections([part.signs for part in parts], starts)
-    score = partial(_score, root, parts, bpm, resolution, limits, remarks)
+    marks = [part.marks(starts) for part in parts]
+    score = partial(_score, root, marks, bpm, resolution, limits, remarks)
     problem = ""
     if repeats:
         try:
@@ -72,31 +90,36 @@ def to_score(
 
 def _score(
     root: ET.Element,
-    parts: list[XmlPart],
+    parts: list[Marks],
     bpm: float | None,
     resolution: int,
     limits: Limits,
     remarks: Counter[str],
     played: Unfolding,
 ) -> Score:
-    """The Score of ``parts``, with the repeats of ``played``."""
-    _check_size(parts, played, limits)
+    """The Score of the notes and marks of ``parts``, with the repeats of ``played``."""
+    notes = played.count(tick for marks in parts for tick, _ in marks["note"])
+    events = played.count(tick for marks in parts for kind in marks.values() for tick, _ in kind)
+    if notes > limits.notes:
+        raise too_many(limits, "notes", "notes")
+    if 10 * events - 9 * notes > limits.events:
+        raise too_many(limits, "events", "events")
     # If several marks are at one tick, the first part's is used, and of these the last.
     tempos, meters, keys, lyrics = (
-        dict(mark for part in parts[::-1] for mark in part.marks[kind])
+        dict(mark for marks in parts[::-1] for mark in marks[kind])
         for kind in ("tempo", "meter", "key", "lyrics")
     )
     chords, fermatas = (
-        dict(mark for part in parts for mark in part.marks[kind]) for kind in ("chord", "fermata")
+        dict(mark for marks in parts for mark in marks[kind]) for kind in ("chord", "fermata")
     )
     tempos = {0: DEFAULT_BPM} | played.in_force(tempos, DEFAULT_BPM) if bpm is None else {0: bpm}
     meters, keys, chords = map(played.in_force, (meters, keys, chords))
     _mark_bars(meters, played.bar_lines, resolution)
-    clock = _Clock(tempos, resolution)
+    clock = _clock(tempos, resolution)
 
     def timed(events: Iterable[tuple]) -> list[tuple]:
         """Convert (tick, ...) to (seconds, ...), without marks whose offsets are damaged."""
-        rows = ((clock.seconds(tick), *rest) for tick, *rest in events)
+        rows = ((clock(tick), *rest) for tick, *rest in events)
         return [row for row in rows if row[0] <= limits.seconds]
 
     rows = _rows(parts, played, clock, resolution, remarks)
@@ -110,8 +133,8 @@ def _score(
         chords[lines[-1]] = "N"  # so that the last chord of a chart lasts until its end
     pedals = [  # delayed, since a pedal that goes up and down at one tick would stay up
         (tick + resolution / PEDAL_DELAY * down, 127 * down, track)
-        for track, part in enumerate(parts)
-        for tick, down, _ in played.events(part.marks["pedal"])
+        for track, marks in enumerate(parts)
+        for tick, down, _ in played.events(marks["pedal"])
     ]
     words = [(tick, _verse(verses, times)) for tick, verses, times in played.events(lyrics.items())]
     return Score(
@@ -130,32 +153,18 @@ def _score(
     )
 
 
-def _check_size(parts: list[XmlPart], played: Unfolding, limits: Limits) -> None:
-    notes = played.count(tick for part in parts for tick, _ in part.notes)
-    marks = played.count(
-        tick for part in parts for marks in part.marks.values() for tick, _ in marks
-    )
-    if notes > limits.notes:
-        raise too_many(limits, "notes", "notes")
-    if notes + 10 * marks > limits.events:
-        raise too_many(limits, "events", "events")
-
-
 def _rows(
-    parts: list[XmlPart], played: Unfolding, clock: _Clock, resolution: int, remarks: Counter[str]
+    parts: list[Marks], played: Unfolding, clock: Clock, resolution: int, remarks: Counter[str]
 ) -> list[tuple]:
     """The rows of all notes, sorted by start, pitch and track."""
     rows = []
-    for track, part in enumerate(parts):
+    for track, marks in enumerate(parts):
         heads = [
             head._replace(start=tick, end=tick + head.end)
-            for tick, head, _ in played.events(part.notes)
+            for tick, head, _ in played.events(marks["note"])
         ]
-        for head, begin, end in sounding_spans(join_ties(heads), resolution):
-            if begin > end:
-                remarks["grace notes before the beginning left out"] += 1
-                continue
-            times = clock.seconds(begin), clock.seconds(end)
+        for head, begin, end in sounding_spans(join_ties(heads), resolution, remarks):
+            times = clock(begin), clock(end)
             rows.append((*times, head.pitch, head.velocity, head.program, head.drum, track))
     return sorted(rows, key=lambda row: (row[0], row[2], row[6]))
 
@@ -199,15 +208,19 @@ def _resolution(root: ET.Element, limits: Limits) -> int:
     return resolution
 
 
-def _starts(parts: list[XmlPart], lengths: list[Length]) -> list[int]:
+def _starts(parts: list[XmlPart], lengths: list[Length], resolution: int) -> list[int]:
     """The ticks at which measures begin, and the end of the last one.
 
     A measure begins at the same tick in every part, so its length is the longest of all parts.
     Rests that are longer than the meter, as some programs write them, are cut; notes are not.
     """
-    bars: dict[int, int] = {}  # measure -> ticks of a bar from there on
-    for part in reversed(parts):
-        bars |= part.bars
+    # The first measure that begins with a meter or after it -> ticks of a bar; the first part's.
+    bars = {
+        measure + (tick > 0): bar_ticks(meter, resolution)
+        for part in reversed(parts)
+        for measure, tick, kind, meter in part.events
+        if kind == "meter"
+    }
     starts, bar = [0], inf
     for measure, length in enumerate(lengths):
         bar = bars.get(measure, bar)
@@ -233,19 +246,15 @@ def _grid(resolution: int) -> int:
     return multiple if multiple < 2**15 else TICKS_PER_QUARTER
 
 
-class _Clock:
-    """Converts ticks to seconds by the tempo marks ``tempos``, tick -> bpm, the first at tick 0."""
+def _clock(tempos: dict[int, float], resolution: int) -> Clock:
+    """The function from ticks to seconds by the tempo marks ``tempos``, tick -> bpm, the first at
+    tick 0."""
+    marks, seconds = sorted(tempos), [0.0]
 
-    def __init__(self, tempos: dict[int, float], resolution: int) -> None:
-        self._resolution = resolution
-        self._ticks: list[int] = []
-        self._seconds: list[float] = []
-        self._bpm: list[float] = []
-        for tick, bpm in sorted(tempos.items()):
-            self._seconds.append(self.seconds(tick) if tick else 0.0)
-            self._ticks.append(tick)
-            self._bpm.append(bpm)
+    def clock(tick: float) -> float:
+        i = bisect_right(marks, tick, hi=len(seconds)) - 1
+        return seconds[i] + (tick - marks[i]) / resolution * 60.0 / tempos[marks[i]]
 
-    def seconds(self, ticks: float) -> float:
-        i = bisect_right(self._ticks, ticks) - 1
-        return self._seconds[i] + (ticks - self._ticks[i]) / self._resolution * 60.0 / self._bpm[i]
+    for mark in marks[1:]:
+        seconds.append(clock(mark))
+    return clock

@@ -6,7 +6,6 @@ import re
 import xml.etree.ElementTree as ET
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from musictx.musicxml.repeats import Jump, Marks
@@ -65,13 +64,12 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(sorted({*numbers} - {0})[:_MOST_NUMBERS]) or (0,)
 
 
-def direction_signs(item: ET.Element, measure: int, position: int) -> Iterator[Sign]:
-    """The signs of a ``<direction>`` or a ``<sound>`` at ``position``: from its words, its segno or
-    coda symbol, and its attributes for playback."""
-    sound = item if item.tag == "sound" else item.find("sound")
-    attributes = {} if sound is None else sound.attrib
-    words = " ".join(e.text or "" for e in item.iterfind("direction-type/words"))
-    words = " ".join(words.lower().split())
+def direction_signs(
+    item: ET.Element, sound: ET.Element, words: str, measure: int, position: int
+) -> Iterator[Sign]:
+    """The signs of a ``<direction>`` or a ``<sound>`` at ``position``: from its ``words``, its
+    segno or coda symbol, and the attributes of its ``sound``, for playback."""
+    attributes, words = sound.attrib, " ".join(words.lower().split())
     segno, coda = (item.find(f"direction-type/{name}") is not None for name in ("segno", "coda"))
     jump = _JUMP.fullmatch(words) if len(words) < 80 else None
     fine = bool(attributes.get("fine")) and attributes.get("fine") != "no"
@@ -115,15 +113,13 @@ def sections(parts: Sequence[Sequence[Sign]], starts: Sequence[int]) -> Sections
     of the first part that has any.
     """
     all_signs = [sign for signs in parts for sign in signs]
-    bounds, measures = [], []
-    cuts: dict[int, set[int]] = {}
-    for sign in all_signs:
-        if sign.barline and sign.position and sign.kind in ("forward", "backward"):
-            cuts.setdefault(sign.measure, set()).add(starts[sign.measure] + sign.position)
-    for measure, (begin, end) in enumerate(pairwise(starts)):
-        begins = [begin, *sorted(tick for tick in cuts.get(measure, ()) if begin < tick < end)]
-        bounds += begins
-        measures += [measure] * len(begins)
+    places = {(tick, measure) for measure, tick in enumerate(starts[:-1])} | {
+        (starts[sign.measure] + sign.position, sign.measure)
+        for sign in all_signs
+        if sign.barline and sign.position and sign.kind in ("forward", "backward")
+        if sign.position < starts[sign.measure + 1] - starts[sign.measure]
+    }
+    bounds, measures = ([place[n] for place in sorted(places)] for n in (0, 1))
 
     def section(sign: Sign) -> int:
         """The section of a sign: that which begins with it for a sign of a beginning, such as a

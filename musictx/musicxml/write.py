@@ -13,7 +13,7 @@ import io
 import xml.etree.ElementTree as ET
 from bisect import bisect_left
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -22,8 +22,8 @@ import numpy as np
 from musictx.beats import Beats
 from musictx.chords import changes, is_chart
 from musictx.errors import UserError
-from musictx.musicxml.document import add
-from musictx.musicxml.harmony import add_chord
+from musictx.musicxml.document import element
+from musictx.musicxml.harmony import harmony
 from musictx.musicxml.lengths import DIVISIONS, quantise, ticks
 from musictx.notes import Score
 
@@ -83,19 +83,21 @@ def to_bytes(score: Score) -> bytes:
             "musicxml: this music is on no grid of beats, so it has no notation; quantise=16 puts "
             "a continuation on that of its primer"
         )
-    root = ET.Element("score-partwise", version="4.0")
+    root, listed = element("score-partwise", version="4.0"), element("part-list")
     if score.title:
-        add(add(root, "work"), "work-title", _printable(score.title))
+        root.append(element("work", element("work-title", _printable(score.title))))
     if score.composer:
-        add(add(root, "identification"), "creator", _printable(score.composer), type="composer")
-    listed = add(root, "part-list")
+        creator = element("creator", _printable(score.composer), type="composer")
+        root.append(element("identification", creator))
+    root.append(listed)
     start, end = quantise(score.beats, score.notes)
     page = _Page(score, int(end.max(initial=1)))
     parts = []
     for number, track in enumerate(np.unique(score.notes["track"]).tolist() or [0], 1):
         rows = score.notes["track"] == track
-        heads = _list_part(listed, f"P{number}", score.names.get(track, ""), score.notes[rows])
-        parts.append(_voices(_chords(start[rows], end[rows], heads), page.bars[-1][1]))
+        entry, heads = _part(f"P{number}", score.names.get(track, ""), score.notes[rows])
+        listed.append(entry)
+        parts.append(_voices(_chords(start[rows], end[rows], heads)))
     page.check(start, end, len(parts), sum(map(len, parts)))
     # Measure by measure, since a tree of all notes would take ten times the memory.
     body = io.BytesIO()
@@ -121,25 +123,23 @@ def has_notation(score: Score) -> bool:
     )
 
 
-def _list_part(parts: ET.Element, part: str, name: str, notes: np.ndarray) -> list[_Head]:
-    """Append a part and its instruments, one for each program and drum, to the list of parts;
-    return the heads of its notes."""
+def _part(part: str, name: str, notes: np.ndarray) -> tuple[ET.Element, list[_Head]]:
+    """The entry of a part in the list of parts, with an instrument for each program and drum; and
+    the heads of its notes."""
     drums = np.where(notes["drum"], notes["pitch"].astype(int), -1)
     keys = list(zip(notes["program"].tolist(), drums.tolist()))
     names = {key: f"{part}-I{i + 1}" for i, key in enumerate(sorted({*keys}))}
-    entry = add(parts, "score-part", id=part)
-    add(entry, "part-name", _printable(name))
+    entry = element("score-part", element("part-name", _printable(name)), id=part)
     for identity in names.values():
-        add(add(entry, "score-instrument", id=identity), "instrument-name", identity)
+        title = element("instrument-name", identity)
+        entry.append(element("score-instrument", title, id=identity))
     for (program, drum), identity in names.items():
-        midi = add(entry, "midi-instrument", id=identity)
+        midi = [element("midi-program", program + 1)]
         if drum >= 0:
-            add(midi, "midi-channel", 10)
-        add(midi, "midi-program", program + 1)
-        if drum >= 0:
-            add(midi, "midi-unpitched", drum + 1)
+            midi = [element("midi-channel", 10), *midi, element("midi-unpitched", drum + 1)]
+        entry.append(element("midi-instrument", *midi, id=identity))
     pitches = notes["pitch"].tolist()
-    return [_Head(pitch, key[1] >= 0, names[key]) for pitch, key in zip(pitches, keys)]
+    return entry, [_Head(pitch, key[1] >= 0, names[key]) for pitch, key in zip(pitches, keys)]
 
 
 def _printable(text: str) -> str:
@@ -155,9 +155,8 @@ def _chords(start: np.ndarray, end: np.ndarray, heads: list[_Head]) -> list[_Cho
     return [_Chord(*span, sorted(heads)) for span, heads in sorted(by_span.items())]
 
 
-def _voices(chords: list[_Chord], end: int) -> list[deque[_Chord]]:
-    """Distribute overlapping chords to voices, each to the first free voice; fill each voice with
-    rests up to ``end``."""
+def _voices(chords: list[_Chord]) -> list[deque[_Chord]]:
+    """Distribute overlapping chords to voices, each to the first free voice."""
     voices: list[deque[_Chord]] = []
     free: list[int] = []  # numbers of voices, a heap
     sounding: list[tuple[int, int]] = []  # (end, number of the voice), a heap
@@ -167,19 +166,9 @@ def _voices(chords: list[_Chord], end: int) -> list[deque[_Chord]]:
         voice = heappop(free) if free else len(voices)
         if voice == len(voices):
             voices.append(deque())
-        _fill_with_rest(voices[voice], chord.start)
         voices[voice].append(chord)
         heappush(sounding, (chord.end, voice))
-    voices = voices or [deque()]
-    for filled in voices:
-        _fill_with_rest(filled, end)
-    return voices
-
-
-def _fill_with_rest(voice: deque[_Chord], end: int) -> None:
-    begin = voice[-1].end if voice else 0
-    if begin < end:
-        voice.append(_Chord(begin, end))
+    return voices or [deque()]
 
 
 class _Page:
@@ -220,98 +209,86 @@ class _Page:
         """Make a measure of a part. Chords that end in it are removed from ``voices``; the
         ``opening`` part has the tempos and chord symbols."""
         begin, stop, short = self.bars[index]
-        measure = ET.Element("measure", number=str(index + 1 - self.pickup))
+        measure = element("measure", number=str(index + 1 - self.pickup))
         if short or (self.pickup and not index):
             measure.set("implicit", "yes")
-        self._attributes(measure, begin, stop)
+        for offset, attributes in sorted(self._attributes(begin, stop).items()):
+            there, back = (
+                element(tag, element("duration", offset)) for tag in ("forward", "backup")
+            )
+            change = element("attributes", *attributes)
+            measure.extend([there, change, back] if offset else [change])
         for tick, (_, bpm) in _between(self.marks["tempo"], begin, stop) if opening else ():
-            direction = add(measure, "direction", placement="above")
-            metronome = add(add(direction, "direction-type"), "metronome")
-            add(metronome, "beat-unit", "quarter")
-            add(metronome, "per-minute", round(bpm, 2))
-            add(direction, "offset", tick - begin, sound="yes")
-            add(direction, "sound", tempo=repr(bpm))
+            beat = element("beat-unit", "quarter"), element("per-minute", round(bpm, 2))
+            mark = element("direction-type", element("metronome", *beat))
+            later = element("offset", tick - begin, sound="yes")
+            sound = element("sound", tempo=repr(bpm))
+            measure.append(element("direction", mark, later, sound, placement="above"))
         for tick, (_, name) in _between(self.marks["chord"], begin, stop) if opening else ():
-            add(add_chord(measure, name), "offset", tick - begin)
+            measure.append(harmony(name, tick - begin))
         for number, voice in enumerate(voices, 1):
             if number > 1:
-                add(add(measure, "backup"), "duration", stop - begin)
-            while voice and voice[0].start < stop:
-                chord = voice[0]
-                self._notes(measure, number, chord, max(chord.start, begin), min(chord.end, stop))
-                if chord.end > stop:
-                    break
-                voice.popleft()
+                measure.append(element("backup", element("duration", stop - begin)))
+            at = begin
+            while at < stop:
+                rest = _Chord(at, min(voice[0].start, stop) if voice else stop)
+                chord = rest if at < rest.end else voice[0]
+                end = min(chord.end, stop)
+                measure.extend(self._notes(number, chord, at, end))
+                if chord is not rest and chord.end == end:
+                    voice.popleft()
+                at = end
         return measure
 
-    def _attributes(self, measure: ET.Element, begin: int, stop: int) -> None:
-        """Divisions, keys and meters."""
-        attributes: defaultdict[int, ET.Element] = defaultdict(lambda: ET.Element("attributes"))
+    def _attributes(self, begin: int, stop: int) -> dict[int, list[ET.Element]]:
+        """Divisions, keys and meters: ticks after ``begin`` -> elements."""
+        attributes: defaultdict[int, list[ET.Element]] = defaultdict(list)
         if begin == 0:
-            add(attributes[0], "divisions", DIVISIONS)
+            attributes[0].append(element("divisions", DIVISIONS))
         for tick, (_, sharps, minor) in _between(self.marks["key"], begin, stop):
-            key = add(attributes[tick - begin], "key")
-            add(key, "fifths", sharps)
-            add(key, "mode", "minor" if minor else "major")
+            mode = element("mode", "minor" if minor else "major")
+            attributes[tick - begin].append(element("key", element("fifths", sharps), mode))
         for tick, (_, numerator, denominator) in _between(self.marks["time"], begin, stop):
-            time = add(attributes[tick - begin], "time")
-            add(time, "beats", numerator)
-            add(time, "beat-type", denominator)
-        for offset in sorted(attributes):
-            if offset:
-                add(add(measure, "forward"), "duration", offset)
-            measure.append(attributes[offset])
-            if offset:
-                add(add(measure, "backup"), "duration", offset)
+            meter = element("beats", numerator), element("beat-type", denominator)
+            attributes[tick - begin].append(element("time", *meter))
+        return attributes
 
-    def _notes(self, measure: ET.Element, voice: int, chord: _Chord, begin: int, end: int) -> None:
-        """Write the part of ``chord`` between two ticks as tied notes, the longest note values
+    def _notes(self, voice: int, chord: _Chord, begin: int, end: int) -> Iterator[ET.Element]:
+        """Yield the part of ``chord`` between two ticks as tied notes, the longest note values
         first. The order of the child elements is that of the schema."""
         while begin < end:
             length = next(value for value in _VALUES if value <= end - begin)
             value, dots, triplet = _VALUES[length]
             ties = ["stop"] * (chord.start < begin) + ["start"] * (begin + length < chord.end)
-            for index, head in enumerate(chord.heads):
-                note = add(measure, "note")
-                if index:
-                    add(note, "chord")
-                self._head(note, head)
-                add(note, "duration", length)
-                for kind in ties if head else ():
-                    add(note, "tie", type=kind)
+            for head in chord.heads:
+                first = head is chord.heads[0]
+                note = [] if first else [element("chord")]
+                note += [self._sound(head), element("duration", length)]
                 if head:
-                    add(note, "instrument", id=head.instrument)
-                add(note, "voice", voice)
-                add(note, "type", value)
-                for _ in range(dots):
-                    add(note, "dot")
+                    note += [element("tie", type=kind) for kind in ties]
+                    note.append(element("instrument", id=head.instrument))
+                note += [element("voice", voice), element("type", value)]
+                note += [element("dot") for _ in range(dots)]
                 if triplet:
-                    ratio = add(note, "time-modification")
-                    add(ratio, "actual-notes", 3)
-                    add(ratio, "normal-notes", 2)
-                has_fermata = begin in self.fermatas and not index
-                if head and (ties or has_fermata):
-                    notations = add(note, "notations")
-                    for kind in ties:
-                        add(notations, "tied", type=kind)
-                    if has_fermata:
-                        add(notations, "fermata")
-                if head and not index and begin == chord.start in self.words:
-                    add(add(note, "lyric"), "text", self.words.pop(begin))
+                    ratio = element("actual-notes", 3), element("normal-notes", 2)
+                    note.append(element("time-modification", *ratio))
+                notations = [element("tied", type=kind) for kind in ties]
+                if first and begin in self.fermatas:
+                    notations.append(element("fermata"))
+                if head and notations:
+                    note.append(element("notations", *notations))
+                if head and first and begin == chord.start in self.words:
+                    note.append(element("lyric", element("text", self.words.pop(begin))))
+                yield element("note", *note)
             begin += length
 
-    def _head(self, note: ET.Element, head: _Head | None) -> None:
-        if head is None:
-            add(note, "rest")
-        elif head.drum:
-            add(note, "unpitched")
-        else:
-            name = (_FLAT if self.flats else _SHARP)[head.pitch % 12]
-            pitch = add(note, "pitch")
-            add(pitch, "step", name[0])
-            if name[1:]:
-                add(pitch, "alter", 1 if name[1:] == "#" else -1)
-            add(pitch, "octave", head.pitch // 12 - 1)
+    def _sound(self, head: _Head | None) -> ET.Element:
+        if head is None or head.drum:
+            return element("unpitched" if head else "rest")
+        name = (_FLAT if self.flats else _SHARP)[head.pitch % 12]
+        alter = [element("alter", 1 if sign == "#" else -1) for sign in name[1:]]
+        octave = element("octave", head.pitch // 12 - 1)
+        return element("pitch", element("step", name[0]), *alter, octave)
 
 
 def _bars(clock: Beats, last: int) -> list[tuple[int, int, bool]]:

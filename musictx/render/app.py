@@ -9,7 +9,6 @@ from pathlib import Path
 
 from musictx import shipped
 from musictx.chords import is_chart
-from musictx.config.limits import Limits
 from musictx.errors import UserError, each_file, shown
 from musictx.files import check_ending, check_writable, has_ending
 from musictx.formats import music_files, not_played, read
@@ -38,9 +37,9 @@ def results(config: RenderConfig) -> Iterator[Path]:
 
     A result has the name of its music file and lies in the same folder, or in the folder
     ``config.out``, which is created if necessary. For a single music file, ``out`` may also name
-    the result: x.wav. A file that cannot be rendered does not stop the others. Raises
-    :class:`UserError` for a file that does not exist, is not music or has no notes, for an invalid
-    sound font, and for a folder that cannot be written.
+    the result: x.wav. Chord symbols without notes become chords. A file that cannot be rendered
+    does not stop the others. Raises :class:`UserError` for a file that does not exist, is not music
+    or has no notes, for an invalid sound font, and for a folder that cannot be written.
     """
     if not config.files:
         raise UserError("files: missing, give a MIDI file such as `musictx render song.mid`")
@@ -56,25 +55,19 @@ def results(config: RenderConfig) -> Iterator[Path]:
         SoundFont(Path(config.soundfont).expanduser(), config.limits)
 
     def render_file(stem: Path) -> list[Path]:
-        return _write(_read(source_of[stem], config.limits), stem, endings, stem.name, config)
+        path, repairs = source_of[stem], Counter[str]()
+        score = read(path, limits=config.limits, repairs=repairs)
+        if line := not_played(path, repairs):
+            print(line)
+        if is_chart(score):
+            from musictx.songs.chord_sheet import voiced  # the component that reads charts
+
+            score = voiced(score)
+        if not len(score):
+            raise UserError(f"{path}: nothing to render, the file has no notes")
+        return _write(score, stem, endings, stem.name, config)
 
     yield from each_file([*source_of], render_file, "rendered")
-
-
-def _read(path: Path, limits: Limits) -> Score:
-    """Read the music to render; chord symbols without notes become chords. Print which marks of
-    MusicXML are not played."""
-    repairs: Counter[str] = Counter()
-    score = read(path, limits=limits, repairs=repairs)
-    if line := not_played(path, repairs):
-        print(line)
-    if is_chart(score):
-        from musictx.songs.chord_sheet import voiced  # the component that reads charts
-
-        score = voiced(score)
-    if not len(score):
-        raise UserError(f"{path}: nothing to render, the file has no notes")
-    return score
 
 
 def _destinations(config: RenderConfig, sources: list[Path]) -> tuple[dict[Path, Path], list[str]]:

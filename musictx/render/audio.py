@@ -11,7 +11,6 @@ import tempfile
 import wave
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
@@ -71,12 +70,22 @@ def write(
             f"{path.name}: {score.duration:.0f} seconds of sound, more than {most:.0f} "
             f"(limits.wav_seconds={limits.wav_seconds})"
         )
-    font = SoundFont(OURS if soundfont is None else soundfont, limits)
-    sound = blocks(score, font, sample_rate=sample_rate, mix=mix)
+    font, peak = SoundFont(OURS if soundfont is None else soundfont, limits), 0.0
     with atomic(path) as temporary, tempfile.TemporaryFile(dir=path.parent) as frames:
-        peak = _write_frames(sound, frames, on_block)
+        for block in blocks(score, font, sample_rate=sample_rate, mix=mix):
+            peak = max(peak, float(np.abs(block).max(initial=0.0)))
+            frames.write(np.ascontiguousarray(block, "<f4").tobytes())
+            if on_block is not None:
+                on_block()
+        frames.seek(0)
         gain = min(PEAK / peak, MAX_GAIN) if peak > 0 else 0.0
-        _write_wav(frames, temporary, gain, sample_rate)
+        with temporary.open("wb") as file, wave.open(file, "wb") as wav:
+            wav.setnchannels(2)
+            wav.setsampwidth(2)
+            wav.setframerate(sample_rate)
+            while data := frames.read(1 << 22):
+                samples = np.frombuffer(data, "<f4") * np.float32(gain * 32767)
+                wav.writeframesraw(np.round(samples).astype("<i2").tobytes())
     return path
 
 
@@ -94,22 +103,22 @@ def blocks(
     samples, to the bit; memory grows with it. Samples are not scaled: the sum of many notes may
     exceed 1.
     """
-    size = max(1, round(BLOCK_SECONDS * sample_rate / HOP)) * HOP
-    dry = _dry_blocks(score, font, sample_rate, size, mix or {})
+    dry = _dry_blocks(score, font, sample_rate, mix or {})
     return (block.T for block in _reverberated(dry, sample_rate))
 
 
 def _dry_blocks(
-    score: Score, font: SoundFont, rate: int, size: int, mix: Mapping[int, tuple[float, ...]]
+    score: Score, font: SoundFont, rate: int, mix: Mapping[int, tuple[float, ...]]
 ) -> Iterator[np.ndarray]:
-    """Yield (3, frames) blocks of ``size`` frames, the last block shorter: left, right, and the
-    input of the reverberation.
+    """Yield (3, frames) blocks of equal length, the last block shorter: left, right, and the input
+    of the reverberation.
 
     A note is rendered whole at its start; the frames beyond the block wait in the buffer. So every
     sample is the same sum in the same order, wherever the blocks end.
     """
     sampler = Sampler(font, rate)
     notes = fold_sustain(score).notes
+    size = max(1, round(BLOCK_SECONDS * rate / HOP)) * HOP
     buffer = np.zeros((3, 2 * size), np.float32)
     block_start = end_of_sound = 0  # frames of the piece
     for start, end, pitch, velocity, program, drum, track in notes.tolist():
@@ -184,28 +193,3 @@ def _impulse_responses(rate: int) -> np.ndarray:
     # 2: the input is the sum of left and right.
     amplitude = np.sqrt(2 * power[:, in_band].mean(axis=1, keepdims=True))
     return (response * (REVERB_LEVEL / amplitude)).astype(np.float32)
-
-
-def _write_frames(
-    sound: Iterator[np.ndarray], file: BinaryIO, on_block: Callable[[], None] | None
-) -> float:
-    """Write the blocks of ``sound`` to ``file`` as float32; return their peak."""
-    peak = 0.0
-    for block in sound:
-        peak = max(peak, float(np.abs(block).max(initial=0.0)))
-        file.write(np.ascontiguousarray(block, "<f4").tobytes())
-        if on_block is not None:
-            on_block()
-    return peak
-
-
-def _write_wav(frames: BinaryIO, path: Path, gain: float, rate: int) -> None:
-    """Write the float32 ``frames`` times ``gain`` as 16-bit stereo."""
-    frames.seek(0)
-    with path.open("wb") as file, wave.open(file, "wb") as wav:
-        wav.setnchannels(2)
-        wav.setsampwidth(2)
-        wav.setframerate(rate)
-        while data := frames.read(1 << 22):
-            samples = np.frombuffer(data, "<f4") * np.float32(gain * 32767)
-            wav.writeframesraw(np.round(samples).astype("<i2").tobytes())

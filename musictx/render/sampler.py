@@ -8,10 +8,8 @@ are cached, since keys recur.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Hashable
 from itertools import pairwise
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,43 +37,8 @@ RELEASE_PART = 0.8
 #: A recording is played at most this many cents above its pitch (ten octaves, inaudible); higher,
 #: the positions in the recording would be too large for floats.
 MAX_CENTS = 12_000
-#: Bytes of the cache of filtered recordings, and of that of tones.
-FILTERED_BYTES, TONE_BYTES = 64_000_000, 96_000_000
-
-
-class _LruCache:
-    """A cache of the most recently used values, up to ``limit`` bytes."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit, self._bytes = limit, 0
-        self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-
-    def get(self, key: Hashable) -> Any:
-        """Return the value of ``key``, or ``None``."""
-        if key not in self._values:
-            return None
-        self._values.move_to_end(key)
-        return self._values[key][0]
-
-    def put(self, key: Hashable, value: Any, size: int) -> None:
-        """Store a value of ``size`` bytes."""
-        self._bytes += size - self._values.pop(key, (None, 0))[1]
-        self._values[key] = value, size
-        while self._bytes > self._limit and len(self._values) > 1:
-            self._bytes -= self._values.popitem(last=False)[1][1]
-
-
-class Filtered(NamedTuple):
-    """A filtered recording, oversampled.
-
-    frames      float32, longer than ``end``
-    loop_start  frame to which playing returns from ``end``; negative without a loop
-    end         frame at which the recording or its loop ends
-    """
-
-    frames: np.ndarray
-    loop_start: int
-    end: int
+#: Bytes of the filtered recordings and tones that are kept, those that were used last.
+CACHE_BYTES = 160_000_000
 
 
 class Sampler:
@@ -84,7 +47,8 @@ class Sampler:
     def __init__(self, font: SoundFont, sample_rate: int) -> None:
         self.font = font
         self.rate = sample_rate
-        self._filtered, self._tones = _LruCache(FILTERED_BYTES), _LruCache(TONE_BYTES)
+        #: Filtered recordings and tones, the one that was used last at the end.
+        self._cache: dict[Hashable, np.ndarray] = {}
 
     def note(self, zone: Zone, key: int, velocity: int, seconds: float) -> np.ndarray:
         """Return the sound of a key that is held for ``seconds``, with its release, before panning:
@@ -122,16 +86,21 @@ class Sampler:
         brightness of the velocity, without the envelope of loudness."""
         brightness = BRIGHTNESS_CENTS * (velocity - EVEN_VELOCITY) / 127
         brightness = round(brightness / BRIGHTNESS_STEP_CENTS) * BRIGHTNESS_STEP_CENTS
-
         cache_key, step = (id(zone), key, brightness), self.rate // 2
-        tone: np.ndarray | None = self._tones.get(cache_key)
+        tone = self._cache.pop(cache_key, None)
         # Tones are computed in multiples of half a second. A tone of another length has reached the
         # end of its recording and cannot become longer.
         if tone is None or (len(tone) < frames and len(tone) % step == 0):
             length = math.ceil(frames / step) * step
             tone = self._resampled(zone, key, zone.cutoff + brightness, length)
-            self._tones.put(cache_key, tone, tone.nbytes)
-        return tone[:frames]
+        return self._kept(cache_key, tone)[:frames]
+
+    def _kept(self, key: Hashable, frames: np.ndarray) -> np.ndarray:
+        """Put ``frames`` at the end of the cache, and return them."""
+        self._cache[key] = frames
+        while len(self._cache) > 1 and sum(f.nbytes for f in self._cache.values()) > CACHE_BYTES:
+            del self._cache[next(iter(self._cache))]
+        return frames
 
     def _resampled(self, zone: Zone, key: int, cutoff: float, frames: int) -> np.ndarray:
         """Return at most ``frames`` of the recording at the pitch of the key. Its low-pass filter
@@ -148,19 +117,20 @@ class Sampler:
             for level in (level, level + zone.cutoff_envelope / LEVEL_CENTS)
         )
 
-        recording = self._filtered_at(zone, top_level, nyquist)
+        _, loop_start, end = self._recording(zone)
         position = np.arange(frames, dtype=np.float64) * speed
-        if recording.loop_start < 0:
-            position = position[: np.searchsorted(position, recording.end)]
+        beyond = np.searchsorted(position, end * OVERSAMPLING)
+        if zone.looped:
+            length = (end - loop_start) * OVERSAMPLING
+            rounds = np.floor((position[beyond:] - loop_start * OVERSAMPLING) / length)
+            position[beyond:] -= length * rounds
         else:
-            beyond = position[np.searchsorted(position, recording.end) :]
-            length = recording.end - recording.loop_start
-            beyond -= length * np.floor((beyond - recording.loop_start) / length)
+            position = position[:beyond]
         index = position.astype(np.int32)
         fraction = (position - index).astype(np.float32)
 
         def interpolated(level: int, begin: int, end: int) -> np.ndarray:
-            frames = self._filtered_at(zone, level, nyquist).frames
+            frames = self._filtered(zone, level, nyquist)
             left, right = frames[index[begin:end]], frames[index[begin:end] + 1]
             between: np.ndarray = left + (right - left) * fraction[begin:end]
             return between
@@ -180,41 +150,21 @@ class Sampler:
             tone[begin:end] = dull + (bright - dull) * (levels[begin:end] - level_below)
         return tone
 
-    def _filtered_at(self, zone: Zone, level: int, nyquist: float) -> Filtered:
-        """Return the recording of the zone, filtered with a two-pole low-pass whose cutoff is
-        ``level`` steps of the grid; at the top level there is no low-pass.
+    def _filtered(self, zone: Zone, level: int, nyquist: float) -> np.ndarray:
+        """Return the recording of the zone, oversampled and filtered with a two-pole low-pass whose
+        cutoff is ``level`` steps of the grid; at the top level there is no low-pass.
 
         Frequencies above ``nyquist`` (hertz, as recorded) would alias, so they are removed.
         """
         sample = zone.sample
         limit = math.floor(_cents(nyquist) / LEVEL_CENTS) if nyquist < sample.rate / 2 else None
         key = (sample, zone.looped, zone.resonance, level, limit)
-        filtered: Filtered | None = self._filtered.get(key)
-        if filtered is None:
-            filtered = self._filter(zone, level, limit)
-            self._filtered.put(key, filtered, filtered.frames.nbytes)
-        return filtered
-
-    def _filter(self, zone: Zone, level: int, limit: int | None) -> Filtered:
-        """Filter the recording of the zone: a low-pass at ``level``, nothing above ``limit``; both
-        are steps of the grid."""
-        sample = zone.sample
+        if (kept := self._cache.pop(key, None)) is not None:
+            return self._kept(key, kept)
+        sound, _, end = self._recording(zone)
         ring = math.ceil(RING_SECONDS * sample.rate)
-        sound = self.font.sound(sample).astype(np.float32) / 32768
-        loop_start = -1
-        if zone.looped:
-            # The first round of the loop depends on the sound before it. So the loop is repeated
-            # until the filter has settled, and the last round becomes the new loop.
-            body = sound[: sample.loop_end - sample.start]
-            loop = body[sample.loop_start - sample.start :]
-            rounds = math.ceil(ring / len(loop))
-            sound = np.concatenate((body, np.tile(loop, rounds), np.resize(loop, ring)))
-            loop_start = len(body) + (rounds - 1) * len(loop)
-            end = loop_start + len(loop)
-        else:
-            end = len(sound) + ring
         size = _fast_length(len(sound) + 2 * ring)
-        spectrum = np.fft.rfft(sound, size)
+        spectrum = np.fft.rfft(sound.astype(np.float32) / 32768, size)
         hertz = np.arange(len(spectrum)) * (sample.rate / size)
         if level < math.ceil(_cents(sample.rate) / LEVEL_CENTS):
             spectrum = spectrum * _two_pole(hertz / _hertz(level * LEVEL_CENTS), zone.resonance)
@@ -224,8 +174,23 @@ class Sampler:
         # Faster than complex128 in numpy 2, and the result is float32 anyway.
         spectrum = (spectrum * OVERSAMPLING).astype(np.complex64)
         frames = np.fft.irfft(spectrum, size * OVERSAMPLING)[: (end + ring) * OVERSAMPLING]
-        frames = frames.astype(np.float32)
-        return Filtered(frames, loop_start * OVERSAMPLING, end * OVERSAMPLING)
+        return self._kept(key, frames.astype(np.float32))
+
+    def _recording(self, zone: Zone) -> tuple[np.ndarray, int, int]:
+        """Return the recording of the zone, int16, the frame to which playing returns from the end,
+        -1 without a loop, and the end, at which a loop or the ringing of a filter ends."""
+        sample, sound = zone.sample, self.font.sound(zone.sample)
+        ring = math.ceil(RING_SECONDS * sample.rate)
+        if not zone.looped:
+            return sound, -1, len(sound) + ring
+        # The first round of the loop depends on the sound before it. So the loop is repeated until
+        # the filter has settled, and the last round becomes the new loop.
+        body = sound[: sample.loop_end - sample.start]
+        loop = body[sample.loop_start - sample.start :]
+        rounds = math.ceil(ring / len(loop))
+        loop_start = len(body) + (rounds - 1) * len(loop)
+        sound = np.concatenate((body, np.tile(loop, rounds), np.resize(loop, ring)))
+        return sound, loop_start, loop_start + len(loop)
 
 
 def _fast_length(shortest: int) -> int:

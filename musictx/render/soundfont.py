@@ -119,15 +119,10 @@ class SoundFont:
     def __init__(self, path: str | Path, limits: Limits | None = None) -> None:
         most_mb = (limits or Limits()).font_mb
         try:
-            data = read_bytes(path, most_mb, "limits.font_mb")
-        except UserError as error:
-            raise UserError(f"soundfont={path}: expected an SF2 or SF3 file ({error})") from None
-        try:
-            self._parse(data)
+            self._parse(read_bytes(path, most_mb, "limits.font_mb"))
         except (struct.error, IndexError, KeyError, ValueError) as error:
-            raise UserError(f"soundfont={path}: is no SF2 or SF3 sound font ({error})") from None
+            raise UserError(f"soundfont={path}: expected an SF2 or SF3 file ({error})") from None
         self._zones: dict[tuple[int, int], tuple[Zone, ...]] = {}
-        self._decoded: dict[int, np.ndarray] = {}
         self._frames_left = most_mb * 500_000  # of two bytes
 
     def zones(self, program: int, drum: bool = False) -> tuple[Zone, ...]:
@@ -151,17 +146,16 @@ class SoundFont:
 
     def sound(self, sample: FontSample) -> np.ndarray:
         """Return the frames of ``sample``: (end - start,) int16."""
-        recording = self._frames if sample.recording < 0 else self._decoded[sample.recording]
-        return recording[sample.start : sample.end]
+        return self._recordings[sample.recording][sample.start : sample.end]
 
     def _parse(self, data: bytes) -> None:
         """Read the recordings, samples, instruments and presets of the file ``data``."""
         if data[:4] != b"RIFF" or data[8:12] != b"sfbk":
             raise ValueError("it does not begin with RIFF ... sfbk")
         blocks: dict[bytes, bytes] = {}
-        for name, body in _chunks(data, 12, len(data)):
+        for name, body in _chunks(data, 12):
             if name == b"LIST":
-                blocks.update(_chunks(body, 4, len(body)))
+                blocks.update(_chunks(body, 4))
         for name in (b"smpl", *_RECORDS):
             if name not in blocks:
                 raise ValueError(f"its {name.decode()} block is missing")
@@ -171,7 +165,8 @@ class SoundFont:
             if len(tables[name]) < 2:
                 raise ValueError(f"its {name.decode()} block is empty")
         self._bytes = blocks[b"smpl"]
-        self._frames = np.frombuffer(self._bytes, "<i2", len(self._bytes) // 2)
+        frames = np.frombuffer(self._bytes, "<i2", len(self._bytes) // 2)
+        self._recordings = {-1: frames}  # number -> frames
         self._samples = tables[b"shdr"]
         presets, instruments = tables[b"phdr"], tables[b"inst"]
         for bags in (tables[b"pbag"], tables[b"ibag"]):
@@ -213,16 +208,21 @@ class SoundFont:
         if not 0 <= number < len(self._samples) - 1:
             return None
         _, *positions, rate, recorded_root, correction, _, kind = self._samples[number]
-        recording, frames = -1, self._frames
+        recording = number if kind & COMPRESSED else -1
+        if recording not in self._recordings:
+            data = self._bytes[slice(*positions[:2])]
+            frames = decode(data, min(LONGEST_SAMPLE, self._frames_left))
+            self._recordings[recording] = frames
+            self._frames_left -= len(frames)
+        length = len(self._recordings[recording])
         if kind & COMPRESSED:
             # Start and end are bytes in the file, the loop is in frames of the recording.
-            recording, frames = number, self._recording(number)
-            positions[:2] = 0, len(frames)
+            positions[:2] = 0, length
         start, end, loop_start, loop_end = (
             position + settings.get(fine, 0) + 32768 * settings.get(coarse, 0)
             for position, (fine, coarse) in zip(positions, (_START, _END, _LOOP_START, _LOOP_END))
         )
-        end = min(end, len(frames))
+        end = min(end, length)
         if kind & ROM or not (RATES[0] <= rate <= RATES[1] and 0 <= start < end):
             return None
         if end - start > LONGEST_SAMPLE:
@@ -256,16 +256,6 @@ class SoundFont:
             modulation=_envelope(settings, _MODULATION),
         )
 
-    def _recording(self, number: int) -> np.ndarray:
-        """Return the Vorbis recording of the sample ``number``; empty if it is damaged or too
-        long."""
-        if number not in self._decoded:
-            start, end = self._samples[number][1:3]
-            frames = decode(self._bytes[start:end], min(LONGEST_SAMPLE, self._frames_left))
-            self._decoded[number] = frames
-            self._frames_left -= len(frames)
-        return self._decoded[number]
-
 
 def decode(data: bytes, most: int) -> np.ndarray:
     """Decode the first channel of an Ogg Vorbis stream with libsndfile: (frames,) int16.
@@ -291,12 +281,12 @@ def decode(data: bytes, most: int) -> np.ndarray:
     return np.concatenate(blocks)
 
 
-def _chunks(data: bytes, first: int, last: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (name, body) of the RIFF chunks from ``first`` to ``last``; ``ValueError`` if a chunk
-    is cut short."""
-    while first + 8 <= last:
+def _chunks(data: bytes, first: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield (name, body) of the RIFF chunks from ``first`` on; ``ValueError`` if a chunk is cut
+    short."""
+    while first + 8 <= len(data):
         (size,) = struct.unpack_from("<I", data, first + 4)
-        if first + 8 + size > last:
+        if first + 8 + size > len(data):
             raise ValueError("the file ends too early")
         yield data[first : first + 4], data[first + 8 : first + 8 + size]
         first += 8 + size + size % 2
