@@ -24,7 +24,7 @@ from musictx.config import GenerateConfig, InfillConfig
 from musictx.config.composing import Steered
 from musictx.config.generate import sections_of
 from musictx.errors import UserError
-from musictx.notes import Score
+from musictx.notes import Score, until
 from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.constraints import Penalty
@@ -144,12 +144,10 @@ class _Composition:
     def _cut(self, bars: int) -> None:
         """Cut off the piece after so many bars."""
         end = self._seconds(bars)
-        piece = timeline.cut(self.piece, end - NEAR)
-        notes = piece.notes.copy()
-        notes["end"] = np.minimum(notes["end"], end)
+        piece = until(timeline.cut(self.piece, end - NEAR), end)
         meters = piece.meters[piece.meters["time"] < end - NEAR]
         markers = tuple(marker for marker in piece.markers if marker[0] < end - NEAR)
-        self.piece = replace(piece, notes=notes, markers=markers, meters=meters)
+        self.piece = replace(piece, markers=markers, meters=meters)
         self.count = bars
 
     def _compose_section(self, stop: int, earlier: set[int]) -> None:

@@ -16,13 +16,12 @@ from musictx.apps.infill import Version
 from musictx.apps.tasks import Task
 from musictx.errors import UserError
 from musictx.midi.document import shortened
-from musictx.notes import Score
+from musictx.notes import MARKS, Score
 from musictx.sampling.strengths import LAPS
 
 #: The marker at the end of a loop.
 LOOP_END = "loop end"
-#: Marks are in force until the next one. Table of a score -> its columns with times.
-MARKS = ("tempos", "meters", "keys")
+#: Table of a score -> its columns with times.
 TIMES = {"notes": ("start", "end"), **dict.fromkeys(("pedals", *MARKS), ("time",))}
 
 

@@ -13,6 +13,7 @@ from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
 from musictx.config import AccompanyConfig, GenerateConfig, scales
 from musictx.config.composing import Steered
+from musictx.notes import until
 from musictx.sampling.composer import Progress
 from musictx.sampling.events import Event
 from musictx.sampling.penalties import pitch_classes, pitch_set
@@ -57,9 +58,7 @@ def new_piece(
         progress=progress,
         on_event=on_event and (lambda _, event: on_event(event)),
     )
-    notes = sample.score.notes.copy()
-    notes["end"] = np.minimum(notes["end"], end)
-    return replace(sample, score=sample.score.with_notes(notes))
+    return replace(sample, score=until(sample.score, end))
 
 
 def _key(request: GenerateConfig) -> int | None:

@@ -18,7 +18,7 @@ import numpy as np
 from musictx import midi
 from musictx.beats import Beats
 from musictx.chords import is_chart
-from musictx.notes import DRUMS, PEDAL, Score, skyline
+from musictx.notes import DRUMS, PEDAL, Score, skyline, until
 from musictx.studio.change import NamedNote, Note
 from musictx.studio.document import Document, starts_inside
 from musictx.studio.errors import Refused
@@ -184,12 +184,12 @@ def _continuation(document: Document, request: Request, model: Model) -> Input:
         )
     if request.bars is not None:
         _seconds_of_bars(score.beats, seam, request.bars)  # refuses too many bars
-    notes = score.notes.copy()
-    notes["end"] = np.minimum(notes["end"], seam)
+    score = until(score, seam)
+    notes = score.notes
     pedals = score.pedals[score.pedals["time"] < seam]
     last = max(notes["end"].max(), notes["start"].max())
     releases = np.array([(last, 0, track) for track in np.unique(pedals["track"])], PEDAL)
-    score = replace(score, notes=notes, pedals=np.concatenate([pedals, releases]))
+    score = replace(score, pedals=np.concatenate([pedals, releases]))
     following = tuple(
         (row[1], row[0])
         for row in document.rows()

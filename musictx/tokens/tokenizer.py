@@ -242,7 +242,7 @@ def programs_of_ids(tokenizer: Tokenizer) -> np.ndarray:
     table, events = tokenizer.vocabulary, tokenizer.note_events
     programs = table.values("program") if events is None else events.program.copy()
     for kind in {"drum", "drums"} & set(table.kinds):
-        programs[slice(*table.range(kind))] = DRUMS
+        programs[table.slices[kind]] = DRUMS
     return programs
 
 
