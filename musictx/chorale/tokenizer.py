@@ -57,7 +57,7 @@ class ChoraleTokenizer(Tokenizer):
 
     def clock(self, score: Score) -> Clock:
         beats = four.beats(score)
-        return Clock(beats, float(beats.seconds(four.first_step(score) / PER_QUARTER)), four.BPM)
+        return Clock(beats, beats.seconds(four.first_step(score) / PER_QUARTER), four.BPM)
 
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
         """The ids, and why notes were left out: reason -> number of notes. Raises ``UserError`` for

@@ -40,14 +40,14 @@ class Loop:
         if task.score.pulse is not None:
             raise UserError("loop=true: expected music on the beats of its tempo marks")
         self.task, clock = task, task.score.beats
-        last, end = (float(clock.quarters(time)) for time in (task.score.duration, task.end))
+        last, end = (clock.quarters(time) for time in (task.score.duration, task.end))
         until = last if not task.is_gap and len(task.score) else max(last, end)
         ends = [time for time, text in task.score.markers if text == LOOP_END]
         line = clock.bar_line(max(until - LAPS, 0.0))
-        self.seconds = ends[-1] if ends else float(clock.seconds(line))
+        self.seconds = ends[-1] if ends else clock.seconds(line)
         self.turned = 0.0
         if task.is_gap:
-            self.turned = float(clock.seconds(clock.bar_line(end - 1e-6))) % self.seconds
+            self.turned = clock.seconds(clock.bar_line(end - 1e-6)) % self.seconds
 
     def laid_out(self) -> Task:
         """The task for the model, on the music of the loop and its repetition."""

@@ -41,9 +41,9 @@ def new_piece(
     random, clock = np.random.default_rng([*seed]), plan.score.beats
     lengths = [request.seconds, None]
     if request.bars is not None:
-        lengths[1] = float(clock.seconds(clock.bar_line(0.0, request.bars)))
+        lengths[1] = clock.seconds(clock.bar_line(0.0, request.bars))
     end = min((length for length in lengths if length is not None), default=USUAL_SECONDS)
-    quarters = float(clock.quarters(end))
+    quarters = clock.quarters(end)
     repeats = [] if request.loop else draw_repeats(clock.bar(quarters - 1e-3)[0], random)
     chords = draw(clock, quarters, random, _key(request), repeats)
     chart = with_markers(plan.score, chords)

@@ -271,7 +271,7 @@ def beats(document: Document) -> list[tuple[float, int, int]]:
     clock = score_of(document, ()).beats
     # A chart has only markers.
     end = max([document.duration, *(time for time, _ in document.markers)])
-    last = clock.bar(float(clock.quarters(end)))[0] + BARS_AFTER
+    last = clock.bar(clock.quarters(end))[0] + BARS_AFTER
     rows: list[tuple[float, int, int]] = []
     bar = 1 - clock.pickup
     stops = [*clock.meter_at[1:].tolist(), math.inf]
