@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -55,20 +55,30 @@ class Beats:
         self._first_bar = np.concatenate([[1.0], 1.0 + np.cumsum(bars)])
         self.late = late
 
+    @overload
+    def quarters(self, seconds: float) -> float: ...
+    @overload
+    def quarters(self, seconds: np.ndarray) -> np.ndarray: ...
     def quarters(self, seconds: Any) -> Any:
         """Convert seconds, a number or an array, to quarter notes from the start of the piece."""
         seconds = np.asarray(seconds) - self.late
         mark = np.maximum(np.searchsorted(self.tempos["time"], seconds, side="right") - 1, 0)
         since = seconds - self.tempos["time"][mark]
         quarters = self._tempo_at[mark] + since * self.tempos["bpm"][mark] / 60.0
-        return straight(quarters, self.swing)
+        quarters = straight(quarters, self.swing)
+        return quarters if np.ndim(quarters) else float(quarters)
 
+    @overload
+    def seconds(self, quarters: float) -> float: ...
+    @overload
+    def seconds(self, quarters: np.ndarray) -> np.ndarray: ...
     def seconds(self, quarters: Any) -> Any:
         """Convert quarter notes from the start of the piece to seconds, a number or an array."""
         quarters = swung(quarters, self.swing)
         mark = np.maximum(np.searchsorted(self._tempo_at, quarters, side="right") - 1, 0)
         since = quarters - self._tempo_at[mark]
-        return self.late + self.tempos["time"][mark] + since * 60.0 / self.tempos["bpm"][mark]
+        seconds = self.late + self.tempos["time"][mark] + since * 60.0 / self.tempos["bpm"][mark]
+        return seconds if np.ndim(seconds) else float(seconds)
 
     def on_grid(self, times: np.ndarray, lines: int) -> bool:
         """Whether ``times`` in seconds are on a grid of ``lines`` in a quarter note: most are less

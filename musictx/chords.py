@@ -260,12 +260,7 @@ def _alter(signs: str) -> int:
 
 def named(text: str) -> Chord | None:
     """Parse a name such as ``Bb:min7/b3``; ``None`` for any other text, also for symbols."""
-    return symbol(text) if ":" in text or text.strip() == "N" else None
-
-
-def symbol(text: str) -> Chord | None:
-    """Parse a symbol such as ``F#m7``, or a name; ``None`` for any other text."""
-    chord = spelled(text)
+    chord = spelled(text) if ":" in text or text.strip() == "N" else None
     return chord and chord.chord
 
 

@@ -55,6 +55,8 @@ _COLUMNS = {
     "meters": (METER, "time"),
     "keys": (KEY, "time"),
 }
+#: The columns whose marks are in force until the next one.
+MARKS = ("tempos", "meters", "keys")
 
 
 def _column(name: str, values: np.ndarray | Iterable[tuple]) -> np.ndarray:
@@ -232,7 +234,7 @@ class Score:
         notes["start"] += seconds
         notes["end"] += seconds
         more: dict[str, Any] = {"fermatas": tuple(time + seconds for time in self.fermatas)}
-        for name in ("pedals", "tempos", "meters", "keys"):
+        for name in ("pedals", *MARKS):
             more[name] = getattr(self, name).copy()
             more[name]["time"] = np.maximum(more[name]["time"] + seconds, 0.0)
         for name in ("markers", "lyrics"):
@@ -283,6 +285,13 @@ def cached(function: Callable[[Score], Result]) -> Callable[[Score], Result]:
         return vars(score)[name]
 
     return call
+
+
+def until(score: Score, seconds: float) -> Score:
+    """``score`` with only the notes that begin before ``seconds``; they end then at the latest."""
+    notes = score.notes[score.notes["start"] < seconds].copy()
+    notes["end"] = np.minimum(notes["end"], seconds)
+    return score.with_notes(notes)
 
 
 def top_notes(start: np.ndarray, stop: np.ndarray, pitch: np.ndarray) -> np.ndarray:

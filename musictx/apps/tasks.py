@@ -95,7 +95,7 @@ def gap_task(
             f"{to_option}={request.end}: expected a place after {from_option}={request.begin}"
         )
     if begin >= score.duration - 1e-6:
-        bars = beats.bar(float(beats.quarters(score.duration)) - 1e-3)[0]
+        bars = beats.bar(beats.quarters(score.duration) - 1e-3)[0]
         raise UserError(
             f"{from_option}={request.begin}: the file ends before that, after "
             f"{score.duration:.1f} s, in bar {bars}"
@@ -188,7 +188,7 @@ def parse_position(option: str, value: str | None, beats: Beats, *, is_begin: bo
         reason = ": missing; give" if value is None else f"={shown(value)}: expected"
         raise UserError(f"{option}{reason} a bar, {option}=5, or seconds, {option}=12.5s")
     bars = int(text) - is_begin
-    return max(float(beats.seconds(beats.bar_line(0.0, bars))), 0.0)  # a bar may begin before 0 s
+    return max(beats.seconds(beats.bar_line(0.0, bars)), 0.0)  # a bar may begin before 0 s
 
 
 def tracks_by_name(score: Score, name: str) -> list[int]:

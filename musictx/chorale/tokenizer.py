@@ -57,7 +57,7 @@ class ChoraleTokenizer(Tokenizer):
 
     def clock(self, score: Score) -> Clock:
         beats = four.beats(score)
-        return Clock(beats, float(beats.seconds(four.first_step(score) / PER_QUARTER)), four.BPM)
+        return Clock(beats, beats.seconds(four.first_step(score) / PER_QUARTER), four.BPM)
 
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
         """The ids, and why notes were left out: reason -> number of notes. Raises ``UserError`` for
@@ -145,7 +145,7 @@ class ChoraleState(GrammarState):
 
     def _allowed(self) -> np.ndarray:
         tokens = self._tokenizer
-        mask = np.zeros(self._vocabulary.size, dtype=bool)
+        mask = np.zeros(self.table.size, dtype=bool)
         mask[EOS] = self._ended or (self.voice == 0 and self._count > 0)
         if not self._ended:
             mask[tokens.silence :] = True
@@ -158,9 +158,9 @@ class ChoraleState(GrammarState):
             self._ended = True
             return []
         changes, last = list[Change](), self._last[self.voice]
-        token_id = self._vocabulary.id(kind, value)
+        token_id = self.table.id(kind, value)
         if kind != "tie" and (self._tokenizer.ties or token_id != last):
-            before, pitch = self._vocabulary.token(last)
+            before, pitch = self.table.token(last)
             if before == "pitch":
                 changes.append(Change(self.seconds, False, pitch, 0, self.voice))
             if kind == "pitch":

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from musictx.data.shards import Shards
-from musictx.notes import DRUMS, Score, pitched
+from musictx.notes import DRUMS, Score, pitched, until
 from musictx.tokens.controls import measured
 from musictx.tokens.tokenizer import Tokenizer, programs_of_ids
 
@@ -211,11 +211,10 @@ def excerpt(score: Score, start: float, seconds: float) -> Score:
     Notes end at the latest with the excerpt. Notes that begin before the excerpt are left out, and
     so are pedals, tempo and meter.
     """
-    notes = score.notes
-    inside = (notes["start"] >= start) & (notes["start"] < start + seconds) & ~notes["drum"]
-    chosen = notes[inside].copy()
-    chosen["end"] = np.minimum(chosen["end"], start + seconds) - start
+    notes = until(score, start + seconds).notes
+    chosen = notes[(notes["start"] >= start) & ~notes["drum"]]
     chosen["start"] -= start
+    chosen["end"] -= start
     return Score(notes=chosen)
 
 

@@ -26,7 +26,7 @@ from musictx.evaluate.samples import (
     write_samples,
 )
 from musictx.evaluate.sets import REAL, SAMPLES, TRAINING, Excerpt
-from musictx.notes import Score
+from musictx.notes import Score, until
 from musictx.options import make_config, parse
 from musictx.pedal import fold_sustain
 from musictx.progress import progress
@@ -126,7 +126,7 @@ class GeneralMeasures:
         default after as much given music as the task asks for."""
         before, after = self.margins
         start, seconds = before if start is None else start, self.config.seconds
-        return Excerpt(name, sets.beginning(score, start + seconds + after), start, seconds)
+        return Excerpt(name, until(score, start + seconds + after), start, seconds)
 
     def copy_index(self, update: Progress) -> Any:
         """Return an index of the training split, in which :meth:`compare` searches for copies."""

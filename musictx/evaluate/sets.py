@@ -15,7 +15,7 @@ from musictx.config.checks import DAY
 from musictx.data.shards import SPLITS, Piece
 from musictx.data.statistics import excerpt
 from musictx.errors import UserError
-from musictx.notes import Score, skyline
+from musictx.notes import Score, skyline, until
 
 #: Names of the sets.
 SAMPLES, REAL, CONTROL, TRAINING = "samples", "real", "control", "training"
@@ -50,7 +50,7 @@ class Excerpt:
     def in_place(self) -> Score:
         """All notes that begin in the excerpt, with their times in the piece and its tempo and
         meter marks; notes end at the latest with the excerpt."""
-        return beginning(self.piece.with_notes(self.piece.notes[self.inside]), self.stop)
+        return until(self.piece.with_notes(self.piece.notes[self.inside]), self.stop)
 
     @property
     def given(self) -> tuple[Score, Score]:
@@ -109,13 +109,6 @@ def seams_in(folder: str | Path) -> dict[str, float]:
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         pass
     raise UserError(f"{path}: damaged; delete it to measure the files as they are")
-
-
-def beginning(score: Score, seconds: float) -> Score:
-    """Return the notes that begin in the first ``seconds``, and end at the latest then."""
-    notes = score.notes[score.notes["start"] < seconds].copy()
-    notes["end"] = np.minimum(notes["end"], seconds)
-    return score.with_notes(notes)
 
 
 def drawn(pieces: Sequence[Piece], split: str, count: int, length: float, seed: int) -> list[Piece]:

@@ -51,7 +51,7 @@ def controller(tick: int, channel: int, number: int, value: int, phase: int = ON
     return Message(tick, phase, bytes([0xB0 | channel, number, value]))
 
 
-class Track:
+class MidiTrack:
     """A track that is edited.
 
     last    tick of the end of the track
@@ -103,7 +103,7 @@ def _is_scanned(body: bytes) -> bool:
     return kind in (8, 9, 0xC) or (kind == 0xB and body[1] == 64)
 
 
-class Document:
+class MidiFile:
     """A whole, undamaged MIDI file without a RIFF container, whose tracks can be edited.
 
     file, clock, parts  what :mod:`musictx.midi.read` makes a Score from
@@ -117,17 +117,17 @@ class Document:
         self.parts = FileParts(self.file, self.clock)
         self.places = self.parts.places
         self.chunks = chunks(data)
-        self._tracks: dict[int, Track] = {}
+        self._tracks: dict[int, MidiTrack] = {}
         numbers = np.arange(len(self.chunks))
         self._first_events = np.searchsorted(self.file.events["track"], numbers).tolist()
 
-    def track(self, number: int) -> Track:
+    def track(self, number: int) -> MidiTrack:
         """Return a track to edit; each call with this number returns the same object."""
         if number not in self._tracks:
-            self._tracks[number] = Track(self.chunks[number])
+            self._tracks[number] = MidiTrack(self.chunks[number])
         return self._tracks[number]
 
-    def event(self, index: int) -> tuple[Track, int]:
+    def event(self, index: int) -> tuple[MidiTrack, int]:
         """Return the track of ``file.events[index]``, and the number of its row in the track."""
         number = int(self.file.events["track"][index])
         track = self.track(number)
@@ -200,7 +200,7 @@ def messages(chunk: bytes) -> Iterator[Message]:
 def shortened(data: bytes, seconds: float) -> bytes:
     """Return the MIDI file ``data`` with shorter tracks: each ends at ``seconds``, or with its last
     message if this is later."""
-    document = Document(data)
+    document = MidiFile(data)
     for number in range(len(document.chunks)):
         track = document.track(number)
         track.last = min(track.last, int(document.clock.ticks(seconds)))

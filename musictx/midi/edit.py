@@ -14,18 +14,16 @@ import numpy as np
 
 from musictx.midi import encode
 from musictx.midi.clock import FASTEST, LAST_TICK, MOST_TICKS, SLOWEST, TickClock
-from musictx.midi.document import ANY, OFF, Document, Message, controller, text_of
+from musictx.midi.document import ANY, OFF, Message, MidiFile, controller, text_of
 from musictx.midi.parts import free_channel, with_parts
 from musictx.midi.read import read as read_file
-from musictx.midi.scan import DRUM_CHANNEL, MARKS, NAME
-from musictx.notes import Score
+from musictx.midi.scan import DRUM_CHANNEL, META_TYPES, NAME
+from musictx.notes import MARKS, Score
 
 #: If a note would be moved by more than this to the nearest tick of the file, ticks are halved.
 COARSEST_SECONDS = 0.005
 #: A note has kept its ticks if they are equal when rounded to this fraction of a tick.
 FINE = 64
-#: The marks that are replaced as a whole if one differs; texts are edited one by one.
-WHOLE = ("tempos", "meters", "keys")
 
 
 class _Note(NamedTuple):
@@ -71,13 +69,14 @@ class _Edit:
 
     def __init__(self, score: Score) -> None:
         self.score, self.before = score, read_file(score.file, limits=ANY)
-        self.document = Document(score.file)
+        self.document = MidiFile(score.file)
         self.file, self.places = self.document.file, self.document.places
         if self.before.ticks_per_quarter != score.ticks_per_quarter:
             raise Unwritable("a quarter note has another number of ticks")
+        # Marks are replaced as a whole if one differs; texts are edited one by one.
         self.changed = {
             name
-            for name in WHOLE
+            for name in MARKS
             if not np.array_equal(getattr(self.before, name), getattr(score, name))
         }
         if self.changed and self.file.division & 0x8000:
@@ -171,13 +170,13 @@ class _Edit:
             ):
                 names.add(name)
         marks = encode.marks(score, self.clock)
-        new = [row for name in WHOLE if name in names for row in marks[name]]
+        new = [row for name in MARKS if name in names for row in marks[name]]
         ends = self.clock.ticks(score.duration), self._new_ticks(self.file.ends).max()
         if max(*ends, *(row.tick for row in new)) >= LAST_TICK:
             raise Unwritable("it would have more ticks than MIDI can count")
         for number in range(len(self.document.chunks)):
             track = self.document.track(number)
-            track.remove_meta({MARKS[name] for name in names})
+            track.remove_meta({META_TYPES[name] for name in names})
             track.move(self._new_ticks)
         self.document.track(0).add(new)
 
@@ -278,7 +277,11 @@ class _Edit:
         which are not added yet."""
         unplaced: list[Message] = []
         for name in ("markers", "lyrics"):
-            kind, texts, old_texts = MARKS[name], getattr(self.score, name), self.file.marks[name]
+            kind, texts, old_texts = (
+                META_TYPES[name],
+                getattr(self.score, name),
+                self.file.marks[name],
+            )
             ticks = self.clock.ticks(np.array([time for time, _ in texts])).tolist()
             missing = Counter(zip(ticks, (text for _, text in texts)))
             removed: dict[int, int] = {}  # tick -> track

@@ -13,7 +13,7 @@ from musictx.config.checks import DAY
 from musictx.errors import UserError
 from musictx.midi.clock import TickClock, clock_for
 from musictx.midi.document import OFF, ON, Message, chunk_of, controller, quantity, written
-from musictx.midi.scan import DRUM_CHANNEL, MARKS, NAME
+from musictx.midi.scan import DRUM_CHANNEL, META_TYPES, NAME
 from musictx.notes import Score
 
 PITCHED_CHANNELS = tuple(c for c in range(16) if c != DRUM_CHANNEL)
@@ -36,8 +36,8 @@ def new_file(score: Score) -> bytes:
 
 
 def marks(score: Score, clock: TickClock) -> dict[str, list[Message]]:
-    """Return the meta events of each field in :data:`MARKS`. ``clock`` has the tempos of the score.
-    Meters and keys that MIDI cannot hold are left out."""
+    """Return the meta events of each field in :data:`META_TYPES`. ``clock`` has the tempos of the
+    score. Meters and keys that MIDI cannot hold are left out."""
     rates = np.clip(np.rint(clock.rates), 1, 2**24 - 1).astype(np.int64).tolist()
 
     def timed(rows: Sequence[tuple]) -> Iterable[tuple[int, tuple]]:
@@ -45,23 +45,25 @@ def marks(score: Score, clock: TickClock) -> dict[str, list[Message]]:
 
     return {
         "tempos": [
-            meta(tick, MARKS["tempos"], rate.to_bytes(3, "big"))
+            meta(tick, META_TYPES["tempos"], rate.to_bytes(3, "big"))
             for tick, rate in zip(clock.starts.tolist(), rates)
         ],
         "meters": [
-            meta(tick, MARKS["meters"], bytes([upper, lower.bit_length() - 1, 24, 8]))
+            meta(tick, META_TYPES["meters"], bytes([upper, lower.bit_length() - 1, 24, 8]))
             for tick, (_, upper, lower) in timed(score.meters.tolist())
             if upper and lower and not lower & (lower - 1)
         ],
         "keys": [
-            meta(tick, MARKS["keys"], bytes([sharps % 256, minor]))
+            meta(tick, META_TYPES["keys"], bytes([sharps % 256, minor]))
             for tick, (_, sharps, minor) in timed(score.keys.tolist())
             if abs(sharps) <= 7
         ],
         "markers": [
-            text(tick, MARKS["markers"], words) for tick, (_, words) in timed(score.markers)
+            text(tick, META_TYPES["markers"], words) for tick, (_, words) in timed(score.markers)
         ],
-        "lyrics": [text(tick, MARKS["lyrics"], words) for tick, (_, words) in timed(score.lyrics)],
+        "lyrics": [
+            text(tick, META_TYPES["lyrics"], words) for tick, (_, words) in timed(score.lyrics)
+        ],
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from musictx.midi.document import OFF, Document, Track, written
+from musictx.midi.document import OFF, MidiFile, MidiTrack, written
 
 #: Meta events that describe one track: name, instrument, program, device, channel, port.
 _TRACK_META = {0x03, 0x04, 0x08, 0x09, 0x20, 0x21}
@@ -42,13 +42,13 @@ def with_parts(
     track. Tracks without a change are copied byte for byte.
     """
     channels = channels or {}
-    document = Document(data)
+    document = MidiFile(data)
     existing = document.places
     if list(places) == existing and not channels and not alone:
         return data
     rank = {place: number for number, place in enumerate(places)}
-    slots: list[Track | None] = []  # tracks of the result; None is filled with a track of parts
-    part_tracks: list[tuple[int, Track]] = []  # (rank of the first part in the track, track)
+    slots: list[MidiTrack | None] = []  # tracks of the result; None is filled with a track of parts
+    part_tracks: list[tuple[int, MidiTrack]] = []  # (rank of the first part in the track, track)
     for number, chunk in enumerate(document.chunks):
         track = document.track(number)
         members = [place for place in existing if place // 16 == number]
@@ -61,7 +61,7 @@ def with_parts(
             or not set(alone).isdisjoint(kept)
         )
         for place in kept if split else ():
-            part = Track(chunk)
+            part = MidiTrack(chunk)
             part.rows = {n: row for n, row in part.rows.items() if row.channel == place % 16}
             part.change_channels(channel_of)
             part_tracks.append((rank[place], part))

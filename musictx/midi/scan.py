@@ -36,7 +36,7 @@ CHANNEL_EVENT = np.dtype(
 #: Ticks above this are the work of damage; below it, ticks times tempo fits 64 bits.
 _LAST_TICK = 2**36
 #: Types of meta events: of the marks by the field of a Score, of the name and the end of a track.
-MARKS = {"tempos": 0x51, "meters": 0x58, "keys": 0x59, "markers": 0x06, "lyrics": 0x05}
+META_TYPES = {"tempos": 0x51, "meters": 0x58, "keys": 0x59, "markers": 0x06, "lyrics": 0x05}
 NAME, END = 0x03, 0x2F
 #: A mark of tempo, meter, key or text takes the memory of about so many events.
 MARK_EVENTS = 10
@@ -60,7 +60,7 @@ class File:
     controller 64 and program changes only."""
     ends: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     """(tracks,) int64: tick of the end-of-track mark, or of the last event where there is none."""
-    marks: dict[str, list[tuple]] = field(default_factory=lambda: {name: [] for name in MARKS})
+    marks: dict[str, list[tuple]] = field(default_factory=lambda: {name: [] for name in META_TYPES})
     """Field of a Score -> (track, tick, ...) in the order of the file: microseconds a quarter note,
     never 0; numerator and denominator; sharps (below 0: flats) and whether minor; text."""
     names: dict[int, str] = field(default_factory=dict)
@@ -237,7 +237,7 @@ def _track(chunk: bytes, number: int, file: File) -> tuple[np.ndarray, int]:
 
 def _mark(file: File, track: int, tick: int, kind: int, payload: bytes) -> None:
     """Add a meta event to ``file``, if it is one of those that are kept."""
-    name = next((name for name, number in MARKS.items() if number == kind), "")
+    name = next((name for name, number in META_TYPES.items() if number == kind), "")
     if name == "tempos" and len(payload) >= 3:
         if microseconds := int.from_bytes(payload[:3], "big"):
             file.marks[name].append((track, tick, microseconds))

@@ -68,9 +68,9 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
     if score is None or not (timeline.on_grid(score) or grid_of(score).kind == "grid"):
         return primer
     clock = primer.clock(tokenizer)
-    last, end = (float(clock.beats.quarters(score.notes[c].max())) for c in ("start", "end"))
+    last, end = (clock.beats.quarters(score.notes[c].max()) for c in ("start", "end"))
     stop = max(clock.beats.bar_line(last + LAPS / 4), clock.beats.bar_line(end - LAPS))
-    seconds = clock.time(float(clock.beats.seconds(stop)))
+    seconds = clock.time(clock.beats.seconds(stop))
     state, ids = tokenizer.grammar(primer.ids), primer.ids.tolist()
     for token_id in idiom_of(tokenizer).silence(primer.ids, state, seconds):
         state.advance(token_id)

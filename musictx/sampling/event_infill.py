@@ -66,13 +66,14 @@ class EventRow(GivenRow):
         super().__init__(new, state)
         self.until, self.held = until, Counter(held)
         self.given, self.next = [GivenEvent(*event) for event in given.tolist()], 0
-        self._has_programs = "program" in new.ids
+        self._has_programs = "program" in state.ids
         parts = range(128) if new.parts is None else new.parts
         self._parts = {part for part in parts if new.tones(part).any()}
         self._foreign = np.zeros(self.table.size, bool)  # programs and drums not for new notes
         if self._has_programs:
-            self._foreign[new.ids["program"]] = ~np.isin(new.values("program"), [*self._parts])
-            self._foreign[new.ids["drum"]] = new.parts is not None or not self._parts
+            programs = self.table.values_in("program")
+            self._foreign[state.ids["program"]] = ~np.isin(programs, [*self._parts])
+            self._foreign[state.ids["drum"]] = new.parts is not None or not self._parts
         self._settle()
 
     def _settle(self) -> None:
@@ -138,7 +139,7 @@ class EventRow(GivenRow):
             mask[strike] = True
         if self.new.end is not None and self.state.steps >= self.new.end:
             self._only_end(mask)
-        shifts = self.new.ids["time_shift"]
+        shifts = self.state.ids["time_shift"]
         if self.now:
             mask[shifts] = False
             if (token := self.onward()) is not None:
@@ -149,9 +150,9 @@ class EventRow(GivenRow):
 
     def _restrict_new(self, mask: np.ndarray) -> None:
         """Allow only strikes of pitches that new notes may have, and only releases of new notes."""
-        ids, sounding = self.new.ids, self.state.sounding
+        ids, sounding = self.state.ids, self.state.sounding
         tones = self._tones(sounding.program)
-        mask[ids["note_on"]] &= tones[self.new.values("note_on")]
+        mask[ids["note_on"]] &= tones[self.table.values_in("note_on")]
         # A program that can take no further note may be chosen only to release one.
         if self._has_programs:
             busy = {*self.new.habits, *(program for program, _ in sounding.notes)} & self._parts
@@ -182,7 +183,7 @@ class EventRow(GivenRow):
 
     def _only_end(self, mask: np.ndarray) -> None:
         """Allow no new event except the release of a new note."""
-        ids = self.new.ids
+        ids = self.state.ids
         for kind in ("note_on", "velocity", "drum", "program"):
             if kind in ids:
                 mask[ids[kind]] = False

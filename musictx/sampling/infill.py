@@ -63,30 +63,20 @@ class NewNotes:
     drums: np.ndarray | None = None
 
     @cached_property
-    def ids(self) -> dict[str, slice]:
-        """Kind -> the slice of its ids."""
-        return {kind: slice(*self.table.range(kind)) for kind in self.table.kinds}
-
-    @cached_property
     def _tones(self) -> dict[int, np.ndarray]:
         return {}
 
     def kind(self, part: int) -> str:
         """The kind of the ids that state the pitch of a note of ``part``, its drum or the root of
         a chord."""
-        pitched = "pitch" if "pitch" in self.ids else "note_on"
+        pitched = "pitch" if "pitch" in self.table.slices else "note_on"
         return {CHORD: "root", DRUMS: "drum"}.get(part, pitched)
-
-    def values(self, kind: str) -> np.ndarray:
-        """The values of the ids of ``kind``, in the order of the ids."""
-        values: np.ndarray = self.table.value_of[self.ids[kind]]
-        return values
 
     def tones(self, part: int) -> np.ndarray:
         """(128,) bool: the pitches, drums or roots of ``part`` that the vocabulary, the request and
         the habit allow. Callers must not modify the array."""
         if part not in self._tones:
-            tones = np.isin(np.arange(128), self.values(self.kind(part)))
+            tones = np.isin(np.arange(128), self.table.values_in(self.kind(part)))
             if part not in (CHORD, DRUMS):
                 tones &= self.pitches
             if self.parts is not None and part not in self.parts:

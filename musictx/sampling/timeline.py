@@ -27,8 +27,8 @@ def beginning(score: Score, seconds: float) -> float:
     or before ``seconds`` if the piece keeps to its beats, else ``seconds``."""
     if not on_grid(score):
         return seconds
-    quarters = float(score.beats.quarters(seconds))
-    return float(score.beats.seconds(quarters - score.beats.bar(quarters)[1]))
+    quarters = score.beats.quarters(seconds)
+    return score.beats.seconds(quarters - score.beats.bar(quarters)[1])
 
 
 def on_grid(score: Score) -> bool:
@@ -68,11 +68,11 @@ def within(notes: np.ndarray, score: Score, grid: str, begin: float, end: float)
     first, last = begin, max(begin, end - LEAST_SECONDS)
     if grid != "none":
         lines, clock = GRIDS[grid], score.beats
-        low, high = (float(clock.quarters(at)) * lines for at in (begin, end))
+        low, high = (clock.quarters(at) * lines for at in (begin, end))
         from_line, to_line = np.ceil(low - 1e-6), np.ceil(high - 1e-6) - 1
         if from_line <= to_line:
-            first = max(float(clock.seconds(from_line / lines)), begin)
-            last = float(clock.seconds(to_line / lines))
+            first = max(clock.seconds(from_line / lines), begin)
+            last = clock.seconds(to_line / lines)
     notes = notes.copy()
     moved = np.clip(notes["start"], first, last) - notes["start"]
     for name in ("start", "end"):

@@ -50,7 +50,7 @@ class PartLimits:
         remaining ones. Bar lines and ``eos`` are not restricted."""
         new, state, field = self.new, self.state, len(self.state.group)
         if field == 0:
-            places, parts = mask[new.ids["place"]], new.parts or ()
+            places, parts = mask[state.ids["place"]], new.parts or ()
             places[places] = [
                 any(self._tones_at(place, part).any() for part in parts)
                 for place in np.flatnonzero(places).tolist()
@@ -62,10 +62,11 @@ class PartLimits:
             mask[[part_id(new.table, part) for part in self.parts_at(state.place)]] = True
         elif field == 2:
             kind = new.kind(state.part)
-            mask[new.ids[kind]] &= self._tones_at(state.place, state.part)[new.values(kind)]
+            tones = self._tones_at(state.place, state.part)
+            mask[state.ids[kind]] &= tones[state.table.values_in(kind)]
         elif field == 3 and state.part in new.habits:
             longest = np.round(new.habits[state.part].longest / STEP_SECONDS)
-            mask[new.ids["length"]] &= new.values("length") <= max(longest, 1)
+            mask[state.ids["length"]] &= state.table.values_in("length") <= max(longest, 1)
 
     def parts_at(self, place: int) -> list[int]:
         """The parts that may have a new group at ``place``, after the last group."""
@@ -75,7 +76,8 @@ class PartLimits:
         """(128,) bool: the tones that a new group of ``part`` may have at ``place``."""
         new, last, here = self.new, self.state.last, (place, part)
         step, end = self.state.bars[-1].begin + place, new.end or np.inf
-        following = self.remaining[0].key if self.remaining else (len(new.values("place")), 0, 0)
+        places = len(self.state.table.values_in("place"))
+        following = self.remaining[0].key if self.remaining else (places, 0, 0)
         in_order = last[:2] <= here <= following[:2] and (part != CHORD or last[:2] < here)
         if not (in_order and new.begin <= step < end) or self.is_full(part, step):
             return np.zeros(128, bool)
@@ -166,7 +168,7 @@ class BarRow(PartLimits, GivenRow):
         return [ids[count]] if ids[:count] == self.state.group else []
 
     def onward(self) -> int | None:
-        return self.table.id("known") if "known" in self.new.ids else None
+        return self.table.id("known") if "known" in self.state.ids else None
 
     def bar_end(self) -> int:
         """The id that ends this bar: the first id of the groups ahead of the next bar, or else of
@@ -191,7 +193,7 @@ class BarRow(PartLimits, GivenRow):
             if habit is None or habit.voices != 1:
                 ends_note &= notes["pitch"] == state.value(2)
             longest = room(notes["start"][ends_note], state.step)
-            mask[self.new.ids["length"]] &= self.new.values("length") <= longest
+            mask[self.state.ids["length"]] &= self.table.values_in("length") <= longest
 
     # ------------------------------------------------------------------------- what is written
 

@@ -90,7 +90,6 @@ class Bar(NamedTuple):
 class BarState(GrammarState):
     """State of a piece in the vocabulary of ``BarTokenizer``; see :class:`GrammarState`.
 
-    table  the vocabulary;  ids  kind -> slice of its ids
     loudness  (bins + 1,) the velocity of each value of ``velocity``
     group  the ids of the current, incomplete group
     bars   the current bar, preceded by up to ``FARTHEST_BARS`` bars that it may repeat. A bar is
@@ -103,7 +102,6 @@ class BarState(GrammarState):
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__(vocabulary)
-        self.table, self.ids = vocabulary, self._ids
         self.group: list[int] = []
         self.bars = deque([Bar(0, 0, 0, [])], maxlen=FARTHEST_BARS + 1)
         self.lines, self.chord = 0, NONE
@@ -136,11 +134,6 @@ class BarState(GrammarState):
     def at_repeat(self) -> bool:
         """Whether the next id is the ``section`` of a bar line, which names the repeated bar."""
         return len(self.group) == REPEAT_FIELD and self.in_line
-
-    def values(self, kind: str) -> np.ndarray:
-        """The values of the ids of ``kind``, in the order of the ids."""
-        values: np.ndarray = self.table.value_of[self.ids[kind]]
-        return values
 
     def value(self, field: int) -> int:
         """The value of a field of the current group."""
@@ -191,7 +184,7 @@ class BarState(GrammarState):
         return [note for note in self.ends.get(program, ()) if note[0] > step]
 
     def _size(self, kind: str) -> int:
-        ids = self._ids[kind]
+        ids = self.ids[kind]
         return ids.stop - ids.start
 
     def _take(self, kind: str, value: int) -> list[Change]:
@@ -243,9 +236,9 @@ class BarState(GrammarState):
         if self.group:
             return False
         if not self._passed:
-            bar = self._ids["bar"].start
+            bar = self.ids["bar"].start
             self._ahead = token_id == self._known or (self._ahead and token_id != bar)
-            if not self._ahead and token_id < self._ids["none"].stop:
+            if not self._ahead and token_id < self.ids["none"].stop:
                 return False
         self._passed = (self._passed + 1) % FIELDS_PER_NOTE
         return True
@@ -257,7 +250,7 @@ class BarState(GrammarState):
 
     def _allowed(self) -> np.ndarray:
         mask = np.zeros(self.table.size, dtype=bool)
-        ids, count = self._ids, len(self.group)
+        ids, count = self.ids, len(self.group)
         if self._over:
             mask[ids["eos"]] = True
         elif not count:
@@ -285,8 +278,8 @@ class BarState(GrammarState):
 
     def _allow_field(self, mask: np.ndarray, kind: str) -> None:
         """Allow values of ``kind`` in ``mask`` for the third, fourth or fifth id of a group."""
-        ids, place = self._ids, self.value(0)
-        field, values = mask[ids[kind]], self.values(kind)
+        ids, place = self.ids, self.value(0)
+        field, values = mask[ids[kind]], self.table.values_in(kind)
         field[:] = True
         if kind in ("pitch", "drum"):
             if (place, self.part) == self.last[:2]:

@@ -42,7 +42,7 @@ def recognised(score: Score) -> list[tuple[float, Chord]]:
     if not len(notes):
         return []
     clock = score.beats
-    lines = halves(clock, float(clock.quarters(notes["end"].max())))
+    lines = halves(clock, clock.quarters(notes["end"].max()))
     if len(lines) < 2:
         return []
     start, end = (clock.quarters(notes[name]) for name in ("start", "end"))

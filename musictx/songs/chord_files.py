@@ -13,13 +13,14 @@ from functools import partial
 
 import numpy as np
 
+from musictx.beats import BPM
 from musictx.chords import name_of, nearest
 from musictx.errors import ReadError
 from musictx.notes import KEY, METER, TEMPO, Score
 from musictx.songs.chord_sheet import MOST_BARS, TIMES, bars_in, words_in
-from musictx.songs.ireal import LINK, Measure, chart, chord_of
+from musictx.songs.ireal import LINK, ChartBar, chart, chord_of
 
-DEFAULT_BPM, MOST_BYTES = 120.0, 1_000_000
+MOST_BYTES = 1_000_000
 _DIRECTIVE = re.compile(r"\{\s*([a-z_]+)\s*:?\s*([^}]*)\}|(title|artist|key|tempo|time)\s*:\s*(.+)")
 _BRACKETED = re.compile(r"\[([^\]\[]+)\]")
 _SHORT = {"t": "title", "artist": "composer", "sot": "start_of_tab", "eot": "end_of_tab"}
@@ -68,7 +69,7 @@ def _text(data: bytes) -> str:
         return data.decode("latin-1")
 
 
-def _measures(text: str, headings: dict[str, str], remarks: Counter[str]) -> list[Measure]:
+def _measures(text: str, headings: dict[str, str], remarks: Counter[str]) -> list[ChartBar]:
     """The bars of ChordPro or of plain text; ``headings`` gets their title, tempo and so on."""
     body: list[str] = []
     tab = False
@@ -99,13 +100,13 @@ def _measures(text: str, headings: dict[str, str], remarks: Counter[str]) -> lis
     match = re.match(r"(\d{1,2})/(\d{1,2})", headings.get("time", ""))
     meter = (int(match[1]) or 4, int(match[2]) or 4) if match else (4, 4)
     return [
-        Measure(bar, meter) for bar in bars_in("\n".join(body), partial(chord_of, remarks=remarks))
+        ChartBar(bar, meter) for bar in bars_in("\n".join(body), partial(chord_of, remarks=remarks))
     ]
 
 
-def _score(measures: list[Measure], headings: dict[str, str]) -> Score:
+def _score(measures: list[ChartBar], headings: dict[str, str]) -> Score:
     number = re.match(r"\d{1,3}(\.\d{1,3})?", headings.get("tempo", ""))
-    bpm = float(number[0]) if number and float(number[0]) > 0 else DEFAULT_BPM
+    bpm = float(number[0]) if number and float(number[0]) > 0 else BPM
     time, meter = 0.0, (0, 0)
     markers: list[tuple[float, str]] = []
     meters = []

@@ -116,9 +116,7 @@ def laid(bars: Sequence[Bar], clock: Beats, first: int, stop: int) -> tuple:
     """Markers (seconds, name) of the chords of ``bars``, repeated over and over in the bars of a
     piece from number ``first``, counted from 0, to before ``stop``."""
     looped = (bars[(number - first) % len(bars)] for number in range(first, stop))
-    return tuple(
-        (float(clock.seconds(begin)), name) for begin, _, name in _placed(looped, clock, first)
-    )
+    return tuple((clock.seconds(begin), name) for begin, _, name in _placed(looped, clock, first))
 
 
 def with_markers(score: Score, markers: Iterable[tuple[float, object]]) -> Score:
@@ -151,12 +149,12 @@ def bars_of(score: Score) -> list[Bar]:
     or that its notes imply. A bar that begins without a change begins with the chord in force."""
     chords = changes(score) or [(time, str(chord)) for time, chord in implied(score)]
     clock = score.beats
-    end = float(clock.quarters(score.duration)) - 1e-3
+    end = clock.quarters(score.duration) - 1e-3
     if is_chart(score):  # up to a final "N", or else through the bar of the last chord
         time, last = chords[-1]
-        end = float(clock.quarters(time)) + (-1e-3 if last == "N" else 1e-3)
+        end = clock.quarters(time) + (-1e-3 if last == "N" else 1e-3)
     bars: list[Bar] = []
-    placed = [(float(clock.quarters(time)) + 1e-6, name) for time, name in chords]
+    placed = [(clock.quarters(time) + 1e-6, name) for time, name in chords]
     in_force = "N"
     for number in range(clock.bar(end)[0] if chords else 0):
         begin, stop = (clock.bar_line(0.0, line) for line in (number, number + 1))
@@ -201,6 +199,6 @@ def voiced(score: Score) -> Score:
         if chord is None or not chord.step:
             continue
         tones = [36 + chord.bass_class, *(55 + (tone - 55) % 12 for tone in chord.chord.classes)]
-        times = float(clock.seconds(begin)), float(clock.seconds(end))
+        times = clock.seconds(begin), clock.seconds(end)
         rows += [(*times, pitch, 72, 0, False, 0) for pitch in tones]
     return score.with_notes(np.array(rows, NOTE))

@@ -165,7 +165,7 @@ def players(
             "leave style out"
         )
     table = bundle.tokenizer.vocabulary
-    tones = np.asarray(table.value_of[slice(*table.range("drum"))])
+    tones = table.values_in("drum")
     texts, fills = (drummers.get(name, ()) for name in (style or USUAL, FILLS))
     return [
         Drummer(

@@ -24,7 +24,7 @@ from musictx.config import GenerateConfig, InfillConfig
 from musictx.config.composing import Steered
 from musictx.config.generate import sections_of
 from musictx.errors import UserError
-from musictx.notes import Score
+from musictx.notes import Score, until
 from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.constraints import Penalty
@@ -91,9 +91,9 @@ class _Composition:
             return
         clock = primer.beats
         begins = float(self.tokenizer.clock(self._trained(primer)).offset)
-        self.first = clock.bar(float(clock.quarters(begins)) + 1e-3)[0] - 1
+        self.first = clock.bar(clock.quarters(begins) + 1e-3)[0] - 1
         self.first = max(self.first, int(clock.pickup))
-        last = clock.bar(float(clock.quarters(primer.duration)) - 1e-3)[0]
+        last = clock.bar(clock.quarters(primer.duration) - 1e-3)[0]
         self.bars = request.bars or last - self.first
         if not len(primer) or self.bars > MOST_BARS:
             raise UserError(
@@ -139,17 +139,15 @@ class _Composition:
 
     def _seconds(self, bar: int) -> float:
         """Seconds from the beginning of the piece to the line of a bar; from 0."""
-        return float(self.piece.beats.seconds(self._line(bar)))
+        return self.piece.beats.seconds(self._line(bar))
 
     def _cut(self, bars: int) -> None:
         """Cut off the piece after so many bars."""
         end = self._seconds(bars)
-        piece = timeline.cut(self.piece, end - NEAR)
-        notes = piece.notes.copy()
-        notes["end"] = np.minimum(notes["end"], end)
+        piece = until(timeline.cut(self.piece, end - NEAR), end)
         meters = piece.meters[piece.meters["time"] < end - NEAR]
         markers = tuple(marker for marker in piece.markers if marker[0] < end - NEAR)
-        self.piece = replace(piece, notes=notes, markers=markers, meters=meters)
+        self.piece = replace(piece, markers=markers, meters=meters)
         self.count = bars
 
     def _compose_section(self, stop: int, earlier: set[int]) -> None:
@@ -199,7 +197,7 @@ class _Composition:
             score = with_markers(sample.score, sample.chords)
             self.piece = parts.with_file_programs(self.bundle, score, self.piece)
             beats = self.piece.beats
-            end = float(beats.quarters(sample.seam + sample.seconds))
+            end = beats.quarters(sample.seam + sample.seconds)
             self.first = max(self.first, int(beats.pickup))
             bars = beats.bar(end + 1e-3)[0] - 1 - self.first
             self._cut(min(max(bars, self.count + 1), stop))
@@ -225,7 +223,7 @@ class _Composition:
     def _primer(self) -> tuple[Primer, BarredScore]:
         """The piece up to the line of the next bar to compose, as a primer, and its grid."""
         score = self._trained(self.piece)
-        inside = float(score.beats.seconds(self._line(self.count) + 1 / 8))  # within that bar
+        inside = score.beats.seconds(self._line(self.count) + 1 / 8)  # within that bar
         grid = self.tokenizer.grid(score, self.tokenizer.clock(score).offset, inside)
         stream = grid.stream
         notes = stream.in_bars(0, len(stream.bars) - 1).notes

@@ -238,6 +238,6 @@ def one_meter(table: Vocabulary, meter: tuple[int, int]) -> RowPenalty:
     """Forbid bars of any other ``meter`` (numerator, denominator)."""
     other = np.zeros(table.size, bool)
     for kind, value in zip(("numerator", "denominator"), (meter[0], meter[1].bit_length() - 1)):
-        other[slice(*table.range(kind))] = True
+        other[table.slices[kind]] = True
         other[table.id(kind, value)] = False
     return never(other)

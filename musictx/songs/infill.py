@@ -97,13 +97,13 @@ def under_chords(score: Score, request: AccompanyConfig) -> Task:
         add, track = requested_parts(request), request.melody_track
         require(track is None, "melody_track", track, "none without a melody")
         clock = score.beats
-        end = float(clock.seconds(clock.bar_line(0.0, len(bars))))
+        end = clock.seconds(clock.bar_line(0.0, len(bars)))
         kept = replace(score, markers=chord_sheet.laid(bars, clock, 0, len(bars)))
         return Task(score, kept, 0.0, end, False, (), add=add)
     task = melody_task(score, request).in_time()
     clock = task.score.beats
     first, last = (
-        clock.bar(float(clock.quarters(time)) - 1e-6)[0] for time in (task.begin + 2e-6, task.end)
+        clock.bar(clock.quarters(time) - 1e-6)[0] for time in (task.begin + 2e-6, task.end)
     )
     lines = np.diff([clock.bar_line(0.0, first - 1 + n) for n in range(3)])
     first += lines[0] < lines[1] - 1e-6  # the sheet begins after a pick-up

@@ -54,7 +54,7 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
     struck = [group.tone for group in groups if group.key[:2] == (place, DRUMS)]
     alone, due = not {*parts} - {CHORD, DRUMS}, row.toward_given()
     if not state.group:
-        nats, first = drummer.log_prob_onset(place, struck), row.new.ids["place"].start
+        nats, first = drummer.log_prob_onset(place, struck), row.state.ids["place"].start
         if alone:  # every new group is a stroke, so the place alone decides that one comes
             hits = [
                 drummer.log_prob_hit(step, struck if step == place else ())
@@ -68,7 +68,7 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
     elif len(state.group) == 1 and (due or not alone):
         yield part_id(row.table, DRUMS), -drummer.log_prob_hit(place, struck)
     elif len(state.group) == 2 and state.part == DRUMS:
-        yield row.new.ids["drum"], -drummer.log_prob_drum(place, struck)
+        yield row.state.ids["drum"], -drummer.log_prob_drum(place, struck)
 
 
 def at_chord(state: BarState) -> bool:
@@ -88,9 +88,9 @@ def on_root(row: BarRow, bass: Bass) -> Nats:
     ):
         return
     if at_chord(state) and state.chord != NONE:
-        pitches = row.new.values("pitch")
+        pitches = row.table.values_in("pitch")
         roots = (pitches % 12 == state.chord.root) & (pitches >= bass.low) & (pitches <= bass.high)
-        yield row.new.ids["pitch"], -ON_ROOT * roots
+        yield row.state.ids["pitch"], -ON_ROOT * roots
 
 
 class HarmonicFit:
@@ -120,7 +120,7 @@ class HarmonicFit:
         if state.in_line or field not in (2, 3) or state.part in (CHORD, DRUMS):
             return
         kind = "pitch" if field == 2 else "length"
-        ids, values = row.new.ids[kind], row.new.values(kind)
+        ids, values = row.state.ids[kind], row.table.values_in(kind)
         composed = CHORD in (row.new.parts or ())
         if field == 2:
             nats = self.clashes(state.step)[values % 12]
@@ -191,6 +191,6 @@ def bass_on_bar_line(row: BarRow) -> Nats:
         return
     if at_chord(state) and BASS in row.parts_at(place):
         yield (
-            (part_id(row.table, BASS) if state.group else row.new.ids["place"].start + place),
+            (part_id(row.table, BASS) if state.group else state.ids["place"].start + place),
             -ON_LINE,
         )

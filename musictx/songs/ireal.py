@@ -29,7 +29,7 @@ _TOKENS = re.compile(
 )
 
 
-class Measure(NamedTuple):
+class ChartBar(NamedTuple):
     """The chords of a bar, the (numerator, denominator) of its meter, and the section it opens."""
 
     chords: Bar
@@ -39,7 +39,7 @@ class Measure(NamedTuple):
 
 def chart(
     text: str, headings: dict[str, str], repeats: bool, remarks: Counter[str]
-) -> list[Measure]:
+) -> list[ChartBar]:
     """The measures of the first song in ``text``, in the order in which they are played.
     ``headings`` gets its title, composer, key and tempo, ``remarks`` what is left out."""
     links = [
@@ -95,9 +95,9 @@ def _unshuffled(text: str) -> str:
     return music
 
 
-def _page(music: str, remarks: Counter[str]) -> tuple[list[Measure], list[Marks]]:
+def _page(music: str, remarks: Counter[str]) -> tuple[list[ChartBar], list[Marks]]:
     """The measures in written order, and the marks of repeats of each."""
-    measures: list[Measure] = []
+    measures: list[ChartBar] = []
     marks: list[Marks] = []
     cells: Bar = []
     here, meter, section, latest = Marks(), (4, 4), "", ""
@@ -108,7 +108,7 @@ def _page(music: str, remarks: Counter[str]) -> tuple[list[Measure], list[Marks]
         nonlocal cells, here, section
         if any(cells) or again:
             chords = measures[-2].chords if again and len(measures) > 1 else cells
-            measures.append(Measure(chords, meter, section))
+            measures.append(ChartBar(chords, meter, section))
             marks.append(here)
             here, section = Marks(ending=ending), ""
         cells = []

@@ -16,13 +16,12 @@ from musictx.apps.infill import Version
 from musictx.apps.tasks import Task
 from musictx.errors import UserError
 from musictx.midi.document import shortened
-from musictx.notes import Score
+from musictx.notes import MARKS, Score
 from musictx.sampling.strengths import LAPS
 
 #: The marker at the end of a loop.
 LOOP_END = "loop end"
-#: Marks are in force until the next one. Table of a score -> its columns with times.
-MARKS = ("tempos", "meters", "keys")
+#: Table of a score -> its columns with times.
 TIMES = {"notes": ("start", "end"), **dict.fromkeys(("pedals", *MARKS), ("time",))}
 
 
@@ -41,14 +40,14 @@ class Loop:
         if task.score.pulse is not None:
             raise UserError("loop=true: expected music on the beats of its tempo marks")
         self.task, clock = task, task.score.beats
-        last, end = (float(clock.quarters(time)) for time in (task.score.duration, task.end))
+        last, end = (clock.quarters(time) for time in (task.score.duration, task.end))
         until = last if not task.is_gap and len(task.score) else max(last, end)
         ends = [time for time, text in task.score.markers if text == LOOP_END]
         line = clock.bar_line(max(until - LAPS, 0.0))
-        self.seconds = ends[-1] if ends else float(clock.seconds(line))
+        self.seconds = ends[-1] if ends else clock.seconds(line)
         self.turned = 0.0
         if task.is_gap:
-            self.turned = float(clock.seconds(clock.bar_line(end - 1e-6))) % self.seconds
+            self.turned = clock.seconds(clock.bar_line(end - 1e-6)) % self.seconds
 
     def laid_out(self) -> Task:
         """The task for the model, on the music of the loop and its repetition."""

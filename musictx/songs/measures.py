@@ -204,7 +204,7 @@ def _times(score: Score) -> np.ndarray:
         return np.zeros((0, 0))
     beats, starts, ends = score.beats, score.notes["start"], score.notes["end"]
     first = beats.quarters(float(starts.min()) + 1e-3)
-    lines = beats.bar_lines(max(float(beats.quarters(float(ends.max()))) - 1e-3, 1e-3))
+    lines = beats.bar_lines(max(beats.quarters(float(ends.max())) - 1e-3, 1e-3))
     lines = lines[max(int(np.searchsorted(lines, first, side="right")) - 1, 0) :]
     lines = np.append(lines, beats.bar_line(float(lines[-1]), 1))
     middles = (lines[:-1] + lines[1:]) / 2

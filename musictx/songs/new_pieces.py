@@ -13,6 +13,7 @@ from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
 from musictx.config import AccompanyConfig, GenerateConfig, scales
 from musictx.config.composing import Steered
+from musictx.notes import until
 from musictx.sampling.composer import Progress
 from musictx.sampling.events import Event
 from musictx.sampling.penalties import pitch_classes, pitch_set
@@ -40,9 +41,9 @@ def new_piece(
     random, clock = np.random.default_rng([*seed]), plan.score.beats
     lengths = [request.seconds, None]
     if request.bars is not None:
-        lengths[1] = float(clock.seconds(clock.bar_line(0.0, request.bars)))
+        lengths[1] = clock.seconds(clock.bar_line(0.0, request.bars))
     end = min((length for length in lengths if length is not None), default=USUAL_SECONDS)
-    quarters = float(clock.quarters(end))
+    quarters = clock.quarters(end)
     repeats = [] if request.loop else draw_repeats(clock.bar(quarters - 1e-3)[0], random)
     chords = draw(clock, quarters, random, _key(request), repeats)
     chart = with_markers(plan.score, chords)
@@ -57,9 +58,7 @@ def new_piece(
         progress=progress,
         on_event=on_event and (lambda _, event: on_event(event)),
     )
-    notes = sample.score.notes.copy()
-    notes["end"] = np.minimum(notes["end"], end)
-    return replace(sample, score=sample.score.with_notes(notes))
+    return replace(sample, score=until(sample.score, end))
 
 
 def _key(request: GenerateConfig) -> int | None:

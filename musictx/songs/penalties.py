@@ -76,9 +76,10 @@ def bar_feedback(row: Any, steering: Steering, chords: bool, given: bool) -> Nat
     at_once = sum(note.length for note in recent) / PER_SECOND / span
     if field == 2 and (target := targets.get("register")):
         if pitches := [note.tone for note in recent if note.part != DRUMS]:
-            yield state.ids["pitch"], feedback("register", target, pitches, state.values("pitch"))
+            values = state.table.values_in("pitch")
+            yield state.ids["pitch"], feedback("register", target, pitches, values)
     elif field == 3 and polyphony:
-        octaves = np.log2(state.values("length") / STEPS)
+        octaves = np.log2(state.table.values_in("length") / STEPS)
         yield state.ids["length"], LENGTH_GAIN * (at_once - polyphony) * octaves
     elif field == 4 and recent and (target := targets.get("loudness")):
         velocities = state.loudness[[note.velocity_bin for note in recent]]
@@ -99,7 +100,7 @@ def bar_feedback(row: Any, steering: Steering, chords: bool, given: bool) -> Nat
         yield state.ids["drums"], error
         return
     bar = state.bars[-1]
-    waits = (state.values("place") - state.place) * STEP_SECONDS
+    waits = (state.table.values_in("place") - state.place) * STEP_SECONDS
     nats = (error + crowd) * (1.0 - np.clip(waits, 0.0, 1.0))
     nats[0] *= not (chords and not bar.groups)
     yield state.ids["place"], nats

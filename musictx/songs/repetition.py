@@ -83,7 +83,7 @@ def unlike_other_version(row: BarRow, notes: Collection[tuple[int, Key]], nats: 
         return
     place, part = row.state.place, row.state.part
     kind = row.new.kind(part)
-    for token, tone in enumerate(row.new.values(kind).tolist(), row.new.ids[kind].start):
+    for token, tone in enumerate(row.table.values_in(kind).tolist(), row.state.ids[kind].start):
         if (row.bar, (place, part, tone)) in notes:
             yield token, nats
 
@@ -124,7 +124,7 @@ def section_contrast(
         if len(state.group) != 2 or state.in_line or not 0 <= bar < bars:
             return
         kind = {CHORD: "root", DRUMS: "drum"}.get(state.part, "pitch")
-        tones, place = state.values(kind), state.place
+        tones, place = state.table.values_in(kind), state.place
         if state.part == CHORD:
             yield state.ids[kind], SAME_ROOT * np.isin(tones, roots[:, bar * steps + place])
         elif state.part != DRUMS or drums:

@@ -51,11 +51,11 @@ def sections(score: Score) -> list[Section]:
             and not text.strip().islower()
             and text not in chord_names
         ):
-            number, since = clock.bar(float(clock.quarters(time)) + 1e-3)
+            number, since = clock.bar(clock.quarters(time) + 1e-3)
             begins[number if since > 1 else number - 1] = text.strip()
     if len(begins) < 2:
         return find(whole_likeness(score))
-    last = clock.bar(float(clock.quarters(score.duration)) - 1e-3)[0]
+    last = clock.bar(clock.quarters(score.duration) - 1e-3)[0]
     stops = [*list(begins)[1:], max(last, max(begins) + 1)]
     return [Section(begin, stop, name) for (begin, name), stop in zip(begins.items(), stops)]
 

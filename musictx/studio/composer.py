@@ -40,7 +40,7 @@ LEAVE_SECONDS = 5.0
 
 
 @dataclass(eq=False)
-class Job:
+class QueuedTake:
     """A take in the queue."""
 
     session: Session
@@ -59,8 +59,8 @@ class Composer:
         self._publish, self._config = publish, config
         self._models = Models(config)
         self._lock = threading.Condition()
-        self._waiting: list[Job] = []  # in the order of requests
-        self._composing: Job | None = None
+        self._waiting: list[QueuedTake] = []  # in the order of requests
+        self._composing: QueuedTake | None = None
         self._bundles: dict[str, Bundle] = {}
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="composer", daemon=True)
@@ -126,7 +126,7 @@ class Composer:
             save(folder, take)
         with self._lock, session.locked_folder():
             session.takes[number] = take
-            self._waiting.append(Job(session, take, source))
+            self._waiting.append(QueuedTake(session, take, source))
             self._lock.notify()
             self._publish_places()
             return take.json()
@@ -215,7 +215,7 @@ class Composer:
             self._bundles[model.name] = load(model.folder, self._config.device)
         return self._bundles[model.name]
 
-    def _compose(self, job: Job) -> None:
+    def _compose(self, job: QueuedTake) -> None:
         from musictx.studio.performing import Cancelled, Performance
 
         message = "it was not finished"
@@ -239,7 +239,7 @@ class Composer:
                 self._save(job.session, job.take)
             self._publish_places()
 
-    def _finish(self, job: Job, proposal: Proposal, score: Score) -> None:
+    def _finish(self, job: QueuedTake, proposal: Proposal, score: Score) -> None:
         """Write the file of a finished proposal, then publish the proposal."""
         take = job.take
         with self._lock:

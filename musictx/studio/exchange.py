@@ -13,17 +13,16 @@ import numpy as np
 from musictx import registry
 from musictx.chords import is_chart, marked, name_of, symbol_of
 from musictx.grid import FEWEST, exact_share, grid_of
-from musictx.midi.document import Document as MidiDocument
-from musictx.midi.document import messages
+from musictx.midi.document import MidiFile, messages
 from musictx.midi.names import part_names
-from musictx.notes import NOTE, Score
+from musictx.notes import MARKS, NOTE, Score, until
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.timing import timings
 
 #: Fields that a Score has from a document as they are.
-SAME = ("pedals", "tempos", "meters", "keys", "fermatas", *TEXTS, "ticks_per_quarter", "composer")
+SAME = ("pedals", *MARKS, "fermatas", *TEXTS, "ticks_per_quarter", "composer")
 #: The names of the tracks of a harmonised tune, sorted.
 VOICES = ["alto", "bass", "soprano", "tenor"]
 #: The number of bars that a page can show after the end.
@@ -83,7 +82,7 @@ def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
     """Return the (seconds, value) rows of each (part, controller number). ``data`` is a MIDI file
     of format 0 or 1 without a container. A message in a MIDI track without notes on its channel
     applies to all parts on that channel, as for pedals."""
-    document = MidiDocument(data)
+    document = MidiFile(data)
     values: defaultdict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
     for track, chunk in enumerate(document.chunks):
         for tick, _, body, _ in messages(chunk):
@@ -244,16 +243,13 @@ def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:
 def part_of(score: Score, begin: float, end: float) -> Score:
     """Return the part of ``score`` from ``begin`` to ``end`` seconds, with times from ``begin`` on.
     Notes are cut at both ends; the tempo, meter, key and pedals in force at ``begin`` are kept."""
-    notes = score.notes
-    inside = (notes["start"] < end) & (notes["end"] > begin)
-    inside |= (notes["start"] == notes["end"]) & (notes["start"] == begin)
-    cut = notes[inside].copy()
+    notes = until(score, end).notes
+    cut = notes[(notes["end"] > begin) | (notes["start"] == begin)]
     cut["start"] = np.maximum(cut["start"], begin)
-    cut["end"] = np.minimum(cut["end"], end)
     marks: dict[str, Any] = {}
     for name in TEXTS:
         marks[name] = tuple(row for row in getattr(score, name) if begin <= row[0] < end)
-    for name in ("tempos", "meters", "keys"):
+    for name in MARKS:
         marks[name] = _in_force(getattr(score, name), begin, end)
     pedals = score.pedals
     by_track = [_in_force(pedals[pedals["track"] == t], begin, end) for t in {*pedals["track"]}]
@@ -275,7 +271,7 @@ def beats(document: Document) -> list[tuple[float, int, int]]:
     clock = score_of(document, ()).beats
     # A chart has only markers.
     end = max([document.duration, *(time for time, _ in document.markers)])
-    last = clock.bar(float(clock.quarters(end)))[0] + BARS_AFTER
+    last = clock.bar(clock.quarters(end))[0] + BARS_AFTER
     rows: list[tuple[float, int, int]] = []
     bar = 1 - clock.pickup
     stops = [*clock.meter_at[1:].tolist(), math.inf]

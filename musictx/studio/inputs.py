@@ -18,7 +18,7 @@ import numpy as np
 from musictx import midi
 from musictx.beats import Beats
 from musictx.chords import is_chart
-from musictx.notes import DRUMS, PEDAL, Score, skyline
+from musictx.notes import DRUMS, PEDAL, Score, skyline, until
 from musictx.studio.change import NamedNote, Note
 from musictx.studio.document import Document, starts_inside
 from musictx.studio.errors import Refused
@@ -106,19 +106,19 @@ def _new_piece(document: Document, request: Request, model: Model) -> Input:
     """Return the input of a new piece, which begins at the first bar line after the last note."""
     beats, begin = score_of(document, ()).beats, 0.0
     if document.notes:
-        begin = float(beats.seconds(beats.bar_line(float(beats.quarters(document.duration)))))
+        begin = beats.seconds(beats.bar_line(beats.quarters(document.duration)))
     seconds = request.seconds
     if request.bars is not None:  # bars of the document, since the model may count in seconds
         seconds = _seconds_of_bars(beats, begin, request.bars)
     if model.bpm is not None and seconds is not None:
         length = beats.quarters(begin + seconds) - beats.quarters(begin)
-        seconds = float(length) * 60.0 / model.bpm
+        seconds = length * 60.0 / model.bpm
     if seconds is not None:  # rounded down to four digits, so that no further bar begins
         seconds = float(np.floor(seconds * 1e4 + 1e-3)) / 1e4
     meter = instruments = None
     if model.bpm is not None and not model.four_voices:
         instruments = ",".join(_part_tracks(document, request)) or None
-        onset = float(beats.quarters(begin)) + 1e-6
+        onset = beats.quarters(begin) + 1e-6
         mark = beats.meters[int(np.searchsorted(beats.meter_at, onset, side="right")) - 1]
         if mark["numerator"] <= LONGEST_BAR * mark["denominator"]:
             meter = f"{mark['numerator']}/{mark['denominator']}"
@@ -184,12 +184,12 @@ def _continuation(document: Document, request: Request, model: Model) -> Input:
         )
     if request.bars is not None:
         _seconds_of_bars(score.beats, seam, request.bars)  # refuses too many bars
-    notes = score.notes.copy()
-    notes["end"] = np.minimum(notes["end"], seam)
+    score = until(score, seam)
+    notes = score.notes
     pedals = score.pedals[score.pedals["time"] < seam]
     last = max(notes["end"].max(), notes["start"].max())
     releases = np.array([(last, 0, track) for track in np.unique(pedals["track"])], PEDAL)
-    score = replace(score, notes=notes, pedals=np.concatenate([pedals, releases]))
+    score = replace(score, pedals=np.concatenate([pedals, releases]))
     following = tuple(
         (row[1], row[0])
         for row in document.rows()
@@ -201,8 +201,8 @@ def _continuation(document: Document, request: Request, model: Model) -> Input:
 
 def _seconds_of_bars(beats: Beats, begin: float, count: int) -> float:
     """Return the seconds of ``count`` bars; raise :class:`Refused` if they are too long."""
-    line = beats.bar_line(float(beats.quarters(begin)), count)
-    seconds = float(beats.seconds(line)) - begin
+    line = beats.bar_line(beats.quarters(begin), count)
+    seconds = beats.seconds(line) - begin
     if seconds > 2 * LONGEST:
         raise Refused(f"bars={count}: at this tempo they last {seconds:.0f} s; ask for fewer")
     return seconds
@@ -331,7 +331,7 @@ def _phrase_ends(score: Score) -> list[int]:
     """Return the bars of the notes under fermatas, which a MIDI file cannot contain."""
     clock, notes = score.beats, score.notes
     under = [t for t in score.fermatas if ((notes["start"] <= t) & (t < notes["end"])).any()]
-    return sorted({clock.bar(float(clock.quarters(t)))[0] for t in under})
+    return sorted({clock.bar(clock.quarters(t))[0] for t in under})
 
 
 def _selected_tracks(document: Document, request: Request) -> set[int]:

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from musictx import midi
-from musictx.midi.document import ANY, OFF, ON, controller, losses_of
-from musictx.midi.document import Document as MidiDocument
+from musictx.midi.document import ANY, OFF, ON, MidiFile, controller, losses_of
 from musictx.midi.edit import Unwritable, edited
 from musictx.midi.parts import free_channel, with_parts
 from musictx.midi.scan import DRUM_CHANNEL
-from musictx.notes import PEDAL, Score
+from musictx.notes import MARKS, PEDAL, Score
 from musictx.studio.change import MIXER, TEXTS, Track, clean_name
 from musictx.studio.document import Document
 from musictx.studio.exchange import controllers, document_of, in_order, score_of
@@ -57,7 +56,7 @@ def write(document: Document, data: bytes) -> WrittenFile:
     except Unwritable as error:
         return write_new(document, score_of(in_order(document)), data, str(error))
     # In the result, the parts of the opened file come first, in their order, then new parts.
-    before, places = MidiDocument(score.file), MidiDocument(result).places
+    before, places = MidiFile(score.file), MidiFile(result).places
     old_places = iter(before.places)
     new_places = iter(place for place in places if place // 16 >= len(before.chunks))
     with_notes = document.tracks_of(document.notes)
@@ -101,7 +100,7 @@ def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list
 def _music(document: Document) -> tuple[Any, ...]:
     """Return the parts of a document that a MIDI file can hold."""
     tracks = [track._replace(mute=False, solo=False) for track in document.tracks]
-    marks = [getattr(document, name) for name in ("pedals", "tempos", "meters", "keys", *TEXTS)]
+    marks = [getattr(document, name) for name in ("pedals", *MARKS, *TEXTS)]
     return document.notes, tracks, marks
 
 
@@ -139,7 +138,7 @@ def _score(document: Document, first: Document, opened: Score, groups: list[_Gro
     """Return the document as a Score whose file has the parts of the ``groups`` in their order.
     Names and texts that were not edited are those of the opened file, not the document's cleaned
     names."""
-    midi_document = MidiDocument(opened.file)
+    midi_document = MidiFile(opened.file)
     places, drums = midi_document.places, midi_document.file.drums
     old = [group for group in groups if group.part is not None]
     new = [group for group in groups if group.part is None]
@@ -214,7 +213,7 @@ def _with_mixer(data: bytes, tracks: Sequence[Sequence[Track]], first: Document)
 def with_initial_values(data: bytes, values: Mapping[int, Mapping[int, int]]) -> bytes:
     """Return the file with initial ``values`` of controllers: part -> number -> value. Messages of
     these controllers up to the first note of the part are removed."""
-    document = MidiDocument(data)
+    document = MidiFile(data)
     events = document.file.events
     note_ons = events[(events["status"] >> 4 == 9) & (events["b"] > 0)]
     for part, numbers in values.items():

@@ -120,7 +120,7 @@ def _with_tempos(document: Document, tempos: Marks, start: float) -> dict[str, A
     that is after ``start`` keeps its beat."""
     old = Beats(Score(tempos=document.tempos))  # type: ignore[arg-type]
     bpm = np.array([row[1] for row in tempos])
-    lengths = np.diff(old.quarters([row[0] for row in tempos])) * 60 / bpm[:-1]
+    lengths = np.diff(old.quarters(np.array([row[0] for row in tempos]))) * 60 / bpm[:-1]
     tempos = tuple(zip(np.cumsum([0.0, *lengths]).tolist(), bpm.tolist()))
     new = Beats(Score(tempos=tempos))  # type: ignore[arg-type]
 

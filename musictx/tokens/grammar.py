@@ -105,11 +105,12 @@ class GrammarState:
 
     The object is mutable and cheap to copy; sampling has one for each row. It starts before the
     first event (after ``bos`` or ``cut``). Subclasses implement the grammars.
+
+    table  the vocabulary;  ids  kind -> slice of its ids
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-        self._ids = {kind: slice(*vocabulary.range(kind)) for kind in vocabulary.kinds}
+        self.table, self.ids = vocabulary, vocabulary.slices
         #: Notes that wait for a release; always empty where notes are written with their length.
         self.sounding = SoundingNotes()
         #: Notes struck so far.
@@ -154,7 +155,7 @@ class GrammarState:
         """Write one id, and return the notes that it begins or ends; ``None`` for tokens whose
         notes are certain only when the piece is complete. Raises ``ValueError`` if the id is not
         allowed."""
-        table = self._vocabulary
+        table = self.table
         if not 0 <= token_id < table.size or not self.allowed()[token_id]:
             raise ValueError(f"{table.describe(token_id)} is not allowed here")
         self._mask = None
@@ -212,9 +213,9 @@ class PerformanceState(GrammarState):
         self._step_seconds = step_seconds
         self._kinds = frozenset(vocabulary.kinds) & WRITTEN
         #: The first control token; all after it are such, too.
-        self._controls = self._ids.get(CONTROL_KINDS[0], slice(vocabulary.size, None)).start
-        self._low = int(vocabulary.value_of[self._ids["note_on"].start])
-        self._longest = int(vocabulary.value_of[self._ids["time_shift"].stop - 1])
+        self._controls = self.ids.get(CONTROL_KINDS[0], slice(vocabulary.size, None)).start
+        self._low = int(vocabulary.value_of[self.ids["note_on"].start])
+        self._longest = int(vocabulary.value_of[self.ids["time_shift"].stop - 1])
         self._loudness = Velocities(len(range(*vocabulary.range("velocity")))).of_bin
         self.steps = 0
         self.last = ""
@@ -230,12 +231,12 @@ class PerformanceState(GrammarState):
     def _passes(self, token_id: int) -> bool:
         if token_id < self._controls:
             return False
-        if token_id == self._ids[HERE].start:
+        if token_id == self.ids[HERE].start:
             self._may_shift, self._mask = True, None
         return True
 
     def _allowed(self) -> np.ndarray:
-        ids, mask = self._ids, np.zeros(self._vocabulary.size, bool)
+        ids, mask = self.ids, np.zeros(self.table.size, bool)
         for kind in self._kinds:
             mask[ids[kind]] = self._open(kind)
         if self.velocity is not None:

@@ -76,7 +76,7 @@ class Clock:
 
     @cached_property
     def _first(self) -> float:
-        return float(self.beats.quarters(self.offset))
+        return self.beats.quarters(self.offset)
 
     def seconds(self, time: Any) -> Any:
         """Convert a time of the ids to seconds of the score."""
@@ -96,20 +96,20 @@ class Clock:
         """The inverse of :meth:`seconds`."""
         if self.tempo is None:
             return seconds - self.offset
-        return float(self.beats.quarters(seconds) - self._first) * 60.0 / self.tempo
+        return (self.beats.quarters(seconds) - self._first) * 60.0 / self.tempo
 
     def seconds_per_id_second(self, begin: float, end: float) -> float:
         """Seconds of the score per second of the ids, on average from ``begin`` to ``end``."""
         if self.tempo is None:
             return 1.0
-        first, last = (float(self.beats.quarters(at)) for at in (begin, end))
+        first, last = (self.beats.quarters(at) for at in (begin, end))
         return (end - begin) / max((last - first) * 60.0 / self.tempo, 1e-6)
 
     def after_bars(self, seconds: float, bars: int) -> float:
         """The end, in seconds of the score, of ``bars`` whole bars from the first bar line at or
         after ``seconds``, or the one a moment before."""
-        line = self.beats.bar_line(float(self.beats.quarters(max(seconds - NEAR, 0.0))), bars)
-        return float(self.beats.seconds(line))
+        line = self.beats.bar_line(self.beats.quarters(max(seconds - NEAR, 0.0)), bars)
+        return self.beats.seconds(line)
 
 
 class Tokenizer:
@@ -242,7 +242,7 @@ def programs_of_ids(tokenizer: Tokenizer) -> np.ndarray:
     table, events = tokenizer.vocabulary, tokenizer.note_events
     programs = table.values("program") if events is None else events.program.copy()
     for kind in {"drum", "drums"} & set(table.kinds):
-        programs[slice(*table.range(kind))] = DRUMS
+        programs[table.slices[kind]] = DRUMS
     return programs
 
 

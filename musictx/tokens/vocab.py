@@ -96,6 +96,16 @@ class Vocabulary:
         offset, f = self._offset_and_field(kind)
         return offset, offset + f.high - f.low + 1
 
+    @cached_property
+    def slices(self) -> dict[str, slice]:
+        """Kind -> the slice of its ids."""
+        return {kind: slice(*self.range(kind)) for kind in self.kinds}
+
+    def values_in(self, kind: str) -> np.ndarray:
+        """The values of the ids of ``kind``, in the order of the ids."""
+        values: np.ndarray = self.value_of[self.slices[kind]]
+        return values
+
     def row(self, kind: str) -> list[int]:
         """[first, stop, value]: the ids from first to before stop have value, value + 1, ..."""
         first, stop = self.range(kind)

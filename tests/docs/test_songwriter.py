@@ -109,7 +109,7 @@ def inside(notes: np.ndarray, begin: float, end: float) -> bool:
 
 def in_chords(notes: np.ndarray, names: list[str], bar: float = BAR) -> float:
     """Return the share of ``notes`` that are tones of the chord of their bar."""
-    tones = [chords.symbol(name).classes for name in names]
+    tones = [chords.spelled(name).chord.classes for name in names]
     bars = (notes["start"] / bar + 1e-6).astype(int) % len(names)
     return float(np.mean([pitch % 12 in tones[n] for n, pitch in zip(bars, notes["pitch"])]))
 

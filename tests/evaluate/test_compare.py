@@ -20,8 +20,8 @@ from musictx.evaluate.comparison import COPIED, compare, number
 from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import SHORTEST_COPY
 from musictx.evaluate.measures import MEASURES
-from musictx.evaluate.sets import REAL, SAMPLES, Excerpt, beginning
-from musictx.notes import skyline
+from musictx.evaluate.sets import REAL, SAMPLES, Excerpt
+from musictx.notes import skyline, until
 from tests.data.helpers import TOKENIZER, contents, make_shards, song, write_songs
 from tests.pieces import of
 
@@ -41,7 +41,7 @@ def comparison(*, model=None, **options):
 
 
 def stretch(score, start, seconds):
-    return Excerpt("", beginning(score, start + seconds), start, seconds)
+    return Excerpt("", until(score, start + seconds), start, seconds)
 
 
 def samples_of(folder):
@@ -84,7 +84,7 @@ def test_given_notes_of_a_piece_stay_and_the_new_part_is_measured(task, tiny, tm
             tokenizer.encode(formats.read(f"{midi_files}/{facts['source']}.mid"))
         )
         made = stretch(formats.read(tmp_path / "s" / f"{name}.mid"), facts["seam"], 1.0)
-        real = beginning(whole, 3.0 if is_infill else 1.0)
+        real = until(whole, 3.0 if is_infill else 1.0)
         assert facts["seam"] == (1.0 if is_infill else 0.0)
         given = real.notes[(real.notes["start"] < 1.0) if is_infill else skyline(real)]
         rows = {(round(n["start"], 2), n["pitch"]) for n in made.piece.notes}

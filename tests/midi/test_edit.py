@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from musictx import midi
 from musictx.beats import Beats
-from musictx.midi.document import Document, chunks, parsed, shortened
+from musictx.midi.document import MidiFile, chunks, parsed, shortened
 from musictx.notes import NOTE, PEDAL, Score
 from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, messages, opened, saved
 
@@ -268,7 +268,7 @@ def test_parts_pedals_and_texts_can_change_and_other_messages_stay(data, kinds, 
 def test_shortening_moves_only_the_ends_of_tracks_and_drops_no_message(data, seconds):
     made = shortened(data, seconds)
     assert messages(made) == messages(data)
-    latest = Document(data).clock.ticks(np.array([seconds]))[0]
+    latest = MidiFile(data).clock.ticks(np.array([seconds]))[0]
     for before, after in zip(chunks(data), chunks(made), strict=True):
         (rows, was), (still, end) = parsed(before), parsed(after)
         assert end == min(was, max([latest, *(row.tick for row in rows)]))

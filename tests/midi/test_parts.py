@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.midi.document import Document
+from musictx.midi.document import MidiFile
 from musictx.midi.parts import with_parts
 from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, messages, opened
 from tests.midi.test_edit import files
@@ -26,12 +26,12 @@ def by_place(data: bytes) -> dict[int | None, list[str]]:
 @settings(max_examples=80)
 @given(files(), st.data())
 def test_parts_in_another_order_and_fewer_of_them(data: bytes, more: st.DataObject) -> None:
-    places = Document(data).places
+    places = MidiFile(data).places
     order = more.draw(st.permutations(places))[: more.draw(st.integers(0, len(places)))]
     made = with_parts(data, order)
-    assert opened(made).type == (len(Document(made).chunks) > 1 or data[9])
+    assert opened(made).type == (len(MidiFile(made).chunks) > 1 or data[9])
     # Each part has the messages that it had, in their order.
-    new_places = Document(made).places
+    new_places = MidiFile(made).places
     before, after = by_place(data), by_place(made)
     assert [after.pop(place) for place in new_places] == [before[place] for place in order]
     # Messages of no part stay, except names of removed tracks.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import musictx
 from musictx.beats import Beats
-from musictx.chords import NAMES, ROOTS, changes, name_of, named, spelled, symbol, symbol_of
+from musictx.chords import NAMES, ROOTS, changes, name_of, named, spelled, symbol_of
 from musictx.errors import UserError
 from musictx.songs.chord_files import looks_like
 from musictx.songs.chord_sheet import bars_of, laid, sheet, text_of, voiced
@@ -164,7 +164,7 @@ suffixes = st.tuples(
 @pytest.mark.parametrize(("text", "name", "chord"), WRITTEN)
 def test_a_symbol_has_a_name_and_a_chord(text, name, chord):
     assert name_of(text) == name
-    assert symbol(text) == named(chord)
+    assert spelled(text).chord == named(chord)
     assert name_of(symbol_of(name)) == name
 
 
@@ -176,7 +176,7 @@ def test_a_symbol_that_is_read_is_written_again(root, suffix):
 
 @pytest.mark.parametrize("text", ["H", "Cmajor", "c", "", "|", "Am77", "Verse", "Bridge", "Coda"])
 def test_other_words_are_no_symbols(text):
-    assert symbol(text) is None
+    assert spelled(text) is None
 
 
 names = st.builds("{}:{}".format, st.sampled_from(ROOTS), st.sampled_from(NAMES[1:])) | st.just("N")

@@ -180,7 +180,8 @@ def test_new_notes_off_a_given_chord_cost_unless_habits_are_off_and_given_notes_
         return sum(cost for cost in costs if cost is not None)
 
     nats = nats_of_pitches()
-    for token, pitch in enumerate(row.new.values("pitch").tolist(), row.new.ids["pitch"].start):
+    pitches = row.table.values_in("pitch").tolist()
+    for token, pitch in enumerate(pitches, row.state.ids["pitch"].start):
         clash = CLASH * (pitch % 12 in (0, 1, 2, 11))
         off_chord = 0.0 if pitch % 12 in (0, 4, 7) else CLASH + clash
         root = ON_ROOT * (pitch % 12 == 0)

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from musictx import midi
-from musictx.midi.document import Document as MidiDocument
+from musictx.midi.document import MidiFile
 from musictx.studio import exchange, original
 from musictx.studio.change import Change, Track
 from musictx.studio.document import Document
@@ -32,7 +32,7 @@ def sounds(tracks):
 def unchanged_messages(data: bytes, document: Document) -> Counter:
     """Count the (tick, message) rows of a file that must stay: all of its present tracks, except
     changed notes, programs, volumes, and meta messages other than texts."""
-    score, file = midi.read(data), MidiDocument(data)
+    score, file = midi.read(data), MidiFile(data)
     first = exchange.document_of(score)
     present = {track.id for track in document.tracks if not track.added}
     parts = np.unique(score.notes[["track", "drum", "program"]])["track"].tolist()
@@ -124,7 +124,7 @@ def test_without_a_deleted_track_the_others_stay_byte_for_byte():
         rows = [(tick, message.copy(channel=channel)) for tick, message in rows]
         tracks.append([*rows, (96, mido.Message("sysex", data=(0x43, 0x10)))])
     data = saved(*tracks)
-    chunks = MidiDocument(data).chunks
+    chunks = MidiFile(data).chunks
     for number in range(3):
         document = exchange.document_of(midi.read(data))
         kept = tuple(track for track in document.tracks if track.id != number)
@@ -132,7 +132,7 @@ def test_without_a_deleted_track_the_others_stay_byte_for_byte():
         written = original.write(document, data)
         others = [chunk for n, chunk in enumerate(chunks) if n != number + 1]
         assert written.losses == []
-        assert [c for c in MidiDocument(written.data).chunks if c in chunks] == others
+        assert [c for c in MidiFile(written.data).chunks if c in chunks] == others
 
 
 def test_markers_and_lyrics_are_written_into_a_file_without_notes():
