@@ -286,8 +286,8 @@ def annotated(score: Score) -> list[tuple[float, Chord]]:
 
 
 def _changes(score: Score, field: str) -> list[tuple[float, Any]]:
-    """Return (seconds, field of its Spelling) of each chord in the markers of ``score`` in which it
-    is another than in the chord before."""
+    """Return (seconds, the ``field`` of its Spelling) of each chord in the markers of ``score``
+    whose field differs from that of the previous chord."""
     chords = marked(score)
     rows = ((t, getattr(chords[text], field)) for t, text in score.markers if text in chords)
     return [next(same) for _, same in groupby(rows, key=itemgetter(1))]

@@ -138,7 +138,7 @@ def _parse(
 def _notation() -> Any:
     """Return the module that reads and writes MusicXML."""
     if "notation" not in registry.READERS:
-        raise ReadError(registry.READERS.missing("notation"), "no reader")
+        raise ReadError(f"MusicXML: {registry.READERS.missing('notation')}", "no reader")
     return registry.load(registry.READERS["notation"])
 
 

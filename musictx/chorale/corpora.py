@@ -90,7 +90,7 @@ def chorales() -> list[tuple[str, Score]]:
         try:
             # Without playing repeats: a model learns nothing from the same bars twice.
             score = musicxml.read(path.read_bytes(), bpm=BPM, repeats=False)
-        except UserError:
+        except (UserError, OSError):
             continue
         if not _in_four_parts(score):
             continue

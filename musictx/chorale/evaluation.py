@@ -25,7 +25,7 @@ from musictx.evaluate.compare import GeneralMeasures, Progress
 from musictx.evaluate.comparison import Comparison, TableRow
 from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import CopyIndex
-from musictx.evaluate.samples import Composed
+from musictx.evaluate.samples import NumberedSamples
 from musictx.evaluate.sets import TRAINING, files_in, seams_in
 
 #: Bootstrap samples for the standard error of the rate of faults.
@@ -133,7 +133,7 @@ class ChoraleMeasures(GeneralMeasures):
         return Comparison(pieces, rows)
 
 
-def harmonised(bundle: Bundle, pieces: Sequence[Chorale], config: CompareConfig) -> Composed:
+def harmonised(bundle: Bundle, pieces: Sequence[Chorale], config: CompareConfig) -> NumberedSamples:
     """Harmonise the soprano of each chorale once: a task of ``registry.TASKS``."""
     tokenizer = bundle.tokenizer
     assert isinstance(tokenizer, ChoraleTokenizer), "the command has checked it"

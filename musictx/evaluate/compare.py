@@ -21,6 +21,7 @@ from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import CopyIndex, symbols
 from musictx.evaluate.samples import (
     GAPS,
+    check_new,
     compose_continuations,
     compose_excerpts,
     write_samples,
@@ -197,7 +198,9 @@ def _kind(config: CompareConfig, bundle: Bundle | None) -> type[GeneralMeasures]
 
 def _check(config: CompareConfig, bundle: Bundle | None, kind: type[GeneralMeasures]) -> None:
     """Raise ``UserError`` without music, or if the model cannot do the task."""
-    if not config.pieces:
+    if config.pieces and config.samples is not None:
+        check_new(Path(config.samples))
+    elif not config.pieces:
         if config.samples is None:
             raise UserError(
                 "samples: missing; give samples=FOLDER of music, or pieces=64 to generate them"

@@ -236,10 +236,10 @@ DISTRIBUTIONS: dict[str, Distribution] = {
 def in_bars() -> tuple[dict[str, Measure], dict[str, Distribution]]:
     """Return the measures and distributions of music on a grid (``registry.IN_BARS``); none without
     the optional component."""
-    measures, distributions = [registry.load(path) for path in registry.IN_BARS.values()] or (
-        {},
-        {},
-    )
+    if not registry.IN_BARS:
+        return {}, {}
+    names = ("measures", "distributions")
+    measures, distributions = (registry.load(registry.IN_BARS[name]) for name in names)
     return measures, distributions
 
 

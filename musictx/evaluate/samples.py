@@ -33,20 +33,23 @@ from musictx.sampling.sample import Sample
 #: Tasks in which the middle of a piece is composed.
 GAPS = ("infill", "vary")
 #: For each sample its number, its music, and facts about it for the list.
-Composed = Iterator[tuple[int, Score, dict[str, Any]]]
+NumberedSamples = Iterator[tuple[int, Score, dict[str, Any]]]
 
 
-def write_samples(
-    folder: Path, samples: Composed, progress: Callable[[int], None] = lambda written: None
-) -> None:
-    """Write each sample as soon as it is composed. Raises ``UserError`` before the first one unless
-    ``folder`` is new or empty and can be written."""
+def check_new(folder: Path) -> None:
+    """Raise ``UserError`` unless ``folder`` is new or empty and can be written."""
     if folder.is_dir() and any(folder.iterdir()):
         raise UserError(
             f"samples={folder}: there is something in it; leave pieces= out to measure it, or "
             "give a new or empty folder to write into"
         )
     check_writable(folder, "samples")
+
+
+def write_samples(
+    folder: Path, samples: NumberedSamples, progress: Callable[[int], None] = lambda written: None
+) -> None:
+    """Write each sample into ``folder`` as soon as it is composed."""
     written: dict[str, dict[str, Any]] = {}
     for number, score, facts in samples:
         folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +66,7 @@ def compose_continuations(
     config: CompareConfig,
     ending: str,
     progress: Callable[[float], None],
-) -> Composed:
+) -> NumberedSamples:
     """Compose ``config.pieces`` continuations of the openings of ``pieces``, several of each if
     there are fewer; without ``pieces`` compose new pieces, sample i as sample i of ``musictx
     generate`` with the same seed. The openings are encoded as they are, while ``musictx generate``
@@ -107,7 +110,9 @@ def compose_continuations(
             done += 1
 
 
-def compose_excerpts(bundle: Bundle, pieces: Sequence[Excerpt], config: CompareConfig) -> Composed:
+def compose_excerpts(
+    bundle: Bundle, pieces: Sequence[Excerpt], config: CompareConfig
+) -> NumberedSamples:
     """For each real piece compose a new excerpt, or a variation of it, between the given music; or
     keep only its melody and compose an accompaniment."""
     request: InfillConfig | AccompanyConfig = AccompanyConfig(sampling=config.sampling)

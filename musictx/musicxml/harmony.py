@@ -97,10 +97,10 @@ def _degree(element: ET.Element) -> str:
 def harmony(name: str, offset: int) -> ET.Element:
     """The ``<harmony>`` of the marker ``name``, ``offset`` ticks after its measure begins."""
     chord = spelled(name)
-    later = element("offset", offset)
+    offset_element = element("offset", offset)
     if chord is None or not chord.step:  # the schema requires a root even without a chord
         root = element("root", element("root-step", "C"))
-        return element("harmony", root, element("kind", "none"), later)
+        return element("harmony", root, element("kind", "none"), offset_element)
     degrees = [_DEGREES.fullmatch(word) for word in chord.more.split(",") if word]
     label = {} if all(degrees) else {"text": chord.more}
     kind = _KINDS.get(chord.quality) or _KINDS[NAMES[chord.chord.quality]]
@@ -113,7 +113,7 @@ def harmony(name: str, offset: int) -> ET.Element:
         alter = element("degree-alter", signs.count("#") - signs.count("b"))
         change = element("degree-type", "subtract" if subtracted else "add")
         made.append(element("degree", element("degree-value", value), alter, change))
-    made.append(later)
+    made.append(offset_element)
     return made
 
 

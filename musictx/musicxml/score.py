@@ -102,7 +102,7 @@ def _score(
     events = played.count(tick for marks in parts for kind in marks.values() for tick, _ in kind)
     if notes > limits.notes:
         raise too_many(limits, "notes", "notes")
-    if 10 * events - 9 * notes > limits.events:
+    if notes + 10 * (events - notes) > limits.events:
         raise too_many(limits, "events", "events")
     # If several marks are at one tick, the first part's is used, and of these the last.
     tempos, meters, keys, lyrics = (

@@ -213,17 +213,17 @@ class _Page:
         if short or (self.pickup and not index):
             measure.set("implicit", "yes")
         for offset, attributes in sorted(self._attributes(begin, stop).items()):
-            there, back = (
+            forward, backup = (
                 element(tag, element("duration", offset)) for tag in ("forward", "backup")
             )
             change = element("attributes", *attributes)
-            measure.extend([there, change, back] if offset else [change])
+            measure.extend([forward, change, backup] if offset else [change])
         for tick, (_, bpm) in _between(self.marks["tempo"], begin, stop) if opening else ():
             beat = element("beat-unit", "quarter"), element("per-minute", round(bpm, 2))
             mark = element("direction-type", element("metronome", *beat))
-            later = element("offset", tick - begin, sound="yes")
+            place = element("offset", tick - begin, sound="yes")
             sound = element("sound", tempo=repr(bpm))
-            measure.append(element("direction", mark, later, sound, placement="above"))
+            measure.append(element("direction", mark, place, sound, placement="above"))
         for tick, (_, name) in _between(self.marks["chord"], begin, stop) if opening else ():
             measure.append(harmony(name, tick - begin))
         for number, voice in enumerate(voices, 1):

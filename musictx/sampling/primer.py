@@ -22,7 +22,7 @@ class Plan:
     score  a Score without notes that has the tempo and the meter of the piece
     meter  (numerator, denominator) of all of its bars; ``None``: the model chooses
     parts  the programs that may play, 128 for drums -> the least number of notes that each has
-           within :data:`~musictx.sampling.strengths.PART_SECONDS`; ``None``: any programs
+           within ``PART_SECONDS`` of ``songs/strengths.py``; ``None``: any programs
     """
 
     score: Score = field(default_factory=Score)

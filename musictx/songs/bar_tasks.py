@@ -34,7 +34,7 @@ FEWEST_WINDOW_NOTES = 24
 
 
 #: The given notes ahead, the first bar of a window, and the bar after its last one.
-Arranged = tuple[GivenAhead, int, int]
+WindowBars = tuple[GivenAhead, int, int]
 
 
 class BarTasks(Tasks):
@@ -81,7 +81,7 @@ class BarTasks(Tasks):
         scored = np.concatenate([np.zeros(len(before), bool), targets, np.ones(len(closed), bool)])
         return (window, scored) if len(window) - 1 <= budget else None
 
-    def _infill(self, stream: NoteStream, random: Generator) -> Arranged | None:
+    def _infill(self, stream: NoteStream, random: Generator) -> WindowBars | None:
         bar, count = stream.bar, len(stream.bars)
         size = min(int(draw_length(GAP_BARS, random)), max(count * 2 // 3, 1))
         begin = int(random.integers(count - size + 1))
@@ -97,7 +97,7 @@ class BarTasks(Tasks):
         ahead = self._lookahead(stream, new, begin, given_stop, count, random)
         return None if ahead is None else (ahead, 0, stop)
 
-    def _accompany(self, stream: NoteStream, random: Generator) -> Arranged | None:
+    def _accompany(self, stream: NoteStream, random: Generator) -> WindowBars | None:
         notes, count = stream.notes, len(stream.bars)
         begin = draw_begin(count, random)
         region, chords = stream.bar >= begin, notes["part"] == CHORD
@@ -132,7 +132,7 @@ class BarTasks(Tasks):
         """The parts of the ``new`` notes in windows that name them, else an empty list."""
         return np.unique(new["part"]).tolist() if random.random() < NAMED_SHARE else []
 
-    def _vary(self, stream: NoteStream, random: Generator) -> Arranged | None:
+    def _vary(self, stream: NoteStream, random: Generator) -> WindowBars | None:
         bars, notes, bar = stream.bars, stream.notes, stream.bar
         size = min(round(draw_length(VARIED_BARS, random)), len(bars) // 2)
         candidates = [
@@ -195,7 +195,7 @@ def _groups(stream: NoteStream) -> np.ndarray:
 
 def _fitted(
     stream: NoteStream, room: int, ahead: GivenAhead, least: int, stop: int
-) -> Arranged | None:
+) -> WindowBars | None:
     """The bars from ``least`` to before ``stop`` that fit into ``room`` groups with the given notes
     ``ahead``; ``None`` if too few.
 

@@ -78,11 +78,11 @@ class Cascade(nn.Module):
                 f"GroupCache: {before} ids held and {count} more do not fit {cache.capacity}"
             )
         earlier = ids[:, :0] if cache is None else cache.ids.to(ids.device)
-        every = torch.cat([earlier, ids], 1)
+        all_ids = torch.cat([earlier, ids], 1)
         # The last row of the cache may be incomplete, and the state of its group is known.
-        held = [] if cache is None or cache.row is None else [cache.row]
+        last_rows = [] if cache is None or cache.row is None else [cache.row]
         states = [] if cache is None or cache.state is None else [cache.state[:, None]]
-        first = before - sum(row.shape[1] for row in held)
+        first = before - sum(row.shape[1] for row in last_rows)
         pieces, places = None, torch.arange(first, before + count, device=ids.device)
         places = places.expand(len(ids), -1)
         if piece_ids is not None:
@@ -92,19 +92,19 @@ class Cascade(nn.Module):
         for feature in model.features:
             seen.append(feature.read(ids, earlier, places[:, before - first :]))
             x = feature.embed(x, seen[-1])
-        x = torch.cat([*held, x], 1)
+        x = torch.cat([*last_rows, x], 1)
         width = x.shape[1]
         rows = F.pad(x, (0, 0, 0, -width % size)).unflatten(1, (-1, size))
         old = len(states)
         if rows.shape[1] > old:
             sums = _of_groups(rows, places[:, ::size] == 0)[:, old:]
             steps = None if cache is None else cache.steps
-            shared = model.new_pass(every[:, first::size][:, old:], None, pieces, steps)
+            shared = model.new_pass(all_ids[:, first::size][:, old:], None, pieces, steps)
             sums = model.position.embed(sums, shared.queries[1])
             states.append(model.norm(model.run_layers(sums, shared)))
         h = torch.cat(states, 1)
         if cache is not None:
-            cache.ids, cache.state = every, h[:, -1]
+            cache.ids, cache.state = all_ids, h[:, -1]
             cache.row = x[:, (width - 1) // size * size :]
         return self(h, rows).flatten(1, 2)[:, width - count : width], seen
 

@@ -52,10 +52,10 @@ def as_in_earlier_bar(
     state, count = row.state, len(row.state.group)
     distance = state.bars[-1].back if back is None else int(back[row.bar])
     fields = 3 if distance else 2  # place, part and tone, or the rhythm: place and part
-    far = distance or 1
-    if state.in_line or not (distance or steady) or count >= fields or far >= len(state.bars):
+    bars_back = distance or 1
+    if state.in_line or not (distance or steady) or count >= fields or bars_back >= len(state.bars):
         return
-    like, end = state.bars[-1 - far].groups, state.ids["bar"].start
+    like, end = state.bars[-1 - bars_back].groups, state.ids["bar"].start
     if not distance:
         before = row.bar - 1
         like = [group for group in like if group.part not in melodies]

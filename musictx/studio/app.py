@@ -62,6 +62,7 @@ class Studio:
         self._config = config
         # Sound takes seconds; in a thread of its own it does not delay other requests.
         self._sound_thread = ThreadPoolExecutor(1, "sound")
+        self._export_threads = ThreadPoolExecutor(4, "export")
         folder = Path(config.folder).expanduser().resolve()
         self.sessions = Sessions(folder, config.limits)
         self.exports = Exports(folder / ".exports", config.limits)
@@ -90,11 +91,12 @@ class Studio:
         self.hub.close()
 
     async def _close(self, app: web.Application) -> None:
-        """End the composer, training and the thread for sound."""
+        """End the composer, training and the threads of exports."""
         if hasattr(self, "composer"):
             await asyncio.to_thread(self.composer.close)
         await asyncio.to_thread(self.training.close)
-        self._sound_thread.shutdown(cancel_futures=True)
+        for threads in (self._sound_thread, self._export_threads):
+            threads.shutdown(cancel_futures=True)
         self.exports.close()
 
     def routes(self) -> list[web.RouteDef]:
@@ -265,7 +267,7 @@ class Studio:
                 export = function({**request.query, **request.match_info})
                 return self.exports.file(export, lambda: request.transport is None or self._closing)
 
-            threads = self._sound_thread if kind == "wav" else None
+            threads = self._sound_thread if kind == "wav" else self._export_threads
             path = await asyncio.get_running_loop().run_in_executor(threads, file)
             headers = {"Content-Type": TYPES[kind]}
             if "name" in request.match_info:

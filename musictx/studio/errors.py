@@ -15,6 +15,13 @@ from musictx.errors import UserError
 
 Value = TypeVar("Value")
 
+#: Type of a pydantic error that concerns the name of a field, not its value -> our sentence.
+_NAME_ERRORS = {
+    "unexpected_keyword_argument": "there is no such part",
+    "extra_forbidden": "there is no such part",
+    "missing_argument": "it is missing",
+    "missing": "it is missing",
+}
 #: An absolute path of two or more parts; its last part may be shown.
 _PATH = re.compile(r"(?<![\w.])(?:[A-Za-z]:)?(?:[\\/][^\s\\/:'\",]+)+[\\/]([^\s\\/:'\",]+)")
 
@@ -51,7 +58,10 @@ def validate(kind: type[Value], data: Any) -> Value:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "JSON"
+        if first["type"] in _NAME_ERRORS:
+            raise Refused(f"{place[:80]}: {_NAME_ERRORS[first['type']]}") from None
         text = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+        text = "expected a JSON object" if first["type"] == "dataclass_type" else text
         value = repr(first["input"])
         value = value if len(value) <= 40 else f"{value[:37]}..."
         raise Refused(f"{place[:80]}={value}: {text}") from None

@@ -21,8 +21,8 @@ from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.timing import timings
 
-#: Fields that a Score has from a document as they are.
-SAME = ("pedals", *MARKS, "fermatas", *TEXTS, "ticks_per_quarter", "composer")
+#: Fields of a document that its Score takes over unchanged.
+COPIED_FIELDS = ("pedals", *MARKS, "fermatas", *TEXTS, "ticks_per_quarter", "composer")
 #: The names of the tracks of a harmonised tune, sorted.
 VOICES = ["alto", "bass", "soprano", "tenor"]
 #: The number of bars that a page can show after the end.
@@ -231,7 +231,7 @@ def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:
         (start, end, pitch, velocity, tracks[track].program, tracks[track].drum, track)
         for _, start, end, pitch, velocity, track in document.rows(numbers)
     ]
-    same: dict[str, Any] = {name: getattr(document, name) for name in SAME}
+    same: dict[str, Any] = {name: getattr(document, name) for name in COPIED_FIELDS}
     return Score(
         notes=np.array(notes, NOTE),
         names={track.id: track.name for track in document.tracks if track.name},

@@ -77,14 +77,7 @@ async def _serve(config: StudioConfig) -> None:
         try:
             await site.start()
         except OSError as error:
-            sentence = f"host={config.host} port={config.port}: {error.strerror or error}"
-            if error.errno == errno.EADDRINUSE:
-                sentence = (
-                    f"port={config.port}: another program listens there, maybe a studio; give "
-                    f"another, such as port={config.port % 65_535 + 1}, or port=0 for any that is "
-                    "free"
-                )
-            raise UserError(sentence) from None
+            raise UserError(_listen_error(config, error)) from None
         studio.start_composer()
         address = f"http://{_browser_host(config.host)}:{runner.addresses[0][1]}/"
         print(f"the studio is at {address} (Ctrl-C ends)", flush=True)
@@ -95,6 +88,18 @@ async def _serve(config: StudioConfig) -> None:
         await stop.wait()
     finally:
         await runner.cleanup()
+
+
+def _listen_error(config: StudioConfig, error: OSError) -> str:
+    """Return the sentence for an ``error`` of the system when the studio starts to listen."""
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"port={config.port}: another program listens there, maybe a studio; give another, "
+            f"such as port={config.port % 65_535 + 1}, or port=0 for any that is free"
+        )
+    if error.errno == errno.EACCES:
+        return f"port={config.port}: this system lets only its administrator listen there"
+    return f"host={config.host}: this machine has no such address ({error.strerror or error})"
 
 
 def _open(address: str) -> None:

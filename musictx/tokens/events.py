@@ -90,12 +90,12 @@ def write(
     columns = np.full((len(gaps), 4), -1, np.int32)
     columns[rest > 0, 0] = first_shift - 1 + rest[rest > 0]
     before, of_events = np.empty(0, EVENT) if past is None else past, columns[:-1]
-    for column, name, kind, without in (
+    for column, name, kind, action_without in (
         (1, "program", "program", DRUM),
         (2, "velocity_bin", "velocity", OFF),
     ):
         if kind in vocabulary.kinds:
-            new = _changed(name, without, events, before)
+            new = _changed(name, action_without, events, before)
             of_events[new, column] = vocabulary.ids(kind, events[name][new])
     for action, kind in enumerate(KINDS):
         rows = events["action"] == action
@@ -114,12 +114,12 @@ def struck(events: np.ndarray) -> np.ndarray:
     return strikes
 
 
-def _changed(name: str, without: int, events: np.ndarray, past: np.ndarray) -> np.ndarray:
+def _changed(name: str, action_without: int, events: np.ndarray, past: np.ndarray) -> np.ndarray:
     """(n,) bool: whether the field ``name`` of an event differs from that of the previous event,
-    which may be in ``past``. Events of the action ``without`` do not have the field: they are left
-    out, and False."""
-    changed, selected = np.zeros(len(events), bool), events["action"] != without
-    values, before = events[name][selected], past[name][past["action"] != without]
+    which may be in ``past``. Events of the action ``action_without`` do not have the field: they
+    are left out, and False."""
+    changed, selected = np.zeros(len(events), bool), events["action"] != action_without
+    values, before = events[name][selected], past[name][past["action"] != action_without]
     first = before[-1] if len(before) else UNKNOWN
     changed[selected] = (np.diff(values, prepend=first) != 0) & (values != UNKNOWN)
     return changed

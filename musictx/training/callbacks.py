@@ -19,7 +19,7 @@ from musictx.training.ranks import say
 
 class RunCallback(pl.Callback):
     """A callback that calls functions of its run, a :class:`musictx.training.run.Run`. The run sets
-    the attribute before training."""
+    the attribute before training; without one these callbacks cannot be used."""
 
     run: Any
 

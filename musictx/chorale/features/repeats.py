@@ -131,7 +131,8 @@ def longest_match(
     ids: Tensor, places: Tensor, voices: int, count: int, *, one_voice: bool
 ) -> tuple[Tensor, Tensor]:
     """The longest repeated passage that ends with each of the last ``count`` of ``ids`` (B, N), as
-    (B, count) int64: the id that followed it when it occurred first, and its steps; 0 without one.
+    (B, count) int64: the id that followed the earlier passage, and the steps of the passage; 0
+    where no passage is repeated.
 
     The ids up to a place are compared with the ids a whole number of steps earlier in the same
     piece (``places`` as in :meth:`Feature.read`, negative if unknown); the later of two equally

@@ -124,7 +124,8 @@ class PitchFeature(Feature):
 
 
 def history(ids: Tensor, earlier: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor, slice]:
-    """(all ids, the index of each, where its piece begins, which are ``ids``): (B, N) each."""
+    """All ids, the index of each and the index at which its piece begins, (B, N) each, and the
+    slice of ``ids`` among all."""
     every, place = joined(ids, earlier, places)
     index = torch.arange(every.shape[1], device=ids.device).expand_as(every)
     # Id 0 does nothing.
