@@ -43,6 +43,13 @@ def test_without_music21_the_error_names_what_to_install(monkeypatch):
         corpora.chorales()
 
 
+def test_what_cannot_be_read_in_the_folder_of_chorales_is_left_out(monkeypatch, tmp_path):
+    (tmp_path / "folder.xml").mkdir()
+    (tmp_path / "broken.xml").write_text("<score-partwise>")
+    monkeypatch.setattr(corpora, "_folder", lambda: tmp_path)
+    assert corpora.chorales.__wrapped__() == []
+
+
 PIECE = [[72, 67, 60, 48]] * 3 + [[74, 67, -1, 50]] * 2
 SILENT_ENDS = [[-1] * 4] * 5 + PIECE + [[-1] * 4] * 2
 

@@ -65,7 +65,7 @@ def test_samples_are_generated_and_measured(model, midi_files, tmp_path):
         assert {name: piece[name] for name in MEASURES} == pytest.approx(expected, nan_ok=True)
     assert json.loads((tmp_path / "r.json").read_text())["seconds"] == 2.0
     with pytest.raises(UserError, match=r"samples=.*there is something in it"):
-        comparison(**options)
+        comparison(**options | {"against": str(tmp_path / "no music")})  # nothing else is read
     comparison(**options | {"samples": str(tmp_path / "again")})
     assert contents(tmp_path / "again") == made
     again = comparison(samples=str(folder), against=midi_files, seconds=2.0).pieces
