@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from musictx import shipped
 from musictx.apps import generate as generating
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 #: A path, bytes, a Score, a ``mido.MidiFile`` or a ``pretty_midi.PrettyMIDI``.
 Music = Any
-Model = Bundle | str | Path | None
+Model: TypeAlias = Bundle | str | Path | None
 
 #: Options of commands that are not options here: they are arguments of other types, or are about
 #: the written files.

@@ -63,6 +63,11 @@ GROUPS_WITHOUT_EFFECT = ("sampling.", "logger.")
 FROM_INIT = ("model.", "position.", "tokenizer.")
 #: The most differences of settings that an error message names.
 MOST_DIFFERENCES = 3
+#: The exceptions of reading a damaged file of settings or status.
+PARSE_ERRORS = (
+    *(OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError),
+    yaml.YAMLError,
+)
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -161,7 +166,7 @@ class RunFolder:
             loss = status.get("validation_loss")
             loss = None if loss is None else float(loss)
             return State(bool(status["finished"]), step, seconds, loss)
-        except Exception:  # a damaged file may raise anything
+        except PARSE_ERRORS:
             return State()
 
     def write_status(self, **status: Any) -> None:
@@ -243,7 +248,7 @@ class RunFolder:
         try:
             described = yaml.safe_load(path.read_text(encoding="utf-8"))
             return flatten(described["settings"]), dict(described["applied_to"])
-        except Exception as error:  # a damaged file may raise anything
+        except PARSE_ERRORS as error:
             raise UserError(
                 f"{path}: cannot be read; give another out=, or delete the folder"
             ) from error
