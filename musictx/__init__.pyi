@@ -56,7 +56,6 @@ def generate(
     loudness: float | str | None = ...,
     register: float | str | None = ...,
     polyphony: float | str | None = ...,
-    guidance: float = ...,
     loop: bool = ...,
     quantise: Literal['16', '8', '8t', 'none', 16, 8] = ...,
     primer_seconds: float | None = ...,
@@ -69,6 +68,7 @@ def generate(
     instruments: _Text | None = ...,
     form: _Text | None = ...,
     end: Literal['cut', 'natural', 'model'] | None = ...,
+    candidates: int = ...,
 ) -> list[Sample]: ...
 
 def stream(
@@ -117,7 +117,6 @@ def infill(
     loudness: float | str | None = ...,
     register: float | str | None = ...,
     polyphony: float | str | None = ...,
-    guidance: float = ...,
     loop: bool = ...,
     quantise: Literal['16', '8', '8t', 'none', 16, 8] = ...,
     tracks: _Text | None = ...,
@@ -146,7 +145,6 @@ def accompany(
     loudness: float | str | None = ...,
     register: float | str | None = ...,
     polyphony: float | str | None = ...,
-    guidance: float = ...,
     loop: bool = ...,
     quantise: Literal['16', '8', '8t', 'none', 16, 8] = ...,
     melody_track: _Text | None = ...,

@@ -31,7 +31,6 @@ class Likelihood:
     total: float
 
 
-@torch.inference_mode()
 def log_likelihood(bundle: Bundle, score: Score) -> Likelihood:
     """Compute -ln p of every token of ``score``, and of the piece, under the model of ``bundle``.
 
@@ -44,15 +43,33 @@ def log_likelihood(bundle: Bundle, score: Score) -> Likelihood:
         raise UserError(
             f"score: none of its {len(score)} notes can be written in this model's tokens"
         )
-    context = bundle.model.config.context
-    nats = np.empty(len(ids))
-    with evaluating(bundle.model):
-        for window in windows([len(ids)], context, max(1, context // 2)):
-            row = lay_out(ids[window.start : window.stop], begins=window.start == 0, ends=False)
-            rows = torch.from_numpy(row.ids)[None], torch.from_numpy(row.targets)[None]
-            nats_of_row = losses(bundle.model, *rows)[1][0]
-            nats[window.scored : window.stop] = nats_of_row[window.scored - window.start :]
+    nats = _nats(bundle.model, ids)
     return Likelihood(ids, nats, float(nats.sum()))
+
+
+def mutual_information(bundle: Bundle, before: np.ndarray, after: np.ndarray) -> float:
+    """Compute how much the ids ``before`` tell about the ids ``after`` them, in nats: ln p of
+    ``after`` given ``before``, minus ln p of ``after`` alone (Li et al. 2016, "A
+    Diversity-Promoting Objective Function for Neural Conversation Models"). Of ``before`` the last
+    ids are read, as many as the context of the model has."""
+    first = bundle.tokenizer.window_start(before, max(0, len(before) - bundle.model.config.context))
+    whole = np.concatenate([before[first:], after])
+    given = _nats(bundle.model, whole, begins=first == 0)[len(before) - first :]
+    return float(_nats(bundle.model, after, begins=False).sum() - given.sum())
+
+
+@torch.inference_mode()
+def _nats(model: MusicTransformer, ids: np.ndarray, *, begins: bool = True) -> np.ndarray:
+    """-ln p of each id, (n,) float64. ``begins``: whether a piece begins with them."""
+    nats, context = np.empty(len(ids)), model.config.context
+    with evaluating(model):
+        for window in windows([len(ids)], context, max(1, context // 2)):
+            is_first = begins and window.start == 0
+            row = lay_out(ids[window.start : window.stop], begins=is_first, ends=False)
+            rows = torch.from_numpy(row.ids)[None], torch.from_numpy(row.targets)[None]
+            nats_of_row = losses(model, *rows)[1][0]
+            nats[window.scored : window.stop] = nats_of_row[window.scored - window.start :]
+    return nats
 
 
 def losses(model: MusicTransformer, ids: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

@@ -155,7 +155,7 @@ def test_numbers_may_be_of_numpy_and_a_grid_may_be_a_number(calls):
     options = {"primer": PRIMER, "tokens": np.int64(8), "seconds": np.float32(9)}
     first, again = (calls["generate"](**options, quantise=grid)[0].score for grid in (16, "16"))
     assert first == again
-    both = calls["generate"](samples=np.int64(2), guidance=np.float32(1), density=np.float32(4))
+    both = calls["generate"](samples=np.int64(2), candidates=np.int64(1), density=np.float32(4))
     assert len(both) == 2
     assert calls["accompany"](melody_track=1, density=0.5)
 

@@ -1,11 +1,12 @@
 """The likelihood of a piece, which is read in windows, against one token at a time."""
 
+import numpy as np
 import pytest
 import torch
 
 from musictx.bundle import Bundle
 from musictx.errors import UserError
-from musictx.likelihood import log_likelihood
+from musictx.likelihood import log_likelihood, mutual_information
 from musictx.notes import Score
 from musictx.tokens.vocab import BOS, CUT
 from tests.data.helpers import TOKENIZER, song
@@ -30,3 +31,25 @@ def test_a_token_has_half_a_context_before_it_or_the_whole_piece(context, tmp_pa
         with torch.no_grad():
             chance = model(window)[0, -1].double().log_softmax(-1)[ids[place]]
         assert likelihood.nats[place] == pytest.approx(-float(chance), abs=1e-5)
+
+
+@pytest.mark.parametrize("length", [3, 8])
+def test_mutual_information_is_what_the_past_adds_to_the_likelihood(length, tmp_path):
+    model = network(TOKENIZER.size, width=16, context=64).eval()
+    bundle, ids = Bundle(model, TOKENIZER, {}, tmp_path), TOKENIZER.encode(song(2))
+    before, after = ids[:20], ids[20 : 20 + length]
+
+    def nats(first, past):
+        total = 0.0
+        for place, token in enumerate(after.tolist()):
+            window = torch.tensor([[first, *past.tolist(), *after[:place].tolist()]])
+            with torch.no_grad():
+                total -= float(model(window)[0, -1].double().log_softmax(-1)[token])
+        return total
+
+    expected = nats(CUT, before[:0]) - nats(BOS, before)
+    assert mutual_information(bundle, before, after) == pytest.approx(expected, abs=1e-4)
+    # Of a long past the last ids are read, as many as the context has.
+    long = np.tile(ids, 40)
+    expected = mutual_information(bundle, long[1000:2000], after)
+    assert mutual_information(bundle, long[:2000], after) == expected

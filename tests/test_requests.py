@@ -87,7 +87,7 @@ def _page(command, values):
     """Make the configuration from the JSON that the studio's page sends."""
     sampling = {n.partition(".")[2]: v for n, v in values.items() if n.startswith("sampling.")}
     controls = {n: v for n, v in values.items() if n in CONTROLS}
-    parts = {n: v for n, v in values.items() if n in ("samples", "guidance", "quantise")}
+    parts = {n: v for n, v in values.items() if n in ("samples", "quantise")}
     more = {n: v for n, v in values.items() if n not in {*controls, *parts} and "." not in n}
     model = "chorale" if command == "harmonise" else "piano"
     data = {"task": TASKS.get(command, command), "model": model, "seed": 3, **parts}
@@ -148,9 +148,9 @@ async def _take(folder, request) -> Path:
         ("infill", {"task": "replace", "begin": 1.875, "end": 3.75, "quantise": "none",
                     "controls": {"loudness": "p"}},
          {"from": "2", "to": "2", "loudness": "p"}),
-        ("accompany", {"task": "accompany", "tracks": [0], "quantise": "8", "guidance": 2,
+        ("accompany", {"task": "accompany", "tracks": [0], "quantise": "8",
                        "controls": {"density": "dense"}},
-         {"density": "dense", "quantise": "8", "guidance": 2}),
+         {"density": "dense", "quantise": "8"}),
         ("harmonise", {"task": "harmonise", "tracks": [0], "end": 4, "model": "chorale"}, {}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from musictx import formats
-from musictx.apps import parts
+from musictx.apps import candidates, parts
 from musictx.apps.results import (
     Notice,
     Result,
@@ -32,7 +32,7 @@ from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.constraints import Penalty
 from musictx.sampling.continuation import to_bar_line
-from musictx.sampling.events import OnEvent
+from musictx.sampling.events import OnEvent, emit_all
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer, encode_primer
 from musictx.sampling.processors import Processor
@@ -198,7 +198,29 @@ def compose_pieces(
 
     The pieces of the first primer have the first numbers, then follow those of the second.
     ``scores`` are the music from which the primers were encoded. The other arguments are those of
-    :func:`~musictx.sampling.composer.continuations`."""
+    :func:`~musictx.sampling.composer.continuations`.
+
+    With ``request.candidates`` a sample is the best of so many pieces (:mod:`.candidates`): of one
+    seed, samples 0 to 3 for the first of four candidates each. Its events are reported when it has
+    been chosen."""
+    if request.candidates > 1:
+        every = replace(request, samples=request.samples * request.candidates, candidates=1)
+        pieces = compose_pieces(
+            bundle,
+            primers,
+            scores,
+            every,
+            seeds=seeds,
+            penalties=penalties,
+            processors=processors,
+            progress=progress,
+        )
+        for number, sample in candidates.best(bundle, pieces, primers, request):
+            if on_event is not None:
+                notes = sample.score.notes
+                emit_all(notes[notes["start"] >= sample.seam], partial(on_event, number))
+            yield number, sample
+        return
     is_restricted = bool(len(penalties) or len(processors))
     compose = idiom_of(bundle.tokenizer).composer(bundle, primers, request, is_restricted)
     count = request.samples

@@ -191,7 +191,7 @@ def arrange(
         habits,
         request.sampling,
         stats=replace(bundle.stats, density=task.given_levels.get("density")),
-        steering=Steering(levels, request.guidance, targets, steered_parts, usual_density),
+        steering=Steering(levels, targets, steered_parts, usual_density),
     )
     return score, brief
 

@@ -144,8 +144,8 @@ def compose_gap(
     values = controls_of(request)
     if isinstance(request, AccompanyConfig):
         raise UserError(f"model: {unable(bundle.tokenizer)}")
-    if values or request.guidance != 1:
-        raise UserError(f"{next(iter(values), 'guidance')}: {unable(bundle.tokenizer)}")
+    if values:
+        raise UserError(f"{next(iter(values))}: {unable(bundle.tokenizer)}")
     if request.loop:
         raise UserError(f"loop=true: {counts_no_bars(bundle.tokenizer)}")
     if request.quantise not in ("none", "16"):

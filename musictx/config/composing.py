@@ -156,15 +156,6 @@ class Steered(Written):
         unit="notes at once",
         page=("Fullness", 1, 12, 0.5),
     )
-    guidance: float = option(
-        1.0,
-        "how strictly density, loudness, register and polyphony are followed, above 1 at the cost "
-        "of variety; then it takes twice as long",
-        rare=True,
-        low=0,
-        high=20,
-        page=("Strictness", 1, 3, 0.25),
-    )
     loop: bool = option(
         False,
         "the end leads to the beginning, for music that is repeated; for model=song",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from musictx.config.checks import DAY, option
-from musictx.config.composing import Primed, Steered, WithMelody
+from musictx.config.composing import MOST_AT_ONCE, Primed, Steered, WithMelody
 
 #: Bars of a new loop.
 LOOP_BARS = 8
@@ -71,6 +71,14 @@ class GenerateConfig(Primed, Steered):
         "how the piece ends: cut (stop at the length given), natural (come to a close by then) or "
         "model (also earlier, where the model ends it); default: cut, for new chorales model",
         choices=("cut", "natural", "model"),
+    )
+    candidates: int = option(
+        1,
+        "compose so many versions of each piece and keep the one that has the most to do with its "
+        "primer, or the second half of a new piece with its first; takes up to as many times as "
+        "long",
+        low=1,
+        high=MOST_AT_ONCE,
     )
 
     def check(self) -> None:

@@ -23,7 +23,7 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor, of_sampling
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import Guidance, Steering, steering_of
+from musictx.sampling.steer import Steering, steering_of
 from musictx.sampling.strengths import (
     LONGEST_SECONDS,
     MOST_ALIKE,
@@ -212,17 +212,14 @@ def run_engine(
     """Yield the ids of ``regions`` as they are drawn, from their ``setup`` (:meth:`.Region.setup`).
     ``processors`` come before those of their ``sampling``."""
     first = regions[0]
-    # With guidance a region has two rows, which draw the same ids: it reads the first one.
-    for region, row in zip(regions[::-1], setup["constraint"].rows[::-1]):
+    for region, row in zip(regions, setup["constraint"].rows):
         region.row = row
     table, top_p = first.tokenizer.vocabulary, idiom_of(first.tokenizer).top_p
     chosen = of_sampling(first.sampling, table, top_p)
-    strength = first.steering.guidance
-    guidance = [] if strength == 1 else [Guidance(strength)]
     return engine.generate(
         first.model,
         **setup,
-        processors=[*guidance, *processors, *chosen],
+        processors=[*processors, *chosen],
         context=first.context,
         align=first.tokenizer.align,
     )
@@ -233,12 +230,10 @@ def compose_batch(
 ) -> Generator[tuple[int, list[bool]], None, None]:
     """Continue ``regions`` in one batch until they are done or the context is full. Yield after
     each step the number of regions that got an id, and for each region whether it is done."""
-    rows = [*regions] * len(regions[0].steering.rows)  # guidance adds an unsteered row for each
-    setup = type(regions[0]).setup(rows)
-    with closing(run_engine(setup, rows, processors)) as steps:
+    setup = type(regions[0]).setup(regions)
+    with closing(run_engine(setup, regions, processors)) as steps:
         for ids in steps:
             for region, token in zip(regions, ids.tolist()):
                 if token != PAD:
                     region.take(token)
-            drawn = int((ids[: len(regions)] != PAD).sum())
-            yield drawn, setup["constraint"].done().tolist()[: len(regions)]
+            yield int((ids != PAD).sum()), setup["constraint"].done().tolist()

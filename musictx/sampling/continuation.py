@@ -276,8 +276,7 @@ def _prefixes_and_marks(regions: Sequence[Continuation]) -> tuple[list[np.ndarra
     if the request sets no controls and the primers do not keep to their beats. Marks separate new
     notes only from primers that do."""
     first = regions[0]
-    count = len(regions) // len(first.steering.rows)
-    levels = [region.steering.rows[row // count] for row, region in enumerate(regions)]
+    levels = [region.steering.levels or () for region in regions]
     scores = [region.primer.score for region in regions]
     on_grid = all(score is not None and timeline.on_grid(score) for score in scores)
     if first.steering.levels is None or not (on_grid or any(map(any, levels))):

@@ -253,18 +253,15 @@ class Infill(Region):
     @classmethod
     def setup(cls, regions: Sequence[Self]) -> dict[str, Any]:
         first, idiom = regions[0], idiom_of(regions[0].tokenizer)
-        prompts = [first.prompt(levels) for levels in first.steering.rows]
+        prompt = first.prompt(first.steering.levels or ())
         rows = first.rows(len(regions))
         of_rows = by_row(rows, [region.penalties() for region in regions])
-        each = len(rows) // len(prompts)
         return {
-            "prompt": np.repeat(prompts, each, 0) if prompts[1:] else prompts[0],
+            "prompt": prompt,
             "constraint": Constraint(rows, first.tokenizer.note_events),
             "penalties": [*idiom.rules(first.sampling), *of_rows],
             "seeds": [[*region.seed, region.segments] for region in regions],
-            "max_tokens": max(
-                first.context - len(prompts[0]), FEWEST_NOTES * first.tokenizer.group
-            ),
+            "max_tokens": max(first.context - len(prompt), FEWEST_NOTES * first.tokenizer.group),
         }
 
     def penalties(self) -> list[RowPenalty]:

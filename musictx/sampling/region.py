@@ -23,7 +23,7 @@ from musictx.sampling.steer import Steering
 
 class Region:
     """The given music of a piece and the ids composed so far. Regions that are composed in one
-    batch have the same model, ``sampling``, ``stats`` and guidance.
+    batch have the same model, ``sampling`` and ``stats``.
 
     primer    the music before the new notes; around given notes its ``score`` alone
     sampling  the options of drawing

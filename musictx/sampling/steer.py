@@ -1,13 +1,10 @@
-"""Steering: from the options density, loudness, register, polyphony and guidance to the levels of
-control tokens before the music, the targets of feedback, and classifier-free guidance."""
+"""Steering: from the options density, loudness, register and polyphony to the levels of control
+tokens before the music, and the targets of feedback."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-import torch
-from torch import Tensor
 
 from musictx.config.composing import Steered
 from musictx.errors import UserError
@@ -23,23 +20,15 @@ class Steering:
     """The controls of a piece.
 
     levels    level of each control token, 0 for any; None for a model without control tokens
-    guidance  the strength of :class:`Guidance`; 1 for no guidance
     targets   control -> target of its feedback; density is per second of the ids, 0 for none
     parts     the parts to whose notes these apply, for notes in bars; None: all parts
     usual_density  what notes in bars keep to without a target of density; None: any density
     """
 
     levels: tuple[int, ...] | None = None
-    guidance: float = 1.0
     targets: Mapping[str, float] = field(default_factory=dict)
     parts: frozenset[int] | None = None
     usual_density: float | None = None
-
-    @property
-    def rows(self) -> list[tuple[int, ...]]:
-        """The levels of each row that a piece takes: with guidance a second one without any."""
-        levels = self.levels or ()
-        return [levels] if self.guidance == 1 else [levels, (0,) * len(levels)]
 
 
 def has_controls(tokenizer: Tokenizer) -> bool:
@@ -67,8 +56,6 @@ def steering_of(tokenizer: Tokenizer, request: Steered, primer: Score | None) ->
         for name in targets:
             if name != "density":
                 raise UserError(f"{name}: {unable(tokenizer)}")
-        if request.guidance != 1:
-            raise UserError(f"guidance={request.guidance:g}: {unable(tokenizer)}")
         return Steering(targets=targets)
     if primer is not None:
         # A control counts notes in seconds of the ids, which may be beats of the primer.
@@ -79,7 +66,7 @@ def steering_of(tokenizer: Tokenizer, request: Steered, primer: Score | None) ->
             written = written.shifted(-float(written.notes["start"][0]))  # without a rest before it
             if written.duration >= SHORTEST_SECONDS:
                 measured = controls.measured(written.notes, written.duration)
-    return Steering(tuple(controls.levels(measured | targets)), request.guidance, targets)
+    return Steering(tuple(controls.levels(measured | targets)), targets)
 
 
 def _span(score: Score) -> float:
@@ -101,23 +88,3 @@ def counts_no_bars(tokenizer: Tokenizer) -> str:
         f"this model ({tokenizer.name} tokens) counts no bars; give one of notes in bars, such as "
         f"model={ON_BEATS}"
     )
-
-
-@dataclass(frozen=True)
-class Guidance:
-    """Classifier-free guidance (Ho and Salimans 2022).
-
-    Each piece is two rows. The row in the first half of the batch has the controls that are asked
-    for in front of it, its twin in the second half has none. From their log-probabilities
-    ``steered`` and ``free`` both rows get free + strength * (steered - free), so that they
-    draw the same id. A strength above 1 follows the controls more strictly than the model would by
-    itself.
-    """
-
-    strength: float
-
-    def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
-        steered, free = (half.log_softmax(-1) for half in logits.chunk(2))
-        mixed = free + self.strength * (steered - free)
-        mixed = torch.where(steered.isneginf() | free.isneginf(), -torch.inf, mixed)
-        return torch.cat([mixed, mixed])

@@ -41,7 +41,7 @@ class Request:
     tracks         ids of the selected tracks; None for all
     seconds, bars  the length of new music; only for the tasks "new" and "continue"
     keep           share of the selected notes that stay in a variation
-    controls, sampling, guidance, quantise   options of the commands, which check them. If
+    controls, sampling, quantise   options of the commands, which check them. If
                    ``quantise`` is None and the model counts seconds, the grid is that of the music
     """
 
@@ -57,7 +57,6 @@ class Request:
     controls: Mapping[str, Any] = field(default_factory=dict)
     sampling: Mapping[str, Any] = field(default_factory=dict)
     keep: Annotated[float, Field(ge=0, le=1)] = KEEP.default
-    guidance: Any = None
     quantise: Any = None
     model: str | None = None
     seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] = field(default_factory=_fresh_seed)
@@ -70,8 +69,8 @@ class Request:
             sampling = {k: v for k, v in self.sampling.items() if k not in NOT_FOR_MELODIES}
             values |= {"sampling": sampling}
         else:
-            more = {"guidance": self.guidance, "quantise": self.quantise}
-            values |= {name: value for name, value in more.items() if value is not None}
+            if self.quantise is not None:
+                values["quantise"] = self.quantise
             values = {"sampling": self.sampling, **self.controls, **values}
         config = options.make_config(command_of(self.task), values)
         config.model.path = model.option

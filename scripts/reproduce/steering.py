@@ -1,7 +1,7 @@
 """How well a model follows its controls: rank correlation of requested and measured.
 
-    python -m scripts.reproduce.steering [model=piano] [samples=64] [seconds=20] [guidance=1]
-        [seed=0] [controls=density,loudness,register,polyphony]
+    python -m scripts.reproduce.steering [model=piano] [samples=64] [seconds=20] [seed=0]
+        [controls=density,loudness,register,polyphony]
 
 For each control, generates ``samples`` free pieces at eight requested values, spread over its
 levels, and measures the value of each piece as in training (``musictx.tokens.controls.measured``).
@@ -44,7 +44,7 @@ def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def requests(
-    name: str, model: str, samples: int, seconds: float, guidance: float, seed: int
+    name: str, model: str, samples: int, seconds: float, seed: int
 ) -> Iterator[tuple[float, float]]:
     """(requested, measured) of each piece."""
     for number, value in enumerate(values(name)):
@@ -53,7 +53,6 @@ def requests(
             seconds=seconds,
             samples=max(1, samples // VALUES),
             seed=seed * 1000 + number,
-            guidance=guidance,
             **{name: value},
         )
         for piece in pieces:
@@ -66,7 +65,6 @@ def main(
     model: str = "piano",
     samples: int = 64,
     seconds: float = 20,
-    guidance: float = 1,
     seed: int = 0,
     controls: Sequence[str] = tuple(CONTROLS),
 ) -> dict[str, float]:
@@ -74,7 +72,7 @@ def main(
     for name in controls:
         if name not in CONTROLS:
             raise UserError(f"controls={name}: expected some of " + ", ".join(CONTROLS))
-        pairs = list(requests(name, model, samples, seconds, guidance, seed))
+        pairs = list(requests(name, model, samples, seconds, seed))
         requested, values_measured = np.array(pairs).T
         results[name] = rank_correlation(requested, values_measured)
         print(name)

@@ -10,7 +10,9 @@ from musictx import bundle, formats
 from musictx.apps import generate as app
 from musictx.config import GenerateConfig, ModelFolder
 from musictx.errors import UserError
+from musictx.likelihood import mutual_information
 from musictx.notes import Score
+from musictx.sampling.primer import NOTHING
 from musictx.sampling.sample import Sample
 from tests.data.helpers import contents
 from tests.pieces import line
@@ -141,6 +143,47 @@ def test_one_voice_is_a_primer_of_tokens_that_count_beats_and_none_of_a_choir(ti
     assert musictx.generate(str(folder), primer=tune, tokens=6)[0].ids.size
     with pytest.raises(UserError, match="musictx harmonise"):
         app.generate(bundle.load(tiny["chorale"]), GenerateConfig(), tune)
+
+
+@pytest.mark.parametrize("primed", [True, False])
+def test_of_the_candidates_the_one_with_the_most_to_do_with_its_past_is_kept(primed, tiny):
+    piano = bundle.load(tiny["piano"])
+    primer = line(*(60 + n % 5 for n in range(20)), every=0.25, length=0.2) if primed else None
+    options = {"primer": primer, "seconds": 3.0, "seed": 4}
+    every = musictx.generate(piano, samples=6, **options)
+    events = {0: [], 1: []}
+    best = musictx.generate(
+        piano, samples=2, candidates=3, **options, on_event=lambda n, event: events[n].append(event)
+    )
+
+    def coherence(sample):
+        before, after = piano.tokenizer.encode(primer) if primed else sample.ids[:0], sample.ids
+        if not primed:
+            ids = piano.tokenizer.encode(sample.score)
+            before, after = ids[: len(ids) // 2], ids[len(ids) // 2 :]
+        return mutual_information(piano, before, after) / sample.notes
+
+    for number, sample in enumerate(best):
+        candidates = every[3 * number : 3 * number + 3]
+        assert sample.score == max(candidates, key=coherence).score
+        assert sum(event.on for event in events[number]) == sample.notes
+    picked = [[other.score for other in every].index(sample.score) for sample in best]
+    assert picked != [0, 3], "otherwise the test shows nothing"
+
+
+def test_after_an_interrupt_the_best_of_the_candidates_that_there_are_is_kept(tiny):
+    piano, pieces = bundle.load(tiny["piano"]), []
+    request = GenerateConfig(seconds=2.0, samples=2, candidates=4)
+
+    def stop(count, seconds):
+        if seconds > 0.5:
+            raise KeyboardInterrupt
+
+    found = app.compose_pieces(piano, [NOTHING], [None], request, seeds=[1], progress=stop)
+    with pytest.raises(KeyboardInterrupt):
+        pieces.extend(found)
+    assert [number for number, _ in pieces] == [0, 1]
+    assert {sample.ended for _, sample in pieces} == {"interrupted"}
 
 
 def test_after_an_interrupt_the_pieces_are_written_as_far_as_they_are(

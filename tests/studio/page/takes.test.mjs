@@ -114,19 +114,18 @@ test("a task is ready where it has what it needs, and else its sentence says wha
 test("what is sent holds what was set, and nothing that the task or the model does not know", () => {
   const settings = { ...firstSettings(), controls: { density: 6, foreign: 1 }, seed: 9, bars: 2 };
   assert.deepEqual(request(settings, piece, bars, MODELS[0]), {
-    task: "continue", model: "piano", begin: 2, end: 6, tracks: [1], samples: 3, seed: 9, bars: 2, controls: { density: 6 }, guidance: null, revision: 0,
+    task: "continue", model: "piano", begin: 2, end: 6, tracks: [1], samples: 3, seed: 9, bars: 2, controls: { density: 6 }, revision: 0,
   });
-  const vary = request({ ...settings, task: "vary", keep: 0.5, temperature: 1.2, key: "Cm", guidance: 2 }, piece, none, MODELS[0]);
+  const vary = request({ ...settings, task: "vary", keep: 0.5, temperature: 1.2, key: "Cm" }, piece, none, MODELS[0]);
   assert.deepEqual(vary, {
-    task: "vary", model: "piano", begin: 0, end: 6, tracks: null, samples: 3, seed: 9, keep: 0.5, controls: { density: 6 }, guidance: 2,
+    task: "vary", model: "piano", begin: 0, end: 6, tracks: null, samples: 3, seed: 9, keep: 0.5, controls: { density: 6 },
     sampling: { temperature: 1.2, key: "Cm" }, revision: 0,
   });
-  assert.ok(!("guidance" in request({ ...settings, task: "accompany", guidance: 2 }, piece, none, MODELS[1])));
 });
 
 test("a take of the history sets the panel as it was", () => {
   for (const { name: task } of TASKS) {
-    const settings = { ...firstSettings(), task, seed: 5, controls: { density: 4 }, temperature: 0.9, keep: 0.25, bars: 8, guidance: 1.5 };
+    const settings = { ...firstSettings(), task, seed: 5, controls: { density: 4 }, temperature: 0.9, keep: 0.25, bars: 8 };
     const model = modelFor(MODELS, settings) ?? MODELS[0];
     const asked = request(settings, piece, bars, model);
     const again = { ...firstSettings(), ...settingsOf({ ...takeOf(), task, model: model.name, seed: 5, request: asked }) };

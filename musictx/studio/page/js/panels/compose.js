@@ -63,14 +63,11 @@ export function mountCompose(app, panel) {
       onchange(value) {
         if (value === null) delete settings.controls[control.name];
         else settings.controls[control.name] = value;
-        guidance.hidden = !Object.keys(settings.controls).length;
       },
     })), notFollowed(model));
-    const guidance = optionSlider("guidance", String);
     const temperature = optionSlider("temperature", (value) => value.toFixed(2));
-    guidance.hidden = !Object.keys(settings.controls).length;
     fill(modelRows, modelSelect(model), hasGrid(settings) && optionSelect("quantise", [["", "As the file"], ...Object.entries(app.options.quantise.choices)]), chordsLine(model));
-    fill(moreRows, guidance, temperature, optionSelect("key", KEYS));
+    fill(moreRows, temperature, optionSelect("key", KEYS));
     seed.value = settings.seed ?? "";
     refresh();
   }
@@ -81,10 +78,10 @@ export function mountCompose(app, panel) {
     return names.length > 0 && h("p.hint.ignores", null, `${model.title}: ${list(names)} cannot be asked for; measured, this model does not follow ${names.length > 1 ? "them" : "it"}.`);
   }
 
-  /** Return a setting, by default that of its option. @param {"bars" | "keep" | "guidance" | "temperature"} name */
+  /** Return a setting, by default that of its option. @param {"bars" | "keep" | "temperature"} name */
   const setting = (name) => settings[name] ?? app.options[name]?.default;
 
-  /** Make a slider for a setting. @param {"bars" | "keep" | "guidance" | "temperature"} name @param {(value: number) => string} words */
+  /** Make a slider for a setting. @param {"bars" | "keep" | "temperature"} name @param {(value: number) => string} words */
   const optionSlider = (name, words, sentence = app.options[name].sentence) =>
     slider({ ...app.options[name], sentence, words, value: setting(name), onchange: (value) => { settings[name] = value; refresh(); } });
 

@@ -15,7 +15,6 @@ import { count, list, stretchWords, trackName } from "../document/words.js";
  * @property {Record<string, number>} controls  only those that the user has set
  * @property {number | null} temperature
  * @property {string} key  "": any
- * @property {number | null} guidance
  * @property {string} quantise  the grid of new notes; "": as the file
  */
 
@@ -32,7 +31,7 @@ export const TASKS = [
 
 /** @returns {Settings} */
 export const firstSettings = () => ({
-  task: "continue", bars: 4, keep: null, samples: 3, seed: null, model: null, controls: {}, temperature: null, key: "", guidance: null, quantise: "",
+  task: "continue", bars: 4, keep: null, samples: 3, seed: null, model: null, controls: {}, temperature: null, key: "", quantise: "",
 });
 
 /** Return the kinds of music of a piece, the most specific first: a chorale also keeps to beats. @param {Piece | null} piece */
@@ -117,7 +116,7 @@ export function request(settings, piece, scope, model) {
     ...(task.sized && { bars: settings.bars }),
     ...(settings.quantise && hasGrid(settings) && { quantise: settings.quantise }),
     ...(settings.task === "vary" && { keep: settings.keep }),
-    ...(Object.keys(controls).length && { controls, guidance: settings.guidance }),
+    ...(Object.keys(controls).length && { controls }),
     ...(Object.keys(sampling).length && { sampling }),
     revision: piece.revision,
   };
@@ -125,10 +124,10 @@ export function request(settings, piece, scope, model) {
 
 /** Return the settings with which a take was requested, and its seed. @param {Take} take @returns {Partial<Settings>} */
 export function settingsOf(take) {
-  const { bars, keep, samples, controls, sampling, guidance, quantise, model, task } = take.request;
+  const { bars, keep, samples, controls, sampling, quantise, model, task } = take.request;
   return {
     task, seed: take.seed, model: model ?? take.model, controls: { ...controls }, keep: keep ?? null,
-    temperature: sampling?.temperature ?? null, key: sampling?.key ?? "", guidance: guidance ?? null, quantise: quantise ?? "",
+    temperature: sampling?.temperature ?? null, key: sampling?.key ?? "", quantise: quantise ?? "",
     ...(samples && { samples }), ...(bars && { bars }),
   };
 }
