@@ -1,9 +1,9 @@
 """The best of several versions of a piece: the one that keeps to its subject.
 
-Samples of a network differ in how much their continuation takes up what was given, and in how far
-they lose the thread. The network's probabilities say it: the mutual information of two parts of a
-piece (:func:`.mutual_information`) is high where one could be guessed from the other. Readers who
-did not know which was which preferred the best of four (scripts/LOG.md).
+Samples differ in how far they take up what was given, and in how soon they lose the thread. The
+probabilities of the network measure it: the mutual information of two parts of a piece
+(:func:`.mutual_information`) is high where one could be guessed from the other. How readers judged
+the result stands in scripts/LOG.md.
 """
 
 from __future__ import annotations
