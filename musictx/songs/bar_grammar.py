@@ -39,7 +39,7 @@ from musictx.songs.bar_codec import (
 from musictx.songs.bars import ON_GRID, PER_SECOND, STEP_SECONDS
 from musictx.songs.repeats import FARTHEST_BARS
 from musictx.tokens.controls import KNOWN
-from musictx.tokens.grammar import Change
+from musictx.tokens.grammar import NoteChange
 from musictx.tokens.stream import CHORD, STEPS, Velocities
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
@@ -187,7 +187,7 @@ class BarState(GrammarState):
         ids = self.ids[kind]
         return ids.stop - ids.start
 
-    def _take(self, kind: str, value: int) -> list[Change]:
+    def _take(self, kind: str, value: int) -> list[NoteChange]:
         if kind == "eos":
             self._over = True
             return []
@@ -207,7 +207,7 @@ class BarState(GrammarState):
         self.bars.append(Bar(begin + before, min(cut, full) if cut else full, back, []))
         self.lines += 1
 
-    def _write(self, group: Group) -> list[Change]:
+    def _write(self, group: Group) -> list[NoteChange]:
         place, part, tone, length, velocity_bin, _ = group
         begin, _, _, groups = self.bars[-1]
         groups.append(group)
@@ -228,7 +228,7 @@ class BarState(GrammarState):
         self.notes += 1
         self.onsets.setdefault(part, []).append(start)
         loudness = int(self.loudness[velocity_bin])
-        return [Change(start / PER_SECOND, True, tone, loudness, part, stop)]
+        return [NoteChange(start / PER_SECOND, True, tone, loudness, part, stop)]
 
     def _passes(self, token_id: int) -> bool:
         """As in the base class: skip groups of controls, and groups ahead up to the next bar
