@@ -47,9 +47,9 @@ from musictx.tokens.vocab import Vocabulary
 #: The kind of the second id of a group -> the kinds of its ids.
 KINDS = {kinds[1]: kinds for kinds in (LINE, NOTE, STROKE, SYMBOL)}
 #: Place, part and tone of a group: the sort key of the groups in a bar.
-Key = tuple[int, int, int]
+GroupKey = tuple[int, int, int]
 #: A key less than that of any group: the last key of an empty bar.
-NOTHING: Key = (0, -2, -1)
+NOTHING: GroupKey = (0, -2, -1)
 
 
 class Group(NamedTuple):
@@ -70,7 +70,7 @@ class Group(NamedTuple):
         return cls(place, part_of(table, ids), tone, length, velocity_bin, ids)
 
     @property
-    def key(self) -> Key:
+    def key(self) -> GroupKey:
         return self[:3]
 
 
@@ -120,7 +120,7 @@ class BarState(GrammarState):
     # ------------------------------------------------------------------------- what is written
 
     @property
-    def last(self) -> Key:
+    def last(self) -> GroupKey:
         """The key of the last group of this bar; :data:`NOTHING` in an empty bar."""
         groups = self.bars[-1].groups
         return groups[-1].key if groups else NOTHING

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from musictx.chords import name_of, nearest
 from musictx.musicxml.repeats import Jump, RepeatError, RepeatSigns, playing_order
-from musictx.songs.chord_sheet import Bar
+from musictx.songs.chord_sheet import SheetBar
 
 #: A link, from the beginning of a text to the end of the line, or in a page up to a quote.
 LINK = re.compile(r"^\s*ireal(b|book)://(.+)|ireal(b|book)://([^\"<>\r\n]+)")
@@ -32,7 +32,7 @@ _TOKENS = re.compile(
 class ChartBar(NamedTuple):
     """The chords of a bar, the (numerator, denominator) of its meter, and the section it opens."""
 
-    chords: Bar
+    chords: SheetBar
     meter: tuple[int, int] = (4, 4)
     section: str = ""
 
@@ -99,7 +99,7 @@ def _page(music: str, remarks: Counter[str]) -> tuple[list[ChartBar], list[Repea
     """The measures in written order, and the marks of repeats of each."""
     measures: list[ChartBar] = []
     marks: list[RepeatSigns] = []
-    cells: Bar = []
+    cells: SheetBar = []
     here, meter, section, latest = RepeatSigns(), (4, 4), "", ""
     ending: tuple[int, ...] = ()
     again = 0  # how many of the next bars repeat the bar two bars before
