@@ -152,9 +152,7 @@ def _parts(document: Document, request: Request, model: Model) -> Input:
         raise Refused("there are no notes to vary on these tracks; replace composes some there")
     score = score_of(document)
     if document.notes:
-        begin, end = request.begin - 1e-3, request.end - 1e-6
-        selected = [n for n, note in document.notes.items() if begin <= note[0] < end]
-        score = score_of(document, selected)
+        score = score_of(document, _selected_notes(document, request))
     if not len(score) and not is_chart(score):
         raise Refused("there are no notes here to compose to; draw some, or begin with a new piece")
     parts = _part_tracks(document, request)
@@ -308,13 +306,9 @@ def _staying(
 
 def _melody(document: Document, request: Request, model: Model) -> Input:
     """Return the input for accompanying or harmonising the selected pitched notes."""
-    drums = {track.id for track in document.tracks if track.drum}
-    selected_tracks = _selected_tracks(document, request) - drums
-    kept = [
-        row[0]
-        for row in document.rows()
-        if row[5] in selected_tracks and request.begin - 1e-3 <= row[1] < request.end - 1e-6
-    ]
+    pitched_tracks = {track.id for track in document.tracks if not track.drum}
+    tracks = _selected_tracks(document, request) & pitched_tracks
+    kept = [n for n in _selected_notes(document, request) if document.notes[n][4] in tracks]
     if not kept:
         raise Refused("there are no pitched notes in the selection; select a melody")
     if len(kept) > LONGEST_MELODY:
@@ -332,6 +326,12 @@ def _phrase_ends(score: Score) -> list[int]:
     clock, notes = score.beats, score.notes
     under = [t for t in score.fermatas if ((notes["start"] <= t) & (t < notes["end"])).any()]
     return sorted({clock.bar(clock.quarters(t))[0] for t in under})
+
+
+def _selected_notes(document: Document, request: Request) -> list[int]:
+    """Return the numbers of the notes of all tracks that begin in the selected time, in order."""
+    begin, end = request.begin - 1e-3, request.end - 1e-6
+    return [number for number, start, *_ in document.rows() if begin <= start < end]
 
 
 def _selected_tracks(document: Document, request: Request) -> set[int]:
