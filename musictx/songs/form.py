@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from musictx.apps import infill, parts, tasks
 from musictx.bundle import Bundle
 from musictx.chords import annotated, named
 from musictx.config import GenerateConfig, InfillConfig
-from musictx.config.composing import Steered
 from musictx.config.generate import sections_of
 from musictx.errors import UserError
 from musictx.notes import Score, until
@@ -35,7 +34,7 @@ from musictx.sampling.strengths import SECTION_BARS
 from musictx.songs.bar_tokens import BarredScore
 from musictx.songs.chord_estimation import implied
 from musictx.songs.chord_sheet import with_markers, without_chords
-from musictx.songs.new_pieces import new_piece
+from musictx.songs.new_pieces import new_piece, shared_options
 from musictx.songs.repetition import section_contrast
 from musictx.songs.sections import SECTION_ALIKE, whole_likeness
 from musictx.songs.strengths import PRIMED, SECTION_TRIES
@@ -267,14 +266,13 @@ class _Composition:
         begin = self._seconds(first)
         if first >= stop or begin >= self.piece.duration - NEAR:
             return
-        options = {field.name: getattr(self.request, field.name) for field in fields(Steered)}
-        options |= {
-            "begin": str(self.first + first + 1),
-            "end": str(self.first + stop),
-            "tracks": ",".join(str(n + 1) for n in range(len({*self.piece.notes["track"]}))),
-            "samples": 1,
-        }
-        request = InfillConfig(**options)
+        tracks = range(1, len({*self.piece.notes["track"]}) + 1)
+        request = InfillConfig(
+            **shared_options(self.request),
+            begin=str(self.first + first + 1),
+            end=str(self.first + stop),
+            tracks=",".join(map(str, tracks)),
+        )
         (sample,) = infill.compose_versions(
             self.bundle,
             replace(tasks.gap_task(self.piece, request), is_variation=is_variation),
