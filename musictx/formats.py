@@ -277,7 +277,7 @@ def music_files(path: str, option: str) -> list[str]:
     raise UserError(f"{option}={path}: no music in this folder, expected {', '.join(SUFFIXES)}")
 
 
-class File(NamedTuple):
+class FileEntry(NamedTuple):
     """A file in a folder: its name relative to the folder, with "/" between parts, its path, its
     size in bytes, and the time of its last change."""
 
@@ -289,7 +289,7 @@ class File(NamedTuple):
 
 def walk(
     root: str | Path, suffixes: tuple[str, ...], real: set[str] | None = None
-) -> Iterator[File]:
+) -> Iterator[FileEntry]:
     """Yield the files in ``root`` and its subfolders that end in one of ``suffixes``, sorted by
     name, one folder at a time. Unreadable folders and files are skipped.
 
@@ -302,7 +302,7 @@ def walk(
     return _below(root, "", suffixes, real, False)
 
 
-def walk_several(roots: Mapping[Path, str], suffixes: tuple[str, ...]) -> Iterator[File]:
+def walk_several(roots: Mapping[Path, str], suffixes: tuple[str, ...]) -> Iterator[FileEntry]:
     """Yield the files in the folders ``roots``, one folder after the other and each only once. The
     value of a folder in ``roots`` is a prefix of the names of its files."""
     real = {os.path.realpath(root) for root in roots}
@@ -313,7 +313,7 @@ def walk_several(roots: Mapping[Path, str], suffixes: tuple[str, ...]) -> Iterat
 
 def _below(
     root: str | Path, inside: str, suffixes: tuple[str, ...], real: set[str], linked: bool
-) -> Iterator[File]:
+) -> Iterator[FileEntry]:
     """Yield the files in the folder ``inside`` of ``root``; ``linked`` means that a link has led
     there."""
     try:
@@ -337,7 +337,7 @@ def _below(
             except OSError:
                 continue
             if stat.S_ISREG(status.st_mode):
-                yield File(inside + name, entry.path, status.st_size, status.st_mtime_ns)
+                yield FileEntry(inside + name, entry.path, status.st_size, status.st_mtime_ns)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -124,10 +124,8 @@ def pieces(
             progress=share,
         )
         share(1.0)
-        score, grid, free = tune.harmonised(harmony.grid), harmony.grid, ~tune.fixed
-        new = (grid.pitches >= 0) & free
-        new[1:] &= ~(grid.tied[1:] & free[:-1])
-        yield harmony, Sample(score, 0.0, harmony.ids, int(new.sum()), score.duration, "melody")
+        score, count = tune.harmonised(harmony.grid), int(tune.composed(harmony.grid).struck.sum())
+        yield harmony, Sample(score, 0.0, harmony.ids, count, score.duration, "melody")
 
 
 def compose_gap(

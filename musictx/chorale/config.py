@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from musictx.config.checks import option, require
+from musictx.config.checks import option
 from musictx.config.composing import WithMelody, WithParticles, Written
 from musictx.config.sampling import TokenSampling
 
@@ -35,4 +35,4 @@ class HarmoniseConfig(WithMelody, WithParticles, Written):
     def check(self) -> None:
         some = bool(self.voices) and set(self.voices) < set(VOICES)
         expected = "one to three of " + ", ".join(VOICES)
-        require(some and len(set(self.voices)) == len(self.voices), "voices", self.voices, expected)
+        self.require("voices", some and len(set(self.voices)) == len(self.voices), expected)

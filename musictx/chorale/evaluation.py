@@ -21,7 +21,7 @@ from musictx.chorale.harmonise import compose_voices
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import melody_of
 from musictx.errors import UserError
-from musictx.evaluate.compare import GeneralMeasures, Progress
+from musictx.evaluate.compare import GeneralMeasures, PieceProgress
 from musictx.evaluate.comparison import Comparison, TableRow
 from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import CopyIndex
@@ -78,11 +78,14 @@ class ChoraleMeasures(GeneralMeasures):
             chorales.append(Chorale(piece.name, grid))
         return chorales
 
-    def copy_index(self, update: Progress) -> Copies:
+    def copy_index(self, update: PieceProgress) -> Copies:
         return Copies([chorale.grid.pitches for chorale in self.of_corpus(0, "train")])
 
     def compare(
-        self, compared: Mapping[str, Sequence[Chorale]], copies: Copies | None, update: Progress
+        self,
+        compared: Mapping[str, Sequence[Chorale]],
+        copies: Copies | None,
+        update: PieceProgress,
     ) -> Comparison:
         """Measure every set: for each piece its bars, key, ending, faults and copied bars; for each
         set the rates of faults, with the standard error of their sum."""

@@ -55,6 +55,11 @@ class Grid:
     def __len__(self) -> int:
         return len(self.pitches)
 
+    @property
+    def struck(self) -> np.ndarray:
+        """(T, 4) bool: where notes begin."""
+        return (self.pitches >= 0) & ~self.tied
+
     def since(self, step: int) -> Grid:
         """The chorale from ``step`` on; notes that are held there begin there."""
         tied = self.tied[step:].copy()
@@ -136,7 +141,7 @@ def notes(grid: Grid, clock: Beats, first: int = 0) -> np.ndarray:
 
     Track 0 is the soprano. Notes that begin together are in the order soprano to bass.
     """
-    step, voice = np.nonzero((grid.pitches >= 0) & ~grid.tied)
+    step, voice = np.nonzero(grid.struck)
     # A note lasts until its voice's next step that is not tied to it.
     untied = np.vstack([~grid.tied, np.ones((1, len(VOICES)), bool)])
     end = np.where(untied, np.arange(len(untied))[:, None], len(grid))

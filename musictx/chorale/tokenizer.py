@@ -20,7 +20,7 @@ from musictx.chorale import grid as four
 from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VELOCITY, VOICES, Grid
 from musictx.config import TokenizerConfig
 from musictx.notes import Score
-from musictx.tokens.grammar import Change
+from musictx.tokens.grammar import NoteChange
 from musictx.tokens.tokenizer import Clock, GrammarState, Tokenizer
 from musictx.tokens.vocab import EOS, SPECIALS, Vocabulary
 
@@ -153,18 +153,18 @@ class ChoraleState(GrammarState):
                 mask[tokens.tie] = self._last[self.voice] >= tokens._first
         return mask
 
-    def _take(self, kind: str, value: int) -> list[Change]:
+    def _take(self, kind: str, value: int) -> list[NoteChange]:
         if kind == "eos":
             self._ended = True
             return []
-        changes, last = list[Change](), self._last[self.voice]
+        changes, last = list[NoteChange](), self._last[self.voice]
         token_id = self.table.id(kind, value)
         if kind != "tie" and (self._tokenizer.ties or token_id != last):
             before, pitch = self.table.token(last)
             if before == "pitch":
-                changes.append(Change(self.seconds, False, pitch, 0, self.voice))
+                changes.append(NoteChange(self.seconds, False, pitch, 0, self.voice))
             if kind == "pitch":
-                changes.append(Change(self.seconds, True, value, VELOCITY, self.voice))
+                changes.append(NoteChange(self.seconds, True, value, VELOCITY, self.voice))
                 self.notes += 1
             self._last = self._last | {self.voice: token_id}  # copies share the old one
         self._count += 1

@@ -185,6 +185,13 @@ class Tune:
             )
         return lines
 
+    def composed(self, grid: Grid) -> Grid:
+        """The notes of ``grid`` that are not given. A note that was tied to a given one begins."""
+        free = ~self.fixed
+        tied = grid.tied & free
+        tied[1:] &= free[:-1]
+        return Grid(np.where(free, grid.pitches, SILENCE), tied)
+
     def harmonised(self, grid: Grid) -> Score:
         """The file with all voices of ``grid`` and no drums. Tempos, meters and the silence before
         the first note stay, and so do the exact notes of a melody without chords."""
@@ -234,17 +241,14 @@ class Gap(Tune):
 
     def harmonised(self, grid: Grid) -> Score:
         """The file, with the notes of the gap replaced by those of ``grid``."""
-        free, notes = ~self.fixed, self.score.notes
-        tied = grid.tied & free
-        tied[1:] &= free[:-1]
-        new = four.notes(Grid(np.where(free, grid.pitches, SILENCE), tied), self.clock, self.first)
+        notes, new = self.score.notes, four.notes(self.composed(grid), self.clock, self.first)
         steps = four.steps(self.score, notes["start"]) - self.first
-        steps = np.clip(steps, 0, len(free) - 1)
+        steps = np.clip(steps, 0, len(grid) - 1)
         keep = np.ones(len(notes), bool)
         tracks = four.tracks(notes)
         for voice, track in enumerate(tracks):
             on_track, in_voice = (notes["track"] == track) & ~notes["drum"], new["track"] == voice
-            keep &= ~(on_track & free[steps, voice])
+            keep &= ~on_track | self.fixed[steps, voice]
             new["velocity"][in_voice] = int(np.median(notes["velocity"][on_track]))
             new["program"][in_voice] = notes["program"][on_track][0]
         new["track"] = np.array(tracks, new["track"].dtype)[new["track"]]

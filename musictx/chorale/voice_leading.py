@@ -119,7 +119,7 @@ def assess(grid: Grid, *, bar: int = STEPS_PER_BAR) -> Assessment:
 def faults(grid: Grid, *, bar: int = STEPS_PER_BAR) -> list[Fault]:
     """The faults of a piece, in order of time."""
     before = np.vstack([np.full((1, len(VOICES)), -1), grid.pitches[:-1]])
-    steps = Steps(before, grid.pitches, (grid.pitches >= 0) & ~grid.tied)
+    steps = Steps(before, grid.pitches, grid.struck)
     found = [
         Fault(step, voices, kind)
         for mask, voices, kind in marks(steps)

@@ -1,5 +1,5 @@
 """Declare the options of a command: :func:`option` makes a field of a dataclass, and
-:class:`Options`, the base class of these dataclasses, checks the values.
+:class:`CheckedOptions`, the base class of these dataclasses, checks the values.
 
 A check that fails raises :class:`ConfigError` with the option's dotted name, the value and what is
 expected.
@@ -46,7 +46,7 @@ def option(  # noqa: PLR0913 - the properties of an option
     ``choices`` are all allowed values, or a dict of them with what a page calls each. ``words`` are
     words for some numbers, and "any" for 0; ``unit`` is that of the numbers. ``pattern`` is a
     regular expression for the whole text, and its description for the error message.
-    :class:`Options` checks these rules, for a list or dict in each element.
+    :class:`CheckedOptions` checks these rules, for a list or dict in each element.
 
     ``path`` is the kind of a file name, in which ``~`` is the home folder: "out" for a result, "in"
     for an input that must exist, "examples" and "models" for an input that may also be the name of
@@ -91,10 +91,10 @@ DAY = 86_400
 MOST_SAMPLES = 100_000
 
 
-class Options:
+class CheckedOptions:
     """The base class of all dataclasses of options. A new object converts and checks its values
     (:func:`musictx.config.values.converted`). Errors name the option ``prefix.option``, with the
-    ``prefix`` of the subclass: ``class SamplingConfig(Options, prefix="sampling")``.
+    ``prefix`` of the subclass: ``class SamplingConfig(CheckedOptions, prefix="sampling")``.
     """
 
     prefix: ClassVar[str] = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from musictx.config.checks import DAY, LARGEST_SEED, MOST_SAMPLES, Options, option
+from musictx.config.checks import DAY, LARGEST_SEED, MOST_SAMPLES, CheckedOptions, option
 from musictx.config.limits import HELP, Limits
 from musictx.config.sampling import SamplingConfig
 
@@ -14,7 +14,7 @@ MOST_AT_ONCE = 8
 
 
 @dataclass
-class ModelFolder(Options, prefix="model"):
+class ModelFolder(CheckedOptions, prefix="model"):
     """Which trained model to use."""
 
     path: str | None = option(
@@ -26,7 +26,7 @@ class ModelFolder(Options, prefix="model"):
 
 
 @dataclass
-class OnDevice(Options):
+class OnDevice(CheckedOptions):
     """The option of commands that compute with torch. Whether the device exists is checked when it
     is used."""
 
@@ -45,7 +45,7 @@ class WithModel(OnDevice):
 
 
 @dataclass
-class Primed(Options):
+class Primed(CheckedOptions):
     """The option of commands that continue a primer."""
 
     primer_seconds: float | None = option(
@@ -54,7 +54,7 @@ class Primed(Options):
 
 
 @dataclass
-class WithMelody(Options):
+class WithMelody(CheckedOptions):
     """The option of commands that compose to a melody."""
 
     melody: str | None = option(
@@ -65,7 +65,7 @@ class WithMelody(Options):
 
 
 @dataclass
-class WithParticles(Options):
+class WithParticles(CheckedOptions):
     """The option of commands that harmonise."""
 
     particles: int = option(
@@ -74,7 +74,7 @@ class WithParticles(Options):
 
 
 @dataclass
-class ReadsFiles(Options):
+class ReadsFiles(CheckedOptions):
     """The option of commands that read music."""
 
     limits: Limits = option(Limits, HELP, rare=True)

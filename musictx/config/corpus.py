@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from musictx import registry
-from musictx.config.checks import DAY, Options, option, require
+from musictx.config.checks import DAY, CheckedOptions, option, require
 from musictx.config.limits import HELP, Limits
 
 #: Name of a corpus -> import path of its class; optional components add theirs.
@@ -19,7 +19,7 @@ CORPORA = {
 
 
 @dataclass
-class AugmentConfig(Options, prefix="corpus.augment"):
+class AugmentConfig(CheckedOptions, prefix="corpus.augment"):
     """Random changes of training windows (augmentation). Validation windows are not changed."""
 
     transpose: int = option(
@@ -38,7 +38,7 @@ class AugmentConfig(Options, prefix="corpus.augment"):
 
 
 @dataclass
-class CorpusConfig(Options, prefix="corpus"):
+class CorpusConfig(CheckedOptions, prefix="corpus"):
     """The files of the corpus and their split into training, validation and test.
 
     Files beyond one of the ``limits`` are left out, and the report says why.
@@ -91,7 +91,7 @@ class CorpusConfig(Options, prefix="corpus"):
 
 
 @dataclass
-class TokenizerConfig(Options, prefix="tokenizer"):
+class TokenizerConfig(CheckedOptions, prefix="tokenizer"):
     """How music becomes tokens."""
 
     name: str = option(
@@ -135,7 +135,7 @@ class TokenizerConfig(Options, prefix="tokenizer"):
 
 
 @dataclass
-class PrepareConfig(Options):
+class PrepareConfig(CheckedOptions):
     """The options of ``musictx prepare``: a folder of music becomes token shards."""
 
     corpus: CorpusConfig = field(default_factory=CorpusConfig)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from musictx.config.checks import DAY, Options, option
+from musictx.config.checks import DAY, CheckedOptions, option
 
 #: The help of an option ``limits``.
 HELP = "bounds on files, and on the time to read them; {notes: 5000} changes one of them"
 
 
 @dataclass
-class Limits(Options, prefix="limits"):
+class Limits(CheckedOptions, prefix="limits"):
     """Bounds on what is read and written, so that no file can fill the memory or block a command
     for minutes. The defaults are far above real music. A file beyond a bound is a ``UserError``.
 

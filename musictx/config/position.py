@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from musictx.config.checks import Options, option, require
+from musictx.config.checks import CheckedOptions, option, require
 from musictx.errors import ConfigError
 
 #: T5 learns so many numbers for each head, as in the paper.
@@ -24,7 +24,7 @@ _DISTANCE = "longer distances share one table entry, tokens; default: half the c
 
 
 @dataclass
-class PositionConfig(Options, prefix="position"):
+class PositionConfig(CheckedOptions, prefix="position"):
     """The options of every scheme: its name, and encodings added to the token embeddings."""
 
     #: Import path of the class that implements the scheme.

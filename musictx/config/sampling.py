@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from musictx.config import scales
-from musictx.config.checks import Options, option
+from musictx.config.checks import CheckedOptions, option
 from musictx.config.scales import SCALES
 
 
 @dataclass
-class TokenSampling(Options, prefix="sampling"):
+class TokenSampling(CheckedOptions, prefix="sampling"):
     """How the next token is drawn from the model's probabilities."""
 
     temperature: float = option(

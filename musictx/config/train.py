@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from musictx import registry
-from musictx.config.checks import LARGEST_SEED, Options, option, require
+from musictx.config.checks import LARGEST_SEED, CheckedOptions, option, require
 from musictx.config.corpus import CorpusConfig, TokenizerConfig
 from musictx.config.position import HuangConfig, PositionConfig, checked
 from musictx.config.sampling import SamplingConfig
@@ -23,7 +23,7 @@ TASKS = ("infill", "accompany", "vary", "steer")
 
 
 @dataclass
-class DataConfig(Options, prefix="data"):
+class DataConfig(CheckedOptions, prefix="data"):
     """Batches for training and validation."""
 
     batch_size: int = option(8, "windows in a batch, on each device", low=1, high=65_536)
@@ -62,7 +62,7 @@ class DataConfig(Options, prefix="data"):
 
 
 @dataclass
-class ModelConfig(Options, prefix="model"):
+class ModelConfig(CheckedOptions, prefix="model"):
     """The size and the parts of the network. ``conf/model`` has presets.
 
     The bounds are far above any useful size, and low enough that a typing error does not fill the
@@ -105,7 +105,7 @@ class ModelConfig(Options, prefix="model"):
 
 
 @dataclass
-class OptimConfig(Options, prefix="optim"):
+class OptimConfig(CheckedOptions, prefix="optim"):
     """The optimizer and its learning-rate schedule."""
 
     name: str = option(
@@ -160,7 +160,7 @@ class OptimConfig(Options, prefix="optim"):
 
 
 @dataclass
-class TrainConfig(Options):
+class TrainConfig(CheckedOptions):
     """The options of ``musictx train``: a corpus becomes a model folder."""
 
     corpus: CorpusConfig = field(default_factory=CorpusConfig)

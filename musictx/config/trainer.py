@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from musictx.config.checks import Options, option, require
+from musictx.config.checks import CheckedOptions, option, require
 
 PRECISIONS = (
     "auto", "fast", "32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true",
@@ -55,7 +55,7 @@ NOT_OFFERED = {
 
 
 @dataclass
-class TrainerConfig(Options, prefix="trainer"):
+class TrainerConfig(CheckedOptions, prefix="trainer"):
     """Flags of Lightning's Trainer: how long to train, on which devices, how often to validate."""
 
     max_steps: int = option(

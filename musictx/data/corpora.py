@@ -26,7 +26,7 @@ from musictx.config.checks import imported
 from musictx.config.corpus import CORPORA
 from musictx.data.shards import SPLITS
 from musictx.errors import UserError, shown
-from musictx.formats import SUFFIXES, File, is_below, walk, walk_several
+from musictx.formats import SUFFIXES, FileEntry, is_below, walk, walk_several
 from musictx.notes import Score
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -162,7 +162,7 @@ class Folder:
             )
         return root
 
-    def files(self) -> Iterator[File]:
+    def files(self) -> Iterator[FileEntry]:
         """All music files, sorted by their names in the corpus."""
         return walk_several(self.roots, SUFFIXES)
 
@@ -247,7 +247,7 @@ def official(root: Path) -> dict[str, str]:
     return splits
 
 
-def _rows(table: File) -> list[tuple[str, str]]:
+def _rows(table: FileEntry) -> list[tuple[str, str]]:
     """(name relative to the corpus, split) of each row; empty if ``table`` is not a split table."""
     folder = PurePosixPath(table.name).parent
     try:

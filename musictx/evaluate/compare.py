@@ -37,7 +37,7 @@ from musictx.tokens.build import build
 from musictx.tokens.tokenizer import Tokenizer, with_written_beats
 
 #: Called with the number of finished pieces and of all pieces.
-Progress = Callable[[int, int], None]
+PieceProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class GeneralMeasures:
         start, seconds = before if start is None else start, self.config.seconds
         return Excerpt(name, until(score, start + seconds + after), start, seconds)
 
-    def copy_index(self, update: Progress) -> Any:
+    def copy_index(self, update: PieceProgress) -> Any:
         """Return an index of the training split, in which :meth:`compare` searches for copies."""
         assert self.corpus is not None
         shards, tokenizer = self.corpus
@@ -140,7 +140,7 @@ class GeneralMeasures:
         return CopyIndex(parts), [piece.name for piece in pieces]
 
     def compare(
-        self, compared: Mapping[str, Sequence[Any]], copies: Any, update: Progress
+        self, compared: Mapping[str, Sequence[Any]], copies: Any, update: PieceProgress
     ) -> Comparison:
         """Measure every set; ``copies`` is the result of :meth:`copy_index`, or ``None``."""
         return comparison.compare(compared, copies, update)

@@ -8,7 +8,7 @@ import numpy as np
 
 from musictx.beats import BPM, from_zero
 from musictx.errors import MidiError
-from musictx.midi.scan import File
+from musictx.midi.scan import ScannedFile
 from musictx.notes import TEMPO, Score
 
 #: Default tempo, 120 bpm, in microseconds a quarter note.
@@ -38,7 +38,7 @@ class TickClock:
     unit: int
 
     @classmethod
-    def of(cls, file: File) -> TickClock:
+    def of(cls, file: ScannedFile) -> TickClock:
         """Return the clock of a file, all in integers. Of several tempos at one tick the last one
         counts; SMPTE time ignores tempos."""
         division = file.division

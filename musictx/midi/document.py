@@ -56,7 +56,7 @@ class MidiTrack:
 
     last    tick of the end of the track
     rows    number -> message; edit or delete messages here, and :meth:`add` others
-    events  numbers of the rows that are also in ``scan.File.events``, in the same order
+    events  numbers of the rows that are also in ``scan.ScannedFile.events``, in the same order
     """
 
     def __init__(self, chunk: bytes) -> None:
@@ -98,7 +98,7 @@ class MidiTrack:
 
 
 def _is_scanned(body: bytes) -> bool:
-    """Whether ``scan.File.events`` has this message."""
+    """Whether ``scan.ScannedFile.events`` has this message."""
     kind = body[0] >> 4
     return kind in (8, 9, 0xC) or (kind == 0xB and body[1] == 64)
 
@@ -208,7 +208,7 @@ def shortened(data: bytes, seconds: float) -> bytes:
 
 
 def text_of(body: bytes) -> str:
-    """Return the text of a meta event, as in ``scan.File``."""
+    """Return the text of a meta event, as in ``scan.ScannedFile``."""
     return scan.printable(body[scan.read_quantity(body, 2)[1] :])
 
 

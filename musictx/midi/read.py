@@ -102,14 +102,14 @@ class FileParts:
     """The notes of a MIDI file, with the events that they come from.
 
     notes    dtype NOTE, in the order of the file; ``track`` is the number of the part
-    onsets   index of the note-on of each note in ``File.events``
+    onsets   index of the note-on of each note in ``ScannedFile.events``
     offsets  index of its note-off, or -1
     places   MIDI track * 16 + channel of each part, in the order of their first notes
 
     The repairs of the file count notes without a note-off.
     """
 
-    def __init__(self, file: smf.File, clock: TickClock) -> None:
+    def __init__(self, file: smf.ScannedFile, clock: TickClock) -> None:
         note_events = np.flatnonzero(file.events["status"] < 0xA0)
         columns = smf.CHANNEL_EVENT.names or ()
         tick, track, status, a, b = (file.events[name][note_events] for name in columns)
@@ -171,7 +171,9 @@ def programs(events: np.ndarray) -> np.ndarray:
     return programs
 
 
-def _pedals(file: smf.File, clock: TickClock, parts: FileParts, limits: Limits) -> np.ndarray:
+def _pedals(
+    file: smf.ScannedFile, clock: TickClock, parts: FileParts, limits: Limits
+) -> np.ndarray:
     """Return the pedal movements, one for each part that they act on (see :func:`read`)."""
     events = file.events[file.events["status"] >> 4 == 0xB]
     channel = _channel(events)

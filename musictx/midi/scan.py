@@ -49,8 +49,8 @@ SYSTEM_DATA = {0xF1: 1, 0xF2: 2, 0xF3: 1}
 
 
 @dataclass
-class File:
-    """A whole file."""
+class ScannedFile:
+    """The content of a whole file."""
 
     format: int
     division: int
@@ -71,10 +71,10 @@ class File:
     """How often a part of the file was read otherwise than it stands there (see :func:`scan`)."""
 
 
-def scan(data: bytes, limits: Limits) -> File:
+def scan(data: bytes, limits: Limits) -> ScannedFile:
     """Read a file of format 0, 1 or 2, bare or inside a RIFF container (.rmi).
 
-    What can be saved of a damaged file is kept and counted in ``File.repairs``:
+    What can be saved of a damaged file is kept and counted in ``ScannedFile.repairs``:
 
         "truncated track"     the track ends in the middle of an event, or before its stated length
         "damaged track"       the rest of a track makes no sense and was left out
@@ -95,7 +95,7 @@ def scan(data: bytes, limits: Limits) -> File:
         )
     if len(data) < 14:
         raise MidiError("the file ends inside its header", "truncated")
-    file = File(int.from_bytes(data[8:10], "big"), int.from_bytes(data[12:14], "big"))
+    file = ScannedFile(int.from_bytes(data[8:10], "big"), int.from_bytes(data[12:14], "big"))
     words: list[np.ndarray] = []
     ends: list[int] = []
     total = 0
@@ -161,7 +161,7 @@ def _many_at_once() -> Any:
     return None if path is None else registry.load(path)
 
 
-def _track(chunk: bytes, number: int, file: File) -> tuple[np.ndarray, int]:
+def _track(chunk: bytes, number: int, file: ScannedFile) -> tuple[np.ndarray, int]:
     """The events of one track up to its end mark, its end or the first senseless byte, and the tick
     at which it ends; its marks go into ``file``. An event is ``tick << 24 | status << 16 | a << 8 |
     b``."""
@@ -235,7 +235,7 @@ def _track(chunk: bytes, number: int, file: File) -> tuple[np.ndarray, int]:
     return events, tick
 
 
-def _mark(file: File, track: int, tick: int, kind: int, payload: bytes) -> None:
+def _mark(file: ScannedFile, track: int, tick: int, kind: int, payload: bytes) -> None:
     """Add a meta event to ``file``, if it is one of those that are kept."""
     name = next((name for name, number in META_TYPES.items() if number == kind), "")
     if name == "tempos" and len(payload) >= 3:

@@ -27,7 +27,7 @@ class Jump(NamedTuple):
     until: str = ""
 
 
-class Marks(NamedTuple):
+class RepeatSigns(NamedTuple):
     """The repeat signs of a section.
 
     forward   whether a repeat begins with this section
@@ -76,7 +76,7 @@ class _Endings(NamedTuple):
     repeat: _Repeat | None
 
 
-def playing_order(marks: Sequence[Marks], most: int | None = None) -> list[int]:
+def playing_order(marks: Sequence[RepeatSigns], most: int | None = None) -> list[int]:
     """The numbers of the sections, from 0, in the order in which they are played.
 
     Raises :class:`RepeatError` for marks that contradict each other, and for more than ``most``
@@ -149,7 +149,9 @@ def _pass(group: _Endings, passes: dict[_Repeat, int], origin: int) -> int:
     return max(group.numbers[last]) if origin >= first else min(group.numbers[first])
 
 
-def _jump_target(marks: Sequence[Marks], section: int, kind: str, names: tuple[str, ...]) -> int:
+def _jump_target(
+    marks: Sequence[RepeatSigns], section: int, kind: str, names: tuple[str, ...]
+) -> int:
     """The section to which a jump from ``section`` goes: that of the sign with one of ``names``,
     else of the last segno before ``section``, or the first coda after it."""
     signs = [i for i, mark in enumerate(marks) if getattr(mark, kind)]
@@ -161,7 +163,7 @@ def _jump_target(marks: Sequence[Marks], section: int, kind: str, names: tuple[s
 
 
 def _structure(
-    marks: Sequence[Marks],
+    marks: Sequence[RepeatSigns],
 ) -> tuple[dict[int, list[_Repeat]], dict[int, _Endings]]:
     """Section -> the repeats that begin with it, the outermost first; section -> its endings."""
     brackets = _brackets(marks)
@@ -194,7 +196,7 @@ def _structure(
     return repeats, endings
 
 
-def _brackets(marks: Sequence[Marks]) -> list[dict[int, tuple[int, ...]]]:
+def _brackets(marks: Sequence[RepeatSigns]) -> list[dict[int, tuple[int, ...]]]:
     """Groups of adjacent endings, each as section -> passes. A pass that no bracket of the group
     names plays the ending of the previous number."""
     groups: list[dict[int, tuple[int, ...]]] = []

@@ -26,7 +26,7 @@ from musictx.musicxml.signs import sections
 from musictx.musicxml.unfold import Unfolding
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score
 
-Clock = Callable[[float], float]  # from ticks to seconds
+TempoMap = Callable[[float], float]  # from ticks to seconds
 DEFAULT_BPM = 120.0
 #: A pedal goes down 1 / so many quarter notes after its mark, as feet do.
 PEDAL_DELAY = 12
@@ -115,14 +115,14 @@ def _score(
     tempos = {0: DEFAULT_BPM} | played.in_force(tempos, DEFAULT_BPM) if bpm is None else {0: bpm}
     meters, keys, chords = map(played.in_force, (meters, keys, chords))
     _mark_bars(meters, played.bar_lines, resolution)
-    clock = _clock(tempos, resolution)
+    tempo_map = _tempo_map(tempos, resolution)
 
     def timed(events: Iterable[tuple]) -> list[tuple]:
         """Convert (tick, ...) to (seconds, ...), without marks whose offsets are damaged."""
-        rows = ((clock(tick), *rest) for tick, *rest in events)
+        rows = ((tempo_map(tick), *rest) for tick, *rest in events)
         return [row for row in rows if row[0] <= limits.seconds]
 
-    rows = _rows(parts, played, clock, resolution, remarks)
+    rows = _rows(parts, played, tempo_map, resolution, remarks)
     if max((row[1] for row in rows), default=0.0) > limits.seconds:
         raise MusicXmlError(
             f"lasts longer than limits.seconds={limits.seconds}, so its times are damaged",
@@ -154,7 +154,11 @@ def _score(
 
 
 def _rows(
-    parts: list[Marks], played: Unfolding, clock: Clock, resolution: int, remarks: Counter[str]
+    parts: list[Marks],
+    played: Unfolding,
+    tempo_map: TempoMap,
+    resolution: int,
+    remarks: Counter[str],
 ) -> list[tuple]:
     """The rows of all notes, sorted by start, pitch and track."""
     rows = []
@@ -164,7 +168,7 @@ def _rows(
             for tick, head, _ in played.events(marks["note"])
         ]
         for head, begin, end in sounding_spans(join_ties(heads), resolution, remarks):
-            times = clock(begin), clock(end)
+            times = tempo_map(begin), tempo_map(end)
             rows.append((*times, head.pitch, head.velocity, head.program, head.drum, track))
     return sorted(rows, key=lambda row: (row[0], row[2], row[6]))
 
@@ -246,15 +250,15 @@ def _grid(resolution: int) -> int:
     return multiple if multiple < 2**15 else TICKS_PER_QUARTER
 
 
-def _clock(tempos: dict[int, float], resolution: int) -> Clock:
+def _tempo_map(tempos: dict[int, float], resolution: int) -> TempoMap:
     """The function from ticks to seconds by the tempo marks ``tempos``, tick -> bpm, the first at
     tick 0."""
     marks, seconds = sorted(tempos), [0.0]
 
-    def clock(tick: float) -> float:
+    def tempo_map(tick: float) -> float:
         i = bisect_right(marks, tick, hi=len(seconds)) - 1
         return seconds[i] + (tick - marks[i]) / resolution * 60.0 / tempos[marks[i]]
 
     for mark in marks[1:]:
-        seconds.append(clock(mark))
-    return clock
+        seconds.append(tempo_map(mark))
+    return tempo_map

@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from musictx.musicxml.repeats import Jump, Marks
+from musictx.musicxml.repeats import Jump, RepeatSigns
 
 #: D.C. and D.S. with the words after them, as engravers write them.
 _JUMP = re.compile(
@@ -23,8 +23,8 @@ _MOST_TIMES, _MOST_NUMBERS = 1_000_000, 64
 class Sign(NamedTuple):
     """A sign at ``position`` ticks of a measure, ``None`` for its end.
 
-    ``kind`` is the name of a field of :class:`Marks`, or "bracket" or "close" (beginning or end of
-    an ending), or "sign" (a coda symbol, which may mean *Coda* or *To Coda*).
+    ``kind`` is the name of a field of :class:`RepeatSigns`, or "bracket" or "close" (beginning or
+    end of an ending), or "sign" (a coda symbol, which may mean *Coda* or *To Coda*).
     """
 
     measure: int
@@ -103,7 +103,7 @@ class Sections(NamedTuple):
 
     bounds: list[int]
     measures: list[int]
-    marks: list[Marks]
+    marks: list[RepeatSigns]
 
 
 def sections(parts: Sequence[Sequence[Sign]], starts: Sequence[int]) -> Sections:
@@ -138,9 +138,9 @@ def sections(parts: Sequence[Sequence[Sign]], starts: Sequence[int]) -> Sections
         pairs = ((section(sign), sign) for sign in signs)
         return [(number, sign) for number, sign in pairs if 0 <= number < len(measures)]
 
-    marks = [Marks()] * len(measures)
+    marks = [RepeatSigns()] * len(measures)
     for number, sign in with_sections(_resolve_codas(all_signs)):
-        if sign.kind in Marks._fields:
+        if sign.kind in RepeatSigns._fields:
             old, new = getattr(marks[number], sign.kind), sign.value
             if sign.kind in ("segno", "coda", "to_coda"):
                 new = (*old, new)
@@ -169,7 +169,7 @@ def _resolve_codas(signs: Sequence[Sign]) -> Iterator[Sign]:
         yield sign._replace(kind="coda" if target else "to_coda") if sign.kind == "sign" else sign
 
 
-def _put_brackets(marks: list[Marks], pairs: Sequence[tuple[int, Sign]]) -> None:
+def _put_brackets(marks: list[RepeatSigns], pairs: Sequence[tuple[int, Sign]]) -> None:
     """Enter the numbers of endings in the marks of their sections.
 
     An ending lasts until its end mark or a backward repeat; without either, for one section. If its

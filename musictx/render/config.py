@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from musictx.config.checks import option, require
+from musictx.config.checks import option
 from musictx.config.composing import ReadsFiles
 from musictx.errors import UserError
 
@@ -32,4 +32,4 @@ class RenderConfig(ReadsFiles):
         if not (self.wav or self.png):
             raise UserError("wav=false png=false: nothing to write, expected one of them true")
         is_played = self.wav or self.soundfont is None
-        require(is_played, "soundfont", self.soundfont, "wav=true beside it")
+        self.require("soundfont", is_played, "wav=true beside it")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -85,18 +85,17 @@ def image(
     """Return the page that :func:`draw` writes, as a Pillow image (RGB)."""
     layout = Layout(score)
     page = Image.new("RGB", layout.size, PAPER)
-    colours = _part_colours(score)
-    page.paste(_header(score, title, colours), (0, 0))
-    times = layout.times(score)
+    page.paste(_header(layout, title), (0, 0))
     for system in range(layout.systems):
-        picture = _system(layout, system, score, colours, times, seam, end)
+        picture = _system(layout, system, seam, end)
         page.paste(picture, (0, TOP + system * layout.system_height))
     return page
 
 
 class Layout:
-    """Sizes and positions on the page of a score, in pixels of the finished picture.
+    """Sizes and positions on the page of ``score``, in pixels of the finished picture.
 
+    colours         the colour of each part, in the order of the tracks, drums last
     systems         number of systems
     system_seconds  seconds in a system
     second          width of a second, pixels
@@ -109,6 +108,7 @@ class Layout:
     """
 
     def __init__(self, score: Score) -> None:
+        self.score, self.colours = score, _part_colours(score)
         drum = score.notes["drum"]
         pitches = score.notes["pitch"][~drum].tolist() or [60, 72]
         low, high = min(pitches) - 2, max(pitches) + 2
@@ -141,14 +141,15 @@ class Layout:
             return math.ceil(self.pitch_height) + DRUM_GAP + line * DRUM_LINE
         return (self.high - pitch) * self.semitone
 
-    def times(self, score: Score) -> list[tuple[float, str]]:
-        """Return (second, label or "") of the vertical lines: bar lines if the notes lie on the
-        beats of ``score``, else round numbers of seconds. A pick-up has no label."""
-        length, beats = self.systems * self.system_seconds, score.beats
+    @cached_property
+    def times(self) -> list[tuple[float, str]]:
+        """(second, label or "") of the vertical lines: bar lines if the notes lie on the beats of
+        the score, else round numbers of seconds. A pick-up has no label."""
+        length, beats = self.systems * self.system_seconds, self.score.beats
         bars = beats.bar_lines(float(beats.quarters(length)) + 1e-3)
         pixels = length * self.second / max(len(bars), 1)
         every = next((n for n in (1, 2, 4, 8, 16, 32, 64) if n * pixels >= LABEL_PIXELS), 0)
-        if every and grid_of(score).on_beats:
+        if every and grid_of(self.score).on_beats:
             return [
                 (float(second), "" if n % every or n < 0 else f"bar {n + 1}")
                 for n, second in enumerate(beats.seconds(bars), -beats.pickup)
@@ -227,9 +228,9 @@ def _clock(seconds: float, duration: float) -> str:
     return text if round(duration) >= 3600 else text.removeprefix("0:").removeprefix("0")
 
 
-def _header(score: Score, title: str, colours: dict[Part, Colour]) -> Image.Image:
+def _header(layout: Layout, title: str) -> Image.Image:
     """Draw the title, the number of notes, the length, and a legend of the parts."""
-    width = LEFT + PLOT_WIDTH + RIGHT
+    width, score, colours = layout.size[0], layout.score, layout.colours
     canvas = _Canvas(width, TOP)
     title = " ".join(str(title)[:200].split())  # more has no room, and is slow to measure
     while title and canvas.width(title, 19) > width * 0.6:
@@ -252,15 +253,7 @@ def _header(score: Score, title: str, colours: dict[Part, Colour]) -> Image.Imag
     return canvas.finished()
 
 
-def _system(
-    layout: Layout,
-    system: int,
-    score: Score,
-    colours: dict[Part, Colour],
-    times: list[tuple[float, str]],
-    seam: float | None,
-    gap_end: float | None,
-) -> Image.Image:
+def _system(layout: Layout, system: int, seam: float | None, gap_end: float | None) -> Image.Image:
     """Draw the system with the number ``system``."""
     canvas = _Canvas(layout.size[0], layout.system_height)
     bottom = layout.system_height - AXIS - GAP
@@ -270,7 +263,7 @@ def _system(
         for second in (start if seam is None else seam, end if gap_end is None else gap_end)
     )
     _draw_lines(canvas, layout, new_begin, new_end)
-    for second, label in times:
+    for second, label in layout.times:
         if start - 1e-9 <= second <= end + 1e-9:
             x = layout.x(second, system)
             canvas.box((x - 0.5, 0, x + 0.5, bottom), GRID if label else FINE)
@@ -278,7 +271,7 @@ def _system(
                 canvas.box((x - 0.5, bottom, x + 0.5, bottom + 4), TICK)
                 canvas.text(x, bottom + 7, label, 11.5, FAINT, "ma")
     canvas.box((LEFT, bottom, LEFT + PLOT_WIDTH, bottom + 1), TICK)
-    _draw_notes(canvas, layout, system, score, colours)
+    _draw_notes(canvas, layout, system)
     labels = ("primer", "continuation") if gap_end is None else ("", "new")
     if seam is not None and start <= seam <= end:
         canvas.box((new_begin - 1, 0, new_begin + 1, bottom), SEAM)
@@ -286,7 +279,7 @@ def _system(
             canvas.text(new_begin + x, 5, text, 11.5, SEAM, anchor, halo=3)
     if gap_end is not None and start <= gap_end <= end:
         canvas.box((new_end - 1, 0, new_end + 1, bottom), SEAM)
-    if not len(score):
+    if not len(layout.score):
         middle = LEFT + PLOT_WIDTH / 2
         canvas.text(middle, layout.pitch_height / 2, "no notes", 16, FAINT, "mm")
     return canvas.finished()
@@ -323,17 +316,16 @@ def _draw_lines(canvas: _Canvas, layout: Layout, new_begin: float, new_end: floa
         canvas.text(LEFT - 9, top + DRUM_LINE / 2, name, 10, FAINT, "rm")
 
 
-def _draw_notes(
-    canvas: _Canvas, layout: Layout, system: int, score: Score, colours: dict[Part, Colour]
-) -> None:
+def _draw_notes(canvas: _Canvas, layout: Layout, system: int) -> None:
+    """Draw the notes that sound in the system with the number ``system``."""
     system_start, system_end = (n * layout.system_seconds for n in (system, system + 1))
-    notes = score.notes[score.notes["start"] < system_end]
+    notes = layout.score.notes[layout.score.notes["start"] < system_end]
     # Pitched notes continue in the next system; drums have no length.
     begins_here = notes["start"] >= system_start
     continues = (notes["end"] > system_start) & ~notes["drum"]
     notes = notes[begins_here | continues]
     for start, end, pitch, velocity, program, drum, track in notes.tolist():
-        colour = colours[track, program * (not drum), drum]
+        colour = layout.colours[track, program * (not drum), drum]
         # From a light tint to the colour of the part, a little darkened. Most velocities lie
         # between 20 and 110, so the tints cover this range.
         strength = min(max((velocity - 20) / 90, 0.0), 1.0)

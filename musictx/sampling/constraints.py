@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from musictx.errors import UserError, shown
-from musictx.tokens.grammar import Change
+from musictx.tokens.grammar import NoteChange
 from musictx.tokens.tokenizer import GrammarState, NoteEvents
 from musictx.tokens.vocab import EOS, PAD
 
@@ -49,7 +49,7 @@ class RowConstraint:
 
     def __init__(self, state: GrammarState) -> None:
         self.state, self.done = state, False
-        self.changes: Sequence[Change] | None = ()
+        self.changes: Sequence[NoteChange] | None = ()
 
     def allowed(self) -> np.ndarray:
         """(V,) bool: which ids may come next, at least one; only ``pad`` if the row is done."""

@@ -105,7 +105,7 @@ class Continuation(Region):
         self.caller_penalties = caller_penalties
         self.clock = primer.clock(self.tokenizer)
         self.seam = float(self.clock.seconds(primer.seconds))
-        self._planned_end = end_of(request, self.tokenizer, primer)
+        self._requested_end = end_of(request, self.tokenizer, primer)
         self.drawn: list[int] = []
 
     @property
@@ -116,10 +116,10 @@ class Continuation(Region):
         request, primer = self.request, self.primer
         has_meter = primer.score is not None or primer.plan.meter is not None
         if request.bars is None or has_meter or not self.drawn:
-            return self._planned_end
+            return self._requested_end
         end = self.row.state.end_of_bars(request.bars)
         if end is None:
-            return self._planned_end
+            return self._requested_end
         return end if request.seconds is None else min(end, self.clock.time(request.seconds))
 
     # ------------------------------------------------------------------------------- composing

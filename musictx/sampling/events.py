@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.notes import DRUMS, NOTE
-from musictx.tokens.grammar import Change
+from musictx.tokens.grammar import NoteChange
 
 
 class Event(NamedTuple):
@@ -39,7 +39,7 @@ FinishNotes = Callable[[np.ndarray], np.ndarray]
 
 class Emitter:
     """Calls ``on_event`` for each note that the ids of one piece begin or end
-    (:class:`musictx.tokens.grammar.Change`), after ``finish`` has been applied to the note."""
+    (:class:`musictx.tokens.grammar.NoteChange`), after ``finish`` has been applied to the note."""
 
     def __init__(self, finish: FinishNotes, on_event: Callable[[Event], None]) -> None:
         self._finish, self._emit = finish, on_event
@@ -49,7 +49,7 @@ class Emitter:
         self._ends: list[Event] = []  # a heap of the ends still to report
         self._whole = True  # whether all changes so far were certain
 
-    def changes(self, changes: Sequence[Change] | None, new: bool = True) -> None:
+    def changes(self, changes: Sequence[NoteChange] | None, new: bool = True) -> None:
         """Report the ``changes`` of an id; ``new``: whether a note that it begins is new."""
         self._whole &= changes is not None
         for change in changes or ():
@@ -76,7 +76,7 @@ class Emitter:
         for key in sorted(self._open):
             self._end(key, seconds)
 
-    def _begin(self, change: Change) -> None:
+    def _begin(self, change: NoteChange) -> None:
         drum = change.part == DRUMS
         end = change.seconds if change.end is None else change.end
         program = 0 if drum else change.part

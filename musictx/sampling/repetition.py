@@ -149,10 +149,10 @@ class Reprise:
         if self.subject is None and state.seconds > PHRASE_SECONDS[1]:
             self.subject = subject_of(ids, self.table, self.step)
         if self.subject is not None and not self.due:
-            self._plan(state, ids, self.subject)
+            self._fill_due(state, ids, self.subject)
         return self._only_next(state, ids)
 
-    def _plan(self, state: GrammarState, ids: np.ndarray, subject: Subject) -> None:
+    def _fill_due(self, state: GrammarState, ids: np.ndarray, subject: Subject) -> None:
         """If the last id begins the subject again, fill ``due`` with the rest of the subject."""
         away = state.seconds - (self.left or 0.0)
         if away < AWAY_SECONDS or self.note_events.strike[ids[-1]] != max(subject.opening):

@@ -39,7 +39,7 @@ from musictx.songs.bar_codec import (
 from musictx.songs.bars import ON_GRID, PER_SECOND, STEP_SECONDS
 from musictx.songs.repeats import FARTHEST_BARS
 from musictx.tokens.controls import KNOWN
-from musictx.tokens.grammar import Change
+from musictx.tokens.grammar import NoteChange
 from musictx.tokens.stream import CHORD, STEPS, Velocities
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
@@ -47,9 +47,9 @@ from musictx.tokens.vocab import Vocabulary
 #: The kind of the second id of a group -> the kinds of its ids.
 KINDS = {kinds[1]: kinds for kinds in (LINE, NOTE, STROKE, SYMBOL)}
 #: Place, part and tone of a group: the sort key of the groups in a bar.
-Key = tuple[int, int, int]
+GroupKey = tuple[int, int, int]
 #: A key less than that of any group: the last key of an empty bar.
-NOTHING: Key = (0, -2, -1)
+NOTHING: GroupKey = (0, -2, -1)
 
 
 class Group(NamedTuple):
@@ -70,7 +70,7 @@ class Group(NamedTuple):
         return cls(place, part_of(table, ids), tone, length, velocity_bin, ids)
 
     @property
-    def key(self) -> Key:
+    def key(self) -> GroupKey:
         return self[:3]
 
 
@@ -120,7 +120,7 @@ class BarState(GrammarState):
     # ------------------------------------------------------------------------- what is written
 
     @property
-    def last(self) -> Key:
+    def last(self) -> GroupKey:
         """The key of the last group of this bar; :data:`NOTHING` in an empty bar."""
         groups = self.bars[-1].groups
         return groups[-1].key if groups else NOTHING
@@ -187,7 +187,7 @@ class BarState(GrammarState):
         ids = self.ids[kind]
         return ids.stop - ids.start
 
-    def _take(self, kind: str, value: int) -> list[Change]:
+    def _take(self, kind: str, value: int) -> list[NoteChange]:
         if kind == "eos":
             self._over = True
             return []
@@ -207,7 +207,7 @@ class BarState(GrammarState):
         self.bars.append(Bar(begin + before, min(cut, full) if cut else full, back, []))
         self.lines += 1
 
-    def _write(self, group: Group) -> list[Change]:
+    def _write(self, group: Group) -> list[NoteChange]:
         place, part, tone, length, velocity_bin, _ = group
         begin, _, _, groups = self.bars[-1]
         groups.append(group)
@@ -228,7 +228,7 @@ class BarState(GrammarState):
         self.notes += 1
         self.onsets.setdefault(part, []).append(start)
         loudness = int(self.loudness[velocity_bin])
-        return [Change(start / PER_SECOND, True, tone, loudness, part, stop)]
+        return [NoteChange(start / PER_SECOND, True, tone, loudness, part, stop)]
 
     def _passes(self, token_id: int) -> bool:
         """As in the base class: skip groups of controls, and groups ahead up to the next bar

@@ -22,7 +22,7 @@ from musictx.errors import UserError
 from musictx.notes import NOTE, Score
 from musictx.songs.chord_estimation import implied
 
-Bar = list[str]
+SheetBar = list[str]
 
 #: The most bars in a sheet, repeats included.
 MOST_BARS = 2000
@@ -36,7 +36,7 @@ _ENDING = re.compile(r"\[?([1-9])\.?")
 _HOLDS = ("%", ".", "/", "-")
 
 
-def sheet(text: str) -> list[Bar]:
+def sheet(text: str) -> list[SheetBar]:
     """The bars of a sheet. Raises ``UserError``, which names the option chords, for an invalid
     sheet."""
 
@@ -59,12 +59,12 @@ def sheet(text: str) -> list[Bar]:
     return bars * times
 
 
-def bars_in(text: str, name: Callable[[str], str]) -> list[Bar]:
+def bars_in(text: str, name: Callable[[str], str]) -> list[SheetBar]:
     """The bars of a sheet. A new line counts as a stroke; ``x2`` at its end plays a line twice.
     ``name`` returns the chord name of a word, or "" for a word that is no chord. Such words are
     left out; a bar with no other word is a bar without a chord."""
-    bars: list[Bar] = []
-    repeated: list[Bar] = []
+    bars: list[SheetBar] = []
+    repeated: list[SheetBar] = []
     begin = 0  # of a repeat
     ending: int | None = None  # the number of the bar in which its first ending begins
     for line in text.splitlines():
@@ -112,7 +112,7 @@ def _words(cell: str) -> list[str]:
     return [word[1:-1] if word[0] == "(" and word[-1] == ")" else word for word in words]
 
 
-def laid(bars: Sequence[Bar], clock: Beats, first: int, stop: int) -> tuple:
+def laid(bars: Sequence[SheetBar], clock: Beats, first: int, stop: int) -> tuple:
     """Markers (seconds, name) of the chords of ``bars``, repeated over and over in the bars of a
     piece from number ``first``, counted from 0, to before ``stop``."""
     looped = (bars[(number - first) % len(bars)] for number in range(first, stop))
@@ -132,7 +132,7 @@ def without_chords(score: Score) -> Score:
 
 
 def _placed(
-    bars: Iterator[Bar] | Sequence[Bar], clock: Beats, first: int = 0
+    bars: Iterator[SheetBar] | Sequence[SheetBar], clock: Beats, first: int = 0
 ) -> Iterator[tuple[float, float, str]]:
     """Yield (begin, end, name) of the chords in each bar, in quarter notes. A chord ends with its
     bar, or where the next chord begins."""
@@ -144,7 +144,7 @@ def _placed(
             yield begin, end, name
 
 
-def bars_of(score: Score) -> list[Bar]:
+def bars_of(score: Score) -> list[SheetBar]:
     """The chords of each bar of ``score``: those of its markers, or else those that fit its melody
     or that its notes imply. A bar that begins without a change begins with the chord in force."""
     chords = changes(score) or [(time, str(chord)) for time, chord in implied(score)]
@@ -153,7 +153,7 @@ def bars_of(score: Score) -> list[Bar]:
     if is_chart(score):  # up to a final "N", or else through the bar of the last chord
         time, last = chords[-1]
         end = clock.quarters(time) + (-1e-3 if last == "N" else 1e-3)
-    bars: list[Bar] = []
+    bars: list[SheetBar] = []
     placed = [(clock.quarters(time) + 1e-6, name) for time, name in chords]
     in_force = "N"
     for number in range(clock.bar(end)[0] if chords else 0):
@@ -166,7 +166,7 @@ def bars_of(score: Score) -> list[Bar]:
     return bars
 
 
-def _shares(chords: Sequence[tuple[float, str]], length: float) -> Bar:
+def _shares(chords: Sequence[tuple[float, str]], length: float) -> SheetBar:
     """The bar of ``length`` quarter notes with ``chords`` (quarter note, name), in the fewest equal
     shares, up to 16, that place each chord; if no number of shares fits, one share a chord."""
     for count in (1, 2, 3, 4, 6, 8, 12, 16):
@@ -181,7 +181,7 @@ def _shares(chords: Sequence[tuple[float, str]], length: float) -> Bar:
     return [name for _, name in chords]
 
 
-def text_of(bars: Sequence[Bar]) -> str:
+def text_of(bars: Sequence[SheetBar]) -> str:
     """The text of a sheet with four bars in a line."""
     cells = [" ".join(symbol_of(name) if name else "." for name in bar) for bar in bars]
     width = max(map(len, cells), default=0)

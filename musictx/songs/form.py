@@ -1,4 +1,4 @@
-"""A piece by a plan of sections: ``form=AABA bars=8``.
+"""A piece in sections: ``form=AABA bars=8``.
 
 A new letter is a section that continues the piece and differs from the sections before it. A
 repeated letter begins with a copy of the section's first bar and continues with a variation of the
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from musictx.apps import infill, parts, tasks
 from musictx.bundle import Bundle
 from musictx.chords import annotated, named
 from musictx.config import GenerateConfig, InfillConfig
-from musictx.config.composing import Steered
 from musictx.config.generate import sections_of
 from musictx.errors import UserError
 from musictx.notes import Score, until
@@ -35,7 +34,7 @@ from musictx.sampling.strengths import SECTION_BARS
 from musictx.songs.bar_tokens import BarredScore
 from musictx.songs.chord_estimation import implied
 from musictx.songs.chord_sheet import with_markers, without_chords
-from musictx.songs.new_pieces import new_piece
+from musictx.songs.new_pieces import new_piece, shared_options
 from musictx.songs.repetition import section_contrast
 from musictx.songs.sections import SECTION_ALIKE, whole_likeness
 from musictx.songs.strengths import PRIMED, SECTION_TRIES
@@ -55,7 +54,7 @@ def piece(
     progress: Progress | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> Sample:
-    """Compose a piece by the plan ``request.form``, with a model that has control tokens. Its first
+    """Compose a piece in the form ``request.form``, with a model that has control tokens. Its first
     section is ``primer``, or a new section by ``plan`` if that is ``None``. Its events are emitted
     when it is done."""
     sample = _Composition(bundle, request, primer, plan, seed, progress).sample()
@@ -105,27 +104,30 @@ class _Composition:
         self._cut(min(last - self.first, self.bars))
 
     def sample(self) -> Sample:
-        plan = sections_of(self.request.form or "")
-        names, bars, given = [name for name, _ in plan], self.bars, self.count
+        sections = sections_of(self.request.form or "")
+        names, bars, given = [name for name, _ in sections], self.bars, self.count
         for number, name in enumerate(names):
             if name in names[:number]:
                 self._repeat_section(names.index(name) * bars)
             else:
                 earlier = {names.index(letter) for letter in names[:number]}
                 self._compose_section((number + 1) * bars, earlier)
-        for number, (name, primes) in enumerate(plan):
-            last, ending = (number + 1) * bars, number + 1 == len(plan)
+        for number, (name, primes) in enumerate(sections):
+            last, ending = (number + 1) * bars, number + 1 == len(sections)
             if name in names[:number]:  # the last bar of the piece stays
                 anew = max(round(PRIMED * bars), 1) if primes else 0
                 self._recompose_bars(last - bars + 1, last - max(anew, ending), is_variation=True)
                 self._recompose_bars(last - max(anew, ending), last - ending)
             elif not ending and names[number + 1] in names[: number + 1]:
                 self._recompose_bars(last - (last > given), last)
-        titles = [(self._seconds(n * bars), name + primes) for n, (name, primes) in enumerate(plan)]
+        titles = [
+            (self._seconds(number * bars), name + primes)
+            for number, (name, primes) in enumerate(sections)
+        ]
         score = with_markers(self.piece, titles)
         seam = self._seconds(given) if given else 0.0
         count = int((score.notes["start"] >= seam - NEAR).sum())
-        length = self._seconds(len(plan) * bars) - seam
+        length = self._seconds(len(sections) * bars) - seam
         return Sample(score, seam, np.empty(0, np.uint16), count, length, "seconds")
 
     def _trained(self, score: Score) -> Score:
@@ -264,14 +266,13 @@ class _Composition:
         begin = self._seconds(first)
         if first >= stop or begin >= self.piece.duration - NEAR:
             return
-        options = {field.name: getattr(self.request, field.name) for field in fields(Steered)}
-        options |= {
-            "begin": str(self.first + first + 1),
-            "end": str(self.first + stop),
-            "tracks": ",".join(str(n + 1) for n in range(len({*self.piece.notes["track"]}))),
-            "samples": 1,
-        }
-        request = InfillConfig(**options)
+        tracks = range(1, len({*self.piece.notes["track"]}) + 1)
+        request = InfillConfig(
+            **shared_options(self.request),
+            begin=str(self.first + first + 1),
+            end=str(self.first + stop),
+            tracks=",".join(map(str, tracks)),
+        )
         (sample,) = infill.compose_versions(
             self.bundle,
             replace(tasks.gap_task(self.piece, request), is_variation=is_variation),

@@ -98,10 +98,10 @@ class BarIdiom(Idiom):
             return lambda primer, score, *more: form.piece(
                 bundle, score, primer.plan, request, *more
             )
-        can_plan = is_steered and bool(bundle.stats.ensembles)
+        has_ensembles = is_steered and bool(bundle.stats.ensembles)
         is_new = not any(len(primer.ids) for primer in primers)
         has_fixed_end = request.end in (None, "cut") and request.tokens is None
-        if request.loop or (can_plan and is_new and has_fixed_end and not is_restricted):
+        if request.loop or (has_ensembles and is_new and has_fixed_end and not is_restricted):
             return lambda primer, _, *more: new_piece(bundle, primer.plan, request, *more)
         return None
 

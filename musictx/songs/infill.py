@@ -112,7 +112,7 @@ def under_chords(score: Score, request: AccompanyConfig) -> Task:
     return replace(task, given=kept)
 
 
-def _sheet(chords: str) -> tuple[Score, list[chord_sheet.Bar]]:
+def _sheet(chords: str) -> tuple[Score, list[chord_sheet.SheetBar]]:
     """The bars of ``chords``, which is a chord sheet, a link of iReal Pro or the name of a file,
     and a Score without notes that has the tempo and meters of the link or file."""
     path = Path(chords).expanduser()

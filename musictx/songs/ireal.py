@@ -14,8 +14,8 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from musictx.chords import name_of, nearest
-from musictx.musicxml.repeats import Jump, Marks, RepeatError, playing_order
-from musictx.songs.chord_sheet import Bar
+from musictx.musicxml.repeats import Jump, RepeatError, RepeatSigns, playing_order
+from musictx.songs.chord_sheet import SheetBar
 
 #: A link, from the beginning of a text to the end of the line, or in a page up to a quote.
 LINK = re.compile(r"^\s*ireal(b|book)://(.+)|ireal(b|book)://([^\"<>\r\n]+)")
@@ -32,7 +32,7 @@ _TOKENS = re.compile(
 class ChartBar(NamedTuple):
     """The chords of a bar, the (numerator, denominator) of its meter, and the section it opens."""
 
-    chords: Bar
+    chords: SheetBar
     meter: tuple[int, int] = (4, 4)
     section: str = ""
 
@@ -95,12 +95,12 @@ def _unshuffled(text: str) -> str:
     return music
 
 
-def _page(music: str, remarks: Counter[str]) -> tuple[list[ChartBar], list[Marks]]:
+def _page(music: str, remarks: Counter[str]) -> tuple[list[ChartBar], list[RepeatSigns]]:
     """The measures in written order, and the marks of repeats of each."""
     measures: list[ChartBar] = []
-    marks: list[Marks] = []
-    cells: Bar = []
-    here, meter, section, latest = Marks(), (4, 4), "", ""
+    marks: list[RepeatSigns] = []
+    cells: SheetBar = []
+    here, meter, section, latest = RepeatSigns(), (4, 4), "", ""
     ending: tuple[int, ...] = ()
     again = 0  # how many of the next bars repeat the bar two bars before
 
@@ -110,7 +110,7 @@ def _page(music: str, remarks: Counter[str]) -> tuple[list[ChartBar], list[Marks
             chords = measures[-2].chords if again and len(measures) > 1 else cells
             measures.append(ChartBar(chords, meter, section))
             marks.append(here)
-            here, section = Marks(ending=ending), ""
+            here, section = RepeatSigns(ending=ending), ""
         cells = []
 
     for token in _TOKENS.finditer(music):
@@ -161,7 +161,7 @@ def _page(music: str, remarks: Counter[str]) -> tuple[list[ChartBar], list[Marks
     return measures, marks
 
 
-def _directed(here: Marks, words: str) -> Marks:
+def _directed(here: RepeatSigns, words: str) -> RepeatSigns:
     """The marks of a measure, with those of repeats in its ``words``, such as "D.C. al Fine"."""
     if jump := re.match(r"d\.?\s*([cs])\.?\s*(.*)", words):
         until = "coda" if "coda" in jump[2] else "fine" if "fine" in jump[2] else ""

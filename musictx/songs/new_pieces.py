@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -48,17 +49,22 @@ def new_piece(
     chords = draw(clock, quarters, random, _key(request), repeats)
     chart = with_markers(plan.score, chords)
     names = _instruments(bundle, request, random)
-    options = {field.name: getattr(request, field.name) for field in fields(Steered)}
     task = Task(chart, chart, 0.0, end, is_gap=False, tracks=(), add=names, repeats=(*repeats,))
     (sample,) = infill.compose_versions(
         bundle,
         task,
-        AccompanyConfig(**options | {"samples": 1}, add=",".join(names)),
+        AccompanyConfig(**shared_options(request), add=",".join(names)),
         seed=int(random.integers(2**31)),
         progress=progress,
         on_event=on_event and (lambda _, event: on_event(event)),
     )
     return replace(sample, score=until(sample.score, end))
+
+
+def shared_options(request: GenerateConfig) -> dict[str, Any]:
+    """The options of ``request`` that infill and accompany have, too, for a single sample."""
+    options = {field.name: getattr(request, field.name) for field in fields(Steered)}
+    return options | {"samples": 1}
 
 
 def _key(request: GenerateConfig) -> int | None:

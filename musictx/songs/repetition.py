@@ -16,7 +16,7 @@ from musictx.notes import DRUMS
 from musictx.sampling.constraints import Penalty
 from musictx.songs.bar_codec import REPEATS
 from musictx.songs.bar_constraint import BarRow
-from musictx.songs.bar_grammar import BarState, Key
+from musictx.songs.bar_grammar import BarState, GroupKey
 from musictx.songs.penalties import Nats
 from musictx.songs.repeats import repeated
 from musictx.songs.strengths import REPEAT_GAIN, RETURN_BARS, RETURN_GAIN, SAME_PITCH, SAME_ROOT
@@ -77,7 +77,7 @@ def repeated_bars(given: NoteStream) -> np.ndarray:
     return repeated(given._replace(notes=given.notes[given.notes["part"] != CHORD]))
 
 
-def unlike_other_version(row: BarRow, notes: Collection[tuple[int, Key]], nats: float) -> Nats:
+def unlike_other_version(row: BarRow, notes: Collection[tuple[int, GroupKey]], nats: float) -> Nats:
     """Penalise by ``nats`` the ``notes`` of another version, given by bar and key."""
     if len(row.state.group) != 2:
         return

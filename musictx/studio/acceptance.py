@@ -8,11 +8,10 @@ from typing import Any
 from musictx.studio.change import Accepted, Change, NamedNote, Track
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
+from musictx.studio.takes import Proposal
 
-Proposal = Mapping[str, Any]
 
-
-def acceptance(document: Document, take: int, proposal: Proposal, label: str) -> Change:
+def acceptance(document: Document, take: int, proposal: Proposal, label: str = "") -> Change:
     """Return the change that adds the notes of ``proposal`` and removes the notes it replaces.
 
     A proposal of the same take that was accepted before is undone first: its notes are removed, and
@@ -22,18 +21,19 @@ def acceptance(document: Document, take: int, proposal: Proposal, label: str) ->
     previous = [row for row in document.accepted if row.take == take]
     others = document.accepted - {*previous}
     previous_numbers = {n for row in previous for n in range(row.first, row.first + row.amount)}
-    replaced_numbers = set(proposal["removes"])
+    replaced_numbers = set(proposal.removes)
     removed = (previous_numbers | replaced_numbers) & (document.notes.keys() - document.locked)
     returning, tracks = _returning(document, previous, others, proposal)
     used = document.tracks_of(document.notes.keys() - removed) | {note[5] for note in returning}
     reusable = document.tracks_of(removed & previous_numbers) - used
-    tracks, track_ids = _add_tracks(tracks, proposal.get("tracks") or (), reusable)
+    tracks, track_ids = _add_tracks(tracks, proposal.tracks, reusable)
     added: list[NamedNote] = []
-    for *values, track in proposal["notes"]:
+    for start, end, pitch, velocity, track in proposal.notes:
         if track not in track_ids:
             raise Refused("this proposal plays on a track that is no longer there")
-        added.append((document.next_id + len(added), *values, track_ids[track]))
-    if proposal.get("tracks"):  # for example four voices, which replace the track of a melody
+        number = document.next_id + len(added)
+        added.append((number, start, end, pitch, velocity, track_ids[track]))
+    if proposal.tracks:  # for example four voices, which replace the track of a melody
         emptied = document.tracks_of(removed) - used - {note[5] for note in added}
         tracks = tuple(track for track in tracks if track.id not in emptied)
     # All notes that the proposal replaces can return later, also notes that are absent because a
@@ -43,8 +43,8 @@ def acceptance(document: Document, take: int, proposal: Proposal, label: str) ->
     replaced += [note for number, note in absent.items() if number in replaced_numbers]
     old_tracks = [track for row in previous for track in row.removed_tracks] + [*document.tracks]
     removed_tracks = tuple(track for track in old_tracks if track not in tracks)
-    number, first = int(proposal["number"]), document.next_id
-    after = {Accepted(take, number, first, len(added), tuple(replaced), removed_tracks)}
+    place = take, proposal.number, document.next_id, len(added)
+    after = {Accepted(*place, tuple(replaced), removed_tracks)}
     for row in others:  # other takes must not bring back notes of the previous proposal later
         notes = tuple(note for note in row.replaced if note[0] not in previous_numbers)
         after.add(row._replace(replaced=notes))
@@ -67,7 +67,7 @@ def _returning(
     A note that the previous proposal had replaced returns unless the new proposal or one of the
     ``others`` replaces it, or its track was deleted in the meantime. A removed track returns if a
     returning note, or a note of the new proposal, needs it."""
-    unwanted = {*proposal["removes"], *(note[0] for row in others for note in row.replaced)}
+    unwanted = {*proposal.removes, *(note[0] for row in others for note in row.replaced)}
     present = {track.id for track in document.tracks}
     previous_tracks = {t.id: t for row in previous for t in row.removed_tracks}
     removed_tracks = {t.id: t for row in others for t in row.removed_tracks} | previous_tracks
@@ -78,7 +78,7 @@ def _returning(
         if note[0] not in unwanted and note[5] in present | removed_tracks.keys()
     ]
     needed = {note[5] for note in notes}
-    needed |= {row[4] for row in proposal["notes"]} & previous_tracks.keys()
+    needed |= {row[4] for row in proposal.notes} & previous_tracks.keys()
     again = tuple(removed_tracks[number] for number in sorted(needed - present))
     return notes, document.tracks + again
 

@@ -217,9 +217,9 @@ class Studio:
 
     def _delete(self, session: Session, data: JSON) -> None:
         self.sessions.delete(session)
-        for take in self.composer.takes(session):  # a deleted session gets no new takes
-            if take["state"] in ("waiting", "composing"):
-                self.composer.cancel(session, take["id"])
+        for take in [*session.takes.values()]:  # a deleted session gets no new takes
+            if take.running:
+                self.composer.cancel(session, take.id)
         self.hub.publish(session.id, "deleted", {})
 
     def _do(self, session: Session, data: JSON, revision: Any) -> JSON:
@@ -240,18 +240,9 @@ class Studio:
     def _controllers(self, session: Session, data: JSON) -> Any:
         return original.controllers_of(session.document, session.opened_file())
 
-    def _proposal(self, session: Session, take: int, number: Any) -> tuple[JSON, JSON]:
-        """Return the take with the id ``take`` and its finished proposal with this number."""
-        for candidate in self.composer.takes(session):
-            for proposal in candidate["proposals"]:
-                key = candidate["id"], proposal["number"], proposal["state"]
-                if key == (take, number, "done"):
-                    return candidate, proposal
-        raise Refused(f"take {take} has no finished proposal {str(number)[:20]}", 404)
-
     def _accept(self, session: Session, data: JSON, revision: Any) -> JSON:
-        take, proposal = self._proposal(session, int(data["take"]), data.get("proposal", 1))
-        return session.accept(take["id"], proposal, take["label"], revision)
+        take, proposal = session.takes.proposal(int(data["take"]), data.get("proposal", 1))
+        return session.accept(take.id, proposal, take.label, revision)
 
     # --------------------------------------------------------------------------------- exports
 
@@ -290,9 +281,9 @@ class Studio:
         document = session.document
         key = session.id, document.revision, options.take, options.proposal
         if options.take is not None:
-            _, proposal = self._proposal(session, options.take, options.proposal)
+            _, proposal = session.takes.proposal(options.take, options.proposal)
             document = document.copy()
-            document.apply(acceptance(document, options.take, proposal, ""))
+            document.apply(acceptance(document, options.take, proposal))
         part = options.begin, options.end
         opened = session.opened_file()
         return Export(key, data["kind"], document, document.name, *part, opened)

@@ -7,7 +7,7 @@ tracks named "locked".
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -36,7 +36,7 @@ LONGEST_BAR = 2
 #: The largest number of notes in a melody.
 LONGEST_MELODY = 5000
 #: What identifies a note of a result: (start, end, pitch, velocity, track).
-Key = tuple[float, float, int, int, int]
+NoteKey = tuple[float, float, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Input:
     task: Task | None = None
     clock: Clock | None = None
     tracks: Mapping[int, int] = field(default_factory=dict)
-    numbers: Mapping[Key, list[int]] = field(default_factory=dict)
+    numbers: Mapping[NoteKey, list[int]] = field(default_factory=dict)
     replaced: tuple[int, ...] = ()
     shortened: tuple[Note, ...] = ()
     following: tuple[tuple[float, int], ...] = ()
@@ -152,9 +152,7 @@ def _parts(document: Document, request: Request, model: Model) -> Input:
         raise Refused("there are no notes to vary on these tracks; replace composes some there")
     score = score_of(document)
     if document.notes:
-        begin, end = request.begin - 1e-3, request.end - 1e-6
-        selected = [n for n, note in document.notes.items() if begin <= note[0] < end]
-        score = score_of(document, selected)
+        score = score_of(document, _selected_notes(document, request))
     if not len(score) and not is_chart(score):
         raise Refused("there are no notes here to compose to; draw some, or begin with a new piece")
     parts = _part_tracks(document, request)
@@ -308,13 +306,9 @@ def _staying(
 
 def _melody(document: Document, request: Request, model: Model) -> Input:
     """Return the input for accompanying or harmonising the selected pitched notes."""
-    drums = {track.id for track in document.tracks if track.drum}
-    selected_tracks = _selected_tracks(document, request) - drums
-    kept = [
-        row[0]
-        for row in document.rows()
-        if row[5] in selected_tracks and request.begin - 1e-3 <= row[1] < request.end - 1e-6
-    ]
+    pitched_tracks = {track.id for track in document.tracks if not track.drum}
+    tracks = _selected_tracks(document, request) & pitched_tracks
+    kept = [n for n in _selected_notes(document, request) if document.notes[n][4] in tracks]
     if not kept:
         raise Refused("there are no pitched notes in the selection; select a melody")
     if len(kept) > LONGEST_MELODY:
@@ -332,6 +326,12 @@ def _phrase_ends(score: Score) -> list[int]:
     clock, notes = score.beats, score.notes
     under = [t for t in score.fermatas if ((notes["start"] <= t) & (t < notes["end"])).any()]
     return sorted({clock.bar(clock.quarters(t))[0] for t in under})
+
+
+def _selected_notes(document: Document, request: Request) -> list[int]:
+    """Return the numbers of the notes of all tracks that begin in the selected time, in order."""
+    begin, end = request.begin - 1e-3, request.end - 1e-6
+    return [number for number, start, *_ in document.rows() if begin <= start < end]
 
 
 def _selected_tracks(document: Document, request: Request) -> set[int]:
@@ -369,23 +369,21 @@ def _with_file(
 
 def _note_numbers(
     rows: Iterable[NamedNote], score: Score, file_score: Score, tracks: Mapping[int, int]
-) -> dict[Key, list[int]]:
+) -> dict[NoteKey, list[int]]:
     """Return for each note of the file the numbers of its notes in the document. Notes of one track
     and pitch are matched in their order, since the file rounds times to ticks."""
     groups: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for row, note in zip(rows, score.notes.tolist()):  # both are sorted by start
         groups[note[6], note[2]].append(row[0])
-    numbers: defaultdict[Key, list[int]] = defaultdict(list)
-    for key in sorted(keys(file_score.notes)):
+    numbers: defaultdict[NoteKey, list[int]] = defaultdict(list)
+    for key in sorted(note_counts(file_score).elements()):
         group = groups[tracks[key[4]], key[2]]
         if group:
             numbers[key].append(group.pop(0))
     return dict(numbers)
 
 
-def keys(notes: np.ndarray) -> list[Key]:
-    """Return the key of each note."""
-    return [
-        (start, end, pitch, velocity, track)
-        for start, end, pitch, velocity, _, _, track in notes.tolist()
-    ]
+def note_counts(score: Score | None) -> Counter[NoteKey]:
+    """Return how often ``score`` has each note; empty without a score."""
+    rows = [] if score is None else score.notes.tolist()
+    return Counter((*row[:4], row[6]) for row in rows)

@@ -20,7 +20,7 @@ from musictx.sampling.events import Event
 from musictx.sampling.sample import Sample
 from musictx.studio.change import Note, Track
 from musictx.studio.events import Publish
-from musictx.studio.inputs import Input, Key, keys
+from musictx.studio.inputs import Input, NoteKey, note_counts
 from musictx.studio.takes import Proposal, Take
 
 #: Seconds between two messages about the notes of a take, and about its progress.
@@ -173,9 +173,8 @@ def proposal_of(
 
     end  seconds at which the new music of a continuation ends
     """
-    in_file = Counter(keys(source.score.notes)) if source.score is not None else Counter[Key]()
-    kept = Counter(keys(source.kept.notes)) if source.kept is not None else Counter[Key]()
-    found = Counter[Key]()  # kept notes
+    in_file, kept = note_counts(source.score), note_counts(source.kept)
+    found = Counter[NoteKey]()  # kept notes
     rows: list[Note] = []
     instruments: dict[int, tuple[str, int, bool]] = {}  # track -> name, program and drums
     for note in score.notes.tolist():

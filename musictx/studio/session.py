@@ -19,7 +19,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
-from functools import cached_property, partialmethod
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused, validate
-from musictx.studio.takes import Takes
+from musictx.studio.takes import Proposal, Takes
 from musictx.studio.timing import retimed
 
 #: The name, without its ending, of the file that was opened.
@@ -58,11 +58,7 @@ class Session:
         self._limits = limits
         tidy(folder)
         self.document, self._done, self._length = store.load(folder / store.DATABASE)
-
-    @cached_property
-    def takes(self) -> Takes:
-        """The takes, which only the composer changes."""
-        return Takes(self.folder)
+        self.takes = Takes(folder)  # only the composer changes it
 
     # ------------------------------------------------------------------------------ operations
 
@@ -78,9 +74,7 @@ class Session:
             self._write(change, self._done + 1, self._done + 1, is_new=True)
             return exchange.derived_json(self.document) | self._undo_state()
 
-    def accept(
-        self, take: int, proposal: dict[str, Any], label: str, revision: int
-    ) -> dict[str, Any]:
+    def accept(self, take: int, proposal: Proposal, label: str, revision: int) -> dict[str, Any]:
         """Add the notes of a proposal, as one operation, and return the document."""
         with self._locked(revision) as document:
             self.do(acceptance(document, take, proposal, label), revision)

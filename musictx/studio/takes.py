@@ -21,7 +21,7 @@ from pydantic import AfterValidator, Field, FiniteFloat
 
 from musictx.files import read_bytes, tidy, write_text
 from musictx.studio.change import Note, Number, Seconds, Track, TrackId
-from musictx.studio.errors import validate
+from musictx.studio.errors import Refused, validate
 
 #: The largest file of a take that is read, MB; a larger, damaged file could fill the memory.
 MOST_MB = 64
@@ -111,6 +111,14 @@ class Takes(dict[int, Take]):
                     self[take.id] = take
         names = [re.match(r"[0-9]{4,9}\b", path.name) for path in folder.glob("*")]
         self.last_number = max((int(name[0]) for name in names if name), default=0)
+
+    def proposal(self, take: int, number: Any) -> tuple[Take, Proposal]:
+        """Return a take and its finished proposal of this number; raise :class:`Refused` (404) if
+        there is none."""
+        for proposal in self[take].proposals if take in self else ():
+            if (proposal.number, proposal.state) == (number, "done"):
+                return self[take], proposal
+        raise Refused(f"take {take} has no finished proposal {str(number)[:20]}", 404)
 
 
 def _restored(data: bytes) -> Take:

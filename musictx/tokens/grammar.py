@@ -23,7 +23,7 @@ REMEMBERED = 128
 WRITTEN = {"note_on", "note_off", "drum", "velocity", "program", "time_shift", "eos"}
 
 
-class Change(NamedTuple):
+class NoteChange(NamedTuple):
     """A note that an id begins (``on``) or ends, in seconds of the ids.
 
     velocity  1 to 127; 0 where a note ends
@@ -131,7 +131,7 @@ class GrammarState:
         """Computes :meth:`allowed`."""
         raise NotImplementedError
 
-    def _take(self, kind: str, value: int) -> Sequence[Change] | None:
+    def _take(self, kind: str, value: int) -> Sequence[NoteChange] | None:
         """Write an allowed id; returns the same as :meth:`advance`."""
         raise NotImplementedError
 
@@ -151,7 +151,7 @@ class GrammarState:
             self._mask.setflags(write=False)
         return self._mask
 
-    def advance(self, token_id: int) -> Sequence[Change] | None:
+    def advance(self, token_id: int) -> Sequence[NoteChange] | None:
         """Write one id, and return the notes that it begins or ends; ``None`` for tokens whose
         notes are certain only when the piece is complete. Raises ``ValueError`` if the id is not
         allowed."""
@@ -271,7 +271,7 @@ class PerformanceState(GrammarState):
             return self._may_shift
         return kind == "program" or (last in ("note_off", "drum") and not self.sounding.notes)
 
-    def _take(self, kind: str, value: int) -> list[Change]:
+    def _take(self, kind: str, value: int) -> list[NoteChange]:
         self._after_program = self.last == "program" and kind == "velocity"
         self.last = kind
         self._may_shift = kind != "time_shift" or value == self._longest
@@ -285,12 +285,12 @@ class PerformanceState(GrammarState):
             self.program = self.sounding.program = value
         elif kind == "note_off":
             self.sounding.release(value)
-            return [Change(self.seconds, False, value, 0, program)]
+            return [NoteChange(self.seconds, False, value, 0, program)]
         elif kind in ("note_on", "drum"):
             self.notes += 1
             loudness = self.sounding.velocity
             if kind == "drum":
-                return [Change(self.seconds, True, value, loudness, DRUMS, self.seconds)]
+                return [NoteChange(self.seconds, True, value, loudness, DRUMS, self.seconds)]
             self.sounding.strike(value, self.seconds)
-            return [Change(self.seconds, True, value, loudness, program)]
+            return [NoteChange(self.seconds, True, value, loudness, program)]
         return []

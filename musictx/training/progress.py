@@ -12,7 +12,7 @@ from pytorch_lightning.callbacks import ProgressBar, Timer
 from tqdm import tqdm
 
 
-class Clock(Timer):
+class TrainingTimer(Timer):
     """Lightning's timer, which adds up the time of all sessions and ends training after
     ``seconds``.
 
@@ -22,6 +22,11 @@ class Clock(Timer):
 
     def __init__(self, seconds: float | None = None) -> None:
         super().__init__(None if seconds is None else timedelta(seconds=seconds), verbose=False)
+
+    @property
+    def state_key(self) -> str:
+        """The name of its state in checkpoints: that of the first runs, which can be resumed."""
+        return "Clock"
 
     def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **options: Any) -> None:
         if ends_step(trainer, batch_idx=args[-1]):
@@ -41,15 +46,15 @@ def validation_follows(trainer: pl.Trainer) -> bool:
     return bool(trainer.enable_validation and is_due)
 
 
-def clock(trainer: pl.Trainer) -> Clock:
-    """Return the clock among the callbacks of ``trainer``."""
+def timer(trainer: pl.Trainer) -> TrainingTimer:
+    """Return the timer among the callbacks of ``trainer``."""
     callbacks = trainer.callbacks  # type: ignore[attr-defined]
-    return next((c for c in callbacks if isinstance(c, Clock)), Clock())
+    return next((c for c in callbacks if isinstance(c, TrainingTimer)), TrainingTimer())
 
 
 def time_used(trainer: pl.Trainer) -> float | None:
     """Return the share of ``trainer.max_time`` that has passed, 0..1; None without ``max_time``."""
-    remaining, elapsed = clock(trainer).time_remaining(), clock(trainer).time_elapsed()
+    remaining, elapsed = timer(trainer).time_remaining(), timer(trainer).time_elapsed()
     return None if remaining is None else min(1.0, elapsed / max(elapsed + remaining, 1e-9))
 
 

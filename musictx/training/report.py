@@ -6,7 +6,7 @@ import math
 import shlex
 
 from musictx.training import checkpoint
-from musictx.training.progress import clock, compact, duration
+from musictx.training.progress import compact, duration, timer
 from musictx.training.run import Run
 from musictx.training.trainer import describe_device
 
@@ -52,7 +52,7 @@ def summary(run: Run, initial_loss: float | None) -> str:
     validation loss before the first step, if it was measured."""
     lines = [
         f"trained {run.trainer.global_step:,} steps on {compact(run.lit.tokens)} tokens "
-        f"in {duration(clock(run.trainer).time_elapsed())}"
+        f"in {duration(timer(run.trainer).time_elapsed())}"
     ]
     loss, step = run.best()
     guessing, optim = math.log(run.model.config.vocab_size), run.lit.optim

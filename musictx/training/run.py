@@ -31,7 +31,7 @@ from musictx.training import checkpoint
 from musictx.training.callbacks import BestCheckpoint, Ema, RunCallback
 from musictx.training.lit import LitMusicTransformer
 from musictx.training.optimizer import optimizer_options
-from musictx.training.progress import Progress, clock, share_done
+from musictx.training.progress import Progress, share_done, timer
 from musictx.training.ranks import say
 from musictx.training.run_folder import RunFolder
 from musictx.training.signals import Stopped, StopSignal
@@ -141,7 +141,7 @@ class Run:
         folder.write_status(
             finished=True,
             step=self.trainer.global_step,
-            seconds=clock(self.trainer).time_elapsed(),
+            seconds=timer(self.trainer).time_elapsed(),
             validation_loss=self.validation_loss(),
         )
 
@@ -206,7 +206,7 @@ class Run:
             "finished": share_done(trainer) >= 1,
             "steps": trainer.global_step,
             "tokens seen": self.lit.tokens,
-            "minutes": round(clock(trainer).time_elapsed() / 60, 2),
+            "minutes": round(timer(trainer).time_elapsed() / 60, 2),
             "device": describe_device(trainer),
             "precision": str(trainer.precision),
             "batch": self.rows_per_step(),

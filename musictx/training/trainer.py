@@ -21,7 +21,7 @@ from musictx.config.trainer import PASSED_ON
 from musictx.errors import ConfigError, UserError, reason
 from musictx.training.checkpoint import AtomicCheckpoints
 from musictx.training.muon import multiplies_bfloat16
-from musictx.training.progress import Clock
+from musictx.training.progress import TrainingTimer
 
 #: A placeholder for the run folder in the options of callbacks and loggers.
 RUN_FOLDER = "{run_folder}"
@@ -52,7 +52,7 @@ def build_trainer(
         "min_epochs": 0,  # otherwise Lightning waits for the end of an epoch with min_steps
         "check_val_every_n_epoch": None,  # val_check_interval counts batches across epochs
         "default_root_dir": None if folder is None else str(folder),
-        "callbacks": [Clock(seconds), *callbacks],
+        "callbacks": [TrainingTimer(seconds), *callbacks],
         "logger": loggers if isinstance(loggers, bool) else list(loggers) or False,
         "enable_checkpointing": any(isinstance(c, pl.callbacks.Checkpoint) for c in callbacks),
         "use_distributed_sampler": False,  # the data module distributes the rows

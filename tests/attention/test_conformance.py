@@ -23,7 +23,7 @@ from musictx.attention.job import ANY, CONSECUTIVE, LAST, SQUARE
 from musictx.attention.job import Job as Asked
 from musictx.attention.terms import Axis, Blocks, Terms
 from musictx.speed import native
-from musictx.speed.chunked import plan
+from musictx.speed.chunked import tiling
 from musictx.speed.native import build, library
 from tests.attention import cases
 from tests.attention.cases import Job, Named, computed, dense, excess, results, table_job
@@ -58,8 +58,8 @@ def cut(block: int, budget: int, run: int, lent: bool = True) -> Iterator[None]:
     """Blocks of ``block`` queries, in memory for ``budget`` logits, keys by the ``run``. ``lent``:
     products of torch's, where it lends them; not on Windows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "BLOCK", block)
-        patch.setattr(plan, "BUDGET", budget)
+        patch.setattr(tiling, "BLOCK", block)
+        patch.setattr(tiling, "BUDGET", budget)
         patch.setattr(native, "BLOCK", block)
         patch.setattr(native, "PANEL", run)
         if not lent:

@@ -37,7 +37,7 @@ def test_clock_gives_the_double_nearest_to_the_true_time(
         true += (start - at) * rate
         at, rate = start, Fraction(microseconds, 10**6 * division)
     true += (moment - at) * rate
-    marks = module.File(1, division, marks={"tempos": [(0, *tempo) for tempo in tempos]})
+    marks = module.ScannedFile(1, division, marks={"tempos": [(0, *tempo) for tempo in tempos]})
     seconds = TickClock.of(marks).seconds(np.array([moment]))[0]
     if true < 24 * 3600:
         assert seconds == float(true)

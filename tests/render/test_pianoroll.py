@@ -105,11 +105,11 @@ def test_lines_mark_the_beginning_and_end_of_new_music_and_given_music_is_tinted
 def test_music_on_beats_has_numbered_bars_after_a_pick_up_and_other_music_has_seconds():
     rows = [note(n / 2, n / 2 + 0.4, 60) for n in range(25)]
     score = Score(rows, meters=[(0.0, 4, 4), (0.5, 3, 4)], tempos=[(0.0, 120.0)])
-    lines = Layout(score).times(score)
+    lines = Layout(score).times
     assert lines[:3] == [(0.0, ""), (0.5, "bar 1"), (2.0, "bar 2")]
     assert np.diff([second for second, _ in lines[1:]]) == pytest.approx(1.5)
     colour = colours(score)
     assert colour(2.0, 75).sum() < colour(2.1, 75).sum(), "a line across the roll"
     starts = np.random.default_rng(0).uniform(0, 3600, 400)
     played = Score([note(start, start + 0.4, 60) for start in [*np.sort(starts), 3600]])
-    assert {(60.0, "0:01:00"), (3600.0, "1:00:00")} <= {*Layout(played).times(played)}
+    assert {(60.0, "0:01:00"), (3600.0, "1:00:00")} <= {*Layout(played).times}

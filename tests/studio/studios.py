@@ -9,17 +9,17 @@ from musictx import shipped
 from musictx.studio.app import Studio
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
+from musictx.studio.takes import Proposal, Take
 
 ODE = shipped.examples()["ode_to_joy"].read_bytes()
 TestClient.__test__ = TestServer.__test__ = False  # for pytest: these are no tests
 
 
 class FakeComposer:
-    """A composer without models. A test sets its takes, ``all``, by session id."""
+    """A composer without models, which adds takes that wait forever."""
 
     def __init__(self, publish, config) -> None:
         self.publish = publish
-        self.all: dict[str, list[dict]] = {}
         self.cancelled: list[tuple[str, int]] = []
         self.closed = False
 
@@ -32,12 +32,12 @@ class FakeComposer:
     def submit(self, session, request):
         if request.get("samples", 1) > 8:
             raise Refused(f"samples={request['samples']}: expected a whole number from 1 to 8")
-        take = {"id": len(self.takes(session)) + 1, "label": request["task"], "state": "waiting"}
-        self.all.setdefault(session.id, []).append(take | {"proposals": []})
-        return take
+        number = len(session.takes) + 1
+        session.takes[number] = take(number, [], label=request["task"], state="waiting")
+        return session.takes[number].json()
 
     def takes(self, session):
-        return self.all.get(session.id, [])
+        return [take.json() for take in session.takes.values()]
 
     def cancel(self, session, number):
         self.cancelled.append((session.id, number))
@@ -46,22 +46,22 @@ class FakeComposer:
         self.closed = True
 
 
-def take(number: int, notes, *, removes=(), tracks=(), state="done") -> dict:
+def take(number: int, notes, *, removes=(), label="replace", state="done") -> Take:
     """Return a take with one finished proposal."""
-    proposal = {"number": 1, "state": "done", "notes": notes, "removes": list(removes)}
-    proposal |= {"tracks": list(tracks), "remark": None, "accepted": False}
-    return {"id": number, "label": "replace", "state": state, "proposals": [proposal]}
+    made = Take(number, "replace", label, 5, "piano", 0.0, 1.0, None, {}, "", None, state)
+    made.proposals = [Proposal(1, "done", notes, [], list(removes))]
+    return made
 
 
 @contextlib.asynccontextmanager
 async def studio_client(folder, composer=FakeComposer, **options):
-    """Yield a client of a studio in ``folder``; ``client.composer`` is its composer."""
+    """Yield a client of a studio in ``folder``, with its ``composer`` and its ``sessions``."""
     config = StudioConfig(folder=str(folder), browser=False, **options)
     studio = Studio(config)
     async with TestClient(TestServer(studio.app), headers={"X-Musictx": "1"}) as client:
         with patch("musictx.studio.app.Composer", composer):
             studio.start_composer()
-        client.composer = studio.composer
+        client.composer, client.sessions = studio.composer, studio.sessions
         yield client
 
 

@@ -12,6 +12,7 @@ from musictx.studio.change import WHOLE, Accepted, Change, Track, parse_change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused, validate
+from musictx.studio.takes import Proposal
 from tests.studio.changes import LIMITS, NOTES, changes, music, saved
 
 
@@ -22,7 +23,7 @@ def two_notes() -> Document:
 
 def accept(document: Document, take: int, proposal: dict) -> Change:
     """Accept a proposal, by a change that passes through JSON, and return the inverse change."""
-    change = document.check(acceptance(document, take, proposal, "x"), LIMITS)
+    change = document.check(acceptance(document, take, validate(Proposal, proposal)), LIMITS)
     return document.apply(validate(Change, json.loads(json.dumps(change.json()))))
 
 
@@ -121,7 +122,7 @@ def test_accepting_keeps_locked_notes_and_adds_a_new_track_with_a_free_id():
     document.apply(inverse)
     assert music(document) == music(before)
     with pytest.raises(Refused, match="a track that is no longer there"):
-        acceptance(document, 4, proposal | {"notes": [[0, 1, 60, 80, 5]]}, "x")
+        accept(document, 4, proposal | {"notes": [[0, 1, 60, 80, 5]]})
 
 
 def test_an_empty_proposal_that_is_accepted_twice_stays_accepted():

@@ -27,7 +27,7 @@ async def events(stream, count: int) -> list[tuple[str, object]]:
 async def test_all_pages_of_a_session_receive_its_events_from_any_thread(client):
     session = (await new_piece(client, ODE))["id"]
     path = f"/api/sessions/{session}"
-    client.composer.all[session] = [take(1, [])]
+    client.sessions.get(session).takes[1] = take(1, [])
     async with client.get(f"{path}/events") as one, client.get(f"{path}/events") as two:
         assert one.headers["Content-Type"] == "text/event-stream"
         for page in (one, two):

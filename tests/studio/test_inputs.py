@@ -93,7 +93,7 @@ def test_a_gap_removes_the_notes_of_the_document_inside_it(
     assert (same.removes, same.tracks) == (empty.removes, [])
     after = copy.deepcopy(document)
     for result in (empty, same):
-        after.apply(acceptance(after, 1, vars(result), ""))
+        after.apply(acceptance(after, 1, result))
     for row, then in zip(_rows(after), _rows(document), strict=True):
         assert row[1:] == then[1:]
         assert np.isclose(row[0], then[0], atol=EARLY + NEAR)
@@ -114,7 +114,7 @@ def test_a_note_just_before_a_bar_line_belongs_to_the_bar_in_which_it_mostly_sou
     document = exchange.document_of(pieces.of(*rows))
     source = prepare(document, Request("replace", 2.0, 4.0), piano)
     result = proposal_of(source, source.task.given, 0.0, Tracks(source))
-    document.apply(acceptance(document, 1, vars(result), ""))
+    document.apply(acceptance(document, 1, result))
     expected = [(0.0, 1.0, 60), (1.5, 2.0, 62), (1.95, 2.0, 65), (3.95, 4.5, 67)]
     assert [row[1:4] for row in document.rows()] == expected
 

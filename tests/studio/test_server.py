@@ -52,7 +52,7 @@ async def test_a_piece_is_imported_changed_undone_listed_and_deleted(tmp_path):
         assert entries[2]["name"] == "Ode, again"
         assert (entries[2]["notes"], entries[2]["duration"]) == (62, 45)
 
-        client.composer.all[second["id"]] = [take(1, [], state="composing")]
+        client.sessions.get(second["id"]).takes[1] = take(1, [], state="composing")
         await send(client, "DELETE", f"/api/sessions/{second['id']}", 204)
         assert client.composer.cancelled == [(second["id"], 1)]
         await send(client, "GET", f"/api/sessions/{second['id']}", 404)
@@ -192,7 +192,8 @@ async def test_exports_contain_the_piece_a_part_of_it_or_a_proposal(client, tmp_
     assert part == sound[4:12]
     assert part_headers["ETag"] == headers["ETag"]  # the cached file
 
-    client.composer.all[session["id"]] = [take(5, [[0, 1, 30, 80, 0]], removes=range(60))]
+    takes = client.sessions.get(session["id"]).takes
+    takes[5] = take(5, [(0, 1, 30, 80, 0)], removes=range(60))
     with_take, _ = await file("x.mid", take="5", proposal="1")
     assert formats.read(with_take).notes["pitch"].tolist()[:1] == [30]
     assert len(formats.read(with_take)) == 3
@@ -293,7 +294,8 @@ async def test_a_proposal_is_accepted_and_undone(client):
     assert waiting["state"] == "waiting"
     await send(client, "POST", f"{path}/takes", 400, json=request | {"samples": 9})
     await send(client, "DELETE", f"{path}/takes/1", 204)
-    client.composer.all[session["id"]] = [take(1, [[0.0, 0.5, 50, 80, 0]], removes=[0, 1])]
+    takes = client.sessions.get(session["id"]).takes
+    takes[1] = take(1, [(0.0, 0.5, 50, 80, 0)], removes=[0, 1])
     choice = {"proposal": 1, "revision": 0}
     accept = f"{path}/takes/1/accept"
     for wrong, status in (({"proposal": 2}, 404), ({"proposal": {}}, 404), ({"revision": 7}, 409)):

@@ -72,8 +72,9 @@ def test_a_session_that_is_read_again_has_its_state_and_its_whole_history(tmp_pa
             else:
                 notes = [(1.0, 2.0, 60, 80, document.tracks[0].id)]
                 removes = data.draw(st.lists(st.sampled_from([*document.notes, 99]), unique=True))
-                proposal = {"number": data.draw(st.integers(1, 2)), "notes": notes}
-                session.accept(1, proposal | {"removes": removes}, "x", revision)
+                number = data.draw(st.integers(1, 2))
+                proposal = Proposal(number, "done", notes, removes=removes)
+                session.accept(1, proposal, "x", revision)
             index += 1
             states[index:] = [music(session.document)]
         else:

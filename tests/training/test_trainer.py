@@ -15,7 +15,7 @@ from musictx.errors import ConfigError, UserError
 from musictx.hydra_config import compose
 from musictx.hydra_config.words import normalise
 from musictx.training import ranks
-from musictx.training.progress import Progress
+from musictx.training.progress import Progress, TrainingTimer
 from musictx.training.trainer import build_trainer, describe_device, instantiate, precision, quiet
 from scripts.docs import reference
 from tests.training.fakes import fake_training, fit, trainer_options
@@ -101,6 +101,10 @@ def test_callbacks_and_loggers_are_made_from_their_targets(tmp_path):
 
 TORCHRUN = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}
 SLURM = {"SLURM_PROCID": "0", "SLURM_NTASKS": "6", "SLURM_NNODES": "3", "SLURM_JOB_NAME": "train"}
+
+
+def test_the_time_of_a_run_is_read_from_its_checkpoints_of_earlier_versions():
+    assert TrainingTimer().state_key == "Clock"
 
 
 def test_a_launcher_says_how_many_processes_train_together():

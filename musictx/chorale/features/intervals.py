@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges, token_coordinates
 from musictx.chorale.features import interval_rows, lagged, look_up, span_of
-from musictx.config.checks import option, require
+from musictx.config.checks import option
 from musictx.model.features.base import Feature, NativeForm, Options
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -50,8 +50,7 @@ class IntervalOptions(Options):
 
     def check(self) -> None:
         for name, lags in (("inputs", self.inputs), ("outputs", self.outputs)):
-            different = len(set(lags)) == len(lags)
-            require(different, f"{self.prefix}.{name}", lags, _DIFFERENT)
+            self.require(name, len(set(lags)) == len(lags), _DIFFERENT)
 
 
 class Intervals(Feature):

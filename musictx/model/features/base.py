@@ -32,7 +32,7 @@ FORMER = {
 
 
 @dataclass
-class Options(checks.Options):
+class Options(checks.CheckedOptions):
     """The options of a feature, here none. A subclass sets ``prefix``, which precedes the names of
     its options in error messages."""
 

@@ -12,7 +12,7 @@ There are w+m-1 distances between w keys and m queries. If the block's last key 
 of its last query, as in causal self-attention, the m-1 negative distances are masked in any case,
 and w columns are enough; then cells right of the diagonal contain numbers of other rows until they
 are masked. W is at least the number of distances and at least w+1, rounded up to a number that
-suits the cache. Further columns belong to no distance, and their rows of E are 0 (plan.py).
+suits the cache. Further columns belong to no distance, and their rows of E are 0 (tiling.py).
 
 Products and softmax are in float32, in float64 for float64 inputs. All sums have a fixed order: the
 same inputs give the same bits on the same machine.
@@ -87,7 +87,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
 def _codes(
     terms: Terms, setting: Setting, device: torch.device
 ) -> tuple[Tensor | None, Tensor | None, int]:
-    """(query_codes, key_codes, near) of :class:`musictx.speed.chunked.plan.Plan`."""
+    """(query_codes, key_codes, near) of :class:`musictx.speed.chunked.tiling.Tiling`."""
     blocks = terms.blocks
     if blocks is None:
         return setting.query_pieces, setting.key_pieces, 0

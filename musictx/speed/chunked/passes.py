@@ -7,7 +7,7 @@ content, position  (B, H, Tq, D): the queries for keys and for the table; positi
 k, v               (B, H, Tk, D)
 table, values      (H, distances, D) in descending distance
 
-The other arguments are those of :class:`~musictx.speed.chunked.plan.Plan`.
+The other arguments are those of :class:`~musictx.speed.chunked.tiling.Tiling`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.speed.chunked.plan import Block, Plan, Views
+from musictx.speed.chunked.tiling import Block, Tiling, Views
 
 #: Logits and the logarithms of sums are to base 2, because 2^x is faster than e^x.
 BITS = 1 / math.log(2)
 
 
 def _logits(
-    plan: Plan,
+    tiling: Tiling,
     views: Views,
     block: Block,
     content: Tensor,
@@ -47,9 +47,9 @@ def _logits(
         logits.baddbmm_(content, k)
     if block.on_diagonal:  # only the last m keys can be later than a query of the block
         m = logits.shape[1]
-        logits[:, :, -m:].add_(plan.causal_mask[:m, :m])
+        logits[:, :, -m:].add_(tiling.causal_mask[:m, :m])
     if block.hidden is not None:
-        plan.by_row(logits).masked_fill_(block.hidden, float("-inf"))
+        tiling.by_row(logits).masked_fill_(block.hidden, float("-inf"))
     return logits
 
 
@@ -60,35 +60,35 @@ def forward(out: Tensor, log_sum: Tensor, *arguments: Any) -> None:
     weights as 2^(-inf) = 0.
     """
     content, position, k, v, table, values = arguments[:6]
-    plan = Plan(arguments[:6], *arguments[6:])
-    memory = plan.memory()
-    for tile in plan.tiles():
+    tiling = Tiling(arguments[:6], *arguments[6:])
+    memory = tiling.memory()
+    for tile in tiling.tiles():
         rows, heads = tile
-        qs, ks, vs = (plan.tokens(x, tile) for x in (content, k, v))
-        qs = position_qs = qs * (plan.scale * BITS)
+        qs, ks, vs = (tiling.tokens(x, tile) for x in (content, k, v))
+        qs = position_qs = qs * (tiling.scale * BITS)
         if position is not None:
-            position_qs = plan.tokens(position, tile) * (plan.scale * BITS)
-        tables, value_tables = plan.tables(table, tile), plan.tables(values, tile)
-        for block in plan.blocks(rows):
+            position_qs = tiling.tokens(position, tile) * (tiling.scale * BITS)
+        tables, value_tables = tiling.tables(table, tile), tiling.tables(values, tile)
+        for block in tiling.blocks(rows):
             tokens = block.tokens
-            views = plan.views(memory, len(qs), block)
+            views = tiling.views(memory, len(qs), block)
             queries, position_queries = qs[:, tokens], position_qs[:, tokens]
-            logits = _logits(plan, views, block, queries, position_queries, ks, tables)
+            logits = _logits(tiling, views, block, queries, position_queries, ks, tables)
             highest = logits.amax(-1, keepdim=True)
             highest.masked_fill_(highest == float("-inf"), 0.0)  # no key to attend to
             weights = logits.sub_(highest).exp2_()
             total = weights.sum(-1, keepdim=True)
             empty = total == 0
-            if plan.generator is not None:
-                weights *= plan.keep(weights.shape)
+            if tiling.generator is not None:
+                weights *= tiling.keep(weights.shape)
             sums = torch.bmm(weights, vs[:, block.keys])
             if value_tables is not None:
                 views.clear_around_keys()
                 sums.baddbmm_(views.by_distance, value_tables[:, block.distances])
-            sums /= total.masked_fill(empty, 1.0) * plan.kept_share
-            out[rows, heads, tokens] = plan.by_row(sums)
+            sums /= total.masked_fill(empty, 1.0) * tiling.kept_share
+            out[rows, heads, tokens] = tiling.by_row(sums)
             log = (highest + total.log2()).masked_fill_(empty, float("inf"))
-            log_sum[rows, heads, tokens] = plan.by_row(log[..., 0])
+            log_sum[rows, heads, tokens] = tiling.by_row(log[..., 0])
 
 
 def backward(
@@ -96,31 +96,33 @@ def backward(
 ) -> tuple[Tensor | None, ...]:
     """The gradients of the inputs that have any."""
     content, position, k, v, table, values = inputs = arguments[:6]
-    plan = Plan(inputs, *arguments[6:])
+    tiling = Tiling(inputs, *arguments[6:])
     gradients: list[Any] = [
-        x if x is None else x.new_zeros(x.shape, dtype=plan.dtype) for x in inputs
+        x if x is None else x.new_zeros(x.shape, dtype=tiling.dtype) for x in inputs
     ]
     dq, dposition, dk, dv, *totals = gradients
     # The sum over keys of weight times its gradient; the same with and without dropout.
-    inner = (upstream.to(plan.dtype) * out).sum(-1)
-    logit_memory, gradient_memory = plan.memory(), plan.memory()
-    dropout_memory = plan.memory() if plan.generator is not None and values is not None else None
-    for tile in plan.tiles():
+    inner = (upstream.to(tiling.dtype) * out).sum(-1)
+    logit_memory, gradient_memory = tiling.memory(), tiling.memory()
+    dropout_memory = (
+        tiling.memory() if tiling.generator is not None and values is not None else None
+    )
+    for tile in tiling.tiles():
         rows, heads = tile
-        qs, ks, vs, ups = (plan.tokens(x, tile) for x in (content, k, v, upstream))
-        qs = position_qs = qs * (plan.scale * BITS)
+        qs, ks, vs, ups = (tiling.tokens(x, tile) for x in (content, k, v, upstream))
+        qs = position_qs = qs * (tiling.scale * BITS)
         if position is not None:
-            position_qs = plan.tokens(position, tile) * (plan.scale * BITS)
-        tables, value_tables = plan.tables(table, tile), plan.tables(values, tile)
+            position_qs = tiling.tokens(position, tile) * (tiling.scale * BITS)
+        tables, value_tables = tiling.tables(table, tile), tiling.tables(values, tile)
         dks, dvs = torch.zeros_like(ks), torch.zeros_like(vs)
         dtables = None if tables is None else torch.zeros_like(tables)
         dvalue_tables = None if value_tables is None else torch.zeros_like(value_tables)
-        for block in plan.blocks(rows):
+        for block in tiling.blocks(rows):
             tokens, keys, distances, *_ = block
-            views = plan.views(logit_memory, len(qs), block)
-            gradient_views = plan.views(gradient_memory, len(qs), block)
+            views = tiling.views(logit_memory, len(qs), block)
+            gradient_views = tiling.views(gradient_memory, len(qs), block)
             queries, position_queries, up = (x[:, tokens] for x in (qs, position_qs, ups))
-            weights = _logits(plan, views, block, queries, position_queries, ks, tables)
+            weights = _logits(tiling, views, block, queries, position_queries, ks, tables)
             weights.sub_(log_sum[rows, heads, tokens].reshape(len(qs), -1, 1)).exp2_()
             if value_tables is not None:
                 dweights, block_table = gradient_views.by_key, value_tables[:, distances]
@@ -130,14 +132,14 @@ def backward(
                 dweights = gradient_memory[: weights.numel()].view(weights.shape)
                 torch.bmm(up, vs[:, keys].transpose(1, 2), out=dweights)
             used_weights, used_views = weights, views  # after dropout
-            if plan.generator is not None:
-                keep = plan.keep(weights.shape).to(plan.dtype)
-                keep /= plan.kept_share
+            if tiling.generator is not None:
+                keep = tiling.keep(weights.shape).to(tiling.dtype)
+                keep /= tiling.kept_share
                 dweights *= keep
                 if dropout_memory is None:
                     used_weights = keep.mul_(weights)
                 else:
-                    used_views = plan.views(dropout_memory, len(qs), block)
+                    used_views = tiling.views(dropout_memory, len(qs), block)
                     used_weights = torch.mul(weights, keep, out=used_views.by_key)
             dvs[:, keys].baddbmm_(used_weights.transpose(1, 2), up)
             if dvalue_tables is not None:
@@ -154,10 +156,10 @@ def backward(
                     dqs.baddbmm_(views.by_distance, tables[:, distances])
                 elif needs_gradient[1]:
                     dps = torch.bmm(views.by_distance, tables[:, distances])
-                    dposition[rows, heads, tokens] = plan.by_row(dps) * plan.scale
-            dq[rows, heads, tokens] = plan.by_row(dqs) * plan.scale
+                    dposition[rows, heads, tokens] = tiling.by_row(dps) * tiling.scale
+            dq[rows, heads, tokens] = tiling.by_row(dqs) * tiling.scale
         dk[tile], dv[tile] = (dks / BITS).view_as(dk[tile]), dvs.view_as(dv[tile])
         for total, part, unit in zip(totals, (dtables, dvalue_tables), (BITS, 1.0)):
             if part is not None:
-                total[heads] += plan.by_row(part[:, : total.shape[1]]).sum(0) / unit
+                total[heads] += tiling.by_row(part[:, : total.shape[1]]).sum(0) / unit
     return tuple(g if g is None else g.to(x.dtype) for g, x in zip(gradients, inputs))

@@ -127,7 +127,7 @@ def _problem(
     scale: float,
     dropout: float,
     seed: int,
-) -> library.Problem:
+) -> library.NativeProblem:
     """The kernel's argument, which points to contiguous copies of the inputs.
 
     q (B, H, Tq, D), the last Tq of the Tk tokens, k and v (B, H, Tk, D) have one dtype. Products
@@ -136,7 +136,7 @@ def _problem(
     Codes are those of :func:`musictx.speed.pieces.piece_codes`.
     """
     dtype, drop_threshold = _dtype(q), round(dropout * 2**32)
-    problem = library.Problem(
+    problem = library.NativeProblem(
         batch=q.shape[0],
         heads=q.shape[1],
         queries=q.shape[2],

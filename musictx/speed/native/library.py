@@ -34,7 +34,7 @@ _COUNTS = (
 )
 
 
-class Problem(ctypes.Structure):
+class NativeProblem(ctypes.Structure):
     """``Problem`` of panel.h: the same fields in the same order."""
 
     _fields_ = (
@@ -84,7 +84,7 @@ class Library:
         use(*products)
         self.bf16 = products.bf16 is not None or bool(self._library.musictx_bf16())
 
-    def run(self, backward: bool, problem: Problem) -> None:
+    def run(self, backward: bool, problem: NativeProblem) -> None:
         """Run the forward or the backward pass, which writes into the memory of ``problem``."""
         library = self._library
         function = library.musictx_backward if backward else library.musictx_forward

@@ -45,7 +45,7 @@ class Views(NamedTuple):
 Tile = tuple[slice, slice]
 
 
-class Plan:
+class Tiling:
     """The tiles and blocks that both passes share, from the arguments of the operator.
 
     inputs  those with gradients (passes.py)
