@@ -246,7 +246,7 @@ def _assembled(config: type, values: Mapping[str, Any], prefix: str = "") -> Any
         name = f"{prefix}{field.name}"
         if name in values:
             arguments[field.name] = values[name]
-        elif dataclasses.is_dataclass(field.default_factory) and name != "position":
+        elif dataclasses.is_dataclass(field.default_factory):
             arguments[field.name] = _assembled(field.default_factory, values, f"{name}.")
     return config(**arguments)
 
