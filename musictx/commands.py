@@ -286,9 +286,10 @@ def groups(command: str, folders: Iterable[Path] = ()) -> dict[str, list[str]]:
 def options_of(command: str) -> dict[str, dataclasses.Field]:
     """Return every option of ``command`` by its dotted name, with those of all position schemes
     and the parts of other options, such as ``limits.notes``."""
-    options = dict(checks.options(COMMANDS[command].config))
-    if "position.name" in options:
-        for scheme in SCHEMES.values():
+    options: dict[str, dataclasses.Field] = {}
+    for name, option in checks.options(COMMANDS[command].config):
+        options[name] = option
+        for scheme in SCHEMES.values() if name == "position" else ():
             for field in dataclasses.fields(scheme):
                 options.setdefault(f"position.{field.name}", field)
     for name, option in [*options.items()]:
