@@ -163,7 +163,7 @@ def test_a_scheme_is_given_by_its_options_together_or_one_by_one():
         == make_config("train", {"position.max_distance": 64, "position.name": "t5"}).position
     )
     for wrong in ({"position": None}, {"position": "t5"}, {"position.block": 4}):
-        with pytest.raises(ConfigError, match="^position"):
+        with pytest.raises(ConfigError, match=r"^position"):
             make_config("train", wrong)
 
 
