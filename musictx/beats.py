@@ -99,6 +99,11 @@ class Beats:
         # Marks are in seconds, so bar lines have rounding errors.
         return int(self._first_bar[meter] + passed), since if since > 1e-6 else 0.0
 
+    def bar_at(self, seconds: float, *, ends: bool = False) -> int:
+        """Return the number of the bar in which music begins at ``seconds``, or ``ends`` there. A
+        time within a thousandth of a quarter note of a bar line is on it."""
+        return self.bar(self.quarters(seconds) + (-1e-3 if ends else 1e-3))[0]
+
     @property
     def pickup(self) -> bool:
         """Whether the first bar is cut short by the second meter mark, and is shorter than the bars

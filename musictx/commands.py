@@ -287,10 +287,9 @@ def options_of(command: str) -> dict[str, dataclasses.Field]:
     """Return every option of ``command`` by its dotted name, with those of all position schemes
     and the parts of other options, such as ``limits.notes``."""
     options = dict(checks.options(COMMANDS[command].config))
-    if "position.name" in options:
-        for scheme in SCHEMES.values():
-            for field in dataclasses.fields(scheme):
-                options.setdefault(f"position.{field.name}", field)
+    for scheme in SCHEMES.values() if "position" in options else ():
+        for field in dataclasses.fields(scheme):
+            options.setdefault(f"position.{field.name}", field)
     for name, option in [*options.items()]:
         if checks.has_parts(option):
             parts: Any = option.default_factory

@@ -11,7 +11,6 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,19 +31,9 @@ CHORD_SUFFIXES = (".cho", ".chordpro", ".chopro", ".crd", ".pro", ".txt", ".html
 #: Endings of recordings, which cannot be read.
 AUDIO_SUFFIXES = (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aif", ".aiff", ".wma")
 
-#: Calls the function that reads a file, as ``call(function, *arguments)``; set by :func:`reading`.
-_call: ContextVar[Callable[..., Score]] = ContextVar("call", default=lambda f, *given: f(*given))
-
-
-@contextmanager
-def reading(call: Callable[..., Score]) -> Iterator[None]:
-    """A context in which :func:`read`, in this thread, calls the function that reads a file by
-    ``call(function, *arguments)``, for example in another process. ``repairs`` may then be lost."""
-    before = _call.set(call)
-    try:
-        yield
-    finally:
-        _call.reset(before)
+#: How :func:`read` calls the function that reads a file, as ``call(function, *arguments)``. After a
+#: call in another process ``repairs`` may be lost.
+CALL: ContextVar[Callable[..., Score]] = ContextVar("call", default=lambda f, *given: f(*given))
 
 
 def read(
@@ -80,7 +69,7 @@ def read(
     if isinstance(source, Score):
         return source
     if isinstance(source, (str, os.PathLike)):
-        return _call.get()(_read_file, Path(source), limits, repairs, repeats)
+        return CALL.get()(_read_file, Path(source), limits, repairs, repeats)
     if callable(getattr(source, "read", None)):
         source = _content(source, limits)
     if isinstance(source, (bytes, bytearray, memoryview)):

@@ -208,8 +208,6 @@ def _settings(
     if option in group_names:
         for entry, inner in _entries(command, option, value, folders).items():
             yield from _settings(command, f"{option}.{entry}", inner, folders)
-    elif option == "position":  # its options depend on the scheme, and are checked with it
-        yield option, value
     elif outer := next((o for o in free_form(command) if option.startswith(f"{o}.")), None):
         yield outer, converted(outer, fields[outer], {option.removeprefix(f"{outer}."): value})
     elif option not in fields:
@@ -234,9 +232,10 @@ def _entries(command: str, group: str, value: Any, folders: Sequence[Path]) -> M
 
 @cache
 def _group_names(command: str) -> set[str]:
-    """Return the dotted names of the groups of options, such as ``sampling`` or ``limits``. A group
-    is one dataclass; ``position`` is not a group, since each scheme has its own dataclass."""
-    return {option.rpartition(".")[0] for option in options_of(command)} - {"", "position"}
+    """Return the dotted names of the groups of options, such as ``sampling`` or ``limits``: those
+    of one dataclass each."""
+    groups_and_dicts = {option.rpartition(".")[0] for option in options_of(command)} - {""}
+    return groups_and_dicts.difference(free_form(command))
 
 
 def _assembled(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:
@@ -246,7 +245,7 @@ def _assembled(config: type, values: Mapping[str, Any], prefix: str = "") -> Any
         name = f"{prefix}{field.name}"
         if name in values:
             arguments[field.name] = values[name]
-        elif dataclasses.is_dataclass(field.default_factory) and name != "position":
+        elif dataclasses.is_dataclass(field.default_factory):
             arguments[field.name] = _assembled(field.default_factory, values, f"{name}.")
     return config(**arguments)
 

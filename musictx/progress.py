@@ -15,18 +15,8 @@ EVERY = 15.0
 
 #: Called with (name of the work, done, total or None) at every step; an exception ends the work.
 Listener = Callable[[str, float, float | None], None]
-_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
-
-
-@contextmanager
-def listening(listener: Listener) -> Iterator[None]:
-    """A context in which ``listener`` is called with the progress, in this thread, and nothing is
-    printed."""
-    token = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
+#: If it is set, this function is called with the progress, and nothing is printed.
+LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
@@ -37,7 +27,7 @@ def progress(what: str, unit: str, total: float | None = None) -> Iterator[Calla
     On a terminal it moves a bar, which disappears at the end. Otherwise it prints a line every
     :data:`EVERY` seconds, for logs.
     """
-    if (listener := _listener.get()) is not None:
+    if (listener := LISTENER.get()) is not None:
         yield lambda done, total=total: listener(what, done, total)
     elif sys.stderr.isatty():
         with tqdm(desc=what, unit=f" {unit}", total=total, leave=False) as bar:

@@ -54,6 +54,13 @@ def test_bars_and_their_lines_against_a_loop(spans, eighths):
         assert clock.bar_line(place, bars) == pytest.approx(coming[bars])
 
 
+@pytest.mark.parametrize("off", [-4e-4, 0.0, 4e-4])
+def test_music_near_a_bar_line_begins_after_it_and_ends_before_it(off):
+    clock = Beats(Score())  # bars of two seconds
+    assert [clock.bar_at(time + off) for time in (0.0, 2.0, 3.9)] == [1, 2, 2]
+    assert [clock.bar_at(time + off, ends=True) for time in (0.1, 2.0, 4.0)] == [1, 1, 2]
+
+
 @given(st.floats(30, 240), st.integers(1, 12))
 def test_a_bar_line_is_at_the_beginning_of_its_bar(bpm, upbeat):
     """In any tempo, though meters begin at seconds: an opening bar, then bars of 4/4."""

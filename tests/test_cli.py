@@ -52,7 +52,9 @@ def test_help_lists_every_option_with_the_default_that_the_command_takes(command
         assert field.metadata["help"]
         # The first two choose a file that help lists; the default of the third depends on init=.
         if shown not in ("callbacks", "logger", "model.dropout"):
-            value = reduce(getattr, aliases.get(shown, shown).split("."), config)
+            *groups, name = aliases.get(shown, shown).split(".")
+            group = reduce(getattr, groups, config)
+            value = group[name] if isinstance(group, dict) else getattr(group, name)
             assert value == checks.default_of(field), shown
 
 

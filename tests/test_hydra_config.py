@@ -163,7 +163,7 @@ def test_yaml_and_schemes_of_ones_own_compose(ran, own_files, capsys):
         (["position._target_=my.Own", "position.radius=5"], lambda c: c.position["radius"] == 5),
         (["position.name=my:Own", "position.radius=5"], lambda c: c.position["radius"] == 5),
         (["position=near", "position.shared=true"],
-         lambda c: c.position == HuangConfig(max_distance=7, shared=True)),
+         lambda c: c.position == dataclasses.asdict(HuangConfig(max_distance=7, shared=True))),
         (["+hparams=wide"], lambda c: c.model.width == 64),
         (["--config-name", "plan"], lambda c: c.seed == 9),
     ):  # fmt: skip

@@ -156,6 +156,17 @@ def test_a_conflict_is_one_sentence(command, typed, begins):
     assert "\n" not in str(caught.value)
 
 
+def test_a_scheme_is_given_by_its_options_together_or_one_by_one():
+    together = make_config("train", {"position": {"name": "t5", "max_distance": 64}}).position
+    assert (
+        together
+        == make_config("train", {"position.max_distance": 64, "position.name": "t5"}).position
+    )
+    for wrong in ({"position": None}, {"position": "t5"}, {"position.block": 4}):
+        with pytest.raises(ConfigError, match=r"^position"):
+            make_config("train", wrong)
+
+
 def test_defaults_are_valid_and_need_no_words():
     for command in COMMANDS.keys() - {"train"}:
         assert compose(command) == COMMANDS[command].config()

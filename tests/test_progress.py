@@ -1,11 +1,12 @@
 """Where the output is no terminal, long work prints its progress from time to time."""
 
 import sys
+from contextvars import copy_context
 
 import pytest
 
 from musictx import progress as module
-from musictx.progress import listening, progress
+from musictx.progress import LISTENER, progress
 
 
 @pytest.fixture
@@ -34,9 +35,13 @@ def test_a_listener_gets_every_step_and_can_end_the_work(clock, capsys):
         if step[1] == 2:
             raise KeyError
 
-    with listening(listen), progress("reading", "pieces", 9) as update:
-        update(1)
-        with pytest.raises(KeyError):
-            update(2, 7)
+    def work():
+        LISTENER.set(listen)
+        with progress("reading", "pieces", 9) as update:
+            update(1)
+            with pytest.raises(KeyError):
+                update(2, 7)
+
+    copy_context().run(work)
     assert steps == [("reading", 1, 9), ("reading", 2, 7)]
     assert capsys.readouterr().out == ""

@@ -95,7 +95,7 @@ def gap_task(
             f"{to_option}={request.end}: expected a place after {from_option}={request.begin}"
         )
     if begin >= score.duration - 1e-6:
-        bars = beats.bar(beats.quarters(score.duration) - 1e-3)[0]
+        bars = beats.bar_at(score.duration, ends=True)
         raise UserError(
             f"{from_option}={request.begin}: the file ends before that, after "
             f"{score.duration:.1f} s, in bar {bars}"

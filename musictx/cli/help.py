@@ -90,10 +90,10 @@ def _options(command: str, position: str) -> list[tuple[str, dataclasses.Field]]
     reads, then the options that only this command has, then those that it shares with others."""
     entry, options = COMMANDS[command], []
     for name, field in checks.options(entry.config):
-        if name == "position.name":
+        if name == "position":
             scheme = SCHEMES.get(position.removesuffix("_shared"), SCHEMES["huang"])
             options += [(f"position.{f.name}", f) for f in dataclasses.fields(scheme)]
-        elif not name.startswith("position."):
+        else:
             options.append((name, field))
     # Python lists the fields of the base classes first.
     names = [

@@ -124,21 +124,26 @@ def cli_name(name: str, field: dataclasses.Field) -> str:
     return field.metadata.get("alias") or name
 
 
-def imported(name: str, target: str) -> Any:
+def imported(name: str, target: str, base: type | None = None) -> Any:
     """Import ``target``, written as ``module:Class``; modules in the current folder count.
 
-    Raises :class:`ConfigError` about the option ``name`` if there is no such module or object.
+    Raises :class:`ConfigError` about the option ``name`` if there is no such module or object, or
+    if it is no subclass of ``base``.
     """
     module, _, attribute = target.partition(":")
     import_from_here()
     try:
         if not attribute:  # nothing is imported: names in a model folder reach this function
             raise ValueError("it names no class")
-        return getattr(importlib.import_module(module), attribute)
+        loaded = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
             f"{name}={target}: expected module:Class, importable from here ({error})"
         ) from None
+    if base is not None and not (isinstance(loaded, type) and issubclass(loaded, base)):
+        expected = f"{base.__module__.removesuffix('.base')}.{base.__name__}"
+        raise ConfigError(f"{name}={target}: expected a class that inherits from {expected}")
+    return loaded
 
 
 def import_from_here() -> None:

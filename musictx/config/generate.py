@@ -77,6 +77,7 @@ class GenerateConfig(Primed, Steered):
         "compose so many versions of each piece and keep the one that has the most to do with its "
         "primer, or the second half of a new piece with its first; takes up to as many times as "
         "long",
+        rare=True,
         low=1,
         high=MOST_AT_ONCE,
     )

@@ -140,15 +140,13 @@ class NoPositionConfig(PositionConfig, scheme="none", target="absolute:Plain"):
     """No positions: the causal mask alone distinguishes before from after."""
 
 
-def checked(position: PositionConfig | Mapping[str, Any]) -> PositionConfig | dict[str, Any]:
-    """Check the options of a scheme, and return its dataclass.
+def checked(position: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the options of a scheme, and return all of them.
 
-    For a class of the user's, ``name: module:Class`` or Hydra's ``_target_: module.Class``, return
-    a dict: the other entries are its arguments and are not checked. Raises :class:`ConfigError` for
-    an unknown name and for an option that the scheme does not have.
+    For a class of the user's, ``name: module:Class`` or Hydra's ``_target_: module.Class``, the
+    other entries are its arguments and are not checked. Raises :class:`ConfigError` for an unknown
+    name and for an option that the scheme does not have.
     """
-    if isinstance(position, PositionConfig):
-        return position
     options = dict(position)
     target = options.pop("_target_", None)
     if isinstance(target, str):
@@ -164,9 +162,4 @@ def checked(position: PositionConfig | Mapping[str, Any]) -> PositionConfig | di
             raise ConfigError(
                 f"position.{entry}: no option of position={name}, which has {', '.join(names)}"
             )
-    return SCHEMES[name](**options)
-
-
-def plain(position: PositionConfig | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a scheme as a dict."""
-    return dataclasses.asdict(position) if dataclasses.is_dataclass(position) else dict(position)
+    return dataclasses.asdict(SCHEMES[name](**options))

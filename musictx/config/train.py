@@ -10,7 +10,7 @@ from typing import Any
 from musictx import registry
 from musictx.config.checks import LARGEST_SEED, CheckedOptions, option, require
 from musictx.config.corpus import CorpusConfig, TokenizerConfig
-from musictx.config.position import HuangConfig, PositionConfig, checked
+from musictx.config.position import checked
 from musictx.config.sampling import SamplingConfig
 from musictx.config.trainer import TrainerConfig
 
@@ -166,8 +166,9 @@ class TrainConfig(CheckedOptions):
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
-    #: A dict has the arguments of the user's own class (:func:`musictx.config.position.checked`).
-    position: PositionConfig | dict[str, Any] = field(default_factory=HuangConfig)
+    position: dict[str, Any] = option(
+        {"name": "huang"}, "NAME, with options of its own: position=NAME --help=all lists them"
+    )
     data: DataConfig = field(default_factory=DataConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)

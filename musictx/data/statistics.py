@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from musictx.data.shards import Shards
-from musictx.notes import DRUMS, Score, pitched, until
+from musictx.notes import Score, pitched, until
 from musictx.tokens.controls import measured
+from musictx.tokens.spelling import program_key
 from musictx.tokens.tokenizer import Tokenizer, programs_of_ids
 
 #: The share of notes within a limit; the rest are exceptions.
@@ -170,7 +171,7 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
 
 def parts_of(notes: np.ndarray) -> dict[int, np.ndarray]:
     """Program -> its notes; drums are 128."""
-    programs = np.where(notes["drum"], DRUMS, notes["program"].astype(int))
+    programs = program_key(notes)
     return {program: notes[programs == program] for program in np.unique(programs).tolist()}
 
 

@@ -153,8 +153,8 @@ def register() -> None:
     node = OmegaConf.create()
     for name, field in options_of("train").items():
         value = default_of(field)
-        if not name.startswith("position."):  # the YAML file of a scheme names it
-            OmegaConf.update(node, name, vars(value) if is_dataclass(value) else value)
+        OmegaConf.update(node, name, vars(value) if is_dataclass(value) else value)
+    del node.position  # the YAML file of a scheme names it
     node.trainer.update(node.trainer.pop("flags"))
     del node.optim.params
     ConfigStore.instance().store(name="train_schema", node=node)

@@ -32,7 +32,7 @@ def normalise(
     """
     options, presets = options_of("train"), groups("train", folders)
     # Options of position schemes and of the user's optimizers are checked after composing.
-    unchecked = [*free_form("train"), "position", "optim"]
+    unchecked = [*free_form("train"), "optim"]
     unchecked += [f"trainer.{flag}" for flag in PASSED_ON]
     unchecked += [name for name, field in options.items() if checks.has_parts(field)]
     others = [*presets, *unchecked, "hydra"]

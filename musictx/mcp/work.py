@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from musictx.mcp.places import ENDINGS, Places
 from musictx.mcp.tools import TOOLS
 from musictx.notes import Score
 from musictx.options import make_config, unknown_option, words
-from musictx.progress import listening
+from musictx.progress import LISTENER, Listener
 from musictx.registry import load
 
 #: Limits for rendering: an hour of dense music takes some minutes.
@@ -93,9 +94,7 @@ def _text(name: str, value: object) -> str:
     return value
 
 
-def perform(
-    command: str, config: Any, progress: Callable[[str, float, float | None], None]
-) -> dict[str, Any]:
+def perform(command: str, config: Any, progress: Listener) -> dict[str, Any]:
     """Run the command with ``config`` and describe its results: files and properties of the music,
     the command line, and notices.
 
@@ -105,12 +104,18 @@ def perform(
     notices: list[str] = []
     program, _, _ = COMMANDS[command].run.partition(":")
     results = load(f"{program}:results")
-    with _BUSY, listening(progress), formats.reading(partial(run_isolated, limits=ServerLimits())):
+
+    def run() -> list[Any]:
+        """Run the command with these settings of its context."""
+        LISTENER.set(progress)
+        formats.CALL.set(partial(run_isolated, limits=ServerLimits()))
         progress(command, 0.0, None)
         if command == "render":
-            written = run_isolated(_list, results, config, limits=RENDERING)
-        else:
-            written = list(results(config, notices.append))
+            return run_isolated(_list, results, config, limits=RENDERING)
+        return list(results(config, notices.append))
+
+    with _BUSY:
+        written = copy_context().run(run)
     line = shlex.join(["musictx", command, *words(command, config)])
     if command == "render":
         return {"files": [str(path) for path in written], "command": line}

@@ -58,12 +58,10 @@ def marks(score: Score, clock: TickClock) -> dict[str, list[Message]]:
             for tick, (_, sharps, minor) in timed(score.keys.tolist())
             if abs(sharps) <= 7
         ],
-        "markers": [
-            text(tick, META_TYPES["markers"], words) for tick, (_, words) in timed(score.markers)
-        ],
-        "lyrics": [
-            text(tick, META_TYPES["lyrics"], words) for tick, (_, words) in timed(score.lyrics)
-        ],
+        **{
+            name: [text(tick, META_TYPES[name], words) for tick, (_, words) in timed(rows)]
+            for name, rows in (("markers", score.markers), ("lyrics", score.lyrics))
+        },
     }
 
 

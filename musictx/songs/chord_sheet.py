@@ -149,14 +149,13 @@ def bars_of(score: Score) -> list[SheetBar]:
     or that its notes imply. A bar that begins without a change begins with the chord in force."""
     chords = changes(score) or [(time, str(chord)) for time, chord in implied(score)]
     clock = score.beats
-    end = clock.quarters(score.duration) - 1e-3
+    end, ends = score.duration, True
     if is_chart(score):  # up to a final "N", or else through the bar of the last chord
-        time, last = chords[-1]
-        end = clock.quarters(time) + (-1e-3 if last == "N" else 1e-3)
+        end, ends = chords[-1][0], chords[-1][1] == "N"
     bars: list[SheetBar] = []
     placed = [(clock.quarters(time) + 1e-6, name) for time, name in chords]
     in_force = "N"
-    for number in range(clock.bar(end)[0] if chords else 0):
+    for number in range(clock.bar_at(end, ends=ends) if chords else 0):
         begin, stop = (clock.bar_line(0.0, line) for line in (number, number + 1))
         inside = [(place - begin, name) for place, name in placed if begin <= place < stop]
         if not inside or inside[0][0] > 0.25:

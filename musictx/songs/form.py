@@ -90,9 +90,8 @@ class _Composition:
             return
         clock = primer.beats
         begins = float(self.tokenizer.clock(self._trained(primer)).offset)
-        self.first = clock.bar(clock.quarters(begins) + 1e-3)[0] - 1
-        self.first = max(self.first, int(clock.pickup))
-        last = clock.bar(clock.quarters(primer.duration) - 1e-3)[0]
+        self.first = max(clock.bar_at(begins) - 1, int(clock.pickup))
+        last = clock.bar_at(primer.duration, ends=True)
         self.bars = request.bars or last - self.first
         if not len(primer) or self.bars > MOST_BARS:
             raise UserError(
@@ -199,9 +198,8 @@ class _Composition:
             score = with_markers(sample.score, sample.chords)
             self.piece = parts.with_file_programs(self.bundle, score, self.piece)
             beats = self.piece.beats
-            end = beats.quarters(sample.seam + sample.seconds)
             self.first = max(self.first, int(beats.pickup))
-            bars = beats.bar(end + 1e-3)[0] - 1 - self.first
+            bars = beats.bar_at(sample.seam + sample.seconds) - 1 - self.first
             self._cut(min(max(bars, self.count + 1), stop))
 
     def _contrast(self, grid: BarredScore, stop: int, earlier: Sequence[int]) -> list[Penalty]:

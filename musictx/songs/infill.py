@@ -102,9 +102,7 @@ def under_chords(score: Score, request: AccompanyConfig) -> Task:
         return Task(score, kept, 0.0, end, False, (), add=add)
     task = melody_task(score, request).in_time()
     clock = task.score.beats
-    first, last = (
-        clock.bar(clock.quarters(time) - 1e-6)[0] for time in (task.begin + 2e-6, task.end)
-    )
+    first, last = clock.bar_at(task.begin), clock.bar_at(task.end, ends=True)
     lines = np.diff([clock.bar_line(0.0, first - 1 + n) for n in range(3)])
     first += lines[0] < lines[1] - 1e-6  # the sheet begins after a pick-up
     kept = chord_sheet.without_chords(task.given)

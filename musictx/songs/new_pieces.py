@@ -44,9 +44,8 @@ def new_piece(
     if request.bars is not None:
         lengths[1] = clock.seconds(clock.bar_line(0.0, request.bars))
     end = min((length for length in lengths if length is not None), default=USUAL_SECONDS)
-    quarters = clock.quarters(end)
-    repeats = [] if request.loop else draw_repeats(clock.bar(quarters - 1e-3)[0], random)
-    chords = draw(clock, quarters, random, _key(request), repeats)
+    repeats = [] if request.loop else draw_repeats(clock.bar_at(end, ends=True), random)
+    chords = draw(clock, clock.quarters(end), random, _key(request), repeats)
     chart = with_markers(plan.score, chords)
     names = _instruments(bundle, request, random)
     task = Task(chart, chart, 0.0, end, is_gap=False, tracks=(), add=names, repeats=(*repeats,))

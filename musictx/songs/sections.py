@@ -55,7 +55,7 @@ def sections(score: Score) -> list[Section]:
             begins[number if since > 1 else number - 1] = text.strip()
     if len(begins) < 2:
         return find(whole_likeness(score))
-    last = clock.bar(clock.quarters(score.duration) - 1e-3)[0]
+    last = clock.bar_at(score.duration, ends=True)
     stops = [*list(begins)[1:], max(last, max(begins) + 1)]
     return [Section(begin, stop, name) for (begin, name), stop in zip(begins.items(), stops)]
 

@@ -15,7 +15,6 @@ from torch import nn
 
 from musictx.bundle import Bundle
 from musictx.config import TokenizerConfig, TrainConfig
-from musictx.config.position import plain
 from musictx.errors import ConfigError
 from musictx.model.config import NetworkConfig, for_tokens
 from musictx.model.features import chosen, with_tokens
@@ -35,7 +34,7 @@ def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
     Raises ``ConfigError`` if the tokens lack what the position scheme or a feature requires.
     """
     shape = {f.name: getattr(config.model, f.name) for f in fields(config.model)}
-    shape |= {"position": plain(config.position), "group": tokenizer.group}
+    shape |= {"position": config.position, "group": tokenizer.group}
     arguments = for_tokens(shape, tokenizer)
     torch.manual_seed(config.seed)
     return MusicTransformer(tokenizer.vocabulary.size, **arguments)

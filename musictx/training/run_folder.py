@@ -127,7 +127,7 @@ def choose_path(config: TrainConfig, corpus: str, fingerprints: Mapping[str, str
     if config.init is not None:
         model = Path(config.init).name
     else:
-        scheme = str(dataclasses.asdict(config)["position"]["name"]).rpartition(":")[2]
+        scheme = str(config.position["name"]).rpartition(":")[2]
         model = f"{scheme}-{config.model.layers}x{config.model.width}"
     rate = "" if config.optim.lr is None else f"-lr{config.optim.lr:g}"
     label = f"{corpus}-{model}{rate}-seed{config.seed}"

@@ -44,6 +44,7 @@ def commands() -> str:
     limits = [(f.name, default_text(f), f.metadata["help"]) for f in dataclasses.fields(Limits)]
     lines += _options_table(limits)
     lines += ["## Position schemes", "", "`musictx train position=NAME position.OPTION=VALUE`", ""]
+    lines += ["`position.name` may also be a class of your own, `package.module:Class`.", ""]
     for name, scheme in SCHEMES.items():
         rows_of = [row for row in _rows(checks.options(scheme)) if row[0] != "name"]
         options = [(f"position.{option}", *rest) for option, *rest in rows_of]
@@ -84,8 +85,7 @@ def comment(file: Path) -> str:
 
 
 def _options(command: str) -> list[Row]:
-    rows = _rows(checks.options(COMMANDS[command].config))
-    return [row for row in rows if not row[0].startswith("position.") or row[0] == "position.name"]
+    return _rows(checks.options(COMMANDS[command].config))
 
 
 def _rows(options: list[tuple[str, dataclasses.Field]]) -> list[Row]:

@@ -8,7 +8,7 @@ from typing import Any
 from musictx.attention.positions.added import AddedPositions
 from musictx.attention.positions.base import PositionScheme, Sizes
 from musictx.config.checks import imported
-from musictx.config.position import SCHEMES, PositionConfig, checked, plain
+from musictx.config.position import SCHEMES, checked
 from musictx.errors import ConfigError
 
 __all__ = ["SCHEMES", "PositionScheme", "Sizes", "build", "complete", "scheme_of"]
@@ -17,18 +17,16 @@ __all__ = ["SCHEMES", "PositionScheme", "Sizes", "build", "complete", "scheme_of
 _EMBEDDED = ("concat_sinusoids", "periods")
 
 
-def complete(
-    config: Mapping[str, Any] | PositionConfig, *, context: int, width: int
-) -> dict[str, Any]:
+def complete(config: Mapping[str, Any], *, context: int, width: int) -> dict[str, Any]:
     """The checked options of a scheme as a dict for :func:`build`, with defaults for a model of
     ``context`` tokens and ``width`` channels in place of None.
 
     The options may include ``coordinates``. ``concat_sinusoids`` and ``periods`` are left out if
     they add nothing. Raises :class:`ConfigError` about an unknown or wrong option.
     """
-    given = plain(config)
+    given = dict(config)
     coordinates = given.pop("coordinates", None)
-    given = plain(checked(given))
+    given = checked(given)
     for name, value in scheme_of(given["name"]).defaults(context, width).items():
         if given.get(name) is None:
             given[name] = value
@@ -41,7 +39,7 @@ def complete(
 
 
 def build(
-    config: Mapping[str, Any] | PositionConfig,
+    config: Mapping[str, Any],
     *,
     heads: int,
     head_dim: int,
@@ -72,10 +70,5 @@ def build(
 def scheme_of(name: str) -> type[PositionScheme]:
     """The class of a scheme by name or import path. Raises ``ConfigError`` if there is none."""
     target = SCHEMES[name].target if name in SCHEMES else name
-    scheme: type[PositionScheme] = imported("position.name", target)
-    if not (isinstance(scheme, type) and issubclass(scheme, PositionScheme)):
-        raise ConfigError(
-            f"position.name={name}: expected a class that inherits from "
-            "musictx.attention.positions.PositionScheme"
-        )
+    scheme: type[PositionScheme] = imported("position.name", target, PositionScheme)
     return scheme

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from musictx.attention.positions.base import PositionScheme, Sizes
-from musictx.attention.positions.huang import learned_tables
-from musictx.attention.terms import PLACE, Axis, Blocks, Terms
+from musictx.attention.positions.base import Sizes
+from musictx.attention.positions.huang import Huang
+from musictx.attention.terms import PLACE, Blocks, Terms
 
 
-class HuangLocal(PositionScheme):
+class HuangLocal(Huang):
     """A piece is divided into blocks; each token attends to its own block and the previous one.
 
     The largest distance is 2 * block - 1 tokens, so the table has a row for each distance and
@@ -19,15 +19,13 @@ class HuangLocal(PositionScheme):
     """
 
     def __init__(self, sizes: Sizes, *, block: int, shared: bool = False) -> None:
-        super().__init__(sizes)
-        self.block, self.high = block, 2 * block - 1
-        self.tables = learned_tables(sizes, shared, sizes.low(self.high), self.high)
+        super().__init__(sizes, max_distance=2 * block, shared=shared)
+        self.block = block
 
     @staticmethod
     def defaults(context: int, width: int) -> dict[str, int]:
         return {"block": max(1, context // 4)}
 
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:
-        axis = Axis(table=self.tables[layer], low=self.sizes.low(self.high), high=self.high)
         blocks = Blocks(self.block, coordinate=PLACE)
-        return Terms(scale=self.scale, axes=(axis,), blocks=blocks)
+        return Terms(self.scale, super().terms(layer).axes, blocks=blocks)

@@ -33,12 +33,7 @@ def kind_of(name: str) -> type[Feature]:
     if path is None:
         names = sorted({*BUILT_IN, *registry.FEATURES})
         raise ConfigError(f"model.features={name}: expected one of {', '.join(names)}")
-    kind: type[Feature] = imported("model.features", path)
-    if not (isinstance(kind, type) and issubclass(kind, Feature)):
-        raise ConfigError(
-            f"model.features={name}: expected a class that inherits from "
-            "musictx.model.features.Feature"
-        )
+    kind: type[Feature] = imported("model.features", path, Feature)
     return kind
 
 
