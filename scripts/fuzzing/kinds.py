@@ -171,14 +171,14 @@ def _ask_sessions(path: Path) -> object:
 def _work(session: Session) -> object:
     """Use a session as the page does: show it, accept proposals, add notes, undo, redo, export. All
     steps are tried, even if some are refused."""
-    takes = [take.json() for _, take in sorted(Takes(session.folder).items())]
-    answers: list[Any] = [takes]
+    takes = [take for _, take in sorted(Takes(session.folder).items())]
+    answers: list[Any] = [[take.json() for take in takes]]
     note = (session.document.next_id, 9.0, 9.5, 70, 80, session.document.tracks[0].id)
     steps: list[Callable[[int], Any]] = [
         *(
-            partial(session.accept, take["id"], proposal, take["label"])
+            partial(session.accept, take.id, proposal, take.label)
             for take in takes
-            for proposal in take["proposals"]
+            for proposal in take.proposals
         ),
         partial(session.do, Change(add=(note,))),
         *[session.undo] * 9,
