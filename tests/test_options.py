@@ -157,11 +157,9 @@ def test_a_conflict_is_one_sentence(command, typed, begins):
 
 
 def test_a_scheme_is_given_by_its_options_together_or_one_by_one():
-    together = make_config("train", {"position": {"name": "t5", "max_distance": 64}}).position
-    assert (
-        together
-        == make_config("train", {"position.max_distance": 64, "position.name": "t5"}).position
-    )
+    options = {"name": "t5", "max_distance": 64}
+    one_by_one = {f"position.{name}": value for name, value in options.items()}
+    assert make_config("train", one_by_one) == make_config("train", {"position": options})
     for wrong in ({"position": None}, {"position": "t5"}, {"position.block": 4}):
         with pytest.raises(ConfigError, match=r"^position"):
             make_config("train", wrong)

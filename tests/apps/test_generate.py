@@ -149,41 +149,37 @@ def test_one_voice_is_a_primer_of_tokens_that_count_beats_and_none_of_a_choir(ti
 def test_of_the_candidates_the_one_with_the_most_to_do_with_its_past_is_kept(primed, tiny):
     piano = bundle.load(tiny["piano"])
     primer = line(*(60 + n % 5 for n in range(20)), every=0.25, length=0.2) if primed else None
-    options = {"primer": primer, "seconds": 3.0, "seed": 4}
-    every = musictx.generate(piano, samples=6, **options)
-    events = {0: [], 1: []}
-    best = musictx.generate(
-        piano, samples=2, candidates=3, **options, on_event=lambda n, event: events[n].append(event)
-    )
+    options, counts = {"primer": primer, "seconds": 3.0, "seed": 4}, [0, 0]
+
+    def count(number, event):
+        counts[number] += event.on
 
     def coherence(sample):
-        before, after = piano.tokenizer.encode(primer) if primed else sample.ids[:0], sample.ids
+        before, after = piano.tokenizer.encode(primer or sample.score), sample.ids
         if not primed:
-            ids = piano.tokenizer.encode(sample.score)
-            before, after = ids[: len(ids) // 2], ids[len(ids) // 2 :]
+            before, after = np.split(before, [len(before) // 2])
         return mutual_information(piano, before, after) / sample.notes
 
-    for number, sample in enumerate(best):
-        candidates = every[3 * number : 3 * number + 3]
-        assert sample.score == max(candidates, key=coherence).score
-        assert sum(event.on for event in events[number]) == sample.notes
-    picked = [[other.score for other in every].index(sample.score) for sample in best]
-    assert picked != [0, 3], "otherwise the test shows nothing"
+    every = musictx.generate(piano, samples=6, **options)
+    best = [max(every[:3], key=coherence), max(every[3:], key=coherence)]
+    found = musictx.generate(piano, samples=2, candidates=3, **options, on_event=count)
+    assert [sample.score for sample in found] == [sample.score for sample in best]
+    assert counts == [sample.notes for sample in best]
+    assert best != [every[0], every[3]], "otherwise the test shows nothing"
 
 
 def test_after_an_interrupt_the_best_of_the_candidates_that_there_are_is_kept(tiny):
-    piano, pieces = bundle.load(tiny["piano"]), []
-    request = GenerateConfig(seconds=2.0, samples=2, candidates=4)
-
     def stop(count, seconds):
         if seconds > 0.5:
             raise KeyboardInterrupt
 
-    found = app.compose_pieces(piano, [NOTHING], [None], request, seeds=[1], progress=stop)
+    request, pieces = GenerateConfig(seconds=2.0, samples=2, candidates=4), []
+    args = bundle.load(tiny["piano"]), [NOTHING], [None], request
     with pytest.raises(KeyboardInterrupt):
-        pieces.extend(found)
-    assert [number for number, _ in pieces] == [0, 1]
-    assert {sample.ended for _, sample in pieces} == {"interrupted"}
+        pieces.extend(app.compose_pieces(*args, seeds=[1], progress=stop))
+    assert {number: sample.ended for number, sample in pieces} == dict.fromkeys(
+        (0, 1), "interrupted"
+    )
 
 
 def test_after_an_interrupt_the_pieces_are_written_as_far_as_they_are(
