@@ -14,9 +14,9 @@ from musictx.speed.fused.common import (
     QueryBase,
     Softmax,
     Tables,
+    far_logits,
     load_keys,
     load_queries,
-    row_logits,
 )
 from musictx.speed.fused.skew import relative_logits, table_product, tile_range
 from musictx.speed.fused.tile import store_output, update_softmax, visible_keys
@@ -24,18 +24,16 @@ from musictx.speed.fused.tile import store_output, update_softmax, visible_keys
 
 @triton.jit
 def forward_tile(
-    soft, hi, queries, key_base, tables, far, row, j0, p0, numbers, flags: tl.constexpr,
+    soft, hi, queries, key_base, tables, far, j0, p0, numbers, flags: tl.constexpr,
     KIND: tl.constexpr,
 ):  # fmt: skip
     """Update the softmax and R_k (``hi``), which one tile passes to the next, with the keys
-    j0..j0+T-1; a FAR tile uses the ``row`` of the tables."""
+    j0..j0+T-1."""
     keys = load_keys(key_base, j0, flags)
     relative = 0.0
     if flags.TABLE:
-        relative, hi = relative_logits(
-            queries.q, hi, far, tables.table, p0 - j0, tables, flags.SKEW, flags, KIND
-        )
-    soft = update_softmax(soft, queries, keys, relative, tables, row, numbers, flags, KIND)
+        relative, hi = relative_logits(queries.q, hi, far, p0 - j0, tables, flags, KIND)
+    soft = update_softmax(soft, queries, keys, relative, tables, numbers, flags, KIND)
     return soft, hi
 
 
@@ -77,20 +75,19 @@ def forward(
     if TABLE or BIAS:
         far = none
         if TABLE:
-            far = row_logits(queries.q, tables.table, high - low, D)
+            far = far_logits(queries.q, tables, D)
         for m in range(m0, m1):
             soft, hi = forward_tile(
-                soft, hi, queries, key_base, tables, far, high - low, p0 + m * T, p0, numbers,
-                flags, FAR,
-            )  # fmt: skip
+                soft, hi, queries, key_base, tables, far, p0 + m * T, p0, numbers, flags, FAR
+            )
     if TABLE:
-        hi = table_product(queries.q, tables.table, -m1 * T, tables, SKEW, flags)
+        hi = table_product(queries.q, -m1 * T, tables, flags)
     for m in range(m1, m2):
         soft, hi = forward_tile(
-            soft, hi, queries, key_base, tables, none, 0, p0 + m * T, p0, numbers, flags, NEAR
+            soft, hi, queries, key_base, tables, none, p0 + m * T, p0, numbers, flags, NEAR
         )
     if m3 > m2:
         soft, hi = forward_tile(
-            soft, hi, queries, key_base, tables, none, 0, p0, p0, numbers, flags, DIAGONAL
+            soft, hi, queries, key_base, tables, none, p0, p0, numbers, flags, DIAGONAL
         )
     store_output(soft, OUT + b * ob + h * oh, LSE + bh * TQ, i0, TQ, ot, inverse_share, flags)

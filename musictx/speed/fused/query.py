@@ -17,10 +17,10 @@ from musictx.speed.fused.common import (
     Tables,
     atomic_add,
     atomic_add_rows,
+    far_logits,
     load_keys,
     load_queries,
     load_upstream,
-    row_logits,
     store_rows,
     table_row,
 )
@@ -46,9 +46,9 @@ class Accumulators(NamedTuple):
 def table_gradients(dq, ds, queries, tables, accumulators, delta, flags: tl.constexpr):
     """Backpropagate ``ds``, which is dS ordered by the distances delta..delta+T-1: add the
     gradients of the tables to the accumulators and return dq plus the gradient of the queries."""
-    row = table_row(delta + tl.arange(0, flags.T), tables.low, tables.high)
+    row = table_row(delta + tl.arange(0, flags.T), tables)
     if flags.TABLE:
-        chunk = distance_chunk(tables.table, delta, tables, flags)
+        chunk = distance_chunk(delta, tables, flags)
         dq = tl.dot(ds, chunk, dq, input_precision=flags.PRECISION)
         gradient = tl.dot(tl.trans(ds), queries.q, input_precision=flags.PRECISION)
         atomic_add_rows(accumulators.table, row, gradient, flags.D)
@@ -58,8 +58,9 @@ def table_gradients(dq, ds, queries, tables, accumulators, delta, flags: tl.cons
 
 
 @triton.jit
-def far_gradients(dq, far_sum, queries, tables, accumulators, row, flags: tl.constexpr):
-    """Do the same for ``far_sum``: all distances of FAR tiles use ``row`` of the tables."""
+def far_gradients(dq, far_sum, queries, tables, accumulators, flags: tl.constexpr):
+    """Do the same for ``far_sum``: all distances of FAR tiles use the last row of the tables."""
+    row = tables.high - tables.low
     d = row * flags.D + tl.arange(0, flags.D)
     if flags.TABLE:
         dq += far_sum[:, None] * tl.load(tables.table + d).to(tl.float32)[None, :]
@@ -72,7 +73,7 @@ def far_gradients(dq, far_sum, queries, tables, accumulators, row, flags: tl.con
 
 @triton.jit
 def query_tile(
-    dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, far, row, j0, p0,
+    dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, far, j0, p0,
     numbers, flags: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
     """Add what the keys j0..j0+T-1 contribute to dq (before scaling) and the tables' gradients.
@@ -84,10 +85,8 @@ def query_tile(
     keys = load_keys(key_base, j0, flags)
     relative = 0.0
     if flags.TABLE:
-        relative, hi = relative_logits(
-            queries.q, hi, far, tables.table, delta, tables, flags.SKEW, flags, KIND
-        )
-    p = weights(queries, keys, relative, tables, row, numbers, flags, KIND)
+        relative, hi = relative_logits(queries.q, hi, far, delta, tables, flags, KIND)
+    p = weights(queries, keys, relative, tables, numbers, flags, KIND)
     _, exact = gradients(p, upstream, queries, keys, numbers, flags)
     ds = exact.to(queries.q.dtype)
     dq = tl.dot(ds, keys.k, dq, input_precision=flags.PRECISION)
@@ -148,24 +147,24 @@ def backward_query(
     if TABLE or BIAS:
         far = none
         if TABLE:
-            far = row_logits(queries.q, tables.table, high - low, D)
+            far = far_logits(queries.q, tables, D)
         for m in range(m0, m1):
             dq, hi, previous, far_sum = query_tile(
                 dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, far,
-                high - low, p0 + m * T, p0, numbers, flags, FAR,
+                p0 + m * T, p0, numbers, flags, FAR,
             )  # fmt: skip
         if m1 > m0:
-            dq = far_gradients(dq, far_sum, queries, tables, accumulators, high - low, flags)
+            dq = far_gradients(dq, far_sum, queries, tables, accumulators, flags)
         if TABLE:
-            hi = table_product(queries.q, tables.table, -m1 * T, tables, SKEW, flags)
+            hi = table_product(queries.q, -m1 * T, tables, flags)
     for m in range(m1, m2):
         dq, hi, previous, far_sum = query_tile(
-            dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, none, 0,
+            dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, none,
             p0 + m * T, p0, numbers, flags, NEAR,
         )  # fmt: skip
     if m3 > m2:
         dq, hi, previous, far_sum = query_tile(
-            dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, none, 0,
+            dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, none,
             p0, p0, numbers, flags, DIAGONAL,
         )  # fmt: skip
     elif TABLE_GRADIENTS:  # cells that a next tile would have completed
