@@ -15,8 +15,7 @@ import torch
 from musictx import attention, bundle, registry, shipped
 from musictx.apps.results import say
 from musictx.attention import api
-from musictx.attention.job import Job
-from musictx.attention.setting import Setting
+from musictx.attention.job import Job, Setting
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.commands import NoOptions
 from musictx.errors import UserError

@@ -31,8 +31,7 @@ from torch.autograd import forward_ad
 
 from musictx import registry
 from musictx.attention import reference, sdpa, skew
-from musictx.attention.job import Job
-from musictx.attention.setting import Setting
+from musictx.attention.job import Job, Setting
 from musictx.attention.terms import Axis, Positions, Span, Terms
 from musictx.config import IMPLEMENTATIONS
 

@@ -1,18 +1,19 @@
-"""The properties of a call of ``attend`` on which the choice of an implementation depends.
+"""What an implementation of attention gets: a call's :class:`Setting`, and its :class:`Job`, the
+properties on which the choice of an implementation depends.
 
 An implementation is a module with ``attend(q, k, v, terms, setting)`` and ``supports(job)``, which
-returns the reason why it cannot compute a :class:`Job`, or ``None``.
+returns the reason why it cannot compute a job, or ``None``.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from musictx.attention.setting import Setting
-from musictx.attention.terms import Span, Terms
+from musictx.attention.terms import Positions, Span, Terms
 
 #: Layouts of queries and keys, each a special case of the next: the same tokens; the queries are
 #: the last of the keys; both are consecutive; any positions.
@@ -23,6 +24,34 @@ _LAYOUTS = (
     "it needs consecutive positions (Span)",
 )
 _EXTRAS = ("content_bias", "position_bias", "value_table", "blocks")
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """Positions, masks and dropout: checked arguments of :func:`musictx.attention.attend`.
+
+    query_positions, key_positions  an entry for each coordinate that the terms measure
+    query_pieces, key_pieces        int64 (B, Tq) and (B, Tk), or both None
+    hidden                          bool (1 or B, 1 or H, Tq, Tk): True masks a key for a query
+    """
+
+    query_positions: tuple[Positions, ...]
+    key_positions: tuple[Positions, ...]
+    causal: bool = True
+    query_pieces: Tensor | None = None
+    key_pieces: Tensor | None = None
+    dropout: float = 0.0
+    hidden: Tensor | None = None
+
+    def positions(self, coordinate: int) -> tuple[Positions, Positions]:
+        """One coordinate of the queries and of the keys."""
+        return self.query_positions[coordinate], self.key_positions[coordinate]
+
+    def same_piece(self) -> Tensor | None:
+        """Whether query and key are of the same piece: bool (B, 1, Tq, Tk); None without pieces."""
+        if self.query_pieces is None or self.key_pieces is None:
+            return None
+        return self.query_pieces[:, None, :, None] == self.key_pieces[:, None, None, :]
 
 
 class Job(NamedTuple):

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.job import Job
-from musictx.attention.setting import Setting
+from musictx.attention.job import Job, Setting
 from musictx.attention.terms import (
     Axis,
     Blocks,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.job import ANY, SQUARE, Job
-from musictx.attention.setting import Setting
+from musictx.attention.job import ANY, SQUARE, Job, Setting
 from musictx.attention.terms import Terms
 
 

@@ -22,9 +22,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.job import LAST, Job
+from musictx.attention.job import LAST, Job, Setting
 from musictx.attention.reference import softmax, visible
-from musictx.attention.setting import Setting
 from musictx.attention.terms import Terms, without_autocast
 
 

@@ -70,11 +70,16 @@ def as_tensor(positions: Positions, device: torch.device) -> Tensor:
 ORDER, PLACE, FURTHER = 0, 1, 2
 
 
+def most_precise_dtype(device: torch.device) -> torch.dtype:
+    """The most precise floating-point type of ``device``."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
 def frequencies(count: int, device: torch.device) -> Tensor:
     """(count,) radians for each step, from 1 down to nearly 1 / 10000 (Vaswani et al. 2017); in
     float64 if the device supports it."""
-    wide = torch.float32 if device.type == "mps" else torch.float64
-    return torch.exp(-math.log(10000.0) / count * torch.arange(count, dtype=wide, device=device))
+    numbers = torch.arange(count, dtype=most_precise_dtype(device), device=device)
+    return torch.exp(-math.log(10000.0) / count * numbers)
 
 
 def angles(positions: Tensor, frequencies: Tensor) -> Tensor:
@@ -82,7 +87,7 @@ def angles(positions: Tensor, frequencies: Tensor) -> Tensor:
 
     float32 is too imprecise for positions in the tens of thousands.
     """
-    wide = torch.float32 if positions.device.type == "mps" else torch.float64
+    wide = most_precise_dtype(positions.device)
     return positions[..., None].to(wide) * frequencies.to(positions.device, wide)
 
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention import attend, reference
+from musictx.attention.job import Setting
 from musictx.attention.positions import PositionScheme
-from musictx.attention.setting import Setting
 from musictx.attention.terms import Positions
 from musictx.model.cache import KVCache
 from musictx.model.config import NetworkConfig

@@ -13,8 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention import reference
-from musictx.attention.job import Job
-from musictx.attention.setting import Setting
+from musictx.attention.job import Job, Setting
 from musictx.attention.terms import Axis, Span, Terms, without_autocast
 
 

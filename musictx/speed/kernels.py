@@ -13,8 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention.job import ANY, LAST, Job
-from musictx.attention.setting import Setting
+from musictx.attention.job import ANY, LAST, Job, Setting
 
 _LIBRARY = torch.library.Library("musictx", "FRAGMENT")
 

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from musictx.attention.job import Setting
 from musictx.attention.reference import axis_term
-from musictx.attention.setting import Setting
 from musictx.attention.terms import Terms, as_tensor, without_autocast
 
 

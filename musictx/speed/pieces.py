@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from musictx.attention.setting import Setting
+from musictx.attention.job import Setting
 
 
 def piece_codes(setting: Setting) -> tuple[Tensor, Tensor] | tuple[None, None]:

@@ -84,8 +84,8 @@ class BestCheckpoint(RunCallback, Checkpoint):
         if not _is_training(trainer) or "val/loss" not in trainer.callback_metrics:
             return
         loss = float(trainer.callback_metrics["val/loss"])
-        comment = "the best so far"
         if self.loss is None or loss < self.loss:
+            comment = "the best so far"
             self.loss, self.step = loss, trainer.global_step
             trainer.save_checkpoint(Path(trainer.default_root_dir, "best.ckpt"))
             if trainer.is_global_zero:
@@ -150,10 +150,9 @@ class Samples(RunCallback):
             return
         if self.run.stop.received or not self.seconds:
             return
-        step, training = trainer.global_step, pl_module.training
+        step = trainer.global_step
         try:
-            pl_module.eval()
-            with torch.no_grad(), averaged(trainer):
+            with averaged(trainer):
                 score = self.run.sample(self.seconds)
             path = Path(trainer.default_root_dir, "samples", f"step-{step:06}.mid")
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -163,8 +162,6 @@ class Samples(RunCallback):
             say(f"  sample with {len(score):,} notes: {path}")
         except Exception as error:  # a failed sample must not end a training
             say(f"  no sample at step {step:,}: {type(error).__name__}: {error}")
-        finally:
-            pl_module.train(training)
 
 
 def _is_training(trainer: Any) -> bool:

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from musictx.attention.terms import most_precise_dtype
 from musictx.data.windows import UNSCORED, Batch
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
@@ -145,7 +146,7 @@ class LitMusicTransformer(pl.LightningModule):
         factor = trainer.accumulate_grad_batches * trainer.world_size / SCALE
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         torch._foreach_mul_(gradients, factor / sums[1].clamp(min=1))
-        self._tokens = sums[1].to(_most_precise_dtype(self.device)) + self._tokens
+        self._tokens = sums[1].to(most_precise_dtype(self.device)) + self._tokens
         self.log("train/loss", sums[0] / sums[1].clamp(min=1), prog_bar=True)
         self.log("train/tokens", self._tokens)
         self.log("lr", optimizer.param_groups[0]["lr"], prog_bar=True)
@@ -192,7 +193,7 @@ class LitMusicTransformer(pl.LightningModule):
     # ------------------------------------------------------------------------------ evaluation
 
     def on_validation_epoch_start(self) -> None:
-        self._evaluated = torch.zeros(2, dtype=_most_precise_dtype(self.device), device=self.device)
+        self._evaluated = torch.zeros(2, dtype=most_precise_dtype(self.device), device=self.device)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         nats, targets = self._score(batch)
@@ -223,8 +224,3 @@ class LitMusicTransformer(pl.LightningModule):
 def batch_seed(seed: int, rank: int, number: int) -> int:
     """Return a 64-bit seed for batch ``number`` of ``rank``; seeds of neighbours are unrelated."""
     return int(np.random.SeedSequence((seed, rank, number)).generate_state(1, np.uint64)[0])
-
-
-def _most_precise_dtype(device: torch.device) -> torch.dtype:
-    """Return the most precise floating-point type of ``device``."""
-    return torch.float32 if device.type == "mps" else torch.float64

@@ -55,21 +55,21 @@ def summary(run: Run, initial_loss: float | None) -> str:
         f"in {duration(timer(run.trainer).time_elapsed())}"
     ]
     loss, step = run.best()
-    guessing, optim = math.log(run.model.config.vocab_size), run.lit.optim
     if loss is not None:
+        guessing, optim = math.log(run.model.config.vocab_size), run.lit.optim
         lines.append(
             f"best    {loss:.4f} nats/token in validation, at step {step:,} ({run.windows()})"
         )
-    if loss is not None and loss > guessing:
-        lines.append(
-            f"note    guessing has {guessing:.4f} nats/token (log of the vocabulary): training "
-            f"diverged, or has hardly begun; try a lower optim.lr (it was {optim['lr']:.2g}) "
-            f"or a longer optim.warmup (it was {optim['warmup']}), with another out="
-        )
-    if loss is not None and initial_loss is not None:
-        is_better = loss < initial_loss
-        verdict = "better" if is_better else "not better: keep the model you started from"
-        lines.append(f"before  {initial_loss:.4f} nats/token, before the first step; {verdict}")
+        if loss > guessing:
+            lines.append(
+                f"note    guessing has {guessing:.4f} nats/token (log of the vocabulary): training "
+                f"diverged, or has hardly begun; try a lower optim.lr (it was {optim['lr']:.2g}) "
+                f"or a longer optim.warmup (it was {optim['warmup']}), with another out="
+            )
+        if initial_loss is not None:
+            is_better = loss < initial_loss
+            verdict = "better" if is_better else "not better: keep the model you started from"
+            lines.append(f"before  {initial_loss:.4f} nats/token, before the first step; {verdict}")
     lines.append(f"model   {run.folder.model}")
     samples = run.folder.path / "samples"
     if samples.is_dir():

@@ -20,9 +20,9 @@ from PIL import Image
 
 from musictx import bundle
 from musictx.attention import positions, reference
+from musictx.attention.job import Setting
 from musictx.attention.positions.absolute import sinusoids
 from musictx.attention.positions.rotary import rotated
-from musictx.attention.setting import Setting
 from musictx.attention.terms import Span
 from musictx.formats import read
 from musictx.model import attention_weights

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from musictx.attention import api, reference
 from musictx.attention.job import Job as Asked
-from musictx.attention.setting import Setting
+from musictx.attention.job import Setting
 from musictx.attention.terms import Axis, Span, Terms
 
 Named = dict[str, Tensor]

@@ -10,8 +10,7 @@ import torch
 
 from musictx.attention import api
 from musictx.attention.api import attend
-from musictx.attention.job import ANY, Job
-from musictx.attention.setting import Setting
+from musictx.attention.job import ANY, Job, Setting
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.speed import fused, native
 from tests.attention import cases

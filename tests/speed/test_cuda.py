@@ -12,7 +12,7 @@ from torch import Tensor
 
 pytest.importorskip("triton", reason="Triton is not installed (it is made for Linux)")
 
-from musictx.attention.setting import Setting
+from musictx.attention.job import Setting
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.speed import fused
 from musictx.speed.cuda import compile, kernel

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from musictx.attention.job import Job
-from musictx.attention.setting import Setting
+from musictx.attention.job import Job, Setting
 from musictx.attention.terms import Span, Terms
 from musictx.speed import fused
 from musictx.speed.fused import masks

@@ -9,7 +9,7 @@ from musictx.attention.positions.added import AddedPositions
 from musictx.attention.positions.base import PositionScheme, Sizes
 from musictx.config.checks import imported
 from musictx.config.position import SCHEMES, checked
-from musictx.errors import ConfigError
+from musictx.errors import ConfigError, reason
 
 __all__ = ["SCHEMES", "PositionScheme", "Sizes", "build", "complete", "scheme_of"]
 
@@ -60,8 +60,7 @@ def build(
     try:
         scheme = scheme_of(name)(sizes, **given)
     except TypeError as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"position.name={name}: cannot be made ({reason})") from error
+        raise ConfigError(f"position.name={name}: cannot be made ({reason(error)})") from error
     if embedded:
         scheme.added = AddedPositions(width, **embedded)
     return scheme

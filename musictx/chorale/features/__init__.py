@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.errors import ConfigError
-from musictx.model.features.base import Feature
+from musictx.model.features.base import Feature, joined
 from musictx.tokens.tokenizer import Tokenizer
 
 
@@ -19,8 +19,6 @@ class VoiceFeature(Feature):
     """A feature of ``voices`` that are written in turn, a token a step each: place 0 of a piece is
     its beginning, place i a note of voice (i - 1) mod voices. ``pitches`` are the pitches of ids,
     as ranges [first, stop, value]; other ids have none."""
-
-    pitches: Tensor
 
     def __init__(self, size: int, voices: int = 0, pitches: Sequence[list[int]] = ()) -> None:
         super().__init__()
@@ -35,6 +33,12 @@ class VoiceFeature(Feature):
                 f"not {tokenizer.name}"
             )
         return {"voices": tokenizer.voices, "pitches": [tokenizer.vocabulary.row("pitch")]}
+
+    def last_notes(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
+        """(B, T): the last id of the voice that is next after each of ``ids``, -1 for none; the
+        arguments are those of :meth:`Feature.read`."""
+        all_ids, all_places = joined(ids, earlier, places)
+        return lagged(all_ids.masked_fill(all_places < 1, -1), places, [self.voices - 1])[0]
 
 
 def look_up(table: Tensor, ids: Tensor) -> Tensor:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from musictx.chorale.features import VoiceFeature, lagged
+from musictx.chorale.features import VoiceFeature
 from musictx.config.checks import option
-from musictx.model.features.base import NativeForm, Options, joined
+from musictx.model.features.base import NativeForm, Options
 from musictx.tokens.vocab import EOS
 
 
@@ -56,9 +56,7 @@ class Calibration(VoiceFeature):
         self.end = nn.Parameter(torch.zeros(1))
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Next:
-        all_ids, all_places = joined(ids, earlier, places)
-        (last,) = lagged(all_ids.masked_fill(all_places < 1, -1), places, [self.voices - 1])
-        return Next(places % len(self.scale), last)
+        return Next(places % len(self.scale), self.last_notes(ids, earlier, places))
 
     def score(self, logits: Tensor, x: Tensor, seen: Next) -> Tensor:
         kind, last = seen

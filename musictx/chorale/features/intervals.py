@@ -73,7 +73,6 @@ class Intervals(Feature):
     options = IntervalOptions
     reads_disturbed = True
     lookback: int
-    pitches: Tensor
 
     def __init__(
         self,

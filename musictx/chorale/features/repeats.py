@@ -12,17 +12,17 @@ Related: the neural cache (Grave et al. 2017), the short-term model of Pearce an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.chorale.features import VoiceFeature, interval_rows, lagged, look_up, span_of
+from musictx.chorale.features import VoiceFeature, interval_rows, look_up, span_of
 from musictx.chorale.features.note_ages import runs
 from musictx.config.checks import option
 from musictx.model.features.base import NativeForm, Options, joined
-from musictx.model.features.predicted import Predicted
+from musictx.model.features.predicted import Predicted, Predictions
 
 #: Longer passages than this count as this long.
 MOST_STEPS = 64
@@ -34,18 +34,14 @@ CHANGES = {"all": 4, "voice": 3}
 CLASSES = 8
 
 
-class RepeatState(NamedTuple):
-    """The predictions, of all voices and of the next voice alone, after each of (B, T) ids.
+@dataclass
+class RepeatState(Predictions):
+    """The ids predicted from all voices and from the next voice alone, each with the class of the
+    passage's length.
 
-    ids    (B, T, 2): the predicted ids, 0 for none
-    trust  (B, T, 2): class of the passage's length
-    field  (B, T): 0
     last   (B, T): the last note of the next voice
     """
 
-    ids: Tensor
-    trust: Tensor
-    field: Tensor
     last: Tensor
 
 
@@ -95,7 +91,7 @@ class Repeats(VoiceFeature, Predicted):
                 found, steps = found * kept, steps * kept
             predicted.append(found)
             trust.append(length_class(steps))
-        (last,) = lagged(all_ids.masked_fill(all_places < 1, -1), places, [self.voices - 1])
+        last = self.last_notes(ids, earlier, places)
         field = torch.zeros_like(ids)
         return RepeatState(torch.stack(predicted, 2), torch.stack(trust, 2), field, last)
 

@@ -45,19 +45,19 @@ def with_tokens(
     Raises ``ConfigError`` for an unknown name, for an option that the feature does not have or a
     value that it may not have, and for tokens without what the feature reads.
     """
-    return tuple(_with_tokens(dict(one), tokenizer) for one in chosen)
-
-
-def _with_tokens(options: dict[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
-    name = str(options.pop("name"))
-    kind = kind_of(name)
-    names = _option_names(kind)
-    for option in options:
-        if option not in names:
-            has = f"which has {', '.join(names)}" if names else "which has none"
-            raise ConfigError(f"model.features: {option} is no option of {name}, {has}")
-    given = dataclasses.asdict(kind.options(**options))
-    return {"name": name, **given, **kind.of_tokens(tokenizer)}
+    features = []
+    for feature in chosen:
+        options = dict(feature)
+        name = str(options.pop("name"))
+        kind = kind_of(name)
+        names = _option_names(kind)
+        for option in options:
+            if option not in names:
+                has = f"which has {', '.join(names)}" if names else "which has none"
+                raise ConfigError(f"model.features: {option} is no option of {name}, {has}")
+        given = dataclasses.asdict(kind.options(**options))
+        features.append({"name": name, **given, **kind.of_tokens(tokenizer)})
+    return tuple(features)
 
 
 def chosen(features: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -138,7 +138,7 @@ class Feature(nn.Module):
 
     if TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any: ...  # the tables, by their names
+        def __getattr__(self, name: str) -> Tensor: ...  # the tables, by their names
 
     def register_tables(self, **tables: Tensor) -> None:
         """Tables that follow from the arguments and are not saved."""

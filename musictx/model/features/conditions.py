@@ -65,12 +65,9 @@ class ConditionOptions(Options):
 class Conditions(PitchFeature):
     """Embeddings of controls and given notes ahead, and scores of what may come next.
 
-    size      number of ids
-    steps, starts, ends   ranges of ids as in ``coordinates.ranges``: the time they take, the pitch
-              that they strike or end
     controls  of each control the range [first, stop) of its ids, by level
     marks     the ids after which given notes, the music, and the music to be composed begin
-    chords    number of learned weightings of intervals, 0 for none
+    events    the other arguments of :class:`PitchFeature`
 
     All parameters begin at zero, or so that they have no effect: a trained model to which the
     feature is added computes the same as before at first.
@@ -86,14 +83,12 @@ class Conditions(PitchFeature):
         size: int,
         width: int,
         *,
-        steps: list[list[int]],
-        starts: list[list[int]],
-        ends: list[list[int]],
         controls: list[list[int]],
         marks: list[int],
         chords: int = 8,
+        **events: Any,
     ) -> None:
-        super().__init__(size, width, steps=steps, starts=starts, ends=ends, chords=chords)
+        super().__init__(size, width, chords=chords, **events)
         part, control, row = (torch.full((size,), unset) for unset in (0, -1, 0))
         part[marks] = torch.tensor(PARTS[1:])
         first_rows, count = [], len(PARTS)

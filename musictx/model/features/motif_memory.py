@@ -11,7 +11,8 @@ cache (Grave et al. 2017).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +21,7 @@ from torch.nn import functional as F
 from musictx.attention.positions.coordinates import ranges
 from musictx.model.features.base import NativeForm, events_of
 from musictx.model.features.pitches import TIMES, class_of, history, time_classes
-from musictx.model.features.predicted import Predicted
+from musictx.model.features.predicted import Predicted, Predictions
 from musictx.tokens.tokenizer import Tokenizer
 
 #: The lengths, in notes, with which the classes of runs begin; class 0: a shorter run, or none.
@@ -32,20 +33,16 @@ MOST_NOTES, FARTHEST = 32, 1024
 PITCHES = 256
 
 
-class MotifState(NamedTuple):
-    """The match after each of (B, T) tokens, all int64.
+@dataclass
+class MotifState(Predictions):
+    """Three ids after each of (B, T) tokens, of the pitch that followed, of the time until it, and
+    of its loudness, each with the class of the run's length; and what they stand for, all int64.
 
-    ids    (B, T, 3): of the pitch that followed, of the time until it, and of its loudness
-    trust  (B, T, 3): the class of the run's length, three times, 0 where there is none
-    field  (B, T): 0
     pitch  (B, T): the pitch that followed, counted from the lowest
     steps  (B, T): until it would follow, 0 if it is due or overdue
     level  (B, T): the level of loudness, 0 where none was set
     """
 
-    ids: Tensor
-    trust: Tensor
-    field: Tensor
     pitch: Tensor
     steps: Tensor
     level: Tensor

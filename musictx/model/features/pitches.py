@@ -17,7 +17,17 @@ NEVER = 1 << 20
 
 
 class PitchFeature(Feature):
-    """A feature with a state for each pitch, by which the next start or end of a note is scored."""
+    """A feature with a state for each pitch, by which the next start or end of a note is scored.
+
+    size      how many ids there are
+    steps, starts, ends   ranges of ids as in ``coordinates.ranges``: the time that they take, and
+              the pitch that they strike or end
+    chords    how many learned weightings of intervals there are; a candidate's score is their sum,
+              each weighted by a map of ``x``
+
+    The tables of these names have an entry for each id; pitches are counted from the lowest, -1 is
+    none.
+    """
 
     sparse = False
     random_when_added = ("interval_maps",)
@@ -33,10 +43,8 @@ class PitchFeature(Feature):
         steps: list[list[int]],
         starts: list[list[int]],
         ends: list[list[int]],
-        chords: int,
+        chords: int = 0,
     ) -> None:
-        """Tables by id (n = ``size``): ``steps``, and of ``starts`` and ``ends`` the pitch, counted
-        from the lowest, or -1; with ``chords``, that many learned weightings of intervals."""
         super().__init__()
         begun, ended = ranges("starts", size, starts, -1), ranges("ends", size, ends, -1)
         low = int(begun[begun >= 0].min())

@@ -9,7 +9,7 @@ Related: the neural cache (Grave et al. 2017), pointer networks (Vinyals et al. 
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -18,22 +18,18 @@ from torch.nn import functional as F
 from musictx.model.features.base import Feature
 
 
-class Predictions(Protocol):
-    """``K`` ids that may follow each of (B, T) ids, the first fields of a subclass's state.
+@dataclass
+class Predictions:
+    """``K`` ids that may follow each of (B, T) ids: the state of a feature, which may add fields.
 
     ids    (B, T, K): 0 where there is none
     trust  (B, T, K): the class of confidence in each
     field  (B, T): which field of a group is next; 0 for tokens that are no groups
     """
 
-    @property
-    def ids(self) -> Tensor: ...
-
-    @property
-    def trust(self) -> Tensor: ...
-
-    @property
-    def field(self) -> Tensor: ...
+    ids: Tensor
+    trust: Tensor
+    field: Tensor
 
 
 class Predicted(Feature):

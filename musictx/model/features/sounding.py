@@ -67,13 +67,11 @@ class SoundingOptions(Options):
 class Sounding(PitchFeature):
     """Embeddings of what sounds, and scores of what may come next; for tokens of events.
 
-    size      how many ids there are
-    steps, starts, ends, loudness   ranges of ids as in ``coordinates.ranges``: the time they take,
-              the pitch that they strike or end, the loudness that they set for what follows
+    loudness  ranges of ids as in ``coordinates.ranges``: the loudness that they set for what
+              follows
     resets    ids after which no pitch has a state, as at the beginning of a piece
     recent    how many of the last notes are given one by one
-    chords    how many learned weightings of intervals there are; a candidate's score is their sum,
-              each weighted by a map of ``x``
+    events    the other arguments of :class:`PitchFeature`
 
     At first the feature has no effect: a trained model to which it is added computes the same
     logits as before.
@@ -88,15 +86,12 @@ class Sounding(PitchFeature):
         size: int,
         width: int,
         *,
-        steps: list[list[int]],
-        starts: list[list[int]],
-        ends: list[list[int]],
         loudness: list[list[int]],
         resets: Sequence[list[int]] = (),
         recent: int = 0,
-        chords: int = 0,
+        **events: Any,
     ) -> None:
-        super().__init__(size, width, steps=steps, starts=starts, ends=ends, chords=chords)
+        super().__init__(size, width, **events)
         self.recent = recent
         loud = ranges("loudness", size, loudness, 0)
         self.levels = int(loud.max()) + 1

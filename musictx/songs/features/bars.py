@@ -14,7 +14,7 @@ Related: :mod:`musictx.chorale`'s ``repeats``, the neural cache (Grave et al. 20
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -35,18 +35,13 @@ COUNT = len(DISTANCES) + 2
 AGREEMENT_NOTES, CLASSES = 16, 6
 
 
-class BarsState(NamedTuple):
-    """The lookup after each of (B, T) ids.
+@dataclass
+class BarsState(Predictions):
+    """The next id in a repetition at each of ``COUNT`` distances, with the class of its agreement.
 
-    ids    (B, T, COUNT): the next id in a repetition at each distance, 0 for none
-    trust  (B, T, COUNT): class of agreement of each distance
-    field  (B, T): the number of the field that is next in a group
     meter  (B, T): the meter of the bar, 0 before the first bar line
     """
 
-    ids: Tensor
-    trust: Tensor
-    field: Tensor
     meter: Tensor
 
 

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.errors import ConfigError
-from musictx.model.features.base import Feature, NativeForm
+from musictx.model.features.base import Feature, NativeForm, joined
 from musictx.model.features.predicted import Predicted, Predictions
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.tokenizer import Tokenizer
@@ -55,13 +55,6 @@ class GroupFeature(Feature):
     further: ClassVar[tuple[str, ...]] = ()
     #: The tables as ``GroupTable`` in ``group_keys.h`` has them.
     tables = "place is_bar part tone is_known meter section"
-    place: Tensor
-    is_bar: Tensor
-    part: Tensor
-    tone: Tensor
-    is_known: Tensor
-    meter: Tensor
-    section: Tensor
 
     def __init__(self, size: int, **kinds: list[list[int]]) -> None:
         super().__init__()
@@ -73,11 +66,15 @@ class GroupFeature(Feature):
         part = torch.where(values("drums") >= 0, DRUM_PART, values("program") + 1)
         tones = torch.stack([values(kind) for kind in ("pitch", "drum", "root")])
         tone = tones.amax(0).clamp(min=0)
-        meter, section = values("meter").clamp(min=0), values("section").clamp(min=0)
         self.register_tables(
-            place=values("place") + 1, part=part, tone=tone, meter=meter, section=section
+            place=values("place") + 1,
+            is_bar=values("bar") >= 0,
+            part=part,
+            tone=tone,
+            is_known=values("known") >= 0,
+            meter=values("meter").clamp(min=0),
+            section=values("section").clamp(min=0),
         )
-        self.register_tables(is_bar=values("bar") >= 0, is_known=values("known") >= 0)
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
@@ -175,11 +172,9 @@ class Groups:
     def read(cls, of: GroupFeature, ids: Tensor, earlier: Tensor, places: Tensor) -> Groups:
         """The groups of ``ids`` (B, T) after ``earlier`` (B, N), as in :meth:`Feature.read`. The
         first of all ids must begin a row, so its place must be a multiple of five."""
-        every = torch.cat([earlier, ids], 1).clamp(min=0)
-        back = torch.arange(-earlier.shape[1], 0, device=ids.device)
-        place = torch.cat([places[:, :1] + back, places], 1)
+        every, place = joined(ids, earlier, places)
         pad = -every.shape[1] % SIZE
-        rows = F.pad(every, (0, pad)).unflatten(1, (-1, SIZE))
+        rows = F.pad(every.clamp(min=0), (0, pad)).unflatten(1, (-1, SIZE))
         place = F.pad(place, (0, pad), value=-1)[:, ::SIZE]
         number = torch.arange(rows.shape[1], device=ids.device).expand(len(rows), -1)
         begins = torch.where(place == 0, number, 0).cummax(1).values
@@ -197,7 +192,7 @@ class Groups:
         key = torch.where(unwritten, following - 1, key).contiguous()
         fifth = torch.cat([rows[:, 1:, 0], rows[:, :1, 0] * 0], 1)
         groups = torch.cat([rows[:, :, 1:], fifth[..., None]], 2)
-        new = slice(earlier.shape[1], earlier.shape[1] + ids.shape[1])
+        new = slice(earlier.shape[1], every.shape[1])
         return cls(of, rows, new, begins, number, groups, key, bar, is_line, other, ahead)
 
     @property

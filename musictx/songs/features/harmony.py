@@ -108,10 +108,6 @@ class Harmony(GroupFeature):
     name = "harmony"
     further = (KNOWN, "length", "quality")
     random_when_added = ("of_chord.ahead.weight", "of_note.ahead.weight")
-    is_chord: Tensor
-    steps: Tensor
-    quality_of: Tensor
-    pitch_class: Tensor
 
     def __init__(self, size: int, width: int, **kinds: list[list[int]]) -> None:
         super().__init__(size, **kinds)

@@ -9,12 +9,13 @@ notes of a bar precede its bar line, so the lookup is causal.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from musictx.model.features.base import NativeForm
+from musictx.model.features.predicted import Predictions
 from musictx.songs.bar_codec import VARIED, WHOLE
 from musictx.songs.features.group_keys import BAR, SIZE, GatedGroups, Groups, at
 from musictx.tokens.controls import KNOWN
@@ -24,21 +25,11 @@ from musictx.tokens.tokenizer import Tokenizer
 CLASSES = 4
 
 
-class LookaheadState(NamedTuple):
-    """The lookup after each of (B, T) ids.
-
-    ids    (B, T, 1): the id that would follow, 0 in a bar that is not given ahead
-    trust  (B, T, 1): the class of the bar
-    field  (B, T): the number of the field that is next in a group
-    """
-
-    ids: Tensor
-    trust: Tensor
-    field: Tensor
-
-
 class Lookahead(GatedGroups):
     """Embeddings and scores of the given notes ahead; ``classes`` is :data:`CLASSES`.
+
+    It predicts one id, none in a bar that is not given ahead, with confidence by the class of the
+    bar.
 
     All parameters begin at zero, or so that they have no effect.
     """
@@ -58,7 +49,7 @@ class Lookahead(GatedGroups):
         return {**super().of_tokens(tokenizer), "classes": CLASSES}
 
     @torch.no_grad()
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> LookaheadState:
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Predictions:
         """The lookup after each of ``ids``; see :meth:`Feature.read`."""
         groups = Groups.read(self, ids, earlier, places)
         given, bar = groups.given()
@@ -76,7 +67,7 @@ class Lookahead(GatedGroups):
         line_next = ~inside & (groups.field == 0)
         following = torch.where(inside, groups.following(index), line_next * self.bar_id)
         ids, trust = ((each * is_given)[..., None] for each in (following, kind))
-        return LookaheadState(*groups.of_new_ids(ids, trust, groups.field))
+        return Predictions(*groups.of_new_ids(ids, trust, groups.field))
 
     @property
     def by_class(self) -> Tensor:

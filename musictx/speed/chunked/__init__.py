@@ -25,8 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention.job import CONSECUTIVE, Job
-from musictx.attention.setting import Setting
+from musictx.attention.job import CONSECUTIVE, Job, Setting
 from musictx.attention.terms import ORDER, Span, Terms, as_tensor, without_autocast
 from musictx.speed import kernels
 from musictx.speed.chunked import passes

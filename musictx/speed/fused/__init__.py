@@ -21,8 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention.job import Job
-from musictx.attention.setting import Setting
+from musictx.attention.job import Job, Setting
 from musictx.attention.terms import Axis, Terms
 from musictx.speed import kernels
 from musictx.speed.fused import memory

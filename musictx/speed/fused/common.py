@@ -187,23 +187,16 @@ def load_keys(base, j0, flags: tl.constexpr):
 
 
 @triton.jit
-def table_row(distance, low, high):
+def table_row(distance, tables):
     """The row of the tables that a distance is clipped to."""
-    return tl.minimum(tl.maximum(distance, low), high) - low
+    return tl.minimum(tl.maximum(distance, tables.low), tables.high) - tables.low
 
 
 @triton.jit
-def load_table(base, distance, low, high, D: tl.constexpr):
-    """Rows of a table for a vector of distances: (T, D)."""
-    row = table_row(distance, low, high)
-    return tl.load(base + row[:, None] * D + tl.arange(0, D)[None, :])
-
-
-@triton.jit
-def row_logits(x, base, row, D: tl.constexpr):
-    """<x_i, row> for each row of x: the relative logits of a FAR tile, where all distances use the
-    same row of the table."""
-    vector = tl.load(base + row * D + tl.arange(0, D)).to(tl.float32)
+def far_logits(x, tables, D: tl.constexpr):
+    """<x_i, last row of the table> for each row of x: the relative logits of a FAR tile."""
+    row = tables.high - tables.low
+    vector = tl.load(tables.table + row * D + tl.arange(0, D)).to(tl.float32)
     return tl.sum(x.to(tl.float32) * vector[None, :], 1)
 
 

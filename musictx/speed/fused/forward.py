@@ -1,7 +1,5 @@
 """The forward pass (algebra: fused/skew.py)."""
 
-from typing import Any, NamedTuple
-
 import triton
 import triton.language as tl
 
@@ -16,39 +14,27 @@ from musictx.speed.fused.common import (
     QueryBase,
     Softmax,
     Tables,
+    far_logits,
     load_keys,
     load_queries,
-    row_logits,
 )
 from musictx.speed.fused.skew import relative_logits, table_product, tile_range
 from musictx.speed.fused.tile import store_output, update_softmax, visible_keys
 
 
-class Forward(NamedTuple):
-    """The state that one tile passes to the next: the online softmax, and R_k (``hi``)."""
-
-    acc: Any
-    top: Any
-    total: Any
-    hi: Any
-
-
 @triton.jit
 def forward_tile(
-    state, queries, key_base, tables, far, row, j0, p0, numbers, flags: tl.constexpr,
+    soft, hi, queries, key_base, tables, far, j0, p0, numbers, flags: tl.constexpr,
     KIND: tl.constexpr,
 ):  # fmt: skip
-    """Update the state with the keys j0..j0+T-1; a FAR tile uses the ``row`` of the tables."""
+    """Update the softmax and R_k (``hi``), which one tile passes to the next, with the keys
+    j0..j0+T-1."""
     keys = load_keys(key_base, j0, flags)
     relative = 0.0
-    hi = state.hi
     if flags.TABLE:
-        relative, hi = relative_logits(
-            queries.q, hi, far, tables.table, p0 - j0, tables, flags.SKEW, flags, KIND
-        )
-    soft = Softmax(state.acc, state.top, state.total)
-    soft = update_softmax(soft, queries, keys, relative, tables, row, numbers, flags, KIND)
-    return Forward(soft.acc, soft.top, soft.total, hi)
+        relative, hi = relative_logits(queries.q, hi, far, p0 - j0, tables, flags, KIND)
+    soft = update_softmax(soft, queries, keys, relative, tables, numbers, flags, KIND)
+    return soft, hi
 
 
 @triton.jit(do_not_specialize=NOT_SPECIALISED)
@@ -84,26 +70,24 @@ def forward(
 
     top = tl.full([T], -1e30, tl.float32)
     none = tl.zeros([T], tl.float32)
-    state = Forward(tl.zeros([T, D], tl.float32), top, none, none)
+    soft = Softmax(tl.zeros([T, D], tl.float32), top, none)
+    hi = none
     if TABLE or BIAS:
         far = none
         if TABLE:
-            far = row_logits(queries.q, tables.table, high - low, D)
+            far = far_logits(queries.q, tables, D)
         for m in range(m0, m1):
-            state = forward_tile(
-                state, queries, key_base, tables, far, high - low, p0 + m * T, p0, numbers, flags,
-                FAR,
-            )  # fmt: skip
+            soft, hi = forward_tile(
+                soft, hi, queries, key_base, tables, far, p0 + m * T, p0, numbers, flags, FAR
+            )
     if TABLE:
-        hi = table_product(queries.q, tables.table, -m1 * T, tables, SKEW, flags)
-        state = Forward(state.acc, state.top, state.total, hi)
+        hi = table_product(queries.q, -m1 * T, tables, flags)
     for m in range(m1, m2):
-        state = forward_tile(
-            state, queries, key_base, tables, none, 0, p0 + m * T, p0, numbers, flags, NEAR
+        soft, hi = forward_tile(
+            soft, hi, queries, key_base, tables, none, p0 + m * T, p0, numbers, flags, NEAR
         )
     if m3 > m2:
-        state = forward_tile(
-            state, queries, key_base, tables, none, 0, p0, p0, numbers, flags, DIAGONAL
+        soft, hi = forward_tile(
+            soft, hi, queries, key_base, tables, none, p0, p0, numbers, flags, DIAGONAL
         )
-    soft = Softmax(state.acc, state.top, state.total)
     store_output(soft, OUT + b * ob + h * oh, LSE + bh * TQ, i0, TQ, ot, inverse_share, flags)

@@ -13,10 +13,10 @@ from musictx.speed.fused.common import (
     Numbers,
     QueryBase,
     Tables,
+    far_logits,
     load_keys,
     load_queries,
     load_upstream,
-    row_logits,
     store_rows,
 )
 from musictx.speed.fused.skew import lower_half, skew, table_product
@@ -30,16 +30,16 @@ from musictx.speed.fused.tile import (
 
 
 @triton.jit
-def tile_relative_logits(queries, row, delta, tables, flags: tl.constexpr, KIND: tl.constexpr):
+def tile_relative_logits(queries, delta, tables, flags: tl.constexpr, KIND: tl.constexpr):
     """The relative logits of one tile, (T, T), computed without R_k of an earlier tile."""
     T: tl.constexpr = flags.T
     if KIND == FAR:
         cells = tl.zeros([T, T], tl.float32)
-        cells += row_logits(queries.q, tables.table, row, flags.D)[:, None]
+        cells += far_logits(queries.q, tables, flags.D)[:, None]
     else:
-        cells = table_product(queries.q, tables.table, delta, tables, flags.SKEW, flags)
+        cells = table_product(queries.q, delta, tables, flags)
         if KIND == NEAR:
-            lo = table_product(queries.q, tables.table, delta - T, tables, flags.SKEW, flags)
+            lo = table_product(queries.q, delta - T, tables, flags)
             cells = tl.where(lower_half(delta, T), cells, lo)
         cells = skew(cells, delta, T).to(tl.float32)
     return cells
@@ -47,7 +47,7 @@ def tile_relative_logits(queries, row, delta, tables, flags: tl.constexpr, KIND:
 
 @triton.jit
 def key_tile(
-    dk, dv, keys, query_base, tables, row, m, j0, numbers, flags: tl.constexpr, KIND: tl.constexpr
+    dk, dv, keys, query_base, tables, m, j0, numbers, flags: tl.constexpr, KIND: tl.constexpr
 ):
     """Add what the T queries from position j0 + mT on contribute to dk (before scaling) and dv."""
     T: tl.constexpr = flags.T
@@ -55,8 +55,8 @@ def key_tile(
     queries = load_queries(query_base, i0, flags, True)
     relative = 0.0
     if flags.TABLE:
-        relative = tile_relative_logits(queries, row, m * T, tables, flags, KIND)
-    p = weights(queries, keys, relative, tables, row, numbers, flags, KIND)
+        relative = tile_relative_logits(queries, m * T, tables, flags, KIND)
+    p = weights(queries, keys, relative, tables, numbers, flags, KIND)
     upstream = load_upstream(query_base, i0, flags)  # loaded this late to save registers
     return key_gradients(dk, dv, p, upstream, queries, keys, numbers, flags)
 
@@ -100,13 +100,11 @@ def backward_key(
     dk = tl.zeros([T, D], tl.float32)
     dv = tl.zeros([T, D], tl.float32)
     for m in range(m0, m1):
-        dk, dv = key_tile(dk, dv, keys, query_base, tables, 0, m, j0, numbers, flags, DIAGONAL)
+        dk, dv = key_tile(dk, dv, keys, query_base, tables, m, j0, numbers, flags, DIAGONAL)
     for m in range(m1, m2):
-        dk, dv = key_tile(dk, dv, keys, query_base, tables, 0, m, j0, numbers, flags, NEAR)
+        dk, dv = key_tile(dk, dv, keys, query_base, tables, m, j0, numbers, flags, NEAR)
     if TABLE or BIAS:
         for m in range(m2, m3):
-            dk, dv = key_tile(
-                dk, dv, keys, query_base, tables, high - low, m, j0, numbers, flags, FAR
-            )  # fmt: skip
+            dk, dv = key_tile(dk, dv, keys, query_base, tables, m, j0, numbers, flags, FAR)
     store_rows(DK + b * db + h * dh, j0, TK, dt, dk * natural_scale, T, D)
     store_rows(DV + b * wb + h * wh, j0, TK, wt, dv, T, D)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from musictx.attention.setting import Setting
+from musictx.attention.job import Setting
 from musictx.speed.pieces import piece_codes
 
 #: int32 (B, Tq), (B, Tk), (B, Tk): the codes of queries and keys (``pieces.piece_codes``), and the

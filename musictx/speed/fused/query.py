@@ -17,10 +17,10 @@ from musictx.speed.fused.common import (
     Tables,
     atomic_add,
     atomic_add_rows,
+    far_logits,
     load_keys,
     load_queries,
     load_upstream,
-    row_logits,
     store_rows,
     table_row,
 )
@@ -35,16 +35,6 @@ from musictx.speed.fused.skew import (
 from musictx.speed.fused.tile import gradients, visible_keys, weights
 
 
-class Backward(NamedTuple):
-    """The state that one tile passes to the next: dq so far; R_k (``hi``); the cells of dS whose
-    distances the next tile completes (``previous``); sums of dS over FAR tiles."""
-
-    dq: Any
-    hi: Any
-    previous: Any
-    far_sum: Any
-
-
 class Accumulators(NamedTuple):
     """Pointers to the memory in which the gradients of the tables are accumulated."""
 
@@ -56,9 +46,9 @@ class Accumulators(NamedTuple):
 def table_gradients(dq, ds, queries, tables, accumulators, delta, flags: tl.constexpr):
     """Backpropagate ``ds``, which is dS ordered by the distances delta..delta+T-1: add the
     gradients of the tables to the accumulators and return dq plus the gradient of the queries."""
-    row = table_row(delta + tl.arange(0, flags.T), tables.low, tables.high)
+    row = table_row(delta + tl.arange(0, flags.T), tables)
     if flags.TABLE:
-        chunk = distance_chunk(tables.table, delta, tables, flags)
+        chunk = distance_chunk(delta, tables, flags)
         dq = tl.dot(ds, chunk, dq, input_precision=flags.PRECISION)
         gradient = tl.dot(tl.trans(ds), queries.q, input_precision=flags.PRECISION)
         atomic_add_rows(accumulators.table, row, gradient, flags.D)
@@ -68,45 +58,44 @@ def table_gradients(dq, ds, queries, tables, accumulators, delta, flags: tl.cons
 
 
 @triton.jit
-def far_gradients(state, queries, tables, accumulators, row, flags: tl.constexpr):
-    """Do the same for ``state.far_sum``: all distances of FAR tiles use ``row`` of the tables."""
+def far_gradients(dq, far_sum, queries, tables, accumulators, flags: tl.constexpr):
+    """Do the same for ``far_sum``: all distances of FAR tiles use the last row of the tables."""
+    row = tables.high - tables.low
     d = row * flags.D + tl.arange(0, flags.D)
-    dq = state.dq
     if flags.TABLE:
-        dq += state.far_sum[:, None] * tl.load(tables.table + d).to(tl.float32)[None, :]
-        gradient = tl.sum(state.far_sum[:, None] * queries.q.to(tl.float32), 0)
+        dq += far_sum[:, None] * tl.load(tables.table + d).to(tl.float32)[None, :]
+        gradient = tl.sum(far_sum[:, None] * queries.q.to(tl.float32), 0)
         atomic_add(accumulators.table + d, gradient)
     if flags.BIAS_GRADIENT:
-        atomic_add(accumulators.bias + row, tl.sum(state.far_sum))
+        atomic_add(accumulators.bias + row, tl.sum(far_sum))
     return dq
 
 
 @triton.jit
 def query_tile(
-    state, upstream, queries, key_base, tables, accumulators, far, row, j0, p0, numbers,
-    flags: tl.constexpr, KIND: tl.constexpr,
+    dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, far, j0, p0,
+    numbers, flags: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
-    """Add what the keys j0..j0+T-1 contribute to dq (before scaling) and the tables' gradients."""
+    """Add what the keys j0..j0+T-1 contribute to dq (before scaling) and the tables' gradients.
+
+    One tile passes to the next: dq so far; R_k (``hi``); the cells of dS whose distances the next
+    tile completes (``previous``); sums of dS over FAR tiles.
+    """
     delta = p0 - j0
     keys = load_keys(key_base, j0, flags)
     relative = 0.0
-    hi = state.hi
     if flags.TABLE:
-        relative, hi = relative_logits(
-            queries.q, hi, far, tables.table, delta, tables, flags.SKEW, flags, KIND
-        )
-    p = weights(queries, keys, relative, tables, row, numbers, flags, KIND)
+        relative, hi = relative_logits(queries.q, hi, far, delta, tables, flags, KIND)
+    p = weights(queries, keys, relative, tables, numbers, flags, KIND)
     _, exact = gradients(p, upstream, queries, keys, numbers, flags)
     ds = exact.to(queries.q.dtype)
-    dq = tl.dot(ds, keys.k, state.dq, input_precision=flags.PRECISION)
-    previous = state.previous
-    far_sum = state.far_sum
+    dq = tl.dot(ds, keys.k, dq, input_precision=flags.PRECISION)
     if KIND == FAR:
         far_sum += tl.sum(exact, 1)
     elif flags.TABLE or flags.BIAS_GRADIENT:
         ds, previous = cells_by_distance(ds, previous, delta, flags.T)
         dq = table_gradients(dq, ds, queries, tables, accumulators, delta, flags)
-    return Backward(dq, hi, previous, far_sum)
+    return dq, hi, previous, far_sum
 
 
 @triton.jit(do_not_specialize=NOT_SPECIALISED)
@@ -149,39 +138,36 @@ def backward_query(
     m0, m1, m2, m3 = tile_range(first, stop, p0, high, T, flags)
 
     none = tl.zeros([T], tl.float32)
+    dq = tl.zeros([T, D], tl.float32)
+    hi = none
     previous = none
     if TABLE_GRADIENTS:
         previous = tl.zeros([T, T], queries.q.dtype)
-    state = Backward(tl.zeros([T, D], tl.float32), none, previous, none)
+    far_sum = none
     if TABLE or BIAS:
         far = none
         if TABLE:
-            far = row_logits(queries.q, tables.table, high - low, D)
+            far = far_logits(queries.q, tables, D)
         for m in range(m0, m1):
-            state = query_tile(
-                state, upstream, queries, key_base, tables, accumulators, far, high - low,
+            dq, hi, previous, far_sum = query_tile(
+                dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, far,
                 p0 + m * T, p0, numbers, flags, FAR,
             )  # fmt: skip
-        dq = state.dq
         if m1 > m0:
-            dq = far_gradients(state, queries, tables, accumulators, high - low, flags)
-        hi = state.hi
+            dq = far_gradients(dq, far_sum, queries, tables, accumulators, flags)
         if TABLE:
-            hi = table_product(queries.q, tables.table, -m1 * T, tables, SKEW, flags)
-        state = Backward(dq, hi, previous, none)
+            hi = table_product(queries.q, -m1 * T, tables, flags)
     for m in range(m1, m2):
-        state = query_tile(
-            state, upstream, queries, key_base, tables, accumulators, none, 0, p0 + m * T, p0,
-            numbers, flags, NEAR,
+        dq, hi, previous, far_sum = query_tile(
+            dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, none,
+            p0 + m * T, p0, numbers, flags, NEAR,
         )  # fmt: skip
-    dq = state.dq
     if m3 > m2:
-        state = query_tile(
-            state, upstream, queries, key_base, tables, accumulators, none, 0, p0, p0, numbers,
-            flags, DIAGONAL,
+        dq, hi, previous, far_sum = query_tile(
+            dq, hi, previous, far_sum, upstream, queries, key_base, tables, accumulators, none,
+            p0, p0, numbers, flags, DIAGONAL,
         )  # fmt: skip
-        dq = state.dq
     elif TABLE_GRADIENTS:  # cells that a next tile would have completed
-        left = incomplete_cells(state.previous, (1 - m2) * T, T)
+        left = incomplete_cells(previous, (1 - m2) * T, T)
         dq = table_gradients(dq, left, queries, tables, accumulators, -m2 * T, flags)
     store_rows(DQ + b * db + h * dh, i0, TQ, dt, dq * natural_scale, T, D)

@@ -19,11 +19,7 @@ are later than a query.
 import triton
 import triton.language as tl
 
-from musictx.speed.fused.common import (
-    FAR,
-    NEAR,
-    load_table,
-)
+from musictx.speed.fused.common import FAR, NEAR, table_row
 from musictx.speed.fused.tile import ceil_div, floor_div
 
 
@@ -47,30 +43,28 @@ def lower_half(delta, T: tl.constexpr):
 
 
 @triton.jit
-def distance_chunk(base, delta, tables, flags: tl.constexpr):
-    """Rows of a table for the distances delta..delta+T-1."""
-    distances = delta + tl.arange(0, flags.T)
-    return load_table(base, distances, tables.low, tables.high, flags.D)
+def distance_chunk(delta, tables, flags: tl.constexpr):
+    """Rows of the table for the distances delta..delta+T-1."""
+    row = table_row(delta + tl.arange(0, flags.T), tables)
+    return tl.load(tables.table + row[:, None] * flags.D + tl.arange(0, flags.D)[None, :])
 
 
 @triton.jit
-def table_product(x, base, delta, tables, dtype: tl.constexpr, flags: tl.constexpr):
+def table_product(x, delta, tables, flags: tl.constexpr):
     """x times the table's rows for the distances delta..delta+T-1."""
-    chunk = distance_chunk(base, delta, tables, flags)
-    return tl.dot(x, tl.trans(chunk), input_precision=flags.PRECISION).to(dtype)
+    chunk = distance_chunk(delta, tables, flags)
+    return tl.dot(x, tl.trans(chunk), input_precision=flags.PRECISION).to(flags.SKEW)
 
 
 @triton.jit
-def relative_logits(
-    x, hi, far, base, delta, tables, dtype: tl.constexpr, flags: tl.constexpr, KIND: tl.constexpr
-):  # fmt: skip
+def relative_logits(x, hi, far, delta, tables, flags: tl.constexpr, KIND: tl.constexpr):
     """Relative logits: x times the table's row for each cell's distance, (T, T) in float32, and
     R_{k-1}, which is R_k (``hi``) of the next tile. ``far`` is x times the row of FAR tiles."""
     T: tl.constexpr = flags.T
     if KIND == FAR:
         cells = tl.zeros([T, T], tl.float32) + far[:, None]
     elif KIND == NEAR:
-        lo = table_product(x, base, delta - T, tables, dtype, flags)
+        lo = table_product(x, delta - T, tables, flags)
         cells = skew(tl.where(lower_half(delta, T), hi, lo), delta, T).to(tl.float32)
         hi = lo
     else:

@@ -47,14 +47,12 @@ def attending_queries(stop_queries, j0, queries, keys, offset, flags: tl.constex
 
 
 @triton.jit
-def logits(
-    queries, keys, relative, tables, row, scale, flags: tl.constexpr, KIND: tl.constexpr
-):  # fmt: skip
-    """The logits of one tile; ``relative`` is used only with TABLE.
+def logits(queries, keys, relative, tables, scale, flags: tl.constexpr, KIND: tl.constexpr):
+    """The logits of one tile and the factor that they still need, which the caller fuses with its
+    next operation; ``relative`` is used only with TABLE.
 
-    Without a bias they are q k^T + relative, unscaled: the caller fuses the scaling with its next
-    operation. With a bias they are scaled, scale (q k^T + relative) + bias; FAR tiles use the bias
-    of ``row``.
+    Without a bias they are q k^T + relative, and the factor is the scale. With a bias they are
+    scale (q k^T + relative) + bias, and the factor is 1; FAR tiles use the last bias.
     """
     if flags.TABLE:
         s = tl.dot(queries.q, tl.trans(keys.k), relative, input_precision=flags.PRECISION)
@@ -62,11 +60,12 @@ def logits(
         s = tl.dot(queries.q, tl.trans(keys.k), input_precision=flags.PRECISION)
     if flags.BIAS:
         if KIND == FAR:
-            s = s * scale + tl.load(tables.bias + row)
+            s = s * scale + tl.load(tables.bias + (tables.high - tables.low))
         else:
             distance = queries.positions[:, None] - keys.positions[None, :]
-            s = s * scale + tl.load(tables.bias + table_row(distance, tables.low, tables.high))
-    return s
+            s = s * scale + tl.load(tables.bias + table_row(distance, tables))
+        scale = 1.0
+    return s, scale
 
 
 @triton.jit
@@ -97,14 +96,11 @@ def keep_mask(row_keys, column_keys, threshold):
 
 @triton.jit
 def update_softmax(
-    soft, queries, keys, relative, tables, row, numbers, flags: tl.constexpr, KIND: tl.constexpr
+    soft, queries, keys, relative, tables, numbers, flags: tl.constexpr, KIND: tl.constexpr
 ):  # fmt: skip
     """Update the state of the softmax with one tile. Requires scale > 0."""
-    s = logits(queries, keys, relative, tables, row, numbers.scale, flags, KIND)
+    s, scale = logits(queries, keys, relative, tables, numbers.scale, flags, KIND)
     s = mask_cells(s, float("-inf"), queries, keys, flags, KIND)
-    scale = numbers.scale
-    if flags.BIAS:
-        scale = 1.0
     top = tl.maximum(soft.top, tl.max(s, 1) * scale)
     rescale = tl.exp2(soft.top - top)
     p = tl.exp2(s * scale - top[:, None])
@@ -129,14 +125,9 @@ def store_output(soft, out, log_sum, start, length, stride, inverse_share, flags
 
 
 @triton.jit
-def weights(
-    queries, keys, relative, tables, row, numbers, flags: tl.constexpr, KIND: tl.constexpr
-):  # fmt: skip
+def weights(queries, keys, relative, tables, numbers, flags: tl.constexpr, KIND: tl.constexpr):
     """The attention weights of one tile, from the log of each row's sum."""
-    s = logits(queries, keys, relative, tables, row, numbers.scale, flags, KIND)
-    scale = numbers.scale
-    if flags.BIAS:
-        scale = 1.0
+    s, scale = logits(queries, keys, relative, tables, numbers.scale, flags, KIND)
     p = tl.exp2(s * scale - queries.log[:, None])
     return mask_cells(p, 0.0, queries, keys, flags, KIND)
 

@@ -22,8 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention.job import Job
-from musictx.attention.setting import Setting
+from musictx.attention.job import Job, Setting
 from musictx.attention.terms import Axis, Terms
 from musictx.speed import kernels
 from musictx.speed.labels import of_one_width

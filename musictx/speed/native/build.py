@@ -199,7 +199,9 @@ def _key(source: Path, command: list[str], headers: Sequence[Path]) -> str:
     """A hash of everything that the compiled library depends on."""
     version = _run([command[0], "--version"]).stdout
     folders = {source.parent, *(header.parent for header in headers)}
-    includes = sorted((path for folder in folders for path in folder.glob("*.h")), key=_by_name)
+    includes = [path for folder in folders for path in folder.glob("*.h")]
+    # In the same order wherever musictx is installed.
+    includes.sort(key=lambda path: (path.name, path.parent.name))
     parts = [
         *(path.read_text(encoding="utf-8") for path in [source, *includes]),
         shlex.join(command),
@@ -208,11 +210,6 @@ def _key(source: Path, command: list[str], headers: Sequence[Path]) -> str:
         *sorted(cpu_features()),
     ]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
-
-
-def _by_name(path: Path) -> tuple[str, str]:
-    """A sort key that does not depend on where musictx is installed."""
-    return path.name, path.parent.name
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:

@@ -67,9 +67,11 @@ def test_it_finds_what_a_loop_finds(seed):
     for row in range(2):
         for at in range(160):
             begin = 0 if at < 60 else 60
-            got = tuple(int(each[row, at]) for each in (seen.trust[..., 0], *seen[3:]))
+            numbers = (seen.trust[..., 0], seen.pitch, seen.steps, seen.level)
+            got = tuple(int(each[row, at]) for each in numbers)
             assert got == expected(ids[row, begin : at + 1].tolist()), at
     assert (seen.trust > 0).float().mean() > 0.15  # else the test could not tell
     for at in (3, 59, 60, 61, 120, 159):
         part = FEATURE.read(ids[:, at : at + 1], ids[:, :at], places[:, at : at + 1])
-        assert all(torch.equal(whole[:, at : at + 1], one) for whole, one in zip(seen, part))
+        for name, whole in vars(seen).items():
+            assert torch.equal(whole[:, at : at + 1], getattr(part, name)), name
