@@ -11,7 +11,8 @@ import musictx
 from musictx import musicxml
 from musictx.config import Limits
 from musictx.errors import UserError
-from musictx.musicxml.repeats import Jump, RepeatError, RepeatSigns, playing_order
+from musictx.musicxml.repeats import Jump, RepeatError, playing_order
+from musictx.musicxml.repeats import RepeatSigns as Signs
 from tests.musicxml.pages import ENDINGS, bar, direction, document, measures, note, numbered, played
 
 
@@ -185,7 +186,7 @@ def marked(tree):
     marks = []
     for branch in tree:
         if isinstance(branch, int):
-            marks += [RepeatSigns()] * branch
+            marks += [Signs()] * branch
             continue
         inside = marked(branch[2] if branch[0] == "repeat" else branch[1])
         inside[0] = inside[0]._replace(forward=True)
@@ -194,7 +195,7 @@ def marked(tree):
         else:
             for numbers in branch[2]:
                 back = 0 if numbers == branch[2][-1] else 2
-                inside.append(RepeatSigns(ending=tuple(numbers), opens=True, backward=back))
+                inside.append(Signs(ending=tuple(numbers), opens=True, backward=back))
         marks += inside
     return marks
 
@@ -250,7 +251,7 @@ def test_trees_of_repeats_are_played_as_loops(tree):
 
 names = st.sampled_from([(), ("",), ("a",)])
 any_marks = st.builds(
-    RepeatSigns,
+    Signs,
     forward=st.booleans(),
     backward=st.sampled_from([0, 0, 2, 3, 1_000_000]),
     again=st.booleans(),
@@ -278,16 +279,12 @@ def test_any_marks_have_an_order_or_a_reason(marks):
 @pytest.mark.parametrize(
     "marks",
     [
-        [RepeatSigns(forward=True, backward=0)] * 3000 + [RepeatSigns(backward=2)] * 3000,
-        [RepeatSigns(backward=2, jump=Jump(None))] * 20_000,
-        [RepeatSigns(), *[RepeatSigns(ending=(1,))] * 9000, RepeatSigns(ending=(1,), backward=2)]
-        + [RepeatSigns(ending=tuple(range(2, 64)), opens=True, backward=2)] * 2,
-        [
-            RepeatSigns(segno=("",)),
-            *[RepeatSigns(to_coda=("",), jump=Jump(""))] * 9000,
-            RepeatSigns(coda=("",)),
-        ],
-        [RepeatSigns(forward=True, backward=1_000_000)] * 3,
+        [Signs(forward=True, backward=0)] * 3000 + [Signs(backward=2)] * 3000,
+        [Signs(backward=2, jump=Jump(None))] * 20_000,
+        [Signs(), *[Signs(ending=(1,))] * 9000, Signs(ending=(1,), backward=2)]
+        + [Signs(ending=tuple(range(2, 64)), opens=True, backward=2)] * 2,
+        [Signs(segno=("",)), *[Signs(to_coda=("",), jump=Jump(""))] * 9000, Signs(coda=("",))],
+        [Signs(forward=True, backward=1_000_000)] * 3,
     ],
     ids=["nested", "jumps", "endings", "codas", "times"],
 )
