@@ -51,8 +51,9 @@ def mutual_information(bundle: Bundle, before: np.ndarray, after: np.ndarray) ->
     """Compute how much the ids ``before`` tell about the ids ``after`` them, in nats: ln p of
     ``after`` given ``before``, minus ln p of ``after`` alone (Li et al. 2016, "A
     Diversity-Promoting Objective Function for Neural Conversation Models"). Of ``before`` the last
-    ids are read, as many as the context of the model has."""
-    first = bundle.tokenizer.window_start(before, max(0, len(before) - bundle.model.config.context))
+    ids are read, at least as many as the context of the model has."""
+    tokenizer, beyond = bundle.tokenizer, len(before) - bundle.model.config.context
+    first = tokenizer.window_start(before, max(0, beyond // tokenizer.align * tokenizer.align))
     whole = np.concatenate([before[first:], after])
     given = _nats(bundle.model, whole, begins=first == 0)[len(before) - first :]
     return float(_nats(bundle.model, after, begins=False).sum() - given.sum())

@@ -1,9 +1,8 @@
 """The best of several versions of a piece: the one that keeps to its subject.
 
-Samples differ in how far they take up what was given, and in how soon they lose the thread. The
-probabilities of the network measure it: the mutual information of two parts of a piece
-(:func:`.mutual_information`) is high where one could be guessed from the other. How readers judged
-the result stands in scripts/LOG.md.
+Samples differ in how far they take up the music before, which the probabilities of the network
+measure: the mutual information of the music before and after (:func:`.mutual_information`). A note
+of short or sparse music has more of it. How readers judged the result stands in scripts/LOG.md.
 """
 
 from __future__ import annotations
@@ -27,12 +26,15 @@ def best(
     request: GenerateConfig,
 ) -> Iterator[tuple[int, Sample]]:
     """Yield (number, the best candidate) of each sample as soon as its candidates are composed;
-    after Ctrl-C the best of those that there are."""
+    after Ctrl-C the best of the finished ones, or of the unfinished ones if none is finished."""
     waiting: dict[int, list[Sample]] = {}
 
     def choose(number: int) -> tuple[int, Sample]:
-        primer = primers[number // request.samples]
-        return number, max(waiting.pop(number), key=partial(coherence, bundle, primer))
+        of_sample, primer = waiting[number], primers[number // request.samples]
+        finished = [sample for sample in of_sample if sample.ended != "interrupted"]
+        best_one = max(finished or of_sample, key=partial(coherence, bundle, primer))
+        del waiting[number]
+        return number, best_one
 
     try:
         for number, piece in pieces:
@@ -53,7 +55,9 @@ def coherence(bundle: Bundle, primer: Primer, sample: Sample) -> float:
         return -np.inf
     before, after = primer.ids, sample.ids
     if not (len(before) and len(after)):
-        ids = bundle.tokenizer.encode(sample.score)
-        middle = bundle.tokenizer.window_start(ids, len(ids) // 2)
-        before, after = ids[:middle], ids[middle:]
+        tokenizer, ids = bundle.tokenizer, bundle.tokenizer.encode(sample.score)
+        middle = len(ids) // 2 // tokenizer.align * tokenizer.align
+        before, after = np.split(ids, [tokenizer.window_start(ids, middle)])
+    if not len(before):  # one bar has no halves
+        return 0.0
     return mutual_information(bundle, before, after) / sample.notes

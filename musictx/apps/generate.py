@@ -200,9 +200,9 @@ def compose_pieces(
     ``scores`` are the music from which the primers were encoded. The other arguments are those of
     :func:`~musictx.sampling.composer.continuations`.
 
-    With ``request.candidates`` a sample is the best of so many pieces (:mod:`.candidates`): of one
-    seed, samples 0 to 3 for the first of four candidates each. Its events are reported when it has
-    been chosen."""
+    With four candidates the first sample is the best (:mod:`.candidates`) of samples 0 to 3 of the
+    same seed, the second of samples 4 to 7. The events of a sample are reported when it has been
+    chosen."""
     if request.candidates > 1:
         every = replace(request, samples=request.samples * request.candidates, candidates=1)
         pieces = compose_pieces(

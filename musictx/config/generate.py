@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from musictx.config.checks import DAY, option
+from musictx.config.checks import DAY, MOST_SAMPLES, option
 from musictx.config.composing import MOST_AT_ONCE, Primed, Steered, WithMelody
 
 #: Bars of a new loop.
@@ -74,15 +74,17 @@ class GenerateConfig(Primed, Steered):
     )
     candidates: int = option(
         1,
-        "compose so many versions of each piece and keep the one that has the most to do with its "
-        "primer, or the second half of a new piece with its first; takes up to as many times as "
-        "long",
+        "number of versions composed of each piece; the one that has the most to do with its "
+        "primer is kept, or whose second half has with the first in a new piece; takes up to that "
+        "many times as long",
         rare=True,
         low=1,
         high=MOST_AT_ONCE,
     )
 
     def check(self) -> None:
+        fits = self.samples * self.candidates <= MOST_SAMPLES
+        self.require("candidates", fits, f"at most {MOST_SAMPLES} versions of all samples together")
         self.require("loop", self.form is None or not self.loop, "false with form")
         if self.loop:
             self._refuse(("seconds", "tokens"), "loop; bars says how long it is")

@@ -167,7 +167,7 @@ class TrainConfig(CheckedOptions):
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     position: dict[str, Any] = option(
-        {"name": "huang"}, "NAME, with options of its own: position=NAME --help=all lists them"
+        {"name": "huang"}, "the position scheme; position=NAME --help=all lists its options"
     )
     data: DataConfig = field(default_factory=DataConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)

@@ -64,7 +64,7 @@ def converted(name: str, field: dataclasses.Field, value: Any, type_name: str = 
     metadata, original = field.metadata, value
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
-    if isinstance(value, str) and value == "":
+    if isinstance(value, str) and value == "" and types != ["Any"]:
         raise ConfigError(f"{name}=: the value is missing; expected {_expected(types, metadata)}")
     if any("[" in kind for kind in types) and not _is_existing_file(value):
         value = parse_brackets(value)

@@ -94,6 +94,8 @@ def _rows(options: list[tuple[str, dataclasses.Field]]) -> list[Row]:
         default, factory = default_text(field), field.default_factory
         if isinstance(factory, type) and dataclasses.is_dataclass(factory):
             default = "see Limits"
+        if name == "position":
+            default = checks.default_of(field)["name"]
         if name == "trainer.flags":
             continue  # a table of their own
         rows.append((checks.cli_name(name, field), default, str(field.metadata["help"])))

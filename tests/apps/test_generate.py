@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import musictx
-from musictx import bundle, formats
+from musictx import bundle, formats, shipped
+from musictx.apps import candidates
 from musictx.apps import generate as app
 from musictx.config import GenerateConfig, ModelFolder
 from musictx.errors import UserError
@@ -168,18 +169,34 @@ def test_of_the_candidates_the_one_with_the_most_to_do_with_its_past_is_kept(pri
     assert best != [every[0], every[3]], "otherwise the test shows nothing"
 
 
-def test_after_an_interrupt_the_best_of_the_candidates_that_there_are_is_kept(tiny):
-    def stop(count, seconds):
-        if seconds > 0.5:
-            raise KeyboardInterrupt
+def test_after_an_interrupt_a_finished_candidate_is_kept_or_else_the_best_unfinished_one(
+    monkeypatch,
+):
+    def composed():
+        for number, ended in enumerate(("interrupted", "seconds", "interrupted", "interrupted")):
+            yield number, Sample(Score(), 0.0, np.zeros(4, np.uint16), number, 2.0, ended)
+        raise KeyboardInterrupt
 
-    request, pieces = GenerateConfig(seconds=2.0, samples=2, candidates=4), []
-    args = bundle.load(tiny["piano"]), [NOTHING], [None], request
+    monkeypatch.setattr(candidates, "coherence", lambda *given: -given[-1].notes)
+    request, found = GenerateConfig(samples=2, candidates=3), []
     with pytest.raises(KeyboardInterrupt):
-        pieces.extend(app.compose_pieces(*args, seeds=[1], progress=stop))
-    assert {number: sample.ended for number, sample in pieces} == dict.fromkeys(
-        (0, 1), "interrupted"
-    )
+        found.extend(candidates.best(None, composed(), [NOTHING], request))
+    assert [(number, sample.notes) for number, sample in found] == [(0, 1), (1, 3)]
+
+
+def test_halves_of_a_new_piece_begin_with_whole_steps_and_a_bar_has_none(monkeypatch):
+    cuts = []
+
+    def cut(model, before, after):
+        cuts.append(len(before))
+        return 1.0
+
+    monkeypatch.setattr(candidates, "mutual_information", cut)
+    for name, options in (("song", {"bars": 1}), ("chorale", {"tokens": 132})):
+        model = bundle.load(shipped.models()[name])
+        (piece,) = musictx.generate(model, **options, seed=4)
+        assert (candidates.coherence(model, NOTHING, piece) == 0) == (name == "song")
+    assert [count % 4 for count in cuts] == [0]
 
 
 def test_after_an_interrupt_the_pieces_are_written_as_far_as_they_are(
