@@ -156,10 +156,18 @@ def test_a_conflict_is_one_sentence(command, typed, begins):
     assert "\n" not in str(caught.value)
 
 
+def test_all_versions_of_all_samples_have_a_bound():
+    assert make_config("generate", {"samples": 50_000, "candidates": 2}).candidates == 2
+    with pytest.raises(ConfigError, match=r"^candidates=4: expected at most 100000"):
+        make_config("generate", {"samples": 50_000, "candidates": 4})
+
+
 def test_a_scheme_is_given_by_its_options_together_or_one_by_one():
     options = {"name": "t5", "max_distance": 64}
     one_by_one = {f"position.{name}": value for name, value in options.items()}
     assert make_config("train", one_by_one) == make_config("train", {"position": options})
+    mine = make_config("train", {"position.name": "my:Class", "position.x": ""})
+    assert mine.position == {"name": "my:Class", "x": ""}
     for wrong in ({"position": None}, {"position": "t5"}, {"position.block": 4}):
         with pytest.raises(ConfigError, match=r"^position"):
             make_config("train", wrong)

@@ -15,8 +15,6 @@ from musictx.config.generate import GenerateConfig as GenerateConfig
 from musictx.config.generate import InfillConfig as InfillConfig
 from musictx.config.limits import Limits as Limits
 from musictx.config.position import SCHEMES as SCHEMES
-from musictx.config.position import HuangConfig as HuangConfig
-from musictx.config.position import PositionConfig as PositionConfig
 from musictx.config.sampling import SamplingConfig as SamplingConfig
 from musictx.config.sampling import TokenSampling as TokenSampling
 from musictx.config.train import IMPLEMENTATIONS as IMPLEMENTATIONS

@@ -32,4 +32,4 @@ class RenderConfig(ReadsFiles):
         if not (self.wav or self.png):
             raise UserError("wav=false png=false: nothing to write, expected one of them true")
         is_played = self.wav or self.soundfont is None
-        self.require("soundfont", is_played, "wav=true beside it")
+        self.require("soundfont", is_played, "wav=true with it")

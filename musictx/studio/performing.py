@@ -174,14 +174,14 @@ def proposal_of(
     end  seconds at which the new music of a continuation ends
     """
     in_file, kept = note_counts(source.score), note_counts(source.kept)
-    found = Counter[NoteKey]()  # kept notes
+    kept_so_far = Counter[NoteKey]()
     rows: list[Note] = []
     instruments: dict[int, tuple[str, int, bool]] = {}  # track -> name, program and drums
     for note in score.notes.tolist():
         start, stop, pitch, velocity, program, drum, track = note
         note_key = (start, stop, pitch, velocity, track)
-        if found[note_key] < kept[note_key]:
-            found[note_key] += 1
+        if kept_so_far[note_key] < kept[note_key]:
+            kept_so_far[note_key] += 1
             continue
         key = tracks.key(note)
         instruments[key] = score.names.get(track, ""), program, drum
@@ -190,7 +190,7 @@ def proposal_of(
     rows += source.shortened
     removes = [*source.replaced]
     removes += [note_id for start, note_id in source.following if start < end - 1e-6]
-    for note_key, count in (in_file - found).items():
+    for note_key, count in (in_file - kept_so_far).items():
         removes += source.numbers.get(note_key, [])[::-1][:count]
     new = [
         Track(track_id, *instruments[key])._asdict()

@@ -163,8 +163,8 @@ def test_of_the_candidates_the_one_with_the_most_to_do_with_its_past_is_kept(pri
 
     every = musictx.generate(piano, samples=6, **options)
     best = [max(every[:3], key=coherence), max(every[3:], key=coherence)]
-    found = musictx.generate(piano, samples=2, candidates=3, **options, on_event=count)
-    assert [sample.score for sample in found] == [sample.score for sample in best]
+    chosen = musictx.generate(piano, samples=2, candidates=3, **options, on_event=count)
+    assert [sample.score for sample in chosen] == [sample.score for sample in best]
     assert counts == [sample.notes for sample in best]
     assert best != [every[0], every[3]], "otherwise the test shows nothing"
 
@@ -178,10 +178,10 @@ def test_after_an_interrupt_a_finished_candidate_is_kept_or_else_the_best_unfini
         raise KeyboardInterrupt
 
     monkeypatch.setattr(candidates, "coherence", lambda *given: -given[-1].notes)
-    request, found = GenerateConfig(samples=2, candidates=3), []
+    request, chosen = GenerateConfig(samples=2, candidates=3), []
     with pytest.raises(KeyboardInterrupt):
-        found.extend(candidates.best(None, composed(), [NOTHING], request))
-    assert [(number, sample.notes) for number, sample in found] == [(0, 1), (1, 3)]
+        chosen.extend(candidates.best(None, composed(), [NOTHING], request))
+    assert [(number, sample.notes) for number, sample in chosen] == [(0, 1), (1, 3)]
 
 
 def test_halves_of_a_new_piece_begin_with_whole_steps_and_a_bar_has_none(monkeypatch):
