@@ -117,6 +117,8 @@ def subject_of(ids: np.ndarray, table: Vocabulary, step: float) -> Subject | Non
         return None
     stop = onsets[1 + ends[waits[ends].argmax()]]
     opening = struck["pitch"][at < onsets[1]]
+    # The first onset may be spread over several steps; it returns as one.
+    events["step"][(events["action"] == ev.ON) & (events["step"] < onsets[1])] = 0
     return Subject(
         events[events["step"] < stop],
         frozenset(opening.tolist()),

@@ -139,6 +139,15 @@ def test_after_its_first_note_the_subject_returns_note_for_note(seed, same):
     )
 
 
+def test_a_first_onset_that_is_spread_over_steps_is_struck_once():
+    notes = [(0.0, 0.05, 50), (0.01, 0.05, 60), *(note for note in a_piece(1) if note[0] > 0)]
+    phrase, _, stop = phrase_of(notes)
+    reprise, ids, start = returned(notes, head=60)
+    again = what_happens(go_on(ids, reprise, 0), start)
+    struck = [pitch for step, strikes, pitch in again if strikes and step < round(stop * 100)]
+    assert sorted(struck) == sorted(pitch for _, _, pitch in phrase)
+
+
 @settings(max_examples=10)
 @given(st.integers(0, 10**6))
 def test_it_returns_only_after_a_while_at_a_phrase_with_its_first_notes_alone(seed):
