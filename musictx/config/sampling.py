@@ -21,8 +21,8 @@ class TokenSampling(CheckedOptions, prefix="sampling"):
     )
     top_p: float | None = option(
         None,
-        "draw among the likeliest tokens that together have this probability; 1 = all; null = 1 "
-        "for events, 0.99 for new notes in bars, 0.9 for chorales, else 0.95",
+        "draw among the likeliest tokens that together have this probability; 1 = all; null = "
+        "0.99 for new notes in bars, 0.9 for chorales, else 0.95",
         above=0,
         high=1,
     )

@@ -171,10 +171,6 @@ class Idiom:
 class EventIdiom(Idiom):
     """The idiom of events, strikes and releases in seconds."""
 
-    #: All ids may be drawn, since the unlikely ones include the ends of long notes
-    #: (scripts/LOG.md). Only pitches have a lower temperature.
-    top_p = 1.0
-
     def __init__(self, tokenizer: Tokenizer) -> None:
         super().__init__(tokenizer)
         assert tokenizer.note_events is not None
