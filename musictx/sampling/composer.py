@@ -28,6 +28,7 @@ from musictx.sampling.strengths import (
     LONGEST_SECONDS,
     MOST_ALIKE,
     ROWS_AT_ONCE,
+    SHORTEST_SECONDS,
     TRIES,
     USUAL_SECONDS,
 )
@@ -114,8 +115,8 @@ def with_defaults(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer)
     end     ``cut``: the music ends at its length, and so do the notes that still sound; ``model``:
             it may also end earlier, where the model ends it after a new note; ``natural``: it comes
             to a close within its length, and no note is cut (:mod:`musictx.sampling.cadence`).
-            The default is ``cut``, but ``model`` for new chorales, which should not end in the
-            middle of a phrase
+            The default is ``cut``; for a new piece, which should not end in the middle of a phrase,
+            ``natural`` with events, if it has time for that, and ``model`` with chorales
     length  :data:`USUAL_SECONDS`; :data:`LONGEST_SECONDS` if the model ends the piece
     """
     end, seconds = request.end, request.seconds
@@ -123,6 +124,8 @@ def with_defaults(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer)
         end = "cut" if len(primer.ids) else idiom_of(tokenizer).end_of_new_piece
     if seconds is None and request.bars is None and request.tokens is None:
         seconds = LONGEST_SECONDS if end == "model" else USUAL_SECONDS
+    if request.end is None and end == "natural" and (seconds or 0.0) < SHORTEST_SECONDS:
+        end = "cut"
     return replace(request, end=end, seconds=seconds)
 
 

@@ -176,6 +176,10 @@ class EventIdiom(Idiom):
         assert tokenizer.note_events is not None
         self.events: NoteEvents = tokenizer.note_events
 
+    @property
+    def end_of_new_piece(self) -> str:
+        return "natural"
+
     def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterable[int]:
         steps = int(np.ceil((until - state.seconds) / self.events.step_seconds - 1e-6))
         return ev.write(np.empty(0, ev.EVENT), self.tokenizer.vocabulary, max(steps, 0)).tolist()

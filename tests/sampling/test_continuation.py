@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.config import SamplingConfig
+from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.sampling import cadence, composer, continuation
 from musictx.sampling.primer import NOTHING, encode_primer
@@ -39,7 +39,7 @@ def test_whatever_is_drawn_is_grammatical_and_playable(seed, tracks, temperature
 
 def test_the_length_asked_for_is_given_unless_the_model_may_end(piano):
     eager = make(piano, eos=50.0, note_off=20.0)
-    (full,) = continue_music(eager, piano, seconds=5.0)
+    (full,) = continue_music(eager, piano, seconds=5.0, end="cut")
     assert full.ended == "seconds"
     assert EOS not in full.ids
     (short,) = continue_music(eager, piano, seconds=5.0, end="model")
@@ -192,6 +192,21 @@ def test_chorales_end_within_the_last_seconds_by_themselves():
     ended = [sample for sample in found if sample.ended == "model"]
     assert len(ended) >= 3
     assert all(14.0 <= sample.seconds < 20.0 for sample in ended)
+
+
+@pytest.mark.parametrize(
+    ("length", "end"),
+    [({"seconds": 5.0}, "natural"), ({"seconds": 1.0}, "cut"), ({"tokens": 9}, "cut")],
+)
+def test_a_new_piece_of_events_comes_to_a_close_if_it_has_time_and_a_continuation_is_cut(
+    piano, length, end
+):
+    request = GenerateConfig(**length)
+    continued = encode_primer(piano, TUNE)
+    assert composer.with_defaults(request, piano, NOTHING).end == end
+    assert composer.with_defaults(request, piano, continued).end == "cut"
+    chosen = composer.with_defaults(GenerateConfig(**length, end="model"), piano, NOTHING)
+    assert chosen.end == "model"
 
 
 def test_a_natural_end_needs_a_length_in_seconds(piano):
