@@ -190,6 +190,18 @@ def test_drums_stay_where_no_track_is_named_and_are_refused_where_they_are(folde
             musictx.infill(band, str(folder), begin=5, end=6, tracks=tracks)
 
 
+def test_a_track_that_is_silent_around_a_gap_stays_silent_unless_it_is_named():
+    tune = [(n / 2, n / 2 + 0.5, 72, 80, 0, False, 0) for n in range(100)]
+    solo = [(30 + n / 2, 30.5 + n / 2, 60, 80, 56, False, 1) for n in range(20)]
+    music = score([*tune, *solo])
+    for begin, tracks in ((5, (0,)), (11, (0, 1)), (18, (0, 1)), (24, (0, 1))):
+        assert tasks.task_of(InfillConfig(begin=str(begin), end=str(begin)), music).tracks == tracks
+    assert tasks.task_of(InfillConfig(begin="5", end="5", tracks="2"), music).tracks == (1,)
+    # In the middle of a long rest of all tracks, each of them may play.
+    rest = score([*tune[:9], *((s + 60, e + 60, *more) for s, e, *more in solo)])
+    assert tasks.task_of(InfillConfig(begin="20", end="20"), rest).tracks == (0, 1)
+
+
 def test_in_a_file_of_drums_a_gap_is_of_drums_and_no_melody_is_accompanied():
     drums = score([(n / 2, n / 2 + 0.1, 36, 80, 0, True, 3) for n in range(16)])
     assert tasks.task_of(InfillConfig(begin="2", end="3"), drums).tracks == (3,)
