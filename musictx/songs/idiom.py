@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from musictx.apps.habits import ANY, corpus_habits, without_overridden_limits
+from musictx.beats import BPM
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.config.generate import meter_of
@@ -59,7 +60,8 @@ class BarIdiom(Idiom):
 
     def plan(self, bundle: Bundle, options: Mapping[str, Any]) -> Plan:
         table = self.tokenizer.vocabulary
-        meter, least, blank = None, None, Score(ticks_per_quarter=TICKS_PER_QUARTER)
+        meter, least, tempos = None, None, np.array([(0.0, options.get("tempo", BPM))], TEMPO)
+        blank = Score(tempos=tempos, ticks_per_quarter=TICKS_PER_QUARTER)
         default = "4/4" if "loop" in options else None  # a loop is of whole bars
         named = options.get("meter", default)
         if named is not None:
@@ -71,8 +73,6 @@ class BarIdiom(Idiom):
                     f"at most {(last + 1) / WHOLE:g} whole notes"
                 )
             blank = replace(blank, meters=np.array([(0.0, numerator, denominator)], METER))
-        if "tempo" in options:
-            blank = replace(blank, tempos=np.array([(0.0, options["tempo"])], TEMPO))
         if "instruments" in options:
             asked = named_parts(bundle, options["instruments"])
             least = _fewest_notes(corpus_habits(bundle, asked))
