@@ -97,7 +97,7 @@ def gap_task(
             f"{to_option}={request.end}: expected a place after {from_option}={request.begin}"
         )
     if begin >= score.duration - 1e-6:
-        bars = beats.bar_at(score.duration, ends=True)
+        bars = beats.bar_at(score.duration, ends=True) - beats.pickup
         raise UserError(
             f"{from_option}={request.begin}: the file ends before that, after "
             f"{score.duration:.1f} s, in bar {bars}"
@@ -184,15 +184,15 @@ def requested_parts(request: AccompanyConfig) -> tuple[str, ...]:
 
 def parse_position(option: str, value: str | None, beats: Beats, *, is_begin: bool) -> float:
     """Return the position ``value`` in seconds. It is the number of a bar, for the beginning of the
-    bar if ``is_begin`` and otherwise for its end, or seconds such as ``12.5s``. Raises
-    ``UserError`` naming ``option``."""
+    bar if ``is_begin`` and otherwise for its end, or seconds such as ``12.5s``. A pick-up is bar 0.
+    Raises ``UserError`` naming ``option``."""
     text = (value or "").strip()
     if seconds := re.fullmatch(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*s", text):
         return float(seconds[1])
-    if not re.fullmatch(r"[1-9][0-9]{0,5}", text):
+    if not re.fullmatch(r"[0-9]{1,6}", text) or int(text) < 1 - beats.pickup:
         reason = ": missing; give" if value is None else f"={shown(value)}: expected"
         raise UserError(f"{option}{reason} a bar, {option}=5, or seconds, {option}=12.5s")
-    bars = int(text) - is_begin
+    bars = int(text) + beats.pickup - is_begin
     return max(beats.seconds(beats.bar_line(0.0, bars)), 0.0)  # a bar may begin before 0 s
 
 

@@ -12,7 +12,7 @@ from musictx.beats import Beats
 from musictx.config import AccompanyConfig, InfillConfig, ModelFolder
 from musictx.config.limits import Limits
 from musictx.errors import UserError
-from tests.pieces import listed, of_track, outside, score
+from tests.pieces import listed, of, of_track, outside, score
 
 
 @pytest.fixture
@@ -188,6 +188,22 @@ def test_drums_stay_where_no_track_is_named_and_are_refused_where_they_are(folde
     for tracks in ("Drums", "1", ["Bass", "Drums"]):
         with pytest.raises(UserError, match="tracks=Drums: "):
             musictx.infill(band, str(folder), begin=5, end=6, tracks=tracks)
+
+
+def test_a_pick_up_is_bar_0():
+    """As in scores, pictures and the studio."""
+    notes = [(n / 2, n / 2 + 0.5, 60 + n, 80, 0, False, 0) for n in range(9)]
+    music = of(*notes, tempos=[(0, 120)], meters=[(0, 1, 4), (0.5, 4, 4)])
+
+    def gap(begin, end):
+        task = tasks.task_of(InfillConfig(begin=begin, end=end), music)
+        return task.begin, task.end
+
+    assert [gap("0", "0"), gap("1", "1"), gap("0", "2")] == [(0, 0.5), (0.5, 2.5), (0, 4.5)]
+    with pytest.raises(UserError, match=r"from=3: .* in bar 2$"):
+        gap("3", "3")
+    with pytest.raises(UserError, match=r"from=0: expected a bar"):
+        tasks.task_of(InfillConfig(begin="0", end="1"), score(notes))
 
 
 def test_a_track_that_is_silent_around_a_gap_stays_silent_unless_it_is_named():
