@@ -225,13 +225,14 @@ def _per_second_of_ids(values: Mapping[str, float], id_second: float) -> dict[st
 
 
 def default_parts(bundle: Bundle, task: Task, score: Score) -> list[int]:
-    """Return the parts to compose if the request names none: those on the tracks of the gap, or the
-    parts of the model's usual accompaniment (for a model without programs, program 0)."""
+    """Return the parts to compose if the request names none: those that the tracks of the gap have
+    inside the gap, or the parts of the model's usual accompaniment (for a model without programs,
+    program 0)."""
     on_tracks = score.notes[np.isin(score.notes["track"], task.tracks)]
     if "program" not in bundle.tokenizer.vocabulary.kinds:
         programs = {0}
     elif task.tracks:
-        programs = set(on_tracks["program"][~on_tracks["drum"]].tolist())
+        programs = timeline.programs_between(on_tracks[~on_tracks["drum"]], task.begin, task.end)
     else:
         programs = set(parts.corpus_programs(bundle).values()) - {parts.melody_program(bundle)}
     return [*sorted(programs or {0}), *([DRUMS] if on_tracks["drum"].any() else [])]

@@ -84,7 +84,9 @@ def gap_task(
     score: Score, request: InfillConfig, options: tuple[str, str] = ("from", "to")
 ) -> Task:
     """Return the task of replacing all notes that begin from ``request.begin`` to ``request.end``
-    on ``request.tracks``, by default on all tracks but drums, or on all if there are only drums."""
+    on ``request.tracks``, by default on the tracks other than drums that have notes within
+    :data:`AROUND_SECONDS` of the gap. Without such tracks: on all but drums; if there are only
+    drums, on all."""
     from_option, to_option = options
     # Bars are counted by the meters of the file, not by detected beats.
     beats = in_time(score, tracking=False).beats
@@ -95,7 +97,7 @@ def gap_task(
             f"{to_option}={request.end}: expected a place after {from_option}={request.begin}"
         )
     if begin >= score.duration - 1e-6:
-        bars = beats.bar_at(score.duration, ends=True)
+        bars = beats.bar_at(score.duration, ends=True) - beats.pickup
         raise UserError(
             f"{from_option}={request.begin}: the file ends before that, after "
             f"{score.duration:.1f} s, in bar {bars}"
@@ -105,13 +107,16 @@ def gap_task(
             f"{to_option}={request.end}: that is {end - score.duration:.0f} s after the end of the "
             f"file, expected at most {AFTER_SECONDS:.0f}"
         )
-    notes = score.notes
+    notes, start = score.notes, score.notes["start"]
     if request.tracks is None:
-        tracks = set(notes["track"][~notes["drum"]].tolist() or notes["track"].tolist())
+        pitched = ~notes["drum"]
+        near = (start >= begin - AROUND_SECONDS) & (start < end + AROUND_SECONDS)
+        chosen = next(c for c in (near & pitched, pitched, ~pitched) if c.any())
+        tracks = set(notes["track"][chosen].tolist())
     else:
         names = request.tracks.split(",")
         tracks = {track for name in names for track in find_tracks(score, name, "tracks")}
-    inside = (notes["start"] >= begin - 1e-6) & (notes["start"] < end - 1e-6)
+    inside = (start >= begin - 1e-6) & (start < end - 1e-6)
     on_tracks = np.isin(notes["track"], [*tracks])
     given = score.with_notes(notes[~(inside & on_tracks)])
     levels = _levels_around(notes[on_tracks], notes[~on_tracks], begin, end, score.duration)
@@ -179,15 +184,15 @@ def requested_parts(request: AccompanyConfig) -> tuple[str, ...]:
 
 def parse_position(option: str, value: str | None, beats: Beats, *, is_begin: bool) -> float:
     """Return the position ``value`` in seconds. It is the number of a bar, for the beginning of the
-    bar if ``is_begin`` and otherwise for its end, or seconds such as ``12.5s``. Raises
-    ``UserError`` naming ``option``."""
+    bar if ``is_begin`` and otherwise for its end, or seconds such as ``12.5s``. A pick-up is bar 0.
+    Raises ``UserError`` naming ``option``."""
     text = (value or "").strip()
     if seconds := re.fullmatch(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*s", text):
         return float(seconds[1])
-    if not re.fullmatch(r"[1-9][0-9]{0,5}", text):
+    if not re.fullmatch(r"[0-9]{1,6}", text) or int(text) < 1 - beats.pickup:
         reason = ": missing; give" if value is None else f"={shown(value)}: expected"
         raise UserError(f"{option}{reason} a bar, {option}=5, or seconds, {option}=12.5s")
-    bars = int(text) - is_begin
+    bars = int(text) + beats.pickup - is_begin
     return max(beats.seconds(beats.bar_line(0.0, bars)), 0.0)  # a bar may begin before 0 s
 
 

@@ -96,9 +96,10 @@ class Tune:
         return four.first_step(self.score)
 
     def bar_at(self, step: int) -> tuple[int, float]:
-        """The bar of the file in which a step of the grid lies, and the quarter notes between the
-        beginning of the bar and the step."""
-        return self.clock.bar((self.first + step) / PER_QUARTER)
+        """The bar of the file in which a step of the grid lies, a pick-up being bar 0, and the
+        quarter notes between the beginning of the bar and the step."""
+        number, since = self.clock.bar((self.first + step) / PER_QUARTER)
+        return number - self.clock.pickup, since
 
     @property
     def bar(self) -> int:

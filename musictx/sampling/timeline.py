@@ -139,9 +139,10 @@ def on_tracks(
     ``among`` only.
 
     If the tokens are voices that take turns, the highest voice goes to the highest track, and so
-    on. Any other note goes to the track with the nearest mean pitch among the tracks of its program
-    (among all pitched tracks if tokens have no programs), or to a new track if there is none. A
-    note on an existing track gets the program that the track has at that time.
+    on. Any other note goes to the track with the nearest mean pitch among the tracks that have its
+    program at that time, or else at any time (among all pitched tracks if tokens have no programs),
+    or to a new track if there is none. A note on an existing track gets the program that the track
+    has at that time.
     """
     new = new.copy()
     notes = score.notes
@@ -156,13 +157,16 @@ def on_tracks(
     mean = np.array([on_track["pitch"].mean() for on_track in notes_of])
     drums = np.array([on_track["drum"][0] for on_track in notes_of])
     programs = [set(on_track["program"].tolist()) for on_track in notes_of]
+    current = np.array([_programs_at(on_track, new["start"]) for on_track in notes_of])
     voices = np.unique(new["track"])
     by_height = tracks[~drums][np.argsort(-mean[~drums], kind="stable")]
     in_turn = 0 < tokenizer.voices == len(by_height)
     for i, note in enumerate(new):
         fits = drums == note["drum"]
         if has_programs and not note["drum"]:
-            fits &= np.array([int(note["program"]) in of_track for of_track in programs])
+            now = current[:, i] == note["program"]
+            ever = np.array([int(note["program"]) in of_track for of_track in programs])
+            fits &= now if (fits & now).any() else ever
         if in_turn:
             new["track"][i] = by_height[note["track"]]
         elif fits.any():
@@ -181,14 +185,30 @@ def first_free(score: Score) -> int:
 
 
 def sounding(new: np.ndarray, notes: np.ndarray) -> np.ndarray:
-    """The notes ``new`` with the programs that their tracks have when they begin: a note gets the
-    program of the latest of ``notes`` (sorted by start) on its track, or of the first one if none
-    is earlier. Notes on tracks without ``notes`` stay unchanged."""
+    """The notes ``new`` with the programs that their tracks have when they begin, by ``notes``
+    (sorted by start). Notes on tracks without ``notes`` stay unchanged."""
     new = new.copy()
     for track in np.unique(new["track"]).tolist():
         on_track, existing = new["track"] == track, notes[notes["track"] == track]
         if len(existing):
-            starts = new["start"][on_track]
-            latest = np.searchsorted(existing["start"], starts + NEAR, "right") - 1
-            new["program"][on_track] = existing["program"][np.maximum(latest, 0)]
+            new["program"][on_track] = _programs_at(existing, new["start"][on_track])
     return new
+
+
+def programs_between(notes: np.ndarray, begin: float, end: float) -> set[int]:
+    """The programs that the tracks of ``notes`` (sorted by start) have at ``begin`` or get before
+    ``end`` seconds; of a track that begins later, its first one."""
+    start, track = notes["start"], notes["track"]
+    inside = (start >= begin) & (start < end)
+    programs = {int(program) for program in notes["program"][inside]}
+    for number in np.unique(track):
+        programs.add(int(_programs_at(notes[track == number], np.array([begin]))[0]))
+    return programs
+
+
+def _programs_at(notes: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """The programs that the track with ``notes`` (sorted by start) has at ``times``: that of the
+    latest note, or of the first one if none is earlier."""
+    latest = np.searchsorted(notes["start"], times + NEAR, "right") - 1
+    programs: np.ndarray = notes["program"][np.maximum(latest, 0)]
+    return programs

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from musictx.beats import BPM
-from musictx.notes import Score
+from musictx.notes import TEMPO, Score
 from musictx.tokens.stream import BAR, STEPS, NoteStream
 
 #: Steps in a second at 120 quarter notes a minute: ids do not encode the tempo.
@@ -29,6 +29,13 @@ MOVED = 1 / 30
 #: Steps of the longest bar that can be written, eight quarters. Meters that can be written:
 #: numerators from 1 to NUMERATORS, denominators 2 ** 0 to 2 ** EXPONENTS.
 LONGEST_BAR, NUMERATORS, EXPONENTS = 8 * STEPS, 32, 5
+#: Ticks per quarter note of new files.
+TICKS_PER_QUARTER = 480
+
+
+def blank_piece(bpm: float = BPM) -> Score:
+    """A new piece without notes, in the tempo ``bpm`` and with the ticks of its file."""
+    return Score(tempos=np.array([(0.0, bpm)], TEMPO), ticks_per_quarter=TICKS_PER_QUARTER)
 
 
 def nearest(steps: np.ndarray) -> np.ndarray:

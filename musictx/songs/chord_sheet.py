@@ -151,7 +151,9 @@ def bars_of(score: Score) -> list[SheetBar]:
     clock = score.beats
     end, ends = score.duration, True
     if is_chart(score):  # up to a final "N", or else through the bar of the last chord
-        end, ends = chords[-1][0], chords[-1][1] == "N"
+        symbols = marked(score)
+        end, last = [mark for mark in score.markers if mark[1] in symbols][-1]
+        ends = symbols[last].name == "N"
     bars: list[SheetBar] = []
     placed = [(clock.quarters(time) + 1e-6, name) for time, name in chords]
     in_force = "N"

@@ -34,8 +34,9 @@ def run(config: ChordsConfig) -> str:
     if not annotated(score):
         they = "fit the melody" if score.one_voice else "are what the notes imply"
         say(f"These {they}; the file names no chords.")
-    if len(score):
-        names = [f"{part.name} {part.begin + 1}-{part.stop}" for part in sections(score)]
+    if parts := sections(score):
+        first = 1 - score.beats.pickup  # a pick-up is bar 0
+        names = [f"{part.name} {part.begin + first}-{part.stop + first - 1}" for part in parts]
         say(f"Sections, by their bars: {', '.join(names)}")
     if out is not None:
         if not annotated(score):  # else they are in the music, with their basses and degrees

@@ -265,10 +265,11 @@ class _Composition:
         if first >= stop or begin >= self.piece.duration - NEAR:
             return
         tracks = range(1, len({*self.piece.notes["track"]}) + 1)
+        bar = self.first + first + 1 - self.piece.beats.pickup  # a pick-up is bar 0
         request = InfillConfig(
             **shared_options(self.request),
-            begin=str(self.first + first + 1),
-            end=str(self.first + stop),
+            begin=str(bar),
+            end=str(bar + stop - first - 1),
             tracks=",".join(map(str, tracks)),
         )
         (sample,) = infill.compose_versions(

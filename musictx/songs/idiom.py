@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from musictx.apps.habits import ANY, corpus_habits, without_overridden_limits
+from musictx.beats import BPM
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.config.generate import meter_of
@@ -24,7 +25,7 @@ from musictx.data.statistics import (
     parts_of,
 )
 from musictx.errors import UserError
-from musictx.notes import DRUMS, METER, TEMPO, Score
+from musictx.notes import DRUMS, METER
 from musictx.sampling.constraints import RowPenalty, never
 from musictx.sampling.idiom import Idiom
 from musictx.sampling.infill import NewNotes
@@ -38,7 +39,7 @@ from musictx.songs import bar_codec, form
 from musictx.songs.bar_constraint import PartLimits
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
-from musictx.songs.bars import PER_SECOND
+from musictx.songs.bars import PER_SECOND, blank_piece
 from musictx.songs.new_pieces import draw_ensemble, named_parts, new_piece
 from musictx.songs.penalties import bar_feedback, lacking_parts, on_first_beat, summed
 from musictx.songs.repetition import as_in_earlier_bar, bar_return
@@ -47,8 +48,8 @@ from musictx.tokens.stream import CHORD, STEPS
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
 
-#: Steps of a whole note; ticks per quarter note of new files.
-WHOLE, TICKS_PER_QUARTER = 4 * STEPS, 480
+#: Steps of a whole note.
+WHOLE = 4 * STEPS
 
 
 class BarIdiom(Idiom):
@@ -59,7 +60,7 @@ class BarIdiom(Idiom):
 
     def plan(self, bundle: Bundle, options: Mapping[str, Any]) -> Plan:
         table = self.tokenizer.vocabulary
-        meter, least, blank = None, None, Score(ticks_per_quarter=TICKS_PER_QUARTER)
+        meter, least, blank = None, None, blank_piece(options.get("tempo", BPM))
         default = "4/4" if "loop" in options else None  # a loop is of whole bars
         named = options.get("meter", default)
         if named is not None:
@@ -71,8 +72,6 @@ class BarIdiom(Idiom):
                     f"at most {(last + 1) / WHOLE:g} whole notes"
                 )
             blank = replace(blank, meters=np.array([(0.0, numerator, denominator)], METER))
-        if "tempo" in options:
-            blank = replace(blank, tempos=np.array([(0.0, options["tempo"])], TEMPO))
         if "instruments" in options:
             asked = named_parts(bundle, options["instruments"])
             least = _fewest_notes(corpus_habits(bundle, asked))

@@ -25,6 +25,7 @@ from musictx.sampling.events import OnEvent
 from musictx.sampling.sample import Sample
 from musictx.songs import chord_sheet, drummers
 from musictx.songs.bar_infill import BarInfill
+from musictx.songs.bars import blank_piece
 from musictx.songs.chord_estimation import recognised, search
 from musictx.songs.loops import Loop
 from musictx.songs.strengths import QUIETER
@@ -112,12 +113,12 @@ def under_chords(score: Score, request: AccompanyConfig) -> Task:
 
 def _sheet(chords: str) -> tuple[Score, list[chord_sheet.SheetBar]]:
     """The bars of ``chords``, which is a chord sheet, a link of iReal Pro or the name of a file,
-    and a Score without notes that has the tempo and meters of the link or file."""
+    and a Score without notes in its tempo and meters; a sheet is in 4/4, in the usual tempo."""
     path = Path(chords).expanduser()
     named = path.suffix.lower() in (*formats.SUFFIXES, *formats.CHORD_SUFFIXES)
     link = chords.lstrip().startswith("irealb")
     if not link and ("|" in chords or not (named or os.path.isfile(path))):
-        return Score(), chord_sheet.sheet(chords)
+        return blank_piece(), chord_sheet.sheet(chords)
     if not link and not path.is_file():
         raise UserError(f"chords={chords}: no such file")
     try:

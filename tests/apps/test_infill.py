@@ -12,7 +12,7 @@ from musictx.beats import Beats
 from musictx.config import AccompanyConfig, InfillConfig, ModelFolder
 from musictx.config.limits import Limits
 from musictx.errors import UserError
-from tests.pieces import listed, of_track, outside, score
+from tests.pieces import listed, of, of_track, outside, score
 
 
 @pytest.fixture
@@ -188,6 +188,34 @@ def test_drums_stay_where_no_track_is_named_and_are_refused_where_they_are(folde
     for tracks in ("Drums", "1", ["Bass", "Drums"]):
         with pytest.raises(UserError, match="tracks=Drums: "):
             musictx.infill(band, str(folder), begin=5, end=6, tracks=tracks)
+
+
+def test_a_pick_up_is_bar_0():
+    """As in scores, pictures and the studio."""
+    notes = [(n / 2, n / 2 + 0.5, 60 + n, 80, 0, False, 0) for n in range(9)]
+    music = of(*notes, tempos=[(0, 120)], meters=[(0, 1, 4), (0.5, 4, 4)])
+
+    def gap(begin, end):
+        task = tasks.task_of(InfillConfig(begin=begin, end=end), music)
+        return task.begin, task.end
+
+    assert [gap("0", "0"), gap("1", "1"), gap("0", "2")] == [(0, 0.5), (0.5, 2.5), (0, 4.5)]
+    with pytest.raises(UserError, match=r"from=3: .* in bar 2$"):
+        gap("3", "3")
+    with pytest.raises(UserError, match=r"from=0: expected a bar"):
+        tasks.task_of(InfillConfig(begin="0", end="1"), score(notes))
+
+
+def test_a_track_that_is_silent_around_a_gap_stays_silent_unless_it_is_named():
+    tune = [(n / 2, n / 2 + 0.5, 72, 80, 0, False, 0) for n in range(100)]
+    solo = [(30 + n / 2, 30.5 + n / 2, 60, 80, 56, False, 1) for n in range(20)]
+    music = score([*tune, *solo])
+    for begin, tracks in ((5, (0,)), (11, (0, 1)), (18, (0, 1)), (24, (0, 1))):
+        assert tasks.task_of(InfillConfig(begin=str(begin), end=str(begin)), music).tracks == tracks
+    assert tasks.task_of(InfillConfig(begin="5", end="5", tracks="2"), music).tracks == (1,)
+    # In the middle of a long rest of all tracks, each of them may play.
+    rest = score([*tune[:9], *((s + 60, e + 60, *more) for s, e, *more in solo)])
+    assert tasks.task_of(InfillConfig(begin="20", end="20"), rest).tracks == (0, 1)
 
 
 def test_in_a_file_of_drums_a_gap_is_of_drums_and_no_melody_is_accompanied():

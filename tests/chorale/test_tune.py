@@ -178,6 +178,7 @@ def test_a_pick_up_may_be_a_short_bar_with_a_meter(opening):
     plain = Tune.of(tune(line, 2, (3, 4)))
     it = Tune.of(dataclasses.replace(tune(line), meters=[(0, *opening), (QUARTER, 3, 4)]))
     assert it.bar == plain.bar == 12
+    assert [it.position_name(step) for step in (0, 4)] == ["bar 0 beat 1", "bar 1 beat 1"]
     begins = [[t.first + start for start, _ in t.phrases()] for t in (it, plain)]
     assert begins[0] == [start - 8 for start in begins[1]] == [40, 88]
 

@@ -146,6 +146,21 @@ def new(*notes):
     return np.array([(9, 10, p, 90, g, d, v) for p, g, d, v in notes], NOTE)
 
 
+def test_a_new_note_goes_to_a_track_that_has_its_program_at_that_time():
+    """Track 0 has program 0 from 0 s and 48 from 5 s on; track 1, an octave lower, has 48."""
+    piece = of(
+        (0, 1, 72, 80, 0, False, 0), (5, 6, 72, 80, 48, False, 0), (0, 9, 60, 80, 48, False, 1)
+    )  # fmt: skip
+    early, late = new((73, 48, False, 0)), new((73, 48, False, 0))
+    early["start"], kinds = 2, ("pitch", "program")
+    for note, track in ((early, 1), (late, 0)):
+        placed = on_tracks(note, piece, tokens(kinds=kinds))
+        assert placed[["track", "program"]].tolist() == [(track, 48)]
+    programs = [timeline.programs_between(piece.notes, *span) for span in ((1, 5), (4, 6), (7, 8))]
+    assert programs == [{0, 48}, {0, 48}, {48}]
+    assert timeline.programs_between(piece.notes[piece.notes["track"] == 0], 1, 5) == {0}
+
+
 def test_new_notes_go_to_the_track_whose_notes_lie_nearest():
     piece = given_on((2, 72, 0, False), (5, 48, 33, False), (7, 36, 0, True))
     notes = new((70, 0, False, 0), (50, 0, False, 0), (35, 0, True, 0))

@@ -104,6 +104,7 @@ TEXTS = {
     "|: C | F :| x3\n| G | C | (x2)": "C | F | C | F | C | F | G | C | G | C",
     "||: C | F |1. G :||2. A |": "C | F | G | C | F | A",
     "[Chorus]\nC G x2": "C | G | C | G",
+    "| C | N.C. | x2": "C | N.C. | C | N.C.",
 }
 
 

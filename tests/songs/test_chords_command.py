@@ -26,6 +26,11 @@ def test_a_sheet_is_printed_and_written(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert text_of(bars_of(musictx.read(source))) in printed
     assert "Sections, by their bars: A 1-4, A 5-8, B 9-12, A 13-16" in printed
+    late = tune.shifted(0.5)
+    late = replace(late, meters=[(0, 1, 4), (0.5, 4, 4)], tempos=tune.tempos)
+    musictx.write(late, source)
+    assert cli.main(["chords", str(source)]) == 0
+    assert "Sections, by their bars: A 0-4, A 5-8, B 9-12, A 13-16" in capsys.readouterr().out
     assert bars_of(musictx.read(out)) == (bars * 4)[:16]
 
 
