@@ -171,7 +171,11 @@ def test_a_wrong_result_of_the_callers_function_is_an_error_that_names_the_funct
     ):
         with pytest.raises(UserError, match=r"processors\[1\]"):
             calls["generate"](processors=[lambda ids, logits: logits, wrong])
-    for wrong in (lambda states, past: np.zeros(3), lambda states, past: np.nan):
+    for wrong in (
+        lambda states, past: np.zeros(3),
+        lambda states, past: np.nan,
+        lambda states, past: np.full(len(states[0].allowed()), -np.inf),
+    ):
         with pytest.raises(UserError, match=r"penalties\[0\]"):
             calls["generate"](penalties=[wrong])
     with pytest.warns(FutureWarning, match="penalties"):
