@@ -149,6 +149,8 @@ def test_other_mistakes_are_one_sentence(calls, tmp_path):
         musictx.infill(PRIMER, begin=deep, end=1)
     with pytest.raises(UserError, match="evaluate"):
         musictx.evaluate(3)
+    with pytest.raises(UserError, match="^model=Bundle"):
+        musictx.evaluate(model=calls["generate"].args[0])
 
 
 def test_numbers_may_be_of_numpy_and_a_grid_may_be_a_number(calls):
