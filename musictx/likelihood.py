@@ -38,10 +38,13 @@ def log_likelihood(bundle: Bundle, score: Score) -> Likelihood:
     token has at least half a context before it, except at the beginning of the piece. The end of
     the piece is not counted. Raises ``UserError`` if the model's tokens can hold no note of it.
     """
-    ids = bundle.tokenizer.encode(with_written_beats(bundle.tokenizer, score))
+    try:
+        ids = bundle.tokenizer.encode(with_written_beats(bundle.tokenizer, score))
+    except UserError as error:
+        raise UserError(f"music: {error}") from None
     if not len(ids):
         raise UserError(
-            f"score: none of its {len(score)} notes can be written in this model's tokens"
+            f"music: none of its {len(score)} notes can be written in this model's tokens"
         )
     nats = _nats(bundle.model, ids)
     return Likelihood(ids, nats, float(nats.sum()))

@@ -203,7 +203,7 @@ def _settings(
     """Yield (dotted name, converted value) of each option that ``name=value`` sets: one option, or
     those of a group such as ``sampling``."""
     group_names, fields = _group_names(command), options_of(command)
-    has_entries = isinstance(value, Mapping) or dataclasses.is_dataclass(value)
+    has_entries = isinstance(value, Mapping | checks.CheckedOptions)
     option = name if has_entries and name in group_names else full_name(command, name)
     if option in group_names:
         for entry, inner in _entries(command, option, value, folders).items():
@@ -222,7 +222,7 @@ def _entries(command: str, group: str, value: Any, folders: Sequence[Path]) -> M
     presets = groups(command, folders).get(group, [])
     if isinstance(value, str):
         value = preset(group, value, folders) if value in presets else parse_brackets(value)
-    if dataclasses.is_dataclass(value):
+    if isinstance(value, checks.CheckedOptions):
         value = vars(value)
     if not isinstance(value, Mapping | None):
         more = f", or one of {', '.join(presets)}" if presets else ""

@@ -71,14 +71,13 @@ def locate(folder: str | Path) -> Path:
         from musictx import hub
 
         folder = hub.fetch(name, FILES, missing)
+    elif name in (included := models()) and not (is_model(folder) or is_model(folder / "model")):
+        folder = included[name]  # a folder of music may have this name, too
     elif not os.path.isdir(folder):  # os.path: False for names that are impossible for files
-        included = models()
-        if name not in included:
-            raise UserError(
-                f"{shown(folder)}: no such model folder ({CONTENTS}), nor a model that comes with "
-                f"musictx ({', '.join(included) or 'none'})"
-            )
-        folder = included[name]
+        raise UserError(
+            f"{shown(folder)}: no such model folder ({CONTENTS}), nor a model that comes with "
+            f"musictx ({', '.join(included) or 'none'})"
+        )
     if not is_model(folder) and is_model(folder / "model"):
         folder = folder / "model"
     if absent := missing(os.listdir(folder)):

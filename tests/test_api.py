@@ -149,6 +149,8 @@ def test_other_mistakes_are_one_sentence(calls, tmp_path):
         musictx.infill(PRIMER, begin=deep, end=1)
     with pytest.raises(UserError, match="evaluate"):
         musictx.evaluate(3)
+    with pytest.raises(UserError, match="^model=Bundle"):
+        musictx.evaluate(model=calls["generate"].args[0])
 
 
 def test_numbers_may_be_of_numpy_and_a_grid_may_be_a_number(calls):
@@ -171,7 +173,11 @@ def test_a_wrong_result_of_the_callers_function_is_an_error_that_names_the_funct
     ):
         with pytest.raises(UserError, match=r"processors\[1\]"):
             calls["generate"](processors=[lambda ids, logits: logits, wrong])
-    for wrong in (lambda states, past: np.zeros(3), lambda states, past: np.nan):
+    for wrong in (
+        lambda states, past: np.zeros(3),
+        lambda states, past: np.nan,
+        lambda states, past: np.full(len(states[0].allowed()), -np.inf),
+    ):
         with pytest.raises(UserError, match=r"penalties\[0\]"):
             calls["generate"](penalties=[wrong])
     with pytest.warns(FutureWarning, match="penalties"):

@@ -182,7 +182,8 @@ FUNCTIONS = "fork getuid geteuid getpgid killpg setsid mkfifo getloadavg sched_g
 SIGNALS = "SIGALRM SIGQUIT setitimer alarm"
 PROGRAM = f"""
 import importlib, os, pkgutil, shutil, signal, subprocess, sys
-import ctypes, multiprocessing, selectors, socket, tempfile, torch, pytorch_lightning, hydra
+import ctypes, filelock, multiprocessing, selectors, socket, tempfile
+import torch, pytorch_lightning, hydra
 for name in {FUNCTIONS.split()!r}:
     if hasattr(os, name):
         delattr(os, name)

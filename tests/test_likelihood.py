@@ -1,5 +1,7 @@
 """The likelihood of a piece, which is read in windows, against one token at a time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,8 +10,10 @@ from musictx.bundle import Bundle
 from musictx.errors import UserError
 from musictx.likelihood import log_likelihood, mutual_information
 from musictx.notes import Score
+from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT
 from tests.data.helpers import TOKENIZER, song
+from tests.pieces import of
 from tests.untrained import network
 
 
@@ -21,8 +25,11 @@ def test_a_token_has_half_a_context_before_it_or_the_whole_piece(context, tmp_pa
     assert likelihood.ids.tolist() == ids
     assert likelihood.total == pytest.approx(likelihood.nats.sum())
     assert model.training, "the mode is restored"
-    with pytest.raises(UserError, match="score: none of its 0 notes"):
+    with pytest.raises(UserError, match="music: none of its 0 notes"):
         log_likelihood(bundle, Score())
+    five = of(*((0, 1, 60 + i) for i in range(5)))
+    with pytest.raises(UserError, match="^music: 5 notes sound at once"):
+        log_likelihood(replace(bundle, tokenizer=build("chorale")), five)
     model.eval()
     for place in range(len(ids)):
         # Windows begin every half a context; a token is scored by the first that reaches it.

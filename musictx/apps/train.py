@@ -120,7 +120,11 @@ def make_network(config: TrainConfig) -> tuple[Tokenizer, MusicTransformer]:
     """Return the tokenizer and the network to train. With ``init=FOLDER`` they come from this model
     folder, and the options of tokenizer, model and position scheme are ignored."""
     if config.init is not None:
-        loaded = bundle.load(config.init)
+        try:
+            folder = bundle.locate(config.init)
+        except UserError as error:
+            raise UserError(f"init={error}") from None
+        loaded = bundle.load(folder)
         tokenizer, model, added = model_from_init(loaded, config)
         changes = f"; added to it: {', '.join(added)}" if added else ""
         if config.freeze:

@@ -7,7 +7,7 @@ auto        the fastest one that supports the call and works on this machine: wi
             sdpa, else those of optional components (speed/), else reference. ``torch.export``
             records reference, which has only operations that every compiler supports
 
-If a named implementation does not support the call, ``ValueError`` is raised; no other one replaces
+If a named implementation does not support the call, ``UserError`` is raised; no other one replaces
 it. Optional components (:mod:`musictx.registry`) add modules with the same members
 (attention/job.py). They are imported together with this package, so they must import from
 ``musictx.attention.terms`` and other modules, not from ``musictx.attention``. Before its first use
@@ -34,6 +34,7 @@ from musictx.attention import reference, sdpa, skew
 from musictx.attention.job import Job, Setting
 from musictx.attention.terms import Axis, Positions, Span, Terms
 from musictx.config import IMPLEMENTATIONS
+from musictx.errors import UserError
 
 MODULES: dict[str, Any] = {"reference": reference, "skew": skew, "sdpa": sdpa}
 for _name, _path in (registry.ATTENTION | registry.DECODING).items():
@@ -73,8 +74,8 @@ def attend(
     implementation   one of ``IMPLEMENTATIONS`` (musictx/config/train.py)
 
     The result of a query without visible keys is zero. The softmax is computed in float32 or more.
-    Raises ``ValueError`` for inconsistent arguments, and for a named implementation that does not
-    support the call, with the reason. ::
+    Raises ``ValueError`` for inconsistent arguments and ``UserError``, which is one, for a named
+    implementation that does not support the call, with the reason. ::
 
         scheme = positions.build({"name": "shaw"}, heads=4, head_dim=64, width=256)
         out = attend(q, k, v, scheme.terms())
@@ -118,11 +119,12 @@ def why_not(
 def chosen(implementation: str, job: Job) -> str:
     """The implementation that computes ``job`` if ``implementation`` is requested.
 
-    Raises ``ValueError`` for an unknown name, and if the named one does not support ``job``.
+    Raises ``ValueError`` for an unknown name, and ``UserError`` if the named one does not support
+    ``job``.
     """
     name, reason = _constant_choice(implementation, tuple(job), torch.compiler.is_exporting())
     if reason:
-        raise ValueError(f"implementation={implementation}: {reason}")
+        raise UserError(f"implementation={implementation}: {reason}")
     return name
 
 

@@ -84,6 +84,12 @@ class MusicDataModule(pl.LightningDataModule):
             return TrainingRows(shards, tokenizer, tokens, augmentation, seed, arranged, align)
 
         self.rows = rows(context)
+        for pair in growing_windows:
+            if pair[1] > context:
+                raise UserError(
+                    f"data.growing_windows={list(growing_windows)}: expected windows of at most "
+                    f"{context} tokens, the context of the model"
+                )
         self.shorter = [(until, rows(tokens)) for until, tokens in growing_windows]
         self._loaded = 0  # the number of the next batch in a loaded state
 

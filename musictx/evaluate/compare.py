@@ -209,9 +209,10 @@ def _check(config: CompareConfig, bundle: Bundle | None, kind: type[GeneralMeasu
     if bundle is not None:
         tokens = bundle.tokenizer.name
         if config.task in registry.TASKS and tokens != kind.tokens:
+            suited = " or ".join(registry.load(path).tokens for path in registry.MEASURES.values())
             raise UserError(
                 f"task={config.task}: {bundle.folder} writes {tokens} tokens; expected a model of "
-                f"{kind.tokens or 'other'} tokens"
+                f"{suited} tokens"
             )
         if config.task == "vary" and tokens not in registry.TRAINING_TASKS:
             raise UserError(f"task=vary: {counts_no_bars(bundle.tokenizer)}")

@@ -248,11 +248,11 @@ def checked(given: Sequence[Penalty]) -> list[Penalty]:
     ) -> np.ndarray | None:
         result = penalty(states, past)
         nats, size = np.asarray(result, float), len(states[0].allowed())
-        right = nats.shape in ((size,), (len(states), size)) and not np.isnan(nats).any()
-        if right or result is None:
+        fits = nats.shape in ((size,), (len(states), size))
+        if result is None or (fits and (nats > -np.inf).all()):  # False for NaN
             return result
-        expected = f"nats of shape ({size},) or ({len(states)}, {size}), not NaN"
-        actual = shown(getattr(result, "shape", result))
+        expected = f"nats of shape ({size},) or ({len(states)}, {size}), not NaN or -infinity"
+        actual = shown(nats.min() if fits else getattr(result, "shape", result))
         raise UserError(f"penalties[{number}]: expected {expected}, not {actual}")
 
     return [partial(nats_of, number, penalty) for number, penalty in enumerate(given)]

@@ -79,12 +79,15 @@ def encode_primer(
     """Encode ``score``, or its first ``seconds``, counted from the first note.
 
     The music is cut between two events. Notes that sound at the cut are left open, so that the
-    model decides when they end. Raises ``UserError`` with the reason if no note is left; ``name``
-    is the option in its message.
+    model decides when they end. Raises ``UserError`` with the reason if no note is left, or if the
+    tokens cannot hold the music; ``name`` is the option in its message.
     """
     if len(score) == 0:
         raise UserError(f"{name}: this file holds no notes; give one with music to continue")
-    ids, left_out = tokenizer.encode_with_report(score)
+    try:
+        ids, left_out = tokenizer.encode_with_report(score)
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from None
     if len(ids) == 0:
         reasons = ", ".join(f"{reason}: {count}" for reason, count in left_out.items() if count)
         raise UserError(

@@ -37,7 +37,7 @@ def build(name: str = "performance", **options: Any) -> Tokenizer:
         raise ConfigError(
             f"tokenizer.name={name}: expected one of {names}, or your own as package.module:Class"
         )
-    tokenizer_class = imported("tokenizer.name", path)
+    tokenizer_class = imported("tokenizer.name", path, Tokenizer)
     parameters = inspect.signature(tokenizer_class).parameters
     unknown = sorted(set(options) - set(OPTIONS) - set(parameters))
     if unknown:

@@ -165,6 +165,8 @@ def test_windows_grow_and_a_batch_keeps_its_tokens(shards):
     assert same(batches[3:], take(module(shards).train_dataloader(), 5)[3:])
     resumed.load_state_dict({"next_batch": 1})
     assert same(batches[1:], take(resumed.train_dataloader(), 4))
+    with pytest.raises(UserError, match=r"^data\.growing_windows=\[\[2, 65\]\]: .* 64 tokens"):
+        module(shards, growing_windows=[[2, 65]])
 
 
 def test_devices_share_the_rows_of_a_batch(shards):

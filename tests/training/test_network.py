@@ -27,6 +27,7 @@ def config(position: str = "huang", **model) -> TrainConfig:
     [
         ("agess", r"model\.features=agess: "),
         ({"name": "intervals", "inputs": [0]}, r"model\.features\.intervals\.inputs=\[0\]: "),
+        ("intervals", r"model\.features\.intervals\.inputs=\[\]: .*or outputs"),
         ({"name": "token_noise", "share": 1}, r"token_noise\.share=1: "),
         ({"name": "ages", "recent": 1}, "recent"),
         ("conditions", r"tokenizer\.controls=true"),

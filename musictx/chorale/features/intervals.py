@@ -51,6 +51,7 @@ class IntervalOptions(Options):
     def check(self) -> None:
         for name, lags in (("inputs", self.inputs), ("outputs", self.outputs)):
             self.require(name, len(set(lags)) == len(lags), _DIFFERENT)
+        self.require("inputs", bool(self.inputs or self.outputs), f"{_DIFFERENT}, or outputs")
 
 
 class Intervals(Feature):
