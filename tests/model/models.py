@@ -1,6 +1,5 @@
 """Small models and ids that the tests of the model share."""
 
-import dataclasses
 from itertools import pairwise
 from typing import Any
 
@@ -20,16 +19,12 @@ every_scheme = pytest.mark.parametrize("scheme", [*sorted(SCHEMES), GRID])
 def position_of(name: str, vocab: int, **more: Any) -> dict[str, Any]:
     """``MusicTransformer(position=...)``; a quarter of the ids takes time, another has a pitch.
 
-    :data:`GRID`: ``two_d`` on a grid of voices, in every layer. Options that the scheme does not
-    have are left out.
+    :data:`GRID`: ``two_d`` on a grid of voices, in every layer.
     """
-    known = {f.name for f in dataclasses.fields(SCHEMES["two_d" if name == GRID else name])}
-    more = {key: value for key, value in more.items() if key in known}
     if name == GRID:
         pitches = [[vocab // 4, vocab // 2, 60]]
         grid = {"kind": "grid", "voices": 4, "size": vocab, "pitches": pitches}
-        more = {"coordinates": grid, "first_layers": 99} | more
-        return {"name": "two_d"} | more
+        return {"name": "two_d", "coordinates": grid, "first_layers": 99}
     found: dict[str, Any] = {"name": name} | more
     if name == "two_d":
         quarter = vocab // 4
@@ -39,10 +34,8 @@ def position_of(name: str, vocab: int, **more: Any) -> dict[str, Any]:
     return found
 
 
-def build(
-    scheme: str | dict[str, Any] = "huang", seed: int = 0, shared: bool = False, **more: Any
-) -> MusicTransformer:
-    position = position_of(scheme, VOCAB, shared=shared) if isinstance(scheme, str) else scheme
+def build(scheme: str | dict[str, Any] = "huang", seed: int = 0, **more: Any) -> MusicTransformer:
+    position = position_of(scheme, VOCAB) if isinstance(scheme, str) else scheme
     sizes = {"layers": 2, "width": 16, "feedforward": 32, "context": 24} | more
     model = network(VOCAB, seed=seed, position=position, **sizes)
     with torch.no_grad():  # logits that depend on everything, not nearly equal ones as at the start
