@@ -9,7 +9,7 @@ from musictx.tokens.build import build
 from tests import untrained
 from tests.pieces import score
 
-TOKENS = build("notes", low=40, high=90)
+TOKENS = build("notes", low=40, high=90, controls=True)
 
 
 def song(bars=12, seed=0):
@@ -27,11 +27,12 @@ def song(bars=12, seed=0):
 
 
 def model(**options):
-    shape = {"layers": 2, "width": 32, "feedforward": 64, "context": 400, "group": TOKENS.group}
-    features = with_tokens([{"name": "bars"}], TOKENS)
+    shape = {"layers": 2, "width": 32, "feedforward": 48, "context": 400, "group": TOKENS.group}
+    features = with_tokens([{"name": "bars"}, {"name": "ahead"}, {"name": "harmony"}], TOKENS)
     made = untrained.network(TOKENS.vocabulary.size, features=features, **shape | options)
-    for parameter in made.bars.parameters():  # which are zero before training
-        torch.nn.init.normal_(parameter, std=0.3)
+    with torch.no_grad():
+        for parameter in made.parameters():  # some are zero before training
+            parameter.mul_(1.5).add_(0.1 * torch.randn_like(parameter))
     return made
 
 
