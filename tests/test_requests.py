@@ -21,7 +21,7 @@ from musictx.studio.config import StudioConfig
 from musictx.studio.models import Models
 from musictx.studio.request import command_line, parse_request
 from musictx.tokens.controls import CONTROLS
-from tests.studio.composers import song
+from tests.pieces import waltz
 
 #: Values of options for which not every value of their type is right.
 VALUES = {
@@ -136,7 +136,7 @@ def test_the_same_request_makes_the_same_notes(tool, values, only_tiny, tmp_path
     """Those of the studio: tests/studio/test_takes.py."""
     monkeypatch.setattr(work, "run_isolated", lambda function, *given, limits: function(*given))
     command, values = TOOLS[tool].command, {"model": "piano", "seed": 3} | values
-    file = musictx.write(song(), tmp_path / "song.mid")
+    file = musictx.write(waltz(), tmp_path / "song.mid")
     music = {} if tool == "generate" else {MUSIC[command]: str(file)}
 
     words = [f"{name}={value}" for name, value in values.items()]
