@@ -180,20 +180,6 @@ def test_a_checkpoint_that_does_not_fit_is_one_sentence(root, tmp_path):
             train.run(config(root, tmp_path, "trainer.max_steps=4"))
 
 
-def test_runs_without_a_folder_of_theirs_are_never_taken_for_one_another(
-    root, tmp_path, monkeypatch
-):
-    """FAULTS B12: a sweep of two steps took the result of three for its own."""
-    monkeypatch.chdir(tmp_path)
-    settings = config(root, "")
-    settings.out = None
-    for steps in (3, 2):
-        settings.trainer.max_steps = steps
-        trained = train.run(settings)
-        assert trained.steps == bundle.load(trained.model).card["training"]["steps"] == steps
-    assert train.run(settings) == trained  # by itself it is found again
-
-
 def test_the_learning_rate_follows_the_width_unless_it_is_given(root):
     def rate(*more):
         return optimizer_options(config(root, "run", *more), 16)["lr"]
