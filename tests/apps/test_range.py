@@ -21,7 +21,7 @@ TOKENS = {
 #: Key and scale -> their pitch classes.
 ASKED = [
     ({}, {*range(12)}),
-    ({"key": "G"}, {7, 9, 11, 0, 2, 4, 6}),
+    ({"key": "Eb major"}, {3, 5, 7, 8, 10, 0, 2}),
     ({"key": "F#m"}, {6, 8, 9, 11, 1, 2, 4, 5}),
     ({"key": "Am", "scale": "pentatonic"}, {9, 0, 2, 4, 7}),
     ({"key": "C", "scale": "whole_tone"}, {0, 2, 4, 6, 8, 10}),

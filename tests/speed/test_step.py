@@ -211,7 +211,9 @@ def test_features(
     vocab_size: int, pieces: Callable[[int], Tensor], features: list[dict[str, Any]], window: int
 ) -> None:
     model, ids = make(vocab_size=vocab_size, features=features), pieces(3)
-    same(stepped(model, ids, 3, window), ordinary(model, ids, 3, window))
+    for close in (CLOSE, ROUNDED):
+        same(stepped(model, ids, 3, window), ordinary(model, ids, 3, window), close)
+        of_bytes(model)
 
 
 def windows(rows: int, length: int) -> Tensor:
