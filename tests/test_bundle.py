@@ -21,7 +21,7 @@ from musictx.evaluate import app
 from musictx.tokens.build import build
 from musictx.training.network import build_model
 from tests.data.helpers import contents
-from tests.untrained import network
+from tests.untrained import at_random, network
 
 CARD = {
     "title": "Small tunes",
@@ -220,9 +220,8 @@ def test_what_follows_from_the_tokens_is_in_no_folder_but_in_old_ones(
     """Nothing that is learnt, such as a table of positions, is made anew at random when loading."""
     shape = ModelConfig(layers=2, width=16, heads=2, context=16, dropout=0.5, features=features)
     tokenizer = build(**tokens)
-    model = build_model(TrainConfig(model=shape, position={"name": scheme}), tokenizer).eval()
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter)
+    options = TrainConfig(model=shape, position={"name": scheme})
+    model = at_random(build_model(options, tokenizer)).eval()
     folder = bundle.save(tmp_path / "m", model, tokenizer, {})
     path, full = folder / "config.json", model.config.plain()
     chosen = json.loads(path.read_text())["model"]

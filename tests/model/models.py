@@ -9,7 +9,7 @@ from torch import Tensor
 
 from musictx.config.position import SCHEMES
 from musictx.model.transformer import MusicTransformer
-from tests.untrained import network
+from tests.untrained import at_random, network, spread
 
 VOCAB = 40
 GRID = "two_d on a grid"
@@ -37,18 +37,13 @@ def position_of(name: str, vocab: int, **more: Any) -> dict[str, Any]:
 def build(scheme: str | dict[str, Any] = "huang", seed: int = 0, **more: Any) -> MusicTransformer:
     position = position_of(scheme, VOCAB) if isinstance(scheme, str) else scheme
     sizes = {"layers": 2, "width": 16, "feedforward": 32, "context": 24} | more
-    model = network(VOCAB, seed=seed, position=position, **sizes)
-    with torch.no_grad():  # logits that depend on everything, not nearly equal ones as at the start
-        for p in model.parameters():
-            p.mul_(2.5) if p.dim() > 1 else p.add_(0.1 * torch.randn_like(p))
-    return model
+    return spread(network(VOCAB, seed=seed, position=position, **sizes), 2)
 
 
 def with_feature(vocab: int, name: str, **options: Any) -> MusicTransformer:
     features = [{"name": name} | options]
     model = network(vocab, seed=1, layers=2, width=16, context=64, features=features)
-    for parameter in getattr(model, name).parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
+    at_random(getattr(model, name), std=0.3)
     return model.double()
 
 

@@ -30,10 +30,7 @@ def model(**options):
     shape = {"layers": 2, "width": 32, "feedforward": 48, "context": 400, "group": TOKENS.group}
     features = with_tokens([{"name": "bars"}, {"name": "ahead"}, {"name": "harmony"}], TOKENS)
     made = untrained.network(TOKENS.vocabulary.size, features=features, **shape | options)
-    with torch.no_grad():
-        for parameter in made.parameters():  # some are zero before training
-            parameter.mul_(1.5).add_(0.1 * torch.randn_like(parameter))
-    return made
+    return untrained.spread(made, 1.5)
 
 
 IDS = torch.tensor([[1, *TOKENS.encode(song(seed=seed)).tolist()[:120]] for seed in range(2)])

@@ -24,6 +24,7 @@ from tests.model.models import GRID as ON_GRID
 from tests.model.models import position_of
 from tests.songs import test_grouped
 from tests.songs.features import test_lookahead
+from tests.untrained import spread
 
 EVENTS = {"steps": [[4, 8, 1]], "starts": [[8, 14, 60]], "ends": [[14, 20, 60]]}
 
@@ -51,13 +52,8 @@ def make(scheme: str = "huang", **more: Any) -> MusicTransformer:
     where = position_of(**{"name": scheme, "vocab": V} | SCHEMES.get(scheme, {}))
     shape = {"layers": 2, "width": 32, "heads": 4, "feedforward": 48, "context": 32, "dropout": 0.4}
     features = [INTERVALS] if scheme in ("none", ON_GRID) else []
-    model = MusicTransformer(
-        **{"vocab_size": V, "position": where, "features": features} | shape | more
-    ).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(1.5).add_(0.05 * torch.randn_like(parameter))
-    return model
+    options = {"vocab_size": V, "position": where, "features": features} | shape | more
+    return spread(MusicTransformer(**options).eval(), 1.5)
 
 
 def stepped(model: MusicTransformer, ids: Tensor, prompt: int, window: int) -> Tensor:

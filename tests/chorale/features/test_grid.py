@@ -12,7 +12,7 @@ from musictx.chorale.features.counterpoint import Counterpoint
 from musictx.chorale.features.intervals import Intervals
 from musictx.chorale.features.noise import TokenNoise
 from musictx.model.transformer import MusicTransformer
-from tests.untrained import network
+from tests.untrained import at_random, network
 
 VOICES = 4
 #: Ids 0..3 are no notes, 4..15 are pitches 60..71.
@@ -90,10 +90,7 @@ def test_ages_and_matches_are_what_loops_find(seed: int) -> None:
 def test_counterpoint_scores_notes_and_two_voices_that_move_at_once() -> None:
     ids = music(1)
     places = torch.arange(ids.shape[1]).expand_as(ids)
-    torch.manual_seed(4)
-    counterpoint = Counterpoint(VOCAB, 8, pitches=PITCHES, voices=VOICES)
-    for parameter in counterpoint.parameters():
-        torch.nn.init.normal_(parameter)
+    counterpoint = at_random(Counterpoint(VOCAB, 8, pitches=PITCHES, voices=VOICES))
     logits, some = torch.zeros(1, ids.shape[1], VOCAB), 0
     with torch.no_grad():
         seen = counterpoint.read(ids, ids[:, :0], places)
@@ -121,10 +118,7 @@ def test_counterpoint_scores_notes_and_two_voices_that_move_at_once() -> None:
 def test_calibration_scales_by_voice_and_sixteenth_and_holds_the_voices_own_note() -> None:
     ids = music(1)
     places = torch.arange(ids.shape[1]).expand_as(ids)
-    torch.manual_seed(3)
-    calibration = Calibration(VOCAB, 8, voices=VOICES, phases=4)
-    for parameter in calibration.parameters():
-        torch.nn.init.normal_(parameter)
+    calibration = at_random(Calibration(VOCAB, 8, voices=VOICES, phases=4))
     logits = torch.randn(1, ids.shape[1], VOCAB)
     with torch.no_grad():
         seen = calibration.read(ids, ids[:, :0], places)
@@ -143,8 +137,7 @@ def model(name: str = "huang", **more: object) -> MusicTransformer:
     shape = {"layers": 2, "width": 16, "context": 96, "gates": True, "first_values": True}
     found = network(VOCAB, seed=1, features=VOICED, position={"name": name}, **shape | more)
     for feature in found.features:
-        for parameter in feature.parameters():
-            torch.nn.init.normal_(parameter, std=0.3)
+        at_random(feature, std=0.3)
     for block in found.blocks:
         torch.nn.init.normal_(block.attention.gates)
     torch.nn.init.normal_(found.blocks[1].attention.first_values)

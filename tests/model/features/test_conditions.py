@@ -6,6 +6,7 @@ import torch
 from musictx.model.features.conditions import END_STEPS, START_STEPS, Conditions
 from musictx.model.features.pitches import NEVER
 from tests.model.features.test_sounding import time_class
+from tests.untrained import at_random
 
 #: 1 opens; 3, 4, 5 are the marks; 6..8 and 9..10 two controls; 11..18 start pitches 60..67,
 #: 19..26 end them; 27..46 take 1..20 steps.
@@ -21,11 +22,7 @@ FIRST_TIME = 4 + 3 + 2
 
 
 def conditions(width: int = 8, **more) -> Conditions:
-    torch.manual_seed(0)
-    found = Conditions(VOCAB, width, **GIVEN, **({"chords": 2} | more))
-    for p in found.parameters():  # they begin without effect
-        torch.nn.init.normal_(p)
-    return found.double()
+    return at_random(Conditions(VOCAB, width, **GIVEN, **({"chords": 2} | more))).double()
 
 
 def events(count: int, draw: torch.Generator) -> list[int]:

@@ -6,19 +6,12 @@ import torch
 
 from musictx.model.features.motif_memory import FARTHEST, LENGTHS, MOST_NOTES, MotifMemory
 from tests.model.features.test_sounding import EVENTS, VOCAB
+from tests.untrained import at_random
 
 GIVEN = {name: EVENTS[name] for name in ("steps", "starts", "loudness")}
 
 
-def echoes(width=8):
-    torch.manual_seed(0)
-    found = MotifMemory(VOCAB, width, **GIVEN)
-    for parameter in found.parameters():  # they begin at zero
-        torch.nn.init.normal_(parameter)
-    return found.double()
-
-
-FEATURE = echoes()
+FEATURE = at_random(MotifMemory(VOCAB, 8, **GIVEN)).double()
 
 
 def music(rows, count, seed=2):

@@ -8,6 +8,7 @@ import torch
 
 from musictx.model.features.pitches import NEVER, TIMES
 from musictx.model.features.sounding import AFTER_STEPS, AGE_STEPS, Sounding
+from tests.untrained import at_random
 
 #: 0..3 nothing; 4..11 start pitches 60..67, 12..19 end them; 20..59 take 1..40 steps; 60..63: loud
 VOCAB, PITCHES, LEVELS = 64, 8, 5
@@ -21,11 +22,8 @@ RECENT, CHORDS = 3, 2
 
 
 def sounding(width: int = 8, **more) -> Sounding:
-    torch.manual_seed(0)
-    found = Sounding(VOCAB, width, **EVENTS, **({"recent": RECENT, "chords": CHORDS} | more))
-    for p in found.parameters():  # they begin without effect
-        torch.nn.init.normal_(p)
-    return found.double()
+    options = {"recent": RECENT, "chords": CHORDS} | more
+    return at_random(Sounding(VOCAB, width, **EVENTS, **options)).double()
 
 
 def music(rows: int, count: int, seed: int = 2) -> torch.Tensor:
