@@ -103,7 +103,7 @@ WRONG = {
     ("render", "path"): NO_FUNCTION[:3],
     ("generate", "model"): NO_MODEL[1:],
     ("load", "model"): NO_MODEL,
-    ("load", "device"): (5, 10**400, np.array([1, 2]), object(), "\0", "meta"),
+    ("load", "device"): (5, "cuda:63", 10**400, np.array([1, 2]), object(), "\0", "meta"),
     **{("read", name): (5, "x", [], True) for name in ("limits", "repairs")},
     ("generate", "sampling"): ("mild", 3, {"heat": 1}, {"top_p": 2}, {"temperatures": 1}),
     ("generate", "seed"): ([1, 2], "x", 2.5, 10**400, np.float64("nan")),
