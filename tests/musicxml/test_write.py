@@ -114,9 +114,12 @@ def test_words_fermatas_and_the_pick_up_are_read_back():
     assert len(root.findall(".//fermata")) == 1  # over a chord
 
 
-def test_flats_follow_the_key():
+def test_a_note_over_a_bar_line_is_tied_and_flats_follow_the_key():
     keys = np.array([(0.0, -3, True)], KEY)
     root = ET.fromstring(w.to_bytes(piece((3, 5, 63), keys=keys)))
+    pitched = (note for note in root.iter("note") if note.find("pitch") is not None)
+    ties = [[tie.get("type") for tie in note.findall("tie")] for note in pitched]
+    assert ties == [["start"], ["stop"]]
     (step, *_), (alter, *_) = list(root.iter("step")), list(root.iter("alter"))
     assert (step.text, alter.text) == ("E", "-1")
 
