@@ -300,6 +300,17 @@ def test_a_variation_has_the_controls_of_the_varied_notes(piano):
     assert prepare(document, request, piano).config.sampling.density == 9.0
 
 
+def test_locked_notes_and_a_share_of_the_others_stay_in_a_variation(piano):
+    document = exchange.document_of(pieces.waltz())
+    inside = [n for n, row in document.notes.items() if row[0] < 7.4 and row[4] == 0]
+    document.locked, free = {*inside[:2]}, len(inside) - 2
+    made = [prepare(document, Request("vary", 0.0, 7.5, (0,), keep=0.6, seed=n), piano)
+            for n in (1, 2)]  # fmt: skip
+    assert {len(m.score) - len(m.task.given) for m in made} == {free - round(0.6 * free)}
+    assert made[0].task.given != made[1].task.given, "others for another seed"
+    assert "locked" in made[0].score.names.values()
+
+
 def test_chords_above_notes_are_followed():
     document = exchange.document_of(pieces.waltz())
     document.markers = ((0.0, "A:min7"), (1.0, "Verse"), (2.0, "F:maj"))
