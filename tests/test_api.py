@@ -8,7 +8,6 @@ from pathlib import Path
 
 import mido
 import numpy as np
-import pretty_midi
 import pytest
 
 import musictx
@@ -43,7 +42,7 @@ def test_music_is_taken_in_every_form(tiny, tmp_path):
     sample = musictx.generate(bundle, primer=path, tokens=4, seed=1)[0]
     sample = dataclasses.replace(sample, score=musictx.read(path))
     forms = [path, str(path), path.read_bytes(), mido.MidiFile(path), PRIMER, sample]
-    forms.append(pretty_midi.PrettyMIDI(str(path)))
+    forms.append(musictx.read(path).to_pretty_midi())
     functions = {
         "generate": lambda music: musictx.generate(bundle, primer=music, tokens=6)[0].ids.tolist(),
         "stream": lambda music: list(musictx.stream(bundle, primer=music, seconds=0.5)),
@@ -104,7 +103,7 @@ WRONG = {
     ("render", "path"): NO_FUNCTION[:3],
     ("generate", "model"): NO_MODEL[1:],
     ("load", "model"): NO_MODEL,
-    ("load", "device"): (5, 10**400, np.array([1, 2]), object(), "\0", "meta"),
+    ("load", "device"): (5, "cuda:63", 10**400, np.array([1, 2]), object(), "\0", "meta"),
     **{("read", name): (5, "x", [], True) for name in ("limits", "repairs")},
     ("generate", "sampling"): ("mild", 3, {"heat": 1}, {"top_p": 2}, {"temperatures": 1}),
     ("generate", "seed"): ([1, 2], "x", 2.5, 10**400, np.float64("nan")),

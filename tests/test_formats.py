@@ -4,8 +4,6 @@ of a limit names the limit."""
 import io
 import os
 
-import mido
-import pretty_midi
 import pytest
 
 import musictx
@@ -31,18 +29,6 @@ def test_files_are_read_by_their_content_whatever_their_name(tmp_path) -> None:
         assert musictx.read(tmp_path / name) == musictx.read(data) == score
     (tmp_path / "d.xml").write_bytes(midi.to_bytes(ONE))
     assert len(musictx.read(str(tmp_path / "d.xml"))) == 1
-
-
-def test_objects_of_other_libraries_are_read() -> None:
-    file = mido.MidiFile(file=io.BytesIO(midi.to_bytes(ONE)))
-    expected = ONE.notes.tolist()
-    pretty = ONE.to_pretty_midi()
-    assert isinstance(pretty, pretty_midi.PrettyMIDI)
-    for source in (file, pretty, ONE, bytearray(midi.to_bytes(ONE))):
-        assert musictx.read(source).notes.tolist() == expected
-    pretty.instruments[0].notes[0].pitch = 128
-    with pytest.raises(UserError, match="PrettyMIDI"):
-        musictx.read(pretty)
 
 
 def test_errors_of_files_name_the_file_and_have_a_reason(tmp_path) -> None:
@@ -151,6 +137,11 @@ def test_bytes_and_file_objects_are_read_and_written_as_files_are(tmp_path):
         assert musictx.read(io.BytesIO(data)) == musictx.read(path)
         with path.open("rb") as file:
             assert musictx.read(file) == musictx.read(path)
+    assert musictx.read(bytearray(musictx.to_bytes(ONE))) == ONE
+    pretty = ONE.to_pretty_midi()
+    pretty.instruments[0].notes[0].pitch = 128
+    with pytest.raises(UserError, match="PrettyMIDI"):
+        musictx.read(pretty)
     with pytest.raises(UserError, match="suffix="):
         musictx.to_bytes(ONE, ".wav")
     with pytest.raises(UserError, match="binary"):

@@ -4,6 +4,7 @@ begins with, Hydra's command-line syntax, YAML files of the user, sweeps."""
 import dataclasses
 import itertools
 import os
+import re
 import shutil
 import string
 import sys
@@ -214,13 +215,9 @@ def test_a_sweep_takes_words_literally_and_ends_with_a_table(ran, monkeypatch, t
     paths = (f"{tmp_path}/midi", "my midi (live), 2")
     assert [(c.corpus.path, c.seed) for c in ran] == [(p, seed) for p in paths for seed in (1, 3)]
     assert {c.out for c in ran} == {None}  # by default in runs/
-    printed = capsys.readouterr().out.splitlines()
-    table = [line for line in printed if not line.startswith("start ")]
-    seeds = table.index("mean and standard deviation over seeds:")
-    sd = f"{0.25 / 2**0.5:.4f}"
-    assert [line.split()[:4] for line in table[seeds + 1 :]] == [["0.3750", sd, "2", "seeds"]] * 2
-    assert [row.split()[0] for row in table[1:seeds]] == ["0.2500"] * 2 + ["0.5000"] * 2
-    assert "seed=3" in table[1]
+    rows = re.findall(r"^ *(0\.\d+) +(0\.\d+)?", capsys.readouterr().out, re.M)
+    assert [loss for loss, _ in rows] == ["0.2500"] * 2 + ["0.5000"] * 2 + ["0.3750"] * 2
+    assert [sd for _, sd in rows[4:]] == [f"{0.25 / 2**0.5:.4f}"] * 2
     (rows,) = Path("multirun").rglob("results.csv")
     head = "run,loss,steps,model,options,error\n1,0.25,1234,runs/x/model,"
     assert rows.read_text().startswith(head)

@@ -1,6 +1,7 @@
 """Untrained networks and model folders: random logits, and the grammar of their tokens."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -17,9 +18,24 @@ def network(ids: int, *, seed: int = 0, std: float | None = None, **shape) -> Mu
     torch.manual_seed(seed)
     sizes = {"layers": 1, "width": 8, "heads": 2, "feedforward": 16, "context": 32} | shape
     model = MusicTransformer(ids, **sizes).eval()
-    for parameter in model.parameters() if std else ():
+    return at_random(model, seed=seed, std=std) if std else model
+
+
+def at_random(module: Any, *, seed: int = 0, std: float = 1.0) -> Any:
+    """Return the module with all parameters drawn anew, of which some begin at zero."""
+    torch.manual_seed(seed)
+    for parameter in module.parameters():
         torch.nn.init.normal_(parameter, std=std)
-    return model
+    return module
+
+
+def spread(module: Any, by: float) -> Any:
+    """Return the module with parameters multiplied and noise added, so that its logits depend on
+    everything and are not nearly equal."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(by).add_(0.05 * torch.randn_like(parameter))
+    return module
 
 
 def saved(folder: Path, card: dict | None = None, *, tokens: dict = SMALL, **shape) -> Path:

@@ -1,6 +1,5 @@
 """musictx infill and accompany: what stays, what is new, what is said."""
 
-import mido
 import numpy as np
 import pytest
 
@@ -13,12 +12,6 @@ from musictx.config import AccompanyConfig, InfillConfig, ModelFolder
 from musictx.config.limits import Limits
 from musictx.errors import UserError
 from tests.pieces import listed, of, of_track, outside, score
-
-
-@pytest.fixture
-def folder(tiny):
-    return tiny["piano"]
-
 
 #: Seconds of a beat: bar lines lie between the steps of the tokens.
 BEAT = 60 / 124
@@ -101,13 +94,13 @@ def test_what_cannot_be_is_said_before_the_model_is_read(asked, sentence, song, 
     assert not (tmp_path / "out").exists()
 
 
-def test_a_gap_in_notation_needs_beats(folder, song, tmp_path, monkeypatch):
+def test_a_gap_in_notation_needs_beats(tiny, song, tmp_path, monkeypatch):
     notation = {"out": str(tmp_path / "gap.musicxml")}
-    (made,) = infilled(folder, song, tmp_path, quantise="16", **notation)
+    (made,) = infilled(tiny["piano"], song, tmp_path, quantise="16", **notation)
     assert made.paths == [tmp_path / "gap.musicxml"]
     monkeypatch.setattr(app, "compose_versions", None)  # refused before the model runs
     with pytest.raises(UserError, match=r"gap.musicxml: .*quantise=16"):
-        infilled(folder, song, tmp_path, **notation)
+        infilled(tiny["piano"], song, tmp_path, **notation)
 
 
 def test_what_needs_control_tokens_is_refused_without(tiny, song, tmp_path):
@@ -162,32 +155,23 @@ def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_pat
 @pytest.fixture
 def band(tmp_path):
     """Eight bars of 4/4 at 124: drums, bass, chords, and a lead whose program changes at bar 5."""
-    file, beat = mido.MidiFile(ticks_per_beat=480), 480
-    file.tracks.append(mido.MidiTrack([mido.MetaMessage("set_tempo", tempo=mido.bpm2tempo(124))]))
-    parts = {"Drums": (9, [36, 42] * 16), "Bass": (1, [40, 43] * 16)}
-    parts |= {"Chords": (2, [60, 64] * 16), "Lead": (3, [76, 79] * 16)}
-    for name, (channel, pitches) in parts.items():
-        track = mido.MidiTrack([mido.MetaMessage("track_name", name=name)])
-        for number, pitch in enumerate(pitches):
-            if number in (0, 16) and name == "Lead":
-                program = 80 + number // 16
-                track.append(mido.Message("program_change", channel=channel, program=program))
-            on = {"channel": channel, "note": pitch, "velocity": 80}
-            track.append(mido.Message("note_on", time=0 if number == 0 else 40, **on))
-            track.append(mido.Message("note_off", time=beat - 40, channel=channel, note=pitch))
-        file.tracks.append(track)
-    file.save(tmp_path / "band.mid")
-    return tmp_path / "band.mid"
+    parts, rows = {"Drums": (36, 42), "Bass": (40, 43), "Chords": (60, 64), "Lead": (76, 79)}, []
+    for track, (name, pitches) in enumerate(parts.items()):
+        for n in range(32):
+            program = 80 + n // 16 if name == "Lead" else 0
+            times = BEAT * n, BEAT * (n + 11 / 12)
+            rows.append((*times, pitches[n % 2], 80, program, name == "Drums", track))
+    return musictx.write(score(rows, bpm=124, names=dict(enumerate(parts))), tmp_path / "band.mid")
 
 
-def test_drums_stay_where_no_track_is_named_and_are_refused_where_they_are(folder, band):
+def test_drums_stay_where_no_track_is_named_and_are_refused_where_they_are(tiny, band):
     before = formats.read(band)
-    (made,) = musictx.infill(band, str(folder), begin=5, end=6, seed=1)
+    (made,) = musictx.infill(band, tiny["piano"], begin=5, end=6, seed=1)
     assert listed(of_track(made.score, "Drums")) == listed(of_track(before, "Drums"))
     assert listed(of_track(made.score, "Bass")) != listed(of_track(before, "Bass"))
     for tracks in ("Drums", "1", ["Bass", "Drums"]):
         with pytest.raises(UserError, match="tracks=Drums: "):
-            musictx.infill(band, str(folder), begin=5, end=6, tracks=tracks)
+            musictx.infill(band, tiny["piano"], begin=5, end=6, tracks=tracks)
 
 
 def test_a_pick_up_is_bar_0():
@@ -226,25 +210,25 @@ def test_in_a_file_of_drums_a_gap_is_of_drums_and_no_melody_is_accompanied():
         tasks.task_of(AccompanyConfig(), drums)
 
 
-def test_a_track_keeps_its_programs(folder, band):
+def test_a_track_keeps_its_programs(tiny, band):
     """One whose program changes is one track; one on which nothing stays has its own again."""
     before = formats.read(band)
     assert before.names == {0: "Drums", 1: "Bass", 2: "Chords", 3: "Lead"}
     clock = Beats(before)
     start, stop = (float(clock.seconds(16.0 + 8 * n)) for n in (0, 1))
-    (made,) = musictx.infill(band, str(folder), begin=5, end=6, tracks="lead", seed=1)
+    (made,) = musictx.infill(band, tiny["piano"], begin=5, end=6, tracks="lead", seed=1)
     old = of_track(before, "Lead")
     stays = listed(old[(old["start"] < start - 1e-3) | (old["start"] > stop - 1e-3)])
     lead = listed(of_track(made.score, "Lead"))
     assert not stays - lead
     assert sum((lead - stays).values()) == made.notes > 0
     assert {note[4] for note in lead - stays} == {81}, "on the program that sounds there"
-    (under,) = musictx.accompany(band, str(folder), melody_track="Lead", seed=1)
+    (under,) = musictx.accompany(band, tiny["piano"], melody_track="Lead", seed=1)
     assert listed(of_track(under.score, "Lead")) == listed(old)
     notes = before.notes.copy()
     notes["program"][notes["track"] == 1] = 33
     music = before.with_notes(notes)
-    (made,) = musictx.infill(music, str(folder), begin=1, end=9, tracks="Bass", seed=2)
+    (made,) = musictx.infill(music, tiny["piano"], begin=1, end=9, tracks="Bass", seed=2)
     new = of_track(made.score, "Bass")
     assert len(new) == made.notes > 0
     assert set(new["program"].tolist()) == {33}

@@ -6,7 +6,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import musictx
-from musictx.config.scales import SCALES
 from musictx.errors import UserError
 from musictx.notes import Score
 from tests.pieces import score
@@ -17,7 +16,16 @@ TOKENS = {
     "bars": ({"name": "notes"} | WHOLE, 5, 1500),
     "seconds": ({"name": "performance"} | WHOLE, 1, 256),
     "programs": ({"name": "performance", "tracks": "programs"} | WHOLE, 1, 256),
+    "voices": ({"name": "chorale"}, 1, 256),
 }
+#: Key and scale -> their pitch classes.
+ASKED = [
+    ({}, {*range(12)}),
+    ({"key": "Eb major"}, {3, 5, 7, 8, 10, 0, 2}),
+    ({"key": "F#m"}, {6, 8, 9, 11, 1, 2, 4, 5}),
+    ({"key": "Am", "scale": "pentatonic"}, {9, 0, 2, 4, 7}),
+    ({"key": "C", "scale": "whole_tone"}, {0, 2, 4, 6, 8, 10}),
+]
 LIMITS = {
     "instruments": [0, 33, 73, 128],
     "parts": [[0, 3, 40, 84, 4.0], [33, 1, 30, 50, 1.0], [73, 1, 57, 81, 2.0], [128, 3, 35, 56, 9]],
@@ -70,18 +78,14 @@ def new_notes(command: str, model, sampling: dict, seed: int) -> np.ndarray:
 @given(
     low=st.integers(24, 96),
     width=st.integers(1, 30),
-    key=st.sampled_from([None, "G", "Cm"]),
+    key=st.sampled_from(ASKED),
     seed=st.integers(0, 99),
 )
 def test_no_new_note_lies_outside(models, tokens, command, low, width, key, seed):
-    if command == "chords" and tokens != "bars":
-        return  # these follow none
+    if command in COMMANDS[{"bars": 7, "voices": 3}.get(tokens, 6) :]:
+        return  # these tokens do not have it
     high = low + width
-    asked = {"low": str(low), "high": str(high)} | ({"key": key} if key else {})
-    classes = set(range(12))
-    if key:
-        keynote, mode = (7, "major") if key == "G" else (0, "minor")
-        classes = {(keynote + step) % 12 for step in SCALES[mode]}
+    asked, classes = {"low": str(low), "high": str(high)} | key[0], key[1]
     inside = [pitch for pitch in range(low, high + 1) if pitch % 12 in classes]
     if not inside:
         with pytest.raises(UserError, match="holds a pitch of the scale"):

@@ -12,6 +12,7 @@ from musictx.attention.terms import Span
 from musictx.speed import chunked
 from tests.attention import cases
 from tests.oracles import schemes as articles
+from tests.untrained import at_random
 
 SIZE = 4
 PITCHES = 5  # pitches 60..64 in the vocabulary of ``two_d``
@@ -31,7 +32,6 @@ NAMES = [*sorted(positions.SCHEMES), LABELS]
 
 
 def build(name: str, *, causal: bool, shared: bool, heads: int) -> PositionScheme:
-    torch.manual_seed(1)
     distance = 32 if name == "t5" else 4
     small = {"max_distance": distance, "block": 2, "max_time": 4, "shared": shared}
     scheme_name = "two_d" if name == LABELS else name
@@ -39,12 +39,9 @@ def build(name: str, *, causal: bool, shared: bool, heads: int) -> PositionSchem
     config = {"name": scheme_name} | {k: v for k, v in small.items() if k in known}
     if scheme_name == "two_d":
         config["coordinates"] = GRID if name == LABELS else TOKENS
-    scheme = positions.build(
-        config, heads=heads, head_dim=SIZE, width=heads * SIZE, causal=causal
-    ).double()
-    for p in scheme.parameters():  # all of one size, so that no error hides
-        torch.nn.init.normal_(p)
-    return scheme
+    sizes = {"heads": heads, "head_dim": SIZE, "width": heads * SIZE}
+    scheme = positions.build(config, causal=causal, **sizes).double()
+    return at_random(scheme, seed=1)  # all of one size, so that no error hides
 
 
 #: mode -> (queries more or fewer than keys, where queries begin, causal)

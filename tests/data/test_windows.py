@@ -17,18 +17,6 @@ def covers(draw):
     return draw(lengths), context, draw(st.one_of(st.none(), st.integers(1, context)))
 
 
-@given(covers())
-def test_a_smaller_stride_leaves_context_before_what_is_scored(cover):
-    pieces, context, stride = cover
-    for window in windows(pieces, context, stride):
-        assert 0 <= window.start <= window.scored < window.stop <= window.start + context
-        if window.start:
-            assert window.scored - window.start >= context - (stride or context)
-            assert window.stop - window.scored <= (stride or context)
-        else:
-            assert window.scored == 0
-
-
 def test_a_multiple_of_the_window_has_no_window_more():
     assert [(w.start, w.stop) for w in windows([16, 0, 8], 8)] == [(0, 8), (8, 16), (0, 8)]
     assert len(windows([40], 8, 4)) == 9

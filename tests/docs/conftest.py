@@ -10,20 +10,11 @@ import musictx
 from musictx import bundle, shipped
 from musictx.apps import results
 from musictx.notes import Score
-from tests.pieces import score
+from tests.pieces import waltz
 
 #: Each model is read from its folder once.
 LOAD = functools.cache(bundle.load)
 TRAINING = Path(__file__).resolve().parents[2] / "docs" / "training.md"
-
-
-def song() -> Score:
-    """Return a tune of twelve quarters over a bass, at 96 in 3/4."""
-    quarter, steps = 60 / 96, (0, 4, 7, 5, 4, 2) * 2
-    rows = [(n * quarter, (n + 0.9) * quarter, low + step, 80, 0, False, track)
-            for n, step in enumerate(steps) for track, low in enumerate((72, 48))]  # fmt: skip
-    marks = {"keys": [(0.0, 0, False)], "names": {0: "tune", 1: "bass"}}
-    return score(rows, bpm=96, meter=(3, 4), **marks)
 
 
 @pytest.fixture
@@ -31,7 +22,7 @@ def here(tmp_path, monkeypatch) -> Path:
     """Change to a folder with the files that the pages name, which is the user's home, too."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    musictx.write(song(), tmp_path / "song.mid")
+    musictx.write(waltz(), tmp_path / "song.mid")
     voices = enumerate((72, 67, 64, 48))
     beats = [0.6 * n for n in range(16)]
     rows = [(a, a + 0.5, p, 80, 0, False, track) for track, p in voices for a in beats]
@@ -39,8 +30,8 @@ def here(tmp_path, monkeypatch) -> Path:
     for folder in ("Music", "runs/mine/model", "my_conf/experiment", "midi", "generated"):
         (tmp_path / folder).mkdir(parents=True)
     for number in range(3):
-        musictx.write(song(), tmp_path / "midi" / f"{number}.mid")
-        musictx.write(song(), tmp_path / "generated" / f"{number}.mid")
+        musictx.write(waltz(), tmp_path / "midi" / f"{number}.mid")
+        musictx.write(waltz(), tmp_path / "generated" / f"{number}.mid")
     block = re.search(r"```yaml\n(.*?)```", TRAINING.read_text("utf-8"), re.DOTALL)
     assert block
     (tmp_path / "my_conf" / "experiment" / "mine.yaml").write_text(block[1])

@@ -1,5 +1,4 @@
-"""Every experiment trains, and so do other tokenizers and positions by one option. Files with notes
-before the first beat are prepared, trained on, continued, filled and accompanied."""
+"""Every experiment trains, and so do other tokenizers and positions by one option."""
 
 import json
 
@@ -8,12 +7,8 @@ import pytest
 
 from musictx import cli, formats
 from musictx.commands import groups, preset
-from musictx.data.shards import Shards
-from musictx.grid import in_time
-from musictx.notes import Score
-from musictx.songs.bar_tokens import BarTokenizer
 from tests.data.helpers import write_songs
-from tests.pieces import line, listed, score
+from tests.pieces import line
 from tests.untrained import saved
 
 TINY = ["model=tiny", "model.layers=1", "model.width=32", "model.heads=2", "model.context=64"]
@@ -88,60 +83,3 @@ def test_every_experiment_takes_a_step(name, corpora, tmp_path, monkeypatch):
     where += corpora.get(name) or corpora["maestro" if name == "own" else name.rpartition("/")[0]]
     assert cli.main(["train", *words, *short, *where]) == 0
     assert (tmp_path / "run" / "model" / "model.safetensors").is_file()
-
-
-def late(low: int, bpm: float = 120.0) -> Score:
-    """Return a note at 0, before the first beat, and 47 eighths, each 40 ticks late."""
-    starts = [0, *(240 * n + 40 for n in range(1, 48))]
-    second = 8 * bpm
-    rows = [(start / second, (start + 160) / second, low + n * 7 % 24, 70, 0, False, 0)
-            for n, start in enumerate(starts)]  # fmt: skip
-    return score(rows, bpm=bpm)
-
-
-PIECES = {"a": late(48), "b": late(50), "c": late(53), "slow": late(48, 40.0)}
-LATE = [*TINY, "tokenizer=notes", "tokenizer.controls=true", "corpus.validation=0.2"]
-LATE += ["data.tasks.infill=0.3", "data.tasks.accompany=0.3", "trainer.max_steps=4"]
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """Make a folder with the pieces, shards and a model; encoding the slow piece raises an
-    unexpected error."""
-    assert BarTokenizer().clock(in_time(PIECES["a"])).offset < -0.1
-    root = tmp_path_factory.mktemp("late")
-    (root / "midi").mkdir()
-    for name, piece in PIECES.items():
-        formats.write(piece, root / "midi" / f"{name}.mid")
-    words = [f"corpus.path={root}/midi", f"corpus.shards={root}/shards", f"out={root}/run"]
-    real = BarTokenizer.grid
-
-    def grid(self, score, *moments):
-        if score.tempos["bpm"][0] < 41:
-            raise ZeroDivisionError("what nobody expects")
-        return real(self, score, *moments)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BarTokenizer, "grid", grid)
-        assert cli.main(["train", *words, *LATE]) == 0
-    return root
-
-
-def test_late_files_are_prepared_without_the_one_that_cannot_be_encoded(trained):
-    (left_out,) = json.loads((trained / "shards" / "report.json").read_text())["left_out"]
-    assert (left_out["name"], left_out["reason"]) == ("slow.mid", "not encodable")
-    assert left_out["detail"] == "ZeroDivisionError: what nobody expects"
-    assert sum(piece.notes for piece in Shards(trained / "shards").pieces()) == 3 * 48
-
-
-@pytest.mark.parametrize("words", ["continue bars=2", "infill from=1 to=1", "accompany add=piano"])
-def test_late_files_are_continued_filled_and_accompanied(trained, tmp_path, words):
-    """Given notes keep their times; new notes are where they were requested."""
-    file, (command, *options) = trained / "midi" / "a.mid", words.split()
-    options += [f"model={trained}/run/model", f"out={tmp_path}/made.mid", "seed=1"]
-    assert cli.main([command, str(file), *options]) == 0
-    given, made = formats.read(file).notes, formats.read(tmp_path / "made.mid").notes
-    lost = listed(given) - listed(made)
-    assert not lost or (command == "infill" and max(start for start, *_ in lost) < 2.0)
-    if command == "continue":
-        assert np.all(made[len(given) :]["start"] > given["start"].max())

@@ -96,7 +96,6 @@ def test_tokens_of_another_vocabulary_are_refused_and_kept(trained, corpus, tmp_
         ({"out": "{tmp}/a.json"}, "out=.*: this is a folder"),
         ({"out": "{tmp}/tunes/song-000.mid/x.json"}, "out=.*000.mid is a file, expected a folder"),
         ({"split": "test"}, "split=test: no piece of this corpus"),
-        ({"device": "abacus"}, "device=abacus: "),
     ],
 )
 def test_mistakes_are_refused_and_write_nothing(options, words, trained, tmp_path):

@@ -14,35 +14,10 @@ from hypothesis import strategies as st
 from musictx import midi
 from musictx.errors import UserError
 from musictx.notes import Score
-from tests.midi.midi_bytes import END, file, messages, opened, raw, saved, table, tick
+from tests.midi.midi_bytes import END, file, messages, opened, raw, saved, tick
 from tests.pieces import of
 from tests.strategies import scores
 from tests.tokens.grids import TICKS, gridded, ticks
-
-
-def test_parts_are_the_channels_of_a_track_in_order_of_appearance() -> None:
-    score = midi.read(
-        file(
-            f"""
-            00 FF 03 01 78  # a name of several parts is the name of none
-            00 C5 10        # channel 5: program 16
-            00 C0 07        # channel 0: program 7
-            00 95 30 40  00 85 30 00
-            10 90 31 40  00 80 31 00
-            10 C0 08        # channel 0: program 8
-            00 90 32 40
-            10 C0 07        # program 7 again while the note of program 8 sounds
-            00 80 32 00
-            10 99 33 40  00 89 33 00  # channel 9: drums
-            {END}""",
-            f"00 FF 03 01 79 00 90 35 40 00 80 35 00 {END}",  # another track: its own program
-        )
-    )
-    rows = score.notes[["pitch", "track", "program", "drum"]].tolist()
-    assert rows == [(0x30, 0, 16, False), (0x35, 3, 0, False), (0x31, 1, 7, False),
-                    (0x32, 1, 8, False), (0x33, 2, 0, True)]  # fmt: skip
-    assert table(score)[3][:2] == (tick(32), tick(48))
-    assert score.names == {3: "y"}
 
 
 @pytest.mark.parametrize(
@@ -80,32 +55,43 @@ def test_a_pedal_applies_to_its_channel_in_its_track_or_without_notes_there_in_a
     assert alone.pedals.tolist() == [(0.0, 127, 0), (0.0, 127, 1)]
 
 
-def _read_by_mido(data: bytes) -> list[tuple]:
-    """Return (start tick, end tick, pitch, velocity) from mido and a queue for each pitch."""
-    rows = []
-    for track in messages(data):
-        waiting = defaultdict(deque)
-        for now, message in track:
-            key = (message.channel, message.note)
+def _read_by_mido(data: bytes) -> tuple[list[tuple], dict[int, str]]:
+    """Return notes in ticks, from mido and a queue for each pitch, and the names of parts. Parts
+    are the channels of a track in order of appearance; the name of several is that of none."""
+    rows, parts, names = [], {}, {}
+    for number, track in enumerate(messages(data)):
+        waiting, program, before = defaultdict(deque), defaultdict(int), len(parts)
+        (_, name), *played = track
+        for now, message in played:
+            channel = message.channel
+            if message.type == "program_change":
+                program[channel] = message.program
+                continue
+            queue = waiting[channel, message.note]
             if message.type == "note_on" and message.velocity:
-                waiting[key].append((now, message.velocity))
-            elif waiting[key]:
-                start, velocity = waiting[key].popleft()
-                rows.append((start, now, message.note, velocity))
-    return sorted(rows)
+                part = parts.setdefault((number, channel), len(parts))
+                queue.append((now, message.velocity, program[channel], channel == 9, part))
+            elif queue:
+                start, *rest = queue.popleft()
+                rows.append((start, now, message.note, *rest))
+        if len(parts) == before + 1:
+            names[before] = name.name
+    return sorted(rows), names
 
 
 @st.composite
 def _event_files(draw: st.DrawFn) -> bytes:
     """Draw a file of notes that overlap and of offs without a note; each note has an end."""
     tracks = []
-    for _ in range(draw(st.integers(1, 3))):
-        body = b""
+    for number in range(draw(st.integers(1, 3))):
+        body = raw(f"00 FF 03 01 {0x61 + number:X}")
         sounding: list[tuple[int, int]] = []
         pitches, channels = st.integers(60, 63), st.sampled_from([0, 1, 9])
         for delta, pitch, channel, velocity in draw(
             st.lists(st.tuples(st.integers(0, 127), pitches, channels, st.integers(0, 127)))
         ):
+            if velocity > 120:
+                body += bytes([0, 0xC0 | channel, pitch])
             body += bytes([delta, 0x90 | channel, pitch, velocity])
             sounding += [(channel, pitch)] if velocity else []
         for channel, pitch in draw(st.permutations(sounding)):
@@ -116,8 +102,9 @@ def _event_files(draw: st.DrawFn) -> bytes:
 
 @given(_event_files())
 def test_notes_agree_with_mido(data: bytes) -> None:
-    rows = [(round(s * 1000), round(e * 1000), *rest) for s, e, *rest in table(midi.read(data))]
-    assert sorted(rows) == _read_by_mido(data)
+    score = midi.read(data)
+    rows = [(round(s * 1000), round(e * 1000), *rest) for s, e, *rest in score.notes.tolist()]
+    assert (sorted(rows), score.names) == _read_by_mido(data)
 
 
 def test_markers_are_read_from_any_track_and_written_again() -> None:

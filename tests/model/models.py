@@ -1,6 +1,5 @@
 """Small models and ids that the tests of the model share."""
 
-import dataclasses
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from musictx.config.position import SCHEMES
 from musictx.model.transformer import MusicTransformer
-from tests.untrained import network
+from tests.untrained import at_random, network, spread
 
 VOCAB = 40
 GRID = "two_d on a grid"
@@ -20,16 +19,12 @@ every_scheme = pytest.mark.parametrize("scheme", [*sorted(SCHEMES), GRID])
 def position_of(name: str, vocab: int, **more: Any) -> dict[str, Any]:
     """``MusicTransformer(position=...)``; a quarter of the ids takes time, another has a pitch.
 
-    :data:`GRID`: ``two_d`` on a grid of voices, in every layer. Options that the scheme does not
-    have are left out.
+    :data:`GRID`: ``two_d`` on a grid of voices, in every layer.
     """
-    known = {f.name for f in dataclasses.fields(SCHEMES["two_d" if name == GRID else name])}
-    more = {key: value for key, value in more.items() if key in known}
     if name == GRID:
         pitches = [[vocab // 4, vocab // 2, 60]]
         grid = {"kind": "grid", "voices": 4, "size": vocab, "pitches": pitches}
-        more = {"coordinates": grid, "first_layers": 99} | more
-        return {"name": "two_d"} | more
+        return {"name": "two_d", "coordinates": grid, "first_layers": 99}
     found: dict[str, Any] = {"name": name} | more
     if name == "two_d":
         quarter = vocab // 4
@@ -39,23 +34,16 @@ def position_of(name: str, vocab: int, **more: Any) -> dict[str, Any]:
     return found
 
 
-def build(
-    scheme: str | dict[str, Any] = "huang", seed: int = 0, shared: bool = False, **more: Any
-) -> MusicTransformer:
-    position = position_of(scheme, VOCAB, shared=shared) if isinstance(scheme, str) else scheme
+def build(scheme: str | dict[str, Any] = "huang", seed: int = 0, **more: Any) -> MusicTransformer:
+    position = position_of(scheme, VOCAB) if isinstance(scheme, str) else scheme
     sizes = {"layers": 2, "width": 16, "feedforward": 32, "context": 24} | more
-    model = network(VOCAB, seed=seed, position=position, **sizes)
-    with torch.no_grad():  # logits that depend on everything, not nearly equal ones as at the start
-        for p in model.parameters():
-            p.mul_(2.5) if p.dim() > 1 else p.add_(0.1 * torch.randn_like(p))
-    return model
+    return spread(network(VOCAB, seed=seed, position=position, **sizes), 2)
 
 
 def with_feature(vocab: int, name: str, **options: Any) -> MusicTransformer:
     features = [{"name": name} | options]
     model = network(vocab, seed=1, layers=2, width=16, context=64, features=features)
-    for parameter in getattr(model, name).parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
+    at_random(getattr(model, name), std=0.3)
     return model.double()
 
 

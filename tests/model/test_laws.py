@@ -23,6 +23,7 @@ from tests.chorale.features import test_grid
 from tests.model.features import test_conditions, test_motif_memory, test_sounding
 from tests.model.models import GRID, build, close, every_scheme, in_parts, random_ids, with_feature
 from tests.songs import test_grouped
+from tests.songs.features import test_lookahead
 
 SOUNDING = {"recent": 3, "chords": 2, **test_sounding.EVENTS}
 #: Of each feature: a model, and a piece of 60 ids for a seed.
@@ -33,7 +34,7 @@ FEATURES: dict[str, tuple[Callable[[], MusicTransformer], Callable[[int], Tensor
     ),
     "echoes": (
         lambda: with_feature(test_motif_memory.VOCAB, "echoes", **test_motif_memory.GIVEN),
-        lambda seed: test_motif_memory.music(1, 60, seed),
+        lambda seed: test_motif_memory.music(1, 90, seed)[:, 30:],  # the theme returns
     ),
     "intervals": (
         lambda: with_feature(test_grid.VOCAB, "intervals", **test_grid.GIVEN),
@@ -57,7 +58,8 @@ def network(name: str) -> tuple[MusicTransformer, Tensor]:
         make, piece = FEATURES[name]
         return make(), torch.cat([piece(5), piece(6)])
     if name == "groups":
-        return test_grouped.model(), test_grouped.IDS
+        rows = [test_lookahead.window(seed)[:201] for seed in (0, 1)]
+        return test_grouped.model(), torch.tensor(rows)
     added = {"name": "huang", "periods": [4], "concat_sinusoids": 4}
     return build(added if name == "added positions" else name), random_ids(2, 40)
 
@@ -133,6 +135,15 @@ def test_config_and_state_dict_give_bit_equal_logits(name):
     other.load_state_dict(model.state_dict(), strict=True)
     assert torch.equal(model(ids), other(ids))
     assert other.config == model.config
+
+
+@every_network
+def test_every_parameter_learns(name):
+    model, ids = network(name)
+    named = dict(model.named_parameters())
+    total = model(ids).logsumexp(-1).sum()
+    for which, gradient in zip(named, torch.autograd.grad(total, [*named.values()])):
+        assert gradient.any(), which
 
 
 def begun(name: str, **more: Any) -> MusicTransformer:

@@ -117,11 +117,14 @@ def transformer_xl(scheme, layer, h, q_i, k_j, i, j) -> Tensor:
 
 def t5(scheme, layer, h, q_i, k_j, i, j) -> Tensor:
     """A number by the bucket of memory position - query position (2020, and the authors' code)."""
-    relative = j[0] - i[0]
-    buckets, longest = scheme.bias.shape[1], scheme.high
+    found = t5_bucket(j[0] - i[0], scheme.bias.shape[1], scheme.high, scheme.sizes.causal)
+    return q_i.dot(k_j) / math.sqrt(len(q_i)) + scheme.bias[h, found]
+
+
+def t5_bucket(relative: int, buckets: int, longest: int, causal: bool) -> int:
     found = 0
     n = -relative
-    if not scheme.sizes.causal:
+    if not causal:
         buckets //= 2
         if n < 0:
             found += buckets
@@ -134,7 +137,7 @@ def t5(scheme, layer, h, q_i, k_j, i, j) -> Tensor:
     else:
         large = exact + int(math.log(n / exact) / math.log(longest / exact) * (buckets - exact))
         found += min(large, buckets - 1)
-    return q_i.dot(k_j) / math.sqrt(len(q_i)) + scheme.bias[h, found]
+    return found
 
 
 def slopes(heads: int) -> list[float]:

@@ -9,7 +9,7 @@ from musictx.sampling.constraints import Constraint, GrammarRow
 from musictx.sampling.processors import Temperature
 from musictx.tokens.vocab import BOS
 from tests import compiler
-from tests.untrained import network
+from tests.untrained import network, spread
 
 V = 12
 GREEDY = [Temperature(0.0)]
@@ -20,12 +20,7 @@ def make(context=16, layers=2, scheme="huang", vocab=V, seed=0):
     """A tiny model with strong opinions, so that greedy choices are not ties."""
     position = scheme if isinstance(scheme, dict) else {"name": scheme}
     shape = {"layers": layers, "width": 16, "feedforward": 32, "context": context}
-    model = network(vocab, seed=seed, dropout=0.3, position=position, **shape)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.mul_(4)
-    return model
+    return spread(network(vocab, seed=seed, dropout=0.3, position=position, **shape), 4)
 
 
 def run(model, prompt, *, rows=1, max_tokens=8, seeds=None, **more):

@@ -36,7 +36,7 @@ def test_rows_of_one_prompt_or_of_one_each_equal_separate_runs(scheme, prompts, 
     given = prompts if prompts[1:] else prompts[0]
     together = run(model, given, rows=3, max_tokens=30, seeds=seeds, cache=cache)
     for row, seed, prompt in zip(together, seeds, prompts * 3):
-        alone = run(model, prompt, max_tokens=30, seeds=[seed])[0]
+        alone = run(model, prompt, max_tokens=30, seeds=[seed], cache=cache)[0]
         assert row[: len(alone)] == alone
         assert set(row[len(alone) :]) <= {PAD}
 

@@ -145,26 +145,6 @@ def struck(sample):
     return set(new["pitch"].tolist())
 
 
-@pytest.mark.parametrize("tokenizer", ["performance", "chorale"])
-@pytest.mark.parametrize(
-    ("asked", "classes"),
-    [
-        ({"key": "F#m"}, {6, 8, 9, 11, 1, 2, 4, 5}),
-        ({"key": "Eb major"}, {3, 5, 7, 8, 10, 0, 2}),
-        ({"key": "Am", "scale": "pentatonic"}, {9, 0, 2, 4, 7}),
-        ({"scale": "whole_tone"}, {0, 2, 4, 6, 8, 10}),
-        ({"low": "C4", "high": "F4"}, {0, 1, 2, 3, 4, 5}),
-    ],
-)
-def test_only_pitches_of_the_key_or_scale_are_struck(tokenizer, asked, classes):
-    tokens = build(tokenizer)
-    (sample,) = continue_music(
-        make(tokens), tokens, seconds=4.0, seed=1, sampling=SamplingConfig(rules=0, **asked)
-    )
-    assert struck(sample)
-    assert {pitch % 12 for pitch in struck(sample)} <= classes
-
-
 def test_auto_is_the_scale_of_each_primer(piano):
     def primed(*classes):
         notes = [(i / 4, i / 4 + 0.2, 60 + c) for i, c in enumerate(classes * 3)]

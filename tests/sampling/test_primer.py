@@ -95,6 +95,8 @@ def test_a_primer_keeps_its_marks_tracks_and_notes_and_new_notes_keep_its_bars(p
     assert sample.ended == "seconds"
     (new_only,) = continue_music(make(piano), piano, primer, include_primer=False, **options)
     assert np.allclose(new_only.score.notes["start"] + 6 * quarter, new["start"])
+    assert new_only.score.notes["pitch"].tolist() == new["pitch"].tolist()
+    assert new_only.seam == 0.0
 
 
 @pytest.mark.parametrize("name", ["performance", "notes"])

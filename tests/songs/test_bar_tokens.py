@@ -6,17 +6,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.beats import Beats
 from musictx.data.statistics import Habit
 from musictx.notes import DRUMS, Score
 from musictx.sampling.infill import NewNotes
 from musictx.songs import bar_constraint
 from musictx.songs.bars import Bars
 from musictx.tokens.build import build
-from musictx.tokens.stream import CHORD, STEPS
+from musictx.tokens.stream import CHORD
 from musictx.tokens.vocab import EOS
 from tests.pieces import score
-from tests.tokens.grids import gridded
 from tests.tokens.test_spelling import BARS as TOKENIZERS
 
 quick = settings(max_examples=60)
@@ -24,26 +22,6 @@ quick = settings(max_examples=60)
 
 def words(tokenizer, ids):
     return [tokenizer.vocabulary.describe(int(i)) for i in ids]
-
-
-@quick
-@given(gridded())
-def test_a_piece_on_the_grid_is_decoded_to_the_tick(piece):
-    """Times are compared in quarter notes, which are half seconds after decoding. Drums have no
-    length."""
-    tokenizer = TOKENIZERS[0]
-    assert tokenizer.off_grid_count(piece) == 0
-    clock, begins = Beats(piece), tokenizer.clock(piece).offset
-
-    def rows(notes, quarters):
-        times = (np.round(quarters(notes[name]) * STEPS).tolist() for name in ("start", "end"))
-        rows = zip(*times, *(notes[name].tolist() for name in ("pitch", "program", "drum")))
-        return sorted((start, 0 if row[-1] else end, *row) for start, end, *row in rows)
-
-    decoded = tokenizer.decode(tokenizer.encode(piece)).notes
-    assert rows(decoded, lambda seconds: 2 * seconds) == rows(
-        piece.notes, lambda seconds: clock.quarters(seconds) - clock.quarters(begins)
-    )
 
 
 def test_a_bar_as_ids():

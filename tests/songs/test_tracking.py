@@ -137,13 +137,22 @@ def swinging_with_changes(swing):
     return replace(written.with_notes(notes), tempos=tempos, meters=meters, ticks_per_quarter=480)
 
 
-@pytest.mark.parametrize("swing", [0.5, 0.6])
-def test_given_notes_and_marks_of_a_sequencers_file_are_unchanged(swing, counting, tmp_path):
-    """Although there are swing, a pick-up, and changes of tempo and meter. New notes are on the
-    grid of the music."""
-    path = musictx.write(swinging_with_changes(swing), tmp_path / "song.mid")
+def late():
+    """Return a note at 0, before the first beat, and eighths of which each is 40 ticks late."""
+    starts = [0, *(240 * n + 40 for n in range(1, 48))]
+    return score((at / 960, at / 960 + 1 / 6, 72 + n * 7 % 24) for n, at in enumerate(starts))
+
+
+@pytest.mark.parametrize(
+    "music", [swinging_with_changes(0.5), swinging_with_changes(0.6), late()], ids=range(3)
+)
+def test_given_notes_and_marks_of_a_sequencers_file_are_unchanged(music, counting, tmp_path):
+    """Although there are swing, a pick-up, changes of tempo and meter, or a note before the first
+    bar. New notes are on the grid of the music."""
+    path = musictx.write(music, tmp_path / "song.mid")
     file = musictx.read(path)
     timed = in_time(file)
+    assert (NOTES.clock(timed).offset < 0) == (len(music) == 48)
     musictx.write(file.with_notes(file.notes[file.notes["pitch"] >= 72]), tmp_path / "tune.mid")
     results = {
         # One bar, since an untrained network may end a bar early, which moves the next bars.
@@ -162,7 +171,8 @@ def test_given_notes_and_marks_of_a_sequencers_file_are_unchanged(swing, countin
         elif way == "accompanied":
             was = {note for note in was if note[2] >= 72}
         assert was <= now
-        assert on_beats([start for start, *_ in now - was], timed)
+        # A beat before the file is at its beginning.
+        assert on_beats([start for start, *_ in now - was if start > 0], timed)
 
 
 def test_prepare_estimates_beats_and_leaves_out_music_without_beats(tmp_path):

@@ -14,6 +14,7 @@ import torch
 from musictx import bundle, shipped
 from musictx.errors import UserError
 from musictx.speed.native import build, library
+from musictx.speed.step import why_not
 from scripts import wheels
 
 
@@ -92,6 +93,7 @@ def test_what_came_along_for_this_cpu_is_taken_unless_told_to_compile(monkeypatc
 @pytest.mark.parametrize("name", shipped.models())
 def test_the_step_of_a_wheel_has_the_features_of_every_included_model(name):
     model = bundle.load(name).model
+    assert why_not(model) is None
     forms = [feature.native() for feature in model.features]
     assert {(form.struct, form.header) for form in forms} <= set(wheels.feature_headers())
 

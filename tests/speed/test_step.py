@@ -12,7 +12,6 @@ from torch import Tensor
 
 from musictx import chorale, config
 from musictx.model import KVCache, MusicTransformer
-from musictx.model.features import with_tokens
 from musictx.model.rounding import restored, rounded
 from musictx.songs.grouped import GroupCache
 from musictx.speed import step as step_room
@@ -23,7 +22,9 @@ from tests.chorale.features.test_grid import GRID, PITCHES, VOCAB, music
 from tests.model.features import test_conditions, test_motif_memory
 from tests.model.models import GRID as ON_GRID
 from tests.model.models import position_of
+from tests.songs import test_grouped
 from tests.songs.features import test_lookahead
+from tests.untrained import spread
 
 EVENTS = {"steps": [[4, 8, 1]], "starts": [[8, 14, 60]], "ends": [[14, 20, 60]]}
 
@@ -51,13 +52,8 @@ def make(scheme: str = "huang", **more: Any) -> MusicTransformer:
     where = position_of(**{"name": scheme, "vocab": V} | SCHEMES.get(scheme, {}))
     shape = {"layers": 2, "width": 32, "heads": 4, "feedforward": 48, "context": 32, "dropout": 0.4}
     features = [INTERVALS] if scheme in ("none", ON_GRID) else []
-    model = MusicTransformer(
-        **{"vocab_size": V, "position": where, "features": features} | shape | more
-    ).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(1.5).add_(0.05 * torch.randn_like(parameter))
-    return model
+    options = {"vocab_size": V, "position": where, "features": features} | shape | more
+    return spread(MusicTransformer(**options).eval(), 1.5)
 
 
 def stepped(model: MusicTransformer, ids: Tensor, prompt: int, window: int) -> Tensor:
@@ -211,21 +207,9 @@ def test_features(
     vocab_size: int, pieces: Callable[[int], Tensor], features: list[dict[str, Any]], window: int
 ) -> None:
     model, ids = make(vocab_size=vocab_size, features=features), pieces(3)
-    same(stepped(model, ids, 3, window), ordinary(model, ids, 3, window))
-
-
-def of_groups(position: str = "huang", **more: Any) -> MusicTransformer:
-    torch.manual_seed(0)
-    tokens = test_lookahead.TOKENS
-    shape = {"layers": 2, "width": 32, "heads": 2, "feedforward": 48, "context": 900} | more
-    told = with_tokens([{"name": "bars"}, {"name": "ahead"}, {"name": "harmony"}], tokens)
-    model = MusicTransformer(
-        tokens.size, **shape, position={"name": position}, group=tokens.group, features=told
-    ).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(1.5).add_(0.1 * torch.randn_like(parameter))
-    return model
+    for close in (CLOSE, ROUNDED):
+        same(stepped(model, ids, 3, window), ordinary(model, ids, 3, window), close)
+        of_bytes(model)
 
 
 def windows(rows: int, length: int) -> Tensor:
@@ -235,23 +219,23 @@ def windows(rows: int, length: int) -> Tensor:
 
 @pytest.mark.parametrize("prompt", [1, 5, 104])
 @pytest.mark.parametrize(
-    "model",
+    "shape",
     [
         {"gates": True, "first_values": True},
-        {"position": "sinusoidal", "tied": False},
-        {"position": "rotary", "width": 160, "heads": 1},
+        {"position": {"name": "sinusoidal"}, "tied": False},
+        {"position": {"name": "rotary"}, "width": 160, "heads": 1},
     ],
     ids=str,
 )
-def test_groups_of_ids_as_one_token(model: dict[str, Any], prompt: int) -> None:
-    made, ids = of_groups(**model), windows(2, 405)
+def test_groups_of_ids_as_one_token(shape: dict[str, Any], prompt: int) -> None:
+    made, ids = test_grouped.model(**shape), windows(2, 405)
     want = made(ids).detach()[:, prompt - 1 :]
     same(stepped(made, ids, prompt, 405), want)
 
 
 @pytest.mark.parametrize("in_bytes", [False, True])
 def test_groups_go_on_after_another_window_and_in_other_rows(in_bytes: bool, request: Any) -> None:
-    model, ids, order = of_groups(), windows(3, 400), torch.tensor([2, 0, 0])
+    model, ids, order = test_grouped.model(), windows(3, 400), torch.tensor([2, 0, 0])
     if in_bytes:
         request.getfixturevalue("rounding_caches")
         of_bytes(model)

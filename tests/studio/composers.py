@@ -4,25 +4,13 @@ import contextlib
 import threading
 from collections import Counter
 
-from musictx.notes import Score
 from musictx.studio import exchange
 from musictx.studio.composer import Composer
 from musictx.studio.config import StudioConfig
 from musictx.studio.session import Sessions
-from tests import pieces
+from tests.pieces import waltz
 
 FINAL = ("done", "failed", "stopped")
-
-
-def song() -> Score:
-    """Return six bars of 3/4 at 96 bpm: a tune, chords and drums, each on a track."""
-    beat = 60 / 96
-    rows = [(beat * i, beat * (i + 0.75), 72 + i % 5, 90, 0, False, 0) for i in range(18)]
-    for i in range(6):
-        rows += [(beat * 3 * i, beat * (3 * i + 2), 48 + 4 * k, 55, 0, False, 1) for k in range(3)]
-        rows += [(beat * 3 * i, beat * (3 * i + 0.25), 36, 80, 0, True, 2)]
-    names = {0: "Melody", 1: "Piano"}
-    return pieces.score(rows, bpm=96.0, meter=(3, 4), keys=[(0.0, 0, False)], names=names)
 
 
 class Studio:
@@ -48,7 +36,7 @@ class Studio:
         return [data for s, k, data in self.messages if (s, k) == (session.id, kind)]
 
     def new_session(self, score=None):
-        score = song() if score is None else score
+        score = waltz() if score is None else score
         return self.sessions.create(exchange.document_of(score, "song"))
 
     def wait(self, session, number, states=FINAL) -> dict:

@@ -31,7 +31,6 @@ from musictx.studio.request import Request, parse_request
 from musictx.tokens.controls import CONTROLS
 from tests import pieces
 from tests.strategies import scores
-from tests.studio.composers import song
 from tests.untrained import saved
 
 #: The tolerance for times, which a file rounds to ticks.
@@ -120,7 +119,7 @@ def test_a_note_just_before_a_bar_line_belongs_to_the_bar_in_which_it_mostly_sou
 
 
 def test_a_continuation_has_the_notes_before_it_as_input_and_replaces_the_notes_after_it(piano):
-    document = exchange.document_of(song())
+    document = exchange.document_of(pieces.waltz())
     document.locked = {max(document.notes)}
     request = Request("continue", 0.0, 5.0, (0, 1), seconds=2.0)
     source = prepare(document, request, piano)
@@ -143,7 +142,7 @@ def test_a_continuation_has_the_notes_before_it_as_input_and_replaces_the_notes_
 @pytest.mark.parametrize("task", ["replace", "vary"])
 @pytest.mark.parametrize("tracks", [None, (1,)])
 def test_nothing_is_composed_on_tracks_whose_notes_in_the_gap_are_all_locked(piano, task, tracks):
-    document = exchange.document_of(song())
+    document = exchange.document_of(pieces.waltz())
     request = Request(task, 3.75, 7.5, tracks)
     inside = {n: row[4] for n, row in document.notes.items() if 3.75 - NEAR < row[0] < 7.5 - NEAR}
     chosen = {0, 1} if tracks is None else {*tracks}  # not the drums
@@ -202,14 +201,11 @@ def test_each_kind_of_music_has_a_default_model(tmp_path, monkeypatch):
     ("file", "text"),
     [
         ("tokenizer.json", '{"config": ' + "[" * 10**5 + "]" * 10**5 + "}"),
-        ("tokenizer.json", '{"config": {"name": "performance", "velocity_bins": 1e9}}'),
-        ("tokenizer.json", '{"config": ["performance"]}'),
-        ("tokenizer.json", " " * 5 * 10**6 + "{}"),
         ("CARD.md", "#" + " " * 10**6),
         ("CARD.md", "\n## Steering\n" + "a" * 9 * 10**5),
         ("CARD.md", "#" * 10**7),
     ],
-    ids=["deep", "large number", "list", "large file", "spaces", "word", "large card"],
+    ids=["deep", "spaces", "word", "large card"],
 )
 def test_a_hostile_model_folder_is_refused_or_read_in_little_time(tmp_path, file, text):
     folder = saved(tmp_path / "model")
@@ -250,7 +246,7 @@ def test_music_on_beats_is_recognised_and_new_notes_keep_to_its_grid(piano):
     for number, (start, *rest) in drawn.notes.items():
         drawn.notes[number] = (start + 0.03 * number, *rest)
     assert exchange.music_of(drawn) == "free"
-    document = exchange.document_of(song())
+    document = exchange.document_of(pieces.waltz())
     assert exchange.music_of(document) == "beats"
     song_model = Models(StudioConfig()).choose("song", "continue")
     request = Request("continue", 0.0, 5.0, bars=1)
@@ -294,7 +290,7 @@ def test_new_music_in_bars_has_the_instruments_of_the_selected_tracks():
 
 
 def test_a_variation_has_the_controls_of_the_varied_notes(piano):
-    document = exchange.document_of(song())
+    document = exchange.document_of(pieces.waltz())
     request = Request("vary", 0.0, 3.75, (0,), keep=0.5)
     config = prepare(document, request, piano).config
     count = sum(note[0] < 3.75 for note in document.notes.values())
@@ -304,8 +300,19 @@ def test_a_variation_has_the_controls_of_the_varied_notes(piano):
     assert prepare(document, request, piano).config.sampling.density == 9.0
 
 
+def test_locked_notes_and_a_share_of_the_others_stay_in_a_variation(piano):
+    document = exchange.document_of(pieces.waltz())
+    inside = [n for n, row in document.notes.items() if row[0] < 7.4 and row[4] == 0]
+    document.locked, free = {*inside[:2]}, len(inside) - 2
+    made = [prepare(document, Request("vary", 0.0, 7.5, (0,), keep=0.6, seed=n), piano)
+            for n in (1, 2)]  # fmt: skip
+    assert {len(m.score) - len(m.task.given) for m in made} == {free - round(0.6 * free)}
+    assert made[0].task.given != made[1].task.given, "others for another seed"
+    assert "locked" in made[0].score.names.values()
+
+
 def test_chords_above_notes_are_followed():
-    document = exchange.document_of(song())
+    document = exchange.document_of(pieces.waltz())
     document.markers = ((0.0, "A:min7"), (1.0, "Verse"), (2.0, "F:maj"))
     model = Models(StudioConfig()).choose("song", "accompany")
     source = prepare(document, Request("accompany", 0.0, document.duration), model)

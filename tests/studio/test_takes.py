@@ -117,19 +117,6 @@ def test_the_values_that_a_page_offers_are_accepted():
         assert option["sentence"].count(".") == 1
 
 
-def test_locked_notes_and_a_share_of_the_others_stay_in_a_variation(studio, session):
-    inside = [r[0] for r in session.document.rows() if 3.7 <= r[1] < 11.2 and r[5] != 2]
-    session.do(Change(lock=tuple(inside[:4])), 0)
-    request = {"task": "vary", "begin": 3.75, "end": 11.25, "keep": 0.5}
-    takes = [studio.compose(session, **request, seed=seed) for seed in (1, 2)]
-    first, second = (set(take["proposals"][0]["removes"]) for take in takes)
-    assert not (first | second) & set(inside[:4])
-    free = len(inside) - 4
-    assert len(first) == free - round(0.5 * free)
-    assert first != second
-    assert "locked" in musictx.read(session.folder / takes[0]["input"]).names.values()
-
-
 FIELDS = [field.name for field in dataclasses.fields(Request)] + ["seed", "model", "x"]
 DATA = st.dictionaries(
     st.sampled_from(FIELDS),

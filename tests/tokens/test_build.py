@@ -126,9 +126,3 @@ def test_ids_have_the_coordinates_time_or_voice_and_pitch(options, pitched):
         assert (columns["kind"], columns["voices"]) == ("grid", 4)
     else:  # 87 semitones between A0 and C8, and a row each for none
         assert read["pitch"].differences == (-88, 88)
-
-
-def test_tokens_without_these_coordinates_are_refused():
-    pytest.importorskip("miditok")
-    with pytest.raises(ConfigError, match=r"two_d: expected tokenizer=performance.*not docs"):
-        token_coordinates(build(name="docs.examples.remi:Remi"))

@@ -194,12 +194,3 @@ def test_by_the_clock_training_ends_when_its_time_is_up_and_counts_earlier_sessi
     assert trainer.global_step == 20
     assert second.rates == sorted(second.rates, reverse=True)
     assert second.rates[0] > 0.4 * 1e-2
-
-
-@pytest.mark.parametrize(
-    ("flags", "steps"), [({"fast_dev_run": True}, 1), ({"overfit_batches": 2, "max_steps": 6}, 6)]
-)
-def test_flags_of_a_lightning_user_do_what_they_do_elsewhere(flags, steps):
-    trainer = fit(fake_training(), **flags)
-    assert trainer.global_step == steps
-    assert "val/loss" in trainer.callback_metrics

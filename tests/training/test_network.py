@@ -14,6 +14,7 @@ from musictx.tokens.build import build
 from musictx.training.network import build_model, freeze, model_from_init, new_ids
 from musictx.training.optimizer import parameter_groups
 from musictx.training.run_folder import identity
+from tests.untrained import at_random
 
 SHAPE = {"layers": 2, "width": 16, "heads": 2, "feedforward": 16, "context": 32}
 
@@ -51,10 +52,7 @@ def test_tokens_without_pitches_are_refused_by_the_option_that_asks():
 def trained(tokens: dict, position: str = "huang", **model) -> Bundle:
     tokenizer = build(**tokens)
     net = build_model(config(position, **model), tokenizer).eval()
-    torch.manual_seed(5)
-    for p in net.parameters():
-        torch.nn.init.normal_(p, std=0.2)
-    return Bundle(net, tokenizer, {}, Path())
+    return Bundle(at_random(net, seed=5, std=0.2), tokenizer, {}, Path())
 
 
 SOUNDING = {"features": [{"name": "sounding", "recent": 2}]}

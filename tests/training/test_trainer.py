@@ -16,7 +16,7 @@ from musictx.hydra_config import compose
 from musictx.hydra_config.words import normalise
 from musictx.training import ranks
 from musictx.training.progress import Progress, TrainingTimer
-from musictx.training.trainer import build_trainer, describe_device, instantiate, precision, quiet
+from musictx.training.trainer import build_trainer, describe_device, precision, quiet
 from scripts.docs import reference
 from tests.training.fakes import fake_training, fit, trainer_options
 
@@ -83,20 +83,6 @@ def test_a_value_that_lightning_does_not_take_is_one_sentence(flags, sentence):
     torch.use_deterministic_algorithms(False)  # or it would stay so for the tests after this one
     with pytest.raises(UserError, match=sentence):
         build_trainer(trainer_options(accelerator="cpu", **flags))
-
-
-def test_callbacks_and_loggers_are_made_from_their_targets(tmp_path):
-    nodes = {
-        "stop": {"_target_": "pytorch_lightning.callbacks.EarlyStopping", "monitor": "val/loss"},
-        "csv": {"_target_": "musictx.training.loggers.MetricsTable", "save_dir": "{run_folder}"},
-        "none": None,
-    }
-    stop, table = instantiate("callbacks", nodes, tmp_path)
-    assert stop.monitor == "val/loss"
-    assert table.path == tmp_path / "metrics.csv"
-    for group, node in (("callbacks", {"_target_": "no.Such"}), ("logger", 3)):
-        with pytest.raises(ConfigError, match=rf"^{group}\.mine"):
-            instantiate(group, {"mine": node}, tmp_path)
 
 
 TORCHRUN = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}

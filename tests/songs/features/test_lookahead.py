@@ -122,9 +122,3 @@ def test_they_find_what_loops_find(seed, look):
             shares, *others = chord_and_shares(piece, place)
             np.testing.assert_allclose(chord.ahead[0, at].reshape(4, 12), shares, atol=1e-6)
             assert [each[0, at].item() for each in chord[1:]] == others, place
-    row = ids[:, :begins]
-    for feature, whole in ((ahead, vars(given)), (harmony, chord._asdict())):
-        for at in range(35, len(first) - 1, 41):
-            part = feature.read(row[:, at : at + 1], row[:, :at], places[:, at : at + 1])
-            for name, all_ids in whole.items():
-                assert torch.equal(all_ids[:, at : at + 1], getattr(part, name)), name
