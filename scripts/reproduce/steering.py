@@ -53,6 +53,7 @@ def requests(
             seconds=seconds,
             samples=max(1, samples // VALUES),
             seed=seed * 1000 + number,
+            end="cut",  # a close has fewer notes
             **{name: value},
         )
         for piece in pieces:
