@@ -319,8 +319,9 @@ def preset(group: str, name: str, folders: Iterable[Path] = ()) -> dict[str, Any
 
 def unknown_command(name: str) -> str:
     """Return the error message for a command that does not exist."""
+    names = [*COMMANDS, "continue"]  # which is another name of generate
     near = SPELLINGS.get(name.lower()) or next(
-        iter(difflib.get_close_matches(name.lower(), COMMANDS, n=1)), None
+        iter(difflib.get_close_matches(name.lower(), names, n=1)), None
     )
     hint = f"did you mean musictx {near}? The commands are" if near else "expected one of"
-    return f"{shown(name)}: no such command; {hint} {', '.join(COMMANDS)}"
+    return f"{shown(name)}: no such command; {hint} {', '.join(names)}"

@@ -63,9 +63,12 @@ def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> flo
 
 def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
     """``primer`` with silence up to the bar line after its last note, so that the new music begins
-    on that line. Music without beats, and tokens that cannot write silence, stay as they are."""
+    on that line. Music without beats stays as it is unless tokens count beats, and so does music
+    in tokens that cannot write silence."""
     score = primer.score
-    if score is None or not (timeline.on_grid(score) or grid_of(score).kind == "grid"):
+    if score is None:
+        return primer
+    if not (tokenizer.beats or timeline.on_grid(score) or grid_of(score).kind == "grid"):
         return primer
     clock = primer.clock(tokenizer)
     last, end = (clock.beats.quarters(score.notes[c].max()) for c in ("start", "end"))
