@@ -149,7 +149,7 @@ def test_other_mistakes_are_one_sentence(calls, tmp_path):
         musictx.infill(PRIMER, begin=deep, end=1)
     with pytest.raises(UserError, match="evaluate"):
         musictx.evaluate(3)
-    with pytest.raises(UserError, match="^model=Bundle"):
+    with pytest.raises(UserError, match=r"^model=Bundle"):
         musictx.evaluate(model=calls["generate"].args[0])
 
 

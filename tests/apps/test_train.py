@@ -102,7 +102,7 @@ def test_a_sample_that_fails_is_reported_and_training_goes_on(root, tmp_path, mo
 
 
 def test_attention_that_this_device_does_not_have_is_refused_without_a_run_folder(root):
-    with pytest.raises(UserError, match="^implementation=fused: "):
+    with pytest.raises(UserError, match=r"^implementation=fused: "):
         train.run(config(root, "fused", "model.attention=fused"))
     assert not (root / "fused").exists()
 
