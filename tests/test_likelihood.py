@@ -28,7 +28,7 @@ def test_a_token_has_half_a_context_before_it_or_the_whole_piece(context, tmp_pa
     with pytest.raises(UserError, match="music: none of its 0 notes"):
         log_likelihood(bundle, Score())
     five = of(*((0, 1, 60 + i) for i in range(5)))
-    with pytest.raises(UserError, match="^music: 5 notes sound at once"):
+    with pytest.raises(UserError, match=r"^music: 5 notes sound at once"):
         log_likelihood(replace(bundle, tokenizer=build("chorale")), five)
     model.eval()
     for place in range(len(ids)):
