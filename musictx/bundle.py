@@ -198,6 +198,8 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     with untrusted.reading(folder / "config.json"):
         untrusted.check_arguments(arguments, tokenizer)
         options = NetworkConfig.read(**arguments).chosen()
+        if options["attention"] != "reference":  # another machine may lack any other one
+            options["attention"] = "auto"
         model = untrusted.build(for_tokens(options, tokenizer), stored)
     untrusted.check_tensors(untrusted.tensors(model), stored, weights)
     _load_weights(model, weights)

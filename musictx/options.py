@@ -75,7 +75,7 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
             raise ConfigError(
                 f"{shown(word)}: expected name=value; musictx {command} --help lists the options"
             )
-        elif within(name, free) and name not in free:
+        elif (full := full_name(command, name)) not in free and within(full, free):
             options[name] = _yaml(name, text)
         else:
             # The last value of an option counts, even if its earlier values had another name.
@@ -120,13 +120,14 @@ def words(command: str, config: Any) -> list[str]:
 
 
 def full_name(command: str, name: str) -> str:
-    """Return the dotted name of an option from a short one, such as ``key``, ``model`` or ``from``.
-    An unknown ``name`` is returned unchanged."""
+    """Return the dotted name of an option or entry from a short one, such as ``key``, ``model``,
+    ``from`` or ``temperatures.note_on``. An unknown ``name`` is returned unchanged."""
     fields = options_of(command)
     name = COMMANDS[command].aliases().get(name, name)
     if name == "model" and "model.path" in fields:
         return "model.path"
-    return f"sampling.{name}" if name not in fields and f"sampling.{name}" in fields else name
+    first = name.partition(".")[0]
+    return f"sampling.{name}" if first not in fields and f"sampling.{first}" in fields else name
 
 
 def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:

@@ -46,6 +46,14 @@ def logits(model):
         return model(ids)
 
 
+def test_a_model_trained_with_attention_of_a_gpu_is_loaded_for_this_machine(tmp_path):
+    for attention, loaded in (("fused", "auto"), ("reference", "reference")):
+        bundle.save(tmp_path / attention, make(attention=attention), TOKENS, CARD)
+        model = bundle.load(tmp_path / attention, "cpu").model
+        assert model.config.attention == loaded
+        torch.testing.assert_close(logits(model), logits(make()))
+
+
 @pytest.mark.parametrize(
     ("dtype", "share", "step"),
     [("float16", 0.6, 2.0**-10), ("bfloat16", 0.6, 2.0**-7), ("int8", 0.45, 0.501 / 127)],

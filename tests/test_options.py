@@ -209,6 +209,7 @@ HALF = {**SamplingConfig().temperatures, "note_on": 0.5}
         (["register=any", "polyphony=3"], {"register": 0.0, "polyphony": 3.0}),
         (["sampling.temperatures={note_on:0.5,x: 2}"], {"temperatures": HALF | {"x": 2.0}}),
         (["sampling.temperatures.note_on=0.5"], {"temperatures": HALF}),
+        (["temperatures.note_on=0.5"], {"temperatures": HALF}),
         (["sampling.temperature=2", "sampling=safe"], {"temperature": 2.0, "top_p": 0.9}),
         (["limits={notes: 5}", "limits.tracks=2"], {"limits": Limits(notes=5, tracks=2)}),
     ],

@@ -101,7 +101,8 @@ class TokenizerConfig(CheckedOptions, prefix="tokenizer"):
     )
     tracks: str = option(
         "piano",
-        "piano (all pitched instruments as one, no drums) or programs (each kept apart)",
+        "performance, notes: piano (all pitched instruments as one, no drums) or programs (each "
+        "kept apart)",
         choices=("piano", "programs"),
     )
     low: int = option(
@@ -110,9 +111,9 @@ class TokenizerConfig(CheckedOptions, prefix="tokenizer"):
     high: int = option(
         127, "highest MIDI pitch that is kept; 108 is the highest of a piano", high=127, low=0
     )
-    step_ms: int = option(10, "resolution of time, milliseconds", low=1, high=1000)
-    max_shift_ms: int = option(1000, "longest time shift in one token, milliseconds")
-    velocity_bins: int = option(32, "levels of loudness", low=1, high=127)
+    step_ms: int = option(10, "performance: resolution of time, milliseconds", low=1, high=1000)
+    max_shift_ms: int = option(1000, "performance: longest time shift in one token, milliseconds")
+    velocity_bins: int = option(32, "performance, notes: levels of loudness", low=1, high=127)
     controls: bool = option(
         False,
         "performance, notes: also tokens for density, loudness, register and polyphony, "

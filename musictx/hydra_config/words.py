@@ -18,7 +18,7 @@ from musictx.config import checks
 from musictx.config.trainer import PASSED_ON
 from musictx.config.values import expand_home, types_of
 from musictx.errors import ConfigError, shown
-from musictx.options import QUOTED, checked, is_file, unknown_option, within
+from musictx.options import QUOTED, checked, full_name, is_file, unknown_option, within
 
 #: Values that Hydra's sweepers read: choice(1,2), tag(log,interval(1e-4,1e-2)).
 _FUNCTION = re.compile(r"(choice|range|interval|glob|shuffle|sort|tag|int|float|str|bool)\(.*\)")
@@ -45,8 +45,8 @@ def normalise(
     for word in named:
         key, equals, value = word.partition("=")
         name = key.lstrip("+~")
-        if name not in (*options, *presets) and f"sampling.{name}" in options:
-            name = f"sampling.{name}"  # key=Cm is sampling.key=Cm
+        if name not in presets:
+            name = full_name("train", name)  # key=Cm is sampling.key=Cm
         # +hparams=wide adds a YAML file of a group that only the user's folders have.
         is_new_group = key != name and any(os.path.isdir(folder / name) for folder in folders)
         if key.startswith("~") and (name in presets or within(name, [*options, *unchecked])):

@@ -137,6 +137,21 @@ def test_shards_are_made_again_when_something_changed(tmp_path, options, files):
     Shards(tmp_path / "out").check(options.get("tokenizer", TOKENIZER))
 
 
+class Longer(Given):
+    """The same pieces by their identity, but they are read as longer ones."""
+
+    @staticmethod
+    def read(content, tokenizer, repairs, limits):
+        return song(content, notes=9), None
+
+
+def test_the_shards_of_another_class_of_ones_own_are_not_reused(tmp_path):
+    notes = []
+    for name in ("tests.data.helpers:Given", f"{__name__}:Longer", "tests.data.helpers:Given"):
+        notes.append(run(None, tmp_path / "out", name=name).total().notes)
+    assert notes == [12, 18, 12]
+
+
 class Actions(Given):
     """A piece for each word of ``corpus.path``, which says what happens when it is read."""
 

@@ -41,6 +41,8 @@ def test_every_option_changes_its_tokenizers_and_is_saved():
             if made.fingerprint != build(**usual).fingerprint:
                 changed.add(name)
         assert changed == takers, option
+        help_text = TokenizerConfig.__dataclass_fields__[option].metadata["help"]
+        assert len(takers) == 3 or all(name in help_text for name in takers), option
 
 
 OURS = """
