@@ -65,9 +65,9 @@ def mutual_information(bundle: Bundle, before: np.ndarray, after: np.ndarray) ->
 @torch.inference_mode()
 def _nats(model: MusicTransformer, ids: np.ndarray, *, begins: bool = True) -> np.ndarray:
     """-ln p of each id, (n,) float64. ``begins``: whether a piece begins with them."""
-    nats, context = np.empty(len(ids)), model.config.context
+    nats, steps, group = np.empty(len(ids)), model.config.steps, model.config.group
     with evaluating(model):
-        for window in windows([len(ids)], context, max(1, context // 2)):
+        for window in windows([len(ids)], steps * group, max(1, steps // 2) * group):
             is_first = begins and window.start == 0
             row = lay_out(ids[window.start : window.stop], begins=is_first, ends=False)
             rows = torch.from_numpy(row.ids)[None], torch.from_numpy(row.targets)[None]

@@ -40,6 +40,18 @@ def test_a_token_has_half_a_context_before_it_or_the_whole_piece(context, tmp_pa
         assert likelihood.nats[place] == pytest.approx(-float(chance), abs=1e-5)
 
 
+def test_windows_of_notes_in_bars_begin_with_a_note(tmp_path):
+    """52 tokens are ten notes, and two tokens more, which change nothing."""
+    tokens = build("notes")
+    nats = []
+    for context in (50, 52):
+        shape = {"group": tokens.group, "context": context, "std": 0.2}
+        model = network(tokens.vocabulary.size, **shape)
+        bundle = Bundle(model, tokens, {}, tmp_path)
+        nats.append(log_likelihood(bundle, song(3, notes=40)).nats)
+    np.testing.assert_array_equal(*nats)
+
+
 def test_mutual_information_is_what_the_past_adds_to_the_likelihood(tmp_path):
     model = network(TOKENIZER.size, width=16, context=64).eval()
     bundle, ids = Bundle(model, TOKENIZER, {}, tmp_path), TOKENIZER.encode(song(2))

@@ -67,7 +67,9 @@ class MusicDataModule(pl.LightningDataModule):
     ) -> None:
         super().__init__()
         shards.check(tokenizer)
-        self.shards, self.context, self.batch_size = shards, context, batch_size
+        self.shards, self.batch_size = shards, batch_size
+        #: Length of a validation window, tokens: the context in whole notes.
+        self.window = max(context // tokenizer.group, 1) * tokenizer.group
         self.validation_windows, self.num_workers = validation_windows, num_workers
         arranged: Tasks | None = None
         if tasks:
@@ -129,7 +131,7 @@ class MusicDataModule(pl.LightningDataModule):
 
     def val_dataloader(self) -> DataLoader[Row]:
         """The validation windows, the same each time."""
-        rows = EvaluationWindows(self.shards, "validation", self.context)
+        rows = EvaluationWindows(self.shards, "validation", self.window)
         chosen = evenly_spread(self.validation_windows or len(rows), len(rows))
         place = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
         return validation_loader(rows, chosen, self.batch_size, *place)

@@ -243,10 +243,9 @@ class Run:
 
     def windows(self) -> str:
         """How many windows of validation there are, and of how many tokens."""
-        context = self.model.config.context
-        total = len(EvaluationWindows(self.shards, "validation", context))
+        total = len(EvaluationWindows(self.shards, "validation", self.data.window))
         measured = min(self.config.data.validation_windows or total, total)
-        return f"{measured} of {total} windows of {context} tokens"
+        return f"{measured} of {total} windows of {self.data.window} tokens"
 
 
 def _wrong_checkpoint(checkpoint: Path, error: Exception) -> UserError:

@@ -169,6 +169,20 @@ def test_windows_grow_and_a_batch_keeps_its_tokens(shards):
         module(shards, growing_windows=[[2, 65]])
 
 
+def test_windows_of_validation_begin_with_a_note(tmp_path):
+    """64 tokens are twelve notes of five ids, and four more tokens."""
+    notes = build("notes")
+    pieces = [notes.encode(song(i, 40)) for i in range(2)]
+    shards = make_shards(tmp_path / "s", pieces, pieces, tokenizer=notes)
+    data = MusicDataModule(shards, notes, context=64, batch_size=1)
+    targets = [batch.targets[0] for batch in data.val_dataloader()]
+    whole = [len(piece) for piece in pieces]
+    assert [len(row) for row in targets] == [
+        min(60, size - start) for size in whole for start in range(0, size, 60)
+    ]
+    assert torch.cat(targets).tolist() == np.concatenate(pieces).tolist()
+
+
 def test_devices_share_the_rows_of_a_batch(shards):
     rows = TrainingRows(shards, TOKENIZER, 64, CHANGE, 7)
     parts = [TrainingBatches(rows, 2, rank)[5] for rank in range(3)]
