@@ -18,7 +18,7 @@ from musictx import registry
 from musictx.config import AugmentConfig
 from musictx.data.draw import TrainingBatches, TrainingRows
 from musictx.data.shards import Shards
-from musictx.data.windows import Batch, EvaluationWindows, Row, collate, evenly_spread, join
+from musictx.data.windows import Batch, EvaluationWindows, Row, collate, evenly_spread, join, whole
 from musictx.errors import UserError
 from musictx.tokens.controls import HERE
 from musictx.tokens.tokenizer import Tokenizer
@@ -68,8 +68,6 @@ class MusicDataModule(pl.LightningDataModule):
         super().__init__()
         shards.check(tokenizer)
         self.shards, self.batch_size = shards, batch_size
-        #: Length of a validation window, tokens: the context in whole notes.
-        self.window = max(context // tokenizer.group, 1) * tokenizer.group
         self.validation_windows, self.num_workers = validation_windows, num_workers
         arranged: Tasks | None = None
         if tasks:
@@ -86,6 +84,8 @@ class MusicDataModule(pl.LightningDataModule):
             return TrainingRows(shards, tokenizer, tokens, augmentation, seed, arranged, align)
 
         self.rows = rows(context)
+        #: Length of a validation window, tokens.
+        self.window = whole(context, self.rows.align)
         for pair in growing_windows:
             if pair[1] > context:
                 raise UserError(

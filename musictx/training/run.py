@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import shlex
 import sys
 from pathlib import Path
@@ -21,6 +20,7 @@ from musictx.data.shards import Shards
 from musictx.data.statistics import of_corpus
 from musictx.data.windows import EvaluationWindows
 from musictx.errors import UserError, WriteError, reason
+from musictx.model.config import alignment
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.composer import continuations
@@ -71,7 +71,7 @@ class Run:
             tokenizer,
             context=model.config.context,
             augment=config.corpus.augment,
-            align=math.lcm(*model.config.position.get("periods", ())),
+            align=alignment(model.config, tokenizer),
             seed=config.seed,
             **dataclasses.asdict(config.data),
         )

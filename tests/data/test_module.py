@@ -169,17 +169,18 @@ def test_windows_grow_and_a_batch_keeps_its_tokens(shards):
         module(shards, growing_windows=[[2, 65]])
 
 
-def test_windows_of_validation_begin_with_a_note(tmp_path):
-    """64 tokens are twelve notes of five ids, and four more tokens."""
-    notes = build("notes")
-    pieces = [notes.encode(song(i, 40)) for i in range(2)]
-    shards = make_shards(tmp_path / "s", pieces, pieces, tokenizer=notes)
-    data = MusicDataModule(shards, notes, context=64, batch_size=1)
+@pytest.mark.parametrize(
+    ("name", "align", "window"), [("notes", 1, 65), ("chorale", 1, 64), ("performance", 10, 60)]
+)
+def test_windows_of_validation_begin_where_those_of_training_do(name, align, window, tmp_path):
+    """With a note of five ids, with the first of four voices, at multiples of ``align``."""
+    tokens = build(name)
+    pieces = [np.arange(4, 300, dtype=np.uint16) % tokens.vocabulary.size for _ in range(2)]
+    shards = make_shards(tmp_path / "s", pieces, pieces, tokenizer=tokens)
+    data = MusicDataModule(shards, tokens, context=67, batch_size=1, align=align)
     targets = [batch.targets[0] for batch in data.val_dataloader()]
-    whole = [len(piece) for piece in pieces]
-    assert [len(row) for row in targets] == [
-        min(60, size - start) for size in whole for start in range(0, size, 60)
-    ]
+    lengths = [min(window, 296 - start) for start in range(0, 296, window)]
+    assert [len(row) for row in targets] == 2 * lengths
     assert torch.cat(targets).tolist() == np.concatenate(pieces).tolist()
 
 
