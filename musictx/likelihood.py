@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.bundle import Bundle
-from musictx.data.windows import UNSCORED, lay_out, windows
+from musictx.data.windows import UNSCORED, lay_out, whole, windows
 from musictx.errors import UserError
+from musictx.model.config import alignment
 from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.notes import Score
 from musictx.tokens.tokenizer import with_written_beats
@@ -46,7 +47,7 @@ def log_likelihood(bundle: Bundle, score: Score) -> Likelihood:
         raise UserError(
             f"music: none of its {len(score)} notes can be written in this model's tokens"
         )
-    nats = _nats(bundle.model, ids)
+    nats = _nats(bundle, ids)
     return Likelihood(ids, nats, float(nats.sum()))
 
 
@@ -57,17 +58,19 @@ def mutual_information(bundle: Bundle, before: np.ndarray, after: np.ndarray) ->
     ids are read, at least as many as the context of the model has."""
     tokenizer, beyond = bundle.tokenizer, len(before) - bundle.model.config.context
     first = tokenizer.window_start(before, max(0, beyond // tokenizer.align * tokenizer.align))
-    whole = np.concatenate([before[first:], after])
-    given = _nats(bundle.model, whole, begins=first == 0)[len(before) - first :]
-    return float(_nats(bundle.model, after, begins=False).sum() - given.sum())
+    ids = np.concatenate([before[first:], after])
+    given = _nats(bundle, ids, begins=first == 0)[len(before) - first :]
+    return float(_nats(bundle, after, begins=False).sum() - given.sum())
 
 
 @torch.inference_mode()
-def _nats(model: MusicTransformer, ids: np.ndarray, *, begins: bool = True) -> np.ndarray:
+def _nats(bundle: Bundle, ids: np.ndarray, *, begins: bool = True) -> np.ndarray:
     """-ln p of each id, (n,) float64. ``begins``: whether a piece begins with them."""
-    nats, context = np.empty(len(ids)), model.config.context
+    model, nats = bundle.model, np.empty(len(ids))
+    align = alignment(model.config, bundle.tokenizer)
+    length, stride = (whole(model.config.context // n, align) for n in (1, 2))
     with evaluating(model):
-        for window in windows([len(ids)], context, max(1, context // 2)):
+        for window in windows([len(ids)], length, stride):
             is_first = begins and window.start == 0
             row = lay_out(ids[window.start : window.stop], begins=is_first, ends=False)
             rows = torch.from_numpy(row.ids)[None], torch.from_numpy(row.targets)[None]

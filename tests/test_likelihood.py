@@ -8,11 +8,12 @@ import torch
 
 from musictx.bundle import Bundle
 from musictx.errors import UserError
-from musictx.likelihood import log_likelihood, mutual_information
+from musictx.evaluate import nll
+from musictx.likelihood import _nats, log_likelihood, mutual_information
 from musictx.notes import Score
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT
-from tests.data.helpers import TOKENIZER, song
+from tests.data.helpers import TOKENIZER, make_shards, song
 from tests.pieces import of
 from tests.untrained import network
 
@@ -38,6 +39,22 @@ def test_a_token_has_half_a_context_before_it_or_the_whole_piece(context, tmp_pa
         with torch.no_grad():
             chance = model(window)[0, -1].double().log_softmax(-1)[ids[place]]
         assert likelihood.nats[place] == pytest.approx(-float(chance), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "position"),
+    [("notes", {}), ("chorale", {}), ("performance", {"name": "none", "periods": [10]})],
+)
+def test_windows_begin_where_they_begin_in_training(name, position, tmp_path):
+    """With a note, with the first voice, at ``position.periods``: of 61 tokens, 60 are read."""
+    tokens = build(name)
+    ids = np.arange(4, 304, dtype=np.uint16) % (tokens.vocabulary.size - 4) + 4
+    shards, nats = make_shards(tmp_path / "s", [], [ids], tokenizer=tokens), []
+    for context in (60, 61):
+        shape = {"group": tokens.group, "context": context, "position": position, "std": 0.2}
+        bundle = Bundle(network(tokens.vocabulary.size, **shape), tokens, {}, tmp_path)
+        nats.append([_nats(bundle, ids).sum(), nll.evaluate(bundle.model, shards).nats_per_token])
+    assert nats[0] == nats[1]
 
 
 def test_mutual_information_is_what_the_past_adds_to_the_likelihood(tmp_path):

@@ -18,7 +18,7 @@ from musictx import registry
 from musictx.config import AugmentConfig
 from musictx.data.draw import TrainingBatches, TrainingRows
 from musictx.data.shards import Shards
-from musictx.data.windows import Batch, EvaluationWindows, Row, collate, evenly_spread, join
+from musictx.data.windows import Batch, EvaluationWindows, Row, collate, evenly_spread, join, whole
 from musictx.errors import UserError
 from musictx.tokens.controls import HERE
 from musictx.tokens.tokenizer import Tokenizer
@@ -67,7 +67,7 @@ class MusicDataModule(pl.LightningDataModule):
     ) -> None:
         super().__init__()
         shards.check(tokenizer)
-        self.shards, self.context, self.batch_size = shards, context, batch_size
+        self.shards, self.batch_size = shards, batch_size
         self.validation_windows, self.num_workers = validation_windows, num_workers
         arranged: Tasks | None = None
         if tasks:
@@ -84,6 +84,8 @@ class MusicDataModule(pl.LightningDataModule):
             return TrainingRows(shards, tokenizer, tokens, augmentation, seed, arranged, align)
 
         self.rows = rows(context)
+        #: Length of a validation window, tokens.
+        self.window = whole(context, self.rows.align)
         for pair in growing_windows:
             if pair[1] > context:
                 raise UserError(
@@ -129,7 +131,7 @@ class MusicDataModule(pl.LightningDataModule):
 
     def val_dataloader(self) -> DataLoader[Row]:
         """The validation windows, the same each time."""
-        rows = EvaluationWindows(self.shards, "validation", self.context)
+        rows = EvaluationWindows(self.shards, "validation", self.window)
         chosen = evenly_spread(self.validation_windows or len(rows), len(rows))
         place = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
         return validation_loader(rows, chosen, self.batch_size, *place)

@@ -86,6 +86,11 @@ def collate(rows: Iterable[Row]) -> Batch:
     return Batch(*(torch.from_numpy(np.stack(column)) for column in zip(*padded)))
 
 
+def whole(length: int, align: int) -> int:
+    """The largest multiple of ``align`` up to ``length``, at least ``align``."""
+    return max(length // align, 1) * align
+
+
 class Window(NamedTuple):
     """Targets ``start`` to ``stop`` (exclusive) of the piece with the index ``piece``. Targets
     before ``scored`` are context, which an earlier window scores."""

@@ -20,6 +20,7 @@ from musictx.evaluate import nll
 from musictx.evaluate.config import EvaluateConfig
 from musictx.evaluate.nll import Evaluation
 from musictx.files import check_writable, write_table, write_text
+from musictx.model.config import alignment
 from musictx.options import make_config, parse
 from musictx.progress import progress
 from musictx.shipped import model_folder
@@ -49,7 +50,8 @@ def run(config: EvaluateConfig) -> Evaluation:
     check_file(config.out)
     folder = model_folder(config.model.path)
     bundle = load(folder, config.device)
-    nll.window_lengths(bundle.model, config.window)
+    shape = bundle.model.config
+    nll.window_lengths(shape.context, alignment(shape, bundle.tokenizer), config.window)
     shards = find_shards(
         config.corpus, bundle.tokenizer, trained_on=bundle.corpus, split=config.split
     )

@@ -23,10 +23,12 @@ import numpy as np
 import torch
 
 from musictx.data.shards import SPLITS, Shards, Totals
-from musictx.data.windows import UNSCORED, EvaluationWindows, collate, evenly_spread
+from musictx.data.windows import UNSCORED, EvaluationWindows, collate, evenly_spread, whole
 from musictx.errors import UserError
 from musictx.likelihood import losses
+from musictx.model.config import alignment
 from musictx.model.transformer import MusicTransformer, evaluating
+from musictx.tokens.build import build
 from musictx.tokens.vocab import EOS
 
 #: Overlapping windows advance by this part of a window.
@@ -125,7 +127,8 @@ def evaluate(
     The model is in evaluation mode meanwhile. Raises ``UserError`` if the split is empty or
     ``stride`` exceeds ``window``.
     """
-    window, stride = window_lengths(model, window, stride)
+    align = alignment(model.config, build(**shards.tokenizer_config))
+    window, stride = window_lengths(model.config.context, align, window, stride)
     totals = check_split(shards, split)
     rows = EvaluationWindows(shards, split, window, stride, score_eos=True)
     chosen = evenly_spread(windows or len(rows), len(rows))
@@ -169,20 +172,21 @@ def evaluate(
 
 
 def window_lengths(
-    model: MusicTransformer, window: int | None, stride: int | None = None
+    context: int, align: int, window: int | None, stride: int | None = None
 ) -> tuple[int, int]:
-    """Window and stride in tokens; by default the model's context in whole notes, without overlap.
+    """Window and stride in tokens; by default the ``context`` of a model, without overlap. Windows
+    begin at multiples of ``align`` tokens (:func:`musictx.model.config.alignment`).
 
-    Raises ``UserError`` if windows would leave out tokens between them, or divide a note.
+    Raises ``UserError`` if windows would leave out tokens between them, or begin elsewhere.
     """
-    group = model.config.group
-    window = model.config.context // group * group if window is None else window
+    window = whole(context, align) if window is None else window
     stride = window if stride is None else stride
     if stride > window:
         raise UserError(f"stride={stride}: expected 1 to window={window}, or tokens are left out")
     for name, length in (("window", window), ("stride", stride)):
-        if length % group:
+        if length % align:
             raise UserError(
-                f"{name}={length}: expected a multiple of {group}, the tokens of a note"
+                f"{name}={length}: expected a multiple of {align}, at which windows begin in "
+                "training, too"
             )
     return window, stride

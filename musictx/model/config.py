@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from typing import Any
@@ -114,6 +115,12 @@ class NetworkConfig:
     def feature(self, name: str) -> dict[str, Any] | None:
         """The feature of this name, ``None`` if the network has none."""
         return next((one for one in self.features if one["name"] == name), None)
+
+
+def alignment(config: NetworkConfig, tokenizer: Tokenizer) -> int:
+    """Windows of a piece begin at multiples of so many tokens, in training as in evaluation: those
+    of a note or of all voices, and ``position.periods``."""
+    return math.lcm(tokenizer.align, *config.position.get("periods", ()))
 
 
 def for_tokens(arguments: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:

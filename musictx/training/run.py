@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import shlex
 import sys
 from pathlib import Path
@@ -21,6 +20,7 @@ from musictx.data.shards import Shards
 from musictx.data.statistics import of_corpus
 from musictx.data.windows import EvaluationWindows
 from musictx.errors import UserError, WriteError, reason
+from musictx.model.config import alignment
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.composer import continuations
@@ -71,7 +71,7 @@ class Run:
             tokenizer,
             context=model.config.context,
             augment=config.corpus.augment,
-            align=math.lcm(*model.config.position.get("periods", ())),
+            align=alignment(model.config, tokenizer),
             seed=config.seed,
             **dataclasses.asdict(config.data),
         )
@@ -243,10 +243,9 @@ class Run:
 
     def windows(self) -> str:
         """How many windows of validation there are, and of how many tokens."""
-        context = self.model.config.context
-        total = len(EvaluationWindows(self.shards, "validation", context))
+        total = len(EvaluationWindows(self.shards, "validation", self.data.window))
         measured = min(self.config.data.validation_windows or total, total)
-        return f"{measured} of {total} windows of {context} tokens"
+        return f"{measured} of {total} windows of {self.data.window} tokens"
 
 
 def _wrong_checkpoint(checkpoint: Path, error: Exception) -> UserError:

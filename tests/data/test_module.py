@@ -169,6 +169,21 @@ def test_windows_grow_and_a_batch_keeps_its_tokens(shards):
         module(shards, growing_windows=[[2, 65]])
 
 
+@pytest.mark.parametrize(
+    ("name", "align", "window"), [("notes", 1, 65), ("chorale", 1, 64), ("performance", 10, 60)]
+)
+def test_windows_of_validation_begin_where_those_of_training_do(name, align, window, tmp_path):
+    """With a note of five ids, with the first of four voices, at multiples of ``align``."""
+    tokens = build(name)
+    pieces = [np.arange(4, 300, dtype=np.uint16) % tokens.vocabulary.size for _ in range(2)]
+    shards = make_shards(tmp_path / "s", pieces, pieces, tokenizer=tokens)
+    data = MusicDataModule(shards, tokens, context=67, batch_size=1, align=align)
+    targets = [batch.targets[0] for batch in data.val_dataloader()]
+    lengths = [min(window, 296 - start) for start in range(0, 296, window)]
+    assert [len(row) for row in targets] == 2 * lengths
+    assert torch.cat(targets).tolist() == np.concatenate(pieces).tolist()
+
+
 def test_devices_share_the_rows_of_a_batch(shards):
     rows = TrainingRows(shards, TOKENIZER, 64, CHANGE, 7)
     parts = [TrainingBatches(rows, 2, rank)[5] for rank in range(3)]

@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -164,9 +163,8 @@ def test_numbers_are_those_of_a_plain_loop(tmp_path, window, stride, batch):
 
 
 def test_a_window_holds_whole_notes():
-    model = SimpleNamespace(config=SimpleNamespace(context=512, group=5))
-    assert window_lengths(model, None) == (510, 510)
+    assert window_lengths(512, 5, None) == (510, 510)
     with pytest.raises(UserError, match="window=512: expected a multiple of 5"):
-        window_lengths(model, 512)
+        window_lengths(512, 5, 512)
     with pytest.raises(UserError, match="stride=9: expected 1 to window=5"):
-        window_lengths(model, 5, 9)
+        window_lengths(512, 5, 5, 9)
