@@ -97,7 +97,8 @@ def infilled(score: Score, model: musictx.Bundle) -> str:
     if track is not None and name in score.names.values():  # a number may be a track's name
         name = score.names.get(track)
     start, end = (float(clock.seconds(clock.bar_line(0.0, n))) for n in (begin - 1, begin + 1))
-    (made,) = musictx.infill(score, model, begin=begin, end=begin + BARS - 1, tracks=name)
+    first = begin - clock.pickup  # a pick-up is bar 0
+    (made,) = musictx.infill(score, model, begin=first, end=first + BARS - 1, tracks=name)
     data = formats.to_bytes(made)
     if not score.file:
         return ""
