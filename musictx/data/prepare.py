@@ -96,8 +96,8 @@ def _key(corpus: CorpusConfig, tokenizer: Tokenizer, source: Corpus) -> str:
     """32 hexadecimal digits that change whenever the contents of the shards would change."""
     limits = dataclasses.asdict(corpus.limits) if corpus.limits != Limits() else {}
     encoding: list[Any] = [tokenizer.fingerprint, encode.FEWEST_NOTES]
-    own = corpus.name if ":" in corpus.name else ""  # two classes may have the same identity()
-    encoding += [options for options in (corpus.programs, limits, own) if options]
+    class_name = corpus.name if ":" in corpus.name else ""  # classes may share an identity()
+    encoding += [options for options in (corpus.programs, limits, class_name) if options]
     options = [source.published, corpus.validation, corpus.test, encoding]
     return digest([shards.FORMAT, encode.VERSION, options, source.identity()])
 
