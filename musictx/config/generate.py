@@ -124,8 +124,8 @@ class InfillConfig(Steered):
     tracks: str | None = option(
         None,
         "tracks to recompose, by name or number from 1, separated by commas; the others stay, and "
-        "the new music fits them; default: those that play near it, but "
-        "for drums",
+        "the new music fits them; default: those that play near it, but for "
+        "drums",
     )
 
 
