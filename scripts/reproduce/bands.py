@@ -1,14 +1,14 @@
 """Turn songs into bands: add a drummer of Groove, and give the lowest line to a bass.
 
 Groove's drummers play alone, and few recordings of bands are free, so a model would hardly learn
-drums and a bass together with other parts. No note of a song is moved. The name of a song decides
-whether it gets drums and a bass.
+drums and a bass together with other parts. No note of a song is moved, but the bass sustains its
+notes, as pianists do with the pedal, and strikes them again with the bass drum. The name of a song
+decides whether it gets drums and a bass.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -28,6 +28,8 @@ NEAR_TEMPO = 0.15
 STEADY = 0.55
 #: Styles of Groove whose drummers play along with pop songs.
 STYLES = "rock|pop|funk|hiphop|soul|dance|country|punk|gospel|blues|reggae"
+#: Drums that strike the backbeat, on the second and fourth beats, and the bass drums.
+SNARES, BASS_DRUMS = (37, 38, 39, 40), (35, 36)
 #: Edges and rims of the drummers' kit -> the drums of General MIDI.
 DRUMS = {22: 42, 26: 46, 40: 38, 52: 57, 55: 49, 58: 43}
 
@@ -72,13 +74,16 @@ def snapped(score: Score) -> tuple[Score, float]:
 
 def performance(name: str, score: Score) -> Performance | None:
     """The quantised performance in the file ``name`` of Groove, or ``None`` if it is a fill, of
-    another style, too short, not in 4/4, or too free."""
+    another style, too short, not in 4/4, too free, or without a backbeat in most bars."""
     if not re.search(rf"_({STYLES})[-_].*beat_4-4$", name) or not len(score):
         return None
     score, steady = snapped(score)
     quarters = score.beats.quarters(score.notes["start"])
     bars = int(quarters.max() // 4 + 1)
     if bars < FEWEST_BARS or steady < STEADY:
+        return None
+    snares = np.unique(np.round(4 * quarters[np.isin(score.notes["pitch"], SNARES)]))
+    if np.isin(snares % 16, (4, 12)).sum() <= bars:
         return None
     return Performance(float(score.tempos["bpm"][0]), score.notes, quarters, bars - bars % PHRASE)
 
@@ -111,9 +116,13 @@ def drummed(name: str, song: Score, performances: Sequence[Performance]) -> Scor
 
 def with_bass(song: Score, program: int) -> Score:
     """Give the lowest line of ``program`` to :data:`BASS`: each note that begins below
-    :data:`BELOW` while no lower note of the program sounds. Notes end at the latest where the next
-    one begins."""
+    :data:`BELOW` while no lower note of the program sounds.
+
+    Notes of the bass last until the next one begins, for four quarters at most. Bass drums strike
+    again what has sounded for half a quarter and sounds on for as long.
+    """
     notes = song.notes.copy()
+    clock = song.beats
     piano = np.flatnonzero((notes["program"] == program) & ~notes["drum"])
     line: list[int] = []
     for at in piano.tolist():
@@ -122,11 +131,23 @@ def with_bass(song: Score, program: int) -> Score:
                         & (notes["end"][piano] > note["start"] + 0.02)]  # fmt: skip
         if note["pitch"] < BELOW and note["pitch"] <= notes["pitch"][sounding].min(initial=127):
             line.append(at)
-    notes["program"][line] = BASS
-    for one, following in itertools.pairwise(line):
-        notes["end"][one] = min(notes["end"][one], max(notes["start"][following],
-                                                       notes["start"][one]))  # fmt: skip
-    return song.with_notes(notes)
+    drums = np.unique(notes["start"][notes["drum"] & np.isin(notes["pitch"], BASS_DRUMS)])
+    kicks = np.round(clock.quarters(drums), 3)
+    starts = clock.quarters(notes["start"][line])
+    bass: list[np.ndarray] = []
+    for at, start, following in zip(line, starts, [*starts[1:], np.inf]):
+        end = min(following, start + 4.0)
+        onsets = [start]
+        for kick in kicks[(kicks > start) & (kicks <= end - 0.5)]:
+            if kick - onsets[-1] >= 0.5:
+                onsets.append(kick)
+        struck = np.repeat(notes[at : at + 1], len(onsets))
+        struck["program"] = BASS
+        struck["start"][1:] = clock.seconds(np.array(onsets[1:]))
+        ends = clock.seconds(np.array([*onsets[1:], end]))
+        struck["end"] = np.maximum(ends, struck["start"])
+        bass.append(struck)
+    return song.with_notes(np.concatenate([np.delete(notes, line), *bass]))
 
 
 def share(*words: str) -> float:

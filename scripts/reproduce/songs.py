@@ -124,10 +124,10 @@ def arranged(source: str, name: str, score: Score, drummers: Drummers) -> Score:
         return bands.snapped(score)[0]
     if source != "pop909":
         return score
-    if bands.share(name, "bass") < WITH_BASS:
-        score = bands.with_bass(score, PIANO)
     if bands.share(name, "drums") < WITH_DRUMS:
         score = bands.drummed(name, score, drummers.get(split(source, name), []))
+    if bands.share(name, "bass") < WITH_BASS:
+        score = bands.with_bass(score, PIANO)
     return score
 
 

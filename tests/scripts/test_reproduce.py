@@ -12,13 +12,14 @@ from tests.pieces import score
 
 
 def drummer(bars):
-    """Return eighths on a hi-hat and a kick on each bar line, late and uneven."""
+    """Return eighths on a hi-hat, a kick on each bar line and a backbeat, late and uneven."""
     random = np.random.default_rng(0)
     rows = []
     for number in range(8 * bars):
         at = max(number / 3 + 0.02 + random.normal(0, 0.005), 0.0)
         rows.append((at, at + 0.05, 22, 70 + number % 8, 0, True, 0))
         rows += [(at, at + 0.05, 36, 100, 0, True, 0)] * (number % 8 == 0)
+        rows += [(at, at + 0.05, 38, 100, 0, True, 0)] * (number % 8 in (2, 6))
     return score(rows, bpm=90)
 
 
@@ -46,6 +47,35 @@ def test_drums_are_placed_on_the_bars_of_the_song():
     assert np.allclose(at, 4 * np.arange(1, 41), atol=1e-6)
     assert np.array_equal(made.notes[~made.notes["drum"]], given.notes)
     assert made == bands.drummed("001", given, [performance])
+
+
+def test_a_bass_sustains_its_notes_and_strikes_with_the_bass_drum():
+    song = with_an_upbeat(9)
+    alone = bands.with_bass(song, 0)
+    bass = alone.notes[alone.notes["program"] == bands.BASS]
+    starts = Beats(song).quarters(bass["start"])
+    assert np.allclose(starts, 4 * np.arange(1, 9), atol=1e-6)
+    assert (bass["pitch"] == 40).all()
+    assert np.allclose(Beats(song).quarters(bass["end"]), starts + 4, atol=1e-6)
+    # Kicks a sixteenth after the first beat and on the third: only the third strikes the bass.
+    kicks = Beats(song).seconds(np.array([4.25, 6.0]))
+    rows = [(at, at + 0.1, 36, 90, 0, True, 1) for at in kicks.tolist()]
+    drums = Score(tempos=song.tempos, meters=song.meters).with_notes(rows).notes
+    together = bands.with_bass(song.with_notes(np.concatenate([song.notes, drums])), 0)
+    bass = together.notes[together.notes["program"] == bands.BASS]
+    starts = Beats(song).quarters(bass["start"])
+    assert np.allclose(starts, np.sort([*(4 * np.arange(1, 9)), 6.0]), atol=1e-6)
+    assert np.allclose(bass["end"][:-1], bass["start"][1:], atol=1e-6)
+    others = song.notes[song.notes["pitch"] > 40]
+    assert np.array_equal(np.sort(together.notes[together.notes["pitch"] > 40]), np.sort(others))
+
+
+def test_a_drummer_without_a_backbeat_is_left_out():
+    one = drummer(18)
+    kept = bands.performance("7_rock_90_beat_4-4", one)
+    assert kept is not None
+    snares = np.isin(one.notes["pitch"], bands.SNARES)
+    assert bands.performance("7_rock_90_beat_4-4", one.with_notes(one.notes[~snares])) is None
 
 
 def in_parts(programs, count=24):
