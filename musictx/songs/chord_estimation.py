@@ -138,6 +138,8 @@ PER_QUARTER = 2.0
 STRONG = 0.25
 #: The states are the major triads by their roots, then the minor ones: ``CHORDS[1:STATES + 1]``.
 STATES = 24
+#: The tonics of a major key and of its relative minor.
+TONICS = (0, 12 + 9)
 
 
 def implied(score: Score) -> list[tuple[float, Chord]]:
@@ -174,13 +176,16 @@ def draw(
     random: np.random.Generator,
     key: int | None = None,
     repeats: Sequence[int] = (),
+    *,
+    closes: bool = False,
 ) -> list[tuple[float, Chord]]:
     """Draw the chords of a new piece of this many quarter notes as songs have them: seconds and
     chord, where it changes.
 
-    They are a Markov chain over half bars that ends as songs end, in the major ``key``, or the
-    minor key with the same notes; by default a random one. Bars but the last that repeat earlier
-    ones (``repeats``, :func:`draw_repeats`) have the chords of these."""
+    They are a Markov chain over half bars that ends as songs end, or on a tonic if it ``closes``,
+    in the major ``key``, or the minor key with the same notes; by default a random one. Bars but
+    the last that repeat earlier ones (``repeats``, :func:`draw_repeats`) have the chords of
+    these."""
     lines = np.array(halves(clock, quarters))[:-1]
     chances = table()
     at_bar = _at_bar(clock, lines).astype(int)
@@ -188,7 +193,10 @@ def draw(
     back = np.zeros(len(lines), np.int64)  # in half bars
     if len(repeats):
         back = np.where(bar < bar[-1], np.array(repeats)[bar], 0) * np.bincount(bar)[0]
-    ahead = [chances["last"]]  # how likely a song ends so after each state of a half bar
+    last = chances["last"]
+    if closes:
+        last = np.where(np.isin(np.arange(STATES), TONICS), last, -np.inf)
+    ahead = [last]  # how likely a song ends so after each state of a half bar
     for number in at_bar[:0:-1]:
         ahead.append(np.logaddexp.reduce(chances["follows"][number] + ahead[-1], axis=1))
     path: list[int] = []

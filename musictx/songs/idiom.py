@@ -99,7 +99,7 @@ class BarIdiom(Idiom):
             )
         has_ensembles = is_steered and bool(bundle.stats.ensembles)
         is_new = not any(len(primer.ids) for primer in primers)
-        has_fixed_end = request.end in (None, "cut") and request.tokens is None
+        has_fixed_end = request.end != "model" and request.tokens is None
         if request.loop or (has_ensembles and is_new and has_fixed_end and not is_restricted):
             return lambda primer, _, *more: new_piece(bundle, primer.plan, request, *more)
         return None

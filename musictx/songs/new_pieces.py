@@ -1,5 +1,6 @@
 """New pieces in bars: first it is drawn which bars repeat earlier ones, then the chords, and an
-ensemble of the corpus is composed to them."""
+ensemble of the corpus is composed to them. A piece closes with a bar in which all parts hold the
+last chord."""
 
 from __future__ import annotations
 
@@ -12,17 +13,22 @@ import numpy as np
 from musictx.apps import infill, parts
 from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
+from musictx.chords import Chord
 from musictx.config import AccompanyConfig, GenerateConfig, scales
 from musictx.config.composing import Steered
-from musictx.notes import until
+from musictx.data.statistics import at_once
+from musictx.notes import NOTE, Score, until
 from musictx.sampling.composer import Progress
-from musictx.sampling.events import Event
+from musictx.sampling.events import Event, emit_all
 from musictx.sampling.penalties import pitch_classes, pitch_set
 from musictx.sampling.primer import NOTHING, Plan
 from musictx.sampling.sample import Sample
 from musictx.sampling.strengths import USUAL_SECONDS
 from musictx.songs.chord_estimation import draw, draw_repeats
 from musictx.songs.chord_sheet import with_markers
+
+#: The drums of General MIDI that close a piece.
+BASS_DRUM, CRASH = 36, 49
 
 
 def new_piece(
@@ -34,18 +40,27 @@ def new_piece(
     on_event: Callable[[Event], None] | None = None,
 ) -> Sample:
     """Compose a new piece of ``request.bars`` or ``request.seconds``, the shorter one if both are
-    given, in the tempo and meter of ``plan``. No note outlasts it.
+    given, in the tempo and meter of ``plan``. No note outlasts it. Unless it is a loop or its end
+    is ``cut``, a piece of two bars or more closes on the line of its last whole bar.
 
     progress  called with the seconds composed so far
     on_event  called whenever a note begins or ends"""
-    pitch_set(request.sampling, NOTHING)  # raises ``UserError`` for key=auto
+    pitches = pitch_set(request.sampling, NOTHING)  # raises ``UserError`` for key=auto
     random, clock = np.random.default_rng([*seed]), plan.score.beats
     lengths = [request.seconds, None]
     if request.bars is not None:
         lengths[1] = clock.seconds(clock.bar_line(0.0, request.bars))
     end = min((length for length in lengths if length is not None), default=USUAL_SECONDS)
-    repeats = [] if request.loop else draw_repeats(clock.bar_at(end, ends=True), random)
-    chords = draw(clock, clock.quarters(end), random, _key(request), repeats)
+    bars = clock.bar_at(end + 1e-6) - 1  # whole ones
+    closes = bars > 1 and request.end != "cut" and not request.loop
+    if closes:
+        end, stop = (clock.seconds(clock.bar_line(0.0, bars - n)) for n in (1, 0))
+    else:
+        bars, stop = clock.bar_at(end, ends=True), end
+    repeats = [] if request.loop else draw_repeats(bars, random)
+    # The last half bar for which a chord is drawn is the first one of the last bar.
+    quarters = clock.quarters(end) + closes / 8
+    chords = draw(clock, quarters, random, _key(request), repeats, closes=closes)
     chart = with_markers(plan.score, chords)
     names = _instruments(bundle, request, random)
     task = Task(chart, chart, 0.0, end, is_gap=False, tracks=(), add=names, repeats=(*repeats,))
@@ -57,7 +72,44 @@ def new_piece(
         progress=progress,
         on_event=on_event and (lambda _, event: on_event(event)),
     )
-    return replace(sample, score=until(sample.score, end))
+    score = until(sample.score, end)
+    if closes:
+        notes = closing(score, chords[-1][1], end, stop, pitches)
+        score = score.with_notes(np.concatenate([score.notes, notes]))
+        if on_event is not None:
+            emit_all(notes, on_event)
+    return replace(sample, score=score, notes=len(score), seconds=stop)
+
+
+def closing(
+    score: Score, chord: Chord, begin: float, end: float, pitches: np.ndarray
+) -> np.ndarray:
+    """The notes of a bar from ``begin`` to ``end``, in seconds, that closes ``score``.
+
+    Each part that plays in the two bars before holds tones of ``chord`` near its last notes, one
+    tone if it has one voice, else three. The lowest part has the root below them. Drummers strike
+    the bass drum and a cymbal. ``pitches`` (128,) bool: which tones are allowed.
+    """
+    recent = score.notes[score.notes["start"] >= begin - 2 * (end - begin) - 1e-3]
+    pitched = recent[~recent["drum"]]
+    lowest = pitched[np.argsort(pitched["pitch"])[:1]]
+    tones = np.flatnonzero(np.isin(np.arange(128) % 12, list(chord.classes)) & pitches)
+    rows: list[tuple] = []
+    for track in np.unique(recent["track"]).tolist():
+        notes = recent[recent["track"] == track]
+        last = notes["pitch"][notes["start"] > notes["start"].max() - 1e-3].mean()
+        count = 3 if np.median(at_once(notes)) > 1 else 1
+        held = tones[np.argsort(np.abs(tones - last), kind="stable")[:count]]
+        if notes["drum"].any():
+            held = np.array([BASS_DRUM, CRASH])
+        elif track in lowest["track"]:
+            roots = tones[tones % 12 == chord.root]
+            root = roots[np.argsort(np.abs(roots - lowest["pitch"]), kind="stable")[:1]]
+            held = np.append(root, held[held > root] if count > 1 else [])
+        velocity, program = int(notes["velocity"].mean()), int(notes["program"][0])
+        drum = bool(notes["drum"][0])
+        rows += [(begin, end, pitch, velocity, program, drum, track) for pitch in held.tolist()]
+    return np.array(rows, NOTE)
 
 
 def shared_options(request: GenerateConfig) -> dict[str, Any]:

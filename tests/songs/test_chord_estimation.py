@@ -65,15 +65,18 @@ def test_no_chord_begins_before_the_file():
     assert (played.beats.seconds(0.0), recognised(played)[0][0]) == (-0.3, 0.0)
 
 
-def test_chords_are_drawn_from_the_chain_of_songs_that_end_like_songs():
+@pytest.mark.parametrize("closes", [False, True])
+def test_chords_are_drawn_from_the_chain_of_songs_that_end_like_songs_or_on_a_tonic(closes):
     """Three half bars, against all 24^3 sequences."""
     first, last, follows = (np.exp(table()[name]) for name in ("first", "last", "follows"))
+    if closes:  # C or A minor
+        last[[n for n in range(STATES) if n not in (0, 12 + 9)]] = 0.0
     joint = np.einsum("a,ab,bc,c->abc", first, follows[0], follows[1], last)
     joint /= joint.sum()
     shares = np.zeros((3, STATES))
     clock, random = Beats(Score()), np.random.default_rng(0)
     for _ in range(1500):
-        chords = dict(chord_estimation.draw(clock, 6.0, random, key=0))
+        chords = dict(chord_estimation.draw(clock, 6.0, random, key=0, closes=closes))
         for half in range(3):  # a chord lasts until the next one
             chord = chords[max(time for time in chords if time <= half + 1e-6)]
             shares[half, chord.root + 12 * (NAMES[chord.quality] == "min")] += 1 / 1500

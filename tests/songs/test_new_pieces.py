@@ -26,6 +26,7 @@ from tests.pieces import line, outside, score, together
 from tests.sampling.pieces import region
 
 TUNE = musictx.read(examples()["frere_jacques"])
+BAR = 2.0  # seconds, in 4/4 at 120
 
 
 def test_tempo_and_meter_are_those_of_the_file(song, tmp_path):
@@ -119,10 +120,34 @@ def test_bars_that_are_to_return_are_alike(song, monkeypatch):
     assert np.mean(alike) > 0.55  # 0.70; 0.38 if only the chords return
 
 
+@pytest.mark.parametrize("asked", [{}, {"key": "Am", "scale": "pentatonic", "high": "C5"}])
+def test_a_new_piece_closes_on_a_held_tonic(song, asked):
+    events = []
+    options = dict(instruments="melody,piano,bass,drums", tempo=120, seed=5, **asked)
+    report = lambda _, event: events.append(event)  # noqa: E731
+    (piece,) = musictx.generate(song, seconds=9, on_event=report, **options)
+    assert piece.seconds == pytest.approx(4 * BAR), "whole bars"
+    notes = piece.score.notes
+    assert sorted(e[1:3] for e in events if e.on) == sorted((True, n["pitch"]) for n in notes)
+    final = notes[notes["start"] >= 3 * BAR - 1e-3]
+    assert np.allclose(final["start"], 3 * BAR)
+    assert np.allclose(final["end"], 4 * BAR)
+    assert set(final["pitch"][final["drum"]]) == {new_pieces.BASS_DRUM, new_pieces.CRASH}
+    held, (_, chord) = final[~final["drum"]], annotated(piece.score)[-1]
+    assert {*(held["pitch"] % 12)} <= chord.classes
+    assert held["pitch"].min() % 12 == chord.root
+    sizes = Counter(held["program"].tolist())
+    assert (sizes[73], sizes[33]) == (1, 1)
+    assert sizes[0] >= 1 + (not asked)
+    (cut,) = musictx.generate(song, seconds=9, end="cut", **options)
+    assert (cut.score.notes["start"] > 3 * BAR + 0.1).any()
+    assert cut.seconds == 9
+
+
 def test_progress_counts_the_tokens_and_seconds_of_each_piece(song):
     steps = []
     report = lambda *step: steps.append(step)  # noqa: E731
-    pieces = musictx.generate(song, bars=2, samples=2, seed=3, progress=report)
+    pieces = musictx.generate(song, bars=2, samples=2, seed=3, progress=report, end="cut")
     tokens, seconds = np.array(steps).T
     assert (tokens == 1).all(), "one piece after the other"
     begins = np.flatnonzero(np.diff(seconds) < 0) + 1
@@ -134,9 +159,6 @@ def test_progress_counts_the_tokens_and_seconds_of_each_piece(song):
 def test_new_pieces_begin_on_their_first_beat(song):
     for piece in musictx.generate(song, bars=1, samples=8, seed=3):
         assert piece.score.notes["start"].min() == 0
-
-
-BAR = 2.0  # seconds, in 4/4 at 120
 
 
 @pytest.mark.parametrize(("bars", "meter"), [(2, "4/4"), (3, "3/4")])
