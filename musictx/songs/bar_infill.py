@@ -48,7 +48,12 @@ from musictx.songs.infill_penalties import (
 )
 from musictx.songs.penalties import SparsePenalty, on_first_beat, summed
 from musictx.songs.repeats import repeated
-from musictx.songs.repetition import as_in_earlier_bar, repeated_bars, unlike_other_version
+from musictx.songs.repetition import (
+    as_in_earlier_bar,
+    repeated_bars,
+    same_pitch,
+    unlike_other_version,
+)
 from musictx.songs.strengths import LOOKAHEAD_BARS, RARER_SHARE
 from musictx.tokens.stream import CHORD, NoteStream
 from musictx.tokens.vocab import BOS, CUT
@@ -267,6 +272,9 @@ class BarInfill(Infill):
         costs: list[SparsePenalty] = []
         if habits:
             costs.append(HarmonicFit(given.notes, melodies, bass))
+            if not self.brief.is_gap:  # the tune around a gap may stay on one pitch
+                rate = self.stats.repetition_rate
+                costs.append(partial(same_pitch, melodies=melodies, target=rate))
         if self.unlike is not None:
             costs.append(self._unlike(*self.unlike))
         return [*super().penalties(), summed(*favoured), sparing_given(summed(*costs))]

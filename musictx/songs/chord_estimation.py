@@ -177,13 +177,15 @@ def draw(
     key: int | None = None,
     repeats: Sequence[int] = (),
     *,
+    top_p: float = 1.0,
     closes: bool = False,
 ) -> list[tuple[float, Chord]]:
     """Draw the chords of a new piece of this many quarter notes as songs have them: seconds and
     chord, where it changes.
 
     They are a Markov chain over half bars that ends as songs end, or on a tonic if it ``closes``,
-    in the major ``key``, or the minor key with the same notes; by default a random one. Bars but
+    in the major ``key``, or the minor key with the same notes; by default a random one. Each is
+    drawn from the likeliest ones that together have at least the probability ``top_p``. Bars but
     the last that repeat earlier ones (``repeats``, :func:`draw_repeats`) have the chords of
     these."""
     lines = np.array(halves(clock, quarters))[:-1]
@@ -206,6 +208,10 @@ def draw(
             continue
         follows = chances["follows"][at_bar[number]]
         nats = after + (follows[path[-1]] if path else chances["first"])
+        probability = np.exp(nats - np.logaddexp.reduce(nats))
+        likelier = np.sort(probability)[::-1]
+        least = likelier[int((likelier.cumsum() < top_p).sum().clip(max=STATES - 1))]
+        nats = np.where(probability >= least, nats, -np.inf)
         path.append(int((nats + random.gumbel(size=STATES)).argmax()))
     key = int(random.integers(12)) if key is None else key
     return _changes(clock, lines, 1 + transposed(np.array(path), key))

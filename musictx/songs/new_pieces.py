@@ -20,6 +20,7 @@ from musictx.data.statistics import at_once
 from musictx.notes import NOTE, Score, until
 from musictx.sampling.composer import Progress
 from musictx.sampling.events import Event, emit_all
+from musictx.sampling.idiom import Idiom
 from musictx.sampling.penalties import pitch_classes, pitch_set
 from musictx.sampling.primer import NOTHING, Plan
 from musictx.sampling.sample import Sample
@@ -60,7 +61,8 @@ def new_piece(
     repeats = [] if request.loop else draw_repeats(bars, random)
     # The last half bar for which a chord is drawn is the first one of the last bar.
     quarters = clock.quarters(end) + closes / 8
-    chords = draw(clock, quarters, random, _key(request), repeats, closes=closes)
+    top_p = Idiom.top_p if request.sampling.top_p is None else request.sampling.top_p
+    chords = draw(clock, quarters, random, _key(request), repeats, top_p=top_p, closes=closes)
     chart = with_markers(plan.score, chords)
     names = _instruments(bundle, request, random)
     task = Task(chart, chart, 0.0, end, is_gap=False, tracks=(), add=names, repeats=(*repeats,))

@@ -1,37 +1,47 @@
 """What returns and what differs, in bars: sparse penalties (:mod:`.penalties`).
 
-Bars repeat the bars that their lines name (:func:`as_in_earlier_bar`), and lines name bars of a
-section ago (:func:`bar_return`). A new section differs from earlier ones
-(:func:`section_contrast`), and a version from another one (:func:`unlike_other_version`).
+Bars repeat the bars that their lines name (:func:`as_in_earlier_bar`). A new section differs from
+earlier ones (:func:`section_contrast`), a version from another one (:func:`unlike_other_version`),
+and a tune does not stay on one pitch (:func:`same_pitch`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 
 from musictx.notes import DRUMS
 from musictx.sampling.constraints import Penalty
+from musictx.sampling.strengths import REPETITION_GAIN, REPETITION_STRIKES
 from musictx.songs.bar_codec import REPEATS
 from musictx.songs.bar_constraint import BarRow
 from musictx.songs.bar_grammar import BarState, GroupKey
 from musictx.songs.penalties import Nats
 from musictx.songs.repeats import repeated
-from musictx.songs.strengths import REPEAT_GAIN, RETURN_BARS, RETURN_GAIN, SAME_PITCH, SAME_ROOT
+from musictx.songs.strengths import REPEAT_GAIN, SAME_PITCH, SAME_ROOT
 from musictx.tokens.stream import CHORD, STEPS, NoteStream
 
 #: Steps in a sixteenth.
 SIXTEENTH = STEPS // 4
 
 
-def bar_return(row: Any) -> Nats:
-    """At a bar line, favour by :data:`RETURN_GAIN` nats the repetition of a bar that lies a number
-    of bars in :data:`RETURN_BARS` before."""
-    if row.state.at_repeat:
-        first = row.state.ids["section"].start + REPEATS - 1
-        yield slice(first + RETURN_BARS.start, first + RETURN_BARS.stop), -RETURN_GAIN
+def same_pitch(row: Any, melodies: Collection[int], target: float) -> Nats:
+    """Penalise the last pitch of a part of ``melodies``, as :func:`.penalties.repetition` does for
+    events: by :data:`REPETITION_GAIN` nats for each note among its last
+    :data:`REPETITION_STRIKES` that has the pitch of the one before, in excess of the share
+    ``target``."""
+    state = row.state
+    if len(state.group) != 2 or state.part not in melodies:
+        return
+    latest = islice(state.recent(np.inf, {state.part}), REPETITION_STRIKES)
+    tones = [group.tone for group in latest]
+    repeated = sum(one == other for one, other in pairwise(tones))
+    nats = REPETITION_GAIN * (repeated - target * len(tones))
+    if nats > 0:
+        yield state.table.id("pitch", tones[0]), nats
 
 
 def as_in_earlier_bar(

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,11 +14,18 @@ from musictx.api import generate
 from musictx.data.statistics import WINDOW_SECONDS, Habit
 from musictx.sampling.constraints import GrammarRow
 from musictx.sampling.steer import Steering
-from musictx.sampling.strengths import ASKED_GAIN, FEWEST_NOTES, LOUDNESS_GAIN, REGISTER_GAIN
+from musictx.sampling.strengths import (
+    ASKED_GAIN,
+    FEWEST_NOTES,
+    LOUDNESS_GAIN,
+    REGISTER_GAIN,
+    REPETITION_GAIN,
+    REPETITION_STRIKES,
+)
 from musictx.songs import strengths
 from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
 from musictx.songs.penalties import bar_feedback, lacking_parts, summed
-from musictx.songs.repetition import as_in_earlier_bar, section_contrast
+from musictx.songs.repetition import as_in_earlier_bar, same_pitch, section_contrast
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, STEPS, NoteStream, Velocities
 from tests.pieces import line, together
@@ -69,6 +77,32 @@ def test_a_bar_is_pulled_to_the_next_note_of_the_one_that_it_repeats(random):
                 state.advance(token)
             last = note
         bars.append(bar)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.sampled_from([0, 5]), st.integers(60, 63)), max_size=80))
+def test_a_tune_that_stays_on_one_pitch_is_penalised_for_it(notes):
+    """Oracle: a loop over the last notes of the part 5, and none for the part 0."""
+    state, lowest, target = BARS.grammar([]), TABLE.range("pitch")[0], 0.25
+    tune = []
+    for number, (part, tone) in enumerate(notes):
+        if number % 4 == 0:
+            for token in line_ids(4):
+                state.advance(token)
+        place, program, pitch, *rest = note_ids(PLACES[number % 4], part, tone)
+        state.advance(place)
+        state.advance(program)
+        expected = np.zeros(TABLE.size)
+        last = tune[-REPETITION_STRIKES:]
+        excess = sum(a == b for a, b in pairwise(last)) - target * len(last)
+        if part == 5 and excess > 0:
+            expected[lowest + last[-1]] = REPETITION_GAIN * excess
+        penalty = partial(same_pitch, melodies={5}, target=target)
+        np.testing.assert_allclose(nats(penalty, state), expected)
+        for token in (pitch, *rest):
+            state.advance(token)
+        if part == 5:
+            tune.append(pitch - lowest)
 
 
 PLACES = (0, STEPS, 2 * STEPS, 3 * STEPS)

@@ -84,6 +84,20 @@ def test_chords_are_drawn_from_the_chain_of_songs_that_end_like_songs_or_on_a_to
         assert np.abs(shares[half] - joint.sum(others)).sum() / 2 < 0.06
 
 
+def test_a_small_top_p_draws_the_likeliest_chords():
+    """Each of three half bars, given those before it, against all 24^3 sequences."""
+    first, last, follows = (np.exp(table()[name]) for name in ("first", "last", "follows"))
+    joint = np.einsum("a,ab,bc,c->abc", first, follows[0], follows[1], last)
+    path = [int(joint.sum((1, 2)).argmax())]
+    path.append(int(joint.sum(2)[path[0]].argmax()))
+    path.append(int(joint[path[0], path[1]].argmax()))
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        chords = dict(chord_estimation.draw(Beats(Score()), 6.0, random, key=0, top_p=0.0))
+        at = [chords[max(time for time in chords if time <= half + 1e-6)] for half in range(3)]
+        assert [c.root + 12 * (NAMES[c.quality] == "min") for c in at] == path
+
+
 @quick
 @given(st.integers(0, 11), st.integers(0, 99))
 def test_chords_in_another_key_are_transposed(key, seed):
