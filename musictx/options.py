@@ -46,15 +46,16 @@ def make_config(
     begins with the name of the wrong option.
     """
     values: dict[str, Any] = {}
-    group_names, free = _group_names(command), free_form(command)
-    for name, value in sorted(options.items(), key=lambda item: item[0] not in group_names):
+    group_names, free, fields = _group_names(command), free_form(command), options_of(command)
+    for name, given in sorted(options.items(), key=lambda item: item[0] not in group_names):
         if name in without or name.partition(".")[0] in without:
             raise ConfigError(f"{name}: no such option here, only on the command line")
-        for dotted, converted_value in _settings(command, name, value, folders):
-            if dotted in free:  # a dict changes only its own keys
-                default = checks.default_of(options_of(command)[dotted])
-                converted_value = default | values.get(dotted, {}) | converted_value
-            values[dotted] = converted_value
+        for option, typed, setting in _settings(command, name, given, folders):
+            value = converted(typed, fields[option], setting)
+            require_input(typed, fields[option], value)
+            if option in free:  # a dict changes only its own keys
+                value = checks.default_of(fields[option]) | values.get(option, {}) | value
+            values[option] = value
     return _assembled(COMMANDS[command].config, values)
 
 
@@ -175,13 +176,12 @@ def _similar_by_help(command: str, typed: Sequence[str]) -> list[str]:
     return []
 
 
-def checked(name: str, field: dataclasses.Field, value: Any) -> Any:
-    """Convert the ``value`` of the option ``name``. Raises :class:`ConfigError` if that is
-    impossible, or if it names an input that is neither a file or folder nor an example or model
-    that comes with musictx."""
-    value, kind = converted(name, field, value), field.metadata["path"]
+def require_input(name: str, field: dataclasses.Field, value: Any) -> None:
+    """Raise :class:`ConfigError` if the converted ``value`` of the option ``name`` is an input that
+    is neither a file or folder nor an example or model that comes with musictx."""
+    kind = field.metadata["path"]
     if kind in ("", "out") or types_of(field)[0] != "str" or value is None:
-        return value
+        return
     included = {"examples": shipped.examples, "models": shipped.models}.get(kind, dict)()
     for path in value if isinstance(value, list) else [value]:
         from_hub = kind == "models" and path.startswith("hf:")
@@ -189,7 +189,6 @@ def checked(name: str, field: dataclasses.Field, value: Any) -> Any:
             names = ", ".join(sorted(included))
             more = f", and none of the {kind} that come with musictx ({names})" if names else ""
             raise ConfigError(f"{name}={shown(path)}: no such file or folder{more}")
-    return value
 
 
 def within(name: str, options: Collection[str]) -> bool:
@@ -200,9 +199,9 @@ def within(name: str, options: Collection[str]) -> bool:
 
 def _settings(
     command: str, name: str, value: Any, folders: Sequence[Path]
-) -> Iterator[tuple[str, Any]]:
-    """Yield (dotted name, converted value) of each option that ``name=value`` sets: one option, or
-    those of a group such as ``sampling``."""
+) -> Iterator[tuple[str, str, Any]]:
+    """Yield (dotted name, name for error messages, value) of each option that ``name=value`` sets:
+    one option, or those of a group such as ``sampling``."""
     group_names, fields = _group_names(command), options_of(command)
     has_entries = isinstance(value, Mapping | checks.CheckedOptions)
     option = name if has_entries and name in group_names else full_name(command, name)
@@ -210,11 +209,11 @@ def _settings(
         for entry, inner in _entries(command, option, value, folders).items():
             yield from _settings(command, f"{option}.{entry}", inner, folders)
     elif outer := next((o for o in free_form(command) if option.startswith(f"{o}.")), None):
-        yield outer, converted(outer, fields[outer], {option.removeprefix(f"{outer}."): value})
+        yield outer, outer, {option.removeprefix(f"{outer}."): value}
     elif option not in fields:
         raise ConfigError(unknown_option(command, name))
     else:
-        yield option, checked(name, fields[option], value)
+        yield option, name, value
 
 
 def _entries(command: str, group: str, value: Any, folders: Sequence[Path]) -> Mapping[str, Any]:
