@@ -13,7 +13,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, reduce
 from math import inf
 from pathlib import Path
@@ -47,15 +47,27 @@ def make_config(
     """
     values: dict[str, Any] = {}
     group_names, free, fields = _group_names(command), free_form(command), options_of(command)
-    for name, given in sorted(options.items(), key=lambda item: item[0] not in group_names):
+    for name in options:
         if name in without or name.partition(".")[0] in without:
             raise ConfigError(f"{name}: no such option here, only on the command line")
-        for option, typed, setting in _settings(command, name, given, folders):
-            value = converted(typed, fields[option], setting)
-            require_input(typed, fields[option], value)
-            if option in free:  # a dict changes only its own keys
-                value = checks.default_of(fields[option]) | values.get(option, {}) | value
-            values[option] = value
+    settings = sorted(options.items(), key=lambda item: item[0] not in group_names)
+    while settings:
+        name, value = settings.pop(0)
+        has_entries = isinstance(value, Mapping | checks.CheckedOptions)
+        option = name if has_entries and name in group_names else full_name(command, name)
+        if option in group_names:  # its entries take its place
+            entries = _entries(command, option, value, folders).items()
+            settings[:0] = [(f"{option}.{entry}", inner) for entry, inner in entries]
+            continue
+        if outer := next((o for o in free if option.startswith(f"{o}.")), None):
+            option, name, value = outer, outer, {option.removeprefix(f"{outer}."): value}
+        elif option not in fields:
+            raise ConfigError(unknown_option(command, name))
+        value = converted(name, fields[option], value)
+        require_input(name, fields[option], value)
+        if option in free:  # a dict changes only its own keys
+            value = checks.default_of(fields[option]) | values.get(option, {}) | value
+        values[option] = value
     return _assembled(COMMANDS[command].config, values)
 
 
@@ -195,25 +207,6 @@ def within(name: str, options: Collection[str]) -> bool:
     """Whether ``name`` is one of ``options`` or part of one, as ``tokenizer.params.x`` is part of
     ``tokenizer.params``."""
     return name in options or any(name.startswith(f"{option}.") for option in options)
-
-
-def _settings(
-    command: str, name: str, value: Any, folders: Sequence[Path]
-) -> Iterator[tuple[str, str, Any]]:
-    """Yield (dotted name, name for error messages, value) of each option that ``name=value`` sets:
-    one option, or those of a group such as ``sampling``."""
-    group_names, fields = _group_names(command), options_of(command)
-    has_entries = isinstance(value, Mapping | checks.CheckedOptions)
-    option = name if has_entries and name in group_names else full_name(command, name)
-    if option in group_names:
-        for entry, inner in _entries(command, option, value, folders).items():
-            yield from _settings(command, f"{option}.{entry}", inner, folders)
-    elif outer := next((o for o in free_form(command) if option.startswith(f"{o}.")), None):
-        yield outer, outer, {option.removeprefix(f"{outer}."): value}
-    elif option not in fields:
-        raise ConfigError(unknown_option(command, name))
-    else:
-        yield option, name, value
 
 
 def _entries(command: str, group: str, value: Any, folders: Sequence[Path]) -> Mapping[str, Any]:
