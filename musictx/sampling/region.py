@@ -28,7 +28,7 @@ class Region:
 
     primer    the music before the new notes; around given notes its ``score`` alone
     sampling  the options of drawing
-    processors  what they do to the probabilities of the next id, in this order
+    processors  functions that change the distribution of the next id, in this order
     stats     statistics of the corpus, the targets of those options that have no value
     steering  the controls
     seed      whole numbers that seed the drawing of ids
