@@ -13,7 +13,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, reduce
 from math import inf
 from pathlib import Path
@@ -46,15 +46,28 @@ def make_config(
     begins with the name of the wrong option.
     """
     values: dict[str, Any] = {}
-    group_names, free = _group_names(command), free_form(command)
-    for name, value in sorted(options.items(), key=lambda item: item[0] not in group_names):
+    group_names, free, fields = _group_names(command), free_form(command), options_of(command)
+    for name in options:
         if name in without or name.partition(".")[0] in without:
             raise ConfigError(f"{name}: no such option here, only on the command line")
-        for dotted, converted_value in _settings(command, name, value, folders):
-            if dotted in free:  # a dict changes only its own keys
-                default = checks.default_of(options_of(command)[dotted])
-                converted_value = default | values.get(dotted, {}) | converted_value
-            values[dotted] = converted_value
+    settings = sorted(options.items(), key=lambda item: item[0] not in group_names)
+    while settings:
+        name, value = settings.pop(0)
+        has_entries = isinstance(value, Mapping | checks.CheckedOptions)
+        option = name if has_entries and name in group_names else full_name(command, name)
+        if option in group_names:  # its entries take its place
+            entries = _entries(command, option, value, folders).items()
+            settings[:0] = [(f"{option}.{entry}", inner) for entry, inner in entries]
+            continue
+        if outer := next((o for o in free if option.startswith(f"{o}.")), None):
+            option, name, value = outer, outer, {option.removeprefix(f"{outer}."): value}
+        elif option not in fields:
+            raise ConfigError(unknown_option(command, name))
+        value = converted(name, fields[option], value)
+        require_input(name, fields[option], value)
+        if option in free:  # a dict changes only its own keys
+            value = checks.default_of(fields[option]) | values.get(option, {}) | value
+        values[option] = value
     return _assembled(COMMANDS[command].config, values)
 
 
@@ -175,13 +188,12 @@ def _similar_by_help(command: str, typed: Sequence[str]) -> list[str]:
     return []
 
 
-def checked(name: str, field: dataclasses.Field, value: Any) -> Any:
-    """Convert the ``value`` of the option ``name``. Raises :class:`ConfigError` if that is
-    impossible, or if it names an input that is neither a file or folder nor an example or model
-    that comes with musictx."""
-    value, kind = converted(name, field, value), field.metadata["path"]
+def require_input(name: str, field: dataclasses.Field, value: Any) -> None:
+    """Raise :class:`ConfigError` if the converted ``value`` of the option ``name`` is an input that
+    is neither a file or folder nor an example or model that comes with musictx."""
+    kind = field.metadata["path"]
     if kind in ("", "out") or types_of(field)[0] != "str" or value is None:
-        return value
+        return
     included = {"examples": shipped.examples, "models": shipped.models}.get(kind, dict)()
     for path in value if isinstance(value, list) else [value]:
         from_hub = kind == "models" and path.startswith("hf:")
@@ -189,32 +201,12 @@ def checked(name: str, field: dataclasses.Field, value: Any) -> Any:
             names = ", ".join(sorted(included))
             more = f", and none of the {kind} that come with musictx ({names})" if names else ""
             raise ConfigError(f"{name}={shown(path)}: no such file or folder{more}")
-    return value
 
 
 def within(name: str, options: Collection[str]) -> bool:
     """Whether ``name`` is one of ``options`` or part of one, as ``tokenizer.params.x`` is part of
     ``tokenizer.params``."""
     return name in options or any(name.startswith(f"{option}.") for option in options)
-
-
-def _settings(
-    command: str, name: str, value: Any, folders: Sequence[Path]
-) -> Iterator[tuple[str, Any]]:
-    """Yield (dotted name, converted value) of each option that ``name=value`` sets: one option, or
-    those of a group such as ``sampling``."""
-    group_names, fields = _group_names(command), options_of(command)
-    has_entries = isinstance(value, Mapping | checks.CheckedOptions)
-    option = name if has_entries and name in group_names else full_name(command, name)
-    if option in group_names:
-        for entry, inner in _entries(command, option, value, folders).items():
-            yield from _settings(command, f"{option}.{entry}", inner, folders)
-    elif outer := next((o for o in free_form(command) if option.startswith(f"{o}.")), None):
-        yield outer, converted(outer, fields[outer], {option.removeprefix(f"{outer}."): value})
-    elif option not in fields:
-        raise ConfigError(unknown_option(command, name))
-    else:
-        yield option, checked(name, fields[option], value)
 
 
 def _entries(command: str, group: str, value: Any, folders: Sequence[Path]) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ from musictx.apps.results import (
     Work,
     check_notation,
     fresh_seed,
+    new_notes,
     notice_of_beats,
     on_beats,
     read_music,
@@ -28,6 +29,7 @@ from musictx.config import GenerateConfig
 from musictx.errors import UserError, each_file
 from musictx.grid import in_time
 from musictx.notes import Score
+from musictx.progress import progress
 from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.constraints import Penalty
@@ -102,19 +104,16 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
     if len(files) > 1 and config.seed is None:
         config = replace(config, seed=fresh_seed())
         notice(f"seed: {config.seed}")
-
-    def continue_file(numbered: tuple[int, str | None]) -> Iterator[Result]:
-        number, file = numbered
-        for result in _results_of_primer(config, file, notice):
-            yield replace(result, number=number * config.samples + result.number)
-
-    yield from each_file([*enumerate(files or [None])], continue_file, "continued")
+    numbered = [*enumerate(files or [None])]
+    yield from each_file(numbered, partial(_results_of_primer, config, notice), "continued")
 
 
 def _results_of_primer(
-    config: GenerateConfig, file: str | None, notice: Notice
+    config: GenerateConfig, notice: Notice, numbered: tuple[int, str | None]
 ) -> Iterator[Result]:
-    """Write and yield each continuation of the music in ``file``, or each new piece if ``None``."""
+    """Write and yield each continuation of the music in a file, or each new piece without a file.
+    ``numbered`` is the number of the primer, from 0, and its file."""
+    primer_number, file = numbered
     score = None
     if file is not None:
         score = read_music(file, "primer", config.limits, config.repeats, notice)
@@ -142,8 +141,18 @@ def _results_of_primer(
             )
     is_open_ended = any((config.form, config.bars, config.tokens))
     length = config.seconds or (None if is_open_ended else USUAL_SECONDS)
-    compose = partial(compose_pieces, work.bundle, [primer], [score], config, seeds=[work.seed])
-    yield from work.write_all("generating", length, compose)
+    with progress("generating", "seconds", length) as update:
+        pieces = compose_pieces(
+            work.bundle,
+            [primer],
+            [score],
+            config,
+            seeds=[work.seed],
+            progress=lambda _, seconds: update(seconds),
+        )
+        for number, sample in pieces:
+            result = work.write(number, sample, new_notes(sample), sample.remark)
+            yield replace(result, number=primer_number * config.samples + number)
 
 
 def make_primer(

@@ -25,6 +25,7 @@ from musictx.apps.results import (
     Result,
     Work,
     check_notation,
+    new_notes,
     notice_of_beats,
     on_beats,
     read_music,
@@ -38,6 +39,7 @@ from musictx.chords import is_chart
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
+from musictx.progress import progress
 from musictx.sampling import composer, timeline
 from musictx.sampling.composer import Progress
 from musictx.sampling.event_infill import EventInfill
@@ -339,6 +341,14 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
         notice_of_beats(task.score, notice)
     instead = "give a file that keeps to its tempo marks, with quantise=16"
     check_notation(config.out, keeps_to_beats and formats.has_notation(score), instead)
-    compose = partial(compose_versions, work.bundle, task, config, seed=work.seed)
     length = (task.end - task.begin) * config.samples
-    yield from work.write_all("composing", length, lambda **more: enumerate(compose(**more)))
+    with progress("composing", "seconds", length) as update:
+        samples = compose_versions(
+            work.bundle,
+            task,
+            config,
+            seed=work.seed,
+            progress=lambda _, seconds: update(seconds),
+        )
+        for number, sample in enumerate(samples):
+            yield work.write(number, sample, new_notes(sample), sample.remark)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from musictx.config.limits import Limits
 from musictx.errors import UserError
 from musictx.grid import grid_of, without_beats
 from musictx.notes import Score
-from musictx.progress import progress
 from musictx.sampling.sample import Sample
 from musictx.shipped import model_folder
 
@@ -215,18 +214,6 @@ class Work:
         if config.seed is None:
             notice(f"seed: {seed}")
         return cls(bundle, seed, stem, config.render)
-
-    def write_all(
-        self, doing: str, length: float | None, compose: Callable[..., Iterable[tuple[int, Sample]]]
-    ) -> Iterator[Result]:
-        """Write each (number, piece) that ``compose(progress=...)`` yields, and yield its result.
-
-        doing   a participle for the progress bar, such as "generating"
-        length  seconds of music that are composed, for the progress bar; None if unknown
-        """
-        with progress(doing, "seconds", length) as update:
-            for number, sample in compose(progress=lambda _, seconds: update(seconds)):
-                yield self.write(number, sample, new_notes(sample), sample.remark)
 
     def write(self, number: int, sample: Sample, *remarks: str | None) -> Result:
         """Write a piece, with ``render=true`` also its sound and picture; return the result. An

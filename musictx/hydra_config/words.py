@@ -16,9 +16,9 @@ from pathlib import Path
 from musictx.commands import free_form, groups, options_of
 from musictx.config import checks
 from musictx.config.trainer import PASSED_ON
-from musictx.config.values import expand_home, types_of
+from musictx.config.values import converted, expand_home, types_of
 from musictx.errors import ConfigError, shown
-from musictx.options import QUOTED, checked, full_name, is_file, unknown_option, within
+from musictx.options import QUOTED, full_name, is_file, require_input, unknown_option, within
 
 #: Values that Hydra's sweepers read: choice(1,2), tag(log,interval(1e-4,1e-2)).
 _FUNCTION = re.compile(r"(choice|range|interval|glob|shuffle|sort|tag|int|float|str|bool)\(.*\)")
@@ -110,7 +110,8 @@ def _value(name: str, field: dataclasses.Field, typed: str | list[str]) -> str:
     """Return one checked value in Hydra's grammar: text in quotes."""
     value = QUOTED.sub(r"\2", typed) if isinstance(typed, str) else typed
     if "${" not in value:
-        value = checked(name, field, None if value == "null" else value)
+        value = converted(name, field, None if value == "null" else value)
+        require_input(name, field, value)
     if "str" not in types_of(field):
         return str(typed)
     if isinstance(value, list):

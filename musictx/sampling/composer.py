@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
@@ -20,19 +17,11 @@ from musictx.sampling.events import FinishNotes, OnEvent, emit_all
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.infill import Infill
 from musictx.sampling.primer import Primer
-from musictx.sampling.processors import Processor, of_sampling
+from musictx.sampling.processors import Processor
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import Steering, steering_of
-from musictx.sampling.strengths import (
-    LONGEST_SECONDS,
-    MOST_ALIKE,
-    ROWS_AT_ONCE,
-    SHORTEST_SECONDS,
-    TRIES,
-    USUAL_SECONDS,
-)
-from musictx.tokens.tokenizer import Tokenizer
+from musictx.sampling.strengths import MOST_ALIKE, ROWS_AT_ONCE, TRIES
 from musictx.tokens.vocab import PAD
 
 #: Called after each step with the number of tokens drawn in it, and the seconds of new music so
@@ -54,9 +43,9 @@ def continuations(
 ) -> Iterator[tuple[int, Sample]]:
     """Yield (index of a primer, its continuation) as soon as each continuation is finished.
 
-    request   the options ``seconds``, ``bars``, ``tokens`` and ``end`` (:func:`with_defaults`),
-              ``sampling``, ``quantise`` and ``include_primer``. Sampling options without a value
-              follow the statistics of the corpus in the model's card. With
+    request   the options ``seconds``, ``bars``, ``tokens``, ``end``, ``sampling``, ``quantise`` and
+              ``include_primer``; what they leave open: :meth:`.Idiom.with_defaults`. Sampling
+              options without a value follow the statistics of the corpus in the model's card. With
               ``include_primer=False`` a score has only the notes struck after the primer, and its
               time counts from the end of the primer (from the last bar line before it, if the
               primer keeps to beats).
@@ -74,16 +63,14 @@ def continuations(
     """
     if not primers or len(seeds) != len(primers):
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
-    request = with_defaults(request, bundle.tokenizer, primers[0])
-    sampling = idiom_of(bundle.tokenizer).sampling(request.sampling, primers)
-    request = replace(request, sampling=sampling)
-    scores = {id(primer.score): primer.score for primer in primers}  # encoded once, may be long
     tokenizer = bundle.tokenizer
+    request = idiom_of(tokenizer).with_defaults(request, primers)
+    scores = {id(primer.score): primer.score for primer in primers}  # encoded once, may be long
     steers = {
         key: steering or steering_of(tokenizer, request, score) for key, score in scores.items()
     }
     every = [
-        Continuation(bundle, primer, request, seed, steers[id(primer.score)], penalties)
+        Continuation(bundle, primer, request, seed, steers[id(primer.score)], penalties, processors)
         for primer, seed in zip(primers, seeds)
     ]
     for first in range(0, len(every), ROWS_AT_ONCE):
@@ -93,7 +80,7 @@ def continuations(
             for number, region in unfinished.items():
                 region.emit(partial(on_event, number))
         interrupt: KeyboardInterrupt | None = None
-        with closing(compose_batch(regions, processors)) as steps:
+        with closing(compose_batch(regions)) as steps:
             try:
                 for count, done in steps:
                     if progress is not None:
@@ -107,27 +94,6 @@ def continuations(
             yield number, region.sample(interrupt is not None)
         if interrupt is not None:
             raise interrupt
-
-
-def with_defaults(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> GenerateConfig:
-    """``request`` with defaults for its end and its length.
-
-    end     ``cut``: the music ends at its length, and so do the notes that still sound; ``model``:
-            it may also end earlier, where the model ends it after a new note; ``natural``: it comes
-            to a close within its length, and no note is cut (:mod:`musictx.sampling.cadence`).
-            The default is ``cut``; for a new piece, which should not end in the middle of a phrase,
-            ``natural`` with events, if it has time for that, and with songs
-            (:func:`musictx.songs.new_pieces.closing`), and ``model`` with chorales
-    length  :data:`USUAL_SECONDS`; :data:`LONGEST_SECONDS` if the model ends the piece
-    """
-    end, seconds = request.end, request.seconds
-    if end is None:
-        end = "cut" if len(primer.ids) else idiom_of(tokenizer).end_of_new_piece
-    if seconds is None and request.bars is None and request.tokens is None:
-        seconds = LONGEST_SECONDS if end == "model" else USUAL_SECONDS
-    if request.end is None and end == "natural" and (seconds or 0.0) < SHORTEST_SECONDS:
-        end = "cut"
-    return replace(request, end=end, seconds=seconds)
 
 
 def versions(
@@ -210,32 +176,11 @@ def _likeness(one: set[tuple[float, ...]], other: set[tuple[float, ...]]) -> flo
     return 2 * len(one & other) / max(len(one) + len(other), 1)
 
 
-def run_engine(
-    setup: dict[str, Any], regions: Sequence[Region], processors: Sequence[Processor] = ()
-) -> Generator[Tensor, None, None]:
-    """Yield the ids of ``regions`` as they are drawn, from their ``setup`` (:meth:`.Region.setup`).
-    ``processors`` come before those of their ``sampling``."""
-    first = regions[0]
-    for region, row in zip(regions, setup["constraint"].rows):
-        region.row = row
-    table, top_p = first.tokenizer.vocabulary, idiom_of(first.tokenizer).top_p
-    chosen = of_sampling(first.sampling, table, top_p)
-    return engine.generate(
-        first.model,
-        **setup,
-        processors=[*processors, *chosen],
-        context=first.context,
-        align=first.tokenizer.align,
-    )
-
-
-def compose_batch(
-    regions: Sequence[Region], processors: Sequence[Processor] = ()
-) -> Generator[tuple[int, list[bool]], None, None]:
+def compose_batch(regions: Sequence[Region]) -> Generator[tuple[int, list[bool]], None, None]:
     """Continue ``regions`` in one batch until they are done or the context is full. Yield after
     each step the number of regions that got an id, and for each region whether it is done."""
     setup = type(regions[0]).setup(regions)
-    with closing(run_engine(setup, regions, processors)) as steps:
+    with closing(engine.generate(**setup)) as steps:
         for ids in steps:
             for region, token in zip(regions, ids.tolist()):
                 if token != PAD:

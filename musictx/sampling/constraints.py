@@ -83,20 +83,36 @@ class Constraint:
         return torch.from_numpy(np.stack([row.allowed() for row in self.rows]))
 
     def penalised(
-        self, penalties: Sequence[np.ndarray | None]
+        self, penalties: Iterable[np.ndarray | None]
     ) -> tuple[np.ndarray, np.ndarray | float]:
-        """Apply ``penalties`` to the allowed ids (:func:`apply_penalties`). Where they forbid every
-        strike, velocities are forbidden, too, since the grammar allows nothing else after them."""
-        allowed, nats = apply_penalties(self.allowed().numpy(), penalties)
-        if self.events is None:
-            return allowed, nats
-        strikes, leads = self.events.strikes, self.events.prepares_strike
-        may_strike = (allowed & strikes & ~leads).any(axis=1, keepdims=True)
-        if not may_strike.all():
-            velocities = leads & (self.events.program < 0)
-            forbidden = np.where(velocities & ~may_strike, np.inf, 0.0)
-            allowed, _ = apply_penalties(allowed, [forbidden])
-        return allowed, nats
+        """Apply penalties to the allowed ids.
+
+        penalties  in nats: (B, V), or (V,) for all rows, or ``None`` for no penalty. They are
+                   applied in order. An infinite penalty forbids an id, unless the penalty would
+                   forbid all ids that are still allowed in a row; then it forbids none of them in
+                   that row.
+
+        Where they forbid every strike, velocities are forbidden, too, since the grammar allows
+        nothing else after them. Returns the ids that are still allowed, (B, V) bool, and the sum of
+        their finite penalties in nats, which is not defined for other ids.
+        """
+        allowed = self.allowed().numpy()
+        all_nats = [np.asarray(nats, np.float64) for nats in penalties if nats is not None]
+        total: np.ndarray | float = sum(all_nats, 0.0)
+        possible = allowed & (total != np.inf)
+        if possible.any(-1).all():  # then no penalty has forbidden all ids of a row
+            allowed = possible
+        else:
+            total = 0.0
+            for nats in all_nats:
+                is_infinite = nats == np.inf
+                allowed = _without(allowed, is_infinite)
+                total = total + np.where(is_infinite, 0.0, nats)
+        if self.events is not None:
+            leads = self.events.prepares_strike
+            may_strike = (allowed & self.events.strikes & ~leads).any(-1, keepdims=True)
+            allowed = _without(allowed, leads & (self.events.program < 0) & ~may_strike)
+        return allowed, total
 
     def advance(self, ids: Tensor) -> None:
         """Record the ids that were drawn, (B,) int64; ``pad`` in rows that had ended."""
@@ -182,30 +198,10 @@ class GrammarConstraint(Constraint):
         super().__init__([GrammarRow(state, may_end=may_end) for state in states])
 
 
-def apply_penalties(
-    allowed: np.ndarray, penalties: Iterable[np.ndarray | None]
-) -> tuple[np.ndarray, np.ndarray | float]:
-    """Apply penalties to the ids that hard constraints have ``allowed``, (B, V) bool.
-
-    penalties  in nats: (B, V), or (V,) for all rows, or ``None`` for no penalty. They are applied
-               in order. An infinite penalty forbids an id, unless the penalty would forbid all ids
-               that are still allowed in a row; then it forbids none of them in that row.
-
-    Returns the ids that are still allowed, (B, V) bool, and the sum of their finite penalties in
-    nats, which is not defined for other ids.
-    """
-    all_nats = [np.asarray(nats, np.float64) for nats in penalties if nats is not None]
-    total: np.ndarray | float = sum(all_nats, 0.0)
-    possible = allowed & (total != np.inf)
-    if possible.any(-1).all():  # then no penalty has forbidden all ids of a row
-        return possible, total
-    total = 0.0
-    for nats in all_nats:
-        is_infinite = nats == np.inf
-        possible = allowed & ~is_infinite
-        allowed = np.where(possible.any(-1, keepdims=True), possible, allowed)
-        total = total + np.where(is_infinite, 0.0, nats)
-    return allowed, total
+def _without(allowed: np.ndarray, forbidden: np.ndarray) -> np.ndarray:
+    """``allowed`` without the ``forbidden`` ids, (B, V) bool, in each row that has others."""
+    possible = allowed & ~forbidden
+    return np.where(possible.any(-1, keepdims=True), possible, allowed)
 
 
 #: A penalty of one row: (its :class:`RowConstraint`, ids (n,) so far, ``bos`` or ``cut`` first) ->

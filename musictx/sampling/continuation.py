@@ -24,6 +24,7 @@ from musictx.sampling.constraints import Constraint, GrammarRow, Penalty, RowPen
 from musictx.sampling.events import Event, FinishNotes
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer
+from musictx.sampling.processors import Processor, of_sampling
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering, counts_no_bars
@@ -100,11 +101,15 @@ class Continuation(Region):
         seed: Sequence[int],
         steering: Steering,
         caller_penalties: Sequence[Penalty] = (),
+        caller_processors: Sequence[Processor] = (),
     ) -> None:
         super().__init__(bundle, seed)
         self.sampling, self.stats, self.steering = request.sampling, bundle.stats, steering
         self.primer, self.request = primer, request
-        self.primer = idiom_of(self.tokenizer).choose_parts(self)
+        idiom = idiom_of(self.tokenizer)
+        self.primer = idiom.choose_parts(self)
+        chosen = of_sampling(self.sampling, self.tokenizer.vocabulary, idiom.top_p)
+        self.processors = [*caller_processors, *chosen]
         self.caller_penalties = caller_penalties
         self.clock = primer.clock(self.tokenizer)
         self.seam = float(self.clock.seconds(primer.seconds))
@@ -133,35 +138,24 @@ class Continuation(Region):
         # Each distinct primer is read only once, since it may be long.
         distinct = {id(region.primer): region.primer for region in regions}
         states = {key: tokenizer.grammar(primer.ids) for key, primer in distinct.items()}
-        rows = [
-            GrammarRow(
+        for region in regions:
+            region.row = GrammarRow(
                 states[id(region.primer)].copy(),
                 may_end=region.request.end != "cut",
                 kinds=tokenizer.vocabulary.kind_of,
                 until=partial(getattr, region, "until"),
             )
-            for region in regions
-        ]
-        idiom = idiom_of(tokenizer)
-        all_penalties = [
-            *by_row(rows, [[*idiom.pitch_penalties(each), *each._ending()] for each in regions]),
-            *first.caller_penalties,
-            *by_row(
-                rows,
-                [
-                    [*idiom.penalties(region, row.state), *idiom.limits(region)]
-                    for region, row in zip(regions, rows)
-                ],
-            ),
-            *idiom.rules(first.sampling),
-        ]
+        rows, idiom = [region.row for region in regions], idiom_of(tokenizer)
+        on_pitches = [[*idiom.pitch_penalties(each), *each._ending()] for each in regions]
+        others = [[*idiom.penalties(each, each.row.state), *idiom.limits(each)] for each in regions]
+        penalties = [*by_row(rows, on_pitches), *first.caller_penalties, *by_row(rows, others)]
         prefixes, marks = _prefixes_and_marks(regions)
         pasts = [region.primer.ids for region in regions]
         limits = [limit for region in regions if (limit := region._most()) is not None]
-        return {
+        return super().setup(regions) | {
             "prompt": prompts(pasts, first.context, tokenizer.align, prefixes, marks),
             "constraint": Constraint(rows, tokenizer.note_events),
-            "penalties": all_penalties,
+            "penalties": [*penalties, *idiom.rules(first.sampling)],
             "seeds": [region.seed for region in regions],
             "max_tokens": max(limits) if len(limits) == len(regions) else None,
             "prefix_size": len(prefixes[0]),

@@ -272,7 +272,7 @@ def forbid(
 
     logits     (B, V)
     penalties  (B, V) or (V,) nats each, or ``None`` for no penalty. They are subtracted; infinite
-               penalties forbid ids as in :func:`.apply_penalties`.
+               penalties forbid ids as in :meth:`.Constraint.penalised`.
 
     The probability of a forbidden id is distributed over the allowed ids of its group
     (:meth:`.Constraint.groups`) in proportion to theirs, if the group has any. Otherwise a model

@@ -7,6 +7,7 @@ may name a class of its own (``Tokenizer.idiom``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -36,7 +37,13 @@ from musictx.sampling.region import Region
 from musictx.sampling.repetition import MelodyRepetition, Reprise
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import counts_no_bars, has_controls
-from musictx.sampling.strengths import ASKED_GAIN, USUAL_GAIN
+from musictx.sampling.strengths import (
+    ASKED_GAIN,
+    LONGEST_SECONDS,
+    SHORTEST_SECONDS,
+    USUAL_GAIN,
+    USUAL_SECONDS,
+)
 from musictx.tokens import events as ev
 from musictx.tokens.controls import control_prefix
 from musictx.tokens.stream import Velocities
@@ -97,9 +104,26 @@ class Idiom:
         """The primer of ``region``, or for a new piece one whose plan has the parts that play."""
         return region.primer
 
-    def sampling(self, sampling: SamplingConfig, primers: Sequence[Primer]) -> SamplingConfig:
-        """``sampling`` with what it leaves open for new pieces and continuations of ``primers``."""
-        return sampling
+    def with_defaults(self, request: GenerateConfig, primers: Sequence[Primer]) -> GenerateConfig:
+        """``request`` with what it leaves open for new pieces and continuations of ``primers``.
+
+        end     ``cut``: the music ends at its length, and so do the notes that still sound;
+                ``model``: it may also end earlier, where the model ends it after a new note;
+                ``natural``: it comes to a close within its length, and no note is cut
+                (:mod:`musictx.sampling.cadence`). The default is ``cut``; for a new piece, which
+                should not end in the middle of a phrase, ``natural`` with events, if it has time
+                for that, and with songs (:func:`musictx.songs.new_pieces.closing`), and ``model``
+                with chorales
+        length  :data:`USUAL_SECONDS`; :data:`LONGEST_SECONDS` if the model ends the piece
+        """
+        end, seconds = request.end, request.seconds
+        if end is None:
+            end = "cut" if len(primers[0].ids) else self.end_of_new_piece
+        if seconds is None and request.bars is None and request.tokens is None:
+            seconds = LONGEST_SECONDS if end == "model" else USUAL_SECONDS
+        if request.end is None and end == "natural" and (seconds or 0.0) < SHORTEST_SECONDS:
+            end = "cut"
+        return replace(request, end=end, seconds=seconds)
 
     def prefix(self, levels: Sequence[int]) -> np.ndarray:
         """The ids before a piece that give the levels of its controls."""

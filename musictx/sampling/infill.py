@@ -32,6 +32,7 @@ from musictx.notes import DRUMS, Score
 from musictx.sampling.constraints import Constraint, RowConstraint, RowPenalty, by_row
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer
+from musictx.sampling.processors import of_sampling
 from musictx.sampling.region import Region
 from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import FEWEST_NOTES
@@ -210,6 +211,8 @@ class Infill(Region):
         super().__init__(bundle)
         self.brief, self.steering = brief, brief.steering
         self.sampling, self.stats = brief.sampling, brief.stats
+        top_p = idiom_of(self.tokenizer).top_p
+        self.processors = of_sampling(self.sampling, self.tokenizer.vocabulary, top_p)
         self.primer = Primer(score=brief.given if len(brief.given) else None)  # for key=auto
         self.unlike: tuple[Self, float] | None = None
         self.varied: np.ndarray | None = None
@@ -255,8 +258,10 @@ class Infill(Region):
         first, idiom = regions[0], idiom_of(regions[0].tokenizer)
         prompt = first.prompt(first.steering.levels or ())
         rows = first.rows(len(regions))
+        for region, row in zip(regions, rows):
+            region.row = row
         of_rows = by_row(rows, [region.penalties() for region in regions])
-        return {
+        return super().setup(regions) | {
             "prompt": prompt,
             "constraint": Constraint(rows, first.tokenizer.note_events),
             "penalties": [*idiom.rules(first.sampling), *of_rows],

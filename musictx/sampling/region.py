@@ -18,6 +18,7 @@ from musictx.data.statistics import CorpusStats
 from musictx.sampling.constraints import RowConstraint
 from musictx.sampling.events import Emitter, Event, FinishNotes
 from musictx.sampling.primer import Primer
+from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Steering
 
 
@@ -27,6 +28,7 @@ class Region:
 
     primer    the music before the new notes; around given notes its ``score`` alone
     sampling  the options of drawing
+    processors  functions that change the distribution of the next id, in this order
     stats     statistics of the corpus, the targets of those options that have no value
     steering  the controls
     seed      whole numbers that seed the drawing of ids
@@ -36,6 +38,7 @@ class Region:
 
     primer: Primer
     sampling: SamplingConfig
+    processors: Sequence[Processor]
     stats: CorpusStats
     steering: Steering
     row: RowConstraint
@@ -47,9 +50,16 @@ class Region:
 
     @classmethod
     def setup(cls, regions: Sequence[Self]) -> dict[str, Any]:
-        """Arguments of :func:`.engine.generate` for a batch of ``regions``, a row for each: prompt,
-        constraint, penalties, seeds, max_tokens, prefix_size."""
-        raise NotImplementedError
+        """Arguments of :func:`.engine.generate` for a batch of ``regions``, a row for each. A
+        subclass adds prompt, constraint, penalties, seeds, max_tokens and prefix_size, and sets the
+        ``row`` of each region."""
+        first = regions[0]
+        return {
+            "model": first.model,
+            "processors": first.processors,
+            "context": first.context,
+            "align": first.tokenizer.align,
+        }
 
     def finish_notes(self, notes: np.ndarray) -> np.ndarray:
         """``notes`` decoded from the ids, with their times in seconds of the piece."""

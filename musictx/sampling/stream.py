@@ -15,7 +15,7 @@ import numpy as np
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
 from musictx.errors import UserError
-from musictx.sampling.composer import run_engine
+from musictx.sampling import engine
 from musictx.sampling.constraints import Penalty
 from musictx.sampling.continuation import Continuation, prompts
 from musictx.sampling.events import Emitter, Event
@@ -49,11 +49,12 @@ class Stream(Iterator[Event]):
         penalties: Sequence[Penalty] = (),
         processors: Sequence[Processor] = (),
     ) -> None:
-        self._processors = processors
         self._seed = [seed] if isinstance(seed, int) else list(seed)
         request = GenerateConfig(seconds=request.seconds, end="cut", sampling=request.sampling)
         tokenizer, steering = bundle.tokenizer, Steering(targets=controls_of(request))
-        self._region = Continuation(bundle, primer, request, self._seed, steering, penalties)
+        self._region = Continuation(
+            bundle, primer, request, self._seed, steering, penalties, processors
+        )
         if not idiom_of(tokenizer).notes_at_once:
             raise UserError(
                 f"model: {tokenizer.name} tokens write notes with their length, too late to play "
@@ -105,14 +106,15 @@ class Stream(Iterator[Event]):
 
     def _draw(self) -> Iterator[int]:
         """Yield id after id. A change of context begins another engine, with a seed of its own."""
-        for engine in itertools.count(1):
+        for number in itertools.count(1):
             self._new_context = False
             setup = self._setup | {
                 "prompt": prompts([np.array(self._ids, np.int64)], self.context, self._align),
-                "seeds": [[*self._seed, engine]],
+                "seeds": [[*self._seed, number]],
                 "max_tokens": None,
+                "context": self.context,
             }
-            for ids in run_engine(setup, [self._region], self._processors):
+            for ids in engine.generate(**setup):
                 yield int(ids[0])
                 if self._new_context and self.drawn % self._align == 0:
                     break

@@ -13,7 +13,7 @@ import numpy as np
 from musictx.apps.habits import ANY, corpus_habits, without_overridden_limits
 from musictx.beats import BPM
 from musictx.bundle import Bundle
-from musictx.config import GenerateConfig, SamplingConfig
+from musictx.config import GenerateConfig
 from musictx.config.generate import meter_of
 from musictx.data.statistics import (
     WINDOW_SECONDS,
@@ -115,14 +115,16 @@ class BarIdiom(Idiom):
         least = _fewest_notes({part: stats.parts.get(part, ANY) for part in programs})
         return replace(primer, plan=replace(plan, parts=least))
 
-    def sampling(self, sampling: SamplingConfig, primers: Sequence[Primer]) -> SamplingConfig:
-        """Give pitches the temperature of ``note_on`` in continuations; in new pieces it would
-        make single notes repeat."""
+    def with_defaults(self, request: GenerateConfig, primers: Sequence[Primer]) -> GenerateConfig:
+        """As in the base class. Pitches also get the temperature of ``note_on`` in continuations;
+        in new pieces it would make single notes repeat."""
+        sampling = request.sampling
         temperatures = sampling.temperatures
         if "note_on" in temperatures and all(len(primer.ids) for primer in primers):
             temperatures = {"pitch": temperatures["note_on"], **temperatures}
         top_p = BARS_TOP_P if sampling.top_p is None else sampling.top_p
-        return replace(sampling, top_p=top_p, temperatures=temperatures)
+        sampling = replace(sampling, top_p=top_p, temperatures=temperatures)
+        return super().with_defaults(replace(request, sampling=sampling), primers)
 
     def prefix(self, levels: Sequence[int]) -> np.ndarray:
         return bar_codec.control_prefix(self.tokenizer.vocabulary, levels)

@@ -17,7 +17,6 @@ from musictx.apps.train import Trained
 from musictx.commands import COMMANDS
 from musictx.config import SCHEMES, checks
 from musictx.config.trainer import PASSED_ON
-from musictx.config.values import converted
 from musictx.hydra_config import words
 from musictx.mcp.places import Places
 from scripts.docs import reference
@@ -86,7 +85,7 @@ def test_the_commands_of_the_pages_parse(line, here, monkeypatch):
             pytest.importorskip(f"hydra_plugins.hydra_{plugin}_{kind}", reason=reason)
     monkeypatch.setattr(cli, "_run", lambda command, config: Trained(None, None, 0))
     for module in (options, words):
-        monkeypatch.setattr(module, "checked", converted)  # files of the reader
+        monkeypatch.setattr(module, "require_input", lambda *_: None)  # files of the reader
     (here / "my_pieces").mkdir()
     assert cli.main(shlex.split(re.sub(r"( seed=\d+)[,\d]+", r"\1", line))[1:]) == 0
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.sampling import cadence, composer, continuation
+from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import NOTHING, encode_primer
 from musictx.tokens.build import build
 from musictx.tokens.vocab import EOS
@@ -189,11 +190,10 @@ def test_chorales_end_within_the_last_seconds_by_themselves():
 def test_a_new_piece_of_events_comes_to_a_close_if_it_has_time_and_a_continuation_is_cut(
     piano, length, end
 ):
-    request = GenerateConfig(**length)
-    continued = encode_primer(piano, TUNE)
-    assert composer.with_defaults(request, piano, NOTHING).end == end
-    assert composer.with_defaults(request, piano, continued).end == "cut"
-    chosen = composer.with_defaults(GenerateConfig(**length, end="model"), piano, NOTHING)
+    request, idiom = GenerateConfig(**length), idiom_of(piano)
+    assert idiom.with_defaults(request, [NOTHING]).end == end
+    assert idiom.with_defaults(request, [encode_primer(piano, TUNE)]).end == "cut"
+    chosen = idiom.with_defaults(GenerateConfig(**length, end="model"), [NOTHING])
     assert chosen.end == "model"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import musictx
 from musictx.chords import annotated
-from musictx.config import SamplingConfig
+from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
 from musictx.sampling import processors
@@ -61,8 +61,9 @@ def test_an_accompaniment_to_a_typed_sheet_has_a_notation(song, tmp_path):
 def test_pitches_of_continuations_have_the_temperature_of_note_on_unless_one_is_given(song, values):
     its, vocabulary = idiom_of(song.tokenizer), song.tokenizer.vocabulary
     config = SamplingConfig(top_p=1.0, temperatures=values)
-    assert its.sampling(config, [NOTHING]) == config
-    sampling = its.sampling(config, [encode_primer(song.tokenizer, TUNE)])
+    request = GenerateConfig(sampling=config)
+    assert its.with_defaults(request, [NOTHING]).sampling == config
+    sampling = its.with_defaults(request, [encode_primer(song.tokenizer, TUNE)]).sampling
     (rule,) = processors.of_sampling(sampling, vocabulary, 1.0)
     assert (rule.members.tolist(), rule.value) == ([*range(*vocabulary.range("pitch"))], 0.5)
 
