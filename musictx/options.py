@@ -83,12 +83,21 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
             options[name] = None if text == "null" else QUOTED.sub(r"\2", text)
     if not files:
         return options
+    refuse_twice(positional, files, words)
     if len(files) > 1 and "list[str]" not in types_of(options_of(command)[positional]):
         raise ConfigError(
             f"{shown(files[1])}: expected one file, {shown(files[0])} is given already; "
             "options are written name=value"
         )
     return {positional: files} | options
+
+
+def refuse_twice(positional: str, files: Sequence[str], words: Sequence[str]) -> None:
+    """Raise :class:`ConfigError` if a command line has the ``files`` of the option ``positional``
+    and a word that sets this option, too."""
+    again = [word for word in words if word.lstrip("+").startswith(f"{positional}=")]
+    if files and again:
+        raise ConfigError(f"{shown(files[0])} {shown(again[0])}: expected one of the two")
 
 
 def is_file(command: str, word: str, more: Collection[str] = ()) -> bool:

@@ -18,7 +18,15 @@ from musictx.config import checks
 from musictx.config.trainer import PASSED_ON
 from musictx.config.values import expand_home, types_of
 from musictx.errors import ConfigError, shown
-from musictx.options import QUOTED, checked, full_name, is_file, unknown_option, within
+from musictx.options import (
+    QUOTED,
+    checked,
+    full_name,
+    is_file,
+    refuse_twice,
+    unknown_option,
+    within,
+)
 
 #: Values that Hydra's sweepers read: choice(1,2), tag(log,interval(1e-4,1e-2)).
 _FUNCTION = re.compile(r"(choice|range|interval|glob|shuffle|sort|tag|int|float|str|bool)\(.*\)")
@@ -40,6 +48,7 @@ def normalise(
     named = [word for word in typed if word not in files]
     has_search_path = any(word.lstrip("+").startswith("hydra.searchpath=") for word in named)
     overrides = []
+    refuse_twice("corpus.path", files, named)
     if files:
         overrides.append(f"corpus.path={_value('corpus.path', options['corpus.path'], files)}")
     for word in named:
