@@ -163,7 +163,7 @@ class Steered(Written):
     )
     quantise: str = option(
         "none",
-        "round the new notes to a grid in the file's tempo: 16 (sixteenths), 8, 8t (triplets) or "
+        "round the new notes to a grid of the file's beats: 16 (sixteenths), 8, 8t (triplets) or "
         "none",
         choices={"16": "Sixteenths", "8": "Eighths", "8t": "Triplets", "none": "Free"},
         page=("Grid of new notes",),
