@@ -2,7 +2,8 @@
 sentence. Hydra is not imported here, so that a mistake is reported at once.
 
 The name of a file or folder is read literally, although spaces, brackets, ``~`` and ``=`` have a
-meaning in Hydra's grammar. Commas separate values only in a sweep.
+meaning in Hydra's grammar; only in ``out=`` a ``${seed}`` is the value of an option. Commas
+separate values only in a sweep.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def _value(name: str, field: dataclasses.Field, typed: str | list[str]) -> str:
         return str(typed)
     if isinstance(value, list):
         return f"[{','.join(map(quote, value))}]"
-    return quote(value or "null")
+    return quote(value or "null", interpolates=name == "out")
 
 
 def split(value: str) -> list[str]:
@@ -144,10 +145,12 @@ def split(value: str) -> list[str]:
     return parts
 
 
-def quote(value: str) -> str:
-    """Quote ``value`` so that Hydra's override grammar reads it literally. ``null`` and a text in
+def quote(value: str, *, interpolates: bool = False) -> str:
+    """Quote ``value`` so that Hydra's override grammar reads it literally or, if it
+    ``interpolates``, with the values of options in place of ``${NAME}``. ``null`` and a text in
     quotes are returned unchanged."""
     if value in ("null", "") or QUOTED.fullmatch(value):
         return value
-    value = re.sub(r"(\\*)\$\{", lambda m: m[1] * 2 + "\\${", value)  # no interpolation
+    if not interpolates:
+        value = re.sub(r"(\\*)\$\{", lambda m: m[1] * 2 + "\\${", value)
     return "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value) + "'"
