@@ -25,6 +25,7 @@ from musictx.config import checks
 from musictx.config.trainer import NOT_OFFERED
 from musictx.config.values import converted, expand_home, parse_brackets, types_of
 from musictx.errors import ConfigError, shown
+from musictx.files import check_writable
 
 #: A text in quotes.
 QUOTED = re.compile(r"\A(['\"])(.*)\1\Z", re.DOTALL)
@@ -187,8 +188,10 @@ def _similar_by_help(command: str, typed: Sequence[str]) -> list[str]:
 def checked(name: str, field: dataclasses.Field, value: Any) -> Any:
     """Convert the ``value`` of the option ``name``. Raises :class:`ConfigError` if that is
     impossible, or if it names an input that is neither a file or folder nor an example or model
-    that comes with musictx."""
+    that comes with musictx; and :class:`UserError` for a new file that cannot be written."""
     value, kind = converted(name, field, value), field.metadata["path"]
+    if kind == "out" and value is not None and not os.path.exists(value):
+        check_writable(value, name)  # a command checks whether it may write what exists
     if kind in ("", "out") or types_of(field)[0] != "str" or value is None:
         return value
     included = {"examples": shipped.examples, "models": shipped.models}.get(kind, dict)()

@@ -8,7 +8,10 @@ from typing import ClassVar
 from musictx.config.checks import DAY, LARGEST_SEED, MOST_SAMPLES, CheckedOptions, option
 from musictx.config.limits import HELP, Limits
 from musictx.config.sampling import SamplingConfig
+from musictx.files import check_ending
 
+#: Endings of the music files that commands write.
+WRITERS = (".mid", ".midi", ".musicxml")
 #: The most pieces that a server composes at one request.
 MOST_AT_ONCE = 8
 
@@ -121,6 +124,9 @@ class Written(Composing, ReadsNotation):
     out: str = option(
         "generated", "folder for the results, or a file, x.mid or x.musicxml", path="out"
     )
+
+    def check(self) -> None:
+        check_ending(self.out, WRITERS, "; render=true writes sound and a picture beside it")
 
 
 @dataclass

@@ -84,6 +84,7 @@ class GenerateConfig(Primed, Steered):
     )
 
     def check(self) -> None:
+        super().check()
         fits = self.samples * self.candidates <= MOST_SAMPLES
         self.require("candidates", fits, f"at most {MOST_SAMPLES} versions of all samples together")
         self.require("loop", self.form is None or not self.loop, "false with form")
