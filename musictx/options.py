@@ -25,6 +25,7 @@ from musictx.config import checks
 from musictx.config.trainer import NOT_OFFERED
 from musictx.config.values import converted, expand_home, parse_brackets, types_of
 from musictx.errors import ConfigError, shown
+from musictx.files import check_writable
 
 #: A text in quotes.
 QUOTED = re.compile(r"\A(['\"])(.*)\1\Z", re.DOTALL)
@@ -64,7 +65,7 @@ def make_config(
         elif option not in fields:
             raise ConfigError(unknown_option(command, name))
         value = converted(name, fields[option], value)
-        require_input(name, fields[option], value)
+        check_path(name, fields[option], value)
         if option in free:  # a dict changes only its own keys
             value = checks.default_of(fields[option]) | values.get(option, {}) | value
         values[option] = value
@@ -96,12 +97,21 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
             options[name] = None if text == "null" else QUOTED.sub(r"\2", text)
     if not files:
         return options
+    refuse_twice(positional, files, words)
     if len(files) > 1 and "list[str]" not in types_of(options_of(command)[positional]):
         raise ConfigError(
             f"{shown(files[1])}: expected one file, {shown(files[0])} is given already; "
             "options are written name=value"
         )
     return {positional: files} | options
+
+
+def refuse_twice(positional: str, files: Sequence[str], words: Sequence[str]) -> None:
+    """Raise :class:`ConfigError` if a command line has the ``files`` of the option ``positional``
+    and a word that sets this option, too."""
+    again = [word for word in words if word.lstrip("+").startswith(f"{positional}=")]
+    if files and again:
+        raise ConfigError(f"{shown(files[0])} {shown(again[0])}: expected one of the two")
 
 
 def is_file(command: str, word: str, more: Collection[str] = ()) -> bool:
@@ -188,10 +198,13 @@ def _similar_by_help(command: str, typed: Sequence[str]) -> list[str]:
     return []
 
 
-def require_input(name: str, field: dataclasses.Field, value: Any) -> None:
+def check_path(name: str, field: dataclasses.Field, value: Any) -> None:
     """Raise :class:`ConfigError` if the converted ``value`` of the option ``name`` is an input that
-    is neither a file or folder nor an example or model that comes with musictx."""
+    is neither a file or folder nor an example or model that comes with musictx; and
+    :class:`UserError` if it is a new file that cannot be written."""
     kind = field.metadata["path"]
+    if kind == "out" and value is not None and not os.path.exists(value):
+        check_writable(value, name)  # a command checks whether it may write what exists
     if kind in ("", "out") or types_of(field)[0] != "str" or value is None:
         return
     included = {"examples": shipped.examples, "models": shipped.models}.get(kind, dict)()

@@ -176,6 +176,8 @@ def test_a_wrong_result_of_the_callers_function_is_an_error_that_names_the_funct
         lambda states, past: np.zeros(3),
         lambda states, past: np.nan,
         lambda states, past: np.full(len(states[0].allowed()), -np.inf),
+        lambda states, past: "none",
+        lambda states, past: {60: 1.0},
     ):
         with pytest.raises(UserError, match=r"penalties\[0\]"):
             calls["generate"](penalties=[wrong])

@@ -44,7 +44,7 @@ def test_every_file_under_conf_composes_and_only_sets_declared_options(named):
 @settings(max_examples=8)
 @given(st.text(st.sampled_from(string.printable.strip() + " "), min_size=1, max_size=12))
 def test_any_printable_file_name_survives(name):
-    prefixed = "d/" + name
+    prefixed = "d/" + name.replace("${", "$")  # which is the value of an option
     assert c.compose([f"out={prefixed}"]).out == prefixed
     quoted = ",".join(map(quote, split(prefixed)))
     assert normalise([f"out={prefixed}"], sweep=True) == [f"out={quoted}"]
@@ -221,6 +221,14 @@ def test_a_sweep_takes_words_literally_and_ends_with_a_table(ran, monkeypatch, t
     (rows,) = Path("multirun").rglob("results.csv")
     head = "run,loss,steps,model,options,error\n1,0.25,1234,runs/x/model,"
     assert rows.read_text().startswith(head)
+
+
+def test_out_may_have_the_values_of_options(ran):
+    assert c.compose(["out=it's/${seed}-${model.width}", "model.width=64"]).out == "it's/0-64"
+    assert cli.main(["train", "-m", "seed=1,2", "out=S/${seed}", *TINY]) == 0
+    assert [config.out for config in ran] == ["S/1", "S/2"]
+    with pytest.raises(UserError, match="seeds"):
+        c.compose(["out=S/${seeds}"])
 
 
 def test_each_run_of_a_sweep_can_have_a_folder_that_out_may_not_name(ran, capsys):

@@ -139,6 +139,15 @@ def _results_of_primer(
                 "several tracks of your primer are one instrument to this model: its notes go to "
                 "the one whose notes lie nearest"
             )
+        if config.form is not None and config.bars is not None:
+            beats, notes = primer.score.beats, primer.score.notes
+            before = max(beats.bar_at(notes["start"].min()) - 1, int(beats.pickup))
+            bars = beats.bar_at(primer.score.duration, ends=True) - before
+            if bars > config.bars:
+                notice(
+                    f"bars={config.bars}: your primer of {bars} bars is cut to this length, since "
+                    "it is the first section; without bars= all of it is"
+                )
     is_open_ended = any((config.form, config.bars, config.tokens))
     length = config.seconds or (None if is_open_ended else USUAL_SECONDS)
     with progress("generating", "seconds", length) as update:

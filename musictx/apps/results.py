@@ -14,7 +14,7 @@ import numpy as np
 from musictx import files, formats, registry, shipped
 from musictx.bundle import Bundle, load
 from musictx.chords import is_chart
-from musictx.config.composing import ModelFolder, Written
+from musictx.config.composing import WRITERS, ModelFolder, Written
 from musictx.config.limits import Limits
 from musictx.errors import UserError
 from musictx.grid import grid_of, without_beats
@@ -25,9 +25,6 @@ from musictx.shipped import model_folder
 #: The most bytes of the first part of a file name. File systems allow 255 bytes for the whole name,
 #: which also has a seed, a number and an ending.
 LONGEST_NAME_BYTES = 200
-#: Endings of the music files that commands write.
-WRITERS = (".mid", ".midi", ".musicxml")
-
 #: Endings of the sound and the picture of the notes that ``render=true`` writes.
 RENDERED = (".wav", ".png")
 
@@ -198,9 +195,6 @@ class Work:
         in_bars   whether a model of notes in bars suits the music (:func:`suits_bars`)
         done      a participle for the names of the new files, such as "continued"
         """
-        files.check_ending(
-            config.out, WRITERS, "; render=true writes sound and a picture beside it"
-        )
         if config.render and not set(RENDERED) <= set(registry.WRITERS):
             raise UserError(
                 f"render=true: {registry.WRITERS.missing('.wav')}, to write sound and pictures; "

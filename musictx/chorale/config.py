@@ -33,6 +33,7 @@ class HarmoniseConfig(WithMelody, WithParticles, Written):
     )
 
     def check(self) -> None:
+        super().check()
         some = bool(self.voices) and set(self.voices) < set(VOICES)
         expected = "one to three of " + ", ".join(VOICES)
         self.require("voices", some and len(set(self.voices)) == len(self.voices), expected)

@@ -167,6 +167,8 @@ class Published:
                 "corpus.path is missing: give the JSON file of the chorales, corpus.path=F"
             )
         where = f"corpus.path={path}"
+        if Path(path).expanduser().is_dir():
+            raise UserError(f"{where}: this is a folder; give the JSON file of the chorales")
         try:
             content = json.loads(Path(path).expanduser().read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:

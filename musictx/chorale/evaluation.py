@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from musictx import formats
 from musictx.bundle import Bundle
 from musictx.chorale import grid as four
 from musictx.chorale import voice_leading
@@ -26,7 +25,7 @@ from musictx.evaluate.comparison import Comparison, TableRow
 from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import CopyIndex
 from musictx.evaluate.samples import NumberedSamples
-from musictx.evaluate.sets import TRAINING, files_in, seams_in
+from musictx.evaluate.sets import TRAINING, files_in, music_of, seams_in
 
 #: Bootstrap samples for the standard error of the rate of faults.
 RESAMPLES = 1000
@@ -52,11 +51,11 @@ class ChoraleMeasures(GeneralMeasures):
         ``UserError`` for a file with more voices."""
         seams = seams_in(folder)
         chorales = []
-        for name, file in files_in(folder, option):
+        for name, score in music_of(files_in(folder, option), option):
             try:
-                grid, _ = four.read(formats.read(file))
+                grid, _ = four.read(score)
             except UserError as error:
-                raise UserError(f"{option}: {file}: {error}") from None
+                raise UserError(f"{option}: {name}: {error}") from None
             seam = round(seams.get(name, 0.0) / STEP_SECONDS)
             chorales.append(Chorale(name, grid, min(seam, len(grid))))
         return chorales

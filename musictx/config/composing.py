@@ -8,7 +8,10 @@ from typing import ClassVar
 from musictx.config.checks import DAY, LARGEST_SEED, MOST_SAMPLES, CheckedOptions, option
 from musictx.config.limits import HELP, Limits
 from musictx.config.sampling import SamplingConfig
+from musictx.files import check_ending
 
+#: Endings of the music files that commands write.
+WRITERS = (".mid", ".midi", ".musicxml")
 #: The most pieces that a server composes at one request.
 MOST_AT_ONCE = 8
 
@@ -122,6 +125,9 @@ class Written(Composing, ReadsNotation):
         "generated", "folder for the results, or a file, x.mid or x.musicxml", path="out"
     )
 
+    def check(self) -> None:
+        check_ending(self.out, WRITERS, "; render=true writes sound and a picture beside it")
+
 
 @dataclass
 class Steered(Written):
@@ -163,7 +169,7 @@ class Steered(Written):
     )
     quantise: str = option(
         "none",
-        "round the new notes to a grid in the file's tempo: 16 (sixteenths), 8, 8t (triplets) or "
+        "round the new notes to a grid of the file's beats: 16 (sixteenths), 8, 8t (triplets) or "
         "none",
         choices={"16": "Sixteenths", "8": "Eighths", "8t": "Triplets", "none": "Free"},
         page=("Grid of new notes",),

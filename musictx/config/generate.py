@@ -84,6 +84,7 @@ class GenerateConfig(Primed, Steered):
     )
 
     def check(self) -> None:
+        super().check()
         fits = self.samples * self.candidates <= MOST_SAMPLES
         self.require("candidates", fits, f"at most {MOST_SAMPLES} versions of all samples together")
         self.require("loop", self.form is None or not self.loop, "false with form")
@@ -147,8 +148,9 @@ class AccompanyConfig(WithMelody, Steered):
     chords: str | None = option(
         None,
         "chords to follow, from the bar on in which the melody begins: a sheet such as "
-        "'| C | Am7 F | G |', repeated to its end, or a file with chords; without a melody they "
-        "are accompanied once (x4 at the end: four times); models of notes tokens, such as song",
+        "'| C | Am7 F | G |', repeated to its end, or a file with chords, tempo and meter; without "
+        "a melody they are accompanied once (x4 at the end: four times); models of notes tokens, "
+        "such as song",
     )
     style: str | None = option(
         None,

@@ -33,6 +33,7 @@ class Encoded(NamedTuple):
     notes    number of notes in the ids
     seconds  from 0 to the end of the last note, when its key is released
     lossy    what was repaired when reading or left out when encoding: label -> number
+    tracks   the names of its tracks, in lower case
     """
 
     ids: np.ndarray
@@ -40,6 +41,7 @@ class Encoded(NamedTuple):
     notes: int
     seconds: float
     lossy: dict[str, int]
+    tracks: frozenset[str]
 
 
 class LeftOut(NamedTuple):
@@ -150,4 +152,5 @@ def _encoded(
     changed["tracks merged with another"] = tokenizer.merged_tracks(score)
     changed["notes moved to the grid"] = tokenizer.off_grid_count(score)
     lossy = {str(label): int(n) for label, n in sorted(changed.items()) if n}
-    return Encoded(ids, score.content_hash(), kept, float(score.duration), lossy)
+    tracks = frozenset(name.strip().lower() for name in score.names.values())
+    return Encoded(ids, score.content_hash(), kept, float(score.duration), lossy, tracks)

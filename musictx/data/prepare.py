@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import json
 import re
 from collections import Counter
@@ -126,6 +127,7 @@ def _write(
     lossy: dict[str, dict[str, int]] = {}
     copies: list[Piece] = []
     left_out: list[LeftOut] = []
+    tracks = set[str]()  # their names
     files = 0
     for files, (item, outcome) in enumerate(outcomes, 1):
         show(files)
@@ -134,6 +136,7 @@ def _write(
         if isinstance(outcome, LeftOut):
             left_out.append(outcome)
             continue
+        tracks |= outcome.tracks if corpus.programs else set()
         # A published corpus keeps pieces with equal notes.
         content = digest([item.name, outcome.hash]) if source.published else outcome.hash
         row = Piece(
@@ -154,6 +157,10 @@ def _write(
         remarks.append(
             f"{moved} pieces appear in more than one official split; kept in the held-out one"
         )
+    for name in corpus.programs:
+        if (key := name.strip().lower()) not in tracks:
+            near = ", ".join(difflib.get_close_matches(key, tracks, cutoff=0)) or "without names"
+            remarks.append(f"corpus.programs.{name}: no track has this name; the nearest: {near}")
     left_out += [
         LeftOut(copy.name, "duplicate", f"the same notes as {kept[copy.hash].name}")
         for copy in copies

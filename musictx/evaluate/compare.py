@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from musictx import formats, registry
+from musictx import registry
 from musictx.api import checked_words
 from musictx.bundle import Bundle, load
 from musictx.data.shards import Shards, is_shards
@@ -80,8 +80,8 @@ class GeneralMeasures:
         """Return the measured excerpts of all files in ``folder``."""
         seams = sets.seams_in(folder)
         return [
-            self._excerpt(name, fold_sustain(formats.read(file)), seams.get(name))
-            for name, file in sets.files_in(folder, "samples")
+            self._excerpt(name, fold_sustain(score), seams.get(name))
+            for name, score in sets.music_of(sets.files_in(folder, "samples"), "samples")
         ]
 
     def real(self, count: int) -> list[Any]:
@@ -94,9 +94,9 @@ class GeneralMeasures:
         """Return at most ``count`` excerpts of the files of ``against`` that are long enough."""
         files = sets.files_in(str(self.config.against), "against")
         excerpts: list[Excerpt] = []
-        for i in np.random.default_rng([self.config.seed, 0]).permutation(len(files)).tolist():
-            name, file = files[i]
-            score = fold_sustain(formats.read(file))
+        order = np.random.default_rng([self.config.seed, 0]).permutation(len(files))
+        for name, score in sets.music_of([files[i] for i in order], "against"):
+            score = fold_sustain(score)
             if score.duration < self.length:
                 continue
             if self.bundle is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -93,6 +93,22 @@ def files_in(place: str | Path, option: str) -> list[tuple[str, Path]]:
     if not files:
         raise UserError(f"{option}={place}: expected a folder with MIDI files in it, or one file")
     return [(file.relative_to(folder).with_suffix("").as_posix(), file) for file in files]
+
+
+def music_of(files: Sequence[tuple[str, Path]], option: str) -> Iterator[tuple[str, Score]]:
+    """Yield the name and the music of each of ``files``. A file that cannot be read is left out, as
+    by ``prepare``, and its error is printed. Raises ``UserError`` about ``option`` if all are."""
+    unreadable = 0
+    for name, file in files:
+        try:
+            score = formats.read(file)
+        except UserError as error:
+            unreadable += 1
+            print(f"left out: {error}", flush=True)
+        else:
+            yield name, score
+    if unreadable == len(files):
+        raise UserError(f"{option}: expected music; none of its {unreadable} files can be read")
 
 
 def seams_in(folder: str | Path) -> dict[str, float]:

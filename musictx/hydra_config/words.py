@@ -2,7 +2,8 @@
 sentence. Hydra is not imported here, so that a mistake is reported at once.
 
 The name of a file or folder is read literally, although spaces, brackets, ``~`` and ``=`` have a
-meaning in Hydra's grammar. Commas separate values only in a sweep.
+meaning in Hydra's grammar; only in ``out=`` a ``${seed}`` is the value of an option. Commas
+separate values only in a sweep.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from musictx.config import checks
 from musictx.config.trainer import PASSED_ON
 from musictx.config.values import converted, expand_home, types_of
 from musictx.errors import ConfigError, shown
-from musictx.options import QUOTED, full_name, is_file, require_input, unknown_option, within
+from musictx.options import (
+    QUOTED,
+    check_path,
+    full_name,
+    is_file,
+    refuse_twice,
+    unknown_option,
+    within,
+)
 
 #: Values that Hydra's sweepers read: choice(1,2), tag(log,interval(1e-4,1e-2)).
 _FUNCTION = re.compile(r"(choice|range|interval|glob|shuffle|sort|tag|int|float|str|bool)\(.*\)")
@@ -40,6 +49,7 @@ def normalise(
     named = [word for word in typed if word not in files]
     has_search_path = any(word.lstrip("+").startswith("hydra.searchpath=") for word in named)
     overrides = []
+    refuse_twice("corpus.path", files, named)
     if files:
         overrides.append(f"corpus.path={_value('corpus.path', options['corpus.path'], files)}")
     for word in named:
@@ -111,12 +121,12 @@ def _value(name: str, field: dataclasses.Field, typed: str | list[str]) -> str:
     value = QUOTED.sub(r"\2", typed) if isinstance(typed, str) else typed
     if "${" not in value:
         value = converted(name, field, None if value == "null" else value)
-        require_input(name, field, value)
+        check_path(name, field, value)
     if "str" not in types_of(field):
         return str(typed)
     if isinstance(value, list):
         return f"[{','.join(map(quote, value))}]"
-    return quote(value or "null")
+    return quote(value or "null", interpolates=name == "out")
 
 
 def split(value: str) -> list[str]:
@@ -136,10 +146,12 @@ def split(value: str) -> list[str]:
     return parts
 
 
-def quote(value: str) -> str:
-    """Quote ``value`` so that Hydra's override grammar reads it literally. ``null`` and a text in
+def quote(value: str, *, interpolates: bool = False) -> str:
+    """Quote ``value`` so that Hydra's override grammar reads it literally or, if it
+    ``interpolates``, with the values of options in place of ``${NAME}``. ``null`` and a text in
     quotes are returned unchanged."""
     if value in ("null", "") or QUOTED.fullmatch(value):
         return value
-    value = re.sub(r"(\\*)\$\{", lambda m: m[1] * 2 + "\\${", value)  # no interpolation
+    if not interpolates:
+        value = re.sub(r"(\\*)\$\{", lambda m: m[1] * 2 + "\\${", value)
     return "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value) + "'"

@@ -242,8 +242,11 @@ def checked(given: Sequence[Penalty]) -> list[Penalty]:
     def nats_of(
         number: int, penalty: Penalty, states: Sequence[GrammarState], past: np.ndarray
     ) -> np.ndarray | None:
-        result = penalty(states, past)
-        nats, size = np.asarray(result, float), len(states[0].allowed())
+        result, size = penalty(states, past), len(states[0].allowed())
+        try:
+            nats = np.asarray(result, float)
+        except (TypeError, ValueError):  # no numbers
+            nats = np.empty(0)
         fits = nats.shape in ((size,), (len(states), size))
         if result is None or (fits and (nats > -np.inf).all()):  # False for NaN
             return result

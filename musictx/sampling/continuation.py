@@ -79,7 +79,8 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
     for token_id in idiom_of(tokenizer).silence(primer.ids, state, seconds):
         state.advance(token_id)
         ids.append(token_id)
-    return replace(primer, ids=np.array(ids, primer.ids.dtype), seconds=state.seconds)
+    primer = replace(primer, ids=np.array(ids, primer.ids.dtype), seconds=state.seconds)
+    return idiom_of(tokenizer).before_bar_line(primer)
 
 
 class Continuation(Region):
@@ -192,7 +193,7 @@ class Continuation(Region):
     @property
     def seconds(self) -> float:
         """Seconds of new music so far, in seconds of the tokens."""
-        return self.row.state.seconds - self.primer.seconds
+        return max(self.row.state.seconds - self.primer.seconds, 0.0)
 
     # ---------------------------------------------------------------------------- what comes out
 

@@ -33,7 +33,8 @@ class Event(NamedTuple):
 #: Called with the number of a piece, from 0, and what one of its notes does.
 OnEvent = Callable[[int, Event], None]
 #: New notes (:data:`musictx.notes.NOTE`), tracks as in :class:`Event`, in seconds of the ids -> as
-#: the finished piece has them; it may leave notes out, by where they begin.
+#: the finished piece has them; it may leave notes out, by where they begin, or since a louder one
+#: begins there on the same pitch, but then both are reported.
 FinishNotes = Callable[[np.ndarray], np.ndarray]
 
 

@@ -135,6 +135,11 @@ class Idiom:
         write silence."""
         return ()
 
+    def before_bar_line(self, primer: Primer) -> Primer:
+        """``primer``, which ends on a bar line, without the ids of that line if the model is to
+        write them."""
+        return primer
+
     # ----------------------------------------------------------------------------- penalties
 
     def rules(self, sampling: SamplingConfig) -> Sequence[Penalty]:

@@ -42,12 +42,16 @@ def on_grid(score: Score) -> bool:
 
 def quantised(notes: np.ndarray, score: Score, grid: str) -> np.ndarray:
     """``notes`` with beginnings and ends moved to the nearest lines of ``grid`` (:data:`GRIDS`, or
-    ``none``) on the beats of ``score``. Each note lasts from one line to the next at least."""
+    ``none``) on the beats of ``score``. Each note lasts from one line to the next at least. Of the
+    notes of a part that begin together on one pitch only the loudest stays."""
     if grid == "none":
         return notes
     if grid not in GRIDS:
         raise UserError(f"quantise={grid}: expected one of none, {', '.join(GRIDS)}")
-    return _on_lines(notes, score.beats, GRIDS[grid])
+    notes = _on_lines(notes, score.beats, GRIDS[grid])
+    places = notes[["start", "pitch", "program", "drum", "track"]].tolist()
+    loudest = {places[i]: i for i in np.argsort(notes["velocity"], kind="stable").tolist()}
+    return notes[np.array(sorted(loudest.values()), int)]
 
 
 def _on_lines(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from musictx import formats
-from musictx.apps.results import WRITERS, read_music, say, write_new
+from musictx.apps.results import read_music, say, write_new
 from musictx.chords import annotated
 from musictx.errors import UserError
 from musictx.files import check_writable
@@ -22,8 +22,6 @@ def run(config: ChordsConfig) -> str:
         raise UserError("file: missing; give a MIDI or MusicXML file")
     out = None if config.out is None else Path(config.out).expanduser()
     if out is not None:
-        if out.suffix.lower() not in WRITERS:
-            raise UserError(f"out={config.out}: expected a file that ends in .mid or .musicxml")
         check_writable(out.parent, "out")
     score = read_music(config.file, "file", config.limits, config.repeats)
     if score.notes["drum"].all() and not annotated(score):

@@ -18,5 +18,8 @@ class ChordsConfig(ReadsNotation):
         path="examples",
     )
     out: str | None = option(
-        None, "also write the music with these chords as markers: x.mid", path="out"
+        None,
+        "also write the music with these chords as markers: x.mid",
+        path="out",
+        pattern=(r"(?is).*\.(midi?|musicxml)", "a file that ends in .mid or .musicxml"),
     )

@@ -28,6 +28,7 @@ from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.constraints import Penalty
 from musictx.sampling.events import Event, emit_all
+from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.sample import Sample
 from musictx.sampling.strengths import SECTION_BARS
@@ -228,7 +229,8 @@ class _Composition:
         stream = grid.stream
         notes = stream.in_bars(0, len(stream.bars) - 1).notes
         ids = self.tokenizer.write(stream._replace(notes=notes))
-        return Primer.of(self.tokenizer, ids, score), grid
+        primer = Primer.of(self.tokenizer, ids, score)
+        return idiom_of(self.tokenizer).before_bar_line(primer), grid
 
     def _repeat_section(self, source: int) -> None:
         """Append a copy of the section that begins with the bar ``source``."""

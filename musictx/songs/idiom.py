@@ -26,7 +26,7 @@ from musictx.data.statistics import (
 )
 from musictx.errors import UserError
 from musictx.notes import DRUMS, METER
-from musictx.sampling.constraints import RowPenalty, never
+from musictx.sampling.constraints import RowConstraint, RowPenalty, never
 from musictx.sampling.idiom import Idiom
 from musictx.sampling.infill import NewNotes
 from musictx.sampling.penalties import pitch_set
@@ -36,6 +36,7 @@ from musictx.sampling.sample import Sample
 from musictx.sampling.steer import has_controls, unable
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_codec, form
+from musictx.songs.bar_codec import FIELDS_PER_NOTE
 from musictx.songs.bar_constraint import PartLimits
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
@@ -138,6 +139,14 @@ class BarIdiom(Idiom):
         while state.seconds < until - 1e-6:
             yield from [*group[:-1], place]
 
+    def before_bar_line(self, primer: Primer) -> Primer:
+        """The model writes the bar line, which names the earlier bar that the next bar repeats. If
+        it were given, it would repeat the distance of the line before, and the music would go on as
+        it did there."""
+        whole = len(primer.ids) - FIELDS_PER_NOTE
+        is_line = whole > 0 and primer.ids[whole] == self.tokenizer.vocabulary.id("bar")
+        return replace(primer, ids=primer.ids[:whole]) if is_line else primer
+
     def pitch_penalties(self, region: Region) -> list[RowPenalty]:
         """Limit new notes to the parts of the primer or, for a new piece, of its plan or the
         corpus, and to the pitches that ``region.sampling`` allows.
@@ -183,10 +192,16 @@ class BarIdiom(Idiom):
         return habits
 
     def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:
-        """The penalties of one row. A new piece keeps to the meter of its plan, and its planned
-        parts do not fall silent; with habits it begins on the first beat."""
+        """The penalties of one row. A continuation from a bar line on begins with that line
+        (:meth:`before_bar_line`). A new piece keeps to the meter of its plan, and its planned parts
+        do not fall silent; with habits it begins on the first beat."""
         table, primer, penalties = self.tokenizer.vocabulary, region.primer, list[RowPenalty]()
         plan = primer.plan
+        assert isinstance(state, BarState)
+        if state.seconds < primer.seconds - 1e-6:
+            groups = primer.ids.reshape(-1, FIELDS_PER_NOTE)
+            line = groups[groups[:, 0] == table.id("bar")][-1]
+            penalties.append(partial(bar_line, line=line, lines=state.lines + 1))
         if plan.meter:
             penalties.append(one_meter(table, plan.meter))
         if plan.parts:
@@ -210,10 +225,9 @@ class BarIdiom(Idiom):
             return []
         return [summed(partial(bar_feedback, steering=steer, chords=chords, given=given))]
 
-    def _keep_playing(self, region: Region, state: GrammarState) -> list[RowPenalty]:
+    def _keep_playing(self, region: Region, state: BarState) -> list[RowPenalty]:
         """A penalty that keeps parts with :data:`FEWEST_NOTES` or more in the last seconds playing;
         empty without habits, or if a density is requested."""
-        assert isinstance(state, BarState)
         since = state.step - PART_SECONDS * PER_SECOND
         count = {part: state.begun(part, since) for part in state.onsets}
         least = {part: PART_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES}
@@ -233,6 +247,17 @@ def _at_density(least: Mapping[int, float], targets: Mapping[str, float]) -> dic
     usual = sum(least.values()) / PART_SHARE / PART_SECONDS
     share = min(targets.get("density", usual) / usual, 1.0) if usual else 0.0
     return {part: share * notes for part, notes in least.items()}
+
+
+def bar_line(
+    row: RowConstraint, ids: np.ndarray, line: np.ndarray, lines: int
+) -> np.ndarray | None:
+    """Until a piece has so many ``lines``, forbid all but a bar line like ``line``, which may name
+    any bar that is repeated."""
+    state: Any = row.state
+    if state.lines >= lines or state.at_repeat:
+        return None
+    return np.where(np.arange(state.table.size) == line[len(state.group)], 0.0, np.inf)
 
 
 def one_meter(table: Vocabulary, meter: tuple[int, int]) -> RowPenalty:

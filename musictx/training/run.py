@@ -81,7 +81,7 @@ class Run:
 
     def _trainer(self) -> pl.Trainer:
         config, options, path = self.config, self.config.trainer, self.folder.path
-        callbacks = [self.stop, *instantiate("callbacks", config.callbacks, path)]
+        callbacks = [self.stop, *instantiate("callbacks", config.callbacks, path, pl.Callback)]
         for callback in callbacks:
             if isinstance(callback, RunCallback):
                 callback.run = self
@@ -94,7 +94,7 @@ class Run:
             options = dataclasses.replace(options, flags=options.flags | {"limit_val_batches": 0})
         loggers: list[Any] | bool = bool(config.logger)  # Lightning's dummy in a fast_dev_run
         if not options.fast_dev_run:
-            loggers = instantiate("logger", config.logger, path)
+            loggers = instantiate("logger", config.logger, path, pl.loggers.Logger)
         return build_trainer(options, path, callbacks=callbacks, loggers=loggers)
 
     def fit(self, checkpoint: Path | None) -> None:

@@ -81,8 +81,9 @@ def _check_types(flags: Mapping[str, Any]) -> None:
             raise ConfigError(f"trainer.{name}={value}: expected {expected}")
 
 
-def instantiate(group: str, nodes: Mapping[str, Any], folder: Path) -> list[Any]:
-    """Make the callbacks or loggers of a configuration group from their ``_target_``.
+def instantiate(group: str, nodes: Mapping[str, Any], folder: Path, base: type) -> list[Any]:
+    """Make the callbacks or loggers of a configuration group, objects of the class ``base``, from
+    their ``_target_``.
 
     ``{run_folder}`` in their options is replaced by the run folder; entries that are null are left
     out. Modules in the current folder can be imported. Raises ``ConfigError`` about an entry that
@@ -104,6 +105,11 @@ def instantiate(group: str, nodes: Mapping[str, Any], folder: Path) -> list[Any]
             raise ConfigError(
                 f"{group}.{name}._target_={node['_target_']}: cannot be made ({why})"
             ) from error
+        if not isinstance(made[-1], base):
+            raise ConfigError(
+                f"{group}.{name}._target_={node['_target_']}: expected a class that inherits from "
+                f"pytorch_lightning's {base.__name__}"
+            )
     return made
 
 

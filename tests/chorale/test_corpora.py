@@ -105,6 +105,8 @@ def test_a_file_of_another_format_is_refused_in_one_sentence(tmp_path, content, 
         file.write_text(content)
     with pytest.raises(UserError, match=reason) as error:
         corpora.Published(str(file))
+    with pytest.raises(UserError, match="this is a folder"):
+        corpora.Published(str(tmp_path))
     assert "corpus.path=" in str(error.value)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 400

@@ -232,5 +232,9 @@ def test_tracks_of_one_program_are_kept_apart_by_their_names(tmp_path):
     assert Shards(tmp_path / "named").key != Shards(tmp_path / "plain").key
     back = tokenizer.decode(by_name(tmp_path / "named")["a.mid"]).notes
     assert Counter(back["program"].tolist()) == {0: 4, 48: 4, 73: 4}
+    wrong = {"melody": 73, "bridges": 48}
+    (remark,) = run(root, tmp_path / "wrong", tokenizer=tokenizer, programs=wrong).remarks
+    assert remark.startswith("corpus.programs.bridges: no track has this name; the nearest: bridge")
+    assert not named.remarks
     assert plain.lossy.get("tracks merged with another") == 2
     assert "tracks merged with another" not in named.lossy

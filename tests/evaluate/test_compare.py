@@ -179,6 +179,26 @@ def test_chorales_are_measured_by_voice_leading(task, tiny, published, tmp_path)
         assert rows["all faults / 100 bars"]["real"] == pytest.approx(expected, rel=0.2)
 
 
+def test_files_that_cannot_be_read_are_left_out_unless_all_are(published, tmp_path, capsys):
+    folders = {"samples": tmp_path / "s", "against": tmp_path / "r"}
+    options = {"seconds": 2.0} | {name: str(folder) for name, folder in folders.items()}
+    chorales = CorpusConfig(name="jsb", path=str(published), shards=str(tmp_path / "shards"))
+    for folder in folders.values():
+        folder.mkdir()
+        formats.write(four.write(Grid.from_pitches(chorale(1))), folder / "whole.mid")
+    before = [comparison(**options).pieces, comparison(**options, corpus=chorales).pieces]
+    for folder in folders.values():
+        (folder / "damaged.mid").write_bytes(b"MThd")
+    capsys.readouterr()
+    assert [comparison(**options).pieces, comparison(**options, corpus=chorales).pieces] == before
+    assert capsys.readouterr().out.count("damaged.mid") == 4
+    for option, folder in folders.items():
+        (folder / "whole.mid").write_bytes(b"MThd")
+        with pytest.raises(UserError, match=f"^{option}: "):
+            comparison(**options)
+        formats.write(four.write(Grid.from_pitches(chorale(1))), folder / "whole.mid")
+
+
 def test_a_copied_chorale_is_found(published, tmp_path):
     copy = Grid.from_pitches(chorale(1) + 2)
     (tmp_path / "s").mkdir()
@@ -187,7 +207,7 @@ def test_a_copied_chorale_is_found(published, tmp_path):
     result = comparison(samples=str(tmp_path / "s"), corpus=corpus)
     assert result.pieces[0]["copied bars"] == 40 / 16
     formats.write(of(*((0, 1, pitch) for pitch in range(60, 65))), tmp_path / "s" / "thick.mid")
-    with pytest.raises(UserError, match=r"samples: .*thick.mid: .* notes sound at once"):
+    with pytest.raises(UserError, match=r"samples: .*thick: .* notes sound at once"):
         comparison(samples=str(tmp_path / "s"), corpus=corpus)
 
 

@@ -141,6 +141,25 @@ def test_quantised_notes_stand_on_the_nearest_lines(tempos, grid, data):
         assert abs(last - clock.quarters(end) * lines) <= 0.5 + 1e-5
 
 
+strokes = st.tuples(
+    *(st.floats(0, 1), st.just(2.0), st.sampled_from([36, 38]), st.integers(1, 127)),
+    *(st.just(0), st.booleans(), st.sampled_from([0, 1])),
+)
+
+
+@given(st.lists(strokes, max_size=12))
+def test_of_notes_quantised_to_one_place_the_loudest_stays(rows):
+    notes, clock = np.array(rows, NOTE), Score()
+    alone = [timeline.quantised(notes[[i]], clock, "8t")[0] for i in range(len(notes))]
+    loudest = {}
+    for start, _, pitch, velocity, _, drum, track in alone:
+        place = start, pitch, drum, track
+        loudest[place] = max(velocity, loudest.get(place, 0))
+    together = timeline.quantised(notes, clock, "8t")
+    assert len(together) == len(loudest)
+    assert {(s, p, d, t): v for s, _, p, v, _, d, t in together} == loudest
+
+
 def given_on(*tracks):
     """A piece with a note for each (track, pitch, program, drum)."""
     return Score([(i, i + 1, p, 70, g, d, t) for i, (t, p, g, d) in enumerate(tracks)])
