@@ -8,7 +8,6 @@ import pytest
 
 import musictx
 from musictx.apps import generate
-from musictx.apps.results import Work
 from musictx.chords import annotated
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
@@ -147,6 +146,21 @@ def test_a_new_piece_closes_on_a_held_tonic(song, asked):
     assert cut.seconds == 9
 
 
+def test_the_model_writes_the_bar_line_where_a_song_goes_on(song):
+    """It may name another distance to the bar that is repeated than the line before did."""
+    bar = [(60, 0.5), (64, 0.5), (67, 0.5), (64, 0.5)]
+    primer = score([(2 * n + t, 2 * n + t + 0.5, p, 80, 0, False, 0)
+                    for n in range(4) for t, (p, _) in zip((0, 0.5, 1, 1.5), bar)])  # fmt: skip
+    vocabulary, lines = song.tokenizer.vocabulary, set()
+    for made in musictx.generate(song, primer=primer, bars=1, samples=12, seed=3):
+        kinds, values = zip(*(vocabulary.tokens[token] for token in made.ids[:5]))
+        assert kinds[:3] == ("bar", "numerator", "denominator")
+        assert (values[1], 2 ** values[2], made.seam) == (4, 4, 8.0)
+        assert made.score.notes["start"].max() >= 8.0
+        lines.add(values[3])
+    assert len(lines) > 1
+
+
 def test_progress_counts_the_tokens_and_seconds_of_each_piece(song):
     steps = []
     report = lambda *step: steps.append(step)  # noqa: E731
@@ -224,12 +238,12 @@ def verse(tmp_path_factory):
 def made(song, verse):
     events = []
     report = lambda *event: events.append(event)  # noqa: E731
-    (sample,) = musictx.generate(song, primer=verse, form="abaa'", seed=2, on_event=report)
+    (sample,) = musictx.generate(song, primer=verse, form="abaa'", seed=3, on_event=report)
     return sample, events
 
 
 def test_a_notice_says_that_a_form_cuts_a_longer_primer(verse, tmp_path, monkeypatch):
-    monkeypatch.setattr(Work, "write_all", lambda *arguments: [])
+    monkeypatch.setattr("musictx.apps.generate.compose_pieces", lambda *_, **__: [])
     for bars, notices in ((2, 1), (3, 1), (4, 0), (8, 0), (None, 0)):
         lines = []
         options = {"primer": str(verse), "form": "AB", "bars": bars, "out": str(tmp_path)}
@@ -271,7 +285,7 @@ def test_a_primer_is_the_first_section_and_returns_in_its_meter(made, verse):
 
 def test_the_same_seed_composes_the_same_and_new_notes_are_reported(song, verse, made):
     sample, events = made
-    (again,) = musictx.generate(song, primer=verse, form="ABAA'", seed=2)
+    (again,) = musictx.generate(song, primer=verse, form="ABAA'", seed=3)
     assert again.score == sample.score
     assert again.score.markers == sample.score.markers
     assert {number for number, _ in events} == {0}
