@@ -43,7 +43,7 @@ from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND, blank_piece
 from musictx.songs.new_pieces import draw_ensemble, named_parts, new_piece
 from musictx.songs.penalties import bar_feedback, lacking_parts, on_first_beat, summed
-from musictx.songs.repetition import as_in_earlier_bar
+from musictx.songs.repetition import as_in_earlier_bar, bar_return
 from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import CHORD, STEPS
 from musictx.tokens.tokenizer import GrammarState
@@ -209,7 +209,7 @@ class BarIdiom(Idiom):
             penalties.append(summed(partial(lacking_parts, least=least, from_start=True)))
         penalties += [*self.program_penalties(region), *self.feedback_penalties(region)]
         if region.sampling.habits:
-            penalties.append(summed(as_in_earlier_bar))
+            penalties.append(summed(bar_return, as_in_earlier_bar))
             if not len(primer.ids):
                 penalties.append(summed(on_first_beat))
         return [*penalties, *self._keep_playing(region, state)]

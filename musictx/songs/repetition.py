@@ -1,8 +1,9 @@
 """What returns and what differs, in bars: sparse penalties (:mod:`.penalties`).
 
-Bars repeat the bars that their lines name (:func:`as_in_earlier_bar`). A new section differs from
-earlier ones (:func:`section_contrast`), a version from another one (:func:`unlike_other_version`),
-and a tune does not stay on one pitch (:func:`same_pitch`).
+Bars repeat the bars that their lines name (:func:`as_in_earlier_bar`), and lines name bars of a
+section ago (:func:`bar_return`). A new section differs from earlier ones
+(:func:`section_contrast`), a version from another one (:func:`unlike_other_version`), and a tune
+does not stay on one pitch (:func:`same_pitch`).
 """
 
 from __future__ import annotations
@@ -21,11 +22,19 @@ from musictx.songs.bar_constraint import BarRow
 from musictx.songs.bar_grammar import BarState, GroupKey
 from musictx.songs.penalties import Nats
 from musictx.songs.repeats import repeated
-from musictx.songs.strengths import REPEAT_GAIN, SAME_PITCH, SAME_ROOT
+from musictx.songs.strengths import REPEAT_GAIN, RETURN_BARS, RETURN_GAIN, SAME_PITCH, SAME_ROOT
 from musictx.tokens.stream import CHORD, STEPS, NoteStream
 
 #: Steps in a sixteenth.
 SIXTEENTH = STEPS // 4
+
+
+def bar_return(row: Any) -> Nats:
+    """At a bar line, favour by :data:`RETURN_GAIN` nats the repetition of a bar that lies a number
+    of bars in :data:`RETURN_BARS` before."""
+    if row.state.at_repeat:
+        first = row.state.ids["section"].start + REPEATS - 1
+        yield slice(first + RETURN_BARS.start, first + RETURN_BARS.stop), -RETURN_GAIN
 
 
 def same_pitch(row: Any, melodies: Collection[int], target: float) -> Nats:

@@ -26,12 +26,13 @@ CROWD_GAIN, LENGTH_GAIN = 4.0, 0.5
 PART_SHARE, PART_GAIN, PART_SECONDS = 0.5, 3.0, 16.0
 
 # -------------------------------------------------------------------------------- repetition.py
-#: What came next in the bar that is repeated gains so many nats: then bars that repeat are as like
-#: their earlier ones as in songs. "subjects that return". So do bars of accompaniments, and of
-#: variations: "fewer constants of the sampler", "a blind verdict"; so does, in accompaniments and
-#: gaps, the rhythm of the bar before: "accompaniments that keep a figure", "continued songs that
-#: stood still".
-REPEAT_GAIN = 1.0
+#: A section returns from so many bars ago and gains so many nats. "song goes on, which bars are
+#: pulled back to, what is asked for", "new songs close". What came next in the bar that is repeated
+#: gains so many: then bars that repeat are as like their earlier ones as in songs. "subjects that
+#: return". So do bars of accompaniments, and of variations: "fewer constants of the sampler", "a
+#: blind verdict"; so does, in accompaniments and gaps, the rhythm of the bar before:
+#: "accompaniments that keep a figure", "continued songs that stood still".
+RETURN_BARS, RETURN_GAIN, REPEAT_GAIN = range(7, 13), 0.9, 1.0
 #: Nats in a new section for the chord that an earlier one has at a place, and for a note of a pitch
 #: class that begins there. "styles of drums, and new sections that are unlike the first": AABA
 #: recognised in 8 of 10 (4 of 10); "fewer constants of the sampler": in 3 of 6 without.
