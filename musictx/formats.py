@@ -138,16 +138,18 @@ def has_notation(score: Score) -> bool:
 
 def _content(file: Any, limits: Limits) -> bytes:
     """Read a file object from its current position."""
+    if isinstance(file, io.TextIOBase):
+        raise UserError("read: this file gives text; open it in binary mode, open(path, 'rb')")
     megabytes = max(limits.midi_mb, limits.xml_mb)
+    data = bytearray()
     try:
-        data = file.read(megabytes * 1_000_000 + 1)
+        while part := file.read(megabytes * 1_000_000 + 1 - len(data)):  # a pipe may give less
+            data += part
     except (OSError, ValueError, TypeError) as error:
         raise ReadError(f"the file: cannot be read ({error})", "cannot be opened") from None
-    if not isinstance(data, bytes):
-        raise UserError("read: this file gives text; open it in binary mode, open(path, 'rb')")
     if len(data) > megabytes * 1_000_000:
         raise ReadError(f"the file: larger than the {megabytes} MB of its limits", "too large")
-    return data
+    return bytes(data)
 
 
 def _read_file(path: Path, limits: Limits, repairs: Counter | None, repeats: bool) -> Score:

@@ -89,6 +89,14 @@ def _rows(name: str, values: Any) -> list[tuple]:
     return rows
 
 
+def _is_mark(row: Any) -> bool:
+    """Whether ``row`` is (time, text), a marker or a syllable."""
+    if not isinstance(row, tuple | list) or len(row) != 2:
+        return False
+    is_number = isinstance(row[0], int | float | np.number)
+    return is_number and isinstance(row[1], str) and bool(0 <= row[0] < math.inf)
+
+
 def sort_order(*columns: np.ndarray) -> np.ndarray:
     """(n,) the indices that sort integer columns stably, the first column the most significant.
 
@@ -175,12 +183,14 @@ class Score:
         if not np.all(np.isfinite(self.tempos["bpm"]) & (self.tempos["bpm"] > 0)):
             raise UserError("tempos: bpm must be finite and greater than 0")
         for name in ("markers", "lyrics"):
-            if not all(0 <= time < math.inf for time, _ in getattr(self, name)):
-                raise UserError(f"{name}: time must be finite and not negative")
+            rows = getattr(self, name)
+            if not isinstance(rows, Iterable) or not all(map(_is_mark, rows)):
+                raise UserError(f"{name}={shown(rows)}: expected (time, text), times not negative")
         ticks = self.ticks_per_quarter
         if not isinstance(ticks, Integral) or not 0 <= ticks < 2**15:
             raise UserError("ticks_per_quarter must be a whole number in 0..32767")
-        if not isinstance(self.names, Mapping):
+        names = self.names.values() if isinstance(self.names, Mapping) else [None]
+        if not all(isinstance(name, str) for name in names):
             raise UserError(f"names={shown(self.names)}: expected track -> its name")
         object.__setattr__(self, "names", dict(self.names))
 

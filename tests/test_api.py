@@ -9,6 +9,7 @@ from pathlib import Path
 import mido
 import numpy as np
 import pytest
+import torch
 
 import musictx
 from musictx.errors import UserError
@@ -183,6 +184,12 @@ def test_a_wrong_result_of_the_callers_function_is_an_error_that_names_the_funct
             calls["generate"](penalties=[wrong])
     with pytest.warns(FutureWarning, match="penalties"):
         assert calls["generate"](constraints=[lambda states, past: None])  # no id has a cost
+
+
+@pytest.mark.parametrize("flatten", [torch.zeros_like, torch.Tensor.zero_])
+def test_a_processor_cannot_bring_forbidden_ids_back(calls, flatten):
+    (piece,) = calls["generate"](processors=[lambda ids, logits: flatten(logits)])
+    assert len(piece.ids)  # drawn from the grammar
 
 
 def test_public_names_are_loaded_lazily_and_render_is_a_function_and_a_package(tmp_path):

@@ -129,6 +129,13 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path) -> None:
         assert caught.value.reason == "too large"
 
 
+class Trickle(io.BytesIO):
+    """A file object that gives three bytes at once, as a pipe or a socket may."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        return super().read(min(size or 0, 3))
+
+
 def test_bytes_and_file_objects_are_read_and_written_as_files_are(tmp_path):
     for suffix in (".mid", ".musicxml"):
         data = musictx.to_bytes(ONE, suffix)
@@ -138,6 +145,7 @@ def test_bytes_and_file_objects_are_read_and_written_as_files_are(tmp_path):
         with path.open("rb") as file:
             assert musictx.read(file) == musictx.read(path)
     assert musictx.read(bytearray(musictx.to_bytes(ONE))) == ONE
+    assert musictx.read(Trickle(musictx.to_bytes(ONE))) == ONE
     pretty = ONE.to_pretty_midi()
     pretty.instruments[0].notes[0].pitch = 128
     with pytest.raises(UserError, match="PrettyMIDI"):

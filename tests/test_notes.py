@@ -50,7 +50,12 @@ WRONG_ROWS = [
         *(({"notes": wrong}, "notes=.*expected tuples of start") for wrong in (5, "abc", {})),
         ({"notes": np.zeros((3, 2))}, r"notes\[0\]=.*expected tuples of start"),
         ({"ticks_per_quarter": 10**400}, "ticks_per_quarter must be a whole number"),
-        ({"names": 5}, "names=5: expected track -> its name"),
+        *(({"names": wrong}, "names=.*expected track -> its name") for wrong in (5, {0: None})),
+        *(
+            ({table: wrong}, f"{table}=.*expected .time, text")
+            for table in ("markers", "lyrics")
+            for wrong in (5, [5], "ab", [(0.0, None)], [(0.0,)], [("0", "x")], [(np.nan, "x")])
+        ),
     ],
 )
 def test_wrong_rows_and_tables_are_refused(arguments: dict, words: str) -> None:

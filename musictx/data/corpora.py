@@ -25,7 +25,7 @@ from musictx.config import CorpusConfig, Limits
 from musictx.config.checks import imported
 from musictx.config.corpus import CORPORA
 from musictx.data.shards import SPLITS
-from musictx.errors import UserError, shown
+from musictx.errors import ConfigError, UserError, shown
 from musictx.formats import SUFFIXES, FileEntry, is_below, walk, walk_several
 from musictx.notes import Score
 from musictx.tokens.tokenizer import Tokenizer
@@ -87,7 +87,10 @@ def find(config: CorpusConfig) -> Corpus:
     kind = _kind(config.name)
     if isinstance(config.path, list) and not getattr(kind, "several", False):
         raise UserError(f"corpus.path={shown(config.path)}: expected one; corpus={config.name}")
-    corpus: Corpus = kind(config.path)
+    try:
+        corpus: Corpus = kind(config.path)
+    except TypeError as error:
+        raise ConfigError(f"corpus.name={config.name}: cannot be made ({error})") from error
     return corpus
 
 

@@ -113,15 +113,17 @@ def of_sampling(sampling: TokenSampling, table: Vocabulary, top_p: float) -> lis
 
 def checked(given: Sequence[Processor]) -> list[Processor]:
     """The processors ``given`` by a caller, wrapped so that each raises ``UserError``, naming the
-    function, if it does not return logits."""
+    function, if it does not return logits. Ids that were forbidden before it stay so."""
 
     def logits_of(number: int, process: Processor, ids: Tensor, logits: Tensor) -> Tensor:
+        forbidden = logits <= _REMOVED
         result = process(ids, logits)
         is_valid = isinstance(result, Tensor) and result.shape == logits.shape
         is_valid = is_valid and result.is_floating_point() and result.device == logits.device
+        result = result.masked_fill(forbidden, _REMOVED) if is_valid else result
         if is_valid and bool((result.amax(-1) > _REMOVED).all()):  # False for NaN
             return result
-        expected = f"logits of shape {tuple(logits.shape)}, not NaN, with an id left in each row"
+        expected = f"a tensor of floats {tuple(logits.shape)}, not NaN, with an id left in each row"
         actual = shown(getattr(result, "shape", result))
         raise UserError(f"processors[{number}]: expected {expected}, not {actual}")
 

@@ -78,7 +78,7 @@ def unable(tokenizer: Tokenizer) -> str:
     """The error message for a model without control tokens; it names a model that has them."""
     return (
         f"this model ({tokenizer.name} tokens) has no control tokens; give one trained with "
-        f"tokenizer.controls=true, such as model={DEFAULT}"
+        f"tokenizer.controls=true, such as model={DEFAULT} or model={ON_BEATS}"
     )
 
 

@@ -23,7 +23,7 @@ from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
-from musictx.errors import UserError, WriteError
+from musictx.errors import UserError, WriteError, shown
 from musictx.files import atomic_folder, tidy, write_bytes
 from musictx.studio import exchange, store
 from musictx.studio.acceptance import acceptance
@@ -119,9 +119,11 @@ class Session:
     @contextlib.contextmanager
     def _locked(self, revision: Any) -> Iterator[Document]:
         """Lock the document, so that no other thread changes it until the block ends. Raise
-        :class:`Refused` (409) if the document does not have this ``revision``."""
+        :class:`Refused` if the document does not have this ``revision`` (409) or it is none."""
         with self.locked_folder():
-            if revision != self.document.revision or type(revision) is not int:
+            if type(revision) is not int:
+                raise Refused(f"revision={shown(revision)}: expected the piece's, a whole number")
+            if revision != self.document.revision:
                 sentence = "another page changed this music in between; it is read again"
                 raise Refused(sentence, 409, revision=self.document.revision)
             yield self.document

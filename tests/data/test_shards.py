@@ -79,6 +79,13 @@ def test_file_names_that_are_no_text_survive(tmp_path):
     assert Shards(tmp_path / "s").pieces()[0].name == name
 
 
+def test_an_unknown_split_of_a_corpus_is_refused_in_a_sentence(tmp_path):
+    wrong = pytest.raises(UserError, match="split 'trian': expected one of")
+    with wrong, writer(tmp_path / "s") as out:
+        add(out, PIECES[0], name="a.mid", split="trian")
+    assert not (tmp_path / "s").exists()
+
+
 def in_header(**values):
     return lambda data: json.dumps(json.loads(data) | values).encode()
 

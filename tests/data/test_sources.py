@@ -120,6 +120,8 @@ def test_a_folder_that_cannot_be_a_corpus_is_one_sentence(tmp_path):
         corpora.find(CorpusConfig(name="jsb", path=[a, a]))
     with pytest.raises(ConfigError, match=r"^corpus.name=no.such:Thing"):
         corpora.find(CorpusConfig(name="no.such:Thing"))
+    with pytest.raises(ConfigError, match=r"^corpus.name=math:pi: cannot be made"):
+        corpora.find(CorpusConfig(name="math:pi"))
     with pytest.raises(UserError, match="MAESTRO"):
         Maestro(a)
     (tmp_path / "a" / "m.csv").write_text(TABLE)

@@ -34,6 +34,9 @@ async def test_a_piece_is_imported_changed_undone_listed_and_deleted(tmp_path):
         assert [0.0, 0.6, 71, 80, 0] not in [note[1:] for note in changed["notes"]]
         conflict = await send(client, "POST", f"{path}/ops", 409, json=move)
         assert conflict["revision"] == 1
+        for wrong in ({}, {"revision": "1"}):
+            refused = await send(client, "POST", f"{path}/undo", 400, json=wrong)
+            assert refused["error"].startswith("revision=")
         await send(client, "POST", f"{path}/undo", 409, json={"revision": 0})
         undone = await send(client, "POST", f"{path}/undo", json={"revision": 1})
         assert undone["notes"] == first["notes"]
