@@ -85,7 +85,7 @@ def test_the_commands_of_the_pages_parse(line, here, monkeypatch):
             pytest.importorskip(f"hydra_plugins.hydra_{plugin}_{kind}", reason=reason)
     monkeypatch.setattr(cli, "_run", lambda command, config: Trained(None, None, 0))
     for module in (options, words):
-        monkeypatch.setattr(module, "require_input", lambda *_: None)  # files of the reader
+        monkeypatch.setattr(module, "check_path", lambda *_: None)  # files of the reader
     (here / "my_pieces").mkdir()
     assert cli.main(shlex.split(re.sub(r"( seed=\d+)[,\d]+", r"\1", line))[1:]) == 0
 
