@@ -140,9 +140,9 @@ class BarIdiom(Idiom):
             yield from [*group[:-1], place]
 
     def before_bar_line(self, primer: Primer) -> Primer:
-        """The model writes the bar line, which names the earlier bar that the next bar repeats. If
-        it were given, it would repeat the distance of the line before, and the music would go on as
-        it did there."""
+        """The model writes the bar line, which names the earlier bar that the next bar repeats. A
+        given line would have the distance of the line before it, and the next bar would be as far
+        from the bar that it repeats."""
         whole = len(primer.ids) - FIELDS_PER_NOTE
         is_line = whole > 0 and primer.ids[whole] == self.tokenizer.vocabulary.id("bar")
         return replace(primer, ids=primer.ids[:whole]) if is_line else primer

@@ -146,7 +146,7 @@ def test_a_new_piece_closes_on_a_held_tonic(song, asked):
     assert cut.seconds == 9
 
 
-def test_the_model_writes_the_bar_line_where_a_song_goes_on(song):
+def test_the_model_writes_the_bar_line_where_a_song_is_continued(song):
     """It may name another distance to the bar that is repeated than the line before did."""
     bar = [(60, 0.5), (64, 0.5), (67, 0.5), (64, 0.5)]
     primer = score([(2 * n + t, 2 * n + t + 0.5, p, 80, 0, False, 0)
