@@ -126,7 +126,7 @@ class Written(Composing, ReadsNotation):
     )
 
     def check(self) -> None:
-        check_ending(self.out, WRITERS, "; render=true writes sound and a picture beside it")
+        check_ending(self.out, WRITERS, "; render=true writes sound and a picture with it")
 
 
 @dataclass

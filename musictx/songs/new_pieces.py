@@ -27,9 +27,7 @@ from musictx.sampling.sample import Sample
 from musictx.sampling.strengths import USUAL_SECONDS
 from musictx.songs.chord_estimation import draw, draw_repeats
 from musictx.songs.chord_sheet import with_markers
-
-#: The drums of General MIDI that close a piece.
-BASS_DRUM, CRASH = 36, 49
+from musictx.songs.drummers import KINDS
 
 
 def new_piece(
@@ -103,7 +101,7 @@ def closing(
         count = 3 if np.median(at_once(notes)) > 1 else 1
         held = tones[np.argsort(np.abs(tones - last), kind="stable")[:count]]
         if notes["drum"].any():
-            held = np.array([BASS_DRUM, CRASH])
+            held = np.array([KINDS[kind][0] for kind in ("kick", "crash")])
         elif track in lowest["track"]:
             roots = tones[tones % 12 == chord.root]
             root = roots[np.argsort(np.abs(roots - lowest["pitch"]), kind="stable")[:1]]

@@ -18,7 +18,7 @@ from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
 from musictx.sampling.strengths import MOST_ALIKE
 from musictx.shipped import examples
-from musictx.songs import new_pieces, repeats
+from musictx.songs import bar_infill, form, new_pieces, repeats
 from musictx.songs.chord_estimation import search
 from musictx.songs.loops import LOOP_END
 from musictx.songs.strengths import PART_SECONDS
@@ -134,7 +134,7 @@ def test_a_new_piece_closes_on_a_held_tonic(song, asked):
     final = notes[notes["start"] >= 3 * BAR - 1e-3]
     assert np.allclose(final["start"], 3 * BAR)
     assert np.allclose(final["end"], 4 * BAR)
-    assert set(final["pitch"][final["drum"]]) == {new_pieces.BASS_DRUM, new_pieces.CRASH}
+    assert set(final["pitch"][final["drum"]]) == {36, 49}, "a kick and a crash"
     held, (_, chord) = final[~final["drum"]], annotated(piece.score)[-1]
     assert {*(held["pitch"] % 12)} <= chord.classes
     assert held["pitch"].min() % 12 == chord.root
@@ -148,9 +148,9 @@ def test_a_new_piece_closes_on_a_held_tonic(song, asked):
 
 def test_the_model_writes_the_bar_line_where_a_song_is_continued(song):
     """It may name another distance to the bar that is repeated than the line before did."""
-    bar = [(60, 0.5), (64, 0.5), (67, 0.5), (64, 0.5)]
-    primer = score([(2 * n + t, 2 * n + t + 0.5, p, 80, 0, False, 0)
-                    for n in range(4) for t, (p, _) in zip((0, 0.5, 1, 1.5), bar)])  # fmt: skip
+    tune = [60, 64, 67, 64] * 4
+    rows = [(n / 2, n / 2 + 0.5, pitch, 80, 0, False, 0) for n, pitch in enumerate(tune)]
+    primer = score(rows)
     vocabulary, lines = song.tokenizer.vocabulary, set()
     for made in musictx.generate(song, primer=primer, bars=1, samples=12, seed=3):
         kinds, values = zip(*(vocabulary.tokens[token] for token in made.ids[:5]))
@@ -159,6 +159,33 @@ def test_the_model_writes_the_bar_line_where_a_song_is_continued(song):
         assert made.score.notes["start"].max() >= 8.0
         lines.add(values[3])
     assert len(lines) > 1
+
+
+def test_a_new_section_begins_with_a_bar_line_of_the_model(song, monkeypatch):
+    primers, compose = [], form.continuations
+    record = lambda bundle, given, *more, **options: (  # noqa: E731
+        primers.extend(given) or compose(bundle, given, *more, **options)
+    )
+    monkeypatch.setattr(form, "continuations", record)
+    musictx.generate(song, form="AB", bars=2, instruments="piano", seed=1)
+    assert primers
+    assert all(song.tokenizer.vocabulary.tokens[p.ids[-5]][0] != "bar" for p in primers)
+
+
+def test_chords_have_the_top_p_that_is_asked_for_and_tunes_their_penalty(song, monkeypatch):
+    top_p, melodies, draw = [], [], new_pieces.draw
+    monkeypatch.setattr(
+        new_pieces, "draw", lambda *a, **more: top_p.append(more["top_p"]) or draw(*a, **more)
+    )
+    monkeypatch.setattr(
+        bar_infill, "same_pitch", lambda row, **more: iter(melodies.append(more["melodies"]) or ())
+    )
+    for sampling in ({}, {"top_p": 0.5}, {"habits": False}):
+        melodies.clear()
+        musictx.generate(song, bars=1, instruments="melody,piano", seed=1, sampling=sampling)
+        assert all(parts == {73} for parts in melodies)
+        assert bool(melodies) == sampling.get("habits", True)
+    assert top_p == [0.95, 0.5, 0.95]
 
 
 def test_progress_counts_the_tokens_and_seconds_of_each_piece(song):
