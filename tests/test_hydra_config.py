@@ -183,6 +183,8 @@ def test_yaml_and_schemes_of_ones_own_compose(ran, own_files, capsys):
         "model=header": "Expected header",
         "position.radius=2": "position.radius:",
         "position=mine position.radius=[1": "position.radius=[1",
+        "position=my:Own": "position.name=my:Own",
+        "position=mine,near": "; add -m",
     }.items():
         corpus = ["corpus=bach"] * ("alone" not in words)
         assert cli.main(["train", "-cd", "my", *corpus, *words.split()]) == 2

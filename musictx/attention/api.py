@@ -82,6 +82,9 @@ def attend(
     """
     if terms is None:
         terms = Terms(scale=q.shape[-1] ** -0.5)
+    if not isinstance(terms, Terms):
+        kind = type(terms).__name__
+        raise ValueError(f"attend: terms is a {kind}, expected Terms, such as scheme.terms()")
     if (query_positions is None) != (key_positions is None):
         raise ValueError("attend: give query_positions and key_positions both or neither")
     if query_positions is None or key_positions is None:
@@ -98,6 +101,8 @@ def attend(
     )
     _check(q, k, v, terms, setting)
     job = Job.of(terms, setting, q)
+    if not q.shape[2] or not k.shape[2]:  # other implementations divide the tokens into blocks
+        implementation = "reference"
     learned = [tensor for _, tensor in terms.named_tensors()]
     name = chosen(implementation, job._replace(tangents=_has_tangents(q, k, v, *learned)))
     out: Tensor = MODULES[name].attend(q, k, v, terms, setting)

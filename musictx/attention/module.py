@@ -55,7 +55,7 @@ class RelativeAttention(nn.Module):
         implementation: str = "auto",
     ) -> None:
         super().__init__()
-        if width % heads:
+        if not 0 < heads <= width or width % heads:
             raise ConfigError(f"heads={heads}: expected a divisor of width={width}")
         self.width, self.heads, self.causal = width, heads, causal
         self.dropout, self.implementation = dropout, implementation

@@ -91,6 +91,13 @@ def find(config: CorpusConfig) -> Corpus:
         corpus: Corpus = kind(config.path)
     except TypeError as error:
         raise ConfigError(f"corpus.name={config.name}: cannot be made ({error})") from error
+    required = ("label", "published", "read", "identity", "items", "__len__")
+    missing = [name for name in required if not hasattr(corpus, name)]
+    if missing:
+        raise ConfigError(
+            f"corpus.name={config.name}: it has no {' and no '.join(missing)}; expected the "
+            "members of musictx.data.corpora.Corpus"
+        )
     return corpus
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from musictx.config import CorpusConfig, Limits
 from musictx.data.corpora import Item, Reader
 from musictx.data.shards import ID
-from musictx.errors import ReadError, UserError
+from musictx.errors import ReadError, UserError, shown
 from musictx.grid import in_time, without_beats
 from musictx.notes import Score
 from musictx.tokens.build import build
@@ -58,8 +58,13 @@ def encode_item(
     """Read and encode an item. ``config`` is the tokenizer's configuration as JSON.
 
     An item that raises an exception other than ``MemoryError`` is left out, with the exception as
-    the reason.
+    the reason. Raises ``UserError`` for anything else than an item.
     """
+    if not (isinstance(item, Item) and isinstance(item.name, str)):
+        raise UserError(
+            f"corpus.name={corpus.name}: its items() gave {shown(item)}, expected a "
+            "musictx.data.corpora.Item whose name is a str"
+        )
     tokenizer = _tokenizer(config)
     repairs: Counter[str] = Counter()
     reason = "unreadable"

@@ -187,7 +187,7 @@ def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
         for reason, n in counts.most_common()
     )
     where = f"corpus={corpus.name}" if corpus.path is None else f"corpus.path={corpus.path}"
-    return f"{where}: none of its {len(left_out)} files can be used: {why}"
+    return f"{where}: none of its {len(left_out)} files can be used: {why or 'it has none'}"
 
 
 # ------------------------------------------------------------------------------------------- splits

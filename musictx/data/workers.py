@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import pickle
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -21,7 +22,7 @@ from typing import Any, TypeVar
 from pebble import ProcessExpired, ProcessPool
 
 from musictx.config.limits import Limits
-from musictx.errors import ReadError, UserError
+from musictx.errors import ReadError, UserError, reason
 
 try:
     import resource
@@ -124,7 +125,7 @@ def run(
     In place of a result there is an exception if an item exceeds ``limits.read_seconds``
     (``TimeoutError``) or ``limits.read_mb`` (``MemoryError``), or crashes its worker
     (``ProcessExpired``). Other exceptions of ``function`` are raised. Raises ``UserError`` if no
-    process can be started.
+    process can be started, or ``function`` cannot be pickled for them.
     """
     if not workers:
         for item in items:
@@ -133,6 +134,13 @@ def run(
             except MemoryError as error:
                 yield item, error
         return
+    try:
+        pickle.dumps(function)
+    except Exception as error:  # pickle raises many kinds
+        raise UserError(
+            f"corpus.workers={workers}: other processes cannot read this corpus "
+            f"({reason(error)}); its read must be a function of a module, or give corpus.workers=1"
+        ) from error
     items = iter(items)
     processes = Workers(workers)
     threads = ThreadPoolExecutor(2 * workers)  # so that the next call of a worker is ready

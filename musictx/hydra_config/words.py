@@ -70,7 +70,9 @@ def normalise(
         elif name in presets:
             chosen = split(value.strip("[]")) if sweep or value.startswith("[") else [value]
             if not (has_search_path or "(" in value or {*chosen} <= {*presets[name], "null"}):
-                expected = ", ".join(presets[name])
+                expected = ", ".join(presets[name]) + _sweep_hint(value)
+                if ":" in value and f"{name}.name" in options:
+                    expected += f"; a class of your own is {name}.name={value}"
                 raise ConfigError(f"{name}={shown(value)}: expected one of {expected}")
             overrides.append(f"{name}={value}")
         elif name in options and name not in unchecked:
@@ -109,11 +111,14 @@ def _values(name: str, field: dataclasses.Field, text: str, sweep: bool) -> str:
         try:
             return _value(name, field, text)
         except ConfigError as error:
-            more = "; add -m to run each of these values" if "," in text else ""
-            raise ConfigError(f"{error}{more}") from None
+            raise ConfigError(f"{error}{_sweep_hint(text)}") from None
     if _FUNCTION.fullmatch(text):
         return text
     return ",".join(_value(name, field, one) for one in split(text))
+
+
+def _sweep_hint(text: str) -> str:
+    return "; add -m to run each of these values" if "," in text else ""
 
 
 def _value(name: str, field: dataclasses.Field, typed: str | list[str]) -> str:

@@ -194,8 +194,8 @@ class RunFolder:
         return State(step=step)
 
     def check(self, config: TrainConfig, fingerprints: Mapping[str, str]) -> None:
-        """Raise ``UserError`` if the folder has a run with other settings, corpus or vocabulary, or
-        has other files."""
+        """Raise ``UserError`` if the folder has a run with other settings, corpus or vocabulary
+        that has saved its state or a model, or has other files."""
         if self.is_new:
             if self.path.is_dir() and any(
                 p.name != LOCK and not p.name.startswith(files.PART) for p in self.path.iterdir()
@@ -218,7 +218,7 @@ class RunFolder:
             for name, value in fingerprints.items()
             if applied_before.get(name, value) != value
         ]
-        if differences:
+        if differences and (self.last.is_file() or self.model.is_dir()):
             more = len(differences) - MOST_DIFFERENCES
             named = "; ".join(differences[:MOST_DIFFERENCES]) + (
                 f" and {more} more" if more > 0 else ""

@@ -95,18 +95,6 @@ def test_a_sample_that_fails_is_reported_and_training_goes_on(root, tmp_path, mo
     assert (tmp_path / "model" / "model.safetensors").is_file()
 
 
-def test_attention_that_this_device_does_not_have_is_refused_without_a_run_folder(root):
-    with pytest.raises(UserError, match=r"^implementation=fused: "):
-        train.run(config(root, "fused", "model.attention=fused"))
-    assert not (root / "fused").exists()
-
-
-def test_a_folder_without_a_model_is_no_beginning(root, tmp_path):
-    with pytest.raises(UserError, match=f"^init={re.escape(str(tmp_path))}: .*missing"):
-        train.run(config(root, "run", f"init={tmp_path}"))
-    assert not (root / "run").exists()
-
-
 def test_fine_tuning_takes_tokenizer_and_shape_from_the_model_folder(root, tmp_path, capsys):
     write_songs(tmp_path / "midi", [99], notes=40)
     more = ["model.layers=3", "tokenizer.velocity_bins=8", "trainer.max_steps=4"]
@@ -143,6 +131,8 @@ def test_without_held_out_pieces_training_ends_with_the_latest_weights(root, tmp
         ("+callbacks.mine.option=3", r"callbacks\.mine="),
         ("logger.mine._target_=no.such.Logger", r"logger\.mine\._target_=no"),
         ("trainer.limit_val_batches=0.1", r"limit_val_batches"),
+        ("model.attention=fused", r"^implementation=fused: "),
+        ("init=/", r"^init=/: .*missing"),
         ("trainer.accelerator=gpu", r"trainer\.accelerator=gpu.*not possible on this machine"),
     ],
 )

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 import torch
 
-from musictx.attention import api
+from musictx.attention import api, positions
 from musictx.attention.api import attend
 from musictx.attention.job import ANY, Job, Setting
 from musictx.attention.terms import Axis, Span, Terms
@@ -61,6 +61,7 @@ def _where(**more: object):
         (_where(query_positions=None), "query_positions and key_positions"),
         (_where(query_pieces=torch.zeros(2, 5).long()), "query_pieces and key_pieces"),
         (_where(query_pieces=torch.zeros(2, 5), key_pieces=torch.zeros(2, 4)), "key_pieces"),
+        (_change(3, positions.build({"name": "t5"}, heads=2, head_dim=4, width=8)), "Terms"),
         (_change(3, cases.huang({}, 3, 4)), "table of axis 0"),
         (_change(3, Terms(1.0, (Axis(bias=torch.zeros(3, 4), high=3),))), "bias of axis 0"),
         (_change(3, Terms(1.0, content_bias=torch.zeros(2, 5))), "content_bias"),

@@ -146,10 +146,11 @@ class Longer(Given):
 
 
 def test_the_shards_of_another_class_of_ones_own_are_not_reused(tmp_path):
-    notes = []
-    for name in ("tests.data.helpers:Given", f"{__name__}:Longer", "tests.data.helpers:Given"):
-        notes.append(run(None, tmp_path / "out", name=name).total().notes)
-    assert notes == [12, 18, 12]
+    given, longer, notes = "tests.data.helpers:Given", f"{__name__}:Longer", []
+    for name in (given, given, longer, given):
+        report = run(None, tmp_path / "out", name=name)
+        notes.append((report.total().notes, report.up_to_date))
+    assert notes == [(12, False), (12, True), (18, False), (12, False)]
 
 
 class Actions(Given):

@@ -13,7 +13,7 @@ from musictx.data import corpora
 from musictx.data.corpora import Folder, Maestro
 from musictx.errors import ConfigError, UserError
 from musictx.tokens.build import build
-from tests.data.helpers import contents, run, write_songs
+from tests.data.helpers import Given, contents, run, write_songs
 
 TABLE = "split,midi_filename\ntest,song-003.mid\n"
 names = st.text(st.sampled_from("ab.-/0 "), min_size=1, max_size=8)
@@ -108,6 +108,13 @@ def test_other_tables_decide_nothing(tmp_path, folders, table):
     assert Folder(str(tmp_path)).official == {}
 
 
+class Wrong(Given):
+    read = staticmethod(lambda *arguments: Given.read(*arguments))
+
+    def items(self):
+        return ["song-0"]
+
+
 def test_a_folder_that_cannot_be_a_corpus_is_one_sentence(tmp_path):
     a = str(write_songs(tmp_path / "a", [3]))
     (tmp_path / "empty").mkdir()
@@ -122,6 +129,14 @@ def test_a_folder_that_cannot_be_a_corpus_is_one_sentence(tmp_path):
         corpora.find(CorpusConfig(name="no.such:Thing"))
     with pytest.raises(ConfigError, match=r"^corpus.name=math:pi: cannot be made"):
         corpora.find(CorpusConfig(name="math:pi"))
+    for name, workers, reason in (
+        ("io:StringIO", 1, "^corpus.name=io:StringIO: it has no label and no published"),
+        (f"{__name__}:Wrong", 1, "^corpus.name=.*:Wrong: its items.. gave song-0, expected a"),
+        (f"{__name__}:Wrong", 2, "^corpus.workers=2: .*read must be a function of a module"),
+    ):
+        with pytest.raises(UserError, match=reason):
+            run(None, tmp_path / "out", name=name, workers=workers)
+    assert not (tmp_path / "out").exists()
     with pytest.raises(UserError, match="MAESTRO"):
         Maestro(a)
     (tmp_path / "a" / "m.csv").write_text(TABLE)
@@ -156,10 +171,3 @@ def test_official_test_files_alone_are_all_measured(tmp_path, count, options):
     (root / "maestro.csv").write_text("\n".join(["split,midi_filename", *rows]))
     shards = run(root, tmp_path / "out", **options).shards
     assert [piece.split for piece in shards.pieces()] == ["test"] * count
-
-
-def test_a_corpus_without_a_path_is_prepared_once(tmp_path):
-    for new in (True, False):
-        report = run(None, tmp_path / "s", name="tests.data.helpers:Given")
-        assert [p.name for p in report.shards.pieces()] == ["0", "1"]
-        assert report.up_to_date != new

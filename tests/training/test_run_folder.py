@@ -48,7 +48,9 @@ def test_the_default_folder_is_another_one_for_whatever_decides_the_weights():
 
 
 def test_a_run_with_other_settings_is_refused_by_their_names(tmp_path):
+    begin(tmp_path / "run", config(lr=3e-3), MADE_OF | {"vocabulary": "v1"})  # not trained yet
     begin(tmp_path / "run", config())
+    (tmp_path / "run" / "last.ckpt").touch()
     begin(tmp_path / "run", config(20))
     with pytest.raises(UserError, match=r"optim\.lr was 0\.001, now 0\.002.*another out="):
         begin(tmp_path / "run", config(lr=2e-3))
