@@ -68,7 +68,7 @@ def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
         if shards.is_shards(folder) and (ready := Shards(folder)).key == key:
             return Report.of(ready, up_to_date=True)
     if build(**tokenizer.to_config()).fingerprint != tokenizer.fingerprint:
-        raise ValueError(f"tokens.build does not make {tokenizer.name} again from its to_config()")
+        raise UserError(f"tokenizer.name={tokenizer.name}: its to_config() makes another tokenizer")
     shares = {"validation": corpus.validation, "test": corpus.test}
     with shards.new_shards(
         folder,

@@ -15,7 +15,7 @@ from musictx import registry
 from musictx.attention import positions as schemes
 from musictx.attention.api import why_not
 from musictx.attention.terms import FURTHER, Positions, Span, as_tensor
-from musictx.errors import ConfigError
+from musictx.errors import ConfigError, reason
 from musictx.model.block import Block, ForwardPass
 from musictx.model.cache import Cache, KVCache
 from musictx.model.config import NetworkConfig
@@ -64,10 +64,14 @@ class MusicTransformer(nn.Module):
         """Build a feature, register it under its name, and return the name."""
         arguments = dict(options)
         kind = kind_of(arguments.pop("name"))
-        if hasattr(self, kind.name):
-            reason = "is listed twice, or is the name of another module"
-            raise ConfigError(f"model.features: {kind.name} {reason}")
-        feature = kind(self.config.vocab_size, self.config.width, **arguments)
+        try:
+            if hasattr(self, kind.name):
+                why = "is listed twice, or is the name of another module"
+                raise ConfigError(f"model.features: {kind.name} {why}")
+            feature = kind(self.config.vocab_size, self.config.width, **arguments)
+        except (AttributeError, TypeError) as error:  # of a class of the user's
+            name = options["name"]
+            raise ConfigError(f"model.features={name}: cannot be made ({reason(error)})") from error
         self.add_module(kind.name, feature)
         return kind.name
 

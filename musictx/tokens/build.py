@@ -9,7 +9,7 @@ from typing import Any
 from musictx import registry
 from musictx.config import TokenizerConfig
 from musictx.config.checks import imported
-from musictx.errors import ConfigError, UserError, shown
+from musictx.errors import ConfigError, UserError, reason, shown
 from musictx.files import largest, read_json
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -29,7 +29,8 @@ def build(name: str = "performance", **options: Any) -> Tokenizer:
           its parameters
 
     ``build(**tokenizer.to_config())`` is equal to ``tokenizer``. Raises
-    :class:`~musictx.errors.ConfigError` for an unknown name, option or value.
+    :class:`~musictx.errors.ConfigError` for an unknown name, option or value, and for a class of
+    your own that cannot be made.
     """
     path = name if ":" in name else (REGISTRY | registry.TOKENIZERS).get(str(name).lower())
     if path is None:
@@ -51,7 +52,10 @@ def build(name: str = "performance", **options: Any) -> Tokenizer:
     arguments = {
         key: value for key, value in {**options, "name": name}.items() if key in parameters
     }
-    tokenizer: Tokenizer = tokenizer_class(**arguments)
+    try:
+        tokenizer: Tokenizer = tokenizer_class(**arguments)
+    except TypeError as error:
+        raise ConfigError(f"tokenizer.name={name}: cannot be made ({reason(error)})") from error
     return tokenizer
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -112,12 +113,12 @@ class Clock:
         return self.beats.seconds(line)
 
 
-class Tokenizer:
+class Tokenizer(ABC):
     """Score <-> ids. Everything after it (shards, model, sampling) knows ids only.
 
     ``encode`` and ``decode`` work on bare events, without pad, bos, eos or cut: these are added in
     ``data/windows.py`` and ``sampling/engine.py``. A tokenizer has a ``name`` and a ``vocabulary``
-    and implements the methods that raise ``NotImplementedError`` here; the others have defaults.
+    and implements the abstract methods; the others have defaults.
     How music is composed in its tokens is described by an :class:`musictx.sampling.idiom.Idiom`.
     """
 
@@ -136,32 +137,32 @@ class Tokenizer:
     #: ``module:Class`` of the idiom; empty: one of the module :mod:`musictx.sampling.idiom`.
     idiom: str = ""
 
+    @abstractmethod
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Mapping[str, int]]:
         """(n,) uint16 event ids of a whole piece; empty if nothing in it can be written. And what
         was left out: reason -> number of notes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
         """Any ids -> a playable Score; specials are skipped, notes left open end with the piece.
         Notes stand in the order in which they were struck, so of ``prefix + more`` the first
         ``grammar(prefix).notes`` are the notes of ``prefix``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def state(self) -> GrammarState:
         """The grammar's state at the beginning of a piece."""
-        raise NotImplementedError
 
+    @abstractmethod
     def augment(
         self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
     ) -> np.ndarray | None:
         """A window of a piece, transposed and stretched in time (2.0 = twice as long); ``None`` if
         a note would leave the range. Identity settings return the ids unchanged. The result may be
         longer or shorter."""
-        raise NotImplementedError
 
+    @abstractmethod
     def to_config(self) -> dict[str, Any]:
         """JSON-able description from which ``tokens.build(**config)`` makes an equal tokenizer."""
-        raise NotImplementedError
 
     @property
     def without_controls(self) -> Tokenizer:

@@ -3,7 +3,6 @@
 import webbrowser
 from unittest.mock import Mock
 
-import pytest
 import torch
 
 from musictx import cli, registry
@@ -11,12 +10,8 @@ from musictx.apps import doctor
 from musictx.attention import api
 
 
-@pytest.fixture
-def quick(monkeypatch):
+def test_one_page_says_what_is_there_and_what_is_taken(monkeypatch, capsys):
     monkeypatch.setattr(doctor, "SECONDS", 0.2)
-
-
-def test_one_page_says_what_is_there_and_what_is_taken(quick, capsys):
     assert cli.main(["doctor"]) == 0
     page = capsys.readouterr().out
     rows = dict(line.split(None, 1) for line in page.splitlines() if line[0] != " ")
@@ -25,7 +20,8 @@ def test_one_page_says_what_is_there_and_what_is_taken(quick, capsys):
     assert rows["attention"].startswith(tuple(api.MODULES))
 
 
-def test_attention_that_is_wrong_here_is_noticed(quick, monkeypatch, capsys):
+def test_attention_that_is_wrong_here_is_noticed(monkeypatch, capsys):
+    monkeypatch.setattr(doctor, "SECONDS", 0.2)
     attend = doctor.attention.attend
 
     def wrong(*inputs, implementation):

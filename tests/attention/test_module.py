@@ -25,7 +25,6 @@ def test_cross_attention_counts_from_where_it_is_told(scheme):
     [
         ({"heads": 3}, "heads=3"),
         ({"heads": 0}, "heads=0"),
-        ({"heads": -2}, "heads=-2"),
         ({"width": 6, "position": "rotary"}, "position=rotary"),
         ({"position": "learned"}, "position=learned"),
         ({"position": "two_d"}, "position=two_d"),
@@ -109,10 +108,9 @@ def test_padding_changes_nothing_for_what_is_not_padding(implementation, causal)
     torch.testing.assert_close(found[1, :6], layer(x[1, :6], pieces=pieces[1, :6]))
 
 
-@pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("scheme", ["huang", "huang_local", "rotary"])
-def test_no_tokens_have_no_outputs_and_no_memory_gives_zero(scheme, causal):
-    layer = RelativeAttention(16, 2, scheme, causal=causal, context=24)
+def test_no_tokens_have_no_outputs_and_no_memory_gives_zero(scheme):
+    layer = RelativeAttention(16, 2, scheme, context=24)
     x, nothing = torch.randn(2, 5, 16), torch.randn(2, 0, 16)
     torch.testing.assert_close(layer(x, nothing), layer.out.bias.expand(2, 5, 16))
     assert layer(nothing, x).shape == layer(nothing).shape == (2, 0, 16)

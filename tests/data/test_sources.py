@@ -136,7 +136,10 @@ def test_a_folder_that_cannot_be_a_corpus_is_one_sentence(tmp_path):
     ):
         with pytest.raises(UserError, match=reason):
             run(None, tmp_path / "out", name=name, workers=workers)
-    assert not (tmp_path / "out").exists()
+    changed = build(name="performance")
+    changed.encoding_version = 99
+    with pytest.raises(UserError, match=r"to_config"):
+        run(a, tmp_path / "out", tokenizer=changed)
     with pytest.raises(UserError, match="MAESTRO"):
         Maestro(a)
     (tmp_path / "a" / "m.csv").write_text(TABLE)

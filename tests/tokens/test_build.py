@@ -97,6 +97,7 @@ def test_former_members_of_tokenizers_still_work():
         ("remy", {}, r"tokenizer\.name=remy: expected one of performance, .*chorale"),
         ("no.such:Class", {}, r"tokenizer\.name=no\.such:Class: expected module:Class"),
         ("json:JSONDecoder", {}, r"tokenizer\.name=json:JSONDecoder: expected .*Tokenizer"),
+        ("musictx.tokens.tokenizer:Tokenizer", {}, r".*: cannot be made .*augment.*state"),
         ("notes", {"colour": 3}, r"tokenizer\.colour: no such option; expected name, tracks"),
         ("notes", {"params": {"grid": 25}}, r"tokenizer\.params\.grid=25: notes takes no params"),
     ],

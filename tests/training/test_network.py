@@ -32,6 +32,7 @@ def config(position: str = "huang", **model) -> TrainConfig:
         ({"name": "token_noise", "share": 1}, r"token_noise\.share=1: "),
         ({"name": "ages", "recent": 1}, "recent"),
         ("conditions", r"tokenizer\.controls=true"),
+        ("musictx.model.features:Feature", "Feature: cannot be made .*no attribute 'name'"),
     ],
 )
 def test_what_a_feature_may_not_be_told_is_refused(features, words):
