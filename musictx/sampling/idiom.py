@@ -191,9 +191,9 @@ class Idiom:
             return []
         return [Opening(program, may)]
 
-    def feedback_penalties(self, region: Region, *, given: bool = False) -> list[RowPenalty]:
+    def feedback_penalties(self, region: Region) -> list[RowPenalty]:
         """The penalties that keep a row to its targets of loudness, register, polyphony (and
-        density, in bars). ``given``: there are given notes around the new ones."""
+        density, in bars)."""
         return []
 
 
@@ -243,7 +243,7 @@ class EventIdiom(Idiom):
             result.append(MelodyRepetition(self.events))
         return result
 
-    def feedback_penalties(self, region: Region, *, given: bool = False) -> list[RowPenalty]:
+    def feedback_penalties(self, region: Region) -> list[RowPenalty]:
         targets = region.steering.targets
         if not targets.keys() - {"density"}:
             return []

@@ -95,7 +95,7 @@ def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
     assert not pitched.any()
     assert np.array_equal(np.isinf(drums), strokes)
     assert not drums[~strokes].any()
-    planned = Primer(plan=Plan(parts={128: 1.0}))
+    planned = Primer(plan=Plan(parts=(128,)))
     assert idiom_of(tokens).program_penalties(region(planned, stats=limits)) == []
     drummed = CorpusStats.of({"instruments": [128]})
     assert idiom_of(tokens).program_penalties(region(stats=drummed)) == []

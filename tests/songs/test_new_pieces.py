@@ -21,7 +21,7 @@ from musictx.shipped import examples
 from musictx.songs import bar_infill, form, new_pieces, repeats
 from musictx.songs.chord_estimation import search
 from musictx.songs.loops import LOOP_END
-from musictx.songs.strengths import PART_SECONDS
+from musictx.songs.strengths import PART_SHARE
 from musictx.tokens.stream import CHORD
 from tests.pieces import line, outside, score, together
 from tests.sampling.pieces import region
@@ -347,7 +347,7 @@ def test_impossible_requests_are_refused_in_a_sentence(song, options, sentence):
 def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
     its, stats = idiom_of(song.tokenizer), song.stats
     drawn = Counter(
-        tuple(its.choose_parts(region(stats=stats, seed=[seed, 0])).plan.parts)
+        its.choose_parts(region(stats=stats, seed=[seed, 0])).plan.parts
         for seed in range(900, 1900)
     )
     total = sum(count for count, _ in stats.ensembles)
@@ -356,7 +356,7 @@ def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
         share = count / total
         assert abs(drawn[tuple(some)] / 1000 - share) < 5 * np.sqrt(share / 1000)
     free = its.choose_parts(region(stats=stats, sampling=SamplingConfig(habits=False)))
-    asked = Primer(plan=Plan(parts={33: 1.0}))
+    asked = Primer(plan=Plan(parts=(33,)))
     assert free is NOTHING
     assert its.choose_parts(region(asked, stats=stats)) is asked
 
@@ -364,18 +364,18 @@ def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
 @pytest.mark.parametrize("density", [1.0, 100.0])
 def test_parts_of_a_new_piece_share_the_requested_density(song, density, monkeypatch):
     its, asked = idiom_of(song.tokenizer), []
-    lacking = lambda row, least, **more: asked.append(least) or iter(())  # noqa: E731
+    lacking = lambda row, rates, **more: asked.append(rates) or iter(())  # noqa: E731
     monkeypatch.setattr("musictx.songs.idiom.lacking_parts", lacking)
     primer = its.choose_parts(region(stats=song.stats, seed=[2, 0]))
     state = song.tokenizer.grammar()
     new = region(primer, stats=song.stats, targets={"density": density})
     for penalty in its.penalties(new, state):
         penalty(GrammarRow(state), np.zeros(1, int))
-    (least,) = asked
-    usual = primer.plan.parts
-    assert least.keys() == usual.keys()
-    assert sum(least.values()) <= density * PART_SECONDS
-    ratios = {part: least[part] / usual[part] for part in usual}
+    (rates,) = asked
+    usual = {part: PART_SHARE * song.stats.parts[part].density for part in primer.plan.parts}
+    assert rates.keys() == usual.keys()
+    assert sum(rates.values()) <= density
+    ratios = {part: rates[part] / usual[part] for part in usual}
     assert max(ratios.values()) == pytest.approx(min(ratios.values()))
     assert density < 100 or ratios == dict.fromkeys(usual, 1.0)
 
