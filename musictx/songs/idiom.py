@@ -43,6 +43,7 @@ from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND, blank_piece
 from musictx.songs.new_pieces import draw_ensemble, named_parts, new_piece
 from musictx.songs.penalties import (
+    SparsePenalty,
     as_in_repeated_bar,
     bar_feedback,
     first_bar_line,
@@ -203,19 +204,17 @@ class BarIdiom(Idiom):
         """The penalties of one row. A continuation from a bar line on begins with that line
         (:meth:`before_bar_line`). A new piece keeps to the meter of its plan; with habits it begins
         on the first beat."""
-        primer, plan, penalties = region.primer, region.primer.plan, list[RowPenalty]()
+        primer, meter = region.primer, region.primer.plan.meter
         assert isinstance(state, BarState)
+        sparse = self._keep_playing(region, state)
         if state.seconds < primer.seconds - 1e-6:
             line = self._last_line(primer.ids)
-            penalties.append(summed(partial(first_bar_line, line=line, lines=state.lines + 1)))
-        if plan.meter:
-            penalties.append(one_meter(self.tokenizer.vocabulary, plan.meter))
-        penalties += super().penalties(region, state)
+            sparse.append(partial(first_bar_line, line=line, lines=state.lines + 1))
         if region.sampling.habits:
-            penalties.append(summed(section_return, as_in_repeated_bar))
-            if not len(primer.ids):
-                penalties.append(summed(on_first_beat))
-        return [*penalties, *self._keep_playing(region, state)]
+            sparse += [section_return, as_in_repeated_bar]
+            sparse += [] if len(primer.ids) else [on_first_beat]
+        meters = [one_meter(self.tokenizer.vocabulary, meter)] if meter else []
+        return [*meters, *super().penalties(region, state), summed(*sparse)]
 
     def feedback_penalties(self, region: Region) -> list[RowPenalty]:
         steer, chords = region.steering, self.tokenizer.chords
@@ -223,7 +222,7 @@ class BarIdiom(Idiom):
             return []
         return [summed(partial(bar_feedback, steering=steer, chords=chords))]
 
-    def _keep_playing(self, region: Region, state: BarState) -> list[RowPenalty]:
+    def _keep_playing(self, region: Region, state: BarState) -> list[SparsePenalty]:
         """The penalty that keeps parts playing: the planned parts of a new piece, at a lower
         density if one is requested; of a primer, with habits and without a requested density, the
         parts with :data:`FEWEST_NOTES` or more in its last seconds."""
@@ -240,4 +239,4 @@ class BarIdiom(Idiom):
             usual = {p: n / PART_SECONDS for p, n in count.items() if n >= FEWEST_NOTES}
         rates = {part: share * density for part, density in usual.items()}
         keep = partial(lacking_parts, rates=rates, from_start=not len(primer.ids))
-        return [summed(keep)] if rates else []
+        return [keep] if rates else []
