@@ -3,7 +3,7 @@
 Bars repeat the bars that their lines name (:func:`as_in_earlier_bar`), and lines name bars of a
 section ago (:func:`bar_return`). A new section differs from earlier ones
 (:func:`section_contrast`), a version from another one (:func:`unlike_other_version`), and a tune
-does not stay on one pitch (:func:`same_pitch`).
+or an accompaniment does not stay on one pitch (:func:`same_pitch`).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def bar_return(row: Any) -> Nats:
         yield slice(first + RETURN_BARS.start, first + RETURN_BARS.stop), -RETURN_GAIN
 
 
-def same_pitch(row: Any, melodies: Collection[int], target: float) -> Nats:
-    """Penalise the last pitch of a part of ``melodies``, as :func:`.penalties.repetition` does for
+def same_pitch(row: Any, parts: Collection[int], target: float) -> Nats:
+    """Penalise the last pitch of each of ``parts``, as :func:`.penalties.repetition` does for
     events: by :data:`REPETITION_GAIN` nats for each note among its last
     :data:`REPETITION_STRIKES` that has the pitch of the one before, in excess of the share
     ``target``."""
     state = row.state
-    if len(state.group) != 2 or state.part not in melodies:
+    if len(state.group) != 2 or state.part not in parts:
         return
     latest = islice(state.recent(np.inf, {state.part}), REPETITION_STRIKES)
     tones = [group.tone for group in latest]

@@ -172,19 +172,19 @@ def test_a_new_section_begins_with_a_bar_line_of_the_model(song, monkeypatch):
     assert all(song.tokenizer.vocabulary.tokens[p.ids[-5]][0] != "bar" for p in primers)
 
 
-def test_chords_have_the_top_p_that_is_asked_for_and_tunes_their_penalty(song, monkeypatch):
-    top_p, melodies, draw = [], [], new_pieces.draw
+def test_chords_have_the_top_p_that_is_asked_for_and_parts_their_penalty(song, monkeypatch):
+    top_p, parts, draw = [], [], new_pieces.draw
     monkeypatch.setattr(
         new_pieces, "draw", lambda *a, **more: top_p.append(more["top_p"]) or draw(*a, **more)
     )
     monkeypatch.setattr(
-        bar_infill, "same_pitch", lambda row, **more: iter(melodies.append(more["melodies"]) or ())
+        bar_infill, "same_pitch", lambda row, **more: iter(parts.append(more["parts"]) or ())
     )
     for sampling in ({}, {"top_p": 0.5}, {"habits": False}):
-        melodies.clear()
-        musictx.generate(song, bars=1, instruments="melody,piano", seed=1, sampling=sampling)
-        assert all(parts == {73} for parts in melodies)
-        assert bool(melodies) == sampling.get("habits", True)
+        parts.clear()
+        musictx.generate(song, bars=1, instruments="melody,piano,bass", seed=1, sampling=sampling)
+        assert all(penalised == {0, 73} for penalised in parts), "the tune and the chords"
+        assert bool(parts) == sampling.get("habits", True)
     assert top_p == [0.95, 0.5, 0.95]
 
 
