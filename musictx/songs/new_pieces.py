@@ -17,8 +17,8 @@ from musictx.chords import NAMES, Chord
 from musictx.config import AccompanyConfig, GenerateConfig, scales
 from musictx.config.composing import Steered
 from musictx.data.statistics import at_once
-from musictx.keys import key_of
-from musictx.notes import NOTE, Score, until
+from musictx.keys import estimate
+from musictx.notes import NOTE, Score, pitched, until
 from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.continuation import end_of
@@ -113,8 +113,9 @@ def closed_continuation(
     if not closes or sample.ended != "seconds":
         return sample
     offset = 0.0 if request.include_primer else timeline.beginning(primer.score or Score(), seam)
-    tonic, minor = key_of(sample.score)
-    chord = Chord(tonic, NAMES.index("min" if minor else "maj"))
+    pitch = pitched(sample.score)["pitch"].astype(int)
+    tonic, mode = estimate(pitch[:, None]) or (0, "major")
+    chord = Chord(tonic, NAMES.index(mode[:3]))
     pitches = pitch_set(request.sampling, primer)
     notes = closing(sample.score, chord, begin - offset, stop - offset, pitches)
     if on_event is not None:
