@@ -80,8 +80,8 @@ NOTES_PER_MELODY_NOTE = 3.0
 #: the accompaniment then lies 7.8 below. "loudness, register and fullness asked of the piano are
 #: fed back", "accompaniments below their tune, from its first bar on".
 SEMITONES_LOWER = 6.5
-#: Semitones by which new notes may exceed the range of the other notes of their track; for a lead,
-#: the range of the melody. Taste.
+#: Semitones by which new notes may exceed the range of the other notes of their track; for a
+#: second voice, the range of the melody. Taste.
 MARGIN = 4
 #: Density, loudness and other levels around a gap are measured within this many seconds before and
 #: after it. Taste.

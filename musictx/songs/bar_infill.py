@@ -17,6 +17,7 @@ from musictx.apps.habits import ANY
 from musictx.bundle import Bundle
 from musictx.chords import annotated
 from musictx.notes import DRUMS, Score
+from musictx.sampling.cadence import CHORD_NOTES
 from musictx.sampling.constraints import RowPenalty
 from musictx.sampling.infill import Brief, Infill, NewNotes, sparing_given
 from musictx.sampling.penalties import pitch_set
@@ -267,9 +268,10 @@ class BarInfill(Infill):
         costs: list[SparsePenalty] = []
         if habits:
             costs.append(HarmonicFit(given.notes, melodies, bass))
-            if not self.brief.is_gap:  # the tune around a gap may stay on one pitch
+            if not self.brief.is_gap:  # the music around a gap may stay on one pitch
+                chordal = {p for p, h in self.brief.habits.items() if h.voices >= CHORD_NOTES}
                 rate = self.stats.repetition_rate
-                costs.append(partial(same_pitch, melodies=melodies, target=rate))
+                costs.append(partial(same_pitch, parts=melodies | chordal, target=rate))
         if self.unlike is not None:
             costs.append(self._unlike(*self.unlike))
         return [*super().penalties(), summed(*favoured), sparing_given(summed(*costs))]

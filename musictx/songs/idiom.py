@@ -41,7 +41,12 @@ from musictx.songs.bar_constraint import PartLimits
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND, blank_piece
-from musictx.songs.new_pieces import draw_ensemble, named_parts, new_piece
+from musictx.songs.new_pieces import (
+    closed_continuation,
+    draw_ensemble,
+    named_parts,
+    new_piece,
+)
 from musictx.songs.penalties import (
     SparsePenalty,
     as_in_repeated_bar,
@@ -94,7 +99,8 @@ class BarIdiom(Idiom):
     ) -> Callable[..., Sample] | None:
         """Loops are composed to drawn chords (:func:`.new_piece`), and so are other new pieces by
         models with control tokens whose corpus has ensembles, unless they have to end where the
-        model ends them, have a number of tokens, or are restricted."""
+        model ends them, have a number of tokens, or are restricted. Continuations with a natural
+        end close on a tonic (:func:`.closed_continuation`), with the same exceptions."""
         if is_restricted and (request.form is not None or request.loop):
             option = "loop=true" if request.form is None else f"form={request.form}"
             raise UserError(f"{option}: expected no penalties and processors with it")
@@ -110,6 +116,8 @@ class BarIdiom(Idiom):
         has_fixed_end = request.end != "model" and request.tokens is None
         if request.loop or (has_ensembles and is_new and has_fixed_end and not is_restricted):
             return lambda primer, _, *more: new_piece(bundle, primer.plan, request, *more)
+        if request.end == "natural" and not is_new and has_fixed_end and not is_restricted:
+            return lambda primer, _, *more: closed_continuation(bundle, primer, request, *more)
         return None
 
     def choose_parts(self, region: Region) -> Primer:

@@ -218,13 +218,13 @@ def as_in_earlier_bar(
         yield from copy_of(row, rhythm, fields=2)
 
 
-def same_pitch(row: BarRow, melodies: Collection[int], target: float) -> Nats:
-    """Penalise the last pitch of a part of ``melodies``, as :func:`.penalties.repetition` does for
+def same_pitch(row: BarRow, parts: Collection[int], target: float) -> Nats:
+    """Penalise the last pitch of each of ``parts``, as :func:`.penalties.repetition` does for
     events: by :data:`REPETITION_GAIN` nats for each note among its last
     :data:`REPETITION_STRIKES` that has the pitch of the one before, in excess of the share
     ``target``."""
     state = row.state
-    if len(state.group) != 2 or state.part not in melodies:
+    if len(state.group) != 2 or state.part not in parts:
         return
     latest = islice(state.recent(np.inf, {state.part}), REPETITION_STRIKES)
     tones = [group.tone for group in latest]

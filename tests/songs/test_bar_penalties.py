@@ -113,7 +113,7 @@ def test_a_tune_that_stays_on_one_pitch_is_penalised_for_it(notes):
         excess = sum(a == b for a, b in pairwise(last)) - target * len(last)
         if part == 5 and excess > 0:
             expected[lowest + last[-1]] = REPETITION_GAIN * excess
-        penalty = partial(same_pitch, melodies={5}, target=target)
+        penalty = partial(same_pitch, parts={5}, target=target)
         np.testing.assert_allclose(nats(penalty, state), expected)
         for token in (pitch, *rest):
             state.advance(token)

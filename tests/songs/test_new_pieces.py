@@ -146,6 +146,27 @@ def test_a_new_piece_closes_on_a_held_tonic(song, asked):
     assert cut.seconds == 9
 
 
+@pytest.mark.parametrize(
+    ("length", "include"), [({"bars": 2}, True), ({"bars": 2}, False), ({"seconds": 5}, True)]
+)
+def test_a_continuation_with_a_natural_end_closes_on_a_held_tonic(song, length, include):
+    """In D major; the piano joins the tune in its second bar."""
+    tune = [(n / 2, n / 2 + 0.5, 62 + (0, 2, 4, 5, 7, 4, 2, 11)[n % 8], 80, 73) for n in range(16)]
+    chords = [(n, n + 1, pitch, 80, 0) for n in range(2, 8) for pitch in (50, 57, 66)]
+    rows = [(*note, False, int(note[4] == 0)) for note in tune + chords]
+    options = dict(primer=score(rows), include_primer=include, seed=4, end="natural", **length)
+    events = []
+    report = lambda _, event: events.append(event)  # noqa: E731
+    (made,) = musictx.generate(song, on_event=report, **options)
+    final = made.score.notes[made.score.notes["end"] > made.score.duration - 1e-3]
+    assert np.allclose(final["start"], 10 - 8 * (not include)), "the second bar after 8 s"
+    assert np.allclose(final["end"], 12 - 8 * (not include))
+    assert {*(final["pitch"] % 12)} <= {2, 6, 9}
+    assert final["pitch"].min() % 12 == 2
+    assert {*final["track"]} == {0, 1}
+    assert sum(event.on for event in events) == made.notes
+
+
 def test_the_model_writes_the_bar_line_where_a_song_is_continued(song):
     """It may name another distance to the bar that is repeated than the line before did."""
     tune = [60, 64, 67, 64] * 4
@@ -172,19 +193,19 @@ def test_a_new_section_begins_with_a_bar_line_of_the_model(song, monkeypatch):
     assert all(song.tokenizer.vocabulary.tokens[p.ids[-5]][0] != "bar" for p in primers)
 
 
-def test_chords_have_the_top_p_that_is_asked_for_and_tunes_their_penalty(song, monkeypatch):
-    top_p, melodies, draw = [], [], new_pieces.draw
+def test_chords_have_the_top_p_that_is_asked_for_and_parts_their_penalty(song, monkeypatch):
+    top_p, parts, draw = [], [], new_pieces.draw
     monkeypatch.setattr(
         new_pieces, "draw", lambda *a, **more: top_p.append(more["top_p"]) or draw(*a, **more)
     )
     monkeypatch.setattr(
-        bar_infill, "same_pitch", lambda row, **more: iter(melodies.append(more["melodies"]) or ())
+        bar_infill, "same_pitch", lambda row, **more: iter(parts.append(more["parts"]) or ())
     )
     for sampling in ({}, {"top_p": 0.5}, {"habits": False}):
-        melodies.clear()
-        musictx.generate(song, bars=1, instruments="melody,piano", seed=1, sampling=sampling)
-        assert all(parts == {73} for parts in melodies)
-        assert bool(melodies) == sampling.get("habits", True)
+        parts.clear()
+        musictx.generate(song, bars=1, instruments="melody,piano,bass", seed=1, sampling=sampling)
+        assert all(penalised == {0, 73} for penalised in parts), "the tune and the chords"
+        assert bool(parts) == sampling.get("habits", True)
     assert top_p == [0.95, 0.5, 0.95]
 
 
