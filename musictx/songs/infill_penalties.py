@@ -179,11 +179,11 @@ def filling_parts(row: BarRow) -> Nats:
         for part, habit in row.new.habits.items()
         if part in row.parts and not row.is_full(part, step)
     }
-    favoured = [*favour_parts(row.state, targets, since)]
-    if not row.state.group and row.remaining and not row.parts_at(row.remaining[0].place):
-        ((_, nats),) = favoured
-        yield row.toward_given()[0], -nats  # no new note may come at the place of the given one
-    yield from favoured
+    is_place = not row.state.group and row.remaining
+    for ids, nats in favour_parts(row.state, targets, since):
+        yield ids, nats
+        if is_place and not row.parts_at(row.remaining[0].place):
+            yield row.toward_given()[0], -nats  # no new note may come there
 
 
 def bass_on_bar_line(row: BarRow) -> Nats:
