@@ -28,7 +28,7 @@ MELODY_SHARE, SKYLINE_OF_PART_SHARE = 0.5, 0.6
 #: The fewest and the most bars of a variation, whose mean likeness to the bars that it varies is
 #: that of repeated bars; the share of variations whose window may include those bars; the share
 #: with given music after them.
-VARIED_BARS, IN_SIGHT_SHARE, GOES_ON_SHARE = (2, 16), 0.5, 0.5
+VARIED_BARS, IN_SIGHT_SHARE, TAIL_SHARE = (2, 16), 0.5, 0.5
 #: Windows of fewer notes are left plain.
 FEWEST_WINDOW_NOTES = 24
 
@@ -146,7 +146,7 @@ class BarTasks(Tasks):
         begin = int(random.choice(np.unique([begin for _, begin, _ in candidates])))
         _, _, back = max(candidate for candidate in candidates if candidate[1] == begin)
         stop = begin + size
-        tail = int(random.integers(1, TAIL_BARS + 1)) if random.random() < GOES_ON_SHARE else 0
+        tail = int(random.integers(1, TAIL_BARS + 1)) if random.random() < TAIL_SHARE else 0
         given_stop = min(stop + tail, len(bars))
         varied = notes[(bar >= begin - back) & (bar < stop - back)].copy()
         varied["start"] += stream.lines[begin] - stream.lines[begin - back]
