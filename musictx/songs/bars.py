@@ -48,14 +48,18 @@ def nearest(steps: np.ndarray) -> np.ndarray:
     return quarter.astype(np.int64) * STEPS + within
 
 
+def is_writable(numerator: Any, denominator: Any) -> Any:
+    """Whether bars of a meter, or of each of several, can be written."""
+    in_range = (numerator >= 1) & (numerator <= NUMERATORS)
+    is_power = np.isin(denominator, 2 ** np.arange(EXPONENTS + 1))
+    return in_range & is_power & (numerator * 4 * STEPS <= LONGEST_BAR * denominator)
+
+
 def with_writable_meters(score: Score) -> Score:
     """``score`` with 4/4 in place of meters that cannot be written."""
     pulse = score.pulse
     meters = (score.meters if pulse is None else pulse.meters).copy()
-    numerator, denominator = (meters[name].astype(int) for name in ("numerator", "denominator"))
-    fits = (numerator >= 1) & (numerator <= NUMERATORS)
-    fits &= np.isin(denominator, 2 ** np.arange(EXPONENTS + 1))
-    fits &= numerator * 4 * STEPS <= LONGEST_BAR * denominator
+    fits = is_writable(*(meters[name].astype(int) for name in ("numerator", "denominator")))
     if fits.all():
         return score
     meters["numerator"][~fits], meters["denominator"][~fits] = 4, 4

@@ -40,7 +40,7 @@ from musictx.songs.bar_codec import FIELDS_PER_NOTE
 from musictx.songs.bar_constraint import PartLimits
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
-from musictx.songs.bars import PER_SECOND, blank_piece
+from musictx.songs.bars import LONGEST_BAR, NUMERATORS, PER_SECOND, blank_piece, is_writable
 from musictx.songs.new_pieces import (
     closed_continuation,
     draw_ensemble,
@@ -62,9 +62,6 @@ from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import CHORD, STEPS
 from musictx.tokens.tokenizer import GrammarState
 
-#: Steps of a whole note.
-WHOLE = 4 * STEPS
-
 
 class BarIdiom(Idiom):
     """The idiom of models of notes in bars."""
@@ -73,17 +70,15 @@ class BarIdiom(Idiom):
     tokenizer: BarTokenizer
 
     def plan(self, bundle: Bundle, options: Mapping[str, Any]) -> Plan:
-        table = self.tokenizer.vocabulary
         meter, playing, blank = None, None, blank_piece(options.get("tempo", BPM))
         default = "4/4" if "loop" in options else None  # a loop is of whole bars
         named = options.get("meter", default)
         if named is not None:
             numerator, denominator = meter = meter_of(named)
-            most, last = (int(table.values(kind).max()) for kind in ("numerator", "place"))
-            if numerator > most or numerator * WHOLE / denominator > last + 1:
+            if not is_writable(*meter):
                 raise UserError(
-                    f"meter={named}: expected at most {most} beats in a bar, and bars of "
-                    f"at most {(last + 1) / WHOLE:g} whole notes"
+                    f"meter={named}: expected at most {NUMERATORS} beats in a bar, and bars of "
+                    f"at most {LONGEST_BAR / (4 * STEPS):g} whole notes"
                 )
             blank = replace(blank, meters=np.array([(0.0, numerator, denominator)], METER))
         if "instruments" in options:
