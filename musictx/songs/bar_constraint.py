@@ -67,8 +67,7 @@ class PartLimits:
             mask[:] = False
             mask[[part_id(new.table, part) for part in self.parts_at(state.place)]] = True
         elif field == 2:
-            kind = new.kind(state.part)
-            tones = self._tones_at(state.place, state.part)
+            kind, tones = state.kind(2), self._tones_at(state.place, state.part)
             mask[state.ids[kind]] &= tones[state.table.values_in(kind)]
         elif field == 3 and state.part in new.habits:
             longest = np.round(new.habits[state.part].longest / STEP_SECONDS)

@@ -139,6 +139,10 @@ class BarState(GrammarState):
         """The value of a field of the current group."""
         return self.table.tokens[self.group[field]][1]
 
+    def kind(self, field: int) -> str:
+        """The kind of a field of the current group, whose first two ids are written."""
+        return KINDS[self.table.tokens[self.group[1]][0]][field]
+
     @property
     def part(self) -> int:
         """The part of the current group."""
@@ -258,7 +262,7 @@ class BarState(GrammarState):
             mask[ids["eos"]] = self.notes > 0
             self._allow_places(mask[ids["place"]])
         elif count > 1:
-            self._allow_field(mask, KINDS[self.table.tokens[self.group[1]][0]][count])
+            self._allow_field(mask, self.kind(count))
         elif self.group[0] == ids["bar"].start:
             mask[ids["numerator"]] = True
         else:

@@ -36,7 +36,7 @@ from musictx.sampling.sample import Sample
 from musictx.sampling.steer import has_controls, unable
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_codec, form
-from musictx.songs.bar_codec import FIELDS_PER_NOTE
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, by_bar
 from musictx.songs.bar_constraint import PartLimits
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
@@ -141,15 +141,10 @@ class BarIdiom(Idiom):
 
     def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterator[int]:
         """Yield the ids of empty bars until the time ``until``, in seconds."""
-        line = [*self._last_line(ids)[:-1].tolist(), self.tokenizer.vocabulary.id("place")]
+        table = self.tokenizer.vocabulary
+        *line, _ = by_bar(ids, table)[-1][0].tolist()
         while state.seconds < until - 1e-6:
-            yield from line
-
-    def _last_line(self, ids: np.ndarray) -> np.ndarray:
-        """(5,) the last bar line of a piece."""
-        groups = ids.reshape(-1, FIELDS_PER_NOTE)
-        line: np.ndarray = groups[groups[:, 0] == self.tokenizer.vocabulary.id("bar")][-1]
-        return line
+            yield from (*line, table.id("place"))
 
     def before_bar_line(self, primer: Primer) -> Primer:
         """The model writes the bar line, which names the earlier bar that the next bar repeats. A
@@ -207,16 +202,16 @@ class BarIdiom(Idiom):
         """The penalties of one row. A continuation from a bar line on begins with that line
         (:meth:`before_bar_line`). A new piece keeps to the meter of its plan; with habits it begins
         on the first beat."""
-        primer, meter = region.primer, region.primer.plan.meter
+        table, primer, meter = self.tokenizer.vocabulary, region.primer, region.primer.plan.meter
         assert isinstance(state, BarState)
         sparse = self._keep_playing(region, state)
         if state.seconds < primer.seconds - 1e-6:
-            line = self._last_line(primer.ids)
+            line = by_bar(primer.ids, table)[-1][0]
             sparse.append(partial(first_bar_line, line=line, lines=state.lines + 1))
         if region.sampling.habits:
             sparse += [section_return, as_in_repeated_bar]
             sparse += [] if len(primer.ids) else [on_first_beat]
-        meters = [one_meter(self.tokenizer.vocabulary, meter)] if meter else []
+        meters = [one_meter(table, meter)] if meter else []
         return [*meters, *super().penalties(region, state), summed(*sparse)]
 
     def feedback_penalties(self, region: Region) -> list[RowPenalty]:

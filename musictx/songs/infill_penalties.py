@@ -236,10 +236,10 @@ def same_pitch(row: BarRow, parts: Collection[int], target: float) -> Nats:
 
 def unlike_other_version(row: BarRow, notes: Collection[tuple[int, GroupKey]], nats: float) -> Nats:
     """Penalise by ``nats`` the ``notes`` of another version, given by bar and key."""
-    if len(row.state.group) != 2:
+    state = row.state
+    if len(state.group) != 2 or state.in_line:
         return
-    place, part = row.state.place, row.state.part
-    kind = row.new.kind(part)
-    for token, tone in enumerate(row.table.values_in(kind).tolist(), row.state.ids[kind].start):
-        if (row.bar, (place, part, tone)) in notes:
+    kind = state.kind(2)
+    for token, tone in enumerate(row.table.values_in(kind).tolist(), state.ids[kind].start):
+        if (row.bar, (state.place, state.part, tone)) in notes:
             yield token, nats

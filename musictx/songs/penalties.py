@@ -277,8 +277,8 @@ def section_contrast(
         bar = (state.bars[-1].begin - here) // steps
         if len(state.group) != 2 or state.in_line or not 0 <= bar < bars:
             return
-        kind = {CHORD: "root", DRUMS: "drum"}.get(state.part, "pitch")
-        tones, place = state.table.values_in(kind), state.place
+        kind, place = state.kind(2), state.place
+        tones = state.table.values_in(kind)
         if state.part == CHORD:
             yield state.ids[kind], SAME_ROOT * np.isin(tones, roots[:, bar * steps + place])
         elif state.part != DRUMS or drums:
