@@ -12,7 +12,7 @@ from musictx.notes import DRUMS
 from musictx.songs import bar_codec
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, TAIL_BARS, GivenAhead
 from musictx.songs.repeats import ALIKE, likeness, stretches
-from musictx.tokens.stream import CHORD, STEPS, NoteStream
+from musictx.tokens.stream import CHORD, STEPS, NoteStream, bar_steps
 from musictx.tokens.vocab import BOS, CUT, EOS
 
 #: The fewest and the most bars of a gap; the share of gaps that begin and end at bar lines (other
@@ -164,7 +164,7 @@ class BarTasks(Tasks):
         eighth = STEPS // 2
         bars, notes, bar = stream.bars, stream.notes, stream.bar
         place = notes["start"] - stream.lines[bar]
-        sizes = bars["numerator"] * 4 * STEPS // 2 ** bars["exponent"] // eighth
+        sizes = bar_steps(bars["numerator"], bars["exponent"]) // eighth
         since = int(random.integers(max(sizes[begin], 1))) * eighth
         until = int(random.integers(max(sizes[stop - 1], 1)) + 1) * eighth
         if stop - begin == 1 and until <= since:
