@@ -137,7 +137,7 @@ def _thinner_chord(row: BarRow, nats: float) -> Nats:
     in a place, such as the melody."""
     state: BarState = row.state
     last = state.bars[-1].groups[-1:]
-    if not last or last[0].place != state.place or not last[0].velocity_bin:  # a chord symbol
+    if not last or last[0].place != state.place or not last[0].velocity_bin:  # a chord or a tie
         return
     part = last[0].part
     if part not in row.parts:
