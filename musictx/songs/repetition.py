@@ -38,8 +38,8 @@ def bar_return(row: Any) -> Nats:
 
 
 def same_pitch(row: Any, melodies: Collection[int], target: float) -> Nats:
-    """Penalise the last pitch of a part of ``melodies``, as :func:`.penalties.repetition` does for
-    events: by :data:`REPETITION_GAIN` nats for each note among its last
+    """Penalise the last pitch of a part of ``melodies``, as :func:`.event_idiom.repetition` does
+    for events: by :data:`REPETITION_GAIN` nats for each note among its last
     :data:`REPETITION_STRIKES` that has the pitch of the one before, in excess of the share
     ``target``."""
     state = row.state
