@@ -33,14 +33,13 @@ from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
 class EventIdiom(Idiom):
     """The idiom of events, strikes and releases in seconds."""
 
+    end_of_new_piece = "natural"
+    notes_at_once = True
+
     def __init__(self, tokenizer: Tokenizer) -> None:
         super().__init__(tokenizer)
         assert tokenizer.note_events is not None
         self.events: NoteEvents = tokenizer.note_events
-
-    @property
-    def end_of_new_piece(self) -> str:
-        return "natural"
 
     def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterable[int]:
         steps = int(np.ceil((until - state.seconds) / self.events.step_seconds - 1e-6))

@@ -38,6 +38,10 @@ class Idiom:
 
     #: What ``sampling.top_p`` is unless it is given.
     top_p = 0.95
+    #: What the option ``end`` is for a new piece unless it is given.
+    end_of_new_piece = "cut"
+    #: Whether each note is known when its id is drawn, not only when the piece is complete.
+    notes_at_once = False
     #: (vocabulary, levels of the controls) -> the ids that give them, before a piece.
     prefix: Callable[[Vocabulary, Sequence[int]], np.ndarray] = staticmethod(control_prefix)
     #: ``module:function`` that fills gaps and accompanies; its arguments are those of
@@ -48,17 +52,6 @@ class Idiom:
         self.tokenizer = tokenizer
         # A tokenizer could have this, has_rules and soft_constraints before; until 1.1 it may.
         self.top_p = getattr(tokenizer, "top_p", self.top_p)
-
-    @property
-    def notes_at_once(self) -> bool:
-        """Whether each note is known when its id is drawn, not only when the piece is complete."""
-        return self.tokenizer.voices > 0 or self.tokenizer.note_events is not None
-
-    @property
-    def end_of_new_piece(self) -> str:
-        """What the option ``end`` is for a new piece unless it is given. A piece in voices ends
-        where the model ends it, and not in the middle of a phrase."""
-        return "model" if self.tokenizer.voices else "cut"
 
     # ---------------------------------------------------------------------- what is asked for
 
