@@ -11,8 +11,8 @@ what                              who makes it                           who cal
 :class:`GrammarRow` of a row      :class:`.Continuation`                 :class:`Constraint`
 :class:`.GivenRow` of a row       :class:`.Infill`                       :class:`Constraint`
 :class:`GrammarConstraint`        callers of :mod:`.engine`              the engine
-``Penalty`` of a batch            callers of ``generate``; tokenizers    the engine
-:data:`RowPenalty`                :mod:`.idiom`, :mod:`.penalties`       :func:`by_row`, as one
+``Penalty`` of a batch            callers of ``generate``; idioms        the engine
+:data:`RowPenalty`                :class:`.Idiom`                        :func:`by_row`, as one
                                                                          ``Penalty`` of a batch
 ================================= ====================================== ==========================
 """
