@@ -15,7 +15,6 @@ from musictx.data.statistics import WINDOW_SECONDS, Habit, at_once, densest, par
 from musictx.data.statistics import habit as measure_habit
 from musictx.notes import DRUMS, Score
 from musictx.pedal import fold_sustain
-from musictx.sampling.steer import controls_of
 from musictx.sampling.strengths import AROUND_SECONDS, FEWEST_NOTES, MARGIN, NOTES_PER_MELODY_NOTE
 
 #: The habit of a part without statistics: no limits.
@@ -105,7 +104,7 @@ def habits_of(
             for part, habit in bundle.stats.parts.items()
             if part in new_parts
         }
-    return without_overridden_limits(habits, request.sampling, controls_of(request))
+    return without_overridden_limits(habits, request.sampling, request.controls)
 
 
 def _habits_of_named_parts(

@@ -67,6 +67,7 @@ class BarIdiom(Idiom):
     """The idiom of models of notes in bars."""
 
     infill = "musictx.songs.infill:compose"
+    prefix = staticmethod(bar_codec.control_prefix)
     tokenizer: BarTokenizer
 
     def plan(self, bundle: Bundle, options: Mapping[str, Any]) -> Plan:
@@ -135,9 +136,6 @@ class BarIdiom(Idiom):
         top_p = BARS_TOP_P if sampling.top_p is None else sampling.top_p
         sampling = replace(sampling, top_p=top_p, temperatures=temperatures)
         return super().with_defaults(replace(request, sampling=sampling), primers)
-
-    def prefix(self, levels: Sequence[int]) -> np.ndarray:
-        return bar_codec.control_prefix(self.tokenizer.vocabulary, levels)
 
     def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterator[int]:
         """Yield the ids of empty bars until the time ``until``, in seconds."""

@@ -219,7 +219,7 @@ def as_in_earlier_bar(
 
 
 def same_pitch(row: BarRow, parts: Collection[int], target: float) -> Nats:
-    """Penalise the last pitch of each of ``parts``, as :func:`.penalties.repetition` does for
+    """Penalise the last pitch of each of ``parts``, as :func:`.event_idiom.repetition` does for
     events: by :data:`REPETITION_GAIN` nats for each note among its last
     :data:`REPETITION_STRIKES` that has the pitch of the one before, in excess of the share
     ``target``."""

@@ -18,7 +18,7 @@ from musictx.config import AccompanyConfig, GenerateConfig, scales
 from musictx.config.composing import Steered
 from musictx.data.statistics import at_once
 from musictx.keys import estimate
-from musictx.notes import NOTE, Score, pitched, until
+from musictx.notes import NOTE, Score, until
 from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.continuation import end_of
@@ -112,8 +112,10 @@ def closed_continuation(
     )
     if not closes or sample.ended != "seconds":
         return sample
-    offset = 0.0 if request.include_primer else timeline.beginning(primer.score or Score(), seam)
-    pitch = pitched(sample.score)["pitch"].astype(int)
+    given, notes, offset = primer.score or Score(), sample.score.notes, 0.0
+    if not request.include_primer:
+        notes, offset = np.append(given.notes, notes), timeline.beginning(given, seam)
+    pitch = notes["pitch"][~notes["drum"]].astype(int)
     tonic, mode = estimate(pitch[:, None]) or (0, "major")
     chord = Chord(tonic, NAMES.index(mode[:3]))
     pitches = pitch_set(request.sampling, primer)
