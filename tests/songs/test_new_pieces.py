@@ -41,16 +41,13 @@ def test_tempo_and_meter_are_those_of_the_file(song, tmp_path):
     np.testing.assert_allclose(places, places.round(), rtol=0, atol=5e-4)
 
 
-@pytest.mark.parametrize("length", [{"bars": 2}, {"bars": 2, "form": "AB"}, {"tokens": 200}])
-def test_a_piece_in_the_usual_tempo_has_a_notation(song, length, tmp_path):
-    (made,) = musictx.generate(song, seed=1, **length)
-    piece = musictx.read(musictx.write(made, tmp_path / "piece.musicxml"))
-    assert piece.tempos["bpm"].tolist() == [120]
-    assert len(piece) == made.notes
-
-
-def test_an_accompaniment_to_a_typed_sheet_has_a_notation(song, tmp_path):
-    (made,) = musictx.accompany(model=song, chords="| C | F G |", add="piano", seed=1)
+@pytest.mark.parametrize(
+    "options",
+    [{"bars": 2}, {"bars": 2, "form": "AB"}, {"tokens": 200}, {"chords": "| C | F G |"}],
+)
+def test_a_piece_in_the_usual_tempo_has_a_notation(song, options, tmp_path):
+    compose = musictx.accompany if "chords" in options else musictx.generate
+    (made,) = compose(model=song, seed=1, **options)
     piece = musictx.read(musictx.write(made, tmp_path / "piece.musicxml"))
     assert piece.tempos["bpm"].tolist() == [120]
     assert len(piece) == made.notes
