@@ -101,20 +101,15 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
     """
     names = config.primer if isinstance(config.primer, list) else [config.primer or ""]
     files = [file for name in filter(None, names) for file in formats.music_files(name, "primer")]
-    if len(files) > 1 and config.seed is None:
-        config = replace(config, seed=fresh_seed())
-        notice(f"seed: {config.seed}")
-    numbered = [*enumerate(files or [None])]
-    yield from each_file(numbered, partial(_results_of_primer, config, notice), "continued")
-
-
-def _results_of_primer(
-    config: GenerateConfig, notice: Notice, numbered: tuple[int, str | None]
-) -> Iterator[Result]:
-    """Write and yield each continuation of the music in a file, or each new piece without a file.
-    ``numbered`` is the number of the primer, from 0, and its file."""
-    primer_number, file = numbered
-    score = None
+    if len(files) > 1:
+        if config.seed is None:
+            config = replace(config, seed=fresh_seed())
+            notice(f"seed: {config.seed}")
+        yield from each_file(
+            [*enumerate(files)], partial(_results_of_primer, config, notice), "continued"
+        )
+        return
+    file, score = files[0] if files else None, None
     if file is not None:
         score = read_music(file, "primer", config.limits, config.repeats, notice)
     elif config.quantise != "none":
@@ -127,27 +122,7 @@ def _results_of_primer(
     notated = keeps_to_beats and (score is None or formats.has_notation(score))
     check_notation(config.out, notated, "give a primer that keeps to its beats, with quantise=16")
     if score is not None and primer.score is not None:
-        if keeps_to_beats:
-            notice_of_beats(primer.score, notice)
-        elif timeline.on_grid(score):
-            notice(
-                "your primer keeps to beats; this model counts in seconds, so its notes will lie "
-                "off your grid: quantise=16 puts them on sixteenths"
-            )
-        if work.bundle.tokenizer.merged_tracks(primer.score):
-            notice(
-                "several tracks of your primer are one instrument to this model: its notes go to "
-                "the one whose notes lie nearest"
-            )
-        if config.form is not None and config.bars is not None:
-            beats, notes = primer.score.beats, primer.score.notes
-            before = max(beats.bar_at(notes["start"].min()) - 1, int(beats.pickup))
-            bars = beats.bar_at(primer.score.duration, ends=True) - before
-            if bars > config.bars:
-                notice(
-                    f"bars={config.bars}: your primer of {bars} bars is cut to this length, since "
-                    "it is the first section; without bars= all of it is"
-                )
+        _notice_of_primer(work.bundle, config, score, primer.score, notice)
     is_open_ended = any((config.form, config.bars, config.tokens))
     length = config.seconds or (None if is_open_ended else USUAL_SECONDS)
     with progress("generating", "seconds", length) as update:
@@ -160,8 +135,44 @@ def _results_of_primer(
             progress=lambda _, seconds: update(seconds),
         )
         for number, sample in pieces:
-            result = work.write(number, sample, new_notes(sample), sample.remark)
-            yield replace(result, number=primer_number * config.samples + number)
+            yield work.write(number, sample, new_notes(sample), sample.remark)
+
+
+def _results_of_primer(
+    config: GenerateConfig, notice: Notice, numbered: tuple[int, str]
+) -> Iterator[Result]:
+    """Yield the results of one of several primers: its number, from 0, and its file."""
+    number, file = numbered
+    for result in results(replace(config, primer=file), notice):
+        yield replace(result, number=number * config.samples + result.number)
+
+
+def _notice_of_primer(
+    bundle: Bundle, config: GenerateConfig, score: Score, primer: Score, notice: Notice
+) -> None:
+    """Call ``notice`` with what the user may not expect of continuations of ``primer``, which is
+    the ``score`` of a file as far as the model reads it."""
+    if on_beats(bundle, config.quantise):
+        notice_of_beats(primer, notice)
+    elif timeline.on_grid(score):
+        notice(
+            "your primer keeps to beats; this model counts in seconds, so its notes will lie off "
+            "your grid: quantise=16 puts them on sixteenths"
+        )
+    if bundle.tokenizer.merged_tracks(primer):
+        notice(
+            "several tracks of your primer are one instrument to this model: its notes go to the "
+            "one whose notes lie nearest"
+        )
+    if config.form is not None and config.bars is not None:
+        beats = primer.beats
+        before = max(beats.bar_at(primer.notes["start"].min()) - 1, int(beats.pickup))
+        bars = beats.bar_at(primer.duration, ends=True) - before
+        if bars > config.bars:
+            notice(
+                f"bars={config.bars}: your primer of {bars} bars is cut to this length, since it "
+                "is the first section; without bars= all of it is"
+            )
 
 
 def make_primer(

@@ -15,7 +15,6 @@ from musictx.data.statistics import WINDOW_SECONDS, Habit, at_once, densest, par
 from musictx.data.statistics import habit as measure_habit
 from musictx.notes import DRUMS, Score
 from musictx.pedal import fold_sustain
-from musictx.sampling.steer import controls_of
 from musictx.sampling.strengths import AROUND_SECONDS, FEWEST_NOTES, MARGIN, NOTES_PER_MELODY_NOTE
 
 #: The habit of a part without statistics: no limits.
@@ -23,7 +22,9 @@ ANY = Habit(DRUMS, 0, 127)
 #: The lowest and the highest drum of General MIDI.
 KIT = 35, 81
 #: Parts that play one note at a time, even if other parts of their program play chords.
-LINES = ("melody", "lead", "bass", "flute")
+LINES = ("melody", "lead", "counter-melody", "bass", "flute")
+#: Those of them that are second voices to a melody.
+SECOND_VOICES = {"lead", "counter-melody"}
 
 
 def corpus_habits(bundle: Bundle, named_parts: Mapping[str, int]) -> dict[int, Habit]:
@@ -103,21 +104,23 @@ def habits_of(
             for part, habit in bundle.stats.parts.items()
             if part in new_parts
         }
-    return without_overridden_limits(habits, request.sampling, controls_of(request))
+    return without_overridden_limits(habits, request.sampling, request.controls)
 
 
 def _habits_of_named_parts(
     bundle: Bundle, task: Task, named_parts: Mapping[str, int], score: Score
 ) -> dict[int, Habit]:
-    """Return the habits of the ``named_parts`` in the corpus. A lead has the range of the melody,
-    and a part other than drums is no denser than the usual accompaniment of the melody."""
+    """Return the habits of the ``named_parts`` in the corpus. A lead and a counter-melody have the
+    range of the melody, and a part other than drums is no denser than the usual accompaniment of
+    the melody."""
     habits = corpus_habits(bundle, named_parts)
     melody_track = find_melody_track(score, melody_program(bundle))
     tracks = [track for track in task.melody or [melody_track] if track is not None]
     melody = score.notes["pitch"][np.isin(score.notes["track"], tracks) & ~score.notes["drum"]]
-    if "lead" in named_parts and len(melody):  # a second voice
-        lead, tune = named_parts["lead"], measure_habit([np.ones(1)], [melody], [0.0])
-        habits[lead] = habits[lead]._replace(low=max(tune.low - MARGIN, 0), high=tune.high + MARGIN)
+    for voice in [named_parts[name] for name in SECOND_VOICES & named_parts.keys() if len(melody)]:
+        tune = measure_habit([np.ones(1)], [melody], [0.0])
+        low, high = max(tune.low - MARGIN, 0), tune.high + MARGIN
+        habits[voice] = habits[voice]._replace(low=low, high=high)
     id_second = bundle.tokenizer.clock(task.score).seconds_per_id_second(task.begin, task.end)
     highest = accompaniment_density(bundle, task, len(melody)) * id_second
     return {

@@ -47,7 +47,7 @@ from musictx.sampling.events import OnEvent
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.infill import Brief, Infill
 from musictx.sampling.sample import Ended, Sample
-from musictx.sampling.steer import Steering, controls_of, counts_no_bars, has_controls, unable
+from musictx.sampling.steer import Steering, counts_no_bars, has_controls, unable
 from musictx.sampling.strengths import SEMITONES_LOWER
 from musictx.tokens import controls
 
@@ -158,7 +158,7 @@ def arrange(
         defaults = {"loudness": float(task.given.notes["velocity"].mean())}
     # A control counts notes per second of the ids, which is `id_second` seconds of the file.
     id_second = bundle.tokenizer.clock(task.score).seconds_per_id_second(task.begin, task.end)
-    targets = _per_second_of_ids({**defaults, **controls_of(request)}, id_second)
+    targets = _per_second_of_ids({**defaults, **request.controls}, id_second)
     around = _per_second_of_ids(task.given_levels, id_second)
     described = dict(targets)  # by the control tokens, which describe all notes of the region
     is_asked = request.sampling.density is not None

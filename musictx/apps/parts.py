@@ -36,11 +36,12 @@ FAMILIES = {
     **{56: 61, 64: 65, 72: 73, 80: 80, 88: 88, 96: 81},
 }
 #: Name of a part -> its program, 128 for drums: a representative of :data:`FAMILIES`, or an
-#: instrument of the string quartet.
+#: instrument of the string quartet. Counter-melodies are strings in the corpus of songs.
 NAMES = {
     **{"melody": 73, "lead": 80, "piano": 0, "chords": 0, "organ": 16, "guitar": 24},
     **{"electric guitar": 29, "bass": 33, "violin": 40, "viola": 41, "cello": 42, "strings": 48},
     **{"mallets": 11, "brass": 61, "sax": 65, "flute": 73, "pad": 88, "drums": DRUMS},
+    **{"counter-melody": 48},
 }
 
 

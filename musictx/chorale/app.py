@@ -27,7 +27,7 @@ from musictx.progress import progress
 from musictx.sampling import penalties
 from musictx.sampling.composer import Progress
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import controls_of, counts_no_bars, unable
+from musictx.sampling.steer import counts_no_bars, unable
 
 #: Options of sampling that do not apply to gaps in a chorale.
 NOT_OF_VOICES = ("density", "key", "scale", "low", "high")
@@ -139,11 +139,10 @@ def compose_gap(
 ) -> Iterator[Sample]:
     """Do what :func:`musictx.apps.infill.compose_versions` does, for a gap in a file of four
     tracks. Raises ``UserError`` for other files and for options that do not apply to chorales."""
-    values = controls_of(request)
     if isinstance(request, AccompanyConfig):
         raise UserError(f"model: {unable(bundle.tokenizer)}")
-    if values:
-        raise UserError(f"{next(iter(values))}: {unable(bundle.tokenizer)}")
+    for name in request.controls:
+        raise UserError(f"{name}: {unable(bundle.tokenizer)}")
     if request.loop:
         raise UserError(f"loop=true: {counts_no_bars(bundle.tokenizer)}")
     if request.quantise not in ("none", "16"):

@@ -174,3 +174,10 @@ class Steered(Written):
         choices={"16": "Sixteenths", "8": "Eighths", "8t": "Triplets", "none": "Free"},
         page=("Grid of new notes",),
     )
+
+    @property
+    def controls(self) -> dict[str, float]:
+        """Control -> its value; density is ``sampling.density``. Those without one are left out."""
+        options = {name: getattr(self, name) for name in ("loudness", "register", "polyphony")}
+        options["density"] = self.sampling.density
+        return {name: value for name, value in options.items() if value is not None}

@@ -10,6 +10,8 @@ import numpy as np
 
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
+from musictx.errors import UserError
+from musictx.notes import Score
 from musictx.sampling import engine
 from musictx.sampling.constraints import Penalty
 from musictx.sampling.continuation import Continuation
@@ -20,8 +22,16 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import Steering, steering_of
-from musictx.sampling.strengths import MOST_ALIKE, ROWS_AT_ONCE, TRIES
+from musictx.sampling.steer import Steering, has_controls, unable
+from musictx.sampling.strengths import (
+    FEWEST_NOTES,
+    MOST_ALIKE,
+    ROWS_AT_ONCE,
+    SHORTEST_SECONDS,
+    TRIES,
+)
+from musictx.tokens import controls
+from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.vocab import PAD
 
 #: Called after each step with the number of tokens drawn in it, and the seconds of new music so
@@ -52,7 +62,7 @@ def continuations(
     seeds     one for each primer, each of two whole numbers or more. Every row is drawn with its
               seed. It depends on the other rows only if primers differ in length: all rows of a
               batch read equally many ids, the last ones, as many as the shortest primer has.
-    steering  replaces what follows from the request and each primer (:func:`.steering_of`)
+    steering  replaces what follows from the request and each primer
     penalties   further ones, applied after those on pitches and of the ending, before all others
     processors  further ones, applied before those of ``request.sampling``
     on_event  called with the index of the primer and an event whenever a new note begins or ends
@@ -67,7 +77,7 @@ def continuations(
     request = idiom_of(tokenizer).with_defaults(request, primers)
     scores = {id(primer.score): primer.score for primer in primers}  # encoded once, may be long
     steers = {
-        key: steering or steering_of(tokenizer, request, score) for key, score in scores.items()
+        key: steering or _steering(tokenizer, request, score) for key, score in scores.items()
     }
     every = [
         Continuation(bundle, primer, request, seed, steers[id(primer.score)], penalties, processors)
@@ -94,6 +104,35 @@ def continuations(
             yield number, region.sample(interrupt is not None)
         if interrupt is not None:
             raise interrupt
+
+
+def _steering(tokenizer: Tokenizer, request: GenerateConfig, primer: Score | None) -> Steering:
+    """The steering of a continuation of ``primer``, or of a new piece. The control tokens of
+    controls that ``request`` leaves open have the levels of the primer.
+
+    Raises ``UserError`` for tokens without controls if more than a density is requested.
+    """
+    targets, measured = request.controls, dict[str, float]()
+    if not has_controls(tokenizer):
+        for name in targets:
+            if name != "density":
+                raise UserError(f"{name}: {unable(tokenizer)}")
+        return Steering(targets=targets)
+    if primer is not None:
+        # A control counts notes in seconds of the ids, which may be beats of the primer.
+        written = tokenizer.decode(tokenizer.encode(primer)) if tokenizer.beats else primer
+        if "density" in targets and _span(written) > 0:
+            targets["density"] *= _span(primer) / _span(written)
+        if len(written) >= FEWEST_NOTES:
+            written = written.shifted(-float(written.notes["start"][0]))  # without a rest before it
+            if written.duration >= SHORTEST_SECONDS:
+                measured = controls.measured(written.notes, written.duration)
+    return Steering(tuple(controls.levels(measured | targets)), targets)
+
+
+def _span(score: Score) -> float:
+    """Seconds from the first note to the end."""
+    return score.duration - float(score.notes["start"].min(initial=score.duration))
 
 
 def versions(

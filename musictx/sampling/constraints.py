@@ -11,8 +11,8 @@ what                              who makes it                           who cal
 :class:`GrammarRow` of a row      :class:`.Continuation`                 :class:`Constraint`
 :class:`.GivenRow` of a row       :class:`.Infill`                       :class:`Constraint`
 :class:`GrammarConstraint`        callers of :mod:`.engine`              the engine
-``Penalty`` of a batch            callers of ``generate``; tokenizers    the engine
-:data:`RowPenalty`                :mod:`.idiom`, :mod:`.penalties`       :func:`by_row`, as one
+``Penalty`` of a batch            callers of ``generate``; idioms        the engine
+:data:`RowPenalty`                :class:`.Idiom`                        :func:`by_row`, as one
                                                                          ``Penalty`` of a batch
 ================================= ====================================== ==========================
 """
@@ -61,7 +61,7 @@ class RowConstraint:
 
     def groups(self) -> np.ndarray | None:
         """(V,) whole numbers from 0, the group of each id, such as its kind: the probability of a
-        forbidden id goes to other ids of its group (:func:`.engine.forbid`), or to all ids for
+        forbidden id goes to other ids of its group (:meth:`Constraint.forbid`), or to all ids for
         ``None``."""
         return None
 
@@ -82,10 +82,8 @@ class Constraint:
         """(B, V) bool on the CPU: which ids may come next; at least one in each row."""
         return torch.from_numpy(np.stack([row.allowed() for row in self.rows]))
 
-    def penalised(
-        self, penalties: Iterable[np.ndarray | None]
-    ) -> tuple[np.ndarray, np.ndarray | float]:
-        """Apply penalties to the allowed ids.
+    def forbid(self, logits: Tensor, penalties: Iterable[np.ndarray | None] = ()) -> Tensor:
+        """The ``logits`` (B, V) minus the penalties, with ``-inf`` for forbidden ids.
 
         penalties  in nats: (B, V), or (V,) for all rows, or ``None`` for no penalty. They are
                    applied in order. An infinite penalty forbids an id, unless the penalty would
@@ -93,10 +91,13 @@ class Constraint:
                    that row.
 
         Where they forbid every strike, velocities are forbidden, too, since the grammar allows
-        nothing else after them. Returns the ids that are still allowed, (B, V) bool, and the sum of
-        their finite penalties in nats, which is not defined for other ids.
+        nothing else after them. The probability of a forbidden id is distributed over the allowed
+        ids of its group (:meth:`groups`) in proportion to theirs, if the group has any. Otherwise a
+        model that predicts that some note ends now, but not which one, would end notes too rarely.
+        If all forbidden ids are unlikely, the logits of the others hardly change.
         """
-        allowed = self.allowed().numpy()
+        # NumPy: on so few numbers its calls cost a fraction of torch's.
+        values, allowed = logits.numpy(), self.allowed().numpy()
         all_nats = [np.asarray(nats, np.float64) for nats in penalties if nats is not None]
         total: np.ndarray | float = sum(all_nats, 0.0)
         possible = allowed & (total != np.inf)
@@ -112,7 +113,16 @@ class Constraint:
             leads = self.events.prepares_strike
             may_strike = (allowed & self.events.strikes & ~leads).any(-1, keepdims=True)
             allowed = _without(allowed, leads & (self.events.program < 0) & ~may_strike)
-        return allowed, total
+        masked = np.where(allowed, values - total, -np.inf)
+        if (groups := self.groups()) is not None:
+            likely = np.exp(values - values.max(-1, keepdims=True))
+            of_rows = np.broadcast_to(groups, values.shape)
+            for row, before, after, group in zip(masked, likely, likely * allowed, of_rows):
+                whole, kept = np.bincount(group, before), np.bincount(group, after)
+                is_empty = kept == 0  # no allowed id of the group has a probability: change nothing
+                whole[is_empty] = kept[is_empty] = 1.0
+                row += np.log(whole / kept)[group]
+        return torch.from_numpy(masked)
 
     def advance(self, ids: Tensor) -> None:
         """Record the ids that were drawn, (B,) int64; ``pad`` in rows that had ended."""

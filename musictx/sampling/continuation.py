@@ -282,7 +282,7 @@ def _prefixes_and_marks(regions: Sequence[Continuation]) -> tuple[list[np.ndarra
     idiom, tokenizer = idiom_of(first.tokenizer), first.tokenizer
     has_mark = on_grid and not tokenizer.beats  # bars need none
     marks = [tokenizer.vocabulary.id(HERE)] if has_mark else []
-    return [idiom.prefix(row) for row in levels], marks
+    return [idiom.prefix(tokenizer.vocabulary, row) for row in levels], marks
 
 
 def prompts(

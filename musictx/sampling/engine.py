@@ -238,10 +238,11 @@ def generate(
             ids = None if constraint is None else constraint.forced()
             if ids is None:
                 past = music.past
-                nats = [
-                    penalty(constraint.states, past.numpy()) for penalty in penalties if constraint
-                ]
-                choice = forbid(music.logits, constraint, nats)
+                if constraint is None:
+                    choice = without_specials(music.logits)
+                else:
+                    nats = [penalty(constraint.states, past.numpy()) for penalty in penalties]
+                    choice = constraint.forbid(music.logits, nats)
                 for process in processors:
                     choice = process(past, choice)
                 ids = draw(choice, generators, ended)[:, None]
@@ -262,40 +263,11 @@ def generate(
             music.step(ids.shape[1])
 
 
-def forbid(
-    logits: Tensor,
-    constraint: Constraint | None,
-    penalties: Sequence[np.ndarray | None] = (),
-) -> Tensor:
-    """The logits (B, V) with ``-inf`` for forbidden ids: those that ``constraint`` does not allow,
-    or without a constraint ``pad``, ``bos`` and ``cut``.
-
-    logits     (B, V)
-    penalties  (B, V) or (V,) nats each, or ``None`` for no penalty. They are subtracted; infinite
-               penalties forbid ids as in :meth:`.Constraint.penalised`.
-
-    The probability of a forbidden id is distributed over the allowed ids of its group
-    (:meth:`.Constraint.groups`) in proportion to theirs, if the group has any. Otherwise a model
-    that predicts that some note ends now, but not which one, would end notes too rarely. If all
-    forbidden ids are unlikely, the logits of the others hardly change.
-    """
-    if constraint is None:
-        logits = logits.clone()
-        logits[:, [PAD, BOS, CUT]] = -torch.inf
-        return logits
-    # NumPy: on so few numbers its calls cost a fraction of torch's.
-    values = logits.numpy()
-    allowed, nats = constraint.penalised(penalties)
-    masked = np.where(allowed, values - nats, -np.inf)
-    if (groups := constraint.groups()) is not None:
-        likely = np.exp(values - values.max(-1, keepdims=True))
-        of_rows = np.broadcast_to(groups, values.shape)
-        for row, before, after, group in zip(masked, likely, likely * allowed, of_rows):
-            whole, kept = np.bincount(group, before), np.bincount(group, after)
-            is_empty = kept == 0  # no allowed id of the group has a probability: change nothing
-            whole[is_empty] = kept[is_empty] = 1.0
-            row += np.log(whole / kept)[group]
-    return torch.from_numpy(masked)
+def without_specials(logits: Tensor) -> Tensor:
+    """The logits (B, V) with ``-inf`` for ``pad``, ``bos`` and ``cut``."""
+    logits = logits.clone()
+    logits[:, [PAD, BOS, CUT]] = -torch.inf
+    return logits
 
 
 def draw(

@@ -1,6 +1,6 @@
 """An idiom: the parts of composing that depend on the kind of tokens.
 
-:class:`Idiom` does what is possible with any tokens, :class:`EventIdiom` is for events. A tokenizer
+:class:`Idiom` does what is possible with any tokens, :mod:`.event_idiom` is for events. A tokenizer
 may name a class of its own (``Tokenizer.idiom``).
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,34 +19,18 @@ from musictx.errors import UserError
 from musictx.notes import DRUMS
 from musictx.sampling import cadence
 from musictx.sampling.constraints import Penalty, RowPenalty, never
-from musictx.sampling.penalties import (
-    Opening,
-    asks_pitches,
-    density,
-    event_feedback,
-    instruments,
-    pitch_set,
-    refuse,
-    repetition,
-    silence,
-    sustain,
-)
+from musictx.sampling.penalties import Opening, asks_pitches, instruments, pitch_set, refuse
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.region import Region
-from musictx.sampling.repetition import MelodyRepetition, Reprise
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import counts_no_bars, has_controls
-from musictx.sampling.strengths import (
-    ASKED_GAIN,
-    LONGEST_SECONDS,
-    SHORTEST_SECONDS,
-    USUAL_GAIN,
-    USUAL_SECONDS,
-)
-from musictx.tokens import events as ev
+from musictx.sampling.strengths import LONGEST_SECONDS, SHORTEST_SECONDS, USUAL_SECONDS
 from musictx.tokens.controls import control_prefix
-from musictx.tokens.stream import Velocities
-from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer, programs_of_ids
+from musictx.tokens.tokenizer import GrammarState, Tokenizer, programs_of_ids
+from musictx.tokens.vocab import Vocabulary
+
+#: The class for tokenizers of events that name none.
+EVENT_IDIOM = "musictx.sampling.event_idiom:EventIdiom"
 
 
 class Idiom:
@@ -55,6 +38,12 @@ class Idiom:
 
     #: What ``sampling.top_p`` is unless it is given.
     top_p = 0.95
+    #: What the option ``end`` is for a new piece unless it is given.
+    end_of_new_piece = "cut"
+    #: Whether each note is known when its id is drawn, not only when the piece is complete.
+    notes_at_once = False
+    #: (vocabulary, levels of the controls) -> the ids that give them, before a piece.
+    prefix: Callable[[Vocabulary, Sequence[int]], np.ndarray] = staticmethod(control_prefix)
     #: ``module:function`` that fills gaps and accompanies; its arguments are those of
     #: ``compose_events`` there.
     infill = "musictx.apps.infill:compose_events"
@@ -63,17 +52,6 @@ class Idiom:
         self.tokenizer = tokenizer
         # A tokenizer could have this, has_rules and soft_constraints before; until 1.1 it may.
         self.top_p = getattr(tokenizer, "top_p", self.top_p)
-
-    @property
-    def notes_at_once(self) -> bool:
-        """Whether each note is known when its id is drawn, not only when the piece is complete."""
-        return self.tokenizer.voices > 0 or self.tokenizer.note_events is not None
-
-    @property
-    def end_of_new_piece(self) -> str:
-        """What the option ``end`` is for a new piece unless it is given. A piece in voices ends
-        where the model ends it, and not in the middle of a phrase."""
-        return "model" if self.tokenizer.voices else "cut"
 
     # ---------------------------------------------------------------------- what is asked for
 
@@ -124,10 +102,6 @@ class Idiom:
         if request.end is None and end == "natural" and (seconds or 0.0) < SHORTEST_SECONDS:
             end = "cut"
         return replace(request, end=end, seconds=seconds)
-
-    def prefix(self, levels: Sequence[int]) -> np.ndarray:
-        """The ids before a piece that give the levels of its controls."""
-        return control_prefix(self.tokenizer.vocabulary, levels)
 
     def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterable[int]:
         """Ids that follow ``ids`` and let time pass up to ``until``, seconds of the tokens, or a
@@ -191,73 +165,16 @@ class Idiom:
             return []
         return [Opening(program, may)]
 
-    def feedback_penalties(self, region: Region, *, given: bool = False) -> list[RowPenalty]:
+    def feedback_penalties(self, region: Region) -> list[RowPenalty]:
         """The penalties that keep a row to its targets of loudness, register, polyphony (and
-        density, in bars). ``given``: there are given notes around the new ones."""
+        density, in bars)."""
         return []
-
-
-class EventIdiom(Idiom):
-    """The idiom of events, strikes and releases in seconds."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        super().__init__(tokenizer)
-        assert tokenizer.note_events is not None
-        self.events: NoteEvents = tokenizer.note_events
-
-    @property
-    def end_of_new_piece(self) -> str:
-        return "natural"
-
-    def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterable[int]:
-        steps = int(np.ceil((until - state.seconds) / self.events.step_seconds - 1e-6))
-        return ev.write(np.empty(0, ev.EVENT), self.tokenizer.vocabulary, max(steps, 0)).tolist()
-
-    def limits(self, region: Region) -> list[RowPenalty]:
-        events, stats, targets = self.events, region.stats, region.steering.targets
-        habits, result = region.sampling.habits, list[RowPenalty]()
-        if stats.instruments is not None and (events.program >= 0).any():
-            result.append(instruments(self.tokenizer, stats.instruments, region.primer))
-        most = stats.most_notes if habits else None
-        result.append(partial(sustain, events=events, most=most))
-        if habits:
-            result.append(partial(silence, events=events))
-            result.append(partial(repetition, events=events, target=stats.repetition_rate))
-        if targets.get("density", habits):
-            is_asked = "density" in targets
-            target = targets["density"] if is_asked else region.primer.density or stats.density
-            if target is not None:
-                gain = ASKED_GAIN if is_asked else USUAL_GAIN
-                result.append(
-                    partial(density, events=events, target=target, gain=gain, releases=is_asked)
-                )
-        return result
-
-    def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:
-        result = super().penalties(region, state)
-        if region.sampling.habits:
-            # A subject is of one part, and returns at its pitch.
-            table = self.tokenizer.vocabulary
-            if "program" not in table.kinds and not asks_pitches(region.sampling):
-                result.append(Reprise(table, self.events, region.primer.ids))
-            result.append(MelodyRepetition(self.events))
-        return result
-
-    def feedback_penalties(self, region: Region, *, given: bool = False) -> list[RowPenalty]:
-        targets = region.steering.targets
-        if not targets.keys() - {"density"}:
-            return []
-        velocity = np.zeros(self.tokenizer.vocabulary.size)
-        low, high = self.tokenizer.vocabulary.range("velocity")
-        velocity[low:high] = Velocities(high - low).of_bin[1:]
-        return [partial(event_feedback, events=self.events, velocity=velocity, targets=targets)]
 
 
 def idiom_of(tokenizer: Tokenizer) -> Idiom:
     """The idiom of these tokens."""
-    if tokenizer.idiom:
-        idiom: Idiom = registry.load(tokenizer.idiom)(tokenizer)
-        return idiom
-    if tokenizer.note_events is not None:
-        return EventIdiom(tokenizer)
-    return Idiom(tokenizer)
+    path = tokenizer.idiom
+    if not path and tokenizer.note_events is not None:
+        path = EVENT_IDIOM
+    idiom: Idiom = registry.load(path)(tokenizer) if path else Idiom(tokenizer)
+    return idiom

@@ -272,7 +272,7 @@ class Infill(Region):
     def penalties(self) -> list[RowPenalty]:
         """The penalties of one row, most of which spare given notes."""
         idiom = idiom_of(self.tokenizer)
-        of_new_notes = [*idiom.limits(self), *idiom.feedback_penalties(self, given=True)]
+        of_new_notes = [*idiom.limits(self), *idiom.feedback_penalties(self)]
         return [*map(sparing_given, of_new_notes)]
 
     def take(self, token: int) -> None:

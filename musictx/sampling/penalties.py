@@ -1,4 +1,4 @@
-"""The penalties of events; :meth:`.EventIdiom.limits` lists those of any music.
+"""What penalties of events and of notes in bars share. Those of events are in :mod:`.event_idiom`.
 
 A penalty (:data:`.constraints.Penalty`) computes the nats that are subtracted from each logit. Most
 penalties consist of one penalty for each row (:data:`.constraints.RowPenalty`). A model after a few
@@ -13,28 +13,20 @@ override the grammar.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from musictx import keys
 from musictx.config import SamplingConfig, scales
-from musictx.data.statistics import RESTRUCK_SECONDS, WINDOW_SECONDS
+from musictx.data.statistics import WINDOW_SECONDS
 from musictx.errors import ConfigError, UserError
 from musictx.notes import DRUMS, pitched
 from musictx.sampling.constraints import RowConstraint, RowPenalty, never
 from musictx.sampling.primer import Primer
-from musictx.sampling.strengths import (
-    FEWEST_NOTES,
-    LOUDNESS_GAIN,
-    POLYPHONY_GAIN,
-    REGISTER_GAIN,
-    REPETITION_GAIN,
-    REPETITION_STRIKES,
-)
-from musictx.tokens.tokenizer import NoteEvents, Tokenizer, programs_of_ids
+from musictx.sampling.strengths import FEWEST_NOTES, LOUDNESS_GAIN, REGISTER_GAIN
+from musictx.tokens.tokenizer import Tokenizer, programs_of_ids
 
 
 def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
@@ -94,43 +86,6 @@ def asks_pitches(sampling: SamplingConfig) -> bool:
     return any(option is not None for option in options)
 
 
-def among(values: np.ndarray, members: Sequence[int]) -> np.ndarray:
-    """Whether each of ``values``, -1 to 128, is one of ``members``, 0 to 255: a bool array.
-    ``np.isin`` would take longer than a step of the model."""
-    table = np.zeros(257, bool)
-    table[members] = True
-    table[-1] = False
-    return table[values]
-
-
-def sustain(
-    row: RowConstraint, ids: np.ndarray, events: NoteEvents, most: int | None
-) -> np.ndarray | None:
-    """Forbids to strike a note that sounds, and to strike a note while ``most`` or more notes sound
-    (``None`` = any number may)."""
-    sounding = row.state.sounding
-    if not len(sounding):
-        return None
-    forbidden = among(events.strike, sounding.pitches_of_program())
-    if most is not None and len(sounding) >= most:
-        may_follow = (events.strike < 0) & ~events.prepares_strike
-        if not sounding.struck:  # a program of a sounding note may be chosen to release it
-            may_follow |= among(events.program, [program for program, _ in sounding])
-        forbidden |= ~may_follow
-    return np.where(forbidden, np.inf, 0.0)
-
-
-def silence(row: RowConstraint, ids: np.ndarray, events: NoteEvents) -> np.ndarray | None:
-    """Forbids a silence of more than :data:`WINDOW_SECONDS` within the music: none of 64 excerpts
-    of performances has a silence of 5 s (docs/results.md)."""
-    if len(row.state.sounding):
-        return None
-    waits = events.wait
-    last = np.flatnonzero(waits[ids] == 0)[-1]
-    seconds = waits[ids[last:]].sum() + waits
-    return np.where((waits > 0) & (seconds > WINDOW_SECONDS + 1e-6), np.inf, 0.0)
-
-
 def instruments(tokenizer: Tokenizer, usual: frozenset[int], primer: Primer) -> RowPenalty:
     """Forbids programs and drums that occur neither in the corpus (``usual``) nor in the primer: a
     model gives a small probability even to ids that never occurred in its training."""
@@ -183,85 +138,3 @@ def window(seconds: float) -> float:
 def fullness(at_once: float, target: float) -> float:
     """log2(``at_once`` / ``target``), where fewer than half a note count as half a note."""
     return float(np.log2(max(at_once, 0.5) / target))
-
-
-def density(
-    row: RowConstraint,
-    ids: np.ndarray,
-    events: NoteEvents,
-    target: float,
-    gain: float,
-    releases: bool = False,
-) -> np.ndarray:
-    """Keeps the notes per second of the last :data:`WINDOW_SECONDS` near ``target``.
-
-    The error is the measured density minus ``target``. ``gain * error`` nats are subtracted from
-    the logits of ids that strike a note, and added to the logits of time shifts, in proportion to
-    the length of the shift. With ``releases`` the nats are also subtracted from note-offs:
-    otherwise notes would become short while strikes are penalised.
-    """
-    state = row.state
-    span = window(state.seconds)
-    since = state.seconds - span - 1e-6
-    # Count the strikes after `since`; strikes are sorted from the last to the first.
-    count = bisect_left(state.sounding.recent(), -since, key=lambda strike: -strike.seconds)
-    penalised = (events.strike >= 0) | events.prepares_strike | (releases & (events.release >= 0))
-    nats: np.ndarray = gain * (
-        (count / span - target) * (penalised - events.wait / events.wait.max())
-    )
-    return nats
-
-
-def repetition(
-    row: RowConstraint, ids: np.ndarray, events: NoteEvents, target: float
-) -> np.ndarray | None:
-    """Penalises a strike of a pitch that was struck within the last :data:`RESTRUCK_SECONDS`.
-
-    ``target`` is the share of such repetitions among the notes of the corpus. The penalty is
-    :data:`REPETITION_GAIN` nats for each repetition among the last :data:`REPETITION_STRIKES`
-    strikes in excess of that share.
-    """
-    state = row.state
-    strikes = state.sounding.recent()[:REPETITION_STRIKES]
-    repeated, last = 0, dict[int, float]()  # pitch -> seconds of its last strike
-    for at, pitch, _ in reversed(strikes):
-        repeated += at - last.get(pitch, -np.inf) < RESTRUCK_SECONDS - 1e-6
-        last[pitch] = at
-    nats = REPETITION_GAIN * (repeated - target * len(strikes))
-    recent = [p for p, at in last.items() if state.seconds - at < RESTRUCK_SECONDS - 1e-6]
-    return np.where(among(events.strike, recent), nats, 0.0) if nats > 0 and recent else None
-
-
-def event_feedback(
-    row: RowConstraint,
-    ids: np.ndarray,
-    events: NoteEvents,
-    velocity: np.ndarray,
-    targets: Mapping[str, float],
-) -> np.ndarray:
-    """Feedback on ``loudness``, ``register`` and ``polyphony`` for events, in the units of the
-    controls. Loudness and register are measured over the notes that began in the last
-    :data:`WINDOW_SECONDS`. ``velocity`` (V,) has the MIDI velocity of the ids that state one, 0 for
-    others.
-
-    loudness   while the music is too loud, louder notes cost more: both velocity ids, and strikes
-               at the current velocity
-    register   while the music is too high, higher notes cost more
-    polyphony  releases gain nats while too many notes sound, and cost nats while too few do
-    """
-    state, pitches, nats = row.state, events.strike, np.zeros(len(velocity))
-    strikes = pitches >= 0
-    since = state.seconds - WINDOW_SECONDS - 1e-6
-    recent = [strike for strike in state.sounding.recent() if strike.seconds > since]
-    if target := targets.get("polyphony"):
-        error = fullness(len(state.sounding), target)
-        nats[events.release >= 0] -= POLYPHONY_GAIN * error
-    if (target := targets.get("register")) and recent:
-        heights = [note.pitch for note in recent]
-        nats[strikes] += feedback("register", target, heights, pitches[strikes])
-    if (target := targets.get("loudness")) and recent:
-        velocities = [note.velocity for note in recent]
-        leads = velocity > 0
-        nats[leads] += feedback("loudness", target, velocities, velocity[leads])
-        nats[strikes] += feedback("loudness", target, velocities, state.sounding.velocity)
-    return nats

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,13 +20,12 @@ class Plan:
 
     score  a Score without notes that has the tempo and the meter of the piece
     meter  (numerator, denominator) of all of its bars; ``None``: the model chooses
-    parts  the programs that may play, 128 for drums -> the least number of notes that each has
-           within ``PART_SECONDS`` of ``songs/strengths.py``; ``None``: any programs
+    parts  the programs that play, 128 for drums; ``None``: any programs
     """
 
     score: Score = field(default_factory=Score)
     meter: tuple[int, int] | None = None
-    parts: Mapping[int, float] | None = None
+    parts: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

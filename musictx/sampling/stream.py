@@ -22,7 +22,7 @@ from musictx.sampling.events import Emitter, Event
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
-from musictx.sampling.steer import Steering, controls_of
+from musictx.sampling.steer import Steering
 from musictx.tokens.vocab import EOS
 
 
@@ -51,7 +51,7 @@ class Stream(Iterator[Event]):
     ) -> None:
         self._seed = [seed] if isinstance(seed, int) else list(seed)
         request = GenerateConfig(seconds=request.seconds, end="cut", sampling=request.sampling)
-        tokenizer, steering = bundle.tokenizer, Steering(targets=controls_of(request))
+        tokenizer, steering = bundle.tokenizer, Steering(targets=request.controls)
         self._region = Continuation(
             bundle, primer, request, self._seed, steering, penalties, processors
         )

@@ -10,7 +10,7 @@ in music (:mod:`musictx.data.statistics`); defaults of options (:mod:`musictx.co
 
 from __future__ import annotations
 
-# --------------------------------------------------------------------------------- penalties.py
+# ----------------------------------------------------------------- penalties.py, event_idiom.py
 #: Nats for each note per second too many or too few: if the density is requested, or of notes in
 #: bars; if it is only usual, of events. "a density that is asked for": rank correlation .950 with
 #: 0.8. "the piano tuned by preferences": 0.2 instead of 0.1 gains nothing.
@@ -54,7 +54,7 @@ STRIKE_NATS, CHORD_NATS, END_NATS = 3.0, 4.0, 6.0
 #: pitch.
 LOWEST_BASS_PITCH = 33
 
-# ------------------------------------------------------------------------------------- steer.py
+# ----------------------------------------------------------------------- composer.py, primer.py
 #: Music with fewer notes or seconds is too short to be measured or to be brought to a close. Taste.
 FEWEST_NOTES, SHORTEST_SECONDS = 8, 2.0
 
@@ -80,8 +80,8 @@ NOTES_PER_MELODY_NOTE = 3.0
 #: the accompaniment then lies 7.8 below. "loudness, register and fullness asked of the piano are
 #: fed back", "accompaniments below their tune, from its first bar on".
 SEMITONES_LOWER = 6.5
-#: Semitones by which new notes may exceed the range of the other notes of their track; for a lead,
-#: the range of the melody. Taste.
+#: Semitones by which new notes may exceed the range of the other notes of their track; for a
+#: second voice, the range of the melody. Taste.
 MARGIN = 4
 #: Density, loudness and other levels around a gap are measured within this many seconds before and
 #: after it. Taste.

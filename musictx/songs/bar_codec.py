@@ -191,8 +191,7 @@ def groups_ahead(bars: np.ndarray, ahead: GivenAhead, table: Vocabulary) -> list
     none = table.id("none")
     parts = [[table.id(KNOWN), part_id(table, part), none, none, none] for part in ahead.parts]
     opening = np.array(parts, np.int64).reshape(-1, FIELDS_PER_NOTE)
-    look = max(ahead.look, 1)
-    return [np.concatenate([opening, *of_bars[:look]]), *of_bars[look:]]
+    return [np.concatenate([opening, *of_bars[: ahead.look]]), *of_bars[ahead.look :]]
 
 
 def interleaved(

@@ -9,7 +9,7 @@ or be equal to it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -21,6 +21,7 @@ from musictx.sampling.infill import GivenRow, NewNotes
 from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_grammar import BarState, Group
 from musictx.songs.bars import PER_SECOND, STEP_SECONDS
+from musictx.tokens.controls import KNOWN
 from musictx.tokens.stream import CHORD
 
 #: Placeholder in a queue of forced ids for an id that the model draws.
@@ -45,14 +46,19 @@ class PartLimits:
     state: BarState
     remaining: list[Group] | None = None
 
+    @property
+    def parts(self) -> Collection[int]:
+        """The parts of new notes."""
+        return self.new.parts or ()
+
     def restrict(self, mask: np.ndarray) -> None:
         """Restrict ``mask``, the ids that the grammar allows, to groups of new notes before the
         remaining ones. Bar lines and ``eos`` are not restricted."""
         new, state, field = self.new, self.state, len(self.state.group)
         if field == 0:
-            places, parts = mask[state.ids["place"]], new.parts or ()
+            places = mask[state.ids["place"]]
             places[places] = [
-                any(self._tones_at(place, part).any() for part in parts)
+                any(self._tones_at(place, part).any() for part in self.parts)
                 for place in np.flatnonzero(places).tolist()
             ]
         elif state.in_line:
@@ -61,8 +67,7 @@ class PartLimits:
             mask[:] = False
             mask[[part_id(new.table, part) for part in self.parts_at(state.place)]] = True
         elif field == 2:
-            kind = new.kind(state.part)
-            tones = self._tones_at(state.place, state.part)
+            kind, tones = state.kind(2), self._tones_at(state.place, state.part)
             mask[state.ids[kind]] &= tones[state.table.values_in(kind)]
         elif field == 3 and state.part in new.habits:
             longest = np.round(new.habits[state.part].longest / STEP_SECONDS)
@@ -70,7 +75,7 @@ class PartLimits:
 
     def parts_at(self, place: int) -> list[int]:
         """The parts that may have a new group at ``place``, after the last group."""
-        return [part for part in self.new.parts or () if self._tones_at(place, part).any()]
+        return [part for part in self.parts if self._tones_at(place, part).any()]
 
     def _tones_at(self, place: int, part: int) -> np.ndarray:
         """(128,) bool: the tones that a new group of ``part`` may have at ``place``."""
@@ -167,8 +172,8 @@ class BarRow(PartLimits, GivenRow):
         ids, count = self.remaining[0].ids, len(self.state.group)
         return [ids[count]] if ids[:count] == self.state.group else []
 
-    def onward(self) -> int | None:
-        return self.table.id("known") if "known" in self.state.ids else None
+    def onward(self) -> int:
+        return self.table.id(KNOWN)
 
     def bar_end(self) -> int:
         """The id that ends this bar: the first id of the groups ahead of the next bar, or else of

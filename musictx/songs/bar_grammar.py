@@ -40,7 +40,7 @@ from musictx.songs.bars import ON_GRID, PER_SECOND, STEP_SECONDS
 from musictx.songs.repeats import FARTHEST_BARS
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.grammar import NoteChange
-from musictx.tokens.stream import CHORD, STEPS, Velocities
+from musictx.tokens.stream import CHORD, STEPS, Velocities, bar_steps
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
 
@@ -139,6 +139,10 @@ class BarState(GrammarState):
         """The value of a field of the current group."""
         return self.table.tokens[self.group[field]][1]
 
+    def kind(self, field: int) -> str:
+        """The kind of a field of the current group, whose first two ids are written."""
+        return KINDS[self.table.tokens[self.group[1]][0]][field]
+
     @property
     def part(self) -> int:
         """The part of the current group."""
@@ -202,7 +206,7 @@ class BarState(GrammarState):
 
     def _begin_bar(self, numerator: int, exponent: int, section: int, cut: int) -> None:
         begin, before, *_ = self.bars[-1]
-        full = numerator * 4 * STEPS // 2**exponent
+        full = bar_steps(numerator, exponent)
         back = max(section + 1 - REPEATS, 0)
         self.bars.append(Bar(begin + before, min(cut, full) if cut else full, back, []))
         self.lines += 1
@@ -258,7 +262,7 @@ class BarState(GrammarState):
             mask[ids["eos"]] = self.notes > 0
             self._allow_places(mask[ids["place"]])
         elif count > 1:
-            self._allow_field(mask, KINDS[self.table.tokens[self.group[1]][0]][count])
+            self._allow_field(mask, self.kind(count))
         elif self.group[0] == ids["bar"].start:
             mask[ids["numerator"]] = True
         else:
@@ -285,13 +289,13 @@ class BarState(GrammarState):
             if (place, self.part) == self.last[:2]:
                 field &= values >= self.last[2]
         elif kind == "denominator":
-            field[:] = self.value(1) * 4 * STEPS // 2**values <= self._size("place")
+            field[:] = bar_steps(self.value(1), values) <= self._size("place")
         elif kind == "section":
             field[1:] = False
             field[REPEATS : REPEATS + self.lines] = True
         elif kind == "place":  # the fifth field of a bar line: where a bar ends early, or 0
             field[:] = self._grid
-            field[self.value(1) * 4 * STEPS // 2 ** self.value(2) :] = False
+            field[bar_steps(self.value(1), self.value(2)) :] = False
         elif kind == "quality":
             field[:] = (values == NONE.quality) == (self.value(2) == NONE.root)
         elif kind == "velocity" and self.part != DRUMS:

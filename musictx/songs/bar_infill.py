@@ -17,6 +17,7 @@ from musictx.apps.habits import ANY
 from musictx.bundle import Bundle
 from musictx.chords import annotated
 from musictx.notes import DRUMS, Score
+from musictx.sampling.cadence import CHORD_NOTES
 from musictx.sampling.constraints import RowPenalty
 from musictx.sampling.infill import Brief, Infill, NewNotes, sparing_given
 from musictx.sampling.penalties import pitch_set
@@ -41,19 +42,16 @@ from musictx.songs.infill_penalties import (
     BASS,
     Bass,
     HarmonicFit,
+    as_in_earlier_bar,
     bass_on_bar_line,
     drummer_strokes,
     filling_parts,
     on_root,
-)
-from musictx.songs.penalties import SparsePenalty, on_first_beat, summed
-from musictx.songs.repeats import repeated
-from musictx.songs.repetition import (
-    as_in_earlier_bar,
-    repeated_bars,
     same_pitch,
     unlike_other_version,
 )
+from musictx.songs.penalties import SparsePenalty, on_first_beat, summed
+from musictx.songs.repeats import repeated
 from musictx.songs.strengths import LOOKAHEAD_BARS, RARER_SHARE
 from musictx.tokens.stream import CHORD, NoteStream
 from musictx.tokens.vocab import BOS, CUT
@@ -253,9 +251,7 @@ class BarInfill(Infill):
         habits, given, bass = self.sampling.habits, self.given, self._bass()
         # The new parts of one voice, other than the bass, have a tune.
         melodies = {p for p, habit in self.brief.habits.items() if p != BASS and habit.voices == 1}
-        back = self.repeats
-        if back is None:
-            back = repeated_bars(given) if habits else np.zeros(len(given.bars), np.int64)
+        back = self.bars_back()
         steady = habits and not self.is_variation
         favoured: list[SparsePenalty] = [
             partial(as_in_earlier_bar, back=back, steady=steady, melodies=melodies),
@@ -272,12 +268,24 @@ class BarInfill(Infill):
         costs: list[SparsePenalty] = []
         if habits:
             costs.append(HarmonicFit(given.notes, melodies, bass))
-            if not self.brief.is_gap:  # the tune around a gap may stay on one pitch
+            if not self.brief.is_gap:  # the music around a gap may stay on one pitch
+                chordal = {p for p, h in self.brief.habits.items() if h.voices >= CHORD_NOTES}
                 rate = self.stats.repetition_rate
-                costs.append(partial(same_pitch, melodies=melodies, target=rate))
+                costs.append(partial(same_pitch, parts=melodies | chordal, target=rate))
         if self.unlike is not None:
             costs.append(self._unlike(*self.unlike))
         return [*super().penalties(), summed(*favoured), sparing_given(summed(*costs))]
+
+    def bars_back(self) -> np.ndarray:
+        """(B,) for each bar, how many bars before it the bar lies whose notes are favoured, 0 for
+        none: :attr:`repeats` or, with ``sampling.habits``, the bars that repeat each other by their
+        given notes without the chords."""
+        bars, notes = self.given.bars, self.given.notes
+        if self.repeats is not None:
+            return self.repeats
+        if not self.sampling.habits:
+            return np.zeros(len(bars), np.int64)
+        return repeated(self.given._replace(notes=notes[notes["part"] != CHORD]))
 
     def _bass(self) -> Bass | None:
         """The bass, if it is composed. Else, in an accompaniment without a given bass, the lowest

@@ -12,7 +12,7 @@ from musictx.notes import DRUMS
 from musictx.songs import bar_codec
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, TAIL_BARS, GivenAhead
 from musictx.songs.repeats import ALIKE, likeness, stretches
-from musictx.tokens.stream import CHORD, STEPS, NoteStream
+from musictx.tokens.stream import CHORD, STEPS, NoteStream, bar_steps
 from musictx.tokens.vocab import BOS, CUT, EOS
 
 #: The fewest and the most bars of a gap; the share of gaps that begin and end at bar lines (other
@@ -28,7 +28,7 @@ MELODY_SHARE, SKYLINE_OF_PART_SHARE = 0.5, 0.6
 #: The fewest and the most bars of a variation, whose mean likeness to the bars that it varies is
 #: that of repeated bars; the share of variations whose window may include those bars; the share
 #: with given music after them.
-VARIED_BARS, IN_SIGHT_SHARE, GOES_ON_SHARE = (2, 16), 0.5, 0.5
+VARIED_BARS, IN_SIGHT_SHARE, TAIL_SHARE = (2, 16), 0.5, 0.5
 #: Windows of fewer notes are left plain.
 FEWEST_WINDOW_NOTES = 24
 
@@ -146,7 +146,7 @@ class BarTasks(Tasks):
         begin = int(random.choice(np.unique([begin for _, begin, _ in candidates])))
         _, _, back = max(candidate for candidate in candidates if candidate[1] == begin)
         stop = begin + size
-        tail = int(random.integers(1, TAIL_BARS + 1)) if random.random() < GOES_ON_SHARE else 0
+        tail = int(random.integers(1, TAIL_BARS + 1)) if random.random() < TAIL_SHARE else 0
         given_stop = min(stop + tail, len(bars))
         varied = notes[(bar >= begin - back) & (bar < stop - back)].copy()
         varied["start"] += stream.lines[begin] - stream.lines[begin - back]
@@ -164,7 +164,7 @@ class BarTasks(Tasks):
         eighth = STEPS // 2
         bars, notes, bar = stream.bars, stream.notes, stream.bar
         place = notes["start"] - stream.lines[bar]
-        sizes = bars["numerator"] * 4 * STEPS // 2 ** bars["exponent"] // eighth
+        sizes = bar_steps(bars["numerator"], bars["exponent"]) // eighth
         since = int(random.integers(max(sizes[begin], 1))) * eighth
         until = int(random.integers(max(sizes[stop - 1], 1)) + 1) * eighth
         if stop - begin == 1 and until <= since:

@@ -61,11 +61,11 @@ class BarredScore(NamedTuple):
     @property
     def clock(self) -> Clock:
         """The conversion from seconds of the ids of the stream to seconds of the score."""
-        return Clock(self.bars.clock, self.bars.seconds(int(self.bars.lines[self.first])), BPM)
+        return Clock(self.bars.clock, self.bars.seconds(self.first), BPM)
 
     def steps(self, *moments: float) -> list[int]:
         """Times in seconds, as steps of the stream."""
-        steps, _ = self.bars.place(np.array(moments, float))
+        steps = self.bars.place(np.array(moments, float))
         return (steps - self.bars.lines[self.first]).tolist()
 
 
@@ -118,7 +118,8 @@ class BarTokenizer(StreamTokenizer):
     # ------------------------------------------------------------------------------------ encoding
 
     def stream(self, score: Score) -> tuple[NoteStream, Counter[str]]:
-        return self.grid(score)[:2]
+        grid = self.grid(score)
+        return grid.stream, grid.left_out
 
     def write(self, stream: NoteStream) -> np.ndarray:
         return bar_codec.write(stream, self.vocabulary)
@@ -127,13 +128,14 @@ class BarTokenizer(StreamTokenizer):
         notes, _, bars = self._barred(score)
         if not len(notes):
             return Clock(score.beats, 0.0, BPM)
-        first = bars.number(int(bars.place(notes["start"])[0].min()))
-        return Clock(score.beats, bars.seconds(int(bars.lines[first])), BPM)
+        first = bars.number(bars.place(notes["start"]).min())
+        return Clock(score.beats, bars.seconds(first), BPM)
 
     def off_grid_count(self, score: Score) -> int:
         """The number of notes of ``score`` that begin off the grid and are moved to it."""
         notes, _, bars = self._barred(score)
-        return int((bars.place(notes["start"])[1] > MOVED).sum())
+        moved = bars.place(notes["start"]) - bars.steps(notes["start"])
+        return int((np.abs(moved) > MOVED).sum())
 
     def _barred(self, score: Score, *moments: float) -> tuple[np.ndarray, Counter[str], Bars]:
         """The notes of ``score`` that can be written, the counts of those left out, and the bars up
@@ -154,11 +156,11 @@ class BarTokenizer(StreamTokenizer):
             return BarredScore(
                 NoteStream(np.empty(0, BAR), np.empty(0, STREAM_NOTE)), left_out, bars, 0
             )
-        start, _ = bars.place(notes["start"])
-        end = np.maximum(bars.place(notes["end"])[0], bars.next(start))
+        start = bars.place(notes["start"])
+        end = np.maximum(bars.place(notes["end"]), bars.next(start))
         whole = self.as_stream_notes(notes)
         whole["start"], whole["length"] = start, np.where(notes["drum"], 0, end - start)
-        covered = bars.place(np.array(moments, float))[0].tolist()
+        covered = bars.place(np.array(moments, float)).tolist()
         stop = max([*(start + whole["length"]).tolist(), *covered])
         pieces = [whole]
         while (longer := pieces[-1]["length"] > LONGEST).any():
@@ -184,7 +186,7 @@ class BarTokenizer(StreamTokenizer):
         """The chords in force at the lines of the bars from ``first`` to ``last``, and the changes
         of chord within these bars."""
         chords = harmony.annotated(bars.score) or recognised(bars.score)
-        steps = bars.place(np.array([time for time, _ in chords]))[0]
+        steps = bars.place(np.array([time for time, _ in chords]))
         begins = {int(step): chord for step, (_, chord) in zip(steps, chords)}
         lines = set(bars.lines[first : last + 1].tolist())
         stop, rows, chord = bars.lines[last + 1], [], harmony.NONE

@@ -9,6 +9,7 @@ both are equally near.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -47,14 +48,18 @@ def nearest(steps: np.ndarray) -> np.ndarray:
     return quarter.astype(np.int64) * STEPS + within
 
 
+def is_writable(numerator: Any, denominator: Any) -> Any:
+    """Whether bars of a meter, or of each of several, can be written."""
+    in_range = (numerator >= 1) & (numerator <= NUMERATORS)
+    is_power = np.isin(denominator, 2 ** np.arange(EXPONENTS + 1))
+    return in_range & is_power & (numerator * 4 * STEPS <= LONGEST_BAR * denominator)
+
+
 def with_writable_meters(score: Score) -> Score:
     """``score`` with 4/4 in place of meters that cannot be written."""
     pulse = score.pulse
     meters = (score.meters if pulse is None else pulse.meters).copy()
-    numerator, denominator = (meters[name].astype(int) for name in ("numerator", "denominator"))
-    fits = (numerator >= 1) & (numerator <= NUMERATORS)
-    fits &= np.isin(denominator, 2 ** np.arange(EXPONENTS + 1))
-    fits &= numerator * 4 * STEPS <= LONGEST_BAR * denominator
+    fits = is_writable(*(meters[name].astype(int) for name in ("numerator", "denominator")))
     if fits.all():
         return score
     meters["numerator"][~fits], meters["denominator"][~fits] = 4, 4
@@ -76,7 +81,7 @@ class Bars:
     def __init__(self, score: Score, until: float) -> None:
         self.score = with_writable_meters(score)
         self.clock = self.score.beats
-        last = float(np.round(self.clock.quarters(until) * STEPS, 6))
+        last = float(self.steps(until))
         marks = np.round(self.clock.meter_at * STEPS, 6)
         lines, rows, begin = [], [], 0
         for mark, following in zip(self.clock.meters, [*marks[1:], np.inf]):
@@ -105,37 +110,33 @@ class Bars:
         #: (B,) :data:`musictx.tokens.stream.BAR`.
         self.rows = np.concatenate(rows)
 
-    def place(self, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Times in seconds -> the nearest steps on the grid, counted from the first bar, and the
-        number of steps, with a fraction, by which each was moved."""
-        steps = np.round(self.clock.quarters(seconds) * STEPS, 6)
-        line = self._line(steps)
-        places = np.minimum(line + nearest(steps - line), self.after(steps))
-        return places, np.abs(places - steps)
+    def steps(self, seconds: Any) -> Any:
+        """Times in seconds as steps, with a fraction, counted from the first bar."""
+        return np.round(self.clock.quarters(seconds) * STEPS, 6)
+
+    def place(self, seconds: np.ndarray) -> np.ndarray:
+        """Times in seconds -> the nearest steps on the grid, counted from the first bar."""
+        steps = self.steps(seconds)
+        begin, end = self._lines_around(steps)
+        return np.minimum(begin + nearest(steps - begin), end)
 
     def next(self, steps: np.ndarray) -> np.ndarray:
         """For each of ``steps``, the next later step on a grid."""
-        line = self._line(steps)
-        quarter, within = np.divmod(steps - line, STEPS)
+        begin, end = self._lines_around(steps)
+        quarter, within = np.divmod(steps - begin, STEPS)
         after = PLACES[np.searchsorted(PLACES, within, side="right")]
-        return np.minimum(line + quarter * STEPS + after, self.after(steps))
+        return np.minimum(begin + quarter * STEPS + after, end)
 
-    def number(self, step: int) -> int:
-        """The number of the bar in which a step lies."""
-        return int(self._bar(np.array([step]))[0])
-
-    def seconds(self, step: int) -> float:
-        return float(self.clock.seconds(step / STEPS))
-
-    def _line(self, steps: np.ndarray) -> np.ndarray:
-        lines: np.ndarray = self.lines[self._bar(steps)]
-        return lines
-
-    def after(self, steps: np.ndarray) -> np.ndarray:
-        """The first bar line after each of ``steps``."""
-        lines: np.ndarray = self.lines[self._bar(steps) + 1]
-        return lines
-
-    def _bar(self, steps: np.ndarray) -> np.ndarray:
+    def number(self, steps: Any) -> Any:
+        """The number of the bar in which each of ``steps`` lies."""
         bar = np.searchsorted(self.lines, steps, side="right") - 1
         return np.clip(bar, 0, len(self.lines) - 2)
+
+    def seconds(self, bar: int) -> float:
+        """The time at which a bar begins, in seconds."""
+        return float(self.clock.seconds(self.lines[bar] / STEPS))
+
+    def _lines_around(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The bar lines before and after each of ``steps``."""
+        bar = self.number(steps)
+        return self.lines[bar], self.lines[bar + 1]

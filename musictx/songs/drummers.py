@@ -61,11 +61,6 @@ def from_text(drummer: str) -> np.ndarray:
     return rates
 
 
-def style_names(styles: Mapping[str, Sequence[str]]) -> list[str]:
-    """The styles of a card that users can choose."""
-    return [name for name in styles if name not in (USUAL, FILLS)]
-
-
 class Drummer:
     """The probability of each next stroke under one drummer, while a bar of 4/4 is written.
 
@@ -147,7 +142,7 @@ def players(
     """The drummers of a style, or the usual drummers; empty if drums are not among the parts
     ``wanted`` for ``score``. Raises ``UserError`` for a style that cannot be followed."""
     drummers = bundle.card.get("drummers") or {}
-    styles = style_names(drummers)
+    styles = [name for name in drummers if name not in (USUAL, FILLS)]
     if DRUMS not in wanted.values():
         if style is not None:
             raise UserError(

@@ -36,7 +36,7 @@ from musictx.songs.bar_tokens import BarredScore
 from musictx.songs.chord_estimation import implied
 from musictx.songs.chord_sheet import with_markers, without_chords
 from musictx.songs.new_pieces import new_piece, shared_options
-from musictx.songs.repetition import section_contrast
+from musictx.songs.penalties import section_contrast
 from musictx.songs.sections import SECTION_ALIKE, whole_likeness
 from musictx.songs.strengths import PRIMED, SECTION_TRIES
 
@@ -90,7 +90,7 @@ class _Composition:
         if primer is None:
             return
         clock = primer.beats
-        begins = float(self.tokenizer.clock(self._trained(primer)).offset)
+        begins = float(self.tokenizer.clock(primer).offset)
         self.first = max(clock.bar_at(begins) - 1, int(clock.pickup))
         last = clock.bar_at(primer.duration, ends=True)
         self.bars = request.bars or last - self.first
@@ -129,11 +129,6 @@ class _Composition:
         count = int((score.notes["start"] >= seam - NEAR).sum())
         length = self._seconds(len(sections) * bars) - seam
         return Sample(score, seam, np.empty(0, np.uint16), count, length, "seconds")
-
-    def _trained(self, score: Score) -> Score:
-        return parts.with_model_programs(
-            self.bundle, score, parts.lend_programs(self.bundle, score)
-        )
 
     def _line(self, bar: int) -> float:
         """Quarter notes from the beginning of the piece to the line of a bar; from 0."""
@@ -223,7 +218,8 @@ class _Composition:
 
     def _primer(self) -> tuple[Primer, BarredScore]:
         """The piece up to the line of the next bar to compose, as a primer, and its grid."""
-        score = self._trained(self.piece)
+        lent = parts.lend_programs(self.bundle, self.piece)
+        score = parts.with_model_programs(self.bundle, self.piece, lent)
         inside = score.beats.seconds(self._line(self.count) + 1 / 8)  # within that bar
         grid = self.tokenizer.grid(score, self.tokenizer.clock(score).offset, inside)
         stream = grid.stream

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from musictx.apps.habits import ANY, corpus_habits, without_overridden_limits
+from musictx.apps.habits import ANY, without_overridden_limits
 from musictx.beats import BPM
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
@@ -26,7 +26,7 @@ from musictx.data.statistics import (
 )
 from musictx.errors import UserError
 from musictx.notes import DRUMS, METER
-from musictx.sampling.constraints import RowConstraint, RowPenalty, never
+from musictx.sampling.constraints import RowPenalty
 from musictx.sampling.idiom import Idiom
 from musictx.sampling.infill import NewNotes
 from musictx.sampling.penalties import pitch_set
@@ -36,47 +36,55 @@ from musictx.sampling.sample import Sample
 from musictx.sampling.steer import has_controls, unable
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_codec, form
-from musictx.songs.bar_codec import FIELDS_PER_NOTE
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, by_bar
 from musictx.songs.bar_constraint import PartLimits
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
-from musictx.songs.bars import PER_SECOND, blank_piece
-from musictx.songs.new_pieces import draw_ensemble, named_parts, new_piece
-from musictx.songs.penalties import bar_feedback, lacking_parts, on_first_beat, summed
-from musictx.songs.repetition import as_in_earlier_bar, bar_return
+from musictx.songs.bars import LONGEST_BAR, NUMERATORS, PER_SECOND, blank_piece, is_writable
+from musictx.songs.new_pieces import (
+    closed_continuation,
+    draw_ensemble,
+    named_parts,
+    new_piece,
+)
+from musictx.songs.penalties import (
+    SparsePenalty,
+    as_in_repeated_bar,
+    bar_feedback,
+    first_bar_line,
+    lacking_parts,
+    on_first_beat,
+    one_meter,
+    section_return,
+    summed,
+)
 from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import CHORD, STEPS
 from musictx.tokens.tokenizer import GrammarState
-from musictx.tokens.vocab import Vocabulary
-
-#: Steps of a whole note.
-WHOLE = 4 * STEPS
 
 
 class BarIdiom(Idiom):
     """The idiom of models of notes in bars."""
 
     infill = "musictx.songs.infill:compose"
+    prefix = staticmethod(bar_codec.control_prefix)
     tokenizer: BarTokenizer
 
     def plan(self, bundle: Bundle, options: Mapping[str, Any]) -> Plan:
-        table = self.tokenizer.vocabulary
-        meter, least, blank = None, None, blank_piece(options.get("tempo", BPM))
+        meter, playing, blank = None, None, blank_piece(options.get("tempo", BPM))
         default = "4/4" if "loop" in options else None  # a loop is of whole bars
         named = options.get("meter", default)
         if named is not None:
             numerator, denominator = meter = meter_of(named)
-            most, last = (int(table.values(kind).max()) for kind in ("numerator", "place"))
-            if numerator > most or numerator * WHOLE / denominator > last + 1:
+            if not is_writable(*meter):
                 raise UserError(
-                    f"meter={named}: expected at most {most} beats in a bar, and bars of "
-                    f"at most {(last + 1) / WHOLE:g} whole notes"
+                    f"meter={named}: expected at most {NUMERATORS} beats in a bar, and bars of "
+                    f"at most {LONGEST_BAR / (4 * STEPS):g} whole notes"
                 )
             blank = replace(blank, meters=np.array([(0.0, numerator, denominator)], METER))
         if "instruments" in options:
-            asked = named_parts(bundle, options["instruments"])
-            least = _fewest_notes(corpus_habits(bundle, asked))
-        return Plan(blank, meter, least)
+            playing = tuple(named_parts(bundle, options["instruments"]).values())
+        return Plan(blank, meter, playing)
 
     def composer(
         self,
@@ -87,7 +95,8 @@ class BarIdiom(Idiom):
     ) -> Callable[..., Sample] | None:
         """Loops are composed to drawn chords (:func:`.new_piece`), and so are other new pieces by
         models with control tokens whose corpus has ensembles, unless they have to end where the
-        model ends them, have a number of tokens, or are restricted."""
+        model ends them, have a number of tokens, or are restricted. Continuations with a natural
+        end close on a tonic (:func:`.closed_continuation`), with the same exceptions."""
         if is_restricted and (request.form is not None or request.loop):
             option = "loop=true" if request.form is None else f"form={request.form}"
             raise UserError(f"{option}: expected no penalties and processors with it")
@@ -103,6 +112,8 @@ class BarIdiom(Idiom):
         has_fixed_end = request.end != "model" and request.tokens is None
         if request.loop or (has_ensembles and is_new and has_fixed_end and not is_restricted):
             return lambda primer, _, *more: new_piece(bundle, primer.plan, request, *more)
+        if request.end == "natural" and not is_new and has_fixed_end and not is_restricted:
+            return lambda primer, _, *more: closed_continuation(bundle, primer, request, *more)
         return None
 
     def choose_parts(self, region: Region) -> Primer:
@@ -113,8 +124,7 @@ class BarIdiom(Idiom):
         if len(primer.ids) or plan.parts is not None or not ensembles or not habits:
             return primer
         programs = draw_ensemble(ensembles, np.random.default_rng([*region.seed]))
-        least = _fewest_notes({part: stats.parts.get(part, ANY) for part in programs})
-        return replace(primer, plan=replace(plan, parts=least))
+        return replace(primer, plan=replace(plan, parts=tuple(programs)))
 
     def with_defaults(self, request: GenerateConfig, primers: Sequence[Primer]) -> GenerateConfig:
         """As in the base class. Pitches also get the temperature of ``note_on`` in continuations;
@@ -127,17 +137,12 @@ class BarIdiom(Idiom):
         sampling = replace(sampling, top_p=top_p, temperatures=temperatures)
         return super().with_defaults(replace(request, sampling=sampling), primers)
 
-    def prefix(self, levels: Sequence[int]) -> np.ndarray:
-        return bar_codec.control_prefix(self.tokenizer.vocabulary, levels)
-
     def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterator[int]:
         """Yield the ids of empty bars until the time ``until``, in seconds."""
         table = self.tokenizer.vocabulary
-        bar, place = table.id("bar"), table.id("place")
-        groups = ids.reshape(-1, self.tokenizer.group)
-        group = groups[groups[:, 0] == bar][-1].tolist()
+        *line, _ = by_bar(ids, table)[-1][0].tolist()
         while state.seconds < until - 1e-6:
-            yield from [*group[:-1], place]
+            yield from (*line, table.id("place"))
 
     def before_bar_line(self, primer: Primer) -> Primer:
         """The model writes the bar line, which names the earlier bar that the next bar repeats. A
@@ -193,77 +198,41 @@ class BarIdiom(Idiom):
 
     def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:
         """The penalties of one row. A continuation from a bar line on begins with that line
-        (:meth:`before_bar_line`). A new piece keeps to the meter of its plan, and its planned parts
-        do not fall silent; with habits it begins on the first beat."""
-        table, primer, penalties = self.tokenizer.vocabulary, region.primer, list[RowPenalty]()
-        plan = primer.plan
+        (:meth:`before_bar_line`). A new piece keeps to the meter of its plan; with habits it begins
+        on the first beat."""
+        table, primer, meter = self.tokenizer.vocabulary, region.primer, region.primer.plan.meter
         assert isinstance(state, BarState)
+        sparse = self._keep_playing(region, state)
         if state.seconds < primer.seconds - 1e-6:
-            groups = primer.ids.reshape(-1, FIELDS_PER_NOTE)
-            line = groups[groups[:, 0] == table.id("bar")][-1]
-            penalties.append(partial(bar_line, line=line, lines=state.lines + 1))
-        if plan.meter:
-            penalties.append(one_meter(table, plan.meter))
-        if plan.parts:
-            least = _at_density(plan.parts, region.steering.targets)
-            penalties.append(summed(partial(lacking_parts, least=least, from_start=True)))
-        penalties += [*self.program_penalties(region), *self.feedback_penalties(region)]
+            line = by_bar(primer.ids, table)[-1][0]
+            sparse.append(partial(first_bar_line, line=line, lines=state.lines + 1))
         if region.sampling.habits:
-            penalties.append(summed(bar_return, as_in_earlier_bar))
-            if not len(primer.ids):
-                penalties.append(summed(on_first_beat))
-        return [*penalties, *self._keep_playing(region, state)]
+            sparse += [section_return, as_in_repeated_bar]
+            sparse += [] if len(primer.ids) else [on_first_beat]
+        meters = [one_meter(table, meter)] if meter else []
+        return [*meters, *super().penalties(region, state), summed(*sparse)]
 
-    def program_penalties(self, region: Region) -> list[RowPenalty]:
-        """As in the base class for a new piece; a continuation keeps to its programs by
-        :meth:`pitch_penalties`."""
-        return [] if len(region.primer.ids) else super().program_penalties(region)
-
-    def feedback_penalties(self, region: Region, *, given: bool = False) -> list[RowPenalty]:
+    def feedback_penalties(self, region: Region) -> list[RowPenalty]:
         steer, chords = region.steering, self.tokenizer.chords
         if not (steer.targets or steer.usual_density):
             return []
-        return [summed(partial(bar_feedback, steering=steer, chords=chords, given=given))]
+        return [summed(partial(bar_feedback, steering=steer, chords=chords))]
 
-    def _keep_playing(self, region: Region, state: BarState) -> list[RowPenalty]:
-        """A penalty that keeps parts with :data:`FEWEST_NOTES` or more in the last seconds playing;
-        empty without habits, or if a density is requested."""
-        since = state.step - PART_SECONDS * PER_SECOND
-        count = {part: state.begun(part, since) for part in state.onsets}
-        least = {part: PART_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES}
-        if not region.sampling.habits or "density" in region.steering.targets or not least:
-            return []
-        return [summed(partial(lacking_parts, least=least))]
-
-
-def _fewest_notes(usual: Mapping[int, Habit]) -> dict[int, float]:
-    """Part -> the fewest notes that it should have in :data:`PART_SECONDS`."""
-    return {part: PART_SHARE * PART_SECONDS * habit.density for part, habit in usual.items()}
-
-
-def _at_density(least: Mapping[int, float], targets: Mapping[str, float]) -> dict[int, float]:
-    """``least``, reduced in proportion if the target ``density`` is lower than the usual one of all
-    parts together."""
-    usual = sum(least.values()) / PART_SHARE / PART_SECONDS
-    share = min(targets.get("density", usual) / usual, 1.0) if usual else 0.0
-    return {part: share * notes for part, notes in least.items()}
-
-
-def bar_line(
-    row: RowConstraint, ids: np.ndarray, line: np.ndarray, lines: int
-) -> np.ndarray | None:
-    """Until a piece has so many ``lines``, forbid all but a bar line like ``line``, which may name
-    any bar that is repeated."""
-    state: Any = row.state
-    if state.lines >= lines or state.at_repeat:
-        return None
-    return np.where(np.arange(state.table.size) == line[len(state.group)], 0.0, np.inf)
-
-
-def one_meter(table: Vocabulary, meter: tuple[int, int]) -> RowPenalty:
-    """Forbid bars of any other ``meter`` (numerator, denominator)."""
-    other = np.zeros(table.size, bool)
-    for kind, value in zip(("numerator", "denominator"), (meter[0], meter[1].bit_length() - 1)):
-        other[table.slices[kind]] = True
-        other[table.id(kind, value)] = False
-    return never(other)
+    def _keep_playing(self, region: Region, state: BarState) -> list[SparsePenalty]:
+        """The penalty that keeps parts playing: the planned parts of a new piece, at a lower
+        density if one is requested; of a primer, with habits and without a requested density, the
+        parts with :data:`FEWEST_NOTES` or more in its last seconds."""
+        primer, asked = region.primer, region.steering.targets.get("density")
+        usual, share = dict[int, float](), PART_SHARE
+        if not len(primer.ids):
+            habits = region.stats.parts
+            usual = {part: habits.get(part, ANY).density for part in primer.plan.parts or ()}
+            if asked is not None and (total := sum(usual.values())):
+                share *= min(asked / total, 1.0)
+        elif region.sampling.habits and asked is None:
+            since = state.step - PART_SECONDS * PER_SECOND
+            count = {part: state.begun(part, since) for part in state.onsets}
+            usual = {p: n / PART_SECONDS for p, n in count.items() if n >= FEWEST_NOTES}
+        rates = {part: share * density for part, density in usual.items()}
+        keep = partial(lacking_parts, rates=rates, from_start=not len(primer.ids))
+        return [keep] if rates else []

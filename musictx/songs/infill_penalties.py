@@ -7,18 +7,20 @@ They are sparse, as in :mod:`musictx.songs.penalties`, and their rows are
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from musictx.chords import NONE, Chord
 from musictx.notes import DRUMS
+from musictx.sampling.strengths import REPETITION_GAIN, REPETITION_STRIKES
 from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_constraint import WINDOW, BarRow, room
-from musictx.songs.bar_grammar import BarState
+from musictx.songs.bar_grammar import BarState, GroupKey
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import Drummer
-from musictx.songs.penalties import Nats, favour_parts
+from musictx.songs.penalties import Nats, copy_of, earlier_groups, favour_parts
 from musictx.songs.strengths import (
     CLASH,
     ON_LINE,
@@ -47,7 +49,7 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
         drummer = drummer.closing
     elif row.bar in sections:
         drummer = drummer.opening
-    state, parts = row.state, row.new.parts or ()
+    state, parts = row.state, row.parts
     steps, place, groups = state.bars[-1].steps, state.place, state.bars[-1].groups
     if DRUMS not in parts or steps != drummer.steps:
         return
@@ -121,7 +123,7 @@ class HarmonicFit:
             return
         kind = "pitch" if field == 2 else "length"
         ids, values = row.state.ids[kind], row.table.values_in(kind)
-        composed = CHORD in (row.new.parts or ())
+        composed = CHORD in row.parts
         if field == 2:
             nats = self.clashes(state.step)[values % 12]
             if not composed and state.chord != NONE and state.part not in self.melodies:
@@ -175,13 +177,13 @@ def filling_parts(row: BarRow) -> Nats:
     targets = {
         part: PART_SHARE * habit.density * STEP_SECONDS * (step - since)
         for part, habit in row.new.habits.items()
-        if part in (row.new.parts or ()) and not row.is_full(part, step)
+        if part in row.parts and not row.is_full(part, step)
     }
-    favoured = [*favour_parts(row.state, targets, since)]
-    if not row.state.group and row.remaining and not row.parts_at(row.remaining[0].place):
-        ((_, nats),) = favoured
-        yield row.toward_given()[0], -nats  # no new note may come at the place of the given one
-    yield from favoured
+    is_place = not row.state.group and row.remaining
+    for ids, nats in favour_parts(row.state, targets, since):
+        yield ids, nats
+        if is_place and not row.parts_at(row.remaining[0].place):
+            yield row.toward_given()[0], -nats  # no new note may come there
 
 
 def bass_on_bar_line(row: BarRow) -> Nats:
@@ -194,3 +196,50 @@ def bass_on_bar_line(row: BarRow) -> Nats:
             (part_id(row.table, BASS) if state.group else state.ids["place"].start + place),
             -ON_LINE,
         )
+
+
+def as_in_earlier_bar(
+    row: BarRow, back: np.ndarray, steady: bool, melodies: Collection[int]
+) -> Nats:
+    """Favour a copy of the bar that lies ``back[row.bar]`` bars before the current one. In a bar
+    where that is 0, with ``steady``, favour the rhythm of the bar before, but not of ``melodies``,
+    nor of the given notes of that bar if it was composed from its beginning."""
+    if distance := int(back[row.bar]):
+        yield from copy_of(row, earlier_groups(row.state, distance), fields=3)
+    elif steady:
+        before = row.bar - 1
+        is_new = row.given.lines[before] >= row.new.begin
+        given = row.given.groups[before] if is_new else ()
+        rhythm = [
+            group
+            for group in earlier_groups(row.state, 1)
+            if group.part not in melodies and group not in given
+        ]
+        yield from copy_of(row, rhythm, fields=2)
+
+
+def same_pitch(row: BarRow, parts: Collection[int], target: float) -> Nats:
+    """Penalise the last pitch of each of ``parts``, as :func:`.event_idiom.repetition` does for
+    events: by :data:`REPETITION_GAIN` nats for each note among its last
+    :data:`REPETITION_STRIKES` that has the pitch of the one before, in excess of the share
+    ``target``."""
+    state = row.state
+    if len(state.group) != 2 or state.part not in parts:
+        return
+    latest = islice(state.recent(np.inf, {state.part}), REPETITION_STRIKES)
+    tones = [group.tone for group in latest]
+    repeated = sum(one == other for one, other in pairwise(tones))
+    nats = REPETITION_GAIN * (repeated - target * len(tones))
+    if nats > 0:
+        yield state.table.id("pitch", tones[0]), nats
+
+
+def unlike_other_version(row: BarRow, notes: Collection[tuple[int, GroupKey]], nats: float) -> Nats:
+    """Penalise by ``nats`` the ``notes`` of another version, given by bar and key."""
+    state = row.state
+    if len(state.group) != 2 or state.in_line:
+        return
+    kind = state.kind(2)
+    for token, tone in enumerate(row.table.values_in(kind).tolist(), state.ids[kind].start):
+        if (row.bar, (state.place, state.part, tone)) in notes:
+            yield token, nats

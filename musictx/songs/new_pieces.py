@@ -1,6 +1,6 @@
 """New pieces in bars: first it is drawn which bars repeat earlier ones, then the chords, and an
-ensemble of the corpus is composed to them. A piece closes with a bar in which all parts hold the
-last chord."""
+ensemble of the corpus is composed to them. A piece, and a continuation if it is asked for, closes
+with a bar in which all parts hold a chord."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ import numpy as np
 from musictx.apps import infill, parts
 from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
-from musictx.chords import Chord
+from musictx.chords import NAMES, Chord
 from musictx.config import AccompanyConfig, GenerateConfig, scales
 from musictx.config.composing import Steered
 from musictx.data.statistics import at_once
+from musictx.keys import estimate
 from musictx.notes import NOTE, Score, until
-from musictx.sampling.composer import Progress
+from musictx.sampling import timeline
+from musictx.sampling.composer import Progress, continuations
+from musictx.sampling.continuation import end_of
 from musictx.sampling.events import Event, emit_all
-from musictx.sampling.idiom import Idiom
+from musictx.sampling.idiom import Idiom, idiom_of
 from musictx.sampling.penalties import pitch_classes, pitch_set
-from musictx.sampling.primer import NOTHING, Plan
+from musictx.sampling.primer import NOTHING, Plan, Primer
 from musictx.sampling.sample import Sample
 from musictx.sampling.strengths import USUAL_SECONDS
 from musictx.songs.chord_estimation import draw, draw_repeats
@@ -79,6 +82,48 @@ def new_piece(
         if on_event is not None:
             emit_all(notes, on_event)
     return replace(sample, score=score, notes=len(score), seconds=stop)
+
+
+def closed_continuation(
+    bundle: Bundle,
+    primer: Primer,
+    request: GenerateConfig,
+    seed: Sequence[int],
+    progress: Progress | None = None,
+    on_event: Callable[[Event], None] | None = None,
+) -> Sample:
+    """Continue ``primer`` for the length of ``request``, and close in its last whole bar on the
+    tonic of the piece. A continuation without two whole bars is cut instead."""
+    tokenizer = bundle.tokenizer
+    request = replace(idiom_of(tokenizer).with_defaults(request, [primer]), end="cut")
+    clock, beats = primer.clock(tokenizer), primer.clock(tokenizer).beats
+    seam, end = (clock.seconds(t) for t in (primer.seconds, end_of(request, tokenizer, primer)))
+    *_, begin, stop = 0.0, 0.0, *beats.seconds(beats.bar_lines(beats.quarters(end + 1e-3)))
+    closes = begin > seam + 1e-3
+    if closes:
+        request = replace(request, bars=None, seconds=begin - seam)
+    ((_, sample),) = continuations(
+        bundle,
+        [primer],
+        request,
+        seeds=[seed],
+        progress=progress,
+        on_event=on_event and (lambda _, event: on_event(event)),
+    )
+    if not closes or sample.ended != "seconds":
+        return sample
+    given, notes, offset = primer.score or Score(), sample.score.notes, 0.0
+    if not request.include_primer:
+        notes, offset = np.append(given.notes, notes), timeline.beginning(given, seam)
+    pitch = notes["pitch"][~notes["drum"]].astype(int)
+    tonic, mode = estimate(pitch[:, None]) or (0, "major")
+    chord = Chord(tonic, NAMES.index(mode[:3]))
+    pitches = pitch_set(request.sampling, primer)
+    notes = closing(sample.score, chord, begin - offset, stop - offset, pitches)
+    if on_event is not None:
+        emit_all(notes, on_event)
+    score = sample.score.with_notes(np.concatenate([sample.score.notes, notes]))
+    return replace(sample, score=score, notes=sample.notes + len(notes), seconds=stop - seam)
 
 
 def closing(

@@ -1,67 +1,89 @@
-"""Penalties of music in bars.
+"""Penalties of music in bars: of new pieces and continuations, and those that all music in bars
+has. Penalties around given notes alone are in :mod:`.infill_penalties`.
 
 They are sparse: a function of a row yields ids and the nats that are subtracted from their logits,
 so negative nats favour an id. :func:`summed` makes the penalty of a row of several.
-Feedback corrects the density, polyphony, register and loudness of the last seconds, as
-:mod:`musictx.sampling.penalties` does for events. What repeats and what differs is in
-:mod:`.repetition`; penalties around given notes are in :mod:`.infill_penalties`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from musictx.notes import DRUMS
-from musictx.sampling.constraints import RowPenalty
+from musictx.sampling.constraints import Penalty, RowPenalty, never
 from musictx.sampling.penalties import feedback, fullness, window
 from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import ASKED_GAIN
-from musictx.songs.bar_codec import part_id
-from musictx.songs.bar_grammar import BarState
+from musictx.songs.bar_codec import REPEATS, part_id
+from musictx.songs.bar_constraint import BarRow
+from musictx.songs.bar_grammar import BarState, Group
 from musictx.songs.bars import PER_SECOND, STEP_SECONDS
-from musictx.songs.strengths import CROWD_GAIN, LENGTH_GAIN, PART_GAIN, PART_SECONDS
-from musictx.tokens.stream import STEPS
+from musictx.songs.strengths import (
+    CROWD_GAIN,
+    LENGTH_GAIN,
+    PART_GAIN,
+    PART_SECONDS,
+    REPEAT_GAIN,
+    RETURN_BARS,
+    RETURN_GAIN,
+    SAME_PITCH,
+    SAME_ROOT,
+)
+from musictx.tokens.stream import CHORD, STEPS, NoteStream
+from musictx.tokens.vocab import Vocabulary
 
 #: Ids and the nats that are subtracted from their logits.
 Nats = Iterator[tuple[slice | int, np.ndarray | float]]
 #: A penalty that concerns few ids: a function of the row, whose state is a :class:`.BarState`.
 #: Around given notes the row is a :class:`.BarRow`.
 SparsePenalty = Callable[[Any], Nats]
+#: Steps in a sixteenth.
+SIXTEENTH = STEPS // 4
 
 
 def summed(*penalties: SparsePenalty) -> RowPenalty:
     """The sum of ``penalties``; nothing where the next id is forced."""
 
     def nats_of(row: Any, past: np.ndarray) -> np.ndarray | None:
-        total = None
-        if not row.done and not row.forced():
-            for penalty in penalties:
-                for ids, nats in penalty(row):
-                    total = np.zeros(row.state.table.size) if total is None else total
-                    total[ids] += nats
-        return total
+        if row.done or row.forced():
+            return None
+        return _dense(chain.from_iterable(penalty(row) for penalty in penalties), row.state)
 
     return nats_of
+
+
+def _dense(nats: Nats, state: BarState) -> np.ndarray:
+    """(V,) the sum of ``nats``."""
+    total = np.zeros(state.table.size)
+    for ids, values in nats:
+        total[ids] += values
+    return total
+
+
+def bar_end(row: Any) -> int:
+    """The id that ends the current bar."""
+    return row.bar_end() if isinstance(row, BarRow) else row.state.ids["bar"].start
 
 
 # ------------------------------------------------------------------- too much and too little
 
 
-def bar_feedback(row: Any, steering: Steering, chords: bool, given: bool) -> Nats:
-    """Steer towards the targets of ``steering``: levels of ``density``, ``polyphony``, ``register``
-    and ``loudness``, in the units of the controls. The present levels are measured on the notes of
-    ``steering.parts`` that began in the last seconds of the tokens (:func:`.window`). If a level is
-    too high (too low: with the opposite sign):
+def bar_feedback(row: Any, steering: Steering, chords: bool) -> Nats:
+    """Steer towards the targets of ``steering``, as :mod:`musictx.sampling.penalties` does for
+    events. The levels are measured on the notes of ``steering.parts`` that began in the last
+    seconds of the tokens (:func:`.window`). If a level is too high (too low: with the opposite
+    sign):
 
     density    a new note costs :data:`ASKED_GAIN` nats for each note a second too many, less the
                later the note begins, and a bar line gains nats by the time until it. With
                ``chords``, the first place of an empty bar costs nothing, since its chord stands
                there
-    polyphony  a note costs more the longer it is; if no notes are ``given``, new notes also cost,
-               and bar lines gain, as for the density
+    polyphony  a note costs more the longer it is; if no notes are given, new notes also cost, and
+               bar lines gain, as for the density
     register   a note costs more the higher it is
     loudness   a note costs more the louder it is
 
@@ -87,7 +109,7 @@ def bar_feedback(row: Any, steering: Steering, chords: bool, given: bool) -> Nat
     if field > 1:
         return
     crowd = 0.0
-    if polyphony and not given:
+    if polyphony and not isinstance(row, BarRow):
         crowd = CROWD_GAIN * fullness(at_once, polyphony)
     asked = targets.get("density")
     target = asked or steering.usual_density
@@ -105,20 +127,20 @@ def bar_feedback(row: Any, steering: Steering, chords: bool, given: bool) -> Nat
     nats[0] *= not (chords and not bar.groups)
     yield state.ids["place"], nats
     wait = (bar.steps - state.place) * STEP_SECONDS
-    yield row.bar_end() if given else state.ids["bar"], -(error + crowd) * min(wait, 1.0)
+    yield bar_end(row), -(error + crowd) * min(wait, 1.0)
 
 
-def _thinner_chord(row: Any, nats: float) -> Nats:
+def _thinner_chord(row: BarRow, nats: float) -> Nats:
     """Let a further note of the last part cost ``nats`` at its place, if that is a new part. Since
     a place is drawn before a part, the place costs what would be lost if the last part and later
     ones came as often there as they usually come. The whole cost would silence parts that come late
     in a place, such as the melody."""
     state: BarState = row.state
     last = state.bars[-1].groups[-1:]
-    if not last or last[0].place != state.place or not last[0].velocity_bin:  # a chord symbol
+    if not last or last[0].place != state.place or not last[0].velocity_bin:  # a chord or a tie
         return
     part = last[0].part
-    if part not in (row.new.parts or ()):
+    if part not in row.parts:
         return
     if state.group:
         yield part_id(state.table, part), nats
@@ -126,6 +148,31 @@ def _thinner_chord(row: Any, nats: float) -> Nats:
     rates = {p: habit.density for p, habit in row.new.habits.items() if part <= p != DRUMS}
     share = rates[part] / sum(rates.values()) if rates.get(part) else 1.0
     yield state.ids["place"].start + state.place, -np.log1p(share * np.expm1(-nats))
+
+
+def lacking_parts(row: Any, rates: Mapping[int, float], from_start: bool = False) -> Nats:
+    """Favour parts that have begun fewer notes a second than ``rates`` (part -> notes a second) in
+    the last :data:`PART_SECONDS`. ``from_start``: for a new piece, which may be shorter."""
+    state: BarState = row.state
+    if len(state.group) > 1:
+        return
+    seconds = min(state.seconds, PART_SECONDS) if from_start else PART_SECONDS
+    targets = {part: rate * seconds for part, rate in rates.items()}
+    yield from favour_parts(state, targets, state.step - PART_SECONDS * PER_SECOND)
+
+
+def favour_parts(state: BarState, targets: Mapping[int, float], since: float) -> Nats:
+    """Favour each part by :data:`PART_GAIN` nats for each note that it has fewer than its target
+    (part -> notes) since the step ``since``, and places by as much as the part that lacks most."""
+    gains = {p: PART_GAIN * max(n - state.begun(p, since), 0.0) for p, n in targets.items()}
+    if not state.group:
+        yield state.ids["place"], -max(gains.values(), default=0.0)
+        return
+    for part, gain in gains.items():
+        yield part_id(state.table, part), -gain
+
+
+# --------------------------------------------------------------------------- bar lines and places
 
 
 def on_first_beat(row: Any) -> Nats:
@@ -139,24 +186,106 @@ def on_first_beat(row: Any) -> Nats:
             yield state.ids[kind], np.inf
 
 
-def lacking_parts(row: Any, least: Mapping[int, float], from_start: bool = False) -> Nats:
-    """Favour parts that have fewer notes than ``least`` (part -> notes) in the last
-    :data:`PART_SECONDS`. With ``from_start``, for a new piece, ``least`` is reduced in proportion
-    until the piece has lasted so long."""
+def first_bar_line(row: Any, line: np.ndarray, lines: int) -> Nats:
+    """Until a piece has so many ``lines``, forbid all but a bar line like ``line``, the ids of
+    another one. It may name any bar that is repeated."""
     state: BarState = row.state
-    if len(state.group) > 1:
-        return
-    passed = min(state.seconds / PART_SECONDS, 1.0) if from_start else 1.0
-    targets = {part: passed * notes for part, notes in least.items()}
-    yield from favour_parts(state, targets, state.step - PART_SECONDS * PER_SECOND)
+    if state.lines < lines and not state.at_repeat:
+        token = int(line[len(state.group)])
+        yield slice(0, token), np.inf
+        yield slice(token + 1, state.table.size), np.inf
 
 
-def favour_parts(state: BarState, targets: Mapping[int, float], since: float) -> Nats:
-    """Favour each part by :data:`PART_GAIN` nats for each note that it has fewer than its target
-    (part -> notes) since the step ``since``, and places by as much as the part that lacks most."""
-    gains = {p: PART_GAIN * max(n - state.begun(p, since), 0.0) for p, n in targets.items()}
-    if not state.group:
-        yield state.ids["place"], -max(gains.values(), default=0.0)
+def one_meter(table: Vocabulary, meter: tuple[int, int]) -> RowPenalty:
+    """Forbid bars of any other ``meter`` (numerator, denominator)."""
+    other = np.zeros(table.size, bool)
+    for kind, value in zip(("numerator", "denominator"), (meter[0], meter[1].bit_length() - 1)):
+        other[table.slices[kind]] = True
+        other[table.id(kind, value)] = False
+    return never(other)
+
+
+# --------------------------------------------------------------------- what returns, what differs
+
+
+def section_return(row: Any) -> Nats:
+    """At a bar line, favour by :data:`RETURN_GAIN` nats the repetition of a bar that lies a number
+    of bars in :data:`RETURN_BARS` before."""
+    if row.state.at_repeat:
+        first = row.state.ids["section"].start + REPEATS - 1
+        yield slice(first + RETURN_BARS.start, first + RETURN_BARS.stop), -RETURN_GAIN
+
+
+def as_in_repeated_bar(row: Any) -> Nats:
+    """Favour a copy of the bar that the last bar line names: its places, parts and pitches."""
+    state: BarState = row.state
+    return copy_of(row, earlier_groups(state, state.bars[-1].back), fields=3)
+
+
+def earlier_groups(state: BarState, distance: int) -> list[Group]:
+    """The groups of the bar that lies ``distance`` bars, at least 1, before the current one; empty
+    if there is none."""
+    return state.bars[-1 - distance].groups if 0 < distance < len(state.bars) else []
+
+
+def copy_of(row: Any, groups: Sequence[Group], fields: int) -> Nats:
+    """Favour by :data:`REPEAT_GAIN` nats the next id of a copy of ``groups``, of which ``fields``
+    ids are copied, and after the last group the end of the bar. Around given notes, the next given
+    note is favoured if it precedes."""
+    state, count = row.state, len(row.state.group)
+    if state.in_line or count >= fields or not groups:
         return
-    for part, gain in gains.items():
-        yield part_id(state.table, part), -gain
+    given = row.remaining[:1] if isinstance(row, BarRow) else []
+    after = [group for group in (*groups, *given) if group.key > state.last]
+    ids = min(after, key=lambda group: group.key).ids if after else [bar_end(row)]
+    if count < len(ids) and ids[:count] == state.group:
+        yield ids[count], -REPEAT_GAIN
+
+
+def section_contrast(
+    stream: NoteStream, begins: Sequence[int], here: int, bars: int, *, steps: int, drums: bool
+) -> Penalty:
+    """The penalty on the chords and pitch classes of earlier sections at the same place. It also
+    forbids bars that repeat a bar from before the new section.
+
+    stream  the piece so far
+    begins  the step at which each earlier section of ``bars`` bars begins, which may lie before the
+            first bar of the stream
+    here    the step at which the new section begins
+    steps   steps of a bar: all bars but a pick-up are equally long
+    drums   whether drum strokes are to differ, too
+    """
+    lines = int(np.searchsorted(stream.lines, here))
+    # (bars, sixteenths, 12): pitch classes; (bars, steps): the root in force, -1 for none.
+    pitches = np.zeros((bars, -(-steps // SIXTEENTH), 12), bool)
+    roots = np.full((len(begins), bars * steps), -1)
+    for of_section, begin in zip(roots, begins):
+        since = stream.notes["start"] - begin
+        inside = (since >= 0) & (since < bars * steps)
+        for step, (_, part, tone, *_) in zip(since[inside], stream.notes[inside].tolist()):
+            if part == CHORD:
+                of_section[step:] = tone
+            elif part != DRUMS or drums:
+                bar, place = divmod(step, steps)
+                pitches[bar, place // SIXTEENTH, tone % 12] = True
+
+    def costs(state: BarState) -> Nats:
+        if state.at_repeat:
+            ids, first = state.ids["section"], REPEATS + max(state.lines - lines, 0)
+            # Repetitions from so many bars ago on would be of another section.
+            yield slice(ids.start + first, ids.stop), np.inf
+        bar = (state.bars[-1].begin - here) // steps
+        if len(state.group) != 2 or state.in_line or not 0 <= bar < bars:
+            return
+        kind, place = state.kind(2), state.place
+        tones = state.table.values_in(kind)
+        if state.part == CHORD:
+            yield state.ids[kind], SAME_ROOT * np.isin(tones, roots[:, bar * steps + place])
+        elif state.part != DRUMS or drums:
+            sixteenth = min(place, steps - 1) // SIXTEENTH
+            yield state.ids[kind], SAME_PITCH * pitches[bar, sixteenth][tones % 12]
+
+    def penalty(states: Sequence[Any], past: np.ndarray) -> np.ndarray:
+        return np.array([_dense(costs(state), state) for state in states])
+
+    return penalty

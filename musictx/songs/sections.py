@@ -21,7 +21,7 @@ from musictx.songs.measures import PHRASE, bars_alike, places
 
 #: The least mean likeness of the bars of two equal phrases; after a phrase that returned, the next
 #: phrase needs only the lesser likeness to the phrase that followed the first time.
-SECTION_ALIKE, GOING_ON = 0.6, 0.45
+SECTION_ALIKE, FOLLOWING_ALIKE = 0.6, 0.45
 #: The names of sections in markers; letters may have primes or numbers.
 _NAMES = re.compile(
     r"[A-M]['0-9]*|(intro|verse|pre-?chorus|chorus|refrain|bridge|solo|interlude|outro|coda)"
@@ -138,7 +138,7 @@ def _named(alike: np.ndarray, begins: list[int]) -> list[str]:
                 for earlier in begins[:number]
             ]
         )
-        least = np.where(np.arange(number) == after, GOING_ON, SECTION_ALIKE)
+        least = np.where(np.arange(number) == after, FOLLOWING_ALIKE, SECTION_ALIKE)
         near[near < least] = 0.0
         if near.any():
             after = int(near.argmax()) + 1

@@ -25,7 +25,6 @@ CROWD_GAIN, LENGTH_GAIN = 4.0, 0.5
 #: basses that stayed silent 7 of 8, then none.
 PART_SHARE, PART_GAIN, PART_SECONDS = 0.5, 3.0, 16.0
 
-# -------------------------------------------------------------------------------- repetition.py
 #: A section returns from so many bars ago and gains so many nats. "song goes on, which bars are
 #: pulled back to, what is asked for", "new songs close". What came next in the bar that is repeated
 #: gains so many: then bars that repeat are as like their earlier ones as in songs. "subjects that

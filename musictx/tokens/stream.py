@@ -46,6 +46,11 @@ END = np.dtype([("stop", "i8"), ("part", "i8"), ("pitch", "i8")])
 BAR = np.dtype([("numerator", "i8"), ("exponent", "i8"), ("early_end", "i8")])
 
 
+def bar_steps(numerator: Any, exponent: Any) -> Any:
+    """The steps of a whole bar of ``numerator`` / 2 ** ``exponent``."""
+    return numerator * 4 * STEPS // 2**exponent
+
+
 class NoteStream(NamedTuple):
     """The notes of a piece, or of a window of one.
 
@@ -65,7 +70,7 @@ class NoteStream(NamedTuple):
     @property
     def lines(self) -> np.ndarray:
         """(B + 1,) int64: the steps at which the bars begin, and at which the last bar ends."""
-        full = self.bars["numerator"] * 4 * STEPS // 2 ** self.bars["exponent"]
+        full = bar_steps(self.bars["numerator"], self.bars["exponent"])
         early = self.bars["early_end"]
         return np.append(0, np.cumsum(np.where(early > 0, np.minimum(early, full), full)))
 

@@ -25,7 +25,7 @@ from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.composer import continuations
 from musictx.sampling.primer import NOTHING
-from musictx.sampling.steer import Steering, controls_of
+from musictx.sampling.steer import Steering
 from musictx.tokens.tokenizer import Tokenizer
 from musictx.training import checkpoint
 from musictx.training.callbacks import BestCheckpoint, Ema, RunCallback
@@ -153,7 +153,7 @@ class Run:
             seconds=seconds, tokens=tokens, sampling=self.config.sampling, end="cut"
         )
         # A model that is being trained does not know its control tokens.
-        steering, seeds = Steering(targets=controls_of(request)), [(self.config.seed, 0)]
+        steering, seeds = Steering(targets=request.controls), [(self.config.seed, 0)]
         card, folder = {"note_limits": self.limits}, self.folder.model
         model = bundle.Bundle(self.model, self.tokenizer, card, folder)
         ((_, piece),) = continuations(model, [NOTHING], request, seeds=seeds, steering=steering)

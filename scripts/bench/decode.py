@@ -52,7 +52,7 @@ def recomputed(
     with torch.inference_mode():
         for _ in range(count):
             begin = time.perf_counter()
-            logits = never_end(ids, engine.forbid(model(ids)[:, -1].cpu().double(), None))
+            logits = never_end(ids, engine.without_specials(model(ids)[:, -1].cpu().double()))
             drawn = engine.draw(logits, generators, ended)[:, None]
             ids = torch.cat([ids, drawn.to(ids.device)], dim=1)
             wait(ids.device)

@@ -188,7 +188,7 @@ def test_penalties_are_taken_off_and_forbid_only_while_another_id_is_left():
     first, second = random.random((2, 30, V)) * 3 - 1
     first[random.random((30, V)) < 0.6] = np.inf
     second[random.random((30, V)) < 0.6] = np.inf
-    actual = engine.forbid(logits, law, [first, second])
+    actual = law.forbid(logits, [first, second])
     for row in range(30):
         allowed = set(law.mask[row].nonzero().flatten().tolist())
         for costs in (first, second):
@@ -210,7 +210,7 @@ def test_what_is_forbidden_goes_to_its_own_group():
     logits[0, 3:5] = -1e6
     law = Only(20, [])
     law.mask, law.groups = allowed, groups.numpy
-    actual = engine.forbid(logits, law).softmax(-1)
+    actual = law.forbid(logits).softmax(-1)
     before = logits.softmax(-1)
     for row in range(20):
         expected = torch.zeros(9, dtype=torch.float64)

@@ -14,8 +14,8 @@ from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
 from musictx.sampling import engine, penalties
 from musictx.sampling.constraints import GrammarConstraint, GrammarRow, by_row
+from musictx.sampling.event_idiom import silence, sustain
 from musictx.sampling.idiom import idiom_of
-from musictx.sampling.penalties import silence, sustain
 from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
 from musictx.tokens.build import build
 from musictx.tokens.controls import measured
@@ -43,7 +43,7 @@ def random_walk(tokenizer, steps, seed, *others, most=None):
     written = []
     for _ in range(steps):
         nats = [one(law.states, np.array([[1, *written]])) for one in limits]
-        logits = engine.forbid(torch.zeros(1, tokenizer.vocabulary.size).double(), law, nats)
+        logits = law.forbid(torch.zeros(1, tokenizer.vocabulary.size).double(), nats)
         ids = engine.draw(logits, [rng], torch.tensor([False]))
         law.advance(ids)
         written.append(int(ids[0]))
@@ -95,7 +95,7 @@ def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
     assert not pitched.any()
     assert np.array_equal(np.isinf(drums), strokes)
     assert not drums[~strokes].any()
-    planned = Primer(plan=Plan(parts={128: 1.0}))
+    planned = Primer(plan=Plan(parts=(128,)))
     assert idiom_of(tokens).program_penalties(region(planned, stats=limits)) == []
     drummed = CorpusStats.of({"instruments": [128]})
     assert idiom_of(tokens).program_penalties(region(stats=drummed)) == []

@@ -16,7 +16,6 @@ from musictx.sampling import composer
 from musictx.sampling.constraints import Constraint
 from musictx.sampling.infill import Brief
 from musictx.sampling.strengths import MOST_ALIKE
-from musictx.songs import repetition
 from musictx.songs.bar_infill import BarInfill
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD
@@ -174,5 +173,5 @@ def test_bars_repeat_those_whose_given_notes_they_share():
     pitches = np.random.default_rng(4).integers(50, 80, 48).tolist() * 2
     notes = np.delete(line(*pitches, every=BAR / 6, program=33).notes, (5, 60))
     tune = replace(song().with_notes(notes), markers=tuple((BAR * n, "C") for n in range(16)))
-    stream = TOKENS.grid(tune, 0.0, 16 * BAR).stream
-    assert repetition.repeated_bars(stream).tolist() == [0] * 8 + [8] * 8
+    part = part_of(tune, 0.0, 16 * BAR, (0,))
+    assert part.bars_back().tolist() == [0] * 8 + [8] * 8

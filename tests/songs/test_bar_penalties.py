@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from musictx.api import generate
 from musictx.data.statistics import WINDOW_SECONDS, Habit
-from musictx.sampling.constraints import GrammarRow
+from musictx.sampling.constraints import GrammarRow, RowConstraint
 from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import (
     ASKED_GAIN,
@@ -24,8 +24,15 @@ from musictx.sampling.strengths import (
 )
 from musictx.songs import strengths
 from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
-from musictx.songs.penalties import bar_feedback, lacking_parts, summed
-from musictx.songs.repetition import as_in_earlier_bar, same_pitch, section_contrast
+from musictx.songs.bar_constraint import BarRow
+from musictx.songs.infill_penalties import same_pitch
+from musictx.songs.penalties import (
+    as_in_repeated_bar,
+    bar_feedback,
+    lacking_parts,
+    section_contrast,
+    summed,
+)
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, STEPS, NoteStream, Velocities
 from tests.pieces import line, together
@@ -37,14 +44,23 @@ TABLE = BARS.vocabulary
 WIDE = build("notes", low=40, high=90, controls=True)
 
 
-def nats(penalty, state, habits=None):
+class AroundGiven(BarRow):
+    """A row around given notes, of which none are near."""
+
+    def __init__(self, state):
+        RowConstraint.__init__(self, state)
+        self.queue, self.remaining = [], []
+
+    def bar_end(self):
+        return self.state.table.id("known")
+
+
+def nats(penalty, state, habits=None, given=False):
     """Return (V,) the nats that a sparse penalty subtracts. Around given notes, a bar ends with
     groups ahead of the next one, and parts with ``habits`` are new."""
-    row = GrammarRow(state)
-    row.bar_end = lambda: state.table.id("known")
+    row = AroundGiven(state) if given else GrammarRow(state)
     row.new = SimpleNamespace(habits=habits or {}, parts=habits or (0, DRUMS))
-    costs = summed(penalty)(row, np.empty(0))
-    return np.zeros(state.table.size) if costs is None else costs
+    return summed(penalty)(row, np.empty(0))
 
 
 @settings(max_examples=40)
@@ -54,7 +70,7 @@ def test_a_bar_is_pulled_to_the_next_note_of_the_one_that_it_repeats(random):
     state, bars = BARS.grammar([]), []
 
     def pull():
-        costs = nats(as_in_earlier_bar, state)
+        costs = nats(as_in_repeated_bar, state)
         return {int(at): -costs[at] for at in np.flatnonzero(costs)}
 
     for number in range(8):
@@ -97,7 +113,7 @@ def test_a_tune_that_stays_on_one_pitch_is_penalised_for_it(notes):
         excess = sum(a == b for a, b in pairwise(last)) - target * len(last)
         if part == 5 and excess > 0:
             expected[lowest + last[-1]] = REPETITION_GAIN * excess
-        penalty = partial(same_pitch, melodies={5}, target=target)
+        penalty = partial(same_pitch, parts={5}, target=target)
         np.testing.assert_allclose(nats(penalty, state), expected)
         for token in (pitch, *rest):
             state.advance(token)
@@ -179,7 +195,8 @@ rows_of_a_bar = st.lists(
 )
 def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, values, is_asked):
     """In bars of two seconds, 48 steps each. The next note is a copy of the last one, of which
-    ``count`` ids are written."""
+    ``count`` ids are written. Only music around given notes keeps to a usual density."""
+    given |= not is_asked
     targets = dict(zip(("density", "polyphony", "register", "loudness"), values))
     density, polyphony, register, loudness = values
     bars, ids, notes = [sorted(bar) for bar in bars], [], []
@@ -230,8 +247,8 @@ def test_costs_of_controls_are_those_of_plain_loops(bars, length, count, given, 
         part_token = TABLE.id("drums") if part == DRUMS else TABLE.id("program", part)
         wanted[part_token if count else TABLE.id("place", last)] += excess
     steering = Steering(targets=targets, usual_density=usual)
-    feed = partial(bar_feedback, steering=steering, chords=True, given=given)
-    np.testing.assert_allclose(nats(feed, BARS.grammar(ids)), wanted, atol=1e-9)
+    feed = partial(bar_feedback, steering=steering, chords=True)
+    np.testing.assert_allclose(nats(feed, BARS.grammar(ids), given=given), wanted, atol=1e-9)
     assert not nats(partial(feed, steering=Steering()), BARS.grammar(ids)).any()
 
 
@@ -241,14 +258,15 @@ def test_only_the_last_part_of_a_place_loses_notes_to_the_usual_density(notes, r
     """After ``notes`` notes of part 3 at the beginning of a bar, the parts 3, 5 and 7 come there as
     often as usual, or a later place comes as often as all three: only the odds of part 3 fall."""
     steering = Steering(usual_density=1.0)
-    feed = partial(bar_feedback, steering=steering, chords=True, given=True)
+    feed = partial(bar_feedback, steering=steering, chords=True)
     ids = line_ids() + [token for n in range(notes) for token in note_ids(0, 3, 60 + n)]
     habits = {p: Habit(4, 0, 127, density=rate) for p, rate in zip((0, 3, 5, 7), (2.0, *rates))}
     place, parts = TABLE.id("place", 0), [TABLE.id("program", part) for part in (3, 5, 7)]
-    odds = np.array(rates) * np.exp(-nats(feed, BARS.grammar([*ids, place]), habits)[parts])
-    odds *= np.exp(-nats(feed, BARS.grammar(ids), habits)[place]) / odds.sum()
+    costs = partial(nats, feed, habits=habits, given=True)
+    odds = np.array(rates) * np.exp(-costs(BARS.grammar([*ids, place]))[parts])
+    odds *= np.exp(-costs(BARS.grammar(ids))[place]) / odds.sum()
     del habits[3]  # its notes are given
-    assert not nats(feed, BARS.grammar(ids), habits).any()
+    assert not costs(BARS.grammar(ids)).any()
     total, rates[0] = sum(rates), rates[0] * np.exp(-ASKED_GAIN * (notes - 1.0))
     np.testing.assert_allclose(odds, np.array(rates) / total)
 
@@ -259,7 +277,8 @@ def test_a_part_with_too_few_notes_becomes_likelier(from_start):
     state = BARS.grammar([token for _ in range(4) for token in [*line_ids(), *note_ids(0, 0)]])
     passed = state.seconds / strengths.PART_SECONDS if from_start else 1.0
     least = {0: 3.0, 5: 2.0, DRUMS: 6.0}
-    pull = partial(lacking_parts, least=least, from_start=from_start)
+    rates = {part: notes / strengths.PART_SECONDS for part, notes in least.items()}
+    pull = partial(lacking_parts, rates=rates, from_start=from_start)
     wanted = np.zeros((2, TABLE.size))
     wanted[0, slice(*TABLE.range("place"))] = -strengths.PART_GAIN * 6 * passed
     wanted[1, [TABLE.id("program", 5), TABLE.id("drums")]] = -strengths.PART_GAIN * 2 * passed

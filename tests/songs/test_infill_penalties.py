@@ -14,7 +14,7 @@ from musictx.config import SamplingConfig
 from musictx.data.statistics import CorpusStats, Habit
 from musictx.notes import DRUMS
 from musictx.shipped import models
-from musictx.songs import drummers, infill_penalties, repetition
+from musictx.songs import drummers, infill_penalties, penalties
 from musictx.songs.drummers import IN_KIT, Drummer
 from musictx.songs.infill_penalties import HarmonicFit
 from musictx.songs.strengths import CLASH, ON_ROOT, OVERHANG, RAREST, SUREST
@@ -140,7 +140,7 @@ def test_the_low_notes_of_an_accompaniment_without_a_bass_last_only_into_their_r
 @pytest.mark.parametrize("habits", [True, False])
 def test_accompaniments_keep_the_rhythm_of_the_bar_before(habits, monkeypatch):
     """A gain that no logit outweighs; the rhythm of the tune is no part of it."""
-    monkeypatch.setattr(repetition, "REPEAT_GAIN", 60.0)
+    monkeypatch.setattr(penalties, "REPEAT_GAIN", 60.0)
     starts = [BAR * n + BAR / 3 * (n % 3) for n in range(5)]
     notes = [(start, start + 0.2, 70 + n, 64, 73, False, 73) for n, start in enumerate(starts)]
     habits_of_parts = {0: Habit(52, 36, 87, 8.0, longest=0.1)}
@@ -308,7 +308,7 @@ def test_the_drummers_of_song_keep_a_beat():
     """Each begins its bar with a kick and has hats or a ride; in styles of songs a backbeat. None
     strikes crashes, which begin sections."""
     card = read_config(models()["song"])["card"]["drummers"]
-    for style in [*drummers.style_names(card), drummers.USUAL]:
+    for style in card.keys() - {drummers.FILLS}:
         for rates in map(drummers.from_text, card[style]):
             assert rates[KICK, 0] > 0.4
             assert rates[[HAT, RIDE]].sum() > 3

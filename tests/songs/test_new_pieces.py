@@ -21,7 +21,7 @@ from musictx.shipped import examples
 from musictx.songs import bar_infill, form, new_pieces, repeats
 from musictx.songs.chord_estimation import search
 from musictx.songs.loops import LOOP_END
-from musictx.songs.strengths import PART_SECONDS
+from musictx.songs.strengths import PART_SHARE
 from musictx.tokens.stream import CHORD
 from tests.pieces import line, outside, score, together
 from tests.sampling.pieces import region
@@ -41,16 +41,13 @@ def test_tempo_and_meter_are_those_of_the_file(song, tmp_path):
     np.testing.assert_allclose(places, places.round(), rtol=0, atol=5e-4)
 
 
-@pytest.mark.parametrize("length", [{"bars": 2}, {"bars": 2, "form": "AB"}, {"tokens": 200}])
-def test_a_piece_in_the_usual_tempo_has_a_notation(song, length, tmp_path):
-    (made,) = musictx.generate(song, seed=1, **length)
-    piece = musictx.read(musictx.write(made, tmp_path / "piece.musicxml"))
-    assert piece.tempos["bpm"].tolist() == [120]
-    assert len(piece) == made.notes
-
-
-def test_an_accompaniment_to_a_typed_sheet_has_a_notation(song, tmp_path):
-    (made,) = musictx.accompany(model=song, chords="| C | F G |", add="piano", seed=1)
+@pytest.mark.parametrize(
+    "options",
+    [{"bars": 2}, {"bars": 2, "form": "AB"}, {"tokens": 200}, {"chords": "| C | F G |"}],
+)
+def test_a_piece_in_the_usual_tempo_has_a_notation(song, options, tmp_path):
+    compose = musictx.accompany if "chords" in options else musictx.generate
+    (made,) = compose(model=song, seed=1, **options)
     piece = musictx.read(musictx.write(made, tmp_path / "piece.musicxml"))
     assert piece.tempos["bpm"].tolist() == [120]
     assert len(piece) == made.notes
@@ -146,6 +143,27 @@ def test_a_new_piece_closes_on_a_held_tonic(song, asked):
     assert cut.seconds == 9
 
 
+@pytest.mark.parametrize(
+    ("length", "include"), [({"bars": 2}, True), ({"bars": 2}, False), ({"seconds": 5}, True)]
+)
+def test_a_continuation_with_a_natural_end_closes_on_a_held_tonic(song, length, include):
+    """In B minor, with the notes of D major; the piano joins the tune in its second bar."""
+    tune = [(n / 2, n / 2 + 0.5, 59 + (0, 2, 3, 5, 7, 3, 2, 10)[n % 8], 80, 73) for n in range(16)]
+    chords = [(n, n + 1, pitch, 80, 0) for n in range(2, 8) for pitch in (47, 54, 62)]
+    rows = [(*note, False, int(note[4] == 0)) for note in tune + chords]
+    options = dict(primer=score(rows), include_primer=include, seed=5, end="natural", **length)
+    events = []
+    report = lambda _, event: events.append(event)  # noqa: E731
+    (made,) = musictx.generate(song, on_event=report, **options)
+    final = made.score.notes[made.score.notes["end"] > made.score.duration - 1e-3]
+    assert np.allclose(final["start"], 10 - 8 * (not include)), "the second bar after 8 s"
+    assert np.allclose(final["end"], 12 - 8 * (not include))
+    assert {*(final["pitch"] % 12)} <= {11, 2, 6}
+    assert final["pitch"].min() % 12 == 11
+    assert {*final["track"]} == {0, 1}
+    assert sum(event.on for event in events) == made.notes
+
+
 def test_the_model_writes_the_bar_line_where_a_song_is_continued(song):
     """It may name another distance to the bar that is repeated than the line before did."""
     tune = [60, 64, 67, 64] * 4
@@ -172,19 +190,19 @@ def test_a_new_section_begins_with_a_bar_line_of_the_model(song, monkeypatch):
     assert all(song.tokenizer.vocabulary.tokens[p.ids[-5]][0] != "bar" for p in primers)
 
 
-def test_chords_have_the_top_p_that_is_asked_for_and_tunes_their_penalty(song, monkeypatch):
-    top_p, melodies, draw = [], [], new_pieces.draw
+def test_chords_have_the_top_p_that_is_asked_for_and_parts_their_penalty(song, monkeypatch):
+    top_p, parts, draw = [], [], new_pieces.draw
     monkeypatch.setattr(
         new_pieces, "draw", lambda *a, **more: top_p.append(more["top_p"]) or draw(*a, **more)
     )
     monkeypatch.setattr(
-        bar_infill, "same_pitch", lambda row, **more: iter(melodies.append(more["melodies"]) or ())
+        bar_infill, "same_pitch", lambda row, **more: iter(parts.append(more["parts"]) or ())
     )
     for sampling in ({}, {"top_p": 0.5}, {"habits": False}):
-        melodies.clear()
-        musictx.generate(song, bars=1, instruments="melody,piano", seed=1, sampling=sampling)
-        assert all(parts == {73} for parts in melodies)
-        assert bool(melodies) == sampling.get("habits", True)
+        parts.clear()
+        musictx.generate(song, bars=1, instruments="melody,piano,bass", seed=1, sampling=sampling)
+        assert all(penalised == {0, 73} for penalised in parts), "the tune and the chords"
+        assert bool(parts) == sampling.get("habits", True)
     assert top_p == [0.95, 0.5, 0.95]
 
 
@@ -347,7 +365,7 @@ def test_impossible_requests_are_refused_in_a_sentence(song, options, sentence):
 def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
     its, stats = idiom_of(song.tokenizer), song.stats
     drawn = Counter(
-        tuple(its.choose_parts(region(stats=stats, seed=[seed, 0])).plan.parts)
+        its.choose_parts(region(stats=stats, seed=[seed, 0])).plan.parts
         for seed in range(900, 1900)
     )
     total = sum(count for count, _ in stats.ensembles)
@@ -356,7 +374,7 @@ def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
         share = count / total
         assert abs(drawn[tuple(some)] / 1000 - share) < 5 * np.sqrt(share / 1000)
     free = its.choose_parts(region(stats=stats, sampling=SamplingConfig(habits=False)))
-    asked = Primer(plan=Plan(parts={33: 1.0}))
+    asked = Primer(plan=Plan(parts=(33,)))
     assert free is NOTHING
     assert its.choose_parts(region(asked, stats=stats)) is asked
 
@@ -364,18 +382,18 @@ def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
 @pytest.mark.parametrize("density", [1.0, 100.0])
 def test_parts_of_a_new_piece_share_the_requested_density(song, density, monkeypatch):
     its, asked = idiom_of(song.tokenizer), []
-    lacking = lambda row, least, **more: asked.append(least) or iter(())  # noqa: E731
+    lacking = lambda row, rates, **more: asked.append(rates) or iter(())  # noqa: E731
     monkeypatch.setattr("musictx.songs.idiom.lacking_parts", lacking)
     primer = its.choose_parts(region(stats=song.stats, seed=[2, 0]))
     state = song.tokenizer.grammar()
     new = region(primer, stats=song.stats, targets={"density": density})
     for penalty in its.penalties(new, state):
         penalty(GrammarRow(state), np.zeros(1, int))
-    (least,) = asked
-    usual = primer.plan.parts
-    assert least.keys() == usual.keys()
-    assert sum(least.values()) <= density * PART_SECONDS
-    ratios = {part: least[part] / usual[part] for part in usual}
+    (rates,) = asked
+    usual = {part: PART_SHARE * song.stats.parts[part].density for part in primer.plan.parts}
+    assert rates.keys() == usual.keys()
+    assert sum(rates.values()) <= density
+    ratios = {part: rates[part] / usual[part] for part in usual}
     assert max(ratios.values()) == pytest.approx(min(ratios.values()))
     assert density < 100 or ratios == dict.fromkeys(usual, 1.0)
 

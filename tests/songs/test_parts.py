@@ -60,14 +60,15 @@ def test_a_part_is_as_loud_as_the_music_that_it_joins(songs, velocity):
     assert abs(drums["velocity"].mean() - velocity) < 16
 
 
-def test_a_lead_is_in_the_range_of_the_tune_although_another_track_is_higher(songs):
+@pytest.mark.parametrize("name", ["lead", "counter-melody"])
+def test_a_second_voice_is_in_the_range_of_the_tune_although_another_track_is_higher(name, songs):
     """The tune is the track with the program of melodies."""
     strings = line(*(84 + n % 3 for n in range(16)), every=1.0, program=48, track=2)
     music = together(line(*TUNE, program=73, track=1), strings)
-    (made,) = musictx.accompany(music, songs, add="lead", seed=1)
-    lead = of_track(made.score, "Lead")["pitch"]
-    assert len(lead)
-    assert 56 <= lead.min() <= lead.max() <= 68
+    (made,) = musictx.accompany(music, songs, add=name, seed=1)
+    voice = of_track(made.score, name.capitalize())
+    assert at_once(voice).max() == 1
+    assert 56 <= voice["pitch"].min() <= voice["pitch"].max() <= 68
 
 
 def test_programs_become_the_nearest_of_the_model(songs, band):
@@ -119,7 +120,12 @@ def test_parts_and_styles_that_a_model_lacks_are_refused_in_a_sentence(songs, ti
     music = musictx.read(band)
     waltz = replace(music, meters=np.array([(0.0, 3, 4)], METER), file=b"")
     for file, model, options, sentence in (
-        (band, songs, {"add": "harp"}, "lead, piano, chords, bass, violin, strings, flute, drums"),
+        (
+            band,
+            songs,
+            {"add": "harp"},
+            "lead, piano, chords, bass, violin, strings, flute, drums, counter-melody",
+        ),
         (band, tiny["piano"], {"add": "bass"}, r"\(model=song does\); it writes piano, chords"),
         (band, songs, {"add": " , "}, "^add= , : expected names of parts"),
         (band, songs, {"add": "bass,bass"}, "add=bass: that part is asked for twice"),

@@ -1,0 +1,204 @@
+"""The idiom of events: strikes and releases in seconds. Its penalties are functions of one row.
+
+:meth:`EventIdiom.limits` lists those of any music, :meth:`EventIdiom.penalties` further ones of new
+pieces and continuations. What a penalty is stands in :mod:`.penalties`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from musictx.data.statistics import RESTRUCK_SECONDS, WINDOW_SECONDS
+from musictx.sampling.constraints import RowConstraint, RowPenalty
+from musictx.sampling.idiom import Idiom
+from musictx.sampling.penalties import asks_pitches, feedback, fullness, instruments, window
+from musictx.sampling.region import Region
+from musictx.sampling.repetition import MelodyRepetition, Reprise
+from musictx.sampling.strengths import (
+    ASKED_GAIN,
+    POLYPHONY_GAIN,
+    REPETITION_GAIN,
+    REPETITION_STRIKES,
+    USUAL_GAIN,
+)
+from musictx.tokens import events as ev
+from musictx.tokens.stream import Velocities
+from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
+
+
+class EventIdiom(Idiom):
+    """The idiom of events, strikes and releases in seconds."""
+
+    end_of_new_piece = "natural"
+    notes_at_once = True
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__(tokenizer)
+        assert tokenizer.note_events is not None
+        self.events: NoteEvents = tokenizer.note_events
+
+    def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterable[int]:
+        steps = int(np.ceil((until - state.seconds) / self.events.step_seconds - 1e-6))
+        return ev.write(np.empty(0, ev.EVENT), self.tokenizer.vocabulary, max(steps, 0)).tolist()
+
+    def limits(self, region: Region) -> list[RowPenalty]:
+        events, stats, targets = self.events, region.stats, region.steering.targets
+        habits, result = region.sampling.habits, list[RowPenalty]()
+        if stats.instruments is not None and (events.program >= 0).any():
+            result.append(instruments(self.tokenizer, stats.instruments, region.primer))
+        most = stats.most_notes if habits else None
+        result.append(partial(sustain, events=events, most=most))
+        if habits:
+            result.append(partial(silence, events=events))
+            result.append(partial(repetition, events=events, target=stats.repetition_rate))
+        if targets.get("density", habits):
+            is_asked = "density" in targets
+            target = targets["density"] if is_asked else region.primer.density or stats.density
+            if target is not None:
+                gain = ASKED_GAIN if is_asked else USUAL_GAIN
+                result.append(
+                    partial(density, events=events, target=target, gain=gain, releases=is_asked)
+                )
+        return result
+
+    def penalties(self, region: Region, state: GrammarState) -> list[RowPenalty]:
+        result = super().penalties(region, state)
+        if region.sampling.habits:
+            # A subject is of one part, and returns at its pitch.
+            table = self.tokenizer.vocabulary
+            if "program" not in table.kinds and not asks_pitches(region.sampling):
+                result.append(Reprise(table, self.events, region.primer.ids))
+            result.append(MelodyRepetition(self.events))
+        return result
+
+    def feedback_penalties(self, region: Region) -> list[RowPenalty]:
+        targets = region.steering.targets
+        if not targets.keys() - {"density"}:
+            return []
+        velocity = np.zeros(self.tokenizer.vocabulary.size)
+        low, high = self.tokenizer.vocabulary.range("velocity")
+        velocity[low:high] = Velocities(high - low).of_bin[1:]
+        return [partial(event_feedback, events=self.events, velocity=velocity, targets=targets)]
+
+
+def among(values: np.ndarray, members: Sequence[int]) -> np.ndarray:
+    """Whether each of ``values``, -1 to 128, is one of ``members``, 0 to 255: a bool array.
+    ``np.isin`` would take longer than a step of the model."""
+    table = np.zeros(257, bool)
+    table[members] = True
+    table[-1] = False
+    return table[values]
+
+
+def sustain(
+    row: RowConstraint, ids: np.ndarray, events: NoteEvents, most: int | None
+) -> np.ndarray | None:
+    """Forbids to strike a note that sounds, and to strike a note while ``most`` or more notes sound
+    (``None`` = any number may)."""
+    sounding = row.state.sounding
+    if not len(sounding):
+        return None
+    forbidden = among(events.strike, sounding.pitches_of_program())
+    if most is not None and len(sounding) >= most:
+        may_follow = (events.strike < 0) & ~events.prepares_strike
+        if not sounding.struck:  # a program of a sounding note may be chosen to release it
+            may_follow |= among(events.program, [program for program, _ in sounding])
+        forbidden |= ~may_follow
+    return np.where(forbidden, np.inf, 0.0)
+
+
+def silence(row: RowConstraint, ids: np.ndarray, events: NoteEvents) -> np.ndarray | None:
+    """Forbids a silence of more than :data:`WINDOW_SECONDS` within the music: none of 64 excerpts
+    of performances has a silence of 5 s (docs/results.md)."""
+    if len(row.state.sounding):
+        return None
+    waits = events.wait
+    last = np.flatnonzero(waits[ids] == 0)[-1]
+    seconds = waits[ids[last:]].sum() + waits
+    return np.where((waits > 0) & (seconds > WINDOW_SECONDS + 1e-6), np.inf, 0.0)
+
+
+def density(
+    row: RowConstraint,
+    ids: np.ndarray,
+    events: NoteEvents,
+    target: float,
+    gain: float,
+    releases: bool = False,
+) -> np.ndarray:
+    """Keeps the notes per second of the last :data:`WINDOW_SECONDS` near ``target``.
+
+    The error is the measured density minus ``target``. ``gain * error`` nats are subtracted from
+    the logits of ids that strike a note, and added to the logits of time shifts, in proportion to
+    the length of the shift. With ``releases`` the nats are also subtracted from note-offs:
+    otherwise notes would become short while strikes are penalised.
+    """
+    state = row.state
+    span = window(state.seconds)
+    since = state.seconds - span - 1e-6
+    # Count the strikes after `since`; strikes are sorted from the last to the first.
+    count = bisect_left(state.sounding.recent(), -since, key=lambda strike: -strike.seconds)
+    penalised = (events.strike >= 0) | events.prepares_strike | (releases & (events.release >= 0))
+    nats: np.ndarray = gain * (
+        (count / span - target) * (penalised - events.wait / events.wait.max())
+    )
+    return nats
+
+
+def repetition(
+    row: RowConstraint, ids: np.ndarray, events: NoteEvents, target: float
+) -> np.ndarray | None:
+    """Penalises a strike of a pitch that was struck within the last :data:`RESTRUCK_SECONDS`.
+
+    ``target`` is the share of such repetitions among the notes of the corpus. The penalty is
+    :data:`REPETITION_GAIN` nats for each repetition among the last :data:`REPETITION_STRIKES`
+    strikes in excess of that share.
+    """
+    state = row.state
+    strikes = state.sounding.recent()[:REPETITION_STRIKES]
+    repeated, last = 0, dict[int, float]()  # pitch -> seconds of its last strike
+    for at, pitch, _ in reversed(strikes):
+        repeated += at - last.get(pitch, -np.inf) < RESTRUCK_SECONDS - 1e-6
+        last[pitch] = at
+    nats = REPETITION_GAIN * (repeated - target * len(strikes))
+    recent = [p for p, at in last.items() if state.seconds - at < RESTRUCK_SECONDS - 1e-6]
+    return np.where(among(events.strike, recent), nats, 0.0) if nats > 0 and recent else None
+
+
+def event_feedback(
+    row: RowConstraint,
+    ids: np.ndarray,
+    events: NoteEvents,
+    velocity: np.ndarray,
+    targets: Mapping[str, float],
+) -> np.ndarray:
+    """Feedback on ``loudness``, ``register`` and ``polyphony`` for events, in the units of the
+    controls. Loudness and register are measured over the notes that began in the last
+    :data:`WINDOW_SECONDS`. ``velocity`` (V,) has the MIDI velocity of the ids that state one, 0 for
+    others.
+
+    loudness   while the music is too loud, louder notes cost more: both velocity ids, and strikes
+               at the current velocity
+    register   while the music is too high, higher notes cost more
+    polyphony  releases gain nats while too many notes sound, and cost nats while too few do
+    """
+    state, pitches, nats = row.state, events.strike, np.zeros(len(velocity))
+    strikes = pitches >= 0
+    since = state.seconds - WINDOW_SECONDS - 1e-6
+    recent = [strike for strike in state.sounding.recent() if strike.seconds > since]
+    if target := targets.get("polyphony"):
+        error = fullness(len(state.sounding), target)
+        nats[events.release >= 0] -= POLYPHONY_GAIN * error
+    if (target := targets.get("register")) and recent:
+        heights = [note.pitch for note in recent]
+        nats[strikes] += feedback("register", target, heights, pitches[strikes])
+    if (target := targets.get("loudness")) and recent:
+        velocities = [note.velocity for note in recent]
+        leads = velocity > 0
+        nats[leads] += feedback("loudness", target, velocities, velocity[leads])
+        nats[strikes] += feedback("loudness", target, velocities, state.sounding.velocity)
+    return nats
