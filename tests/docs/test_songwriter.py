@@ -168,7 +168,7 @@ PROMISES = {
     14: lambda m: one_at_a_time(m.track("Bass")) and len(drums(m)) and len(m.track("Piano")) > 0,
     15: lambda m: not m.changed() and set(m.track("Strings")["program"].tolist()) == {48},
     16: lambda m: len(m.new()) and m.new()["pitch"].max() <= 72,
-    17: lambda m: one_at_a_time(m.track("Lead"))
+    17: lambda m: one_at_a_time(m.track("Counter-melody"))
     and set((m.new()["pitch"] % 12).tolist()) <= {0, 2, 4, 5, 7, 9, 11},
     18: lambda m: tune_stays(m) and len(m.new()) > 0,
     19: lambda m: len(m.scores) == 2 and plain(m.scores[0].notes) != plain(m.scores[1].notes),
