@@ -22,8 +22,7 @@ from musictx.musicxml.heads import join_ties, sounding_spans
 from musictx.musicxml.instruments import Instrument, read_instruments
 from musictx.musicxml.part import Length, Marks, XmlPart, bar_ticks
 from musictx.musicxml.repeats import RepeatError, playing_order
-from musictx.musicxml.signs import sections
-from musictx.musicxml.unfold import Unfolding
+from musictx.musicxml.unfold import Unfolding, sections
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score
 
 TempoMap = Callable[[float], float]  # from ticks to seconds
@@ -78,10 +77,9 @@ def read(
     if repeats:
         try:
             return score(Unfolding(page, playing_order(page.marks)))
-        except RepeatError as error:
-            problem = f"for their marks {error}"
-        except MusicXmlError as error:  # without repeats the music may be within the limits
-            problem = f"for with them the music {error}"
+        except (RepeatError, MusicXmlError) as error:  # without repeats it may keep to the limits
+            subject = "their marks" if isinstance(error, RepeatError) else "with them the music"
+            problem = f"for {subject} {error}"
     music = score(Unfolding(page, range(len(page.marks))))
     if problem:
         remarks[f"repeats that are not taken, {problem}"] += 1
