@@ -9,6 +9,8 @@ from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
+from musictx.musicxml.document import parse_number
+
 #: The velocity without a mark: mezzo-forte.
 VELOCITY = 80
 #: Dynamics -> velocity, as notation programs play them and write them as percentages of ``FULL``
@@ -44,19 +46,15 @@ def read_dynamics(direction: ET.Element, sound: ET.Element) -> list[Mark]:
         levels = [velocity]
     marks += [Mark("level", velocity) for velocity in levels[-1:]]
     for wedge in direction.iterfind("direction-type/wedge"):
-        number = wedge.get("number", "1")
-        kind = wedge.get("type", "")
-        if kind in ("crescendo", "diminuendo", "stop") and number.isdecimal():
-            marks.append(Mark(kind, int(number[:3])))
+        if (kind := wedge.get("type", "")) in ("crescendo", "diminuendo", "stop"):
+            marks.append(Mark(kind, int(parse_number(wedge.get("number"), default=1))))
     return marks
 
 
 def percent_of(text: str) -> int | None:
     """The velocity, 1 to 127, of a percentage such as "71.1"; ``None`` if it is not a number."""
-    whole, _, rest = text.strip().partition(".")
-    if not (whole.isdecimal() and len(whole) < 4 and (rest == "" or rest.isdecimal())):
-        return None
-    return max(1, min(127, round(int(whole) * FULL / 100)))
+    percent = parse_number(text, default=-1)
+    return max(1, min(127, round(percent * FULL / 100))) if percent >= 0 else None
 
 
 def loudness(marks: Iterable[tuple[int, Mark]], near: int) -> Callable[[int], int]:

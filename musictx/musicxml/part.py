@@ -8,8 +8,8 @@ import xml.etree.ElementTree as ET
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 from typing import Any
 
 from musictx.errors import MusicXmlError
@@ -38,20 +38,6 @@ Marks = defaultdict[str, list[tuple[int, Any]]]
 _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 
-@dataclass
-class Length:
-    """The length of a measure in ticks, the maximum over all parts.
-
-    whole  to the end of the last element
-    notes  to the end of the last note
-    rest   of an empty measure, or of a whole-bar rest in a pick-up; used only if no part has notes
-    """
-
-    whole: int = 0
-    notes: int = 0
-    rest: int = 0
-
-
 class XmlPart:
     """One part, read measure by measure.
 
@@ -59,7 +45,9 @@ class XmlPart:
     signs    repeat signs
     remarks  remark on notation that is not played as written -> count
 
-    ``lengths`` are the lengths of measures in all parts that were read before; they are updated.
+    ``lengths`` is updated: for each measure, the ticks to the end of its last note in any part, or
+    of a rest within the meter; and the ticks of an empty measure or a pick-up with a whole-bar
+    rest, for a measure that has no other music.
     """
 
     def __init__(
@@ -68,7 +56,7 @@ class XmlPart:
         instruments: dict[str, Instrument],
         element: ET.Element,
         silent_heads: frozenset[str],
-        lengths: list[Length],
+        lengths: list[tuple[int, int]],
     ) -> None:
         self._resolution = resolution
         self._silent_heads = silent_heads
@@ -77,14 +65,18 @@ class XmlPart:
         self._ticks_of_division = self._division(element.findtext(".//divisions", "1"))
         self._transpose = 0  # semitones from written to sounding
         self._bar = 4 * resolution
+        self._longest_rest: float = inf
         self.events: list[tuple[int, int, str, Any]] = []
         self.signs: list[signs.Sign] = []
         self.remarks: Counter[str] = Counter()
         for self._number, measure in enumerate(element.iterfind("measure")):
-            if self._number == len(lengths):
-                lengths.append(Length())
-            self._length = lengths[self._number]
+            self._length = self._empty = 0
             self._measure(measure)
+            length = self._length, self._empty
+            if self._number == len(lengths):
+                lengths.append(length)
+            else:
+                lengths[self._number] = tuple(map(max, lengths[self._number], length))
 
     def marks(self, starts: Sequence[int]) -> Marks:
         """The note heads, of kind "note", and the marks of the part, from ``starts``, the ticks at
@@ -92,14 +84,10 @@ class XmlPart:
         marks: Marks = defaultdict(list)
         for number, tick, kind, value in self.events:
             marks[kind].append((starts[number] + tick, value))
-        pedals, tempos = marks["pedal"], marks["tempo"]
+        pedals = marks["pedal"]
         if pedals and pedals[-1][1]:  # a pedal that is never released ends with its measure
             next_measure = bisect_right(starts, pedals[-1][0], hi=len(starts) - 1)
             pedals.append((starts[next_measure], False))
-        # A tempo for playback overrides a metronome mark at the same tick.
-        tempo_ticks = {tick for tick, _ in tempos}
-        metronome = marks.pop("metronome", ())
-        tempos[:0] = (mark for mark in metronome if mark[0] not in tempo_ticks)
         loudness = dynamics.loudness(marks["dynamics"], near=self._resolution)
         for index, (tick, head) in enumerate(marks["note"]):
             velocity = min(127, (head.velocity or loudness(tick)) + head.accent)
@@ -142,10 +130,14 @@ class XmlPart:
             elif item.tag == "barline":
                 self.signs += signs.barline_signs(item, self._number, self._at)
             self._at = max(0, self._at)  # a <backup> must not pass the beginning of the measure
-            self._length.whole = max(self._length.whole, self._at)
+            self._lengthen(self._at)
         self._graces_before(self._at, after_a_note=True)
-        if not (self._length.whole or self._pickup):  # such as a measure with a chord symbol alone
-            self._length.rest = max(self._length.rest, self._bar)
+        if not (self._length or self._pickup):  # such as a measure with a chord symbol alone
+            self._empty = self._bar
+
+    def _lengthen(self, end: int, *, is_note: bool = False) -> None:
+        """Some programs write rests beyond the meter, which do not make a measure longer."""
+        self._length = max(self._length, end if is_note else int(min(end, self._longest_rest)))
 
     def _note(self, note: ET.Element) -> None:
         children = {child.tag: child for child in note}
@@ -166,7 +158,7 @@ class XmlPart:
         duration = self._duration(note)
         fills_bar = duration >= self._bar or note.find("rest[@measure='yes']") is not None
         if self._pickup and not self._at and "rest" in children and fills_bar:
-            self._length.rest = max(self._length.rest, duration)
+            self._empty = int(min(duration, self._longest_rest))
             return
         value = note.findtext("type"), len(note.findall("dot"))
         if "chord" not in children:
@@ -176,9 +168,7 @@ class XmlPart:
         elif value[0] and value == self._first[0]:
             duration = self._first[1]  # some programs write the duration without the dots
         end = self._onset + duration
-        self._length.whole = max(self._length.whole, end)
-        if "rest" not in children:
-            self._length.notes = max(self._length.notes, end)
+        self._lengthen(end, is_note="rest" not in children)
         if silent:
             return
         head = self._head(note, children, duration)
@@ -290,7 +280,7 @@ class XmlPart:
         meter = None if time is None else _meter(time)
         if meter is not None:
             self._mark("meter", self._at, meter)
-            self._bar = bar_ticks(meter, self._resolution)
+            self._bar = self._longest_rest = 4 * self._resolution * meter[0] // meter[1]
         fifths = (item.findtext("key/fifths") or "").strip()
         if re.fullmatch(r"[+-]?[0-7]", fifths):
             minor = (item.findtext("key/mode") or "").strip() == "minor"
@@ -321,10 +311,6 @@ class XmlPart:
             offset = sound.findtext("offset") or offset
         if bpm > 0:
             self._mark(kind, max(0, self._at + self._ticks(offset, "offset", 0)), bpm)
-
-
-def bar_ticks(meter: tuple[int, int], resolution: int) -> int:
-    return 4 * resolution * meter[0] // meter[1]
 
 
 def _metronome(direction: ET.Element) -> float:

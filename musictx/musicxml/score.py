@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import inf
 
 import numpy as np
@@ -20,7 +20,7 @@ from musictx.musicxml.document import open_document, parse_number, too_many
 from musictx.musicxml.harmony import placeholder_heads
 from musictx.musicxml.heads import join_ties, sounding_spans
 from musictx.musicxml.instruments import Instrument, read_instruments
-from musictx.musicxml.part import Length, Marks, XmlPart, bar_ticks
+from musictx.musicxml.part import Marks, XmlPart
 from musictx.musicxml.repeats import RepeatError, playing_order
 from musictx.musicxml.unfold import Unfolding, sections
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score
@@ -59,7 +59,7 @@ def read(
     resolution = _resolution(root, limits)
     silent_heads = placeholder_heads(root)
     parts: list[XmlPart] = []
-    lengths: list[Length] = []
+    lengths: list[tuple[int, int]] = []
     for element in root.iterfind("part"):
         if len(parts) == limits.tracks:
             raise too_many(limits, "tracks", "parts")
@@ -67,7 +67,8 @@ def read(
         parts.append(XmlPart(resolution, listed, element, silent_heads, lengths))
     if not parts:
         raise MusicXmlError("has no parts")
-    starts = _starts(parts, lengths, resolution)
+    # A measure begins at the same tick in every part, so its length is the longest of all parts.
+    starts = [0, *accumulate(length or empty for length, empty in lengths)]
     for part in parts:
         remarks.update(+part.remarks)
     page = sections([part.signs for part in parts], starts)
@@ -103,10 +104,11 @@ def _score(
     if notes + 10 * (events - notes) > limits.events:
         raise too_many(limits, "events", "events")
     # If several marks are at one tick, the first part's is used, and of these the last.
-    tempos, meters, keys, lyrics = (
+    metronome, tempos, meters, keys, lyrics = (
         dict(mark for marks in parts[::-1] for mark in marks[kind])
-        for kind in ("tempo", "meter", "key", "lyrics")
+        for kind in ("metronome", "tempo", "meter", "key", "lyrics")
     )
+    tempos = metronome | tempos  # tempos for playback are more exact
     chords, fermatas = (
         dict(mark for marks in parts for mark in marks[kind]) for kind in ("chord", "fermata")
     )
@@ -208,27 +210,6 @@ def _resolution(root: ET.Element, limits: Limits) -> int:
                 "has divisions that cannot be, expected positive numbers such as 480"
             )
     return resolution
-
-
-def _starts(parts: list[XmlPart], lengths: list[Length], resolution: int) -> list[int]:
-    """The ticks at which measures begin, and the end of the last one.
-
-    A measure begins at the same tick in every part, so its length is the longest of all parts.
-    Rests that are longer than the meter, as some programs write them, are cut; notes are not.
-    """
-    # The first measure that begins with a meter or after it -> ticks of a bar; the first part's.
-    bars = {
-        measure + (tick > 0): bar_ticks(meter, resolution)
-        for part in reversed(parts)
-        for measure, tick, kind, meter in part.events
-        if kind == "meter"
-    }
-    starts, bar = [0], inf
-    for measure, length in enumerate(lengths):
-        bar = bars.get(measure, bar)
-        rests = min(length.whole or length.rest, bar)
-        starts.append(starts[-1] + max(int(rests), length.notes))
-    return starts
 
 
 def _mark_bars(meters: dict[int, tuple[int, int]], bar_lines: list[int], resolution: int) -> None:
