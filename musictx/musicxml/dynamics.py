@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
-from math import inf
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any
 
 from musictx.musicxml.document import parse_number
 
@@ -27,28 +26,21 @@ ACCENTS = ("sf", "sfz", "sffz", "fz", "rf", "rfz", "sfp", "sfpp")
 FULL = 90
 
 
-class Mark(NamedTuple):
-    """A mark of loudness: ``kind`` "level" with a velocity as ``value``, "accent", or "crescendo",
-    "diminuendo" or "stop" with the number of the hairpin."""
-
-    kind: str
-    value: int
-
-
-def read_dynamics(direction: ET.Element, sound: ET.Element) -> list[Mark]:
-    """The marks of loudness in a ``<direction>`` with its ``<sound>``. If there are both letters
-    and a percentage for playback, the percentage is used."""
+def read_dynamics(direction: ET.Element, sound: ET.Element) -> Iterator[tuple[str, Any]]:
+    """The marks of loudness in a ``<direction>`` with its ``<sound>``: ("level", velocity),
+    ("accent", None) and ("hairpin", (type, number)). If there are both letters and a percentage for
+    playback, the percentage is used."""
     names = [e.tag for e in direction.iterfind("direction-type/dynamics/*")]
-    marks = [Mark("accent", 0) for name in names if name in ACCENTS]
     levels = [LEVELS[name] for name in names if name in LEVELS]
     levels += [LEVELS["p"] for name in names if name in ("fp", "sfp", "pf")]
     if (velocity := percent_of(sound.get("dynamics", ""))) is not None:
         levels = [velocity]
-    marks += [Mark("level", velocity) for velocity in levels[-1:]]
+    if levels:
+        yield "level", levels[-1]
+    if any(name in ACCENTS for name in names):
+        yield "accent", None
     for wedge in direction.iterfind("direction-type/wedge"):
-        if (kind := wedge.get("type", "")) in ("crescendo", "diminuendo", "stop"):
-            marks.append(Mark(kind, int(parse_number(wedge.get("number"), default=1))))
-    return marks
+        yield "hairpin", (wedge.get("type"), wedge.get("number", "1"))
 
 
 def percent_of(text: str) -> int | None:
@@ -57,25 +49,27 @@ def percent_of(text: str) -> int | None:
     return max(1, min(127, round(percent * FULL / 100))) if percent >= 0 else None
 
 
-def loudness(marks: Iterable[tuple[int, Mark]], near: int) -> Callable[[int], int]:
+def loudness(marks: Mapping[str, Sequence[tuple[int, Any]]], near: int) -> Callable[[int], int]:
     """The function from the tick at which a note begins, on the page, to its velocity, 1 to 127, by
-    the ``marks`` of its part.
+    the ``marks`` of its part: kind, as in :func:`read_dynamics`, -> (tick, value).
 
     The velocity changes linearly in a hairpin. It reaches the mark at the end of the hairpin, or at
     most ``near`` ticks after its end, or else changes by ``STEP``.
     """
-    ordered = sorted(marks, key=lambda pair: (pair[0], pair[1].kind != "stop"))
-    levels = [(float(tick), mark.value) for tick, mark in ordered if mark.kind == "level"]
-    levels.append((inf, 0))
-    accents = {tick for tick, mark in ordered if mark.kind == "accent"}
-    ends: dict[int, int] = {}  # index of a hairpin in ``ordered`` -> the tick of its end
-    open_hairpins: dict[int, int] = {}  # number of a hairpin -> its index
-    for index, (tick, mark) in enumerate(ordered):
-        if mark.kind == "stop" and mark.value in open_hairpins:
-            ends[open_hairpins.pop(mark.value)] = tick
-        elif mark.kind in ("crescendo", "diminuendo"):
-            open_hairpins[mark.value] = index
-    #: (tick, velocity, end tick, velocity at the end) of each level and hairpin.
+    accents = {tick for tick, _ in marks["accent"]}
+    levels = sorted(marks["level"], key=itemgetter(0))
+    #: (tick, end tick, velocity) of each level, (tick, end tick, change) of each hairpin.
+    changes = [(tick, tick, velocity) for tick, velocity in levels]
+    begins: dict[str, tuple[int, int]] = {}  # number of an open hairpin -> its tick and change
+    for tick, (kind, number) in sorted(
+        marks["hairpin"], key=lambda mark: (mark[0], mark[1][0] != "stop")
+    ):
+        if kind in ("crescendo", "diminuendo"):
+            begins[number] = tick, STEP if kind == "crescendo" else -STEP
+        elif kind == "stop" and number in begins:
+            begin, change = begins.pop(number)
+            changes.append((begin, tick, change))
+    #: (tick, velocity, end tick, velocity at the end) of each change.
     segments = [(-1, VELOCITY, 0, VELOCITY)]
 
     def level_at(tick: int) -> int:
@@ -84,14 +78,15 @@ def loudness(marks: Iterable[tuple[int, Mark]], near: int) -> Callable[[int], in
             return target
         return round(level + (target - level) * (tick - begin) / (end - begin))
 
-    for index, (tick, mark) in enumerate(ordered):
-        if mark.kind == "level":
-            segments.append((tick, mark.value, tick, mark.value))
-        elif (end := ends.get(index, tick)) > tick:
-            level = level_at(tick)
-            change = STEP if mark.kind == "crescendo" else -STEP
-            next_tick, next_level = levels[bisect_right(levels, (tick, 127))]
-            reaches = next_tick <= end + near and (next_level - level) * change > 0
-            target = max(10, min(126, next_level if reaches else level + change))
-            segments.append((tick, level, end, target))
+    for begin, end, value in sorted(changes, key=itemgetter(0, 1)):
+        if begin == end:
+            segments.append((begin, value, end, value))
+            continue
+        level = level_at(begin)
+        target = level + value
+        following = bisect_right(levels, begin, key=itemgetter(0))
+        for tick, velocity in levels[following : following + 1]:
+            if tick <= end + near and (velocity - level) * value > 0:
+                target = velocity
+        segments.append((begin, level, end, max(10, min(126, target))))
     return lambda tick: min(127, level_at(tick) + STEP * (tick in accents))

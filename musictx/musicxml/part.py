@@ -13,7 +13,7 @@ from math import inf
 from typing import Any
 
 from musictx.errors import MusicXmlError
-from musictx.musicxml import dynamics, harmony, heads, signs
+from musictx.musicxml import dynamics, harmony, heads, unfold
 from musictx.musicxml.document import parse_number
 from musictx.musicxml.heads import NoteHead
 from musictx.musicxml.instruments import Instrument, drum_key, program_of
@@ -67,7 +67,7 @@ class XmlPart:
         self._bar = 4 * resolution
         self._longest_rest: float = inf
         self.events: list[tuple[int, int, str, Any]] = []
-        self.signs: list[signs.Sign] = []
+        self.signs: list[unfold.Sign] = []
         self.remarks: Counter[str] = Counter()
         for self._number, measure in enumerate(element.iterfind("measure")):
             self._length = self._empty = 0
@@ -88,7 +88,7 @@ class XmlPart:
         if pedals and pedals[-1][1]:  # a pedal that is never released ends with its measure
             next_measure = bisect_right(starts, pedals[-1][0], hi=len(starts) - 1)
             pedals.append((starts[next_measure], False))
-        loudness = dynamics.loudness(marks["dynamics"], near=self._resolution)
+        loudness = dynamics.loudness(marks, near=self._resolution)
         for index, (tick, head) in enumerate(marks["note"]):
             velocity = min(127, (head.velocity or loudness(tick)) + head.accent)
             marks["note"][index] = tick, head._replace(velocity=velocity)
@@ -128,7 +128,7 @@ class XmlPart:
             elif item.tag == "figured-bass":
                 self.remarks["figured bass left out"] += 1
             elif item.tag == "barline":
-                self.signs += signs.barline_signs(item, self._number, self._at)
+                self.signs += unfold.barline_signs(item, self._number, self._at)
             self._at = max(0, self._at)  # a <backup> must not pass the beginning of the measure
             self._lengthen(self._at)
         self._graces_before(self._at, after_a_note=True)
@@ -213,9 +213,9 @@ class XmlPart:
         self.remarks["gradual changes of tempo left out"] += bool(_GRADUALLY.search(words))
         self._tempo(item, sound)
         self._programs(item)
-        self.signs += signs.direction_signs(item, sound, words, self._number, self._at)
-        for mark in dynamics.read_dynamics(item, sound):
-            self._mark("dynamics", self._at, mark)
+        self.signs += unfold.direction_signs(item, sound, words, self._number, self._at)
+        for kind, value in dynamics.read_dynamics(item, sound):
+            self._mark(kind, self._at, value)
         for pedal in item.iterfind("direction-type/pedal"):
             kind = pedal.get("type")
             if kind in ("stop", "change", "discontinue"):

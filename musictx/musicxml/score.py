@@ -71,17 +71,17 @@ def read(
     starts = [0, *accumulate(length or empty for length, empty in lengths)]
     for part in parts:
         remarks.update(+part.remarks)
-    page = sections([part.signs for part in parts], starts)
+    bounds, repeat_signs = sections([part.signs for part in parts], starts)
     marks = [part.marks(starts) for part in parts]
     score = partial(_score, root, marks, bpm, resolution, limits, remarks)
     problem = ""
     if repeats:
         try:
-            return score(Unfolding(page, playing_order(page.marks)))
+            return score(Unfolding(bounds, starts, playing_order(repeat_signs)))
         except (RepeatError, MusicXmlError) as error:  # without repeats it may keep to the limits
             subject = "their marks" if isinstance(error, RepeatError) else "with them the music"
             problem = f"for {subject} {error}"
-    music = score(Unfolding(page, range(len(page.marks))))
+    music = score(Unfolding(bounds, starts, range(len(repeat_signs))))
     if problem:
         remarks[f"repeats that are not taken, {problem}"] += 1
     return music
