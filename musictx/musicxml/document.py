@@ -94,14 +94,12 @@ def _unzip(data: bytes, max_bytes: int) -> bytes:
         raise MusicXmlError(f"is a zip of more than {MOST_FILES} files", "too large")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            names = dict.fromkeys(archive.namelist())
-            listed: list[str] = []
+            names, text = dict.fromkeys(archive.namelist()), ""
             for name in names:
                 if name.lower() == "meta-inf/container.xml":
                     with archive.open(name) as file:
                         text = file.read(1_000_000).decode("utf-8", "replace")
-                    listed = re.findall(r"full-path\s*=\s*[\"']([^\"']+)", text)
-            listed = [name for name in listed if name in names]
+            listed = [n for n in re.findall(r"full-path\s*=\s*[\"']([^\"']+)", text) if n in names]
             others = [n for n in names if not n.lower().startswith(("meta-inf/", "__macosx/"))]
             scores = [n for n in listed + others if n.lower().endswith((".xml", ".musicxml"))]
             if not scores + listed:

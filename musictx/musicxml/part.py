@@ -13,10 +13,10 @@ from math import inf
 from typing import Any
 
 from musictx.errors import MusicXmlError
-from musictx.musicxml import dynamics, harmony, heads, unfold
+from musictx.musicxml import harmony, playing, unfold
 from musictx.musicxml.document import parse_number
-from musictx.musicxml.heads import NoteHead
 from musictx.musicxml.instruments import Instrument, drum_key, program_of
+from musictx.musicxml.playing import NoteHead
 
 #: Elements of <notations> that are not played -> the remark in the report.
 _NOT_PLAYED = {
@@ -45,9 +45,8 @@ class XmlPart:
     signs    repeat signs
     remarks  remark on notation that is not played as written -> count
 
-    ``lengths`` is updated: for each measure, the ticks to the end of its last note in any part, or
-    of a rest within the meter; and the ticks of an empty measure or a pick-up with a whole-bar
-    rest, for a measure that has no other music.
+    ``lengths`` is updated: for each measure, whether any part has music in it, and the ticks to the
+    end of the last note, or of a rest within the meter; without music those of an empty measure.
     """
 
     def __init__(
@@ -56,7 +55,7 @@ class XmlPart:
         instruments: dict[str, Instrument],
         element: ET.Element,
         silent_heads: frozenset[str],
-        lengths: list[tuple[int, int]],
+        lengths: list[tuple[bool, int]],
     ) -> None:
         self._resolution = resolution
         self._silent_heads = silent_heads
@@ -70,13 +69,8 @@ class XmlPart:
         self.signs: list[unfold.Sign] = []
         self.remarks: Counter[str] = Counter()
         for self._number, measure in enumerate(element.iterfind("measure")):
-            self._length = self._empty = 0
-            self._measure(measure)
-            length = self._length, self._empty
-            if self._number == len(lengths):
-                lengths.append(length)
-            else:
-                lengths[self._number] = tuple(map(max, lengths[self._number], length))
+            here = slice(self._number, self._number + 1)
+            lengths[here] = [max([self._measure(measure), *lengths[here]])]
 
     def marks(self, starts: Sequence[int]) -> Marks:
         """The note heads, of kind "note", and the marks of the part, from ``starts``, the ticks at
@@ -88,7 +82,7 @@ class XmlPart:
         if pedals and pedals[-1][1]:  # a pedal that is never released ends with its measure
             next_measure = bisect_right(starts, pedals[-1][0], hi=len(starts) - 1)
             pedals.append((starts[next_measure], False))
-        loudness = dynamics.loudness(marks, near=self._resolution)
+        loudness = playing.loudness(marks, near=self._resolution)
         for index, (tick, head) in enumerate(marks["note"]):
             velocity = min(127, (head.velocity or loudness(tick)) + head.accent)
             marks["note"][index] = tick, head._replace(velocity=velocity)
@@ -104,8 +98,11 @@ class XmlPart:
         """Ticks of one unit of duration; ``text`` is the number of units in a quarter note."""
         return int(self._resolution / Fraction(parse_number(text, "divisions")))
 
-    def _measure(self, element: ET.Element) -> None:
+    def _measure(self, element: ET.Element) -> tuple[bool, int]:
+        """Read a measure, and return whether it has music, and its length in ticks."""
         self._pickup = element.get("implicit") == "yes"
+        self._length = 0
+        self._bar_rest = 0  # ticks of a rest that fills a pick-up, as long as the other parts there
         self._at = 0  # the current tick, at which the next note begins
         self._onset = 0  # the tick at which the last note or chord begins
         self._first: tuple = (None, 0), 0  # note value and duration of the first note of a chord
@@ -132,8 +129,9 @@ class XmlPart:
             self._at = max(0, self._at)  # a <backup> must not pass the beginning of the measure
             self._lengthen(self._at)
         self._graces_before(self._at, after_a_note=True)
-        if not (self._length or self._pickup):  # such as a measure with a chord symbol alone
-            self._empty = self._bar
+        # An empty measure, such as one with a chord symbol alone, is a bar long.
+        empty = self._bar_rest if self._pickup else self._bar
+        return self._length > 0, self._length or empty
 
     def _lengthen(self, end: int, *, is_note: bool = False) -> None:
         """Some programs write rests beyond the meter, which do not make a measure longer."""
@@ -158,7 +156,7 @@ class XmlPart:
         duration = self._duration(note)
         fills_bar = duration >= self._bar or note.find("rest[@measure='yes']") is not None
         if self._pickup and not self._at and "rest" in children and fills_bar:
-            self._empty = int(min(duration, self._longest_rest))
+            self._bar_rest = int(min(duration, self._longest_rest))
             return
         value = note.findtext("type"), len(note.findall("dot"))
         if "chord" not in children:
@@ -185,7 +183,7 @@ class XmlPart:
     def _graces_before(self, end: int, *, after_a_note: bool = False) -> None:
         """Place the collected grace notes before the tick ``end``. With ``after_a_note`` they
         belong to the section before ``end``, and are repeated with it."""
-        for group, span in zip(self._graces, heads.grace_times(len(self._graces))):
+        for group, span in zip(self._graces, playing.grace_times(len(self._graces))):
             for head in group:
                 head = head._replace(end=int(after_a_note), grace=span)
                 self._mark("note", end - after_a_note, head)
@@ -198,12 +196,10 @@ class XmlPart:
             return self._ticks(text, "duration")
         quarters = _quarters(note, "type", "dot")
         normal, actual = (
-            parse_number(note.findtext(f"time-modification/{name}-notes"), default=0)
+            max(parse_number(note.findtext(f"time-modification/{name}-notes"), default=1), 1)
             for name in ("normal", "actual")
         )
-        if normal > 0 and actual > 0:
-            quarters *= float(normal / actual)
-        return round(quarters * self._resolution)
+        return round(quarters * float(normal / actual) * self._resolution)
 
     def _direction(self, item: ET.Element) -> None:
         """Read the marks of a ``<direction>`` or a ``<sound>``."""
@@ -214,13 +210,12 @@ class XmlPart:
         self._tempo(item, sound)
         self._programs(item)
         self.signs += unfold.direction_signs(item, sound, words, self._number, self._at)
-        for kind, value in dynamics.read_dynamics(item, sound):
+        for kind, value in playing.read_dynamics(item, sound):
             self._mark(kind, self._at, value)
         for pedal in item.iterfind("direction-type/pedal"):
-            kind = pedal.get("type")
-            if kind in ("stop", "change", "discontinue"):
+            if pedal.get("type") in ("stop", "change", "discontinue"):
                 self._mark("pedal", self._at, False)
-            if kind in ("start", "change", "resume"):
+            if pedal.get("type") in ("start", "change", "resume"):
                 self._mark("pedal", self._at, True)
 
     def _head(
@@ -252,7 +247,7 @@ class XmlPart:
             return None
         ties = {tie.get("type") for tie in note.iterfind("tie")}
         ties |= {tie.get("type") for tie in note.iterfind("notations/tied")}
-        share, accent = heads.articulation(note) if "notations" in children else (1.0, 0)
+        share, accent = playing.articulation(note) if "notations" in children else (1.0, 0)
         return NoteHead(
             start=0,
             end=duration,
@@ -262,7 +257,7 @@ class XmlPart:
             voice=note.findtext("voice", ""),
             tie_in=bool(ties & {"stop", "continue"}),
             tie_out=bool(ties & {"start", "continue"}),
-            velocity=dynamics.percent_of(note.get("dynamics", "")) or 0,
+            velocity=playing.percent_of(note.get("dynamics", "")) or 0,
             accent=accent,
             share=share,
         )

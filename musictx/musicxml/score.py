@@ -18,9 +18,9 @@ from musictx.config.limits import Limits
 from musictx.errors import MusicXmlError, UserError
 from musictx.musicxml.document import open_document, parse_number, too_many
 from musictx.musicxml.harmony import placeholder_heads
-from musictx.musicxml.heads import join_ties, sounding_spans
 from musictx.musicxml.instruments import Instrument, read_instruments
 from musictx.musicxml.part import Marks, XmlPart
+from musictx.musicxml.playing import join_ties, sounding_spans
 from musictx.musicxml.repeats import RepeatError, playing_order
 from musictx.musicxml.unfold import Unfolding, sections
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score
@@ -59,7 +59,7 @@ def read(
     resolution = _resolution(root, limits)
     silent_heads = placeholder_heads(root)
     parts: list[XmlPart] = []
-    lengths: list[tuple[int, int]] = []
+    lengths: list[tuple[bool, int]] = []
     for element in root.iterfind("part"):
         if len(parts) == limits.tracks:
             raise too_many(limits, "tracks", "parts")
@@ -68,7 +68,7 @@ def read(
     if not parts:
         raise MusicXmlError("has no parts")
     # A measure begins at the same tick in every part, so its length is the longest of all parts.
-    starts = [0, *accumulate(length or empty for length, empty in lengths)]
+    starts = [0, *accumulate(length for _, length in lengths)]
     for part in parts:
         remarks.update(+part.remarks)
     bounds, repeat_signs = sections([part.signs for part in parts], starts)
@@ -201,14 +201,10 @@ def _resolution(root: ET.Element, limits: Limits) -> int:
     divisions = {e.text for e in root.iter("divisions")}
     if len(divisions) > limits.divisions:
         raise too_many(limits, "divisions", "different divisions")
-    resolution = 1
-    for text in divisions:
-        whole = Fraction(parse_number(text, "divisions")).numerator
-        resolution = math.lcm(resolution, whole)
-        if whole <= 0 or resolution >= 2**48:
-            raise MusicXmlError(
-                "has divisions that cannot be, expected positive numbers such as 480"
-            )
+    numbers = [Fraction(parse_number(text, "divisions")).numerator for text in divisions]
+    resolution = math.lcm(*numbers)
+    if min(numbers, default=1) <= 0 or resolution >= 2**48:
+        raise MusicXmlError("has divisions that cannot be, expected positive numbers such as 480")
     return resolution
 
 
