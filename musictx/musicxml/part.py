@@ -42,7 +42,6 @@ class XmlPart:
     """One part, read measure by measure.
 
     events   (measure, tick in it, kind, value) of each note head and mark
-    signs    repeat signs
     remarks  remark on notation that is not played as written -> count
 
     ``lengths`` is updated: for each measure, whether any part has music in it, and the ticks to the
@@ -65,19 +64,18 @@ class XmlPart:
         self._transpose = 0  # semitones from written to sounding
         self._bar = 4 * resolution
         self._longest_rest: float = inf
-        self.events: list[tuple[int, int, str, Any]] = []
-        self.signs: list[unfold.Sign] = []
+        self.events: list[tuple[int, float, str, Any]] = []
         self.remarks: Counter[str] = Counter()
         for self._number, measure in enumerate(element.iterfind("measure")):
             here = slice(self._number, self._number + 1)
             lengths[here] = [max([self._measure(measure), *lengths[here]])]
 
     def marks(self, starts: Sequence[int]) -> Marks:
-        """The note heads, of kind "note", and the marks of the part, from ``starts``, the ticks at
-        which measures begin."""
+        """The note heads, of kind "note", and the marks of the part, by ``starts``, the ticks at
+        which measures begin, and the end of the last one. No mark is beyond its measure."""
         marks: Marks = defaultdict(list)
         for number, tick, kind, value in self.events:
-            marks[kind].append((starts[number] + tick, value))
+            marks[kind].append((int(min(starts[number] + tick, starts[number + 1])), value))
         pedals = marks["pedal"]
         if pedals and pedals[-1][1]:  # a pedal that is never released ends with its measure
             next_measure = bisect_right(starts, pedals[-1][0], hi=len(starts) - 1)
@@ -88,7 +86,7 @@ class XmlPart:
             marks["note"][index] = tick, head._replace(velocity=velocity)
         return marks
 
-    def _mark(self, kind: str, tick: int, value: object = None) -> None:
+    def _mark(self, kind: str, tick: float, value: object = None) -> None:
         self.events.append((self._number, tick, kind, value))
 
     def _ticks(self, text: str | None, name: str, default: int | None = None) -> int:
@@ -125,7 +123,8 @@ class XmlPart:
             elif item.tag == "figured-bass":
                 self.remarks["figured bass left out"] += 1
             elif item.tag == "barline":
-                self.signs += unfold.barline_signs(item, self._number, self._at)
+                for position, sign in unfold.barline_signs(item, self._at):
+                    self._mark("sign", position, sign)
             self._at = max(0, self._at)  # a <backup> must not pass the beginning of the measure
             self._lengthen(self._at)
         self._graces_before(self._at, after_a_note=True)
@@ -209,7 +208,8 @@ class XmlPart:
         self.remarks["gradual changes of tempo left out"] += bool(_GRADUALLY.search(words))
         self._tempo(item, sound)
         self._programs(item)
-        self.signs += unfold.direction_signs(item, sound, words, self._number, self._at)
+        for position, sign in unfold.direction_signs(item, sound, words, self._at):
+            self._mark("sign", position, sign)
         for kind, value in playing.read_dynamics(item, sound):
             self._mark(kind, self._at, value)
         for pedal in item.iterfind("direction-type/pedal"):
@@ -234,7 +234,7 @@ class XmlPart:
             self.remarks["microtones played as semitones"] += alter != round(alter)
             pitch = _SEMITONE[step] + round(alter) + 12 * (octave + 1) + self._transpose
         elif "unpitched" in children:
-            pitch = -1 if instrument.drum_pitch is None else instrument.drum_pitch
+            pitch = instrument.drum_pitch
             if pitch < 0:
                 written = children["unpitched"]
                 place = (written.findtext(f"display-{name}") or "" for name in ("step", "octave"))

@@ -19,7 +19,7 @@ VELOCITY = 80
 #: A hairpin without a mark at its end changes the velocity by ``STEP``.
 LEVELS = {
     "pppp": 17, "ppp": 20, "pp": 33, "p": 49, "mp": 64, "mf": VELOCITY, "f": 96, "ff": 112,
-    "fff": 124, "ffff": 127,
+    "fff": 124, "ffff": 127, "fp": 49, "sfp": 49, "pf": 49,
 }  # fmt: skip
 STEP = 16
 #: Marks that make only the notes that begin with them louder, by ``STEP``.
@@ -34,7 +34,6 @@ def read_dynamics(direction: ET.Element, sound: ET.Element) -> Iterator[tuple[st
     playback, the percentage is used."""
     names = [e.tag for e in direction.iterfind("direction-type/dynamics/*")]
     levels = [LEVELS[name] for name in names if name in LEVELS]
-    levels += [LEVELS["p"] for name in names if name in ("fp", "sfp", "pf")]
     if (velocity := percent_of(sound.get("dynamics", ""))) is not None:
         levels = [velocity]
     if levels:

@@ -71,8 +71,8 @@ def read(
     starts = [0, *accumulate(length for _, length in lengths)]
     for part in parts:
         remarks.update(+part.remarks)
-    bounds, repeat_signs = sections([part.signs for part in parts], starts)
     marks = [part.marks(starts) for part in parts]
+    bounds, repeat_signs = sections([kinds.pop("sign", []) for kinds in marks], starts)
     score = partial(_score, root, marks, bpm, resolution, limits, remarks)
     problem = ""
     if repeats:

@@ -31,37 +31,34 @@ _BEGINNINGS = ("forward", "segno", "coda", "bracket")
 
 
 class Sign(NamedTuple):
-    """A sign at ``position`` ticks of a measure, or at its end for a greater position.
-
-    ``kind`` is the name of a field of :class:`RepeatSigns`, or "bracket" or "close" (beginning or
-    end of an ending), or "sign" (a coda symbol, which may mean *Coda* or *To Coda*).
+    """A sign. ``kind`` is the name of a field of :class:`RepeatSigns`, "bracket" or "close" for the
+    beginning or end of an ending, or "sign" for a coda symbol, which may mean *Coda* or *To Coda*.
     """
 
-    measure: int
-    position: float
     kind: str
     value: Any = True
 
 
-def barline_signs(item: ET.Element, measure: int, position: int) -> Iterator[Sign]:
-    """The signs of a ``<barline>``; ``position`` is used for a barline in the middle."""
+def barline_signs(item: ET.Element, position: int) -> Iterator[tuple[float, Sign]]:
+    """The signs of a ``<barline>`` and the ticks in their measure, infinite for its end;
+    ``position`` is used for a barline in the middle."""
     location = item.get("location", "right")
     tick = {"left": 0, "middle": position}.get(location, inf)
     for child in item:
         if child.tag == "repeat" and child.get("direction") == "forward":
-            yield Sign(measure, tick, "forward")
+            yield tick, Sign("forward")
         elif child.tag == "repeat":
             times = int(parse_number(child.get("times", ""), default=2))
-            yield Sign(measure, tick, "backward", max(times, 1))
+            yield tick, Sign("backward", max(times, 1))
             if child.get("after-jump") == "yes":
-                yield Sign(measure, tick, "again")
+                yield tick, Sign("again")
         elif child.tag == "ending" and child.get("type") == "start":
-            yield Sign(measure, tick, "bracket", _numbers(child.get("number", "")))
+            yield tick, Sign("bracket", _numbers(child.get("number", "")))
         elif child.tag == "ending":
-            yield Sign(measure, tick, "close")
+            yield tick, Sign("close")
         elif child.tag in ("segno", "coda"):
             name = item.get(child.tag, "")
-            yield Sign(measure, tick, "segno" if child.tag == "segno" else "sign", (name,))
+            yield tick, Sign("segno" if child.tag == "segno" else "sign", (name,))
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -73,8 +70,8 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def direction_signs(
-    item: ET.Element, sound: ET.Element, words: str, measure: int, position: int
-) -> Iterator[Sign]:
+    item: ET.Element, sound: ET.Element, words: str, position: int
+) -> Iterator[tuple[int, Sign]]:
     """The signs of a ``<direction>`` or a ``<sound>`` at ``position``: from its ``words``, its
     segno or coda symbol, and the attributes of its ``sound``, for playback. Signs of an end apply
     to the section in which they stand, also at the beginning of a measure."""
@@ -88,23 +85,23 @@ def direction_signs(
         until = "fine" if "fine" in rest else "coda" if "coda" in rest or coda else ""
         to_start = bool(jump and jump["capo"]) or attributes.get("dacapo") == "yes"
         target = None if to_start else attributes.get("dalsegno", "")
-        yield Sign(measure, inside, "jump", Jump(target, until))
+        yield inside, Sign("jump", Jump(target, until))
     elif "tocoda" in attributes or _TO_CODA.fullmatch(words):
-        yield Sign(measure, inside, "to_coda", (attributes.get("tocoda", ""),))
+        yield inside, Sign("to_coda", (attributes.get("tocoda", ""),))
     elif "coda" in attributes or _CODA.fullmatch(words):
-        yield Sign(measure, position, "coda", (attributes.get("coda", ""),))
+        yield position, Sign("coda", (attributes.get("coda", ""),))
     elif coda:
-        yield Sign(measure, inside, "sign", ("",))
+        yield inside, Sign("sign", ("",))
     elif segno or "segno" in attributes or _SEGNO.fullmatch(words):
-        yield Sign(measure, position, "segno", (attributes.get("segno", ""),))
+        yield position, Sign("segno", (attributes.get("segno", ""),))
     if fine or _FINE.fullmatch(words):
-        yield Sign(measure, inside, "fine")
+        yield inside, Sign("fine")
     if attributes.get("forward-repeat") == "yes":
-        yield Sign(measure, position, "forward")
+        yield position, Sign("forward")
 
 
 def sections(
-    parts: Iterable[Sequence[Sign]], starts: Sequence[int]
+    parts: Sequence[Sequence[Mark[Sign]]], starts: Sequence[int]
 ) -> tuple[list[int], list[RepeatSigns]]:
     """Divide a page into sections, measures or parts of them, by the signs of all its ``parts``.
     Return the ticks at which sections begin, and the end of the last one; and the signs of each.
@@ -112,19 +109,14 @@ def sections(
     ``starts`` are the ticks at which measures begin, and the end of the last one. If parts disagree
     on a repeat or a jump, the first one counts; endings are those of the first part that has any.
     """
-    placed = [
-        [(min(starts[sign.measure] + sign.position, starts[sign.measure + 1]), sign)
-         for sign in signs]
-        for signs in parts
-    ]  # fmt: skip
-    all_signs = _resolve_codas([pair for pairs in placed for pair in pairs])
-    repeats = (int(tick) for tick, sign in all_signs if sign.kind in ("forward", "backward"))
+    all_signs = _resolve_codas([mark for signs in parts for mark in signs])
+    repeats = (tick for tick, sign in all_signs if sign.kind in ("forward", "backward"))
     bounds = sorted({*starts, *repeats})
     marks = [RepeatSigns()] * (len(bounds) - 1)
 
-    def with_sections(pairs: Iterable[tuple[float, Sign]]) -> Iterator[tuple[int, Sign]]:
+    def with_sections(signs: Iterable[Mark[Sign]]) -> Iterator[tuple[int, Sign]]:
         """The sections that begin or end with each sign."""
-        for tick, sign in pairs:
+        for tick, sign in signs:
             find = bisect_right if sign.kind in _BEGINNINGS else bisect_left
             section = find(bounds, tick) - 1
             if 0 <= section < len(marks):
@@ -136,21 +128,21 @@ def sections(
             named = sign.kind in ("segno", "coda", "to_coda")
             new = old + sign.value if named else old or sign.value
             marks[section] = marks[section]._replace(**{sign.kind: new})
-    bracketed = (p for p in placed if any(sign.kind == "bracket" for _, sign in p))
+    bracketed = (p for p in parts if any(sign.kind == "bracket" for _, sign in p))
     _put_endings(marks, list(with_sections(next(bracketed, []))))
     return bounds, marks
 
 
-def _resolve_codas(signs: Sequence[tuple[float, Sign]]) -> list[tuple[float, Sign]]:
+def _resolve_codas(signs: Sequence[Mark[Sign]]) -> list[Mark[Sign]]:
     """Decide for each coda symbol without words whether it means *Coda* or *To Coda*: *Coda* if the
     words *To Coda* are elsewhere, *To Coda* if the word *Coda* is elsewhere. If there are only
     symbols, the last one is *Coda*."""
     kinds = {sign.kind for _, sign in signs}
-    last = max((sign.measure for _, sign in signs if sign.kind == "sign"), default=0)
+    last = max((tick for tick, sign in signs if sign.kind == "sign"), default=0)
     resolved = []
     for tick, sign in signs:
         if sign.kind == "sign":
-            target = "to_coda" in kinds or ("coda" not in kinds and sign.measure == last)
+            target = "to_coda" in kinds or ("coda" not in kinds and tick == last)
             sign = sign._replace(kind="coda" if target else "to_coda")
         resolved.append((tick, sign))
     return resolved
