@@ -104,21 +104,18 @@ def _score(
     if notes + 10 * (events - notes) > limits.events:
         raise too_many(limits, "events", "events")
     # If several marks are at one tick, the first part's is used, and of these the last.
-    metronome, tempos, meters, keys, lyrics = (
+    metronome, tempos, meters, keys, chords, lyrics, fermatas = (
         dict(mark for marks in parts[::-1] for mark in marks[kind])
-        for kind in ("metronome", "tempo", "meter", "key", "lyrics")
+        for kind in ("metronome", "tempo", "meter", "key", "chord", "lyrics", "fermata")
     )
     tempos = metronome | tempos  # tempos for playback are more exact
-    chords, fermatas = (
-        dict(mark for marks in parts for mark in marks[kind]) for kind in ("chord", "fermata")
-    )
     tempos = {0: DEFAULT_BPM} | played.in_force(tempos, DEFAULT_BPM) if bpm is None else {0: bpm}
     meters, keys, chords = map(played.in_force, (meters, keys, chords))
     _mark_bars(meters, played.bar_lines, resolution)
     tempo_map = _tempo_map(tempos, resolution)
 
     def timed(events: Iterable[tuple]) -> list[tuple]:
-        """Convert (tick, ...) to (seconds, ...), without marks whose offsets are damaged."""
+        """Convert (tick, ...) to (seconds, ...), without marks after rests of damaged length."""
         rows = ((tempo_map(tick), *rest) for tick, *rest in events)
         return [row for row in rows if row[0] <= limits.seconds]
 
