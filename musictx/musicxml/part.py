@@ -123,8 +123,8 @@ class XmlPart:
             elif item.tag == "figured-bass":
                 self.remarks["figured bass left out"] += 1
             elif item.tag == "barline":
-                for position, sign in unfold.barline_signs(item, self._at):
-                    self._mark("sign", position, sign)
+                for position, kind, value in unfold.barline_signs(item, self._at):
+                    self._mark(kind, position, value)
             self._at = max(0, self._at)  # a <backup> must not pass the beginning of the measure
             self._lengthen(self._at)
         self._graces_before(self._at, after_a_note=True)
@@ -208,8 +208,8 @@ class XmlPart:
         self.remarks["gradual changes of tempo left out"] += bool(_GRADUALLY.search(words))
         self._tempo(item, sound)
         self._programs(item)
-        for position, sign in unfold.direction_signs(item, sound, words, self._at):
-            self._mark("sign", position, sign)
+        for position, kind, value in unfold.direction_signs(item, sound, words, self._at):
+            self._mark(kind, position, value)
         for kind, value in playing.read_dynamics(item, sound):
             self._mark(kind, self._at, value)
         for pedal in item.iterfind("direction-type/pedal"):

@@ -72,7 +72,7 @@ def read(
     for part in parts:
         remarks.update(+part.remarks)
     marks = [part.marks(starts) for part in parts]
-    bounds, repeat_signs = sections([kinds.pop("sign", []) for kinds in marks], starts)
+    bounds, repeat_signs = sections(marks, starts)
     score = partial(_score, root, marks, bpm, resolution, limits, remarks)
     problem = ""
     if repeats:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from math import inf
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from musictx.musicxml.document import parse_number
 from musictx.musicxml.repeats import Jump, RepeatSigns
@@ -30,35 +30,30 @@ _MOST_NUMBERS = 64
 _BEGINNINGS = ("forward", "segno", "coda", "bracket")
 
 
-class Sign(NamedTuple):
-    """A sign. ``kind`` is the name of a field of :class:`RepeatSigns`, "bracket" or "close" for the
-    beginning or end of an ending, or "sign" for a coda symbol, which may mean *Coda* or *To Coda*.
+def barline_signs(item: ET.Element, position: int) -> Iterator[tuple[float, str, Any]]:
+    """The signs of a ``<barline>``: the tick in the measure, infinite for its end; the kind; and
+    the value. ``position`` is used for a barline in the middle.
+
+    The kind is the name of a field of :class:`RepeatSigns`, or "bracket" or "close" (beginning or
+    end of an ending), or "symbol" (of a coda, which may mean *Coda* or *To Coda*).
     """
-
-    kind: str
-    value: Any = True
-
-
-def barline_signs(item: ET.Element, position: int) -> Iterator[tuple[float, Sign]]:
-    """The signs of a ``<barline>`` and the ticks in their measure, infinite for its end;
-    ``position`` is used for a barline in the middle."""
     location = item.get("location", "right")
     tick = {"left": 0, "middle": position}.get(location, inf)
     for child in item:
         if child.tag == "repeat" and child.get("direction") == "forward":
-            yield tick, Sign("forward")
+            yield tick, "forward", True
         elif child.tag == "repeat":
             times = int(parse_number(child.get("times", ""), default=2))
-            yield tick, Sign("backward", max(times, 1))
+            yield tick, "backward", max(times, 1)
             if child.get("after-jump") == "yes":
-                yield tick, Sign("again")
+                yield tick, "again", True
         elif child.tag == "ending" and child.get("type") == "start":
-            yield tick, Sign("bracket", _numbers(child.get("number", "")))
+            yield tick, "bracket", _numbers(child.get("number", ""))
         elif child.tag == "ending":
-            yield tick, Sign("close")
+            yield tick, "close", True
         elif child.tag in ("segno", "coda"):
             name = item.get(child.tag, "")
-            yield tick, Sign("segno" if child.tag == "segno" else "sign", (name,))
+            yield tick, "segno" if child.tag == "segno" else "symbol", (name,)
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -71,7 +66,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 def direction_signs(
     item: ET.Element, sound: ET.Element, words: str, position: int
-) -> Iterator[tuple[int, Sign]]:
+) -> Iterator[tuple[int, str, Any]]:
     """The signs of a ``<direction>`` or a ``<sound>`` at ``position``: from its ``words``, its
     segno or coda symbol, and the attributes of its ``sound``, for playback. Signs of an end apply
     to the section in which they stand, also at the beginning of a measure."""
@@ -85,81 +80,86 @@ def direction_signs(
         until = "fine" if "fine" in rest else "coda" if "coda" in rest or coda else ""
         to_start = bool(jump and jump["capo"]) or attributes.get("dacapo") == "yes"
         target = None if to_start else attributes.get("dalsegno", "")
-        yield inside, Sign("jump", Jump(target, until))
+        yield inside, "jump", Jump(target, until)
     elif "tocoda" in attributes or _TO_CODA.fullmatch(words):
-        yield inside, Sign("to_coda", (attributes.get("tocoda", ""),))
+        yield inside, "to_coda", (attributes.get("tocoda", ""),)
     elif "coda" in attributes or _CODA.fullmatch(words):
-        yield position, Sign("coda", (attributes.get("coda", ""),))
+        yield position, "coda", (attributes.get("coda", ""),)
     elif coda:
-        yield inside, Sign("sign", ("",))
+        yield inside, "symbol", ("",)
     elif segno or "segno" in attributes or _SEGNO.fullmatch(words):
-        yield position, Sign("segno", (attributes.get("segno", ""),))
+        yield position, "segno", (attributes.get("segno", ""),)
     if fine or _FINE.fullmatch(words):
-        yield inside, Sign("fine")
+        yield inside, "fine", True
     if attributes.get("forward-repeat") == "yes":
-        yield position, Sign("forward")
+        yield position, "forward", True
 
 
 def sections(
-    parts: Sequence[Sequence[Mark[Sign]]], starts: Sequence[int]
+    parts: Sequence[dict[str, list[Mark]]], starts: Sequence[int]
 ) -> tuple[list[int], list[RepeatSigns]]:
-    """Divide a page into sections, measures or parts of them, by the signs of all its ``parts``.
-    Return the ticks at which sections begin, and the end of the last one; and the signs of each.
+    """Divide a page into sections, measures or parts of them, by the signs of all its ``parts``,
+    kind -> marks; the signs are removed from ``parts``. Return the ticks at which sections begin,
+    and the end of the last one; and the signs of each section.
 
     ``starts`` are the ticks at which measures begin, and the end of the last one. If parts disagree
     on a repeat or a jump, the first one counts; endings are those of the first part that has any.
     """
-    all_signs = _resolve_codas([mark for signs in parts for mark in signs])
-    repeats = (tick for tick, sign in all_signs if sign.kind in ("forward", "backward"))
-    bounds = sorted({*starts, *repeats})
+    endings = [(marks.pop("bracket", []), marks.pop("close", [])) for marks in parts]
+    signs: dict[str, list[Mark]] = {
+        kind: [mark for marks in parts for mark in marks.pop(kind, [])]
+        for kind in (*RepeatSigns._fields, "symbol")
+    }
+    _resolve_codas(signs)
+    bounds = sorted({*starts, *(tick for tick, _ in signs["forward"] + signs["backward"])})
     marks = [RepeatSigns()] * (len(bounds) - 1)
 
-    def with_sections(signs: Iterable[Mark[Sign]]) -> Iterator[tuple[int, Sign]]:
-        """The sections that begin or end with each sign."""
-        for tick, sign in signs:
-            find = bisect_right if sign.kind in _BEGINNINGS else bisect_left
-            section = find(bounds, tick) - 1
-            if 0 <= section < len(marks):
-                yield section, sign
+    def with_sections(kind: str, signs: list[Mark]) -> Iterator[Mark]:
+        """The section that begins or ends with each sign, and its value."""
+        find = bisect_right if kind in _BEGINNINGS else bisect_left
+        for tick, value in signs:
+            if 0 <= (section := find(bounds, tick) - 1) < len(marks):
+                yield section, value
 
-    for section, sign in with_sections(all_signs):
-        if sign.kind in RepeatSigns._fields:
-            old = getattr(marks[section], sign.kind)
-            named = sign.kind in ("segno", "coda", "to_coda")
-            new = old + sign.value if named else old or sign.value
-            marks[section] = marks[section]._replace(**{sign.kind: new})
-    bracketed = (p for p in parts if any(sign.kind == "bracket" for _, sign in p))
-    _put_endings(marks, list(with_sections(next(bracketed, []))))
+    for kind in RepeatSigns._fields:
+        for section, value in with_sections(kind, signs[kind]):
+            old = getattr(marks[section], kind)
+            new = old + value if kind in ("segno", "coda", "to_coda") else old or value
+            marks[section] = marks[section]._replace(**{kind: new})
+    brackets, closes = next((pair for pair in endings if pair[0]), ([], []))
+    closed = {section for section, _ in with_sections("close", closes)}
+    _put_endings(marks, dict(with_sections("bracket", brackets)), closed)
     return bounds, marks
 
 
-def _resolve_codas(signs: Sequence[Mark[Sign]]) -> list[Mark[Sign]]:
+def _resolve_codas(signs: dict[str, list[Mark]]) -> None:
     """Decide for each coda symbol without words whether it means *Coda* or *To Coda*: *Coda* if the
     words *To Coda* are elsewhere, *To Coda* if the word *Coda* is elsewhere. If there are only
     symbols, the last one is *Coda*."""
-    kinds = {sign.kind for _, sign in signs}
-    last = max((tick for tick, sign in signs if sign.kind == "sign"), default=0)
-    resolved = []
-    for tick, sign in signs:
-        if sign.kind == "sign":
-            target = "to_coda" in kinds or ("coda" not in kinds and tick == last)
-            sign = sign._replace(kind="coda" if target else "to_coda")
-        resolved.append((tick, sign))
-    return resolved
+    symbols = sorted(signs["symbol"])
+    if signs["to_coda"]:
+        signs["coda"] += symbols
+    elif signs["coda"]:
+        signs["to_coda"] += symbols
+    else:
+        signs["to_coda"] += [mark for mark in symbols if mark[0] < symbols[-1][0]]
+        signs["coda"] += [mark for mark in symbols if mark[0] == symbols[-1][0]]
 
 
-def _put_endings(marks: list[RepeatSigns], signs: list[tuple[int, Sign]]) -> None:
-    """Enter the numbers of endings in the marks of their sections.
+def _put_endings(
+    marks: list[RepeatSigns], brackets: dict[int, tuple[int, ...]], closed: set[int]
+) -> None:
+    """Enter the numbers of endings in the marks of their sections, by the numbers of ``brackets``,
+    which begin with these sections, and the sections that end with an end mark.
 
     An ending lasts until its end mark or a backward repeat; without either, for one section. If its
     end mark comes before the repeat that precedes the next ending, it lasts until that repeat.
     """
-    brackets = {section: sign.value for section, sign in signs if sign.kind == "bracket"}
-    closed = {section for section, sign in signs if sign.kind == "close"}
     for begin, following in pairwise([*sorted(brackets), len(marks)]):
         numbers, next_numbers = brackets[begin], brackets.get(following, (0,))
         repeats = [i for i in range(begin, following) if marks[i].backward]
-        end = min([i for i in closed if begin <= i < following] + repeats, default=begin)
+        ends = (i for i in range(begin, following) if i in closed or marks[i].backward)
+        end = next(ends, begin)
         is_open = not any(mark.forward for mark in marks[end + 1 : following])
         if repeats == [following - 1] and is_open and next_numbers[0] > numbers[-1] > 0:
             end = following - 1
