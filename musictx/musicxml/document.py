@@ -18,14 +18,8 @@ from musictx.errors import MusicXmlError
 #: tempos with up to 17 digits, and some zeros before them.
 _DECIMAL = re.compile(r"\s*[+-]?(\d{1,12}(\.\d{0,24})?|\.\d{1,24})\s*")
 
-#: The longest tag, comment or processing instruction; texts may be longer.
-LONGEST_TOKEN_BYTES = 1_000_000
-#: Different names of tags and attributes: MusicXML 4.0 has about 700.
-MOST_NAMES = 10_000
 #: Files in a zip: a score and its pictures.
 MOST_FILES = 10_000
-#: The parser gets chunks of this many bytes.
-_CHUNK = 2**18
 
 
 def too_many(limits: Limits, name: str, what: str) -> MusicXmlError:
@@ -72,33 +66,18 @@ def parse_tree(data: bytes) -> ET.Element:
 def _parse(data: bytes, encoding: str | None) -> ET.Element:
     """Parse a document in ``encoding``; ``None`` is the encoding that the document declares.
 
-    expat gets the file in chunks, so that Python can interrupt a long file. For each chunk expat
-    scans an unfinished token again from its beginning, and it keeps every name: hence the limits on
-    the length of a token and on the number of names. Namespaces are not resolved: MusicXML has
-    none, and a resolved name would repeat the address of its namespace, of any length, in each
-    element.
+    expat gets the file at once: with chunks it would scan a long tag or comment again for each.
+    Namespaces are not resolved (as ``ET.XMLParser`` does): MusicXML has none, and a resolved name
+    would repeat the address of its namespace, of any length, in each element.
     """
     builder = ET.TreeBuilder()
     parser = expat.ParserCreate(encoding)
     parser.buffer_text = True
-    parser.buffer_size = _CHUNK
     parser.StartDoctypeDeclHandler = _doctype
     parser.StartElementHandler = builder.start
     parser.EndElementHandler = builder.end
     parser.CharacterDataHandler = builder.data
-    for start in range(0, len(data), _CHUNK):
-        chunk = data[start : start + _CHUNK]
-        parser.Parse(chunk, False)
-        if start + len(chunk) - parser.CurrentByteIndex > LONGEST_TOKEN_BYTES:
-            limit = f"{LONGEST_TOKEN_BYTES} bytes"
-            raise MusicXmlError(
-                f"has a tag, a comment or an attribute of more than {limit}", "too large"
-            )
-        if len(parser.intern) > MOST_NAMES:
-            raise MusicXmlError(
-                f"has more than {MOST_NAMES} different names of tags and attributes"
-            )
-    parser.Parse(b"", True)
+    parser.Parse(data, True)
     return builder.close()
 
 
@@ -115,14 +94,12 @@ def _unzip(data: bytes, max_bytes: int) -> bytes:
         raise MusicXmlError(f"is a zip of more than {MOST_FILES} files", "too large")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            names = dict.fromkeys(archive.namelist())
-            listed: list[str] = []
+            names, text = dict.fromkeys(archive.namelist()), ""
             for name in names:
                 if name.lower() == "meta-inf/container.xml":
                     with archive.open(name) as file:
                         text = file.read(1_000_000).decode("utf-8", "replace")
-                    listed = re.findall(r"full-path\s*=\s*[\"']([^\"']+)", text)
-            listed = [name for name in listed if name in names]
+            listed = [n for n in re.findall(r"full-path\s*=\s*[\"']([^\"']+)", text) if n in names]
             others = [n for n in names if not n.lower().startswith(("meta-inf/", "__macosx/"))]
             scores = [n for n in listed + others if n.lower().endswith((".xml", ".musicxml"))]
             if not scores + listed:

@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 
 from musictx.chords import NAMES, NONE, Spelling, interval, kind_of, spelled
-from musictx.musicxml.document import element
+from musictx.musicxml.document import element, parse_number
 
 #: Kinds of harmony -> the names that ``musictx/chords.py`` reads.
 _QUALITIES = {
@@ -81,8 +81,7 @@ def _note(element: ET.Element, name: str) -> tuple[str, int] | None:
 
 def _alter(text: str | None) -> int:
     """Semitones, -2 to 2, of an alteration such as -1 or "-1.0"."""
-    number = re.fullmatch(r"\s*([+-]?[0-9])(\.[0-9]{0,9})?\s*", text or "")
-    return max(-2, min(2, int(number[1]))) if number else 0
+    return max(-2, min(2, int(parse_number(text, default=0))))
 
 
 def _degree(element: ET.Element) -> str:

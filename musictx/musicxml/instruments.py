@@ -32,11 +32,11 @@ _SNARE = 38
 
 
 class Instrument(NamedTuple):
-    """The General MIDI program of a ``<midi-instrument>``, its drum key (-1 for drums without one,
-    ``None`` for other instruments), and the names of the instrument and of its part."""
+    """The General MIDI program of a ``<midi-instrument>``, its drum key (-1 without one), and the
+    names of the instrument and of its part."""
 
     program: int = 0
-    drum_pitch: int | None = None
+    drum_pitch: int = -1
     names: tuple[str, ...] = ()
 
 
@@ -51,9 +51,7 @@ def read_instruments(root: ET.Element) -> dict[str, dict[str, Instrument]]:
             named[element.get("id", "")] = Instrument(names=(name, title))
         first = next(iter(named.values()), Instrument(names=(title,)))
         for midi in part.iterfind("midi-instrument"):
-            key = midi.findtext("midi-unpitched")
-            drums = key is not None or midi.findtext("midi-channel", "").strip() == "10"
-            drum = int(parse_number(key, default=0)) - 1 if drums else None
+            drum = int(parse_number(midi.findtext("midi-unpitched"), default=0)) - 1
             names = named.get(midi.get("id", ""), first).names
             instrument = Instrument(program_of(midi), drum, names)
             named[midi.get("id", "")] = instrument

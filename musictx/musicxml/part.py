@@ -8,15 +8,15 @@ import xml.etree.ElementTree as ET
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 from typing import Any
 
 from musictx.errors import MusicXmlError
-from musictx.musicxml import dynamics, harmony, heads, signs
+from musictx.musicxml import harmony, playing, unfold
 from musictx.musicxml.document import parse_number
-from musictx.musicxml.heads import NoteHead
 from musictx.musicxml.instruments import Instrument, drum_key, program_of
+from musictx.musicxml.playing import NoteHead
 
 #: Elements of <notations> that are not played -> the remark in the report.
 _NOT_PLAYED = {
@@ -38,28 +38,14 @@ Marks = defaultdict[str, list[tuple[int, Any]]]
 _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 
-@dataclass
-class Length:
-    """The length of a measure in ticks, the maximum over all parts.
-
-    whole  to the end of the last element
-    notes  to the end of the last note
-    rest   of an empty measure, or of a whole-bar rest in a pick-up; used only if no part has notes
-    """
-
-    whole: int = 0
-    notes: int = 0
-    rest: int = 0
-
-
 class XmlPart:
     """One part, read measure by measure.
 
     events   (measure, tick in it, kind, value) of each note head and mark
-    signs    repeat signs
     remarks  remark on notation that is not played as written -> count
 
-    ``lengths`` are the lengths of measures in all parts that were read before; they are updated.
+    ``lengths`` is updated: for each measure, whether any part has music in it, and the ticks to the
+    end of the last note, or of a rest within the meter; without music those of an empty measure.
     """
 
     def __init__(
@@ -68,7 +54,7 @@ class XmlPart:
         instruments: dict[str, Instrument],
         element: ET.Element,
         silent_heads: frozenset[str],
-        lengths: list[Length],
+        lengths: list[tuple[bool, int]],
     ) -> None:
         self._resolution = resolution
         self._silent_heads = silent_heads
@@ -77,36 +63,30 @@ class XmlPart:
         self._ticks_of_division = self._division(element.findtext(".//divisions", "1"))
         self._transpose = 0  # semitones from written to sounding
         self._bar = 4 * resolution
-        self.events: list[tuple[int, int, str, Any]] = []
-        self.signs: list[signs.Sign] = []
+        self._longest_rest: float = inf
+        self.events: list[tuple[int, float, str, Any]] = []
         self.remarks: Counter[str] = Counter()
         for self._number, measure in enumerate(element.iterfind("measure")):
-            if self._number == len(lengths):
-                lengths.append(Length())
-            self._length = lengths[self._number]
-            self._measure(measure)
+            here = slice(self._number, self._number + 1)
+            lengths[here] = [max([self._measure(measure), *lengths[here]])]
 
     def marks(self, starts: Sequence[int]) -> Marks:
-        """The note heads, of kind "note", and the marks of the part, from ``starts``, the ticks at
-        which measures begin."""
+        """The note heads, of kind "note", and the marks of the part, by ``starts``, the ticks at
+        which measures begin, and the end of the last one. No mark is beyond its measure."""
         marks: Marks = defaultdict(list)
         for number, tick, kind, value in self.events:
-            marks[kind].append((starts[number] + tick, value))
-        pedals, tempos = marks["pedal"], marks["tempo"]
+            marks[kind].append((int(min(starts[number] + tick, starts[number + 1])), value))
+        pedals = marks["pedal"]
         if pedals and pedals[-1][1]:  # a pedal that is never released ends with its measure
             next_measure = bisect_right(starts, pedals[-1][0], hi=len(starts) - 1)
             pedals.append((starts[next_measure], False))
-        # A tempo for playback overrides a metronome mark at the same tick.
-        tempo_ticks = {tick for tick, _ in tempos}
-        metronome = marks.pop("metronome", ())
-        tempos[:0] = (mark for mark in metronome if mark[0] not in tempo_ticks)
-        loudness = dynamics.loudness(marks["dynamics"], near=self._resolution)
+        loudness = playing.loudness(marks, near=self._resolution)
         for index, (tick, head) in enumerate(marks["note"]):
             velocity = min(127, (head.velocity or loudness(tick)) + head.accent)
             marks["note"][index] = tick, head._replace(velocity=velocity)
         return marks
 
-    def _mark(self, kind: str, tick: int, value: object = None) -> None:
+    def _mark(self, kind: str, tick: float, value: object = None) -> None:
         self.events.append((self._number, tick, kind, value))
 
     def _ticks(self, text: str | None, name: str, default: int | None = None) -> int:
@@ -116,8 +96,11 @@ class XmlPart:
         """Ticks of one unit of duration; ``text`` is the number of units in a quarter note."""
         return int(self._resolution / Fraction(parse_number(text, "divisions")))
 
-    def _measure(self, element: ET.Element) -> None:
+    def _measure(self, element: ET.Element) -> tuple[bool, int]:
+        """Read a measure, and return whether it has music, and its length in ticks."""
         self._pickup = element.get("implicit") == "yes"
+        self._length = 0
+        self._bar_rest = 0  # ticks of a rest that fills a pick-up, as long as the other parts there
         self._at = 0  # the current tick, at which the next note begins
         self._onset = 0  # the tick at which the last note or chord begins
         self._first: tuple = (None, 0), 0  # note value and duration of the first note of a chord
@@ -140,12 +123,18 @@ class XmlPart:
             elif item.tag == "figured-bass":
                 self.remarks["figured bass left out"] += 1
             elif item.tag == "barline":
-                self.signs += signs.barline_signs(item, self._number, self._at)
+                for position, kind, value in unfold.barline_signs(item, self._at):
+                    self._mark(kind, position, value)
             self._at = max(0, self._at)  # a <backup> must not pass the beginning of the measure
-            self._length.whole = max(self._length.whole, self._at)
+            self._lengthen(self._at)
         self._graces_before(self._at, after_a_note=True)
-        if not (self._length.whole or self._pickup):  # such as a measure with a chord symbol alone
-            self._length.rest = max(self._length.rest, self._bar)
+        # An empty measure, such as one with a chord symbol alone, is a bar long.
+        empty = self._bar_rest if self._pickup else self._bar
+        return self._length > 0, self._length or empty
+
+    def _lengthen(self, end: int, *, is_note: bool = False) -> None:
+        """Some programs write rests beyond the meter, which do not make a measure longer."""
+        self._length = max(self._length, end if is_note else int(min(end, self._longest_rest)))
 
     def _note(self, note: ET.Element) -> None:
         children = {child.tag: child for child in note}
@@ -166,7 +155,7 @@ class XmlPart:
         duration = self._duration(note)
         fills_bar = duration >= self._bar or note.find("rest[@measure='yes']") is not None
         if self._pickup and not self._at and "rest" in children and fills_bar:
-            self._length.rest = max(self._length.rest, duration)
+            self._bar_rest = int(min(duration, self._longest_rest))
             return
         value = note.findtext("type"), len(note.findall("dot"))
         if "chord" not in children:
@@ -176,9 +165,7 @@ class XmlPart:
         elif value[0] and value == self._first[0]:
             duration = self._first[1]  # some programs write the duration without the dots
         end = self._onset + duration
-        self._length.whole = max(self._length.whole, end)
-        if "rest" not in children:
-            self._length.notes = max(self._length.notes, end)
+        self._lengthen(end, is_note="rest" not in children)
         if silent:
             return
         head = self._head(note, children, duration)
@@ -195,7 +182,7 @@ class XmlPart:
     def _graces_before(self, end: int, *, after_a_note: bool = False) -> None:
         """Place the collected grace notes before the tick ``end``. With ``after_a_note`` they
         belong to the section before ``end``, and are repeated with it."""
-        for group, span in zip(self._graces, heads.grace_times(len(self._graces))):
+        for group, span in zip(self._graces, playing.grace_times(len(self._graces))):
             for head in group:
                 head = head._replace(end=int(after_a_note), grace=span)
                 self._mark("note", end - after_a_note, head)
@@ -208,12 +195,10 @@ class XmlPart:
             return self._ticks(text, "duration")
         quarters = _quarters(note, "type", "dot")
         normal, actual = (
-            parse_number(note.findtext(f"time-modification/{name}-notes"), default=0)
+            max(parse_number(note.findtext(f"time-modification/{name}-notes"), default=1), 1)
             for name in ("normal", "actual")
         )
-        if normal > 0 and actual > 0:
-            quarters *= float(normal / actual)
-        return round(quarters * self._resolution)
+        return round(quarters * float(normal / actual) * self._resolution)
 
     def _direction(self, item: ET.Element) -> None:
         """Read the marks of a ``<direction>`` or a ``<sound>``."""
@@ -223,14 +208,14 @@ class XmlPart:
         self.remarks["gradual changes of tempo left out"] += bool(_GRADUALLY.search(words))
         self._tempo(item, sound)
         self._programs(item)
-        self.signs += signs.direction_signs(item, sound, words, self._number, self._at)
-        for mark in dynamics.read_dynamics(item, sound):
-            self._mark("dynamics", self._at, mark)
+        for position, kind, value in unfold.direction_signs(item, sound, words, self._at):
+            self._mark(kind, position, value)
+        for kind, value in playing.read_dynamics(item, sound):
+            self._mark(kind, self._at, value)
         for pedal in item.iterfind("direction-type/pedal"):
-            kind = pedal.get("type")
-            if kind in ("stop", "change", "discontinue"):
+            if pedal.get("type") in ("stop", "change", "discontinue"):
                 self._mark("pedal", self._at, False)
-            if kind in ("start", "change", "resume"):
+            if pedal.get("type") in ("start", "change", "resume"):
                 self._mark("pedal", self._at, True)
 
     def _head(
@@ -249,7 +234,7 @@ class XmlPart:
             self.remarks["microtones played as semitones"] += alter != round(alter)
             pitch = _SEMITONE[step] + round(alter) + 12 * (octave + 1) + self._transpose
         elif "unpitched" in children:
-            pitch = -1 if instrument.drum_pitch is None else instrument.drum_pitch
+            pitch = instrument.drum_pitch
             if pitch < 0:
                 written = children["unpitched"]
                 place = (written.findtext(f"display-{name}") or "" for name in ("step", "octave"))
@@ -262,7 +247,7 @@ class XmlPart:
             return None
         ties = {tie.get("type") for tie in note.iterfind("tie")}
         ties |= {tie.get("type") for tie in note.iterfind("notations/tied")}
-        share, accent = heads.articulation(note) if "notations" in children else (1.0, 0)
+        share, accent = playing.articulation(note) if "notations" in children else (1.0, 0)
         return NoteHead(
             start=0,
             end=duration,
@@ -272,7 +257,7 @@ class XmlPart:
             voice=note.findtext("voice", ""),
             tie_in=bool(ties & {"stop", "continue"}),
             tie_out=bool(ties & {"start", "continue"}),
-            velocity=dynamics.percent_of(note.get("dynamics", "")) or 0,
+            velocity=playing.percent_of(note.get("dynamics", "")) or 0,
             accent=accent,
             share=share,
         )
@@ -290,7 +275,7 @@ class XmlPart:
         meter = None if time is None else _meter(time)
         if meter is not None:
             self._mark("meter", self._at, meter)
-            self._bar = bar_ticks(meter, self._resolution)
+            self._bar = self._longest_rest = 4 * self._resolution * meter[0] // meter[1]
         fifths = (item.findtext("key/fifths") or "").strip()
         if re.fullmatch(r"[+-]?[0-7]", fifths):
             minor = (item.findtext("key/mode") or "").strip() == "minor"
@@ -321,10 +306,6 @@ class XmlPart:
             offset = sound.findtext("offset") or offset
         if bpm > 0:
             self._mark(kind, max(0, self._at + self._ticks(offset, "offset", 0)), bpm)
-
-
-def bar_ticks(meter: tuple[int, int], resolution: int) -> int:
-    return 4 * resolution * meter[0] // meter[1]
 
 
 def _metronome(direction: ET.Element) -> float:

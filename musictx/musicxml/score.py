@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import inf
 
 import numpy as np
@@ -18,12 +18,11 @@ from musictx.config.limits import Limits
 from musictx.errors import MusicXmlError, UserError
 from musictx.musicxml.document import open_document, parse_number, too_many
 from musictx.musicxml.harmony import placeholder_heads
-from musictx.musicxml.heads import join_ties, sounding_spans
 from musictx.musicxml.instruments import Instrument, read_instruments
-from musictx.musicxml.part import Length, Marks, XmlPart, bar_ticks
+from musictx.musicxml.part import Marks, XmlPart
+from musictx.musicxml.playing import join_ties, sounding_spans
 from musictx.musicxml.repeats import RepeatError, playing_order
-from musictx.musicxml.signs import sections
-from musictx.musicxml.unfold import Unfolding
+from musictx.musicxml.unfold import Unfolding, sections
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score
 
 TempoMap = Callable[[float], float]  # from ticks to seconds
@@ -60,7 +59,7 @@ def read(
     resolution = _resolution(root, limits)
     silent_heads = placeholder_heads(root)
     parts: list[XmlPart] = []
-    lengths: list[Length] = []
+    lengths: list[tuple[bool, int]] = []
     for element in root.iterfind("part"):
         if len(parts) == limits.tracks:
             raise too_many(limits, "tracks", "parts")
@@ -68,21 +67,21 @@ def read(
         parts.append(XmlPart(resolution, listed, element, silent_heads, lengths))
     if not parts:
         raise MusicXmlError("has no parts")
-    starts = _starts(parts, lengths, resolution)
+    # A measure begins at the same tick in every part, so its length is the longest of all parts.
+    starts = [0, *accumulate(length for _, length in lengths)]
     for part in parts:
         remarks.update(+part.remarks)
-    page = sections([part.signs for part in parts], starts)
     marks = [part.marks(starts) for part in parts]
+    bounds, repeat_signs = sections(marks, starts)
     score = partial(_score, root, marks, bpm, resolution, limits, remarks)
     problem = ""
     if repeats:
         try:
-            return score(Unfolding(page, playing_order(page.marks)))
-        except RepeatError as error:
-            problem = f"for their marks {error}"
-        except MusicXmlError as error:  # without repeats the music may be within the limits
-            problem = f"for with them the music {error}"
-    music = score(Unfolding(page, range(len(page.marks))))
+            return score(Unfolding(bounds, starts, playing_order(repeat_signs)))
+        except (RepeatError, MusicXmlError) as error:  # without repeats it may keep to the limits
+            subject = "their marks" if isinstance(error, RepeatError) else "with them the music"
+            problem = f"for {subject} {error}"
+    music = score(Unfolding(bounds, starts, range(len(repeat_signs))))
     if problem:
         remarks[f"repeats that are not taken, {problem}"] += 1
     return music
@@ -105,20 +104,18 @@ def _score(
     if notes + 10 * (events - notes) > limits.events:
         raise too_many(limits, "events", "events")
     # If several marks are at one tick, the first part's is used, and of these the last.
-    tempos, meters, keys, lyrics = (
+    metronome, tempos, meters, keys, chords, lyrics, fermatas = (
         dict(mark for marks in parts[::-1] for mark in marks[kind])
-        for kind in ("tempo", "meter", "key", "lyrics")
+        for kind in ("metronome", "tempo", "meter", "key", "chord", "lyrics", "fermata")
     )
-    chords, fermatas = (
-        dict(mark for marks in parts for mark in marks[kind]) for kind in ("chord", "fermata")
-    )
+    tempos = metronome | tempos  # tempos for playback are more exact
     tempos = {0: DEFAULT_BPM} | played.in_force(tempos, DEFAULT_BPM) if bpm is None else {0: bpm}
     meters, keys, chords = map(played.in_force, (meters, keys, chords))
     _mark_bars(meters, played.bar_lines, resolution)
     tempo_map = _tempo_map(tempos, resolution)
 
     def timed(events: Iterable[tuple]) -> list[tuple]:
-        """Convert (tick, ...) to (seconds, ...), without marks whose offsets are damaged."""
+        """Convert (tick, ...) to (seconds, ...), without marks after rests of damaged length."""
         rows = ((tempo_map(tick), *rest) for tick, *rest in events)
         return [row for row in rows if row[0] <= limits.seconds]
 
@@ -201,36 +198,11 @@ def _resolution(root: ET.Element, limits: Limits) -> int:
     divisions = {e.text for e in root.iter("divisions")}
     if len(divisions) > limits.divisions:
         raise too_many(limits, "divisions", "different divisions")
-    resolution = 1
-    for text in divisions:
-        whole = Fraction(parse_number(text, "divisions")).numerator
-        resolution = math.lcm(resolution, whole)
-        if whole <= 0 or resolution >= 2**48:
-            raise MusicXmlError(
-                "has divisions that cannot be, expected positive numbers such as 480"
-            )
+    numbers = [Fraction(parse_number(text, "divisions")).numerator for text in divisions]
+    resolution = math.lcm(*numbers)
+    if min(numbers, default=1) <= 0 or resolution >= 2**48:
+        raise MusicXmlError("has divisions that cannot be, expected positive numbers such as 480")
     return resolution
-
-
-def _starts(parts: list[XmlPart], lengths: list[Length], resolution: int) -> list[int]:
-    """The ticks at which measures begin, and the end of the last one.
-
-    A measure begins at the same tick in every part, so its length is the longest of all parts.
-    Rests that are longer than the meter, as some programs write them, are cut; notes are not.
-    """
-    # The first measure that begins with a meter or after it -> ticks of a bar; the first part's.
-    bars = {
-        measure + (tick > 0): bar_ticks(meter, resolution)
-        for part in reversed(parts)
-        for measure, tick, kind, meter in part.events
-        if kind == "meter"
-    }
-    starts, bar = [0], inf
-    for measure, length in enumerate(lengths):
-        bar = bars.get(measure, bar)
-        rests = min(length.whole or length.rest, bar)
-        starts.append(starts[-1] + max(int(rests), length.notes))
-    return starts
 
 
 def _mark_bars(meters: dict[int, tuple[int, int]], bar_lines: list[int], resolution: int) -> None:

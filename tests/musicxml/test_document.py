@@ -117,13 +117,9 @@ PRIMES = b"".join(
         (whole(b"<a/>" * 300_001), "limits.xml_tags=300000"),
         (whole(b"<a " + b"".join(b"a%x='' " % n for n in range(300_000)) + b"/>"), "xml_tags"),
         (whole(b"<part/>" * 1001), "limits.tracks=1000"),
-        (whole(b'<x xmlns="' + b"u" * 5_000_000 + b'">' + b"<a/>" * 9 + b"</x>"), "attribute"),
-        (b"<!--" + b"x" * 30_000_000 + b"-->" + GOOD, "comment"),
-        (b'<score-partwise a="' + b"x" * 30_000_000 + b'"/>', "attribute"),
-        (whole(b"".join(b"<a%d/>" % n for n in range(20_000))), "10000 different names"),
         (mxl({str(n): b"" for n in range(10_001)}), "10000 files"),
     ],
-    ids=range(9),
+    ids=range(5),
 )
 def test_bombs_are_refused(data, message):
     with pytest.raises(MusicXmlError, match=message):
@@ -131,9 +127,19 @@ def test_bombs_are_refused(data, message):
 
 
 def test_large_documents_that_are_no_bombs_are_read():
-    """Many measures; a public document type, never fetched; a meter of thousands of digits."""
+    """Many measures; long names, comments and attributes, read in linear time; a public document
+    type, never fetched; a meter of thousands of digits."""
     many = part(b"<measure/>") * 20_000 + part(b"<measure/>" * 40_000)
     assert len(musicxml.read(whole(many))) == 0
+    long = b"u" * 5_000_000
+    for data in (
+        GOOD.replace(b"<part-list>", b'<part-list xmlns="%b">' % long + b"<a/>" * 2000),
+        GOOD.replace(b"<part-list>", b"<!--%b--><part-list>" % long),
+        GOOD.replace(
+            b"<part-list>", b"<part-list>" + b"".join(map(b"<a%d/>".__mod__, range(20_000)))
+        ),
+    ):
+        assert len(musicxml.read(data)) == 1
     public = b'<!DOCTYPE score-partwise PUBLIC "-//x//DTD//EN" "http://www.musicxml.org/x.dtd">'
     assert len(musicxml.read(GOOD.replace(b"<score-partwise>", public + b"<score-partwise>"))) == 1
     time = b"<time><beats>%b</beats><beat-type>4</beat-type></time>" % (b"9" * 5000)

@@ -46,12 +46,16 @@ QUARTER = note(C, 2)
         (dynamics("p") + QUARTER + dynamics("f") + QUARTER * 2, [49, 96, 96]),
         (dynamics("pp") + QUARTER + dynamics("sfz") + QUARTER * 2, [33, 49, 33]),
         ('<sound dynamics="999"/>' + QUARTER, [127]),
+        # mf and f, as notation programs write them
+        ('<sound dynamics="88.89"/>' + QUARTER + '<sound dynamics="106.67"/>' + QUARTER, [80, 96]),
         (QUARTER.replace("<note>", '<note dynamics="50">') + QUARTER, [45, 80]),
         (note(C, 2, after=articulation("accent")) + QUARTER, [92, 80]),
         # a hairpin to a mark at its end, and to none
         (dynamics("p") + wedge("crescendo") + QUARTER * 4 + wedge("stop") + dynamics("f") + QUARTER,
          [49, 61, 72, 84, 96]),
         (wedge("diminuendo") + QUARTER * 2 + wedge("stop") + QUARTER * 2, [80, 72, 64, 64]),
+        # a hairpin begins with the mark at its place, also where the file has it before the mark
+        (wedge("crescendo") + dynamics("p") + QUARTER * 2 + wedge("stop") + QUARTER, [49, 57, 65]),
         # a crescendo does not end in a softer mark
         (wedge("crescendo") + QUARTER * 2 + wedge("stop") + dynamics("p") + QUARTER, [80, 88, 49]),
     ],
@@ -134,6 +138,7 @@ PLAIN = [
     note(C, 2) + note(D.replace("4<", "10<"), 2),
     note(C.replace("<oct", "<alter>0.5</alter><oct"), 2),
     direction("<words>poco rit.</words>") + note(C, 2),
+    grace(D) + backup(0) + note(C, 2),
 ]
 
 
@@ -181,6 +186,12 @@ def test_chord_symbols_keep_their_bass_and_additions_without_a_name():
     assert [str(marked(score)[name].chord) for _, name in score.markers] == [s[2] for s in SYMBOLS]
     again = musicxml.read(musicxml.to_bytes(score))
     assert again.markers == score.markers
+
+
+def test_marks_whose_offset_is_damaged_stay_in_their_measure():
+    late = harmony("D").replace("</harmony>", "<offset>9999</offset></harmony>")
+    score = played(harmony() + QUARTER + late + QUARTER, QUARTER * 2)
+    assert score.markers == ((0.0, "C:maj"), (2.0, "D:maj"))
 
 
 IREAL = "<identification><encoding><software>iReal Pro</software></encoding></identification>"

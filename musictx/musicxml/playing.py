@@ -1,0 +1,190 @@
+"""How written notes sound: dynamics, hairpins, articulations, ties and grace notes."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from musictx.musicxml.document import parse_number
+
+#: The velocity without a mark: mezzo-forte.
+VELOCITY = 80
+#: Dynamics -> velocity, as notation programs play them and write them as percentages of ``FULL``
+#: (p: 54.44). The words of the option ``loudness`` are means of played music, which is softer.
+#: A hairpin without a mark at its end changes the velocity by ``STEP``.
+LEVELS = {
+    "pppp": 17, "ppp": 20, "pp": 33, "p": 49, "mp": 64, "mf": VELOCITY, "f": 96, "ff": 112,
+    "fff": 124, "ffff": 127, "fp": 49, "sfp": 49, "pf": 49,
+}  # fmt: skip
+STEP = 16
+#: Marks that make only the notes that begin with them louder, by ``STEP``.
+ACCENTS = ("sf", "sfz", "sffz", "fz", "rf", "rfz", "sfp", "sfpp")
+#: The velocity of 100 % in ``<sound dynamics>`` and ``<note dynamics>``.
+FULL = 90
+
+
+def read_dynamics(direction: ET.Element, sound: ET.Element) -> Iterator[tuple[str, Any]]:
+    """The marks of loudness in a ``<direction>`` with its ``<sound>``: ("level", velocity),
+    ("accent", None) and ("hairpin", (type, number)). If there are both letters and a percentage for
+    playback, the percentage is used."""
+    names = [e.tag for e in direction.iterfind("direction-type/dynamics/*")]
+    levels = [LEVELS[name] for name in names if name in LEVELS]
+    if (velocity := percent_of(sound.get("dynamics", ""))) is not None:
+        levels = [velocity]
+    if levels:
+        yield "level", levels[-1]
+    if any(name in ACCENTS for name in names):
+        yield "accent", None
+    for wedge in direction.iterfind("direction-type/wedge"):
+        yield "hairpin", (wedge.get("type"), wedge.get("number", "1"))
+
+
+def percent_of(text: str) -> int | None:
+    """The velocity, 1 to 127, of a percentage such as "71.1"; ``None`` if it is not a number."""
+    percent = parse_number(text, default=-1)
+    return max(1, min(127, round(percent * FULL / 100))) if percent >= 0 else None
+
+
+def loudness(marks: Mapping[str, Sequence[tuple[int, Any]]], near: int) -> Callable[[int], int]:
+    """The function from the tick at which a note begins, on the page, to its velocity, 1 to 127, by
+    the ``marks`` of its part: kind, as in :func:`read_dynamics`, -> (tick, value).
+
+    The velocity changes linearly in a hairpin. It reaches the mark at the end of the hairpin, or at
+    most ``near`` ticks after its end, or else changes by ``STEP``.
+    """
+    accents = {tick for tick, _ in marks["accent"]}
+    levels = sorted(marks["level"], key=itemgetter(0))
+    #: (tick, end tick, velocity) of each level, (tick, end tick, change) of each hairpin.
+    changes = [(tick, tick, velocity) for tick, velocity in levels]
+    begins: dict[str, tuple[int, int]] = {}  # number of an open hairpin -> its tick and change
+    for tick, (kind, number) in sorted(
+        marks["hairpin"], key=lambda mark: (mark[0], mark[1][0] != "stop")
+    ):
+        if kind in ("crescendo", "diminuendo"):
+            begins[number] = tick, STEP if kind == "crescendo" else -STEP
+        elif kind == "stop" and number in begins:
+            begin, change = begins.pop(number)
+            changes.append((begin, tick, change))
+    #: (tick, velocity, end tick, velocity at the end) of each change.
+    segments = [(-1, VELOCITY, 0, VELOCITY)]
+
+    def level_at(tick: int) -> int:
+        begin, level, end, target = segments[bisect_right(segments, tick, key=itemgetter(0)) - 1]
+        if tick >= end:
+            return target
+        return round(level + (target - level) * (tick - begin) / (end - begin))
+
+    for begin, end, value in sorted(changes, key=itemgetter(0, 1)):
+        if begin == end:
+            segments.append((begin, value, end, value))
+            continue
+        level = level_at(begin)
+        target = level + value
+        following = bisect_right(levels, begin, key=itemgetter(0))
+        for tick, velocity in levels[following : following + 1]:
+            if tick <= end + near and (velocity - level) * value > 0:
+                target = velocity
+        segments.append((begin, level, end, max(10, min(126, target))))
+    return lambda tick: min(127, level_at(tick) + STEP * (tick in accents))
+
+
+#: Articulations -> the share of the written length for which the note sounds.
+SHARES = {
+    "staccatissimo": 0.25, "spiccato": 0.25, "staccato": 0.5, "detached-legato": 0.75
+}  # fmt: skip
+#: Articulations -> velocity that is added to the note.
+STRESSES = {"accent": 12, "strong-accent": 20, "stress": 6}
+
+
+class NoteHead(NamedTuple):
+    """A note head.
+
+    start, end  ticks, from the start of the note head in :class:`XmlPart`, later of the piece
+    pitch       for drums the key
+    velocity    0: by the dynamics of the part
+    accent      velocity that is added
+    share       of the written length for which the note sounds
+    grace       (begin, end) of a grace note, in quarter notes before ``end``
+    """
+
+    start: int
+    end: int
+    pitch: int
+    program: int
+    drum: bool
+    voice: str
+    tie_in: bool = False
+    tie_out: bool = False
+    velocity: int = 0
+    accent: int = 0
+    share: float = 1.0
+    grace: tuple[Fraction, Fraction] | None = None
+
+
+def articulation(note: ET.Element) -> tuple[float, int]:
+    """The share of its length for which a note sounds, and the velocity that is added to it."""
+    names = {e.tag for e in note.iterfind("notations/articulations/*")}
+    share = min((SHARES[name] for name in names if name in SHARES), default=1.0)
+    if "tenuto" in names and share < 1:
+        share = SHARES["detached-legato"]
+    return share, max((STRESSES[name] for name in names if name in STRESSES), default=0)
+
+
+def grace_times(count: int) -> list[tuple[Fraction, Fraction]]:
+    """The (begin, end) of each of ``count`` successive grace notes, in quarter notes before the
+    beat."""
+    length = Fraction(1, 12 if count <= 6 else 24)
+    return [(length * n, length * (n - 1)) for n in range(count, 0, -1)]
+
+
+def join_ties(heads: list[NoteHead]) -> list[NoteHead]:
+    """Join tied note heads into one; return the note heads by start.
+
+    A tied note head joins one of the same pitch that begins where it ends, if possible one with the
+    end of a tie: some programs leave it out, and a tie into a second ending has none. The voice
+    does not matter, since notation programs let ties cross voices.
+    """
+    notes: list[NoteHead] = []
+    tied: defaultdict[tuple[int, int], list[int]] = defaultdict(list)  # (pitch, end) -> indices
+    for head in sorted(heads, key=lambda head: (head.start, not head.tie_in)):
+        ending_here = tied[head.pitch, head.start]
+        if ending_here and head.grace is None:
+            index = ending_here.pop()
+            notes[index] = notes[index]._replace(end=head.end, voice=head.voice)
+        else:
+            index = len(notes)
+            notes.append(head)
+        if head.tie_out:
+            tied[head.pitch, head.end].append(index)
+    return notes
+
+
+def sounding_spans(
+    heads: list[NoteHead], quarter: int, remarks: Counter[str]
+) -> Iterator[tuple[NoteHead, float, float]]:
+    """Yield each note head with the ticks at which it begins and ends to sound.
+
+    ``quarter`` is the number of ticks in a quarter note. Grace notes shorten the previous note of
+    their voice; ``remarks`` counts those that would begin before the piece and are left out.
+    """
+    grace_lengths: dict[tuple[str, int], Fraction] = {}  # (voice, tick of the beat) -> quarters
+    for head in heads:
+        if head.grace is not None:
+            key = head.voice, head.end
+            grace_lengths[key] = max(grace_lengths.get(key, Fraction(0)), head.grace[0])
+    for head in heads:
+        begin, end = float(head.start), head.start + (head.end - head.start) * head.share
+        if head.grace is not None:
+            begin, end = (float(head.end - quarter * before) for before in head.grace)
+            if begin < 0:
+                remarks["grace notes before the beginning left out"] += 1
+                continue
+        elif (head.voice, head.end) in grace_lengths:
+            latest = float(head.end - quarter * grace_lengths[head.voice, head.end])
+            end = min(end, max(latest, begin + 1))
+        yield head, begin, end
