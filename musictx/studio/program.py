@@ -78,7 +78,7 @@ async def _serve(config: StudioConfig) -> None:
             await site.start()
         except OSError as error:
             raise UserError(_listen_error(config, error)) from None
-        studio.start_composer()
+        studio.composer.start()
         address = f"http://{_browser_host(config.host)}:{runner.addresses[0][1]}/"
         print(f"the studio is at {address} (Ctrl-C ends)", flush=True)
         if config.host in EVERYWHERE:

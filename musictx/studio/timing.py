@@ -57,11 +57,12 @@ def timings(document: Document) -> list[Timing]:
     return changes
 
 
-def retimed(document: Document, data: Any, keep_beats: bool) -> Change:
+def retimed(document: Document, data: dict[str, Any]) -> Change:
     """Return the change to the timing ``data`` of a page (the fields of :class:`Timing`) from its
-    time on; a new tempo at the beginning scales all tempos. Notes and marks keep their beats, or
-    without ``keep_beats`` their seconds. Raise :class:`Refused` if ``data`` is damaged."""
-    wish = validate(Timing, data)
+    time on; a new tempo at the beginning scales all tempos. Notes and marks keep their beats, or if
+    ``keep_beats`` is false their seconds. Raise :class:`Refused` if ``data`` is damaged."""
+    keep_beats = data.get("keep_beats", True) is not False
+    wish = validate(Timing, {name: data[name] for name in data if name != "keep_beats"})
     now = [timing for timing in timings(document) if timing.time <= wish.time + NEAR][-1]
     fields: dict[str, Any] = {}
     if abs(wish.tempo - now.tempo) > 1e-6:

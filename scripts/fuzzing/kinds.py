@@ -22,6 +22,7 @@ from musictx.data.shards import Piece, Shards, new_shards
 from musictx.errors import UserError
 from musictx.evaluate.app import corpus_of
 from musictx.studio import exchange
+from musictx.studio.acceptance import acceptance
 from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
@@ -174,12 +175,12 @@ def _work(session: Session) -> object:
     takes = [take for _, take in sorted(Takes(session.folder).items())]
     answers: list[Any] = [[take.json() for take in takes]]
     note = (session.document.next_id, 9.0, 9.5, 70, 80, session.document.tracks[0].id)
+
+    def accept(take: Take, proposal: Proposal, revision: int) -> Any:
+        return session.do(acceptance(session.document, take.id, proposal), revision)
+
     steps: list[Callable[[int], Any]] = [
-        *(
-            partial(session.accept, take.id, proposal, take.label)
-            for take in takes
-            for proposal in take.proposals
-        ),
+        *(partial(accept, take, proposal) for take in takes for proposal in take.proposals),
         partial(session.do, Change(add=(note,))),
         *[session.undo] * 9,
         *[session.redo] * 9,

@@ -18,6 +18,7 @@ from musictx.errors import WriteError
 from musictx.notes import Score
 from musictx.studio import session as session_module
 from musictx.studio import store
+from musictx.studio.acceptance import acceptance
 from musictx.studio.change import Change, parse_change
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
@@ -74,7 +75,7 @@ def test_a_session_that_is_read_again_has_its_state_and_its_whole_history(tmp_pa
                 removes = data.draw(st.lists(st.sampled_from([*document.notes, 99]), unique=True))
                 number = data.draw(st.integers(1, 2))
                 proposal = Proposal(number, "done", notes, removes=removes)
-                session.accept(1, proposal, "x", revision)
+                session.do(acceptance(document, 1, proposal, "x"), revision)
             index += 1
             states[index:] = [music(session.document)]
         else:
