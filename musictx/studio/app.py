@@ -71,7 +71,7 @@ class Studio:
         self.composer = Composer(self.hub.publish, config)
         for name, model in self.training.models().items():
             with contextlib.suppress(UserError):  # a damaged model is left out
-                self.composer.add_model(name, model)
+                self.composer.models.add(name, model)
         self._closing = False
         guard = Guard(config.host, (folder, PAGE.parents[1]))
         self.app = web.Application(
@@ -275,7 +275,7 @@ class Studio:
 
     def _use_trained_model(self, data: JSON) -> JSON:
         folder = self.training.model()
-        self.composer.add_model(folder.parent.name, folder)
+        self.composer.models.add(folder.parent.name, folder)
         return {"model": folder.parent.name}
 
     def _sample(self, data: JSON) -> Export:

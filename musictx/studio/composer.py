@@ -12,7 +12,7 @@ import threading
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from musictx import midi
 from musictx.commands import COMMANDS
@@ -22,15 +22,12 @@ from musictx.notes import Score
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused, remove_paths
 from musictx.studio.events import Publish
-from musictx.studio.exchange import music_of, score_of
+from musictx.studio.exchange import music_of
 from musictx.studio.inputs import Input, prepare
-from musictx.studio.models import Model, Models
+from musictx.studio.models import Models
 from musictx.studio.request import command_line, command_of, label, parse_request
 from musictx.studio.session import Session
 from musictx.studio.takes import Proposal, Take, save, stem
-
-if TYPE_CHECKING:
-    from musictx.bundle import Bundle
 
 #: The number of takes of one session that may wait.
 MOST_WAITING = 8
@@ -59,7 +56,6 @@ class Composer:
         self._lock = threading.Condition()
         self._waiting: list[QueuedTake] = []  # in the order of requests
         self._composing: QueuedTake | None = None
-        self._bundles: dict[str, Bundle] = {}
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="composer", daemon=True)
 
@@ -68,12 +64,6 @@ class Composer:
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
-
-    def add_model(self, name: str, folder: Path) -> None:
-        """Add a model that was trained in the studio."""
-        with self._lock:
-            self.models.add(name, folder)
-            self._bundles.pop(name, None)
 
     def takes(self, session: Session) -> list[dict[str, Any]]:
         """Return all takes of a session, as JSON for a page."""
@@ -106,7 +96,7 @@ class Composer:
             take = Take(
                 id=number,
                 task=request.task,
-                label=label(request, score_of(document, ()).beats),
+                label=label(request, document.clock),
                 seed=request.seed,
                 model=model.name,
                 begin=request.begin,
@@ -200,15 +190,8 @@ class Composer:
         from musictx.config import GenerateConfig
         from musictx.studio import performing  # noqa: F401
 
-        bundle = self._bundle(self.models.choose(self.models.default, "new"))
-        generate(bundle, GenerateConfig(seconds=0.3))
-
-    def _bundle(self, model: Model) -> Bundle:
-        if model.name not in self._bundles:
-            from musictx.bundle import load
-
-            self._bundles[model.name] = load(model.folder, self._config.device)
-        return self._bundles[model.name]
+        model = self.models.choose(self.models.default, "new")
+        generate(model.bundle, GenerateConfig(seconds=0.3))
 
     def _compose(self, job: QueuedTake) -> None:
         from musictx.studio.performing import Cancelled, Performance
@@ -216,7 +199,7 @@ class Composer:
         message = "it was not finished"
         try:
             performance = Performance(job.take, job.source, job.session.id, self._publish)
-            for proposal, score in performance.results(self._bundle(job.source.model)):
+            for proposal, score in performance.results():
                 self._finish(job, proposal, score)
         except Cancelled:
             pass

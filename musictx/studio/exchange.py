@@ -175,7 +175,7 @@ def music_of(document: Document) -> str:
     notes["velocity"] = 1
     score = Score(notes=notes, tempos=document.tempos)  # type: ignore[arg-type]
     if 0 < len(score) < FEWEST:
-        exact = exact_share(score_of(document, ()).beats.quarters(notes["start"])) == 1
+        exact = exact_share(document.clock.quarters(notes["start"])) == 1
         return "beats" if exact else "free"
     return "beats" if grid_of(score).kind == "grid" else "free"
 
@@ -183,7 +183,7 @@ def music_of(document: Document) -> str:
 def closest_grid(document: Document) -> str:
     """Return the closest grid: "16" (sixteenths) or "8t" (triplets), as for ``quantise``."""
     starts = np.array([values[0] for values in document.notes.values()])
-    onsets = score_of(document, ()).beats.quarters(starts)
+    onsets = document.clock.quarters(starts)
     sixteenths, triplets = (
         np.mean(np.abs(onsets * lines - np.round(onsets * lines)) < 0.1) for lines in (4, 3)
     )
@@ -268,7 +268,7 @@ def _in_force(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
 def beats(document: Document) -> list[tuple[float, int, int]]:
     """Return (seconds, bar, beat) of every beat up to :data:`BARS_AFTER` bars after the end. Beats
     and bars count from 1; a pick-up is bar 0."""
-    clock = score_of(document, ()).beats
+    clock = document.clock
     # A chart has only markers.
     end = max([document.duration, *(time for time, _ in document.markers)])
     last = clock.bar(clock.quarters(end))[0] + BARS_AFTER

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from musictx.apps import generate, infill
-from musictx.bundle import Bundle
 from musictx.chorale import app as harmonise
 from musictx.chorale.config import HarmoniseConfig
 from musictx.config import GenerateConfig
@@ -41,17 +40,18 @@ class Performance:
         self._waiting: defaultdict[int, list[list[Any]]] = defaultdict(list)
         self._progress_time, self._notes_time = 0.0, 0.0
 
-    def results(self, bundle: Bundle) -> Iterator[tuple[Proposal, Score]]:
+    def results(self) -> Iterator[tuple[Proposal, Score]]:
         """Yield each finished proposal and its music. Raise :class:`Cancelled` once the take is
         stopped."""
-        for index, sample in self._samples(bundle):
+        for index, sample in self._samples():
             self._flush()
             end = sample.seam + sample.seconds
             proposal = proposal_of(self._source, sample.score, end, self._tracks[index], index + 1)
             proposal.remark = sample.remark
             yield proposal, sample.score
 
-    def _samples(self, bundle: Bundle) -> Iterator[tuple[int, Sample]]:
+    def _samples(self) -> Iterator[tuple[int, Sample]]:
+        bundle = self._source.model.bundle
         config, score, task = self._source.config, self._source.score, self._source.task
         seed = self._source.request.seed
         if isinstance(config, GenerateConfig):

@@ -118,8 +118,8 @@ def label(request: Request, clock: Beats) -> str:
 
 def bars(request: Request, clock: Beats) -> str:
     """Return the selected bars, such as "bars 2 to 3"; a pick-up is bar 0."""
-    first = clock.bar(clock.quarters(request.begin))[0] - clock.pickup
-    last = max(clock.bar(clock.quarters(request.end) - 1e-3)[0] - clock.pickup, first)
+    first = clock.bar_at(request.begin) - clock.pickup
+    last = max(clock.bar_at(request.end, ends=True) - clock.pickup, first)
     return f"bar {first}" if first == last else f"bars {first} to {last}"
 
 

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from musictx.beats import BPM, Beats
-from musictx.notes import Score
+from musictx.beats import BPM
 from musictx.studio.change import Change, Seconds
 from musictx.studio.document import Document
 from musictx.studio.errors import validate
@@ -40,7 +39,7 @@ class Timing:
 
 def timings(document: Document) -> list[Timing]:
     """Return the timing at the beginning, where the first key counts, and at each change."""
-    clock = Beats(Score(tempos=document.tempos, meters=document.meters))  # type: ignore[arg-type]
+    clock = document.clock
     tempos, meters, keys = clock.tempos.tolist(), clock.meters.tolist(), document.keys
     first = pickup = 0.0
     if clock.pickup:
@@ -112,18 +111,18 @@ def _with_meter(document: Document, wish: Timing, old_pickup: float) -> Marks:
     beats = round(pickup)
     if not beats:
         return ((0.0, *meter), *later)
-    end = Beats(Score(tempos=document.tempos)).seconds(4 * beats / wish.unit)  # type: ignore[arg-type]
+    end = document.clock.seconds(4 * beats / wish.unit)
     return ((0.0, beats, wish.unit), (float(end), *meter), *later)
 
 
 def _with_tempos(document: Document, tempos: Marks, start: float) -> dict[str, Any]:
     """Return the fields of a change to ``tempos``, whose times are those before the change: all
     that is after ``start`` keeps its beat."""
-    old = Beats(Score(tempos=document.tempos))  # type: ignore[arg-type]
+    old = document.clock
     bpm = np.array([row[1] for row in tempos])
     lengths = np.diff(old.quarters(np.array([row[0] for row in tempos]))) * 60 / bpm[:-1]
     tempos = tuple(zip(np.cumsum([0.0, *lengths]).tolist(), bpm.tolist()))
-    new = Beats(Score(tempos=tempos))  # type: ignore[arg-type]
+    new = replace(document, tempos=tempos).clock
 
     def moved(times: Iterable[float]) -> list[float]:
         before = np.array([*times])

@@ -27,9 +27,6 @@ class FakeComposer:
     def start(self):
         pass
 
-    def add_model(self, name, folder):
-        pass
-
     def submit(self, session, request):
         if request.get("samples", 1) > 8:
             raise Refused(f"samples={request['samples']}: expected a whole number from 1 to 8")
