@@ -19,8 +19,7 @@ from pydantic import ConfigDict
 from musictx import shipped
 from musictx.data.workers import run_isolated
 from musictx.errors import UserError
-from musictx.studio import exchange, original, uploads
-from musictx.studio.acceptance import acceptance
+from musictx.studio import exchange, original
 from musictx.studio.change import Change, Seconds, clean_name, parse_change
 from musictx.studio.composer import Composer
 from musictx.studio.config import StudioConfig
@@ -30,6 +29,7 @@ from musictx.studio.exports import TYPES, Export, Exports
 from musictx.studio.guard import Guard, Handler
 from musictx.studio.models import options_json
 from musictx.studio.session import ID, Session, Sessions
+from musictx.studio.takes import acceptance
 from musictx.studio.timing import retimed
 from musictx.studio.training import Trainings
 
@@ -98,7 +98,7 @@ class Studio:
         """Return every route of ``/api``."""
         get, post, delete = web.get, web.post, web.delete
         take = f"{SESSION}/takes/{{take:[0-9]{{1,9}}}}"
-        plain, on_session, change = self._route, self._session_route, self._change_route
+        plain, on_session = self._route, self._session_route
         export, sample = self._file_route(self._export), self._file_route(self._sample)
         return [
             get("/api/models", plain(lambda data: self.composer.models.json())),
@@ -112,13 +112,13 @@ class Studio:
             get(f"{SESSION}/chords", on_session(_chords)),
             get(f"{SESSION}/chord", on_session(_chord)),
             get(f"{SESSION}/controllers", on_session(_controllers)),
-            post(f"{SESSION}/ops", change(_do)),
-            post(f"{SESSION}/undo", change(lambda session, _, revision: session.undo(revision))),
-            post(f"{SESSION}/redo", change(lambda session, _, revision: session.redo(revision))),
-            post(f"{SESSION}/timing", change(_retime)),
+            post(f"{SESSION}/ops", on_session(_do)),
+            post(f"{SESSION}/undo", on_session(lambda s, data: s.undo(data.get("revision")))),
+            post(f"{SESSION}/redo", on_session(lambda s, data: s.redo(data.get("revision")))),
+            post(f"{SESSION}/timing", on_session(_retime)),
             post(f"{SESSION}/takes", on_session(self.composer.submit, 202)),
             delete(take, on_session(self._cancel)),
-            post(f"{take}/accept", change(_accept)),
+            post(f"{take}/accept", on_session(_accept)),
             get(f"{SESSION}/losses", plain(self._losses)),
             get(f"{SESSION}/export/{{name:(?s:.*)}}.{{kind:mid|musicxml|wav|png}}", export),
             get(f"{SESSION}/events", self.events),
@@ -161,21 +161,18 @@ class Studio:
         self, function: Callable[[Session, JSON], Any], status: int = 200
     ) -> Handler:
         """Return a handler, as :meth:`_route` does, that calls ``function(session, data)`` with the
-        session that the path names."""
-        return self._route(
-            lambda data: function(self.sessions.get(data.pop("session")), data), status
-        )
+        session that the path names. If the document is another afterwards, all its pages know."""
 
-    def _change_route(self, function: Callable[[Session, JSON, Any], JSON]) -> Handler:
-        """Return a handler that calls ``function(session, data, revision)``, which changes the
-        document of this ``revision``, and notifies all pages of the session."""
-
-        def change(session: Session, data: JSON) -> JSON:
-            answer = function(session, data, data.pop("revision", None))
-            self.hub.publish(session.id, "document", {"revision": answer["revision"]})
+        def call(data: JSON) -> Any:
+            session = self.sessions.get(data.pop("session"))
+            before = session.document
+            answer = function(session, data)
+            if session.document is not before:
+                document = {"revision": session.document.revision}
+                self.hub.publish(session.id, "document", document)
             return answer
 
-        return self._session_route(change)
+        return self._route(call, status)
 
     async def _body(self, request: web.Request) -> bytes:
         """Return the whole body. Raise :class:`Refused` if it is larger than an upload may be,
@@ -202,9 +199,9 @@ class Studio:
                 raise Refused(f"example={example[:40]!r}: expected one of {names}", 404)
             file, name = examples[example].read_bytes(), name or example
         document, remark = run_isolated(
-            uploads.document_of, file, uploads.title(name), limits, limits=limits
+            exchange.opened, file, exchange.title(name), limits, limits=limits
         )
-        session = self.sessions.create(document, file, uploads.suffix_of(file))
+        session = self.sessions.create(document, file, exchange.suffix_of(file))
         return self._piece(session) | {"remark": remark}
 
     def _piece(self, session: Session, data: JSON | None = None) -> JSON:
@@ -323,19 +320,22 @@ def _controllers(session: Session, data: JSON) -> Any:
     return original.controllers_of(session.document, session.opened_file())
 
 
-def _do(session: Session, data: JSON, revision: Any) -> JSON:
+def _do(session: Session, data: JSON) -> JSON:
+    revision = data.pop("revision", None)
     return session.do(parse_change(data), revision)
 
 
-def _accept(session: Session, data: JSON, revision: Any) -> JSON:
+def _accept(session: Session, data: JSON) -> JSON:
     """Add the notes of a proposal, as one operation, and return the document."""
+    revision = data.get("revision")
     take, proposal = session.takes.proposal(int(data["take"]), data.get("proposal", 1))
     session.do(acceptance(session.at(revision), take.id, proposal, take.label), revision)
     return session.json()
 
 
-def _retime(session: Session, data: JSON, revision: Any) -> JSON:
+def _retime(session: Session, data: JSON) -> JSON:
     """Change tempo, meter or key, as one operation, and return the document."""
+    revision = data.pop("revision", None)
     change = retimed(session.at(revision), data)
     if change != Change(change.label):
         session.do(change, revision)

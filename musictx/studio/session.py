@@ -60,7 +60,7 @@ class Session:
 
     # ------------------------------------------------------------------------------ operations
 
-    def do(self, change: Change, revision: int) -> dict[str, Any]:
+    def do(self, change: Change, revision: Any) -> dict[str, Any]:
         """Apply a change that a page made on ``revision``. Return the parts of the document that
         follow from others and may have changed.
 
@@ -73,7 +73,7 @@ class Session:
             self._write(change, self._done + 1, self._done + 1, is_new=True)
             return exchange.derived_json(self.document) | self._undo_state()
 
-    def _step(self, word: str, revision: int) -> dict[str, Any]:
+    def _step(self, word: str, revision: Any) -> dict[str, Any]:
         """Undo the last operation, or apply again the one that was undone last, and return the
         document; ``word`` is "undo" or "redo"."""
         with self.locked_folder():

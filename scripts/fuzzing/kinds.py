@@ -22,12 +22,11 @@ from musictx.data.shards import Piece, Shards, new_shards
 from musictx.errors import UserError
 from musictx.evaluate.app import corpus_of
 from musictx.studio import exchange
-from musictx.studio.acceptance import acceptance
 from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.session import Session, Sessions
-from musictx.studio.takes import Proposal, Take, Takes, save
+from musictx.studio.takes import Proposal, Take, Takes, acceptance, save
 from musictx.training import checkpoint
 from scripts.fuzzing import music
 from scripts.fuzzing.damage import Draw, chance, damage, damaged_bytes, damaged_tree, pick

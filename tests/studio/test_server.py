@@ -1,6 +1,7 @@
 """The routes, as a page uses them, over a real socket."""
 
 import asyncio
+import importlib
 import io
 import json
 import re
@@ -296,7 +297,8 @@ async def test_an_export_ends_when_no_page_waits_for_it(client, monkeypatch):
             on_block()
 
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr("musictx.render.audio.write", endless)
+    # By its name it would be looked for in the function musictx.render.
+    monkeypatch.setattr(importlib.import_module("musictx.render.audio"), "write", endless)
     path = f"/api/sessions/{(await new_piece(client, ODE))['id']}/export/x"
     waiting = asyncio.ensure_future(client.get(f"{path}.wav"))
     await started.wait()
