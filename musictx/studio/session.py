@@ -70,7 +70,9 @@ class Session:
         with self.locked_folder():
             document = self.at(revision)
             change = document.check(exchange.stored_names(change, document), self._limits)
-            self._write(change, self._done + 1, self._done + 1, is_new=True)
+            path, done = self.folder / store.DATABASE, self._done + 1
+            self.document = store.write(path, document, change, done, is_new=True)
+            self._done = self._length = done
             return exchange.derived_json(self.document) | self._undo_state()
 
     def _step(self, word: str, revision: Any) -> dict[str, Any]:
@@ -86,7 +88,9 @@ class Session:
             except UserError:
                 raise Refused(f"the history of this session is damaged; {word} ends here") from None
             document.check_references(step)
-            self._write(step, number - is_undo, self._length)
+            done = number - is_undo
+            self.document = store.write(path, document, step, done, is_new=False)
+            self._done = done
             return self.json()
 
     undo, redo = partialmethod(_step, "undo"), partialmethod(_step, "redo")
@@ -110,13 +114,6 @@ class Session:
             sentence = "another page changed this music in between; it is read again"
             raise Refused(sentence, 409, revision=document.revision)
         return document
-
-    def _write(self, change: Change, done: int, length: int, is_new: bool = False) -> None:
-        document = self.document.copy()
-        inverse = document.apply(change)
-        path = self.folder / store.DATABASE
-        store.write(path, self.document, document, change, inverse, done, is_new)
-        self.document, self._done, self._length = document, done, length
 
     # --------------------------------------------------------------------------------- answers
 

@@ -75,19 +75,13 @@ def operation(path: Path, number: int, *, inverse: bool) -> Any:
         return json.loads(database.execute(query, (number,)).fetchone()[inverse])
 
 
-def write(
-    path: Path,
-    before: Document,
-    document: Document,
-    change: Change,
-    inverse: Change,
-    done: int,
-    is_new: bool,
-) -> None:
-    """Write to the database that ``change`` made ``document`` of the one ``before``, and that the
-    first ``done`` operations are applied now. If the change ``is_new``, it becomes the last
-    operation of the history, and operations that were undone are deleted. Raise
+def write(path: Path, before: Document, change: Change, done: int, is_new: bool) -> Document:
+    """Apply ``change`` to the document ``before``, write this to the database, where ``done``
+    operations are applied now, and return the new document. If the change ``is_new``, it becomes
+    the last operation of the history, and operations that were undone are deleted. Raise
     :class:`WriteError` if the machine cannot write; the database is unchanged then."""
+    document = before.copy()
+    inverse = document.apply(change)
     names = [name for name in FIELDS if getattr(document, name) != getattr(before, name)]
     rows = [*change.add, *change.change]
     with _writing(path) as database:
@@ -101,6 +95,7 @@ def write(
             database.execute("DELETE FROM operations WHERE number >= ?", (done,))
             row = done, _text(change.json()), _text(inverse.json())
             database.execute("INSERT INTO operations VALUES (?, ?, ?)", row)
+    return document
 
 
 def _set(database: sqlite3.Connection, fields: dict[str, Any]) -> None:
