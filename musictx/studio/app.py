@@ -227,13 +227,13 @@ class Studio:
         async def handler(request: web.Request) -> web.FileResponse:
             kind = request.match_info["kind"]
 
+            def check_waiting() -> None:
+                if request.transport is None or self._closing:
+                    raise Refused("the page has stopped waiting for this file", 499)
+
             def file() -> Path:
                 export = function({**request.query, **request.match_info})
-                return self.exports.file(
-                    str(request.rel_url),
-                    export,
-                    lambda: request.transport is None or self._closing,
-                )
+                return self.exports.file(str(request.rel_url), export, check_waiting)
 
             threads = self._sound_thread if kind == "wav" else None
             path = await asyncio.get_running_loop().run_in_executor(threads, file)

@@ -90,22 +90,18 @@ class Exports:
         self._count = itertools.count()
         self.close()  # a studio that was killed could not remove its files
 
-    def file(self, address: str, export: Export, is_gone: Callable[[], bool]) -> Path:
+    def file(self, address: str, export: Export, check_waiting: Callable[[], None]) -> Path:
         """Return the file of ``export``, which the page requests by this ``address``, and write it
         unless it is in the cache.
 
-        Nothing is written once ``is_gone()`` says that the page has stopped waiting. Raise
-        :class:`UserError` if this kind of file cannot hold the music.
+        ``check_waiting`` raises an exception once the page has stopped waiting; then nothing is
+        written. Raise :class:`UserError` if this kind of file cannot hold the music.
         """
         key = address, export.version
         with self._lock:
             if key in self._files:
                 self._files.move_to_end(key)
                 return self._files[key]
-
-        def check_waiting() -> None:
-            if is_gone():
-                raise Refused("the page has stopped waiting for this file", 499)
 
         check_waiting()
         name = re.sub(r'[\x00-\x1f/\\:*?"<>|]', "_", export.title)[:60].strip(". ") or "music"
