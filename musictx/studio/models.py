@@ -216,7 +216,8 @@ class Models:
 
     def add(self, name: str, folder: Path) -> None:
         """Add a model, which is used only if a request names it."""
-        self._all[name] = Model.load(name, self._option(folder), folder, self._device)
+        model = Model.load(name, self._option(folder), folder, self._device)
+        self._all = {**self._all, name: model}  # other threads may be reading the old one
 
     def _option(self, folder: Path) -> str:
         """Return the path of a model folder from the folder of a session's takes, if both are below

@@ -129,7 +129,7 @@ class Tracks:
     """
 
     def __init__(self, source: Input) -> None:
-        self._source, self._model = source, source.model
+        self._source = source
         self._ids = {} if source.request.task == "harmonise" else dict(source.tracks)
         self._next_id = max((track.id for track in source.document.tracks), default=-1) + 1
         self.new: dict[int, int] = {}
@@ -148,13 +148,13 @@ class Tracks:
         """Return the track of a finished note as in an event: the program in a new piece by a model
         that keeps programs apart, else the track of the file."""
         *_, program, drum, track = note
-        if self._source.request.task == "new" and self._model.programs:
+        if self._source.request.task == "new" and self._source.model.programs:
             return DRUMS if drum else int(program)
         return int(track)
 
     def _existing(self, key: int) -> int | None:
         """Return the id of a track of the document with the same instrument, for a new piece."""
-        if self._model.four_voices:
+        if self._source.model.four_voices:
             return None
         for track in self._source.document.tracks:
             instrument = DRUMS if track.drum else track.program
