@@ -51,18 +51,28 @@ def marks(score: Score, clock: TickClock) -> dict[str, list[Message]]:
         "meters": [
             meta(tick, META_TYPES["meters"], bytes([upper, lower.bit_length() - 1, 24, 8]))
             for tick, (_, upper, lower) in timed(score.meters.tolist())
-            if upper and lower and not lower & (lower - 1)
+            if has_meter(upper, lower)
         ],
         "keys": [
             meta(tick, META_TYPES["keys"], bytes([sharps % 256, minor]))
             for tick, (_, sharps, minor) in timed(score.keys.tolist())
-            if abs(sharps) <= 7
+            if has_key(sharps)
         ],
         **{
             name: [text(tick, META_TYPES[name], words) for tick, (_, words) in timed(rows)]
             for name, rows in (("markers", score.markers), ("lyrics", score.lyrics))
         },
     }
+
+
+def has_meter(numerator: int, denominator: int) -> bool:
+    """Whether MIDI has this meter: the denominator is a power of two."""
+    return bool(numerator and denominator) and not denominator & (denominator - 1)
+
+
+def has_key(sharps: int) -> bool:
+    """Whether MIDI has a key with so many sharps, below 0 flats."""
+    return abs(sharps) <= 7
 
 
 def meta(tick: int, kind: int, content: bytes) -> Message:

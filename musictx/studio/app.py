@@ -19,9 +19,8 @@ from pydantic import ConfigDict
 from musictx import shipped
 from musictx.data.workers import run_isolated
 from musictx.errors import UserError
-from musictx.studio import exchange, original, uploads
-from musictx.studio.acceptance import acceptance
-from musictx.studio.change import Seconds, clean_name, parse_change
+from musictx.studio import exchange, original
+from musictx.studio.change import Change, Seconds, clean_name, parse_change
 from musictx.studio.composer import Composer
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused, validate
@@ -30,6 +29,8 @@ from musictx.studio.exports import TYPES, Export, Exports
 from musictx.studio.guard import Guard, Handler
 from musictx.studio.models import options_json
 from musictx.studio.session import ID, Session, Sessions
+from musictx.studio.takes import acceptance
+from musictx.studio.timing import retimed
 from musictx.studio.training import Trainings
 
 PAGE = Path(__file__).resolve().parent / "page"
@@ -56,18 +57,21 @@ class ExportOptions:
 class Studio:
     """The studio as an application of aiohttp, ``app``, made inside its event loop. Everything that
     reads or writes a file runs in a thread, so that the event loop answers other requests
-    meanwhile. Call :meth:`start_composer` once the server listens."""
+    meanwhile. Start ``composer`` once the server listens."""
 
     def __init__(self, config: StudioConfig) -> None:
         self._config = config
         # Sound takes seconds; in a thread of its own it does not delay other requests.
         self._sound_thread = ThreadPoolExecutor(1, "sound")
-        self._export_threads = ThreadPoolExecutor(4, "export")
         folder = Path(config.folder).expanduser().resolve()
         self.sessions = Sessions(folder, config.limits)
         self.exports = Exports(folder / ".exports", config.limits)
         self.training = Trainings(config)
         self.hub = Hub()
+        self.composer = Composer(self.hub.publish, config)
+        for name, model in self.training.models().items():
+            with contextlib.suppress(UserError):  # a damaged model is left out
+                self.composer.models.add(name, model)
         self._closing = False
         guard = Guard(config.host, (folder, PAGE.parents[1]))
         self.app = web.Application(
@@ -78,52 +82,43 @@ class Studio:
         self.app.on_cleanup.append(self._close)
         self.app.add_routes([*self.routes(), web.get("/", self._index), web.static("/page", PAGE)])
 
-    def start_composer(self) -> None:
-        """Start the composer, with the models that were trained here."""
-        self.composer = Composer(self.hub.publish, self._config)
-        for name, folder in self.training.models().items():
-            with contextlib.suppress(UserError):  # a damaged model is left out
-                self.composer.add_model(name, folder)
-
     async def _end_streams(self, app: web.Application) -> None:
         """End streams of events, and exports, before the server waits for open connections."""
         self._closing = True
         self.hub.close()
 
     async def _close(self, app: web.Application) -> None:
-        """End the composer, training and the threads of exports."""
-        if hasattr(self, "composer"):
-            await asyncio.to_thread(self.composer.close)
+        """End the composer, training and exports."""
+        await asyncio.to_thread(self.composer.close)
         await asyncio.to_thread(self.training.close)
-        for threads in (self._sound_thread, self._export_threads):
-            threads.shutdown(cancel_futures=True)
+        self._sound_thread.shutdown(cancel_futures=True)
         self.exports.close()
 
     def routes(self) -> list[web.RouteDef]:
         """Return every route of ``/api``."""
         get, post, delete = web.get, web.post, web.delete
         take = f"{SESSION}/takes/{{take:[0-9]{{1,9}}}}"
-        plain, on_session, change = self._route, self._session_route, self._change_route
+        plain, on_session = self._route, self._session_route
         export, sample = self._file_route(self._export), self._file_route(self._sample)
         return [
-            get("/api/models", plain(lambda data: self.composer.models())),
+            get("/api/models", plain(lambda data: self.composer.models.json())),
             get("/api/options", plain(lambda data: options_json())),
             get("/api/examples", plain(lambda data: list(shipped.examples()))),
             get("/api/sessions", plain(lambda data: self.sessions.list())),
-            post("/api/sessions", self._route(self._create, 201, is_file=True)),
+            post("/api/sessions", plain(self._create, 201, is_file=True)),
             get(SESSION, on_session(self._piece)),
             delete(SESSION, on_session(self._delete)),
             post(f"{SESSION}/restore", plain(lambda data: self.sessions.restore(data["session"]))),
-            get(f"{SESSION}/chords", on_session(self._chords)),
-            get(f"{SESSION}/chord", on_session(self._chord)),
-            get(f"{SESSION}/controllers", on_session(self._controllers)),
-            post(f"{SESSION}/ops", change(self._do)),
-            post(f"{SESSION}/undo", change(lambda session, _, revision: session.undo(revision))),
-            post(f"{SESSION}/redo", change(lambda session, _, revision: session.redo(revision))),
-            post(f"{SESSION}/timing", change(lambda session, *data: session.retime(*data))),
-            post(f"{SESSION}/takes", on_session(self._submit, 202)),
+            get(f"{SESSION}/chords", on_session(_chords)),
+            get(f"{SESSION}/chord", on_session(_chord)),
+            get(f"{SESSION}/controllers", on_session(_controllers)),
+            post(f"{SESSION}/ops", on_session(_do)),
+            post(f"{SESSION}/undo", on_session(lambda s, data: s.undo(data.get("revision")))),
+            post(f"{SESSION}/redo", on_session(lambda s, data: s.redo(data.get("revision")))),
+            post(f"{SESSION}/timing", on_session(_retime)),
+            post(f"{SESSION}/takes", on_session(self.composer.submit, 202)),
             delete(take, on_session(self._cancel)),
-            post(f"{take}/accept", change(self._accept)),
+            post(f"{take}/accept", on_session(_accept)),
             get(f"{SESSION}/losses", plain(self._losses)),
             get(f"{SESSION}/export/{{name:(?s:.*)}}.{{kind:mid|musicxml|wav|png}}", export),
             get(f"{SESSION}/events", self.events),
@@ -166,21 +161,18 @@ class Studio:
         self, function: Callable[[Session, JSON], Any], status: int = 200
     ) -> Handler:
         """Return a handler, as :meth:`_route` does, that calls ``function(session, data)`` with the
-        session that the path names."""
-        return self._route(
-            lambda data: function(self.sessions.get(data.pop("session")), data), status
-        )
+        session that the path names. If the document is another afterwards, all its pages know."""
 
-    def _change_route(self, function: Callable[[Session, JSON, Any], JSON]) -> Handler:
-        """Return a handler that calls ``function(session, data, revision)``, which changes the
-        document of this ``revision``, and notifies all pages of the session."""
-
-        def change(session: Session, data: JSON) -> JSON:
-            answer = function(session, data, data.pop("revision", None))
-            self.hub.publish(session.id, "document", {"revision": answer["revision"]})
+        def call(data: JSON) -> Any:
+            session = self.sessions.get(data.pop("session"))
+            before = session.document
+            answer = function(session, data)
+            if session.document is not before:
+                document = {"revision": session.document.revision}
+                self.hub.publish(session.id, "document", document)
             return answer
 
-        return self._session_route(change)
+        return self._route(call, status)
 
     async def _body(self, request: web.Request) -> bytes:
         """Return the whole body. Raise :class:`Refused` if it is larger than an upload may be,
@@ -207,9 +199,9 @@ class Studio:
                 raise Refused(f"example={example[:40]!r}: expected one of {names}", 404)
             file, name = examples[example].read_bytes(), name or example
         document, remark = run_isolated(
-            uploads.document_of, file, uploads.title(name), limits, limits=limits
+            exchange.opened, file, exchange.title(name), limits, limits=limits
         )
-        session = self.sessions.create(document, file, uploads.suffix_of(file))
+        session = self.sessions.create(document, file, exchange.suffix_of(file))
         return self._piece(session) | {"remark": remark}
 
     def _piece(self, session: Session, data: JSON | None = None) -> JSON:
@@ -222,27 +214,8 @@ class Studio:
                 self.composer.cancel(session, take.id)
         self.hub.publish(session.id, "deleted", {})
 
-    def _do(self, session: Session, data: JSON, revision: Any) -> JSON:
-        return session.do(parse_change(data), revision)
-
-    def _submit(self, session: Session, data: JSON) -> JSON:
-        return self.composer.submit(session, data)
-
     def _cancel(self, session: Session, data: JSON) -> None:
         self.composer.cancel(session, int(data["take"]))
-
-    def _chords(self, session: Session, query: JSON) -> Any:
-        return exchange.chords_of(session.document, "symbols" in query)
-
-    def _chord(self, session: Session, query: JSON) -> JSON:
-        return exchange.chord_named(str(query.get("text", "")))
-
-    def _controllers(self, session: Session, data: JSON) -> Any:
-        return original.controllers_of(session.document, session.opened_file())
-
-    def _accept(self, session: Session, data: JSON, revision: Any) -> JSON:
-        take, proposal = session.takes.proposal(int(data["take"]), data.get("proposal", 1))
-        return session.accept(take.id, proposal, take.label, revision)
 
     # --------------------------------------------------------------------------------- exports
 
@@ -254,11 +227,15 @@ class Studio:
         async def handler(request: web.Request) -> web.FileResponse:
             kind = request.match_info["kind"]
 
+            def check_waiting() -> None:
+                if request.transport is None or self._closing:
+                    raise Refused("the page has stopped waiting for this file", 499)
+
             def file() -> Path:
                 export = function({**request.query, **request.match_info})
-                return self.exports.file(export, lambda: request.transport is None or self._closing)
+                return self.exports.file(str(request.rel_url), export, check_waiting)
 
-            threads = self._sound_thread if kind == "wav" else self._export_threads
+            threads = self._sound_thread if kind == "wav" else None
             path = await asyncio.get_running_loop().run_in_executor(threads, file)
             headers = {"Content-Type": TYPES[kind]}
             if "name" in request.match_info:
@@ -279,14 +256,14 @@ class Studio:
         query = {name: value for name, value in data.items() if value and name not in path}
         options = validate(ExportOptions, query)
         document = session.document
-        key = session.id, document.revision, options.take, options.proposal
+        revision = document.revision
         if options.take is not None:
             _, proposal = session.takes.proposal(options.take, options.proposal)
             document = document.copy()
             document.apply(acceptance(document, options.take, proposal))
         part = options.begin, options.end
         opened = session.opened_file()
-        return Export(key, data["kind"], document, document.name, *part, opened)
+        return Export(revision, data["kind"], document, document.name, *part, opened)
 
     def _losses(self, data: JSON) -> JSON:
         return {"losses": self._export(data | {"kind": "mid"}).midi().losses}
@@ -295,14 +272,14 @@ class Studio:
 
     def _use_trained_model(self, data: JSON) -> JSON:
         folder = self.training.model()
-        self.composer.add_model(folder.parent.name, folder)
+        self.composer.models.add(folder.parent.name, folder)
         return {"model": folder.parent.name}
 
     def _sample(self, data: JSON) -> Export:
         """Return the export of a sample of the training."""
         score, name = self.training.sample(int(data["step"]))
-        key = self.training.json()["command"], data["step"]
-        return Export(key, data["kind"], exchange.document_of(score), name)
+        command = self.training.json()["command"]
+        return Export(command, data["kind"], exchange.document_of(score), name)
 
     # ---------------------------------------------------------------------------------- events
 
@@ -329,6 +306,40 @@ class Studio:
                 if request.transport is not None:
                     request.transport.abort()
                 return response
+
+
+def _chords(session: Session, query: JSON) -> Any:
+    return exchange.chords_of(session.document, "symbols" in query)
+
+
+def _chord(session: Session, query: JSON) -> JSON:
+    return exchange.chord_named(query.get("text", ""))
+
+
+def _controllers(session: Session, data: JSON) -> Any:
+    return original.controllers_of(session.document, session.opened_file())
+
+
+def _do(session: Session, data: JSON) -> JSON:
+    revision = data.pop("revision", None)
+    return session.do(parse_change(data), revision)
+
+
+def _accept(session: Session, data: JSON) -> JSON:
+    """Add the notes of a proposal, as one operation, and return the document."""
+    revision = data.get("revision")
+    take, proposal = session.takes.proposal(int(data["take"]), data.get("proposal", 1))
+    session.do(acceptance(session.at(revision), take.id, proposal, take.label), revision)
+    return session.json()
+
+
+def _retime(session: Session, data: JSON) -> JSON:
+    """Change tempo, meter or key, as one operation, and return the document."""
+    revision = data.pop("revision", None)
+    change = retimed(session.at(revision), data)
+    if change != Change(change.label):
+        session.do(change, revision)
+    return session.json()
 
 
 def _parsed(body: bytes) -> JSON:

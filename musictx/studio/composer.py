@@ -11,9 +11,8 @@ import sys
 import threading
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from musictx import midi
 from musictx.commands import COMMANDS
@@ -23,15 +22,12 @@ from musictx.notes import Score
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused, remove_paths
 from musictx.studio.events import Publish
-from musictx.studio.exchange import music_of, score_of
+from musictx.studio.exchange import music_of
 from musictx.studio.inputs import Input, prepare
-from musictx.studio.models import Model, Models
+from musictx.studio.models import Models
 from musictx.studio.request import command_line, command_of, label, parse_request
 from musictx.studio.session import Session
 from musictx.studio.takes import Proposal, Take, save, stem
-
-if TYPE_CHECKING:
-    from musictx.bundle import Bundle
 
 #: The number of takes of one session that may wait.
 MOST_WAITING = 8
@@ -39,8 +35,7 @@ MOST_WAITING = 8
 LEAVE_SECONDS = 5.0
 
 
-@dataclass(eq=False)
-class QueuedTake:
+class QueuedTake(NamedTuple):
     """A take in the queue."""
 
     session: Session
@@ -51,32 +46,24 @@ class QueuedTake:
 class Composer:
     """Composes the takes of all sessions. Thread-safe, as is ``publish``.
 
-    The default model is loaded and tried at the start, other models at their first use. Raises
-    :class:`UserError` if ``config`` names no model.
+    After :meth:`start` the default model is loaded and tried, other models at their first use.
+    Raises :class:`UserError` if ``config`` names no model.
     """
 
     def __init__(self, publish: Publish, config: StudioConfig) -> None:
         self._publish, self._config = publish, config
-        self._models = Models(config)
+        self.models = Models(config)
         self._lock = threading.Condition()
         self._waiting: list[QueuedTake] = []  # in the order of requests
         self._composing: QueuedTake | None = None
-        self._bundles: dict[str, Bundle] = {}
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="composer", daemon=True)
-        self._thread.start()
 
     # ----------------------------------------------------------------------------- for the server
 
-    def models(self) -> list[dict[str, Any]]:
-        """Return the models as JSON for a page."""
-        return self._models.json()
-
-    def add_model(self, name: str, folder: Path) -> None:
-        """Add a model that was trained in the studio."""
-        with self._lock:
-            self._models.add(name, folder)
-            self._bundles.pop(name, None)
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
 
     def takes(self, session: Session) -> list[dict[str, Any]]:
         """Return all takes of a session, as JSON for a page."""
@@ -87,44 +74,41 @@ class Composer:
         """Queue the request ``data`` of a page, and return the new take, whose files are on disk.
 
         Raise :class:`Refused`, or another :class:`UserError`, in one sentence."""
-        document = session.document
-        if data.get("revision") not in (None, document.revision):
-            sentence = "the music was changed in between; it is read again"
-            raise Refused(sentence, 409, revision=document.revision)
+        revision = data.get("revision")
+        document = session.document if revision is None else session.at(revision)
         music = music_of(document)
-        request, model = parse_request(data, self._models, document.duration, music)
+        request, model = parse_request(data, self.models, document.duration, music)
         source = prepare(document, request, model)
         request = source.request
-        with self._lock:
+        # Both locks until the take is in the queue, so that nothing is written for a take that
+        # is refused, or into a session that is deleted meanwhile.
+        with self._lock, session.locked_folder() as folder:
             if self._closing:
                 raise Refused("the studio is closing", 503)
             if [job.session for job in self._waiting].count(session) >= MOST_WAITING:
                 raise Refused(f"{MOST_WAITING} takes are waiting already; stop one first", 429)
             session.takes.last_number += 1
             number = session.takes.last_number
-        file = None if source.data is None else f"{stem(number)}.mid"
-        if file is not None:
-            setattr(source.config, COMMANDS[command_of(request.task)].positional, file)
-        take = Take(
-            id=number,
-            task=request.task,
-            label=label(request, score_of(document, ()).beats),
-            seed=request.seed,
-            model=model.name,
-            begin=request.begin,
-            end=request.end,
-            tracks=None if request.tracks is None else list(request.tracks),
-            request=dict(data),
-            command=command_line(request, source.config),
-            at_end=model.four_voices and request.task in ("replace", "harmonise"),
-            input=None if file is None else f"takes/{file}",
-            proposals=[Proposal(i + 1) for i in range(request.samples)],
-        )
-        with session.locked_folder() as folder:
+            file = None if source.data is None else f"{stem(number)}.mid"
             if source.data is not None and file is not None:
+                setattr(source.config, COMMANDS[command_of(request.task)].positional, file)
                 write_bytes(folder / "takes" / file, source.data)
+            take = Take(
+                id=number,
+                task=request.task,
+                label=label(request, document.clock),
+                seed=request.seed,
+                model=model.name,
+                begin=request.begin,
+                end=request.end,
+                tracks=None if request.tracks is None else list(request.tracks),
+                request=dict(data),
+                command=command_line(request, source.config),
+                at_end=model.four_voices and request.task in ("replace", "harmonise"),
+                input=None if file is None else f"takes/{file}",
+                proposals=[Proposal(i + 1) for i in range(request.samples)],
+            )
             save(folder, take)
-        with self._lock, session.locked_folder():
             session.takes[number] = take
             self._waiting.append(QueuedTake(session, take, source))
             self._lock.notify()
@@ -153,7 +137,8 @@ class Composer:
                 if job is not None and job.take.running:  # it may have just been finished
                     self.cancel(job.session, job.take.id)
             self._lock.notify()
-        self._thread.join(LEAVE_SECONDS)
+        if self._thread.is_alive():
+            self._thread.join(LEAVE_SECONDS)
 
     # ----------------------------------------------------------------------- saving and publishing
 
@@ -205,15 +190,8 @@ class Composer:
         from musictx.config import GenerateConfig
         from musictx.studio import performing  # noqa: F401
 
-        bundle = self._bundle(self._models.choose(self._models.default, "new"))
-        generate(bundle, GenerateConfig(seconds=0.3))
-
-    def _bundle(self, model: Model) -> Bundle:
-        if model.name not in self._bundles:
-            from musictx.bundle import load
-
-            self._bundles[model.name] = load(model.folder, self._config.device)
-        return self._bundles[model.name]
+        model = self.models.choose(self.models.default, "new")
+        generate(model.bundle, GenerateConfig(seconds=0.3))
 
     def _compose(self, job: QueuedTake) -> None:
         from musictx.studio.performing import Cancelled, Performance
@@ -221,7 +199,7 @@ class Composer:
         message = "it was not finished"
         try:
             performance = Performance(job.take, job.source, job.session.id, self._publish)
-            for proposal, score in performance.results(self._bundle(job.source.model)):
+            for proposal, score in performance.results():
                 self._finish(job, proposal, score)
         except Cancelled:
             pass

@@ -13,6 +13,8 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
+from musictx.beats import Beats
+from musictx.notes import Score
 from musictx.studio import change as types
 from musictx.studio.change import WHOLE, Accepted, Change, NamedNote, Note, Number, Seconds, Track
 from musictx.studio.config import StudioLimits
@@ -61,6 +63,11 @@ class Document:
     def duration(self) -> float:
         """The end of the last note, in seconds; 0 without notes."""
         return max((end for _, end, *_ in self.notes.values()), default=0.0)
+
+    @property
+    def clock(self) -> Beats:
+        """Its beats and bars."""
+        return Beats(Score(tempos=self.tempos, meters=self.meters))  # type: ignore[arg-type]
 
     def rows(self, numbers: Iterable[int] | None = None) -> list[NamedNote]:
         """Return all notes, or the notes with these ``numbers``, sorted by start and number."""

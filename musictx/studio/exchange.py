@@ -1,10 +1,12 @@
-"""Conversion Score <-> document; what a page shows of a document: chords, bars and beats."""
+"""A file or a Score as a document, and back; what a page shows of a document: chords, bars and
+beats."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,11 +14,15 @@ import numpy as np
 
 from musictx import registry
 from musictx.chords import is_chart, marked, name_of, symbol_of
+from musictx.config.checks import DAY
+from musictx.errors import ReadError
+from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
 from musictx.grid import FEWEST, exact_share, grid_of
 from musictx.midi.document import MidiFile, messages
 from musictx.midi.names import part_names
 from musictx.notes import MARKS, NOTE, Score, until
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
+from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.timing import timings
@@ -29,6 +35,59 @@ VOICES = ["alto", "bass", "soprano", "tenor"]
 BARS_AFTER = 32
 #: The largest number of beats in a list: with a damaged tempo a piece has millions.
 MOST_BEATS = 50_000
+#: Repairs (:mod:`musictx.midi.scan`) that lose music of the file.
+LOSSES = ("truncated track", "damaged track", "missing track")
+
+
+def title(name: str) -> str:
+    """Return a title for a piece from the ``name`` of its file, without folders and ending."""
+    file_name = clean_name(re.split(r"[/\\]", name)[-1])
+    endings = "|".join(map(re.escape, SUFFIXES + CHORD_SUFFIXES))
+    return re.sub(f"(?i)({endings})$", "", file_name) or "untitled"
+
+
+def suffix_of(data: bytes) -> str:
+    """Return the usual ending of a music file with this ``data``."""
+    if data[:2] == b"PK":
+        return ".mxl"
+    return ".mid" if data[:4] in (b"MThd", b"RIFF") else ".musicxml"
+
+
+def opened(data: bytes, name: str, limits: StudioLimits) -> tuple[Document, str | None]:
+    """Return the document of a MIDI or MusicXML file, an empty document without ``data``, and a
+    remark: which part of a damaged file is lost, or which notation is not played as it is written.
+
+    Raise :class:`Refused`, in a sentence that begins with ``name``, if the file is no music,
+    damaged or larger than ``limits``.
+    """
+    if not data:
+        return Document(name=name), None
+    repairs: Counter[str] = Counter()
+    quoted = f'"{name}"'
+    try:
+        score = read(data, limits=dataclasses.replace(limits, seconds=DAY), repairs=repairs)
+    except ReadError as error:
+        if error.reason == "not a MIDI file":
+            raise Refused(f"{quoted}: this is neither a MIDI file nor MusicXML") from None
+        sentence = str(error).partition(": ")[2]
+        if limit := re.search(r"limits\.\w+=", sentence):
+            advice = f"; cut it, or start musictx studio with {limit[0]}"
+            sentence = sentence.replace(limit[0], "") + advice
+        raise Refused(f"{quoted}: {sentence}") from None
+    is_notation = suffix_of(data) != ".mid"
+    if repairs and not is_notation and not len(score):
+        raise Refused(f"{quoted}: it is damaged, and no note could be read ({', '.join(repairs)})")
+    last = max(score.duration, float(score.pedals["time"].max(initial=0.0)))
+    if last > limits.seconds:
+        raise Refused(
+            f"{quoted}: it lasts {last / 3600:.1f} hours, and the studio takes at most "
+            f"{limits.seconds / 3600:g}; cut it, or start musictx studio with limits.seconds="
+        )
+    lost = ", ".join(repair for repair in repairs if repair in LOSSES)
+    remark = f"The file is damaged ({lost}). What could be read of it is here." if lost else None
+    if repairs and is_notation:
+        remark = f"Not played as it is written: {'; '.join(repairs)}."
+    return document_of(score, clean_name(score.title) or name), remark
 
 
 def document_of(score: Score, name: str = "") -> Document:
@@ -175,7 +234,7 @@ def music_of(document: Document) -> str:
     notes["velocity"] = 1
     score = Score(notes=notes, tempos=document.tempos)  # type: ignore[arg-type]
     if 0 < len(score) < FEWEST:
-        exact = exact_share(score_of(document, ()).beats.quarters(notes["start"])) == 1
+        exact = exact_share(document.clock.quarters(notes["start"])) == 1
         return "beats" if exact else "free"
     return "beats" if grid_of(score).kind == "grid" else "free"
 
@@ -183,7 +242,7 @@ def music_of(document: Document) -> str:
 def closest_grid(document: Document) -> str:
     """Return the closest grid: "16" (sixteenths) or "8t" (triplets), as for ``quantise``."""
     starts = np.array([values[0] for values in document.notes.values()])
-    onsets = score_of(document, ()).beats.quarters(starts)
+    onsets = document.clock.quarters(starts)
     sixteenths, triplets = (
         np.mean(np.abs(onsets * lines - np.round(onsets * lines)) < 0.1) for lines in (4, 3)
     )
@@ -268,7 +327,7 @@ def _in_force(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
 def beats(document: Document) -> list[tuple[float, int, int]]:
     """Return (seconds, bar, beat) of every beat up to :data:`BARS_AFTER` bars after the end. Beats
     and bars count from 1; a pick-up is bar 0."""
-    clock = score_of(document, ()).beats
+    clock = document.clock
     # A chart has only markers.
     end = max([document.duration, *(time for time, _ in document.markers)])
     last = clock.bar(clock.quarters(end))[0] + BARS_AFTER

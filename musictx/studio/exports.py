@@ -10,7 +10,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from musictx import formats
 from musictx.chords import is_chart
@@ -40,13 +39,13 @@ CACHED = 6
 class Export:
     """A file that is made of a document, or of the part from ``begin`` to ``end`` seconds.
 
-    music_key   the key of the music in the cache: equal keys give equal files
+    version     of the music: a request with an equal address and version gets the cached file
     kind        one of :data:`TYPES`
     title       the name of the file, which a picture also shows
     opened      the MIDI file that the document was read from; empty if there is none
     """
 
-    music_key: tuple[Any, ...]
+    version: int | str
     kind: str
     document: Document
     title: str = "music"
@@ -86,26 +85,23 @@ class Exports:
     def __init__(self, folder: Path, limits: StudioLimits) -> None:
         self._limits = limits
         self._folder = folder
-        self._files: OrderedDict[tuple[Any, ...], Path] = OrderedDict()
+        self._files: OrderedDict[tuple[str, int | str], Path] = OrderedDict()
         self._lock = threading.Lock()
         self._count = itertools.count()
         self.close()  # a studio that was killed could not remove its files
 
-    def file(self, export: Export, is_gone: Callable[[], bool]) -> Path:
-        """Return the file of ``export``, and write it unless it is in the cache.
+    def file(self, address: str, export: Export, check_waiting: Callable[[], None]) -> Path:
+        """Return the file of ``export``, which the page requests by this ``address``, and write it
+        unless it is in the cache.
 
-        Nothing is written once ``is_gone()`` says that the page has stopped waiting. Raise
-        :class:`UserError` if this kind of file cannot hold the music.
+        ``check_waiting`` raises an exception once the page has stopped waiting; then nothing is
+        written. Raise :class:`UserError` if this kind of file cannot hold the music.
         """
-        key = (export.music_key, export.kind, export.title, export.begin, export.end)
+        key = address, export.version
         with self._lock:
             if key in self._files:
                 self._files.move_to_end(key)
                 return self._files[key]
-
-        def check_waiting() -> None:
-            if is_gone():
-                raise Refused("the page has stopped waiting for this file", 499)
 
         check_waiting()
         name = re.sub(r'[\x00-\x1f/\\:*?"<>|]', "_", export.title)[:60].strip(". ") or "music"

@@ -8,6 +8,7 @@ Sec-Fetch-Site, and refused.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import re
 import sys
@@ -108,7 +109,9 @@ class Guard:
         if name in ("localhost", "127.0.0.1", "::1", self._host.lower().strip("[]")):
             return bool(name)
         # A foreign name can be made to point to this machine, an address cannot.
-        return self._host in EVERYWHERE and _is_address(name)
+        with contextlib.suppress(ValueError):
+            return self._host in EVERYWHERE and bool(ipaddress.ip_address(name))
+        return False
 
     def _error(self, sentence: str, status: int, more: Mapping[str, Any] | None = None) -> Any:
         sentence = remove_paths(sentence, self._hidden)
@@ -119,11 +122,3 @@ _SENTENCES = {
     404: "there is nothing of this name in the studio",
     405: "the studio does not do this here",
 }
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

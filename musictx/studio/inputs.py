@@ -47,7 +47,6 @@ class Input:
     config     the options of the command, without the name of the file
     data       the MIDI file; None for a new piece
     score      the music that is read back from the file
-    kept       the notes of the file that stay in every result; None if no note stays
     task       the gap or accompaniment to compose; None for other requests
     clock      for a new piece, the clock that converts its times to times of the document
     tracks     track of the file -> id of the track in the document
@@ -64,7 +63,6 @@ class Input:
     config: Any
     data: bytes | None = None
     score: Score | None = None
-    kept: Score | None = None
     task: Task | None = None
     clock: Clock | None = None
     tracks: Mapping[int, int] = field(default_factory=dict)
@@ -72,6 +70,13 @@ class Input:
     replaced: tuple[int, ...] = ()
     shortened: tuple[Note, ...] = ()
     following: tuple[tuple[float, int], ...] = ()
+
+    @property
+    def kept(self) -> Score | None:
+        """The notes of the file that stay in every result; None if no note stays."""
+        if self.task is not None and self.task.is_gap:
+            return self.task.given
+        return None if self.request.task == "harmonise" else self.score
 
     def document_time(self, seconds: float) -> float:
         """Convert a time of a result to a time of the document, both in seconds."""
@@ -104,7 +109,7 @@ def prepare(document: Document, request: Request, model: Model) -> Input:
 
 def _new_piece(document: Document, request: Request, model: Model) -> Input:
     """Return the input of a new piece, which begins at the first bar line after the last note."""
-    beats, begin = score_of(document, ()).beats, 0.0
+    beats, begin = document.clock, 0.0
     if document.notes:
         begin = beats.seconds(beats.bar_line(beats.quarters(document.duration)))
     seconds = request.seconds
@@ -286,7 +291,7 @@ def _staying(
     """
     inside = {number: track for number, track in inside.items() if track in selected_tracks}
     free = [number for number in inside if number not in document.locked]
-    where = f"in {bars(request, score_of(document, ()).beats)}"
+    where = f"in {bars(request, document.clock)}"
     if inside and not free:
         raise Refused(f"all notes selected {where} are locked; unlock some of them, or select more")
     locked_tracks = {*inside.values()} - {inside[number] for number in free}
@@ -355,14 +360,11 @@ def _with_file(
     file_score = midi.read(data)
     file_tracks = np.unique(file_score.notes["track"]).tolist()
     tracks = dict(zip(file_tracks, np.unique(score.notes["track"]).tolist()))
-    if request.task != "harmonise":
-        fields["kept"] = file_score
     if request.task in ("replace", "vary", "accompany"):
         from musictx.apps import tasks  # torch is loaded by then
 
         task = fields["task"] = tasks.task_of(config, file_score)
         if task.is_gap:
-            fields["kept"] = task.given
             fields["numbers"] = _note_numbers(document.rows(), score, file_score, tracks)
     return Input(document, request, model, config, data, file_score, tracks=tracks, **fields)
 

@@ -6,9 +6,9 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from musictx import shipped
 from musictx.config import GenerateConfig
@@ -21,6 +21,9 @@ from musictx.studio.config import KEEP, StudioConfig
 from musictx.studio.errors import Refused
 from musictx.tokens.build import build, read_options
 from musictx.tokens.controls import CONTROLS
+
+if TYPE_CHECKING:
+    from musictx.bundle import Bundle
 
 #: Kinds of music: performances and new pieces, music on the beats of its file, and chorales.
 MUSIC = ("free", "beats", "chorale")
@@ -51,6 +54,7 @@ class Model:
     suits        the kinds of music (:func:`~musictx.studio.exchange.music_of`) for which it is the
                  default model
     steering     control -> how well the model follows it, if its card says so
+    device       the device on which it composes
     """
 
     name: str
@@ -65,10 +69,12 @@ class Model:
     chords: bool
     suits: tuple[str, ...] = ()
     steering: Mapping[str, float] = field(default_factory=dict)
+    device: str = "auto"
 
     @classmethod
-    def load(cls, name: str, option: str, folder: Path) -> Model:
-        """Read the files of a model folder. Raise :class:`UserError` if they are damaged."""
+    def load(cls, name: str, option: str, folder: Path, device: str = "auto") -> Model:
+        """Read what a model folder says of the model, but not its weights. Raise :class:`UserError`
+        if that is damaged."""
         try:
             options = read_options(folder / "tokenizer.json")
             # A custom class is not imported here.
@@ -88,7 +94,15 @@ class Model:
             tokens.clock(Score()).tempo if tokens is not None and tokens.beats else None,
             bool(getattr(tokens, "chords", False)),
             steering=steering,
+            device=device,
         )
+
+    @cached_property
+    def bundle(self) -> Bundle:
+        """The model itself, read at its first use. Raise :class:`UserError` if it is damaged."""
+        from musictx import bundle  # imports torch
+
+        return bundle.load(self.folder, self.device)
 
     @property
     def music(self) -> str:
@@ -186,10 +200,11 @@ class Models:
             name = f"my-{name}"
         self.default = name
         self._takes = Path(config.folder) / "session" / "takes"
+        self._device = config.device
         self._all: dict[str, Model] = {}
         for name, folder in {self.default: default, **included}.items():
             option = name if folder in names else self._option(folder)
-            self._all[name] = Model.load(name, option, folder)
+            self._all[name] = Model.load(name, option, folder, self._device)
         usual = [shipped.default(), shipped.default(on_beats=True), shipped.default(FOUR_VOICES)]
         if config.model.path is not None:
             usual = [default] * len(MUSIC)
@@ -201,7 +216,8 @@ class Models:
 
     def add(self, name: str, folder: Path) -> None:
         """Add a model, which is used only if a request names it."""
-        self._all[name] = Model.load(name, self._option(folder), folder)
+        model = Model.load(name, self._option(folder), folder, self._device)
+        self._all = {**self._all, name: model}  # other threads may be reading the old one
 
     def _option(self, folder: Path) -> str:
         """Return the path of a model folder from the folder of a session's takes, if both are below

@@ -12,10 +12,11 @@ import numpy as np
 from musictx import midi
 from musictx.midi.document import ANY, OFF, ON, MidiFile, controller, losses_of
 from musictx.midi.edit import Unwritable, edited
+from musictx.midi.encode import has_key, has_meter
 from musictx.midi.parts import free_channel, with_parts
 from musictx.midi.scan import DRUM_CHANNEL
 from musictx.notes import MARKS, PEDAL, Score
-from musictx.studio.change import MIXER, TEXTS, Track, clean_name
+from musictx.studio.change import MIXER, TEXTS, Key, Meter, Track, clean_name
 from musictx.studio.document import Document
 from musictx.studio.exchange import controllers, document_of, in_order, score_of
 
@@ -71,6 +72,8 @@ def write(document: Document, data: bytes) -> WrittenFile:
         places = [place for place in tracks_at if place in places]
         result = with_parts(result, places)
     tracks = [tracks_at[place] for place in places]
+    marks = ((getattr(document, name), getattr(first, name)) for name in ("meters", "keys"))
+    losses += _lost_marks(*[rows if rows != old_rows else () for rows, old_rows in marks])
     return WrittenFile(_with_mixer(result, tracks, first), tracks, losses)
 
 
@@ -79,9 +82,19 @@ def write_new(document: Document, score: Score, data: bytes, reason: str) -> Wri
     since ``reason`` prevents writing into the opened file ``data``."""
     by_id = {new.id: track for new, track in zip(in_order(document).tracks, document.tracks)}
     tracks = [[by_id[number]] for number in np.unique(score.notes["track"]).tolist()]
-    losses = losses_of(data, reason) if data else ""
+    losses = [losses_of(data, reason)] if data else []
+    losses += _lost_marks(score.meters.tolist(), score.keys.tolist())
     new_file = _with_mixer(midi.to_bytes(score), tracks, Document(tracks=()))
-    return WrittenFile(new_file, tracks, [losses] if losses else [])
+    return WrittenFile(new_file, tracks, [sentence for sentence in losses if sentence])
+
+
+def _lost_marks(meters: Iterable[Meter], keys: Iterable[Key]) -> list[str]:
+    """Return a sentence for each of these meters and keys that MIDI does not have."""
+    lost = [f"meter {upper}/{lower}" for _, upper, lower in meters if not has_meter(upper, lower)]
+    for _, sharps, _ in keys:
+        if not has_key(sharps):
+            lost.append(f"key of {abs(sharps)} {'sharps' if sharps > 0 else 'flats'}")
+    return [f"A MIDI file cannot hold the {mark}" for mark in dict.fromkeys(lost)]
 
 
 def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list]]:

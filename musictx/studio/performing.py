@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from musictx.apps import generate, infill
-from musictx.bundle import Bundle
 from musictx.chorale import app as harmonise
 from musictx.chorale.config import HarmoniseConfig
 from musictx.config import GenerateConfig
@@ -41,17 +40,18 @@ class Performance:
         self._waiting: defaultdict[int, list[list[Any]]] = defaultdict(list)
         self._progress_time, self._notes_time = 0.0, 0.0
 
-    def results(self, bundle: Bundle) -> Iterator[tuple[Proposal, Score]]:
+    def results(self) -> Iterator[tuple[Proposal, Score]]:
         """Yield each finished proposal and its music. Raise :class:`Cancelled` once the take is
         stopped."""
-        for index, sample in self._samples(bundle):
+        for index, sample in self._samples():
             self._flush()
             end = sample.seam + sample.seconds
             proposal = proposal_of(self._source, sample.score, end, self._tracks[index], index + 1)
             proposal.remark = sample.remark
             yield proposal, sample.score
 
-    def _samples(self, bundle: Bundle) -> Iterator[tuple[int, Sample]]:
+    def _samples(self) -> Iterator[tuple[int, Sample]]:
+        bundle = self._source.model.bundle
         config, score, task = self._source.config, self._source.score, self._source.task
         seed = self._source.request.seed
         if isinstance(config, GenerateConfig):
@@ -129,7 +129,7 @@ class Tracks:
     """
 
     def __init__(self, source: Input) -> None:
-        self._source, self._model = source, source.model
+        self._source = source
         self._ids = {} if source.request.task == "harmonise" else dict(source.tracks)
         self._next_id = max((track.id for track in source.document.tracks), default=-1) + 1
         self.new: dict[int, int] = {}
@@ -148,13 +148,13 @@ class Tracks:
         """Return the track of a finished note as in an event: the program in a new piece by a model
         that keeps programs apart, else the track of the file."""
         *_, program, drum, track = note
-        if self._source.request.task == "new" and self._model.programs:
+        if self._source.request.task == "new" and self._source.model.programs:
             return DRUMS if drum else int(program)
         return int(track)
 
     def _existing(self, key: int) -> int | None:
         """Return the id of a track of the document with the same instrument, for a new piece."""
-        if self._model.four_voices:
+        if self._source.model.four_voices:
             return None
         for track in self._source.document.tracks:
             instrument = DRUMS if track.drum else track.program

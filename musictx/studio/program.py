@@ -78,7 +78,7 @@ async def _serve(config: StudioConfig) -> None:
             await site.start()
         except OSError as error:
             raise UserError(_listen_error(config, error)) from None
-        studio.start_composer()
+        studio.composer.start()
         address = f"http://{_browser_host(config.host)}:{runner.addresses[0][1]}/"
         print(f"the studio is at {address} (Ctrl-C ends)", flush=True)
         if config.host in EVERYWHERE:
@@ -102,12 +102,18 @@ def _listen_error(config: StudioConfig, error: OSError) -> str:
     return f"host={config.host}: this machine has no such address ({error.strerror or error})"
 
 
-def _open(address: str) -> None:
-    """Show the page in a browser with windows; a text browser would take over the terminal."""
+def _browser() -> webbrowser.BaseBrowser | None:
+    """Return the browser with windows; None if there is none, since a text browser would take over
+    the terminal."""
     with contextlib.suppress(webbrowser.Error):
         browser = webbrowser.get()
-        if type(browser) is not webbrowser.GenericBrowser:
-            browser.open(address)
+        return None if type(browser) is webbrowser.GenericBrowser else browser
+    return None
+
+
+def _open(address: str) -> None:
+    if (browser := _browser()) is not None:
+        browser.open(address)
 
 
 def _browser_host(host: str) -> str:
@@ -119,10 +125,6 @@ def _browser_host(host: str) -> str:
 
 def check() -> str:
     """Return, for ``musictx doctor``, the browser that ``musictx studio`` opens, or why none."""
-    try:
-        browser = webbrowser.get()
-    except webbrowser.Error:
+    if (browser := _browser()) is None:
         return "none with windows: studio prints the address to open"
-    if type(browser) is webbrowser.GenericBrowser:
-        return "one of the terminal: studio prints the address to open"
     return str(getattr(browser, "name", "") or type(browser).__name__)

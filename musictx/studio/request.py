@@ -27,12 +27,6 @@ DEFAULT_SECONDS = 8.0
 NOT_FOR_MELODIES = {*SamplingConfig.__match_args__} - {*TokenSampling.__match_args__}
 
 
-def _fresh_seed() -> int:
-    from musictx.apps.results import fresh_seed  # imports torch
-
-    return fresh_seed()
-
-
 @dataclass(frozen=True)
 class Request:
     """One request of a page.
@@ -59,7 +53,7 @@ class Request:
     keep: Annotated[float, Field(ge=0, le=1)] = KEEP.default
     quantise: Any = None
     model: str | None = None
-    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] = field(default_factory=_fresh_seed)
+    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] = 0
 
     def config(self, model: Model, **input_options: Any) -> Any:
         """Return the options of the command, with the ``input_options`` but without its file.
@@ -85,9 +79,11 @@ def parse_request(
     Raise :class:`Refused`, or another :class:`UserError`, in one sentence that names the invalid
     field. :meth:`Request.config` checks the options of the command.
     """
+    from musictx.apps.results import fresh_seed  # imports torch
+
     given = {name: value for name, value in data.items() if value is not None}
     given.pop("revision", None)
-    request = validate(Request, {"end": duration, **given})
+    request = validate(Request, {"end": duration, "seed": fresh_seed(), **given})
     model = models.choose(request.model, request.task, music)
     if "end" not in given:
         request = replace(request, end=max(request.end, request.begin))
@@ -118,8 +114,8 @@ def label(request: Request, clock: Beats) -> str:
 
 def bars(request: Request, clock: Beats) -> str:
     """Return the selected bars, such as "bars 2 to 3"; a pick-up is bar 0."""
-    first = clock.bar(clock.quarters(request.begin))[0] - clock.pickup
-    last = max(clock.bar(clock.quarters(request.end) - 1e-3)[0] - clock.pickup, first)
+    first = clock.bar_at(request.begin) - clock.pickup
+    last = max(clock.bar_at(request.end, ends=True) - clock.pickup, first)
     return f"bar {first}" if first == last else f"bars {first} to {last}"
 
 

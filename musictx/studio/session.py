@@ -26,13 +26,11 @@ from typing import Any
 from musictx.errors import UserError, WriteError, shown
 from musictx.files import atomic_folder, tidy, write_bytes
 from musictx.studio import exchange, store
-from musictx.studio.acceptance import acceptance
 from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused, validate
-from musictx.studio.takes import Proposal, Takes
-from musictx.studio.timing import retimed
+from musictx.studio.takes import Takes
 
 #: The name, without its ending, of the file that was opened.
 OPENED_FILE = "start"
@@ -62,38 +60,26 @@ class Session:
 
     # ------------------------------------------------------------------------------ operations
 
-    def do(self, change: Change, revision: int) -> dict[str, Any]:
+    def do(self, change: Change, revision: Any) -> dict[str, Any]:
         """Apply a change that a page made on ``revision``. Return the parts of the document that
         follow from others and may have changed.
 
         Raise :class:`Refused`, without changing anything, if the document has another revision
         (409) or the change cannot be applied.
         """
-        with self._locked(revision) as document:
+        with self.locked_folder():
+            document = self.at(revision)
             change = document.check(exchange.stored_names(change, document), self._limits)
-            self._write(change, self._done + 1, self._done + 1, is_new=True)
+            path, done = self.folder / store.DATABASE, self._done + 1
+            self.document = store.write(path, document, change, done, is_new=True)
+            self._done = self._length = done
             return exchange.derived_json(self.document) | self._undo_state()
 
-    def accept(self, take: int, proposal: Proposal, label: str, revision: int) -> dict[str, Any]:
-        """Add the notes of a proposal, as one operation, and return the document."""
-        with self._locked(revision) as document:
-            self.do(acceptance(document, take, proposal, label), revision)
-            return self.json()
-
-    def retime(self, data: dict[str, Any], revision: int) -> dict[str, Any]:
-        """Change tempo, meter or key, as one operation (see :func:`retimed`), and return the
-        document."""
-        with self._locked(revision) as document:
-            change = retimed(document, data, data.pop("keep_beats", True) is not False)
-            if change != Change(change.label):
-                self.do(change, revision)
-            return self.json()
-
-    def _step(self, word: str, revision: int) -> dict[str, Any]:
+    def _step(self, word: str, revision: Any) -> dict[str, Any]:
         """Undo the last operation, or apply again the one that was undone last, and return the
         document; ``word`` is "undo" or "redo"."""
-        with self._locked(revision) as document:
-            is_undo = word == "undo"
+        with self.locked_folder():
+            document, is_undo = self.at(revision), word == "undo"
             if self._done == (0 if is_undo else self._length):
                 raise Refused(f"there is nothing to {word}", 409, revision=revision)
             number, path = self._done + (not is_undo), self.folder / store.DATABASE
@@ -102,7 +88,9 @@ class Session:
             except UserError:
                 raise Refused(f"the history of this session is damaged; {word} ends here") from None
             document.check_references(step)
-            self._write(step, number - is_undo, self._length)
+            done = number - is_undo
+            self.document = store.write(path, document, step, done, is_new=False)
+            self._done = done
             return self.json()
 
     undo, redo = partialmethod(_step, "undo"), partialmethod(_step, "redo")
@@ -116,24 +104,16 @@ class Session:
                 raise Refused("this session was deleted", 404)
             yield self.folder
 
-    @contextlib.contextmanager
-    def _locked(self, revision: Any) -> Iterator[Document]:
-        """Lock the document, so that no other thread changes it until the block ends. Raise
-        :class:`Refused` if the document does not have this ``revision`` (409) or it is none."""
-        with self.locked_folder():
-            if type(revision) is not int:
-                raise Refused(f"revision={shown(revision)}: expected the piece's, a whole number")
-            if revision != self.document.revision:
-                sentence = "another page changed this music in between; it is read again"
-                raise Refused(sentence, 409, revision=self.document.revision)
-            yield self.document
-
-    def _write(self, change: Change, done: int, length: int, is_new: bool = False) -> None:
-        document = self.document.copy()
-        inverse = document.apply(change)
-        path = self.folder / store.DATABASE
-        store.write(path, document, change, inverse, done, is_new)
-        self.document, self._done, self._length = document, done, length
+    def at(self, revision: Any) -> Document:
+        """Return the document if it has this ``revision``; raise :class:`Refused` if it has another
+        (409), or if this is none."""
+        document = self.document
+        if type(revision) is not int:
+            raise Refused(f"revision={shown(revision)}: expected the piece's, a whole number")
+        if revision != document.revision:
+            sentence = "another page changed this music in between; it is read again"
+            raise Refused(sentence, 409, revision=document.revision)
+        return document
 
     # --------------------------------------------------------------------------------- answers
 

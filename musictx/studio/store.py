@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from musictx.errors import WriteError
-from musictx.studio.change import WHOLE, Change
+from musictx.studio.change import Change
 from musictx.studio.document import FIELDS, Document
 from musictx.studio.errors import Refused
 
@@ -75,22 +75,18 @@ def operation(path: Path, number: int, *, inverse: bool) -> Any:
         return json.loads(database.execute(query, (number,)).fetchone()[inverse])
 
 
-def write(
-    path: Path, document: Document, change: Change, inverse: Change, done: int, is_new: bool
-) -> None:
-    """Write to the database that ``change`` was just applied to ``document``, and that the first
-    ``done`` operations are applied now. If the change ``is_new``, it becomes the last operation of
-    the history, and operations that were undone are deleted. Raise :class:`WriteError` if the
-    machine cannot write; the database is unchanged then."""
-    names = {"revision", "next_id"} | {n for n in WHOLE if getattr(change, n) is not None}
-    if change.lock or change.unlock or inverse.lock:
-        names.add("locked")
-    if change.accept or change.reject:
-        names.add("accepted")
+def write(path: Path, before: Document, change: Change, done: int, is_new: bool) -> Document:
+    """Apply ``change`` to the document ``before``, write this to the database, where ``done``
+    operations are applied now, and return the new document. If the change ``is_new``, it becomes
+    the last operation of the history, and operations that were undone are deleted. Raise
+    :class:`WriteError` if the machine cannot write; the database is unchanged then."""
+    document = before.copy()
+    inverse = document.apply(change)
+    names = [name for name in FIELDS if getattr(document, name) != getattr(before, name)]
     rows = [*change.add, *change.change]
     with _writing(path) as database:
         query = "SELECT value FROM fields WHERE name = 'revision'"
-        if database.execute(query).fetchone() != (str(document.revision - 1),):
+        if database.execute(query).fetchone() != (str(before.revision),):
             raise WriteError("this piece was changed by another program; start the studio again")
         _set(database, {n: document.field(n) for n in names} | {"done": done, "changed": _now()})
         database.executemany("DELETE FROM notes WHERE id = ?", ((n,) for n in change.remove))
@@ -99,6 +95,7 @@ def write(
             database.execute("DELETE FROM operations WHERE number >= ?", (done,))
             row = done, _text(change.json()), _text(inverse.json())
             database.execute("INSERT INTO operations VALUES (?, ?, ?)", row)
+    return document
 
 
 def _set(database: sqlite3.Connection, fields: dict[str, Any]) -> None:

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from musictx.beats import BPM, Beats
-from musictx.notes import Score
+from musictx.beats import BPM
 from musictx.studio.change import Change, Seconds
 from musictx.studio.document import Document
 from musictx.studio.errors import validate
@@ -40,7 +39,7 @@ class Timing:
 
 def timings(document: Document) -> list[Timing]:
     """Return the timing at the beginning, where the first key counts, and at each change."""
-    clock = Beats(Score(tempos=document.tempos, meters=document.meters))  # type: ignore[arg-type]
+    clock = document.clock
     tempos, meters, keys = clock.tempos.tolist(), clock.meters.tolist(), document.keys
     first = pickup = 0.0
     if clock.pickup:
@@ -57,11 +56,12 @@ def timings(document: Document) -> list[Timing]:
     return changes
 
 
-def retimed(document: Document, data: Any, keep_beats: bool) -> Change:
+def retimed(document: Document, data: dict[str, Any]) -> Change:
     """Return the change to the timing ``data`` of a page (the fields of :class:`Timing`) from its
-    time on; a new tempo at the beginning scales all tempos. Notes and marks keep their beats, or
-    without ``keep_beats`` their seconds. Raise :class:`Refused` if ``data`` is damaged."""
-    wish = validate(Timing, data)
+    time on; a new tempo at the beginning scales all tempos. Notes and marks keep their beats, or if
+    ``keep_beats`` is false their seconds. Raise :class:`Refused` if ``data`` is damaged."""
+    keep_beats = data.get("keep_beats", True) is not False
+    wish = validate(Timing, {name: data[name] for name in data if name != "keep_beats"})
     now = [timing for timing in timings(document) if timing.time <= wish.time + NEAR][-1]
     fields: dict[str, Any] = {}
     if abs(wish.tempo - now.tempo) > 1e-6:
@@ -111,18 +111,18 @@ def _with_meter(document: Document, wish: Timing, old_pickup: float) -> Marks:
     beats = round(pickup)
     if not beats:
         return ((0.0, *meter), *later)
-    end = Beats(Score(tempos=document.tempos)).seconds(4 * beats / wish.unit)  # type: ignore[arg-type]
+    end = document.clock.seconds(4 * beats / wish.unit)
     return ((0.0, beats, wish.unit), (float(end), *meter), *later)
 
 
 def _with_tempos(document: Document, tempos: Marks, start: float) -> dict[str, Any]:
     """Return the fields of a change to ``tempos``, whose times are those before the change: all
     that is after ``start`` keeps its beat."""
-    old = Beats(Score(tempos=document.tempos))  # type: ignore[arg-type]
+    old = document.clock
     bpm = np.array([row[1] for row in tempos])
     lengths = np.diff(old.quarters(np.array([row[0] for row in tempos]))) * 60 / bpm[:-1]
     tempos = tuple(zip(np.cumsum([0.0, *lengths]).tolist(), bpm.tolist()))
-    new = Beats(Score(tempos=tempos))  # type: ignore[arg-type]
+    new = replace(document, tempos=tempos).clock
 
     def moved(times: Iterable[float]) -> list[float]:
         before = np.array([*times])

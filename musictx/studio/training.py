@@ -25,6 +25,7 @@ import numpy as np
 
 from musictx import files, midi, shipped
 from musictx.data.workers import run_isolated
+from musictx.errors import UserError
 from musictx.hydra_config.finetuning import contents_of, nearest_model
 from musictx.notes import Score
 from musictx.studio.config import EVERYWHERE, StudioConfig
@@ -186,15 +187,9 @@ class Trainings:
         return shlex.join(["musictx", *self._arguments(typed.strip(), run.as_posix())])
 
     def _current(self) -> dict[str, Any] | None:
-        try:
-            data = json.loads((self._runs / CURRENT).read_text("utf-8"))
-            return {
-                "typed": str(data["typed"]),
-                "folder": str(data["folder"]),
-                "pid": int(data["pid"]),
-            }
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+        with suppress(UserError):
+            return files.read_json(self._runs / CURRENT)
+        return None
 
     def _pid(self) -> int | None:
         """Return the id of the training process, which this studio or a killed one started."""

@@ -26,7 +26,7 @@ from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.session import Session, Sessions
-from musictx.studio.takes import Proposal, Take, Takes, save
+from musictx.studio.takes import Proposal, Take, Takes, acceptance, save
 from musictx.training import checkpoint
 from scripts.fuzzing import music
 from scripts.fuzzing.damage import Draw, chance, damage, damaged_bytes, damaged_tree, pick
@@ -174,12 +174,12 @@ def _work(session: Session) -> object:
     takes = [take for _, take in sorted(Takes(session.folder).items())]
     answers: list[Any] = [[take.json() for take in takes]]
     note = (session.document.next_id, 9.0, 9.5, 70, 80, session.document.tracks[0].id)
+
+    def accept(take: Take, proposal: Proposal, revision: int) -> Any:
+        return session.do(acceptance(session.document, take.id, proposal), revision)
+
     steps: list[Callable[[int], Any]] = [
-        *(
-            partial(session.accept, take.id, proposal, take.label)
-            for take in takes
-            for proposal in take.proposals
-        ),
+        *(partial(accept, take, proposal) for take in takes for proposal in take.proposals),
         partial(session.do, Change(add=(note,))),
         *[session.undo] * 9,
         *[session.redo] * 9,

@@ -24,6 +24,7 @@ class Studio:
         self.changed, self.on_message = threading.Condition(), None
         self.sessions = Sessions(folder, self.limits)
         self.composer = Composer(self._publish, config)
+        self.composer.start()
 
     def _publish(self, session_id, kind, data) -> None:
         if self.on_message is not None:

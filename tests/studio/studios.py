@@ -1,7 +1,7 @@
 """A studio for tests: the routes over a real socket, with a composer that does not compose."""
 
 import contextlib
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 from aiohttp.test_utils import TestClient, TestServer
 
@@ -20,13 +20,11 @@ class FakeComposer:
 
     def __init__(self, publish, config) -> None:
         self.publish = publish
+        self.models = Mock(json=lambda: [{"name": "piano", "tasks": ["new"]}])
         self.cancelled: list[tuple[str, int]] = []
         self.closed = False
 
-    def models(self):
-        return [{"name": "piano", "tasks": ["new"], "default": True}]
-
-    def add_model(self, name, folder):
+    def start(self):
         pass
 
     def submit(self, session, request):
@@ -57,10 +55,9 @@ def take(number: int, notes, *, removes=(), label="replace", state="done") -> Ta
 async def studio_client(folder, composer=FakeComposer, **options):
     """Yield a client of a studio in ``folder``, with its ``composer`` and its ``sessions``."""
     config = StudioConfig(folder=str(folder), browser=False, **options)
-    studio = Studio(config)
+    with patch("musictx.studio.app.Composer", composer):
+        studio = Studio(config)
     async with TestClient(TestServer(studio.app), headers={"X-Musictx": "1"}) as client:
-        with patch("musictx.studio.app.Composer", composer):
-            studio.start_composer()
         client.composer, client.sessions = studio.composer, studio.sessions
         yield client
 

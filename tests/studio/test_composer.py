@@ -159,7 +159,7 @@ def test_after_a_restart_finished_takes_are_unchanged_and_unfinished_ones_stoppe
         ({"task": "replace", "begin": 0, "end": 3, "model": "chorale"}, "four voices.*2 tracks"),
         ({"task": "continue", "end": 0}, "no notes before 0.0 s"),
         ({"task": "accompany", "tracks": [2]}, "no pitched notes in the selection"),
-        ({"task": "new", "revision": 12}, "changed in between"),
+        ({"task": "new", "revision": 12}, "changed this music in between"),
     ],
 )  # fmt: skip
 def test_an_invalid_request_gets_a_sentence_and_writes_no_file(wrong, sentence, studio, session):

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.studio.acceptance import acceptance
 from musictx.studio.change import WHOLE, Accepted, Change, Track, parse_change
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused, validate
-from musictx.studio.takes import Proposal
+from musictx.studio.takes import Proposal, acceptance
 from tests.studio.changes import LIMITS, NOTES, changes, music, saved
 
 

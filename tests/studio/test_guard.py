@@ -113,7 +113,7 @@ async def test_no_answer_names_a_folder_of_the_machine(client, tmp_path, monkeyp
         OSError(13, "Permission denied", f"{home}/secret"): 500,
     }
     for error, status in errors.items():
-        monkeypatch.setattr(client.composer, "models", Mock(side_effect=error))
+        monkeypatch.setattr(client.composer.models, "json", Mock(side_effect=error))
         sentence = (await send(client, "GET", "/api/models", status))["error"]
         assert str(tmp_path) not in sentence
         assert home not in sentence

@@ -18,8 +18,7 @@ from musictx.chords import annotated, named
 from musictx.config import ModelFolder
 from musictx.errors import UserError
 from musictx.notes import NOTE, Score
-from musictx.studio import exchange, uploads
-from musictx.studio.acceptance import acceptance
+from musictx.studio import exchange
 from musictx.studio.change import Track
 from musictx.studio.config import StudioConfig, StudioLimits
 from musictx.studio.document import EARLY
@@ -28,6 +27,7 @@ from musictx.studio.inputs import prepare
 from musictx.studio.models import Model, Models
 from musictx.studio.performing import Tracks, proposal_of
 from musictx.studio.request import Request, parse_request
+from musictx.studio.takes import acceptance
 from musictx.tokens.controls import CONTROLS
 from tests import pieces
 from tests.strategies import scores
@@ -323,7 +323,7 @@ def test_chords_above_notes_are_followed():
 
 
 def test_chords_without_notes_are_accompanied():
-    document, _ = uploads.document_of(b"C  Am7  F  G", "my blues.cho", StudioLimits())
+    document, _ = exchange.opened(b"C  Am7  F  G", "my blues.cho", StudioLimits())
     data = {"task": "accompany", "begin": 0, "end": 0, "seed": 4}
     music = exchange.music_of(document)
     request, model = parse_request(data, Models(StudioConfig()), document.duration, music)

@@ -21,10 +21,9 @@ from musictx.studio import store
 from musictx.studio.change import Change, parse_change
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from musictx.studio.exchange import score_of
+from musictx.studio.exchange import opened, score_of
 from musictx.studio.session import Session, Sessions
-from musictx.studio.takes import Proposal, Take, Takes, save
-from musictx.studio.uploads import document_of
+from musictx.studio.takes import Proposal, Take, Takes, acceptance, save
 from tests.studio.changes import LIMITS, changes, music
 from tests.studio.studios import ODE
 
@@ -39,7 +38,7 @@ def new_session(folder, data=b"") -> Session:
     folder.mkdir()
     if data:
         (folder / "start.mid").write_bytes(data)
-    store.create(folder / "piece.sqlite", document_of(data, "ode", LIMITS)[0])
+    store.create(folder / "piece.sqlite", opened(data, "ode", LIMITS)[0])
     return Session(folder, LIMITS)
 
 
@@ -74,7 +73,7 @@ def test_a_session_that_is_read_again_has_its_state_and_its_whole_history(tmp_pa
                 removes = data.draw(st.lists(st.sampled_from([*document.notes, 99]), unique=True))
                 number = data.draw(st.integers(1, 2))
                 proposal = Proposal(number, "done", notes, removes=removes)
-                session.accept(1, proposal, "x", revision)
+                session.do(acceptance(document, 1, proposal, "x"), revision)
             index += 1
             states[index:] = [music(session.document)]
         else:

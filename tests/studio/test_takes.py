@@ -14,13 +14,12 @@ import musictx
 from musictx import cli, options, shipped
 from musictx.config import ModelFolder
 from musictx.errors import UserError
-from musictx.studio.acceptance import acceptance
 from musictx.studio.change import Change
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import validate
 from musictx.studio.models import TASKS, Models, options_json
 from musictx.studio.request import Request, command_line, parse_request
-from musictx.studio.takes import Proposal
+from musictx.studio.takes import Proposal, acceptance
 from tests.studio.composers import rounded
 
 pytestmark = pytest.mark.usefixtures("only_tiny")
