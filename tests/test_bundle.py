@@ -5,7 +5,6 @@ import json
 import os
 import resource
 import shutil
-import sys
 from functools import partial
 from unittest.mock import Mock
 
@@ -301,23 +300,16 @@ def test_the_name_of_a_tokenizer_may_not_import_code(folder, name, monkeypatch):
         assert_refused(folder, "importable")
 
 
-@pytest.fixture
-def stranger(tmp_path, monkeypatch):
-    """Return a file that exists once the module ``stranger`` of the current folder is imported."""
+def test_positions_and_corpora_of_a_model_folder_may_not_import_code(folder, tmp_path, monkeypatch):
     (tmp_path / "stranger.py").write_text("open('imported', 'w').close()")
     monkeypatch.chdir(tmp_path)
-    yield tmp_path / "imported"
-    sys.modules.pop("stranger", None)
-
-
-def test_positions_and_corpora_of_a_model_folder_may_not_import_code(folder, stranger):
     schemes = ({"_target_": "stranger.Scheme"}, {"name": "stranger:Scheme"}, {"name": "stranger"})
     for position in schemes:
         change(folder / "config.json", lambda c, p=position: c["model"].update(position=p))
         assert_refused(folder, "config.json", "position")
     with pytest.raises(UserError, match=r"corpus\.name=stranger"):
         app.corpus_of({"name": "stranger"})
-    assert not stranger.exists()
+    assert not (tmp_path / "imported").exists()
 
 
 def test_a_tokenizer_that_is_not_the_models_is_refused(folder, tmp_path):

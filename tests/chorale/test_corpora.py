@@ -14,12 +14,8 @@ from musictx.data.prepare import prepare
 from musictx.data.windows import EvaluationWindows
 from musictx.errors import UserError
 
-installed = pytest.mark.skipif(
-    importlib.util.find_spec("music21") is None, reason="needs the extra bach"
-)
 
-
-@installed
+@pytest.mark.skipif(importlib.util.find_spec("music21") is None, reason="needs the extra bach")
 @pytest.mark.usefixtures("few_chorales")
 def test_bach_keeps_the_rules_nearly_always():
     """Rates with a margin: a wrong definition is off by far more."""

@@ -147,10 +147,6 @@ def test_bars_are_as_long_as_the_meter_says(table, bar):
     assert faults == stuck
 
 
-#: The first is counted in whole pieces only, the second by the key of the steps before.
-OF_THE_WHOLE = ("stuck voice", "doubled leading note")
-
-
 def faults_of(tokenizer, ids, **options):
     """Return (V,) faults that each id completes after ``ids``."""
     piece = PartialPieces.of(tokenizer, np.asarray(ids)[None].astype(np.int64))
@@ -160,13 +156,14 @@ def faults_of(tokenizer, ids, **options):
 @settings(max_examples=60)
 @given(ties=st.booleans(), data=st.data())
 def test_faults_id_by_id_are_those_of_the_whole_piece(ties, data):
-    """Each fault is counted at its step, with its lowest voice."""
+    """Each fault is counted at its step, with its lowest voice: stuck voices in whole pieces only,
+    doubled leading notes by the key of the steps before."""
     tokenizer, grid = ChoraleTokenizer(ties=ties), data.draw(grids(ties=ties, longest=4))
     ids = tokenizer.encode_grid(grid)
     costs = [faults_of(tokenizer, ids[:n])[ids[n]] for n in range(len(ids))]
     expected = np.zeros(grid.pitches.shape)
     for fault in v.faults(grid):
-        if fault.kind not in OF_THE_WHOLE:
+        if fault.kind not in ("stuck voice", "doubled leading note"):
             expected[fault.step, fault.voices[-1]] += 1
     for step in range(len(grid)):
         before = grid.pitches[step - 1] if step else np.full(4, -1)

@@ -20,8 +20,6 @@ from musictx.notes import Score
 from musictx.tokens.build import build
 from tests.data.helpers import TOKENIZER, Given, contents, run, song, write_songs
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
-
 
 def by_name(folder: Path) -> dict[str, np.ndarray]:
     shards = Shards(folder)
@@ -181,7 +179,7 @@ class Actions(Given):
         return song(int(word)), None
 
 
-@linux
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
 def test_a_file_that_harms_its_reader_costs_only_itself(tmp_path):
     reasons = {"sleeps": "took too long", "fills": "too large", "dies": "crashed the reader"}
     reasons |= {"fails": "unreadable", "beyond": "not encodable", "no_score": "not encodable"}

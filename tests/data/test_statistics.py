@@ -16,11 +16,6 @@ from tests.pieces import of
 from tests.strategies import scores
 
 
-def limit(values):
-    """The smallest value that so many of them do not exceed."""
-    return sorted(values)[int(np.ceil(statistics.SHARE_WITHIN * (len(values) - 1)))]
-
-
 @settings(max_examples=30)
 @given(scores())
 def test_note_limits_against_loops(score):
@@ -36,7 +31,8 @@ def test_note_limits_against_loops(score):
         - sum(other["end"] == other["start"] == note["start"] for other in notes[i + 1 :])
         for i, note in enumerate(notes)
     ]
-    assert stats["most_notes"] == max(1, limit(together))
+    limit = sorted(together)[int(np.ceil(statistics.SHARE_WITHIN * (len(together) - 1)))]
+    assert stats["most_notes"] == max(1, limit)
     programs = [128 if n["drum"] else int(n["program"]) for n in score.notes]
     assert stats["instruments"] == sorted({*programs})
     for part, most, low, high, rate in stats["parts"]:

@@ -7,15 +7,6 @@ from musictx.data.windows import EvaluationWindows, collate, windows
 from musictx.tokens.vocab import BOS, CUT, EOS
 from tests.data.helpers import make_shards
 
-lengths = st.lists(st.integers(0, 40), max_size=6)
-contexts = st.integers(1, 12)
-
-
-@st.composite
-def covers(draw):
-    context = draw(contexts)
-    return draw(lengths), context, draw(st.one_of(st.none(), st.integers(1, context)))
-
 
 def test_a_multiple_of_the_window_has_no_window_more():
     assert [(w.start, w.stop) for w in windows([16, 0, 8], 8)] == [(0, 8), (8, 16), (0, 8)]
@@ -26,11 +17,13 @@ def test_a_multiple_of_the_window_has_no_window_more():
 
 
 @settings(max_examples=40)
-@given(covers(), st.booleans(), st.booleans(), st.booleans())
+@given(
+    st.lists(st.integers(0, 40), max_size=6), st.integers(1, 12), st.data(), *[st.booleans()] * 3
+)
 def test_evaluation_scores_every_event_once_and_no_padding(
-    tmp_path_factory, cover, eos, begins, ends
+    tmp_path_factory, pieces, context, data, eos, begins, ends
 ):
-    pieces, context, stride = cover
+    stride = data.draw(st.none() | st.integers(1, context))
     random = np.random.default_rng(0)
     made = [random.integers(4, 300, n).astype(np.uint16) for n in pieces]
     folder = tmp_path_factory.mktemp("s") / "s"

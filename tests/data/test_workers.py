@@ -87,15 +87,12 @@ def test_workers_that_are_killed_while_idle_are_replaced():
         assert run_isolated(os.getpid, limits=ServerLimits()) != process
 
 
-SCRIPT = """
+def test_a_script_without_a_guard_is_one_sentence(tmp_path):
+    (tmp_path / "s.py").write_text("""
 from musictx.config.limits import Limits
 from musictx.data import workers
 print(list(workers.run(abs, [-1], limits=Limits(), workers=1)))
-"""
-
-
-def test_a_script_without_a_guard_is_one_sentence(tmp_path):
-    (tmp_path / "s.py").write_text(SCRIPT)
+""")
     done = subprocess.run([sys.executable, tmp_path / "s.py"], capture_output=True, text=True)
     assert done.returncode != 0
     assert "__main__" in done.stderr.strip().splitlines()[-1]

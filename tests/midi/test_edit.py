@@ -119,7 +119,8 @@ def test_only_notes_change_and_only_in_their_tracks(data: bytes, more: st.DataOb
     assert sounding(back.notes) == sounding(notes)
     assert np.allclose(np.sort(back.notes["start"]), np.sort(notes["start"]), atol=1e-9)
     # Tracks without a change are the same bytes.
-    last_part = np.cumsum(parts_by_track(data))
+    channels = ({m.channel for m in t if m.type == "note_on"} for t in opened(data).tracks)
+    last_part = np.cumsum([len(some) for some in channels])
     changed = np.concatenate([score.notes["track"][~stay], new["track"]])
     touched = set(np.searchsorted(last_part, changed, "right").tolist())
     for number, (was, now) in enumerate(zip(chunks(data), chunks(made))):
@@ -131,11 +132,6 @@ def sounding(notes: np.ndarray) -> Counter:
     """Count notes by pitch, velocity and program. Drums have the kit that is set, so no program."""
     program = np.where(notes["drum"], 0, notes["program"]).tolist()
     return Counter(zip(notes[["pitch", "velocity", "drum"]].tolist(), program))
-
-
-def parts_by_track(data: bytes) -> list[int]:
-    """Return for each track the number of channels that have notes."""
-    return [len({m.channel for m in t if m.type == "note_on"}) for t in opened(data).tracks]
 
 
 def with_more(score: Score, *rows: tuple) -> Score:
@@ -300,12 +296,6 @@ MARKS = ("set_tempo", "time_signature", "key_signature")
 TIMED = ("notes", "pedals", "tempos", "meters", "keys")
 
 
-def marked(data: bytes, new: list[tuple[int, mido.MetaMessage]]) -> bytes:
-    """Replace with mido the marks of a file by ``new`` ones in its first track."""
-    first, *others = messages(data, without=MARKS)
-    return saved([*new, *first], *others, kind=data[9], quarter=QUARTER)
-
-
 @st.composite
 def new_marks(draw: st.DrawFn) -> list[tuple[int, mido.MetaMessage]]:
     rows = [(0, mido.MetaMessage("set_tempo", tempo=draw(st.integers(200_000, 1_500_000))))]
@@ -321,7 +311,8 @@ def new_marks(draw: st.DrawFn) -> list[tuple[int, mido.MetaMessage]]:
 def test_where_notes_keep_their_beats_only_the_marks_change(data, new, random) -> None:
     score = midi.read(data)
     assume(score.file)
-    wanted = midi.read(marked(data, new))
+    first, *others = messages(data, without=MARKS)
+    wanted = midi.read(saved([*new, *first], *others, kind=data[9], quarter=QUARTER))
     jitter = 1 + 1e-7 * random.random()  # since the studio's page rounds seconds in its own way
 
     def rounded(rows: np.ndarray) -> np.ndarray:

@@ -118,8 +118,9 @@ PRIMES = b"".join(
         (whole(b"<a " + b"".join(b"a%x='' " % n for n in range(300_000)) + b"/>"), "xml_tags"),
         (whole(b"<part/>" * 1001), "limits.tracks=1000"),
         (mxl({str(n): b"" for n in range(10_001)}), "10000 files"),
+        (b'<!DOCTYPE a [<!ENTITY b "bb"><!ENTITY c "&b;&b;">]>' + whole(b"&c;"), "internal DTD"),
     ],
-    ids=range(5),
+    ids=range(6),
 )
 def test_bombs_are_refused(data, message):
     with pytest.raises(MusicXmlError, match=message):

@@ -17,8 +17,6 @@ from musictx.tokens.vocab import EOS
 from tests.pieces import score
 from tests.tokens.test_spelling import BARS as TOKENIZERS
 
-quick = settings(max_examples=60)
-
 
 def words(tokenizer, ids):
     return [tokenizer.vocabulary.describe(int(i)) for i in ids]

@@ -32,18 +32,13 @@ CHARTS = {
 }
 
 
-def shuffled(chart):
-    """Shuffle the blocks of fifty characters, except the last, as iReal Pro does."""
-    block = list(chart[:50])
-    for n in (*range(5), *range(10, 24)) if len(chart) > 51 else ():
-        block[n], block[49 - n] = block[49 - n], block[n]
-    return "".join(block) + chart[50:]
-
-
 @pytest.mark.parametrize("chart", CHARTS)
 def test_charts_of_ireal_pro(chart):
-    plain = f"irealbook://A Song=Who=Swing=Bb=n={chart}"
-    for link in (plain, LINK.format(shuffled(chart))):
+    """Plain, and with blocks of fifty characters, except the last, shuffled as iReal Pro does."""
+    plain, block = f"irealbook://A Song=Who=Swing=Bb=n={chart}", list(chart[:50])
+    for n in (*range(5), *range(10, 24)) if len(chart) > 51 else ():
+        block[n], block[49 - n] = block[49 - n], block[n]
+    for link in (plain, LINK.format("".join(block) + chart[50:])):
         bars = bars_of(musictx.read(link.encode()))
         assert text_of(bars) == text_of(sheet(CHARTS[chart]))
 

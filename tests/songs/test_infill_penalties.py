@@ -92,17 +92,6 @@ def test_a_bass_begins_with_each_chord_on_its_root(monkeypatch):
             assert pitch % 12 == root
 
 
-def row_at(part, place, program):
-    """A row of ``part`` in its first bar that begins a new note of ``program`` at ``place``."""
-    (row,), table = part.rows(1), TOKENS.vocabulary
-    while row.remaining and row.remaining[0].key < (place, program):
-        for token in row.remaining[0].ids:
-            row.advance(token)
-    for token in (table.id("place", place), table.id("program", program)):
-        row.advance(token)
-    return row
-
-
 @pytest.mark.parametrize("has_bass", [True, False])
 def test_an_accompaniment_without_a_bass_has_low_roots(has_bass, monkeypatch):
     """From the lowest usual pitch of a bass to the highest."""
@@ -173,7 +162,12 @@ def test_only_tunes_may_leave_their_chords(voices, drone, monkeypatch):
 def test_new_notes_off_a_given_chord_cost_unless_habits_are_off_and_given_notes_do_not():
     notes = [(0.0, BAR, 60), (0.0, BAR, 61, 64, 33, False, 1)]
     part = accompaniment(score(notes, meter=(3, 4), markers=((0.0, "C:maj"),)), (33,))
-    row = row_at(part, 0, 33)
+    (row,) = part.rows(1)  # which begins a new note of the bass in its first bar
+    while row.remaining and row.remaining[0].key < (0, 33):
+        for token in row.remaining[0].ids:
+            row.advance(token)
+    for token in (TABLE.id("place", 0), TABLE.id("program", 33)):
+        row.advance(token)
 
     def nats_of_pitches():
         costs = [penalty(row, []) for penalty in part.penalties()]

@@ -169,11 +169,8 @@ def test_it_learns_and_a_saved_state_continues_bit_for_bit():
     assert losses(net, optimizer, 3) == losses(other, resumed, 3)
 
 
-KINDS = ("cosine", "rsqrt", "constant")
-
-
 @settings(max_examples=60)
-@given(st.integers(1, 400), st.integers(0, 500), st.sampled_from(KINDS))
+@given(st.integers(1, 400), st.integers(0, 500), st.sampled_from(["cosine", "rsqrt", "constant"]))
 def test_the_rate_rises_and_then_follows_its_formula(total, warmup, kind):
     peak = max(warmup, 1)
     for done in range(1, total + 6):

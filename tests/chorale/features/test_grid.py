@@ -38,13 +38,6 @@ def music(rows: int, seed: int = 0) -> Tensor:
     return torch.cat([torch.ones(rows, 1, dtype=torch.int64), steps.flatten(1)], 1)
 
 
-def slow_age(ids: list[int], places: list[int], at: int) -> int:
-    age = 1
-    while places[at] - VOICES * age >= 1 and ids[at - VOICES * age] == ids[at]:
-        age += 1
-    return min(age, note_ages.AGES) if places[at] else 0
-
-
 def slow_match(ids: list[int], places: list[int], at: int, own: bool) -> tuple[int, int]:
     """(id, steps) of the longest match that ends with ``ids[at]``."""
     kind, stride = ("voice", VOICES) if own else ("all", 1)
@@ -74,7 +67,10 @@ def test_ages_and_matches_are_what_loops_find(seed: int) -> None:
     for row in range(2):
         numbers, where = ids[row].tolist(), places[row].tolist()
         for at in range(len(numbers)):
-            assert found[row, at] == slow_age(numbers, where, at)
+            age = 1
+            while where[at] - VOICES * age >= 1 and numbers[at - VOICES * age] == numbers[at]:
+                age += 1
+            assert found[row, at] == (min(age, note_ages.AGES) if where[at] else 0)
     for own in (False, True):
         whole = torch.stack(
             repeats.longest_match(ids, places, VOICES, ids.shape[1], one_voice=own), 2

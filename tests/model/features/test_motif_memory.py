@@ -11,9 +11,6 @@ from tests.untrained import at_random
 GIVEN = {name: EVENTS[name] for name in ("steps", "starts", "loudness")}
 
 
-FEATURE = at_random(MotifMemory(VOCAB, 8, **GIVEN)).double()
-
-
 def music(rows, count, seed=2):
     """Events that come back: a theme of a few notes between random ones."""
     draw = torch.Generator().manual_seed(seed)
@@ -57,7 +54,7 @@ def expected(ids):
 def test_it_finds_what_a_loop_finds(seed):
     ids = music(2, 160, seed)
     places = torch.cat([torch.arange(60), torch.arange(100)]).expand(2, -1)
-    seen = FEATURE.read(ids, ids[:, :0], places)
+    seen = at_random(MotifMemory(VOCAB, 8, **GIVEN)).double().read(ids, ids[:, :0], places)
     for row in range(2):
         for at in range(160):
             begin = 0 if at < 60 else 60
