@@ -129,7 +129,7 @@ def test_the_command_line_python_the_studio_and_mcp_make_the_same_configuration(
         ("continue", {"seconds": 1.5, "key": "D", "quantise": "16"}),
         ("infill", {"from": "2", "to": "2", "loudness": "p"}),
         ("accompany", {"density": "dense", "quantise": "8"}),
-        ("harmonise", {"model": "chorale"}),
+        ("harmonise", {"model": "chorale", "particles": 4}),
     ],
 )
 def test_the_same_request_makes_the_same_notes(tool, values, only_tiny, tmp_path, monkeypatch):
