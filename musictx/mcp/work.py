@@ -23,7 +23,7 @@ from musictx.errors import UserError
 from musictx.mcp.places import ENDINGS, Places
 from musictx.mcp.tools import TOOLS
 from musictx.notes import Score
-from musictx.options import make_config, unknown_option, words
+from musictx.options import make_config, words
 from musictx.progress import LISTENER, Listener
 from musictx.registry import load
 
@@ -48,7 +48,8 @@ def config_of(name: str, arguments: Mapping[str, Any], places: Places, device: s
         text = _text(tool.base64_option, options.pop(tool.base64_option))
         options[str(tool.music)] = places.save_music(tool.base64_option, text)
     if unknown := [option for option in options if option not in tool.options]:
-        raise UserError(unknown_option(tool.command, unknown[0]))
+        possible = ", ".join(tool.options)
+        raise UserError(f"{unknown[0]}: no such argument of {name}; it takes {possible}")
     for option in [tool.music, *tool.required]:
         replaceable = option == "melody" and "chords" in options
         if option is not None and option not in options and not replaceable:
