@@ -8,7 +8,6 @@ of short or sparse music has more of it. How readers judged the result stands in
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -25,23 +24,22 @@ def best(
     primers: Sequence[Primer],
     request: GenerateConfig,
 ) -> Iterator[tuple[int, Sample]]:
-    """Yield (number, the best candidate) of each sample as soon as its candidates are composed;
-    after Ctrl-C the best of the finished ones, or of the unfinished ones if none is finished."""
-    waiting: dict[int, list[Sample]] = {}
+    """Yield the best of the numbered ``pieces`` that are candidates for each sample, as soon as
+    they are composed; after Ctrl-C the best of the finished ones, or of the unfinished ones if none
+    is finished."""
+    waiting: dict[int, list[tuple[int, Sample]]] = {}
 
     def choose(number: int) -> tuple[int, Sample]:
-        of_sample, primer = waiting[number], primers[number // request.samples]
-        finished = [sample for sample in of_sample if sample.ended != "interrupted"]
-        best_one = max(finished or of_sample, key=partial(coherence, bundle, primer))
-        del waiting[number]
-        return number, best_one
+        of_sample, primer = waiting.pop(number), primers[number // request.samples]
+        finished = [piece for piece in of_sample if piece[1].ended != "interrupted"]
+        return max(finished or of_sample, key=lambda piece: coherence(bundle, primer, piece[1]))
 
     try:
-        for number, piece in pieces:
-            of_sample = waiting.setdefault(number // request.candidates, [])
-            of_sample.append(piece)
-            if len(of_sample) == request.candidates:
-                yield choose(number // request.candidates)
+        for piece in pieces:
+            number = piece[0] // request.candidates
+            waiting.setdefault(number, []).append(piece)
+            if len(waiting[number]) == request.candidates:
+                yield choose(number)
     except KeyboardInterrupt:
         for number in [*waiting]:
             yield choose(number)

@@ -34,7 +34,7 @@ from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.constraints import Penalty
 from musictx.sampling.continuation import to_bar_line
-from musictx.sampling.events import OnEvent, emit_all
+from musictx.sampling.events import Event, OnEvent
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer, encode_primer
 from musictx.sampling.processors import Processor
@@ -234,6 +234,7 @@ def compose_pieces(
     chosen."""
     if request.candidates > 1:
         every = replace(request, samples=request.samples * request.candidates, candidates=1)
+        events: dict[int, list[Event]] = {}
         pieces = compose_pieces(
             bundle,
             primers,
@@ -243,11 +244,13 @@ def compose_pieces(
             penalties=penalties,
             processors=processors,
             progress=progress,
+            on_event=on_event and (lambda n, event: events.setdefault(n, []).append(event)),
         )
-        for number, sample in candidates.best(bundle, pieces, primers, request):
+        for version, sample in candidates.best(bundle, pieces, primers, request):
+            number = version // request.candidates
             if on_event is not None:
-                notes = sample.score.notes
-                emit_all(notes[notes["start"] >= sample.seam], partial(on_event, number))
+                for event in events.pop(version, []):
+                    on_event(number, event)
             yield number, sample
         return
     is_restricted = bool(len(penalties) or len(processors))
