@@ -40,7 +40,7 @@ class Idiom:
     top_p = 0.95
     #: What the option ``end`` is for a new piece unless it is given.
     end_of_new_piece = "cut"
-    #: Whether each note is known when its id is drawn, not only when the piece is complete.
+    #: Whether each note is final when its id is drawn, not only when the piece is complete.
     notes_at_once = False
     #: (vocabulary, levels of the controls) -> the ids that give them, before a piece.
     prefix: Callable[[Vocabulary, Sequence[int]], np.ndarray] = staticmethod(control_prefix)
