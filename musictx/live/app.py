@@ -41,18 +41,16 @@ def run(config: PlayConfig) -> PlayReport:
 
 def run_jam(config: JamConfig) -> int:
     """Listen and answer until the port is closed or Ctrl-C; return the number of answers."""
-    with _opened(config) as (bundle, output, seed):
-        source = ports.open_port("input", config.input)
+    source = ports.open_port("input", config.input)
+    with contextlib.closing(source), _opened(config) as (bundle, output, seed):
         request = GenerateConfig(seconds=config.answer, sampling=config.sampling)
 
-        def compose(primer: Score, number: int) -> Stream:
+        def compose(primer: Score | None, number: int) -> Stream:
             return generate.stream(bundle, request, primer, seed=[seed, number])
 
+        compose(None, 0)  # refuses a model that cannot be played before anyone plays
         say("listening; play, and pause for an answer (Ctrl-C ends)")
-        try:
-            return jam(source, output, compose, config, programs=_has_programs(bundle))
-        finally:
-            source.close()
+        return jam(source, output, compose, config, programs=_has_programs(bundle))
 
 
 def _has_programs(bundle: Bundle) -> bool:
@@ -65,19 +63,17 @@ def _opened(config: LiveConfig) -> Iterator[tuple[Bundle, Any, int]]:
     """Open the output port, which fails fastest, then load the model; yield (model, port, seed).
     Inside the block SIGTERM has the effect of Ctrl-C, so that all notes are ended and the port is
     closed."""
-    folder = choose_model(config.model, config.tokenizer)
-    output = ports.open_port("output", config.output)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     previous_handler = signal.signal(signal.SIGTERM, interrupt)
     try:
-        bundle = load(folder, config.device)
-        seed = fresh_seed() if config.seed is None else config.seed
-        if config.seed is None:
-            say(f"seed: {seed}")
-        yield bundle, output, seed
+        with contextlib.closing(ports.open_port("output", config.output)) as output:
+            bundle = load(choose_model(config.model, config.tokenizer), config.device)
+            seed = fresh_seed() if config.seed is None else config.seed
+            if config.seed is None:
+                say(f"seed: {seed}")
+            yield bundle, output, seed
     finally:
-        output.close()
         signal.signal(signal.SIGTERM, previous_handler)

@@ -59,6 +59,12 @@ class SocketPort(sockets.SocketPort):
         except (OSError, ValueError) as error:  # ValueError: mido closed it after an OSError
             raise WriteError("output: the program at the other end has hung up") from error
 
+    def _receive(self, block: bool = True) -> None:
+        try:
+            super()._receive(block)
+        except OSError:  # the program at the other end was killed
+            self.close()
+
     def _close(self) -> None:
         for file in ("_rfile", "_wfile"):  # absent if the connection failed
             if hasattr(self, file):

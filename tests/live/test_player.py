@@ -1,5 +1,7 @@
 """Messages are played at their times by a simulated clock, and errors leave no note on."""
 
+import socket
+import struct
 from unittest.mock import Mock
 
 import mido
@@ -131,11 +133,13 @@ def test_a_socket_sends_and_receives_until_the_other_end_closes():
     keyboard = server.accept()
     keyboard.send(mido.Message("note_on", note=60))
     assert wait_for(lambda: list(source.iter_pending()))[0].note == 60
-    source.close()
+    at_once = struct.pack("ii", 1, 0)  # as if the program were killed
+    keyboard._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
     for end in (receiver, keyboard):
         for stream in (end._rfile, end._wfile, end):
             stream.close()
     server.close()
+    assert wait_for(lambda: not [*source.iter_pending()] and source.closed)
     with pytest.raises(WriteError, match="output: the program at the other end has hung up"):
         play(Composer(Mock(at=0.0), scale(40, every=0.01)), port, look_ahead=0.1)
     port.close()
@@ -180,10 +184,13 @@ def test_the_command_plays_into_a_file(tmp_path, monkeypatch, capsys):
     assert "notes in" in capsys.readouterr().out
 
 
-def test_the_command_refuses_a_model_that_cannot_be_played_and_names_one_that_can(
-    tmp_path, monkeypatch, capsys
+@pytest.mark.parametrize("command", ["play", "jam"])
+def test_a_model_that_cannot_be_played_is_refused_and_one_that_can_is_named(
+    command, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["play", "model=song", "seconds=1", "seed=3", "output=take.mid"]) == 2
+    monkeypatch.setattr(mido, "get_input_names", lambda: ["Keystation 49"])
+    monkeypatch.setattr(mido, "open_input", lambda name: Mock(closed=True))
+    assert cli.main([command, "model=song", "seed=3", "output=take.mid"]) == 2
     assert "model=piano" in capsys.readouterr().err
     assert not any(tmp_path.iterdir())
