@@ -18,9 +18,6 @@ from musictx.render import audio, pianoroll
 from musictx.render.config import RenderConfig
 from musictx.render.soundfont import SoundFont
 
-#: Samples of sound per second.
-RATE = 44_100
-
 
 def run(config: RenderConfig) -> list[Path]:
     """Render the files of ``config``; print and return the paths of the results."""
@@ -44,7 +41,7 @@ def results(config: RenderConfig) -> Iterator[Path]:
     if not config.files:
         raise UserError("files: missing, give a MIDI file such as `musictx render song.mid`")
     names = [file for name in config.files for file in music_files(name, "files")]
-    sources = [Path(name).expanduser() for name in names]
+    sources = [Path(name) for name in names]
     for source in sources:
         if not source.exists():
             raise UserError(f"files={source}: no such file")
@@ -52,7 +49,7 @@ def results(config: RenderConfig) -> Iterator[Path]:
     for folder in {stem.parent for stem in source_of}:
         check_writable(folder, "out")
     if config.soundfont is not None:
-        SoundFont(Path(config.soundfont).expanduser(), config.limits)
+        SoundFont(config.soundfont, config.limits)
 
     def render_file(stem: Path) -> list[Path]:
         path, repairs = source_of[stem], Counter[str]()
@@ -72,10 +69,9 @@ def results(config: RenderConfig) -> Iterator[Path]:
 
 def _destinations(config: RenderConfig, sources: list[Path]) -> tuple[dict[Path, Path], list[str]]:
     """Return (path of a result without its ending -> its music file, endings of the results)."""
-    endings = [f".{name}" for name in ("wav", "png") if getattr(config, name)]
-    folder = None
+    endings, folder = config.endings, None
     if config.out is not None:
-        folder = Path(config.out).expanduser()
+        folder = Path(config.out)
         check_ending(config.out, endings)
         if has_ending(folder, endings):
             if len(sources) > 1:
@@ -120,8 +116,7 @@ def render(
     if isinstance(music, str) and not os.path.exists(os.path.expanduser(music)):
         music = shipped.examples().get(music, music)
     score = read(getattr(music, "score", music))
-    endings = [".wav"] * options.wav + [".png"] * options.png
-    return _write(score, stem, endings, stem.name if title is None else title, options)
+    return _write(score, stem, options.endings, stem.name if title is None else title, options)
 
 
 def _write(
@@ -131,8 +126,7 @@ def _write(
     paths = [stem.with_name(stem.name + ending) for ending in endings]
     for path in paths:
         if path.suffix == ".wav":
-            font = None if config.soundfont is None else Path(config.soundfont).expanduser()
-            audio.write(score, path, sample_rate=RATE, soundfont=font, limits=config.limits)
+            audio.write(score, path, soundfont=config.soundfont, limits=config.limits)
         else:
             pianoroll.draw(score, path, title=title)
     return paths

@@ -22,6 +22,8 @@ from musictx.pedal import fold_sustain
 from musictx.render.sampler import Sampler
 from musictx.render.soundfont import OURS, SoundFont
 
+#: Samples of sound per second.
+RATE = 44_100
 #: Amplitude of the loudest sample of a file, where 1 is full scale: -1 dB. Quiet music is amplified
 #: to this peak, by MAX_GAIN at most, so that very soft music stays soft.
 PEAK, MAX_GAIN = 0.89, 16.0
@@ -40,7 +42,6 @@ def write(
     score: Score,
     path: str | Path,
     *,
-    sample_rate: int = 44100,
     soundfont: str | Path | None = None,
     limits: Limits | None = None,
     on_block: Callable[[], None] | None = None,
@@ -48,12 +49,11 @@ def write(
 ) -> Path:
     """Write ``score`` as a WAV file, 16-bit stereo; return its path.
 
-    sample_rate  hertz
-    soundfont    an SF2 or SF3 file; by default the font that comes with musictx
-    on_block     called after every :data:`BLOCK_SECONDS` of sound; an exception of it stops the
-                 rendering
-    mix          track -> (gain, pan from -1, left, to 1, right, gain of the reverberation); by
-                 default (1, 0, 1)
+    soundfont  an SF2 or SF3 file; by default the font that comes with musictx
+    on_block   called after every :data:`BLOCK_SECONDS` of sound; an exception of it stops the
+               rendering
+    mix        track -> (gain, pan from -1, left, to 1, right, gain of the reverberation); by
+               default (1, 0, 1)
 
     The whole piece is scaled so that its loudest sample is 1 dB below full scale; it never clips.
     No partly written file is left. Raises :class:`UserError` for a Score without notes, an invalid
@@ -64,7 +64,7 @@ def write(
     limits = limits or Limits()
     if not len(score):
         raise UserError(f"{path.name}: nothing to render, the piece has no notes")
-    most = min(limits.wav_seconds, MAX_WAV_BYTES / (4 * sample_rate))
+    most = min(limits.wav_seconds, MAX_WAV_BYTES / (4 * RATE))
     if score.duration > most:
         raise UserError(
             f"{path.name}: {score.duration:.0f} seconds of sound, more than {most:.0f} "
@@ -72,7 +72,7 @@ def write(
         )
     font, peak = SoundFont(OURS if soundfont is None else soundfont, limits), 0.0
     with atomic(path) as temporary, tempfile.TemporaryFile(dir=path.parent) as frames:
-        for block in blocks(score, font, sample_rate=sample_rate, mix=mix):
+        for block in blocks(score, font, sample_rate=RATE, mix=mix):
             peak = max(peak, float(np.abs(block).max(initial=0.0)))
             frames.write(np.ascontiguousarray(block, "<f4").tobytes())
             if on_block is not None:
@@ -82,7 +82,7 @@ def write(
         with temporary.open("wb") as file, wave.open(file, "wb") as wav:
             wav.setnchannels(2)
             wav.setsampwidth(2)
-            wav.setframerate(sample_rate)
+            wav.setframerate(RATE)
             while data := frames.read(1 << 22):
                 samples = np.frombuffer(data, "<f4") * np.float32(gain * 32767)
                 wav.writeframesraw(np.round(samples).astype("<i2").tobytes())
@@ -93,7 +93,7 @@ def blocks(
     score: Score,
     font: SoundFont,
     *,
-    sample_rate: int = 44100,
+    sample_rate: int,
     mix: Mapping[int, tuple[float, float, float]] | None = None,
 ) -> Iterator[np.ndarray]:
     """Return the sound of ``score`` with ``font`` in blocks, (frames, 2) float32: left and right.

@@ -28,6 +28,11 @@ class RenderConfig(ReadsFiles):
         path="in",
     )
 
+    @property
+    def endings(self) -> list[str]:
+        """The endings of the files that are written for a piece."""
+        return [".wav"] * self.wav + [".png"] * self.png
+
     def check(self) -> None:
         if not (self.wav or self.png):
             raise UserError("wav=false png=false: nothing to write, expected one of them true")

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.config.limits import Limits
-from musictx.errors import UserError
+from musictx.errors import ReadError, UserError
 from musictx.files import read_bytes
 
 #: The font that comes with musictx (MIT license); the page of the studio plays it, too.
@@ -120,6 +120,8 @@ class SoundFont:
         most_mb = (limits or Limits()).font_mb
         try:
             self._parse(read_bytes(path, most_mb, "limits.font_mb"))
+        except ReadError as error:
+            raise UserError(f"soundfont={error}") from None
         except (struct.error, IndexError, KeyError, ValueError) as error:
             raise UserError(f"soundfont={path}: expected an SF2 or SF3 file ({error})") from None
         self._zones: dict[tuple[int, int], tuple[Zone, ...]] = {}

@@ -31,7 +31,7 @@ def movie(score: Score, path: Path) -> Path:
     with tempfile.TemporaryDirectory() as folder:
         roll, wav = Path(folder, "roll.png"), Path(folder, "sound.wav")
         page.save(roll)
-        audio.write(score, wav, sample_rate=44100)
+        audio.write(score, wav)
         with atomic(path) as place:
             command = [imageio_ffmpeg.get_ffmpeg_exe(), "-loglevel", "error", "-y"]
             command += ["-loop", "1", "-framerate", str(FRAMES), "-i", str(roll), "-i", str(wav)]

@@ -138,7 +138,7 @@ def test_one_voice_is_a_primer_of_tokens_that_count_beats_and_none_of_a_choir(ti
     folder = saved(tmp_path / "model", tokens={"name": "notes"}, context=40, group=5)
     tune = line(*range(60, 68), length=0.4)
     assert musictx.generate(str(folder), primer=tune, tokens=6)[0].ids.size
-    with pytest.raises(UserError, match="^primer: .* `musictx harmonise FILE`"):
+    with pytest.raises(UserError, match=r"^primer: .* `musictx harmonise FILE`"):
         app.generate(bundle.load(tiny["chorale"]), GenerateConfig(), tune)
 
 

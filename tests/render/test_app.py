@@ -5,6 +5,7 @@ from musictx.config import Limits
 from musictx.errors import UserError, WriteError
 from musictx.notes import Score
 from musictx.render import app as render
+from musictx.render import audio
 from musictx.render.config import RenderConfig
 from tests.musicxml.pages import CUE, HEAD, C, document, note
 from tests.render import fonts as f
@@ -22,7 +23,7 @@ def song(tmp_path):
 
 @pytest.fixture(autouse=True)
 def coarse_sound(monkeypatch):
-    monkeypatch.setattr(render, "RATE", 8000)
+    monkeypatch.setattr(audio, "RATE", 8000)
 
 
 def names(folder):

@@ -151,5 +151,5 @@ def test_zones_are_bounded_for_a_preset_and_for_a_key_and_may_not_cross(tmp_path
 def test_a_font_larger_than_its_limit_is_not_read(tmp_path):
     with (tmp_path / "x.sf2").open("wb") as file:
         file.truncate(10**10)
-    with pytest.raises(UserError, match=r"larger than limits\.font_mb=1000"):
+    with pytest.raises(UserError, match=r"^soundfont=.*x\.sf2: larger than limits\.font_mb=1000"):
         SoundFont(tmp_path / "x.sf2")
