@@ -89,8 +89,8 @@ def pieces(
     bundle: Bundle,
     tune: Tune,
     request: HarmoniseConfig,
-    seed: int = 0,
-    progress: Callable[[float], None] | None = None,
+    seed: int,
+    progress: Callable[[float], None] | None,
 ) -> Iterator[tuple[Harmonisation, Sample]]:
     """Yield ``request.samples`` harmonisations of ``tune``, and their pieces. Sample i of seed s is
     always the same.

@@ -60,6 +60,17 @@ class Grid:
         """(T, 4) bool: where notes begin."""
         return (self.pitches >= 0) & ~self.tied
 
+    @property
+    def spans(self) -> np.ndarray:
+        """(n, 3) int64: the first step, the last step (exclusive) and the voice of each note, in
+        the order of steps, then of voices."""
+        step, voice = np.nonzero(self.struck)
+        # A note lasts until its voice's next step that is not tied to it.
+        untied = np.vstack([~self.tied, np.ones((1, len(VOICES)), bool)])
+        end = np.where(untied, np.arange(len(untied))[:, None], len(self))
+        end = np.minimum.accumulate(end[::-1])[::-1]
+        return np.stack([step, end[step + 1, voice], voice], axis=1)
+
     def since(self, step: int) -> Grid:
         """The chorale from ``step`` on; notes that are held there begin there."""
         tied = self.tied[step:].copy()
@@ -141,14 +152,10 @@ def notes(grid: Grid, clock: Beats, first: int = 0) -> np.ndarray:
 
     Track 0 is the soprano. Notes that begin together are in the order soprano to bass.
     """
-    step, voice = np.nonzero(grid.struck)
-    # A note lasts until its voice's next step that is not tied to it.
-    untied = np.vstack([~grid.tied, np.ones((1, len(VOICES)), bool)])
-    end = np.where(untied, np.arange(len(untied))[:, None], len(grid))
-    end = np.minimum.accumulate(end[::-1])[::-1]
+    step, stop, voice = grid.spans.T
     table = np.zeros(len(step), NOTE)
     table["start"] = clock.seconds((first + step) / PER_QUARTER)
-    table["end"] = clock.seconds((first + end[step + 1, voice]) / PER_QUARTER)
+    table["end"] = clock.seconds((first + stop) / PER_QUARTER)
     table["pitch"], table["velocity"], table["track"] = grid.pitches[step, voice], VELOCITY, voice
     return table
 

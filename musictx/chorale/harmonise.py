@@ -52,28 +52,25 @@ def compose_voices(
     given: Grid,
     *,
     fixed: np.ndarray | None = None,
-    particles: int = 16,
-    sampling: TokenSampling | None = None,
+    particles: int,
+    sampling: TokenSampling,
     form: Form | None = None,
-    seed: int | tuple[int, ...] = 0,
+    seed: tuple[int, ...],
     progress: Callable[[float], None] = lambda share: None,
 ) -> Harmonisation:
     """Compose ``particles`` harmonisations and return the best by ln p - rules x faults.
 
     given      the given notes and rests
     fixed      (T, 4) bool: where ``given`` is used; default: the whole soprano
-    sampling   how free notes are drawn, and ``rules``, the nats subtracted for a fault; default:
-               from the whole distribution of the model, with the default ``rules``
+    sampling   how free notes are drawn, and ``rules``, the nats subtracted for a fault
     form       constraints from the whole melody; a broken constraint counts as a fault
     progress   called after each step with the share of the work that is done
 
     ln p includes ``eos`` after the last note, which favours cadences. Raises ``UserError`` for a
     piece that is longer than the model's context.
     """
-    sampling = sampling or TokenSampling(top_p=1.0)
     if fixed is None:
         fixed = np.tile(np.arange(len(VOICES)) == 0, (len(given), 1))
-    random = seed if isinstance(seed, tuple) else (seed,)
 
     def report(step: int, number: int) -> None:
         written, rest = step / len(given), 1 - FIRST_WORK_SHARE
@@ -95,7 +92,7 @@ def compose_voices(
             particles=particles,
             sampling=sampling,
             form=form,
-            seed=(*random, number) if number else seed,
+            seed=(*seed, number) if number else seed,
             begin=begin,
             progress=lambda step: report(step, number),
         )

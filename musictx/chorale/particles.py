@@ -65,7 +65,7 @@ def run_filter(
     fixed: np.ndarray,
     particles: int,
     sampling: TokenSampling,
-    seed: int | tuple[int, ...],
+    seed: tuple[int, ...],
     form: Form | None = None,
     begin: int = 0,
     progress: Callable[[int], None] | None = None,

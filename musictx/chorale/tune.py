@@ -80,9 +80,9 @@ class Tune:
         given = Grid(np.where(fixed, given.pitches, SILENCE), given.tied & fixed)
         key = _key(given.pitches[:, voices[0]])
         tune = cls(score, given, voices, fixed, key, shift, tuple(ends))
-        bars = {tune.bar_at(step)[0] for step in range(len(given))}
-        if missing := sorted(set(ends) - bars):
-            raise UserError(f"phrase_ends={missing[0]}: expected bars of 1-{max(bars)}")
+        if missing := sorted(set(ends) - set(tune.bar_numbers.tolist())):
+            last = tune.bar_numbers[-1]
+            raise UserError(f"phrase_ends={missing[0]}: expected bars of 1-{last}")
         return tune
 
     @cached_property
@@ -107,10 +107,22 @@ class Tune:
         lengths = np.diff(self.clock.meter_at, append=(self.first + len(self.given)) / PER_QUARTER)
         return max(1, round(float(self.clock.bar_quarters[lengths.argmax()]) * PER_QUARTER))
 
+    @cached_property
+    def bar_numbers(self) -> np.ndarray:
+        """(T,) int64: the bar of the file in which each step lies (:meth:`bar_at`)."""
+        return np.array([self.bar_at(step)[0] for step in range(len(self.given))])
+
     @property
     def bars(self) -> int:
         """The number of bars of the file that the grid covers, in whole or in part."""
-        return self.bar_at(len(self.given) - 1)[0] - self.bar_at(0)[0] + 1
+        return int(self.bar_numbers[-1] - self.bar_numbers[0]) + 1
+
+    @cached_property
+    def line(self) -> np.ndarray:
+        """(n, 2) int64: the first and last step (exclusive) of each note of the first given
+        voice."""
+        spans = self.given.spans
+        return spans[spans[:, 2] == self.voices[0], :2]
 
     def phrases(self) -> list[tuple[int, int]]:
         """The first and last step (exclusive) of the last note of each phrase but the last phrase.
@@ -120,45 +132,45 @@ class Tune:
         fourth bar its longest note, if it is at least as long as the mean of the notes since the
         previous phrase; in every second bar, if it is at least twice as long.
         """
-        line, tied = self.given.pitches[:, self.voices[0]], self.given.tied[:, self.voices[0]]
-        begins = np.flatnonzero((line >= 0) & ~tied)
-        ends = np.append(begins[1:], len(line))
-        silent = np.append(np.flatnonzero(line < 0), len(line))
-        ends = np.minimum(ends, silent[np.searchsorted(silent, begins)])
-        positions = [self.bar_at(step) for step in range(len(line))]
-        bars = np.array([bar for bar, _ in positions])
+        begins, stops = self.line.T
+        if self.ends:
+            numbers = {self._longest(self.bar_numbers == bar) for bar in self.ends} - {-1}
+        elif self.score.fermatas:
+            quarters = self.clock.quarters(np.array(self.score.fermatas))
+            steps = np.round(quarters * PER_QUARTER) - self.first
+            is_under = ((begins[:-1, None] <= steps) & (steps < stops[:-1, None])).any(axis=1)
+            numbers = set(np.flatnonzero(is_under).tolist())
+        else:
+            numbers = self._long_notes()
+        return [(begin, stop) for begin, stop in self.line[sorted(numbers)].tolist()]
 
-        def longest(in_bar: np.ndarray) -> int:
-            """The longest note that sounds in a bar, -1 if there is none or it is the last note."""
-            steps = np.flatnonzero(in_bar)
-            if not len(steps):
-                return -1
-            sounding = np.flatnonzero((begins <= steps[-1]) & (ends > steps[0]))
-            note = max(sounding, key=lambda n: (ends[n] - begins[n], n), default=-1)
-            return int(note) if note < len(begins) - 1 else -1
+    def _longest(self, in_bar: np.ndarray) -> int:
+        """The number of the longest note of the line that sounds in a bar, whose steps are
+        ``in_bar`` (T,) bool; -1 if there is none or it is the last note."""
+        steps = np.flatnonzero(in_bar)
+        if not len(steps):
+            return -1
+        begins, stops = self.line.T
+        sounding = np.flatnonzero((begins <= steps[-1]) & (stops > steps[0]))
+        note = max(sounding.tolist(), key=lambda n: (stops[n] - begins[n], n), default=-1)
+        return note if note < len(begins) - 1 else -1
 
-        if self.ends or self.score.fermatas:
-            numbers = {longest(bars == bar) for bar in self.ends}
-            if not self.ends:
-                quarters = self.clock.quarters(np.array(self.score.fermatas))
-                steps = (np.round(quarters * PER_QUARTER) - self.first).tolist()
-                last = len(begins) - 1
-                numbers = {n for n in range(last) if any(begins[n] <= s < ends[n] for s in steps)}
-            return [(int(begins[n]), int(ends[n])) for n in sorted(numbers) if n >= 0]
-        first_bar, offset = positions[begins[0]]
-        is_short = (bars[begins[0] :] == first_bar).sum() < (bars == first_bar + 1).sum()
+    def _long_notes(self) -> set[int]:
+        """The numbers of the notes of the line that end phrases by their length."""
+        bars, opening = self.bar_numbers, self.line[0, 0]
+        first_bar, offset = self.bar_at(opening)
+        is_short = (bars[opening:] == first_bar).sum() < (bars == first_bar + 1).sum()
         number = bars - first_bar + (not offset and not is_short)
-        phrases: list[tuple[int, int]] = []
+        chosen, since = set[int](), 0  # the first note of the phrase
         for bar in range(2, int(number.max()), 2):
-            note = longest(number == bar)
-            if note < 0:
+            note = self._longest(number == bar)
+            if note <= since:  # no note before it in this phrase
                 continue
-            begin, end = int(begins[note]), int(ends[note])
-            earlier = (begins >= (phrases[-1][1] if phrases else 0)) & (begins < begin)
-            mean = float((ends - begins)[earlier].mean()) if earlier.any() else np.inf
-            if end - begin >= mean * (1 if bar % 4 == 0 else 2):
-                phrases.append((begin, end))
-        return phrases
+            lengths = np.diff(self.line[since : note + 1]).ravel()
+            if lengths[-1] >= lengths[:-1].mean() * (1 if bar % 4 == 0 else 2):
+                chosen.add(note)
+                since = note + 1
+        return chosen
 
     def position_name(self, step: int) -> str:
         """The bar and beat of the file at a step of the grid, such as ``bar 2 beat 1.5``."""

@@ -17,6 +17,14 @@ from musictx.errors import UserError
 from musictx.tokens.vocab import BOS, EOS
 from tests.chorale.parts import small_model, voice_of
 
+FREE = SamplingConfig(top_p=1.0)
+
+
+def compose(model, tokenizer, given, particles=4, seed=0, **options):
+    """Compose by the whole distribution of the model."""
+    options = {"particles": particles, "sampling": FREE, "seed": (seed,), **options}
+    return compose_voices(model, tokenizer, given, **options)
+
 
 def faults_of(grid):
     """Count the faults of a grid; an end that does not close is one more."""
@@ -45,8 +53,8 @@ def test_the_given_voices_stay(ties, voices):
     joined = Grid.from_pitches(np.random.default_rng(1).integers(60, 62, (8, 4)))
     struck = np.arange(8)[:, None] == 3  # repeated notes, for which tokens without ties have no id
     given = Grid(joined.pitches, joined.tied & ~struck)
-    options = {"fixed": voice_of(given, *voices), "particles": 5}
-    grid = compose_voices(small_model(tokenizer), tokenizer, given, **options).grid
+    fixed = voice_of(given, *voices)
+    grid = compose(small_model(tokenizer), tokenizer, given, fixed=fixed).grid
     for voice in voices:
         assert np.array_equal(grid.pitches[:, voice], given.pitches[:, voice])
         assert np.array_equal(grid.tied[:, voice], given.tied[:, voice])
@@ -57,7 +65,7 @@ def test_the_nats_are_those_of_the_whole_piece(intervals):
     """The sum over draws, resampling and the cache is the model's likelihood of the piece."""
     tokenizer = ChoraleTokenizer(low=55, high=70)
     model = small_model(tokenizer, intervals=intervals)
-    made = compose_voices(model, tokenizer, melody([60, 62, 64, 65, 67]), particles=7)
+    made = compose(model, tokenizer, melody([60, 62, 64, 65, 67]), particles=7)
     (nats,) = -log_likelihood(model, [made.ids.tolist()]) / len(made.ids)
     assert made.nats_per_note == pytest.approx(nats, abs=1e-5)
 
@@ -94,7 +102,7 @@ def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, same)
     sampling = SamplingConfig(top_p=1.0, rules=strength)
     for seed in range(4):
         options = {"fixed": voice_of(given, 0, 1), "particles": 600, "sampling": sampling}
-        drawn = run_filter(model, tokenizer, given, seed=seed, **options)
+        drawn = run_filter(model, tokenizer, given, seed=(seed,), **options)
         shares = np.exp(drawn.weights - drawn.weights.max())
         for piece, share in zip(drawn.ids.tolist(), shares / shares.sum() / 4):
             drawn_shares[place[tuple(piece)]] += share
@@ -107,9 +115,7 @@ def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, same)
 def test_a_melody_that_is_too_long_is_refused(position, most):
     tokenizer = ChoraleTokenizer()
     with pytest.raises(UserError, match=f"{most + 1} sixteenths, expected 1 to {most}"):
-        compose_voices(
-            small_model(tokenizer, position=position), tokenizer, melody([60] * (most + 1))
-        )
+        compose(small_model(tokenizer, position=position), tokenizer, melody([60] * (most + 1)))
 
 
 def test_fixed_notes_stay_and_the_beginning_may_be_read_at_once():
@@ -119,7 +125,7 @@ def test_fixed_notes_stay_and_the_beginning_may_be_read_at_once():
     given = Grid.from_pitches(np.random.default_rng(2).integers(58, 66, (12, 4)))
     fixed = np.ones((12, 4), bool)
     fixed[4:8, 1:3] = False
-    options = {"fixed": fixed, "particles": 5, "sampling": SamplingConfig(top_p=1.0), "seed": 3}
+    options = {"fixed": fixed, "particles": 5, "sampling": FREE, "seed": (3,)}
     slow, quick = (run_filter(model, tokenizer, given, begin=b, **options) for b in (0, 4))
     assert np.array_equal(slow.ids, quick.ids)
     assert np.array_equal(
@@ -137,7 +143,7 @@ def test_further_tries_reduce_faults(monkeypatch):
 
     def worth(tries, seed):
         monkeypatch.setattr(module + "TRIES_IN_ALL", tries)
-        made = compose_voices(model, tokenizer, tune, particles=4, seed=seed)
+        made = compose(model, tokenizer, tune, seed=seed)
         return -made.nats_per_note * len(made.ids) - 3.0 * faults_of(made.grid)
 
     before, after = ([worth(tries, seed) for seed in range(3)] for tries in (0, 6))
