@@ -40,7 +40,7 @@ class Chorale(NamedTuple):
 
 
 class ChoraleMeasures(GeneralMeasures):
-    """Measures of chorales; whole splits are compared."""
+    """Measures of chorales."""
 
     tokens = ChoraleTokenizer.name
     corpora = ("jsb", "bach")
@@ -60,10 +60,20 @@ class ChoraleMeasures(GeneralMeasures):
             chorales.append(Chorale(name, grid, min(seam, len(grid))))
         return chorales
 
-    def of_files(self, count: int) -> list[Chorale]:
-        return self.samples(str(self.config.against), "against")
+    def real(self, count: int) -> list[Chorale]:
+        """Return all of the real music or, if each sample harmonises a piece of it, these
+        ``count`` pieces."""
+        folder = self.config.against
+        if folder is None:
+            pieces = self._chorales(self.config.split)
+        else:
+            pieces = self.samples(folder, "against")
+        return pieces[:count] if self.config.task == "harmonise" else pieces
 
     def of_corpus(self, count: int, split: str) -> list[Chorale]:
+        return self._chorales(split)[:count]
+
+    def _chorales(self, split: str) -> list[Chorale]:
         """Decode the pieces of a split, which any tokenizer may have encoded."""
         assert self.corpus is not None
         shards, tokenizer = self.corpus
@@ -78,7 +88,7 @@ class ChoraleMeasures(GeneralMeasures):
         return chorales
 
     def copy_index(self, update: PieceProgress) -> Copies:
-        return Copies([chorale.grid.pitches for chorale in self.of_corpus(0, "train")])
+        return Copies([chorale.grid.pitches for chorale in self._chorales("train")])
 
     def compare(
         self,
@@ -94,7 +104,7 @@ class ChoraleMeasures(GeneralMeasures):
         pieces: list[dict[str, Any]] = []
         columns: dict[str, dict[str, float]] = {}
         for set_name, chorales in sets.items():
-            assessments, counts, copied_bars = [], [], []
+            assessments, copied_bars = [], []
             for name, whole, seam in chorales:
                 grid = whole.since(seam)
                 assessment, copied = voice_leading.assess(grid), np.nan
@@ -117,16 +127,14 @@ class ChoraleMeasures(GeneralMeasures):
                     }
                 )
                 assessments.append(assessment)
-                counts.append(len(assessment.faults))
                 copied_bars.append(copied)
                 update(len(pieces), sum(map(len, sets.values())))
+            faults = np.array([len(assessment.faults) for assessment in assessments])
             bars = np.array([assessment.bars for assessment in assessments])
             columns[set_name] = {
                 "bars": float(bars.sum()),
                 **voice_leading.rates(assessments),
-                "standard error of all faults": standard_error(
-                    np.array(counts), bars, self.config.seed
-                ),
+                "standard error of all faults": standard_error(faults, bars, self.config.seed),
                 "copied bars, median": float(np.median(copied_bars)),
                 "copied bars, longest": float(np.max(copied_bars)),
             }

@@ -256,7 +256,7 @@ def _generate(measures: GeneralMeasures, bundle: Bundle, folder: Path) -> None:
     compose, source = compose_excerpts, excerpts
     if config.task in registry.TASKS:
         compose, source = registry.load(registry.TASKS[config.task]), measures
-    pieces = source.real(config.pieces)[: config.pieces]
+    pieces = source.real(config.pieces)
     with progress("composing", "pieces", len(pieces)) as update:
         write_samples(folder, compose(bundle, pieces, config), update)
 
@@ -269,11 +269,9 @@ def _measured(measures: GeneralMeasures, folder: Path) -> Comparison:
     if config.pieces:
         samples = samples[: config.pieces]
     compared = {SAMPLES: samples, REAL: measures.real(len(samples))}
-    if config.task in registry.TASKS:  # each sample was made from one of the first real pieces
-        compared[REAL] = compared[REAL][: len(samples)]
     copies = None
     if corpus is not None and corpus[0].totals("train").pieces:
-        compared[TRAINING] = measures.of_corpus(len(samples), "train")[: len(samples)]
+        compared[TRAINING] = measures.of_corpus(len(samples), "train")
         with progress("reading the training split", "pieces") as update:
             copies = measures.copy_index(update)
     with progress("measuring", "pieces") as update:
