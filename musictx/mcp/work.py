@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shlex
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
@@ -42,19 +42,10 @@ def config_of(name: str, arguments: Mapping[str, Any], places: Places, device: s
     """
     tool = TOOLS[name]
     options = {option: value for option, value in arguments.items() if value is not None}
+    _check_names(name, options)
     if tool.base64_option in options:
-        if tool.music in options:
-            raise UserError(f"{tool.music} and {tool.base64_option}: give one of them")
         text = _text(tool.base64_option, options.pop(tool.base64_option))
         options[str(tool.music)] = places.save_music(tool.base64_option, text)
-    if unknown := [option for option in options if option not in tool.options]:
-        possible = ", ".join(tool.options)
-        raise UserError(f"{unknown[0]}: no such argument of {name}; it takes {possible}")
-    for option in [tool.music, *tool.required]:
-        replaceable = option == "melody" and "chords" in options
-        if option is not None and option not in options and not replaceable:
-            description = tool.schema()["properties"][option]["description"]
-            raise UserError(f"{option}: missing; {description}")
     if name != "render":
         options = {"seed": fresh_seed(), "device": device} | options
     for option in {*ENDINGS, "model"} & {*options}:
@@ -68,6 +59,22 @@ def config_of(name: str, arguments: Mapping[str, Any], places: Places, device: s
     if samples > MOST_AT_ONCE:
         raise UserError(f"samples={samples}: expected at most {MOST_AT_ONCE} in one call")
     return config
+
+
+def _check_names(name: str, options: Collection[str]) -> None:
+    """Raise ``UserError`` if the tool ``name`` does not take one of the arguments ``options``, if
+    one is missing, or if the music is given twice."""
+    tool = TOOLS[name]
+    properties, required = tool.schema()["properties"], [*tool.required]
+    if unknown := [option for option in options if option not in properties]:
+        possible = ", ".join(properties)
+        raise UserError(f"{unknown[0]}: no such argument of {name}; it takes {possible}")
+    if tool.music in options and tool.base64_option in options:
+        raise UserError(f"{tool.music} and {tool.base64_option}: give one of them")
+    if tool.music is not None and not {tool.base64_option, "chords"} & {*options}:
+        required.insert(0, tool.music)
+    if missing := [option for option in required if option not in options]:
+        raise UserError(f"{missing[0]}: missing; {properties[missing[0]]['description']}")
 
 
 def _absolute(option: str, value: Any, places: Places) -> Any:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from functools import partial
 from pathlib import Path
 
 import jsonschema
@@ -17,6 +18,7 @@ from musictx.mcp.tools import TOOLS
 from musictx.render.soundfont import OURS, SoundFont
 
 ODE = shipped.examples()["ode_to_joy"].read_bytes()
+BASE64 = base64.encodebytes(ODE).decode()
 
 
 @pytest.fixture
@@ -44,6 +46,7 @@ def test_the_schema_of_a_tool_is_valid_and_has_no_options_of_the_machine(tool):
     [
         ("infill", {"file": "ode_to_joy", "to": "3"}, "from: missing"),
         ("generate", {"tempratur": 1}, "tempratur: .* it takes [^.]* temperature, "),
+        ("continue", {"primer_base64": BASE64, "to": 2}, "to: .* it takes [^.]* primer_base64$"),
         ("generate", {"samples": 9}, "samples=9: expected at most 8"),
         ("generate", {"register": {"a": 1}}, "register=.*expected a number"),
         ("generate", {"out": "../other"}, "expected a place inside"),
@@ -104,9 +107,9 @@ def test_the_default_model_is_that_of_the_command_line(
 
 
 def test_music_in_base64_is_written_once_and_named_by_its_contents(places):
-    text = base64.encodebytes(ODE).decode()
-    first = work.config_of("continue", {"primer_base64": text, "seed": 1}, places).primer
-    assert first == work.config_of("continue", {"primer_base64": text, "seed": 2}, places).primer
+    call = partial(work.config_of, "continue", places=places)
+    first = call({"primer_base64": BASE64, "seed": 1}).primer
+    assert first == call({"primer_base64": BASE64, "seed": 2}).primer
     assert first.startswith(str(places.out / "given"))
     assert first.endswith(".mid")
     assert len(list((places.out / "given").iterdir())) == 1
