@@ -54,13 +54,6 @@ def test_one_track_is_divided_by_pitch():
     assert grid.pitches[8].tolist() == [71, -1, -1, 47]
 
 
-def test_steps_are_counted_by_the_tempos():
-    """A bar at 60 and a bar at 120 quarters a minute: 4 s and 2 s of 16 sixteenths each."""
-    score, moments = Score(tempos=[(0.0, 60.0), (4.0, 120.0)]), np.array([0.0, 0.25, 4, 4.125, 6])
-    assert four.steps(score, moments).tolist() == [0, 1, 16, 17, 32]
-    assert four.steps(Score(), np.array([0.6])).tolist() == [4]  # 100 a minute by default
-
-
 def test_five_at_once_are_refused_with_the_place():
     five = of((0.0, 0.6), *((1.2, 1.8, pitch) for pitch in (50, 55, 60, 64, 67)))
     with pytest.raises(UserError, match="5 notes sound at once at quarter note 3"):

@@ -1,6 +1,7 @@
 """Given voices stay, and the others are composed."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,10 +21,7 @@ from tests.chorale.parts import small_model, voice_of
 FREE = SamplingConfig(top_p=1.0)
 
 
-def compose(model, tokenizer, given, particles=4, seed=0, **options):
-    """Compose by the whole distribution of the model."""
-    options = {"particles": particles, "sampling": FREE, "seed": (seed,), **options}
-    return compose_voices(model, tokenizer, given, **options)
+compose = partial(compose_voices, particles=4, sampling=FREE, seed=(0,))
 
 
 def faults_of(grid):
@@ -143,7 +141,7 @@ def test_further_tries_reduce_faults(monkeypatch):
 
     def worth(tries, seed):
         monkeypatch.setattr(module + "TRIES_IN_ALL", tries)
-        made = compose(model, tokenizer, tune, seed=seed)
+        made = compose(model, tokenizer, tune, seed=(seed,))
         return -made.nats_per_note * len(made.ids) - 3.0 * faults_of(made.grid)
 
     before, after = ([worth(tries, seed) for seed in range(3)] for tries in (0, 6))

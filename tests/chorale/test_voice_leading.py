@@ -30,7 +30,6 @@ def test_a_plain_cadence_is_free_of_faults():
     cadence = four("C5 G4 E4 C3, C5 A4 F4 F3, B4 G4 D4 G3, C5 G4 E4 C3")
     report = v.assess(cadence)
     assert v.faults(cadence) == report.faults == []
-    assert set(report.counts) == set(v.KINDS)
     assert sum(report.counts.values()) == 0
     assert (report.bars, report.changes) == (1, 3)
     assert report.key == (0, "major")

@@ -1,3 +1,5 @@
+from unittest.mock import Mock
+
 import pytest
 
 from musictx import formats
@@ -69,16 +71,11 @@ def test_several_files_and_folders_are_all_rendered(song, tmp_path):
 
 def test_a_full_disk_ends_the_command(song, monkeypatch):
     formats.write(SCORE, song.with_name("another.mid"))
-    attempts = []
-
-    def full(*arguments):
-        attempts.append(arguments)
-        raise WriteError("song.wav: no space left")
-
-    monkeypatch.setattr(render, "_write", full)
+    write = Mock(side_effect=WriteError("song.wav: no space left"))
+    monkeypatch.setattr(render, "_write", write)
     with pytest.raises(WriteError, match=r"^song\.wav: no space left"):
         run(files=[str(song.parent)])
-    assert len(attempts) == 1
+    assert write.call_count == 1
 
 
 def test_signs_that_are_not_played_are_printed(tmp_path, capsys):
