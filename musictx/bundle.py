@@ -67,8 +67,13 @@ class Bundle:
     folder: Path
 
     def __repr__(self) -> str:
-        count = sum(p.numel() for p in self.model.parameters())
-        return f"Bundle({str(self.folder)!r}, {self.tokenizer.name} tokens, {count:,} parameters)"
+        tokens, count = self.tokenizer.name, self.parameters
+        return f"Bundle({str(self.folder)!r}, {tokens} tokens, {count:,} parameters)"
+
+    @property
+    def parameters(self) -> int:
+        """The number of parameters of the model."""
+        return sum(p.numel() for p in self.model.parameters())
 
     @property
     def corpus(self) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def compose_voices(
         progress(done)
 
     def attempt(
-        given: Grid, fixed: np.ndarray, number: int, begin: int = 0
+        given: Grid, fixed: np.ndarray, number: int, begin: int
     ) -> tuple[float, float, np.ndarray]:
         """The score, ln p and ids of the best piece of one run of the filter; ``number`` 0 is the
         first run. The score is ln p minus the nats that faults cost, both with ``eos``."""

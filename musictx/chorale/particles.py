@@ -135,7 +135,7 @@ def run_filter(
         grids = [read(tokenizer, ids, given, fixed) for ids in past]
         faults += [_faults(grid, stuck=form is None) for grid in grids]
         if form is not None:
-            faults += [form.faults(grid.pitches) for grid in grids]
+            faults += form.faults(np.stack([grid.pitches for grid in grids]))
     # The faults counted at each note, in the key of the notes before, are replaced by the faults of
     # the whole piece.
     return Particles(past, weights - rules * (faults - total_costs), log_probability, faults)

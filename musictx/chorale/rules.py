@@ -196,13 +196,14 @@ class Form:
             )
         return costs
 
-    def faults(self, pitches: np.ndarray) -> float:
-        """The number of faults in a whole piece (T, 4)."""
-        total = float(sum(not voice_leading.closes(pitches[:stop]) for _, stop in self.phrases))
-        for step in range(len(pitches)):
+    def faults(self, pitches: np.ndarray) -> np.ndarray:
+        """(P,) the number of faults in each of whole pieces (P, T, 4)."""
+        total = np.zeros(len(pitches))
+        for _, stop in self.phrases:
+            total += [not voice_leading.closes(piece[:stop]) for piece in pitches]
+        for step in range(pitches.shape[1]):
             for voice in range(len(VOICES)):
-                choice = pitches[None, step, voice, None]
-                total += float(self.costs(pitches[None], choice, step, voice)[0, 0])
+                total += self.costs(pitches, pitches[:, step, voice, None], step, voice)[:, 0]
         return total
 
     def unclosed_steps(self, pitches: np.ndarray) -> list[int]:

@@ -59,7 +59,7 @@ class Tune:
         Raises ``UserError`` for music without notes or with more than four voices, and for a file
         that lacks the ``voices`` or the bars in ``ends``.
         """
-        tracks = len(np.unique(score.notes["track"][~score.notes["drum"]]))
+        tracks = len(four.tracks(score.notes))
         if len(voices) > 1 and tracks not in (len(VOICES), len(voices)):
             raise UserError(f"{tracks} tracks, expected a file of one track for each voice")
         shift = 0
@@ -147,13 +147,9 @@ class Tune:
     def _longest(self, in_bar: np.ndarray) -> int:
         """The number of the longest note of the line that sounds in a bar, whose steps are
         ``in_bar`` (T,) bool; -1 if there is none or it is the last note."""
-        steps = np.flatnonzero(in_bar)
-        if not len(steps):
-            return -1
-        begins, stops = self.line.T
-        sounding = np.flatnonzero((begins <= steps[-1]) & (stops > steps[0]))
-        note = max(sounding.tolist(), key=lambda n: (stops[n] - begins[n], n), default=-1)
-        return note if note < len(begins) - 1 else -1
+        sounding = [n for n, (begin, stop) in enumerate(self.line) if in_bar[begin:stop].any()]
+        note = max(sounding, key=lambda n: (np.diff(self.line[n]), n), default=-1)
+        return note if note < len(self.line) - 1 else -1
 
     def _long_notes(self) -> set[int]:
         """The numbers of the notes of the line that end phrases by their length."""

@@ -67,7 +67,7 @@ def run(config: EvaluateConfig) -> Evaluation:
     print(f"{described(bundle)} on {shards.folder}")
     facts = {
         "model": str(folder),
-        "parameters": parameters_of(bundle),
+        "parameters": bundle.parameters,
         "tokenizer": bundle.tokenizer.fingerprint,
         "shards": str(shards.folder),
     }
@@ -104,12 +104,7 @@ def write_result(
 
 def described(bundle: Bundle) -> str:
     """Return the model folder and its number of parameters, as text."""
-    return f"{bundle.folder} ({parameters_of(bundle):,} parameters)"
-
-
-def parameters_of(bundle: Bundle) -> int:
-    """Return the number of parameters of the model."""
-    return sum(p.numel() for p in bundle.model.parameters())
+    return f"{bundle.folder} ({bundle.parameters:,} parameters)"
 
 
 def find_shards(

@@ -121,14 +121,10 @@ def jam(
             continue
         with stream:
             stream.prepare()
-            is_interrupted = read_port()
-            while not (
-                is_requested
-                or is_interrupted
-                or time.monotonic() - recorder.last_time >= config.pause
-            ):
+            while not (is_interrupted := read_port()):
+                if is_requested or time.monotonic() - recorder.last_time >= config.pause:
+                    break
                 time.sleep(POLL_SECONDS)
-                is_interrupted = read_port()
             if is_interrupted:
                 continue  # discards the answer
             answers, answered_count, is_requested = answers + 1, recorder.count, False

@@ -40,8 +40,7 @@ def results(config: RenderConfig) -> Iterator[Path]:
     """
     if not config.files:
         raise UserError("files: missing, give a MIDI file such as `musictx render song.mid`")
-    names = [file for name in config.files for file in music_files(name, "files")]
-    sources = [Path(name) for name in names]
+    sources = [Path(file) for name in config.files for file in music_files(name, "files")]
     for source in sources:
         if not source.exists():
             raise UserError(f"files={source}: no such file")
