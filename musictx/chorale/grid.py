@@ -141,6 +141,12 @@ def held(pitches: np.ndarray, tied: np.ndarray) -> np.ndarray:
     return np.take_along_axis(pitches, onsets, axis=-2)
 
 
+def last_change(pitches: np.ndarray) -> int:
+    """The last step of ``pitches`` (T, n) that differs from the step before; 0 without one."""
+    changes = np.flatnonzero((pitches[1:] != pitches[:-1]).any(axis=1))
+    return int(changes[-1]) + 1 if len(changes) else 0
+
+
 def write(grid: Grid, *, bpm: float = BPM) -> Score:
     """Convert to a Score of four tracks, soprano first; tied steps become one note."""
     marks = Score(tempos=np.array([(0.0, bpm)], TEMPO), names=NAMES, ticks_per_quarter=480)

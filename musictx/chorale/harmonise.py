@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch.nn import functional as F
 
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import PER_QUARTER, VOICES, Grid
@@ -24,6 +23,7 @@ from musictx.chorale.rules import Form
 from musictx.chorale.strengths import BEATS_AROUND, TRIES_AT_ONE_PLACE, TRIES_IN_ALL
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import TokenSampling
+from musictx.likelihood import losses
 from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.tokens.vocab import BOS, EOS
 
@@ -138,11 +138,9 @@ def _beats_with_faults(grid: Grid, rules: float, form: Form | None) -> list[int]
 @torch.inference_mode()
 def _log_probability(model: MusicTransformer, ids: np.ndarray) -> np.ndarray:
     """ln p of whole pieces (P, 4 T), each with its ``eos``: float64 (P,)."""
-    device = next(model.parameters()).device
     distinct, index = np.unique(ids, axis=0, return_inverse=True)
     edge = np.ones((len(distinct), 1), np.int64)
-    rows = torch.from_numpy(np.hstack([edge * BOS, distinct, edge * EOS])).to(device)
+    rows = torch.from_numpy(np.hstack([edge * BOS, distinct, edge * EOS]))
     with evaluating(model):
-        logits = model(rows[:, :-1]).double()
-    nats = F.cross_entropy(logits.transpose(1, 2), rows[:, 1:], reduction="none")
-    return -nats.sum(1).cpu().numpy()[index.reshape(-1)]
+        _, nats = losses(model, rows[:, :-1], rows[:, 1:])
+    return -nats.sum(1).numpy()[index.reshape(-1)]

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from musictx.chorale import voice_leading
-from musictx.chorale.grid import SILENCE, VOICES, Grid
+from musictx.chorale.grid import SILENCE, VOICES, Grid, last_change
 from musictx.chorale.rules import ChoraleIdiom, Form, PartialPieces, fault_costs
 from musictx.chorale.strengths import RESAMPLE_BELOW
 from musictx.chorale.tokenizer import ChoraleTokenizer
@@ -89,7 +89,8 @@ def run_filter(
     rules = sampling.rules
     silent_steps = _silent(given, fixed)
     phrases = form.phrases if form else ()
-    closing = _closing(steps, [*phrases, (_last_note(given, fixed), steps)])
+    last = last_change(np.where(fixed, given.pitches, SILENCE))
+    closing = _closing(steps, [*phrases, (last, steps)])
     random = np.random.default_rng(seed)
     weights, log_probability = np.zeros(particles), np.zeros(particles)
     total_costs = np.zeros(particles)
@@ -164,13 +165,6 @@ def _faults(grid: Grid, *, stuck: bool) -> int:
     faults = voice_leading.faults(grid)
     counted = sum(stuck or fault.kind != "stuck voice" for fault in faults)
     return counted + (not voice_leading.closes(grid.pitches))
-
-
-def _last_note(given: Grid, fixed: np.ndarray) -> int:
-    """The step of the last change in the given voices."""
-    pitches = np.where(fixed, given.pitches, SILENCE)
-    changes = np.flatnonzero((pitches[1:] != pitches[:-1]).any(1))
-    return int(changes[-1]) + 1 if len(changes) else 0
 
 
 def _silent(given: Grid, fixed: np.ndarray) -> int:

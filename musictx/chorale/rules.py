@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.chorale import voice_leading
-from musictx.chorale.grid import SILENCE, STEP_SECONDS, VOICES, held
+from musictx.chorale.grid import SILENCE, STEP_SECONDS, VOICES, held, last_change
 from musictx.chorale.strengths import AWAY_FROM_TONIC, END_GAIN_PER_BAR, USUAL_BARS
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import Tune
@@ -163,11 +163,8 @@ class Form:
         self.bar, self.voices, self.phrases = tune.bar, tune.voices, tune.phrases()
         self.tonic = tune.key.tonic
         line = tune.given.pitches[:, tune.voices[0]]
-        sounding = np.flatnonzero(line >= 0)
-        self.opening = int(sounding[0])
-        changes = np.flatnonzero(line[1:] != line[:-1]) + 1
-        self.last_onset = int(changes[-1]) if len(changes) else 0
-        self.ends_on_tonic = (int(line[sounding[-1]]) - self.tonic) % 12 in (0, 3, 4, 7)
+        self.opening, self.last_onset = int(tune.line[0, 0]), last_change(line[:, None])
+        self.ends_on_tonic = (int(line[line >= 0][-1]) - self.tonic) % 12 in (0, 3, 4, 7)
         minor = tune.key.mode == "minor"
         first = tune.given.pitches[self.opening, list(self.voices)]
         #: Semitones above the tonic that the first chord and its bass may have.
