@@ -107,7 +107,7 @@ def _parse(
     name = path.name.lower() if path else ""
     try:
         if data[:4] not in (b"MThd", b"RIFF"):  # packages are imported only for their files
-            is_xml, is_ireal = _looks_like_xml(data), b"irealb" in data and b"<score-" not in data
+            is_xml, is_ireal = looks_like_xml(data), b"irealb" in data and b"<score-" not in data
             if "chords" in registry.READERS and (is_ireal or not is_xml):
                 texts = registry.load(registry.READERS["chords"])
                 if is_ireal or name.endswith(CHORD_SUFFIXES) or texts.looks_like(data):
@@ -154,7 +154,7 @@ def _content(file: Any, limits: Limits) -> bytes:
 
 def _read_file(path: Path, limits: Limits, repairs: Counter | None, repeats: bool) -> Score:
     path = Path(os.path.expanduser(path))
-    is_xml = path.name.lower().endswith(XML_SUFFIXES) or _looks_like_xml(_beginning(path))
+    is_xml = path.name.lower().endswith(XML_SUFFIXES) or looks_like_xml(_beginning(path))
     limit = "xml_mb" if is_xml else "midi_mb"
     data = read_bytes(path, getattr(limits, limit), f"limits.{limit}")
     return _parse(data, path, limits, repairs, repeats)
@@ -170,7 +170,7 @@ def _beginning(path: Path) -> bytes:
     return b""
 
 
-def _looks_like_xml(data: bytes) -> bool:
+def looks_like_xml(data: bytes) -> bool:
     """Whether ``data`` begins like an XML document, in UTF-8 or UTF-16, or like a zip file."""
     if data[:4] == b"PK\x03\x04":
         return True

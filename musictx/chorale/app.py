@@ -183,7 +183,7 @@ def _assessment(harmony: Harmonisation, tune: Tune) -> str:
     more = f" and {len(faults) - 4} more" if len(faults) > 4 else ""
     ending = "on no root-position triad"
     if assessment.final_triad:
-        bass = int(grid.pitches[(grid.pitches >= 0).any(1)][-1, 3]) % 12
+        bass, _ = voice_leading.last_two_bass_classes(grid.pitches[:, 3])
         ending = "on the tonic" if bass == tune.key.tonic else "on a triad that is not the tonic"
     return (
         f"{harmony.nats_per_note:.3f} nats a token, {tune.key} in {tune.bars} bars, ends {ending}; "

@@ -63,11 +63,8 @@ class ChoraleMeasures(GeneralMeasures):
     def real(self, count: int) -> list[Chorale]:
         """Return all of the real music or, if each sample harmonises a piece of it, these
         ``count`` pieces."""
-        folder = self.config.against
-        if folder is None:
-            pieces = self._chorales(self.config.split)
-        else:
-            pieces = self.samples(folder, "against")
+        folder, split = self.config.against, self.config.split
+        pieces = self._chorales(split) if folder is None else self.samples(folder, "against")
         return pieces[:count] if self.config.task == "harmonise" else pieces
 
     def of_corpus(self, count: int, split: str) -> list[Chorale]:

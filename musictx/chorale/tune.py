@@ -132,14 +132,13 @@ class Tune:
         fourth bar its longest note, if it is at least as long as the mean of the notes since the
         previous phrase; in every second bar, if it is at least twice as long.
         """
-        begins, stops = self.line.T
         if self.ends:
             numbers = {self._longest(self.bar_numbers == bar) for bar in self.ends} - {-1}
         elif self.score.fermatas:
             quarters = self.clock.quarters(np.array(self.score.fermatas))
             steps = np.round(quarters * PER_QUARTER) - self.first
-            is_under = ((begins[:-1, None] <= steps) & (steps < stops[:-1, None])).any(axis=1)
-            numbers = set(np.flatnonzero(is_under).tolist())
+            under = [((begin <= steps) & (steps < stop)).any() for begin, stop in self.line[:-1]]
+            numbers = set(np.flatnonzero(under).tolist())
         else:
             numbers = self._long_notes()
         return [(begin, stop) for begin, stop in self.line[sorted(numbers)].tolist()]

@@ -80,8 +80,8 @@ class Places:
             run_isolated(formats.read, content, limits=limits)
         except UserError as error:
             raise UserError(f"{option}: {error}") from None
-        is_xml = content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<"
-        suffix = ".musicxml" if is_xml else ".mxl" if content[:2] == b"PK" else ".mid"
+        xml_suffix = ".mxl" if content[:2] == b"PK" else ".musicxml"
+        suffix = xml_suffix if formats.looks_like_xml(content) else ".mid"
         path = self.out / "given" / f"{hashlib.sha256(content).hexdigest()[:12]}{suffix}"
         if not path.exists():
             files.check_writable(path.parent, "out")

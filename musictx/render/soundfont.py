@@ -323,9 +323,7 @@ def _common_range(*ranges: int | None) -> range:
 
 def _envelope(settings: dict[int, int], first: int) -> Envelope:
     """Return the envelope of the six generators from ``first`` on."""
-    delay, attack, hold, decay, _, release = (
-        _seconds(settings.get(first + n, -12000)) for n in range(6)
-    )
+    delay, attack, hold, decay, release = (_seconds(settings[first + n]) for n in (0, 1, 2, 3, 5))
     sustain = min(max(settings.get(first + 4, 0), 0), 1000) / 1000
     return Envelope(delay, attack, hold, decay, sustain, release)
 

@@ -51,8 +51,7 @@ def test_the_given_voices_stay(ties, voices):
     joined = Grid.from_pitches(np.random.default_rng(1).integers(60, 62, (8, 4)))
     struck = np.arange(8)[:, None] == 3  # repeated notes, for which tokens without ties have no id
     given = Grid(joined.pitches, joined.tied & ~struck)
-    fixed = voice_of(given, *voices)
-    grid = compose(small_model(tokenizer), tokenizer, given, fixed=fixed).grid
+    grid = compose(small_model(tokenizer), tokenizer, given, fixed=voice_of(given, *voices)).grid
     for voice in voices:
         assert np.array_equal(grid.pitches[:, voice], given.pitches[:, voice])
         assert np.array_equal(grid.tied[:, voice], given.tied[:, voice])

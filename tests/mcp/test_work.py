@@ -113,8 +113,9 @@ def test_music_in_base64_is_written_once_and_named_by_its_contents(places):
     assert first.startswith(str(places.out / "given"))
     assert first.endswith(".mid")
     assert len(list((places.out / "given").iterdir())) == 1
-    xml = base64.b64encode(formats.to_bytes(formats.read(ODE), ".musicxml")).decode()
-    assert places.save_music("primer_base64", xml).endswith(".musicxml")
+    xml = formats.to_bytes(formats.read(ODE), ".musicxml").decode()
+    for content in (xml.encode(), xml.replace("UTF-8", "UTF-16", 1).encode("utf-16")):
+        assert places.save_music("x", base64.b64encode(content).decode()).endswith(".musicxml")
 
 
 def call(tool, folder, **arguments):

@@ -7,7 +7,6 @@ from musictx.config import Limits
 from musictx.errors import UserError, WriteError
 from musictx.notes import Score
 from musictx.render import app as render
-from musictx.render import audio
 from musictx.render.config import RenderConfig
 from tests.musicxml.pages import CUE, HEAD, C, document, note
 from tests.render import fonts as f
@@ -25,7 +24,7 @@ def song(tmp_path):
 
 @pytest.fixture(autouse=True)
 def coarse_sound(monkeypatch):
-    monkeypatch.setattr(audio, "RATE", 8000)
+    monkeypatch.setattr("musictx.render.audio.RATE", 8000)
 
 
 def names(folder):
