@@ -37,7 +37,7 @@ from musictx.data.shards import Shards
 from musictx.data.statistics import of_corpus
 from musictx.errors import UserError
 from musictx.evaluate.app import find_shards
-from musictx.evaluate.nll import SLIDE, evaluate
+from musictx.evaluate.nll import evaluate
 from musictx.model.features.conditions import Conditions
 from musictx.model.transformer import MusicTransformer
 from musictx.options import make_config, parse
@@ -122,7 +122,7 @@ def rows(
     if not rehearsal:
         arguments[f"windows of {window}, a quarter apart"] = {
             "window": window,
-            "stride": window // SLIDE,
+            "stride": window // 4,
         }
     return arguments
 

@@ -9,7 +9,7 @@ less than ``window``, windows overlap and each token is scored once, in the firs
 it.
 
 Published tables of piano performances use windows of the training length without overlap: the
-defaults of :func:`evaluate`. With ``stride=window // SLIDE`` each token has at least three quarters
+defaults of :func:`evaluate`. With ``stride=window // 4`` each token has at least three quarters
 of a window before it, except at the beginning of a piece.
 """
 
@@ -30,9 +30,6 @@ from musictx.model.config import alignment
 from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.tokens.build import build
 from musictx.tokens.vocab import EOS
-
-#: Overlapping windows advance by this part of a window.
-SLIDE = 4
 
 
 @dataclass(frozen=True)
