@@ -64,12 +64,8 @@ class Recorder:
 
     def score(self) -> Score:
         """Return the recorded notes, moved to begin at 0 s."""
-        zero = min((note[0] for note in self._notes), default=0.0)
-        rows = [
-            (start - zero, end - zero, pitch, velocity, 0, False, 0)
-            for start, end, pitch, velocity in sorted(self._notes)
-        ]
-        return Score(notes=np.array(rows, NOTE))
+        rows = [(*note, 0, False, 0) for note in sorted(self._notes)]
+        return Score(notes=np.array(rows, NOTE)).shifted(-rows[0][0] if rows else 0.0)
 
 
 def jam(
