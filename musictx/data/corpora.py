@@ -25,7 +25,7 @@ from musictx.config import CorpusConfig, Limits
 from musictx.config.checks import imported
 from musictx.config.corpus import CORPORA
 from musictx.data.shards import SPLITS
-from musictx.errors import ConfigError, UserError, shown
+from musictx.errors import ConfigError, UserError, reason, shown
 from musictx.formats import SUFFIXES, FileEntry, is_below, walk, walk_several
 from musictx.notes import Score
 from musictx.tokens.tokenizer import Tokenizer
@@ -82,15 +82,19 @@ class Corpus(Protocol):
 def find(config: CorpusConfig) -> Corpus:
     """The corpus for ``config.name`` and ``config.path``.
 
-    Raises ``ConfigError`` for an unknown name, and ``UserError`` if the corpus does not exist.
+    Raises ``ConfigError`` for an unknown name and for a class of your own that cannot be made, and
+    ``UserError`` if the corpus does not exist.
     """
     kind = _kind(config.name)
     if isinstance(config.path, list) and not getattr(kind, "several", False):
         raise UserError(f"corpus.path={shown(config.path)}: expected one; corpus={config.name}")
     try:
         corpus: Corpus = kind(config.path)
-    except TypeError as error:
-        raise ConfigError(f"corpus.name={config.name}: cannot be made ({error})") from error
+    except UserError:
+        raise
+    except Exception as error:  # the user's class may raise anything
+        why = reason(error)
+        raise ConfigError(f"corpus.name={config.name}: cannot be made ({why})") from error
     required = ("label", "published", "read", "identity", "items", "__len__")
     missing = [name for name in required if not hasattr(corpus, name)]
     if missing:

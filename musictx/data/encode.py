@@ -12,11 +12,12 @@ import numpy as np
 
 from musictx.config import CorpusConfig, Limits
 from musictx.data.corpora import Item, Reader
-from musictx.data.shards import ID
+from musictx.data.shards import ID, SPLITS
 from musictx.errors import ReadError, UserError, shown
 from musictx.grid import in_time, without_beats
 from musictx.notes import Score
 from musictx.tokens.build import build
+from musictx.tokens.events import as_ids
 from musictx.tokens.tokenizer import Tokenizer
 
 #: Incremented whenever a file is encoded differently, so that old shards are not reused.
@@ -60,10 +61,12 @@ def encode_item(
     An item that raises an exception other than ``MemoryError`` is left out, with the exception as
     the reason. Raises ``UserError`` for anything else than an item.
     """
-    if not (isinstance(item, Item) and isinstance(item.name, str)):
+    is_item = isinstance(item, Item) and isinstance(item.name, str)
+    if not is_item or item.split not in (None, *SPLITS):
         raise UserError(
             f"corpus.name={corpus.name}: its items() gave {shown(item)}, expected a "
-            "musictx.data.corpora.Item whose name is a str"
+            "musictx.data.corpora.Item whose name is a str, and whose split is "
+            f"{', '.join(SPLITS)} or None"
         )
     tokenizer = _tokenizer(config)
     repairs: Counter[str] = Counter()
@@ -113,16 +116,6 @@ def _tokenizer(config: str) -> Tokenizer:
     return build(**arguments)
 
 
-def checked(ids: np.ndarray, vocabulary: int) -> np.ndarray:
-    """Convert ``ids`` (n,) to uint16. Raises ``ValueError`` if they are not ids of a vocabulary of
-    this size."""
-    ids = np.asarray(ids)
-    whole = ids.dtype.kind in "iu" or not len(ids)
-    if not whole or (len(ids) and not 0 <= ids.min() <= ids.max() < vocabulary):
-        raise ValueError(f"ids: expected whole numbers from 0 to {vocabulary - 1}")
-    return ids.astype(ID)
-
-
 def _encoded(
     score: Score, ids: np.ndarray | None, tokenizer: Tokenizer, repairs: Counter[str]
 ) -> Encoded:
@@ -142,7 +135,7 @@ def _encoded(
             )
         repairs["beats estimated from the notes, not its tempo marks"] += score.pulse is not None
     written, left_out = tokenizer.encode_with_report(score)
-    ids = checked(written if ids is None else ids, tokenizer.vocabulary.size)
+    ids = as_ids(written if ids is None else ids, tokenizer.vocabulary).astype(ID)
     kept = max(len(score) - sum(left_out.values()), 0)
     if not len(ids) or not kept:
         lost = ", ".join(f"{n} {label}" for label, n in left_out.items()) or f"{len(score)} notes"

@@ -54,7 +54,9 @@ def build(name: str = "performance", **options: Any) -> Tokenizer:
     }
     try:
         tokenizer: Tokenizer = tokenizer_class(**arguments)
-    except TypeError as error:
+    except UserError:
+        raise
+    except Exception as error:  # the user's class may raise anything
         raise ConfigError(f"tokenizer.name={name}: cannot be made ({reason(error)})") from error
     return tokenizer
 

@@ -129,13 +129,16 @@ def test_a_folder_that_cannot_be_a_corpus_is_one_sentence(tmp_path):
         corpora.find(CorpusConfig(name="no.such:Thing"))
     with pytest.raises(ConfigError, match=r"^corpus.name=math:pi: cannot be made"):
         corpora.find(CorpusConfig(name="math:pi"))
-    for name, workers, reason in (
-        ("io:StringIO", 1, "^corpus.name=io:StringIO: it has no label and no published"),
-        (f"{__name__}:Wrong", 1, "^corpus.name=.*:Wrong: its items.. gave song-0, expected a"),
-        (f"{__name__}:Wrong", 2, "^corpus.workers=2: .*read must be a function of a module"),
+    for name, workers, path, reason in (
+        ("io:StringIO", 1, None, "^corpus.name=io:StringIO: it has no label and no published"),
+        (f"{__name__}:Wrong", 1, None, "^corpus.name=.*:Wrong: its items.. gave song-0, expected"),
+        (f"{__name__}:Wrong", 2, None, "^corpus.workers=2: .*read must be a function of a module"),
+        ("tests.data.helpers:Given", 1, "x:test", "^corpus.name=.*Given: cannot be made"),
+        ("tests.data.helpers:Given", 1, "5:trian 5:trian", "^corpus.name=.* gave .*'trian'"),
     ):
         with pytest.raises(UserError, match=reason):
-            run(None, tmp_path / "out", name=name, workers=workers)
+            run(path, tmp_path / "out", name=name, workers=workers)
+        assert not (tmp_path / "out").exists()
     changed = build(name="performance")
     changed.encoding_version = 99
     with pytest.raises(UserError, match=r"to_config"):
