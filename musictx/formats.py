@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from musictx import registry
 from musictx.config.limits import Limits
-from musictx.errors import ReadError, UserError, shown
+from musictx.errors import ReadError, UserError, reason, shown
 from musictx.files import read_bytes, write_bytes
 from musictx.notes import Score
 
@@ -80,9 +80,9 @@ def read(
         out = io.BytesIO()
         try:
             source.save(file=out) if is_mido else source.write(out)
-        except ValueError as error:
-            name = type(source).__name__
-            raise UserError(f"read: {name}: no MIDI file can hold it ({error})") from None
+        except Exception as error:  # the libraries raise many kinds
+            name, why = type(source).__name__, reason(error)
+            raise UserError(f"read: {name}: no MIDI file can hold it ({why})") from None
         return _parse(out.getvalue(), None, limits, repairs, repeats)
     raise UserError(
         f"read: cannot read {type(source).__name__}; expected a path, bytes, a file, "
