@@ -28,7 +28,7 @@ from musictx.config import CorpusConfig, Limits
 from musictx.data import corpora, encode, shards, workers
 from musictx.data.corpora import Corpus, Item, digest
 from musictx.data.encode import Encoded, LeftOut
-from musictx.data.shards import Piece, Shards, Totals, Writer, by_split
+from musictx.data.shards import Piece, Shards, Writer, by_split
 from musictx.errors import UserError
 from musictx.progress import progress
 from musictx.tokens.build import build
@@ -165,7 +165,7 @@ def _write(
         LeftOut(copy.name, "duplicate", f"the same notes as {kept[copy.hash].name}")
         for copy in copies
     ]
-    changed = sum((Counter(lossy[content]) for content in kept), Counter())
+    changed = sum(map(Counter, lossy.values()), Counter[str]())
     report = {
         "source": source.label,
         "found": files,
@@ -181,10 +181,9 @@ def _write(
 def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
     """The error: how many files were left out, and why, with an example for each reason."""
     examples = {item.reason: item for item in reversed(left_out)}
-    counts = Counter(item.reason for item in left_out)
     why = "; ".join(
         f"{n} {reason} (such as {examples[reason].name}: {examples[reason].detail})"
-        for reason, n in counts.most_common()
+        for reason, n in reasons(left_out).items()
     )
     where = f"corpus={corpus.name}" if corpus.path is None else f"corpus.path={corpus.path}"
     return f"{where}: none of its {len(left_out)} files can be used: {why or 'it has none'}"
@@ -295,43 +294,21 @@ class Report(NamedTuple):
     remarks: list[str]
     up_to_date: bool
 
-    @property
-    def folder(self) -> Path:
-        """The shard folder."""
-        return self.shards.folder
-
-    @property
-    def source(self) -> str:
-        """The name of the corpus."""
-        return str(self.shards.corpus["name"])
-
-    @property
-    def splits(self) -> dict[str, Totals]:
-        """Totals of each split."""
-        return by_split(self.shards.pieces())
-
-    @property
-    def reasons(self) -> dict[str, int]:
-        """Reason -> number of files left out, the most frequent first."""
-        return reasons(self.left_out)
-
-    def total(self) -> Totals:
-        """Pieces, tokens, notes and seconds of all splits."""
-        return self.shards.totals()
-
     def __str__(self) -> str:
         """A few lines for the terminal."""
-        lines = [f"{self.source}: {self.files:,} files, {self.total()}"]
-        lines += [f"  {split:<11}{t}" for split, t in self.splits.items() if t.pieces]
+        shards = self.shards
+        lines = [f"{shards.corpus['name']}: {self.files:,} files, {shards.totals()}"]
+        splits = by_split(shards.pieces())
+        lines += [f"  {split:<11}{t}" for split, t in splits.items() if t.pieces]
         if self.left_out:
-            counted = ", ".join(f"{n:,} {reason}" for reason, n in self.reasons.items())
-            lines.append(f"  left out   {counted} (each one in {self.folder / JSON})")
+            counted = ", ".join(f"{n:,} {reason}" for reason, n in reasons(self.left_out).items())
+            lines.append(f"  left out   {counted} (each one in {shards.folder / JSON})")
         if self.lossy:
             counted = ", ".join(f"{label}: {n:,}" for label, n in self.lossy.items())
             lines.append(f"  changed    {counted}")
         lines += [f"  note       {remark}" for remark in self.remarks]
         state = "up to date" if self.up_to_date else "written"
-        return "\n".join([*lines, f"  shards     {self.folder} ({state})"])
+        return "\n".join([*lines, f"  shards     {shards.folder} ({state})"])
 
     @classmethod
     def of(cls, ready: Shards, *, up_to_date: bool) -> Report:

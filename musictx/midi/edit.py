@@ -277,11 +277,8 @@ class _Edit:
         which are not added yet."""
         unplaced: list[Message] = []
         for name in ("markers", "lyrics"):
-            kind, texts, old_texts = (
-                META_TYPES[name],
-                getattr(self.score, name),
-                self.file.marks[name],
-            )
+            kind, texts = META_TYPES[name], getattr(self.score, name)
+            old_texts = self.file.marks[name]
             ticks = self.clock.ticks(np.array([time for time, _ in texts])).tolist()
             missing = Counter(zip(ticks, (text for _, text in texts)))
             removed: dict[int, int] = {}  # tick -> track

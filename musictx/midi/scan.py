@@ -1,14 +1,14 @@
-"""Bytes of a Standard MIDI File -> columns of events, its clock, its note pairs.
+"""Parse the bytes of a Standard MIDI File into a table of events and lists of marks.
 
-Only the events that a Score needs are kept: note-ons and note-offs, the sustain pedal (controller
-64), program changes, marks of tempo, meter and key, markers, names of tracks. Channels and tracks
-stay as the file has them. All tracks share one table of events, so a file of many small tracks
-costs no more than one of few large ones.
+Only what a Score needs is kept: note-ons and note-offs, the sustain pedal (controller 64), program
+changes, marks of tempo, meter and key, markers, lyrics, names of tracks, and which channels are
+drums. Channels and tracks stay as the file has them. All tracks share one table of events, so a
+file of many small tracks costs no more than one of few large ones.
 
-Written here rather than left to a library because every loss must be seen. symusic drops notes
-that are never released without a word, gives the pedal of a channel to one of its programs only
-and refuses SMPTE time and data bytes above 127; mido is ten times slower and gives up a whole file
-for one bad byte. The tests hold this scanner against both wherever they must agree.
+No library is used, since every loss must be counted. symusic silently drops notes that are never
+released, gives the pedal of a channel to one of its programs only, and refuses SMPTE time and data
+bytes above 127; mido is ten times slower, and one bad byte makes it refuse the whole file. The
+tests compare this scanner with both.
 
 Source: "Standard MIDI Files 1.0", RP-001, MIDI Manufacturers Association.
 """
@@ -33,16 +33,17 @@ CHANNEL_EVENT = np.dtype(
     [("tick", "i8"), ("track", "i8"), ("status", "u1"), ("a", "u1"), ("b", "u1")]
 )
 
-#: Ticks above this are the work of damage; below it, ticks times tempo fits 64 bits.
+#: A file with a higher tick is damaged; up to it, ticks times tempo fits 64 bits.
 _LAST_TICK = 2**36
 #: Types of meta events: of the marks by the field of a Score, of the name and the end of a track.
 META_TYPES = {"tempos": 0x51, "meters": 0x58, "keys": 0x59, "markers": 0x06, "lyrics": 0x05}
+_FIELDS = {kind: name for name, kind in META_TYPES.items()}
 NAME, END = 0x03, 0x2F
 #: A mark of tempo, meter, key or text takes the memory of about so many events.
 MARK_EVENTS = 10
 #: Characters of a text that are kept.
 _LONGEST_TEXT = 100
-#: That of drums in General MIDI, from 0.
+#: The channel of drums in General MIDI, counted from 0.
 DRUM_CHANNEL = 9
 #: Data bytes of system messages that have no place in a file but are harmless if they come.
 SYSTEM_DATA = {0xF1: 1, 0xF2: 2, 0xF3: 1}
@@ -110,9 +111,9 @@ def scan(data: bytes, limits: Limits) -> ScannedFile:
                 raise MidiError(f"more than limits.{what}={most} {what}", "too large")
     if not ends:
         raise MidiError("there is no track in the file", "no tracks")
-    for harm in ("truncated", "damaged"):
-        if file.repairs[f"{harm} track"] and not total:
-            raise MidiError(f"the file is {harm}, no note can be read", harm)
+    for fault in ("truncated", "damaged"):
+        if file.repairs[f"{fault} track"] and not total:
+            raise MidiError(f"the file is {fault}, no note can be read", fault)
     stated = int.from_bytes(data[10:12], "big")
     if len(ends) < stated:
         file.repairs["missing track"] += stated - len(ends)
@@ -237,7 +238,7 @@ def _track(chunk: bytes, number: int, file: ScannedFile) -> tuple[np.ndarray, in
 
 def _mark(file: ScannedFile, track: int, tick: int, kind: int, payload: bytes) -> None:
     """Add a meta event to ``file``, if it is one of those that are kept."""
-    name = next((name for name, number in META_TYPES.items() if number == kind), "")
+    name = _FIELDS.get(kind, "")
     if name == "tempos" and len(payload) >= 3:
         if microseconds := int.from_bytes(payload[:3], "big"):
             file.marks[name].append((track, tick, microseconds))
@@ -262,8 +263,8 @@ def _columns(tracks: list[np.ndarray], repairs: Counter) -> np.ndarray:
     events["status"] = words >> 16 & 0xFF
     for column, shift in (("a", 8), ("b", 0)):
         values = words >> shift & 0xFF
-        if wild := int(np.count_nonzero(values > 127)):
-            repairs["bytes out of range"] += wild
+        if too_large := int(np.count_nonzero(values > 127)):
+            repairs["bytes out of range"] += too_large
         events[column] = np.minimum(values, 127)
     return events
 

@@ -94,13 +94,13 @@ class PerformanceTokenizer(StreamTokenizer):
             release=table.values("note_off"),
             program=table.values("program"),
             prepares_strike=(table.values("velocity") >= 0) | (table.values("program") >= 0),
-            wait=np.maximum(table.values("time_shift"), 0) * self.step_ms / 1000,
+            wait=self.seconds(np.maximum(table.values("time_shift"), 0)),
         )
 
     def clock(self, score: Score) -> Clock:
         notes, _ = self.writable(score)
         first = float(self._steps(notes["start"].min())) if len(notes) else 0.0
-        return Clock(score.beats, first * self.step_ms / 1000)
+        return Clock(score.beats, self.seconds(first))
 
     def _steps(self, seconds: Any) -> Any:
         """Round times to whole steps, half a step upwards."""
