@@ -246,9 +246,8 @@ def find(folder: str | Path) -> list[Path]:
     """Return all music files (:data:`SUFFIXES`, in any case) in ``folder`` and its subfolders,
     sorted.
 
-    Names that begin with a dot are ignored (on some disks macOS adds a ``._x.mid``, which is not
-    MIDI, to x.mid). Links to folders are followed as in :func:`walk`. Raises :class:`UserError` if
-    ``folder`` does not exist or is not a folder.
+    They are listed as by :func:`walk`. Raises :class:`UserError` if ``folder`` does not exist or is
+    not a folder.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -282,7 +281,8 @@ def walk(
     root: str | Path, suffixes: tuple[str, ...], real: set[str] | None = None
 ) -> Iterator[FileEntry]:
     """Yield the files in ``root`` and its subfolders that end in one of ``suffixes``, sorted by
-    name, one folder at a time. Unreadable folders and files are skipped.
+    name, one folder at a time. Unreadable folders and files are skipped, and names that begin with
+    a dot (on some disks macOS adds a ``._x.mid``, which is not MIDI, to x.mid).
 
     A link to a folder is followed unless the folder is in ``root`` or has been listed, so that each
     folder is listed once, by its path without links if possible. ``real`` are real paths of other

@@ -138,10 +138,9 @@ class Folder:
     """All MIDI and MusicXML files in a folder and its subfolders, sorted by name; or in several
     folders, whose names are then prefixes of the names of their files.
 
-    Names that begin with a dot are ignored (on some disks macOS adds a ``._x.mid``, which is not
-    MIDI, to each x.mid). Links to folders are followed, and each folder is read once, even if it is
-    given several times. Raises ``UserError`` about ``corpus.path`` if it is missing, does not exist
-    or has no such files.
+    They are listed as by :func:`musictx.formats.walk`; a folder that is given several times is read
+    once. Raises ``UserError`` about ``corpus.path`` if it is missing, does not exist or has no such
+    files.
     """
 
     published = False
@@ -181,12 +180,12 @@ class Folder:
         return walk_several(self.roots, SUFFIXES)
 
     @cached_property
-    def official(self) -> dict[str, str]:
+    def published_splits(self) -> dict[str, str]:
         """Name of a file -> its split in a table in a folder, such as MAESTRO's."""
         return {
             prefix + name: split
             for root, prefix in self.roots.items()
-            for name, split in official(root).items()
+            for name, split in _published_splits(root).items()
         }
 
     def __len__(self) -> int:
@@ -196,13 +195,13 @@ class Folder:
         """A hash of names, sizes and modification times: files are not read for it."""
         hashed = hashlib.sha256()
         for file in self.files():
-            split = self.official.get(file.name)
+            split = self.published_splits.get(file.name)
             hashed.update(canonical([file.name, [file.size, file.mtime_ns], split]) + b"\n")
         return hashed.hexdigest()
 
     def items(self) -> Iterator[Item]:
         for file in self.files():
-            yield Item(file.name, file.path, file.size, self.official.get(file.name))
+            yield Item(file.name, file.path, file.size, self.published_splits.get(file.name))
 
 
 def _prefixes(roots: list[Path]) -> dict[Path, str]:
@@ -224,21 +223,21 @@ def _prefixes(roots: list[Path]) -> dict[Path, str]:
 
 
 class Maestro(Folder):
-    """MAESTRO: a folder with a table of the official split, which is required."""
+    """MAESTRO: a folder with a table of the published split, which is required."""
 
     def __init__(self, path: str | list[str] | None) -> None:
         super().__init__(path)
-        if not self.official:
+        if not self.published_splits:
             raise UserError(
                 f"corpus.path={path}: MAESTRO's table (maestro-v3.0.0.csv) is not in this folder; "
                 "put it there, or use corpus=folder, which splits by content"
             )
 
 
-# ------------------------------------------------------------------------------- the official split
+# --------------------------------------------------------------------------------- published splits
 
 
-def official(root: Path) -> dict[str, str]:
+def _published_splits(root: Path) -> dict[str, str]:
     """Name of a file -> its split in a table in ``root`` or a subfolder.
 
     A table is a .csv with the columns ``split`` and ``midi_filename``, a path relative to the

@@ -157,10 +157,7 @@ def _write(
         remarks.append(
             f"{moved} pieces appear in more than one official split; kept in the held-out one"
         )
-    for name in corpus.programs:
-        if (key := name.strip().lower()) not in tracks:
-            near = ", ".join(difflib.get_close_matches(key, tracks, cutoff=0)) or "without names"
-            remarks.append(f"corpus.programs.{name}: no track has this name; the nearest: {near}")
+    remarks += _missing_tracks(corpus.programs, tracks)
     left_out += [
         LeftOut(copy.name, "duplicate", f"the same notes as {kept[copy.hash].name}")
         for copy in copies
@@ -176,6 +173,16 @@ def _write(
         "remarks": remarks,
     }
     writer.write_text(JSON, json.dumps(report, indent=1) + "\n")
+
+
+def _missing_tracks(programs: Iterable[str], tracks: set[str]) -> list[str]:
+    """A remark for each name in ``corpus.programs`` that no track has."""
+    remarks = []
+    for name in programs:
+        if (key := name.strip().lower()) not in tracks:
+            near = ", ".join(difflib.get_close_matches(key, tracks, cutoff=0)) or "without names"
+            remarks.append(f"corpus.programs.{name}: no track has this name; the nearest: {near}")
+    return remarks
 
 
 def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:

@@ -26,6 +26,11 @@ class Field(NamedTuple):
     low: int
     high: int
 
+    @property
+    def width(self) -> int:
+        """The number of values."""
+        return self.high - self.low + 1
+
 
 #: The first four ids of every vocabulary. ``pad`` fills rows and is never a target. ``bos`` opens a
 #: piece at its beginning, ``cut`` opens a window that begins in the middle of one, ``eos`` closes.
@@ -59,13 +64,13 @@ class Vocabulary:
 
     @cached_property
     def _offsets(self) -> dict[str, tuple[int, Field]]:
-        widths = (f.high - f.low + 1 for f in self.fields)
-        return {f.kind: (first, f) for first, f in zip(accumulate(widths, initial=0), self.fields)}
+        offsets = accumulate((f.width for f in self.fields), initial=0)
+        return {f.kind: (first, f) for first, f in zip(offsets, self.fields)}
 
     @cached_property
     def size(self) -> int:
         """How many ids there are, specials included."""
-        return sum(f.high - f.low + 1 for f in self.fields)
+        return sum(f.width for f in self.fields)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -74,8 +79,7 @@ class Vocabulary:
     @cached_property
     def kind_of(self) -> np.ndarray:
         """(size,) int64: for each id the index of its kind in :attr:`kinds`; read-only."""
-        widths = [f.high - f.low + 1 for f in self.fields]
-        table = np.repeat(np.arange(len(widths)), widths)
+        table = np.repeat(np.arange(len(self.fields)), [f.width for f in self.fields])
         table.setflags(write=False)
         return table
 
@@ -94,7 +98,7 @@ class Vocabulary:
     def range(self, kind: str) -> tuple[int, int]:
         """(first, stop): ``kind`` has the ids from ``first`` to before ``stop``."""
         offset, f = self._offset_and_field(kind)
-        return offset, offset + f.high - f.low + 1
+        return offset, offset + f.width
 
     @cached_property
     def slices(self) -> dict[str, slice]:
@@ -151,8 +155,8 @@ class Vocabulary:
     def describe(self, token_id: int) -> str:
         """A token for people, such as ``note_on:60``."""
         kind, value = self.token(token_id)
-        low, high = self.range(kind)
-        return kind if high - low == 1 and value == 0 else f"{kind}:{value}"
+        width = self._offset_and_field(kind)[1].width
+        return kind if width == 1 and value == 0 else f"{kind}:{value}"
 
     @cached_property
     def fingerprint(self) -> str:

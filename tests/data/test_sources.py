@@ -68,7 +68,7 @@ def test_several_folders_are_one_corpus(tmp_path):
     names = ["a/song-001", "a/song-002", "a-2/song-004", "b/song-002", "b/song-003"]
     assert [item.name for item in found.items()] == [f"{name}.mid" for name in names]
     assert (len(found), found.label) == (5, "a+a-2+b")
-    assert found.official == {"b/song-003.mid": "test"}
+    assert found.published_splits == {"b/song-003.mid": "test"}
     assert found.identity() == Folder([str(c), str(a), str(b)]).identity()
     (a / "song-001.mid").touch()
     assert found.identity() != Folder([str(a), str(b)]).identity()
@@ -89,7 +89,7 @@ def test_maestros_table_is_recognised_at_any_depth(tmp_path, bom):
     )
     splits = ["train", "validation", "test"]
     expected = {f"deep/maestro/2018/song-00{n}.mid": split for n, split in enumerate(splits)}
-    assert Folder(str(tmp_path)).official == expected
+    assert Folder(str(tmp_path)).published_splits == expected
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_other_tables_decide_nothing(tmp_path, folders, table):
     for name in folders:
         write_songs(tmp_path / name, [3])
     (tmp_path / "maestro.csv").write_bytes(table)
-    assert Folder(str(tmp_path)).official == {}
+    assert Folder(str(tmp_path)).published_splits == {}
 
 
 class Wrong(Given):
