@@ -46,7 +46,7 @@ class Piece(NamedTuple):
     number   its index in the corpus: ``shards.tokens(piece.number)``
     name     path relative to the corpus folder with "/" between the parts, or the name of a chorale
     split    train, validation or test
-    hash     ``Score.content_hash()`` of the music file
+    hash     ``Score.content_hash()`` of the music file, in a published corpus with its name
     offset   the index of its first id in tokens.bin
     tokens   the number of its ids
     notes    the number of notes in these ids

@@ -60,7 +60,7 @@ class ScannedFile:
     """Dtype :data:`CHANNEL_EVENT`, track after track, each in file order, so in time order: notes,
     controller 64 and program changes only."""
     ends: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    """(tracks,) int64: tick of the end-of-track mark, or of the last event where there is none."""
+    """(tracks,) int64: tick of the end-of-track mark, or of the last event if there is no mark."""
     marks: dict[str, list[tuple]] = field(default_factory=lambda: {name: [] for name in META_TYPES})
     """Field of a Score -> (track, tick, ...) in the order of the file: microseconds a quarter note,
     never 0; numerator and denominator; sharps (below 0: flats) and whether minor; text."""
@@ -69,7 +69,7 @@ class ScannedFile:
     drums: set[int] = field(default_factory=lambda: {DRUM_CHANNEL})
     """Channels of drums: that of General MIDI, and those that SysEx messages of GS or XG name."""
     repairs: Counter[str] = field(default_factory=Counter)
-    """How often a part of the file was read otherwise than it stands there (see :func:`scan`)."""
+    """The number of repairs of each kind (see :func:`scan`)."""
 
 
 def scan(data: bytes, limits: Limits) -> ScannedFile:
@@ -78,14 +78,14 @@ def scan(data: bytes, limits: Limits) -> ScannedFile:
     What can be saved of a damaged file is kept and counted in ``ScannedFile.repairs``:
 
         "truncated track"     the track ends in the middle of an event, or before its stated length
-        "damaged track"       the rest of a track makes no sense and was left out
+        "damaged track"       the rest of a track is not MIDI and was left out
         "bytes out of range"  data bytes above 127, read as 127
         "tempo of zero"       a tempo mark that would stop time, left out
         "missing track"       fewer tracks than the header states
 
-    Every MTrk chunk is read, whatever number of them the header states; other chunks are skipped.
+    All MTrk chunks are read, even if the header states fewer; other chunks are skipped.
     Raises :class:`MidiError` with reason "empty file", "not a MIDI file", "truncated", "no tracks",
-    "too large" (``limits``) or - where nothing at all could be saved - "damaged".
+    "too large" (``limits``) or, if no event could be saved, "damaged".
     """
     if not data:
         raise MidiError("the file is empty", "empty file")
@@ -122,7 +122,7 @@ def scan(data: bytes, limits: Limits) -> ScannedFile:
 
 
 def bare(data: bytes) -> bytes:
-    """A MIDI file without the RIFF container that may be around it."""
+    """A MIDI file, bare or in a RIFF container, as a bare one."""
     if data[:4] != b"RIFF" or data[8:12] != b"RMID":
         return data
     at = 12
@@ -135,8 +135,8 @@ def bare(data: bytes) -> bytes:
 
 
 def track_chunks(data: bytes, repairs: Counter) -> Iterator[tuple[int, int]]:
-    """Where the contents of all MTrk chunks begin and end. Where no chunk begins after the stated
-    length of the last one, that length was wrong: go on at the next ``MTrk`` there is."""
+    """Yield the beginning and end of the content of each MTrk chunk. If no chunk begins after the
+    stated length of a chunk, that length is wrong, and the next ``MTrk`` is searched."""
     at = 8 + int.from_bytes(data[4:8], "big")
     while True:
         if data[at : at + 4] != b"MTrk":
@@ -157,15 +157,15 @@ def track_chunks(data: bytes, repairs: Counter) -> Iterator[tuple[int, int]]:
 
 @cache
 def _many_at_once() -> Any:
-    """The class that reads many events of a track at once, where there is one."""
+    """The class that reads many events of a track at once; ``None`` without one."""
     path = registry.SCANNERS.get("midi")
     return None if path is None else registry.load(path)
 
 
 def _track(chunk: bytes, number: int, file: ScannedFile) -> tuple[np.ndarray, int]:
-    """The events of one track up to its end mark, its end or the first senseless byte, and the tick
-    at which it ends; its marks go into ``file``. An event is ``tick << 24 | status << 16 | a << 8 |
-    b``."""
+    """The events of one track, each ``tick << 24 | status << 16 | a << 8 | b``, and the tick at which
+    the track ends: at its end mark, its last byte or the first byte that is not MIDI. Its marks are
+    added to ``file``."""
     runs: list[np.ndarray] = []  # before those in ``words``
     words: list[int] = []
     many_at_once = _many_at_once()
@@ -197,7 +197,7 @@ def _track(chunk: bytes, number: int, file: ScannedFile) -> tuple[np.ndarray, in
                 if byte not in (0xFF, 0xF0, 0xF7):
                     at += 1 + SYSTEM_DATA.get(byte, 0)
                     continue
-                # Running status goes on after these: the standard forbids it, files have it.
+                # Running status continues after these: files do so, though the standard forbids it.
                 kind = chunk[at + 1] if byte == 0xFF else -1
                 size, at = read_quantity(chunk, at + 1 + (byte == 0xFF))
                 at += size
@@ -232,7 +232,7 @@ def _track(chunk: bytes, number: int, file: ScannedFile) -> tuple[np.ndarray, in
     events = np.concatenate([*runs, np.array(words, np.int64)])
     if fault:
         file.repairs[fault] += 1
-        tick = int(events[-1]) >> 24 if len(events) else 0  # the last moment to be trusted
+        tick = int(events[-1]) >> 24 if len(events) else 0  # later ticks may be wrong
     return events, tick
 
 
