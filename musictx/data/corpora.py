@@ -26,7 +26,8 @@ from musictx.config.checks import imported
 from musictx.config.corpus import CORPORA
 from musictx.data.shards import SPLITS
 from musictx.errors import ConfigError, UserError, reason, shown
-from musictx.formats import SUFFIXES, FileEntry, is_below, walk, walk_several
+from musictx.folders import FileEntry, is_below, walk, walk_several
+from musictx.formats import SUFFIXES
 from musictx.notes import Score
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -138,7 +139,7 @@ class Folder:
     """All MIDI and MusicXML files in a folder and its subfolders, sorted by name; or in several
     folders, whose names are then prefixes of the names of their files.
 
-    They are listed as by :func:`musictx.formats.walk`; a folder that is given several times is read
+    They are listed as by :func:`musictx.folders.walk`; a folder that is given several times is read
     once. Raises ``UserError`` about ``corpus.path`` if it is missing, does not exist or has no such
     files.
     """

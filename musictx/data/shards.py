@@ -118,15 +118,14 @@ class Shards:
         self.corpus: dict[str, Any] = self.header["corpus"]
         self.vocabulary: int = self.header["vocabulary"]
         self.key: str = self.header["key"]
-        expected = self.header["tokens"] * ID.itemsize
+        path, expected = self.folder / TOKENS, self.header["tokens"] * ID.itemsize
         try:
-            size = (self.folder / TOKENS).stat().st_size
+            size = path.stat().st_size
         except OSError as error:
             raise damaged(self.folder, f"{TOKENS} is missing") from error
         if size != expected:
             raise damaged(self.folder, f"{TOKENS} has {size} bytes instead of {expected}")
         self._table = _read_table(self.folder, self.header)
-        path = self.folder / TOKENS
         self._map = np.memmap(path, dtype=ID, mode="r") if expected else np.empty(0, ID)
 
     def __reduce__(self) -> tuple[type[Shards], tuple[Path]]:

@@ -16,7 +16,7 @@ from musictx.config.limits import Limits
 from musictx.errors import MidiError
 from musictx.midi import scan as smf
 from musictx.midi.clock import TickClock
-from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, sort_order, sorted_by
+from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, sort_order
 from musictx.pairing import match_note_offs
 
 
@@ -71,10 +71,8 @@ def read(
         rows = [(float(clock.seconds(tick)), *values) for tick, *values in marks[name]]
         return sorted((row for row in rows if row[0] <= limits.seconds), key=itemgetter(0))
 
-    notes = sorted_by(notes, notes["start"])
-    moment = np.cumsum(np.diff(notes["start"], prepend=notes["start"][:1]) > 0)
     return Score(
-        notes=notes[sort_order(moment, notes["pitch"], notes["track"])],
+        notes=notes[np.lexsort((notes["track"], notes["pitch"], notes["start"]))],
         pedals=pedals,
         tempos=np.array(timed("tempos"), TEMPO),
         meters=np.array(timed("meters"), METER),

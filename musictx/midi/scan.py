@@ -163,9 +163,9 @@ def _many_at_once() -> Any:
 
 
 def _track(chunk: bytes, number: int, file: ScannedFile) -> tuple[np.ndarray, int]:
-    """The events of one track, each ``tick << 24 | status << 16 | a << 8 | b``, and the tick at which
-    the track ends: at its end mark, its last byte or the first byte that is not MIDI. Its marks are
-    added to ``file``."""
+    """The events of one track, each ``tick << 24 | status << 16 | a << 8 | b``, and the tick at
+    which the track ends: at its end mark, its last byte or the first byte that is not MIDI. Its
+    marks are added to ``file``."""
     runs: list[np.ndarray] = []  # before those in ``words``
     words: list[int] = []
     many_at_once = _many_at_once()

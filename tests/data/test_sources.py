@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx import formats
 from musictx.config import CorpusConfig
 from musictx.data import corpora
 from musictx.data.corpora import Folder, Maestro
 from musictx.errors import ConfigError, UserError
+from musictx.folders import walk
 from musictx.tokens.build import build
 from tests.data.helpers import Given, contents, run, write_songs
 
@@ -34,7 +34,7 @@ def test_a_folder_is_listed_in_the_order_of_the_names(tmp_path_factory, found):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
         expected.add(path.relative_to(root).as_posix())
-    assert [file.name for file in formats.walk(root, (".mid",))] == sorted(expected)
+    assert [file.name for file in walk(root, (".mid",))] == sorted(expected)
 
 
 @settings(max_examples=40)
@@ -55,7 +55,7 @@ def test_every_folder_that_links_lead_to_is_listed_once(tmp_path_factory, links)
         if folder not in reached:
             reached.add(folder)
             waiting += [entry for entry in folder.iterdir() if entry.is_dir()]
-    found = [Path(file.path).resolve() for file in formats.walk(places[0], (".mid",))]
+    found = [Path(file.path).resolve() for file in walk(places[0], (".mid",))]
     assert sorted(found) == sorted(folder / "x.mid" for folder in reached)
 
 
