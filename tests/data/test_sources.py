@@ -109,8 +109,6 @@ def test_other_tables_decide_nothing(tmp_path, folders, table):
 
 
 class Wrong(Given):
-    read = staticmethod(lambda *arguments: Given.read(*arguments))
-
     def items(self):
         return ["song-0"]
 
@@ -129,15 +127,14 @@ def test_a_folder_that_cannot_be_a_corpus_is_one_sentence(tmp_path):
         corpora.find(CorpusConfig(name="no.such:Thing"))
     with pytest.raises(ConfigError, match=r"^corpus.name=math:pi: cannot be made"):
         corpora.find(CorpusConfig(name="math:pi"))
-    for name, workers, path, reason in (
-        ("io:StringIO", 1, None, "^corpus.name=io:StringIO: it has no label and no published"),
-        (f"{__name__}:Wrong", 1, None, "^corpus.name=.*:Wrong: its items.. gave song-0, expected"),
-        (f"{__name__}:Wrong", 2, None, "^corpus.workers=2: .*read must be a function of a module"),
-        ("tests.data.helpers:Given", 1, "x:test", "^corpus.name=.*Given: cannot be made"),
-        ("tests.data.helpers:Given", 1, "5:trian 5:trian", "^corpus.name=.* gave .*'trian'"),
+    for name, path, reason in (
+        ("io:StringIO", None, "^corpus.name=io:StringIO: it has no label and no published"),
+        (f"{__name__}:Wrong", None, "^corpus.name=.*:Wrong: its items.. gave song-0, expected"),
+        ("tests.data.helpers:Given", "x:test", "^corpus.name=.*Given: cannot be made"),
+        ("tests.data.helpers:Given", "5:trian 5:trian", "^corpus.name=.* gave .*'trian'"),
     ):
         with pytest.raises(UserError, match=reason):
-            run(path, tmp_path / "out", name=name, workers=workers)
+            run(path, tmp_path / "out", name=name)
         assert not (tmp_path / "out").exists()
     changed = build(name="performance")
     changed.encoding_version = 99

@@ -58,9 +58,10 @@ def test_an_exception_of_the_function_ends_the_run(count):
         list(workers.run(act, ["a", "raise", "b"], limits=FEW, workers=count))
 
 
-def test_an_item_that_cannot_be_sent_to_a_process_is_one_sentence():
-    with pytest.raises(UserError, match=r"^corpus\.workers=1: .*give corpus\.workers=1"):
-        list(workers.run(act, ["a", lambda: 0], limits=FEW, workers=1))
+@pytest.mark.parametrize(("function", "item"), [(act, lambda: 0), (lambda item: item, "a")])
+def test_what_cannot_be_sent_to_a_process_is_one_sentence(function, item):
+    with pytest.raises(UserError, match=r"^corpus\.workers=1: .*must be a function of a module"):
+        list(workers.run(function, ["a", item], limits=FEW, workers=1))
 
 
 @linux
