@@ -74,7 +74,7 @@ def encode_item(
     try:
         score, ids = read(item.source, tokenizer, repairs, corpus.limits)
         if corpus.programs:
-            score = programmed(score, corpus.programs)
+            score = with_programs(score, corpus.programs)
         reason = "not encodable"
         return _encoded(score, ids, tokenizer, repairs)
     except MemoryError:
@@ -98,7 +98,7 @@ def failed(item: Item, error: Exception, limits: Limits) -> LeftOut:
     return LeftOut(item.name, "crashed the reader", detail)
 
 
-def programmed(score: Score, programs: Mapping[str, int]) -> Score:
+def with_programs(score: Score, programs: Mapping[str, int]) -> Score:
     """Set the program of each track whose name is in ``programs``; upper and lower case are
     equal."""
     by_name = {name.strip().lower(): program for name, program in programs.items()}

@@ -260,7 +260,7 @@ class _Edit:
         for event, tick, (_, track, status, _, value) in zip(
             numbers.tolist(), ticks, events.tolist()
         ):
-            targets = self.document.parts.moved_by(track * 16 + status % 16)
+            targets = self.document.parts.controlled(track * 16 + status % 16)
             rows = [(tick, value, part) for part in targets]
             if all(missing[row] > 0 for row in rows):
                 missing.subtract(rows)

@@ -146,7 +146,7 @@ class FileParts:
             if parts[place // 16] == 1 and place // 16 in of_tracks
         }
 
-    def moved_by(self, place: int) -> list[int]:
+    def controlled(self, place: int) -> list[int]:
         """Return the parts that a controller at ``place`` (MIDI track * 16 + channel) acts on.
 
         They are the part at this place or, if there is none, all parts on this channel.
@@ -178,7 +178,7 @@ def _pedals(
     by_channel = np.argsort(channel, kind="stable")
     places, first = np.unique(channel[by_channel], return_index=True)
     # The events of each place, with the parts that they act on.
-    groups = list(zip(np.split(by_channel, first[1:]), map(parts.moved_by, places.tolist())))
+    groups = list(zip(np.split(by_channel, first[1:]), map(parts.controlled, places.tolist())))
     total = sum(len(indices) * len(targets) for indices, targets in groups)
     _check(total + len(file.events), "events", limits)
     pedals, event = np.zeros(total, PEDAL), np.zeros(total, np.int64)

@@ -147,7 +147,7 @@ def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
         for tick, _, body, _ in messages(chunk):
             if body[0] >> 4 == 0xB:
                 status, number, value = body
-                for part in document.parts.moved_by(track * 16 + status % 16):
+                for part in document.parts.controlled(track * 16 + status % 16):
                     time = float(document.clock.seconds(tick))
                     values[part, number].append((time, value))
     return {key: sorted(rows, key=lambda row: row[0]) for key, rows in values.items()}
