@@ -14,7 +14,6 @@ from tests.data.helpers import TOKENIZER, add, make_shards
 
 PIECES = [np.arange(5, dtype=np.uint16), np.array([65535, 0, 7], np.uint16)]
 
-
 #: Tokens with every id of uint16.
 TOKENS = SimpleNamespace(
     fingerprint="f" * 16,
