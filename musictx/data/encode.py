@@ -17,7 +17,6 @@ from musictx.errors import ReadError, UserError, shown
 from musictx.grid import in_time, without_beats
 from musictx.notes import Score
 from musictx.tokens.build import build
-from musictx.tokens.events import as_ids
 from musictx.tokens.tokenizer import Tokenizer
 
 #: Incremented whenever a file is encoded differently, so that old shards are not reused.
@@ -135,7 +134,7 @@ def _encoded(
             )
         repairs["beats estimated from the notes, not its tempo marks"] += score.pulse is not None
     written, left_out = tokenizer.encode_with_report(score)
-    ids = as_ids(written if ids is None else ids, tokenizer.vocabulary).astype(ID)
+    ids = tokenizer.vocabulary.as_ids(written if ids is None else ids).astype(ID)
     kept = max(len(score) - sum(left_out.values()), 0)
     if not len(ids) or not kept:
         lost = ", ".join(f"{n} {label}" for label, n in left_out.items()) or f"{len(score)} notes"

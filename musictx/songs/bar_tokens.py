@@ -199,7 +199,7 @@ class BarTokenizer(StreamTokenizer):
     # ------------------------------------------------------------------------------------ decoding
 
     def read(self, ids: np.ndarray | Sequence[int]) -> NoteStream:
-        return bar_codec.read(np.asarray(ids, np.int64).reshape(-1), self.vocabulary)
+        return bar_codec.read(ids, self.vocabulary)
 
     def seconds(self, steps: Any) -> Any:
         return steps / PER_SECOND

@@ -144,7 +144,7 @@ class PerformanceTokenizer(StreamTokenizer):
     def read(self, ids: np.ndarray | Sequence[int], program: int = UNKNOWN) -> NoteStream:
         """The notes of any ids of the vocabulary. ``program`` is the program of the events before
         the first program token. A release of a note that does not sound is among the ``ends``."""
-        events, stop = ev.read(ev.as_ids(ids, self.vocabulary), self.vocabulary)
+        events, stop = ev.read(self.vocabulary.as_ids(ids), self.vocabulary)
         events["program"][events["program"] == UNKNOWN] = program
         struck, pitched = events[ev.struck(events)], events[events["action"] != ev.DRUM]
         drum = struck["action"] == ev.DRUM
@@ -186,7 +186,7 @@ class PerformanceTokenizer(StreamTokenizer):
         """
         if semitones == 0 and stretch == 1.0:
             return ids
-        array = ev.as_ids(ids, self.vocabulary)
+        array = self.vocabulary.as_ids(ids)
         if semitones:
             moved = self.transposed(array, semitones)
             if moved is None:

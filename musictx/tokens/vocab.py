@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -139,6 +140,17 @@ class Vocabulary:
             self.id(kind, outside[0])
         ids: np.ndarray = values.astype(np.int64) + (offset - f.low)
         return ids
+
+    def as_ids(self, ids: np.ndarray | Sequence[int]) -> np.ndarray:
+        """(n,) int64: ``ids`` as a flat array. Raises ``ValueError`` if one is no id."""
+        array = np.asarray(ids).reshape(-1)
+        if array.size and array.dtype.kind not in "iu":
+            raise ValueError(f"token ids: expected whole numbers, got {array.dtype}")
+        array = array.astype(np.int64)
+        outside = (array < 0) | (array >= self.size)
+        if outside.any():
+            raise ValueError(f"token id {array[outside][0]}: expected 0 to {self.size - 1}")
+        return array
 
     def token(self, token_id: int) -> tuple[str, int]:
         """(kind, value) of one id."""

@@ -9,7 +9,7 @@ import pytest
 
 from musictx.data.shards import FORMAT, Shards, new_shards
 from musictx.errors import UserError
-from musictx.tokens.events import as_ids
+from musictx.tokens.vocab import Vocabulary
 from tests.data.helpers import TOKENIZER, add, make_shards
 
 PIECES = [np.arange(5, dtype=np.uint16), np.array([65535, 0, 7], np.uint16)]
@@ -64,10 +64,10 @@ def test_tokens_are_a_view_of_the_file_and_opened_anew_in_another_process(folder
 
 @pytest.mark.parametrize(("size", "wrong"), [(65536, 1.5), (65536, -1), (65536, 65536), (10, 10)])
 def test_ids_beyond_uint16_or_the_vocabulary_are_refused(size, wrong):
-    vocabulary = SimpleNamespace(size=size)
-    assert as_ids([7, size - 1], vocabulary).tolist() == [7, size - 1]
+    vocabulary = Vocabulary.of(("x", 5, size))
+    assert vocabulary.as_ids([7, size - 1]).tolist() == [7, size - 1]
     with pytest.raises(ValueError, match="expected"):
-        as_ids([wrong], vocabulary)
+        vocabulary.as_ids([wrong])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are text elsewhere")
