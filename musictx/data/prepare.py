@@ -89,7 +89,7 @@ def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
         )
         bar = progress("reading MIDI", "files", len(source))
         with contextlib.closing(outcomes), bar as show:  # stops the workers after Ctrl-C
-            _write(outcomes, source, corpus, writer, show)
+            _write(outcomes, source, corpus, tokenizer.align, writer, show)
     return Report.of(Shards(folder), up_to_date=False)
 
 
@@ -114,6 +114,7 @@ def _write(
     outcomes: Iterable[tuple[Item, Encoded | LeftOut | Exception]],
     source: Corpus,
     corpus: CorpusConfig,
+    align: int,
     writer: Writer,
     show: Callable[[int], None],
 ) -> None:
@@ -152,7 +153,7 @@ def _write(
         kept[content], lossy[content] = row, outcome.lossy
     if not kept:
         raise UserError(_nothing_usable(corpus, left_out))
-    writer.rows, remarks = _with_splits(list(kept.values()), source.published, corpus)
+    writer.rows, remarks = _with_splits(list(kept.values()), source.published, corpus, align)
     if moved := sum(copy.split not in ("", kept[copy.hash].split) for copy in copies):
         remarks.append(
             f"{moved} pieces appear in more than one official split; kept in the held-out one"
@@ -200,14 +201,14 @@ def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
 
 
 def _with_splits(
-    rows: list[Piece], published: bool, corpus: CorpusConfig
+    rows: list[Piece], published: bool, corpus: CorpusConfig, align: int
 ) -> tuple[list[Piece], list[str]]:
     """The rows of the table with their splits, and remarks on exceptions."""
     if published:
         return [row._replace(split=row.split or "train") for row in rows], []
     if len(rows) == 1 and not rows[0].split and corpus.validation > 0:
         remark = "a single piece: its end is held out as validation"
-        return _cut(rows[0], corpus.validation), [remark]
+        return _cut(rows[0], corpus.validation, align), [remark]
     hashes, given = [row.hash for row in rows], [row.split for row in rows]
     splits, remarks = divide(hashes, given, validation=corpus.validation, test=corpus.test)
     return [row._replace(split=s) for row, s in zip(rows, splits, strict=True)], remarks
@@ -259,11 +260,13 @@ def divide(
     return splits, remarks
 
 
-def _cut(row: Piece, held_out: float) -> list[Piece]:
+def _cut(row: Piece, held_out: float, align: int) -> list[Piece]:
     """Divide a corpus of one piece: the last share ``held_out`` of its tokens is for validation, at
-    least :data:`FEWEST_HELD_OUT` and at most half. Notes and seconds are divided in proportion."""
+    least :data:`FEWEST_HELD_OUT` and about half at most, beginning at a multiple of ``align``. Notes
+    and seconds are divided in proportion."""
     count = max(round(row.tokens * held_out), FEWEST_HELD_OUT)
     tokens = row.tokens - min(count, row.tokens // 2)
+    tokens = max(tokens - tokens % align, align)
     notes = round(row.notes * tokens / row.tokens)
     seconds = row.seconds * tokens / row.tokens
     sizes: dict[str, Any] = {"tokens": tokens, "notes": notes, "seconds": seconds}
