@@ -262,8 +262,8 @@ def divide(
 
 def _cut(row: Piece, held_out: float, align: int) -> list[Piece]:
     """Divide a corpus of one piece: the last share ``held_out`` of its tokens is for validation, at
-    least :data:`FEWEST_HELD_OUT` and about half at most, beginning at a multiple of ``align``. Notes
-    and seconds are divided in proportion."""
+    least :data:`FEWEST_HELD_OUT` and at most half, rounded so that it begins at a multiple of
+    ``align``. Notes and seconds are divided in proportion."""
     count = max(round(row.tokens * held_out), FEWEST_HELD_OUT)
     tokens = row.tokens - min(count, row.tokens // 2)
     tokens = max(tokens - tokens % align, align)

@@ -125,8 +125,6 @@ def test_a_folder_that_cannot_be_a_corpus_is_one_sentence(tmp_path):
         corpora.find(CorpusConfig(name="jsb", path=[a, a]))
     with pytest.raises(ConfigError, match=r"^corpus.name=no.such:Thing"):
         corpora.find(CorpusConfig(name="no.such:Thing"))
-    with pytest.raises(ConfigError, match=r"^corpus.name=math:pi: cannot be made"):
-        corpora.find(CorpusConfig(name="math:pi"))
     for name, path, reason in (
         ("io:StringIO", None, "^corpus.name=io:StringIO: it has no label and no published"),
         (f"{__name__}:Wrong", None, "^corpus.name=.*:Wrong: its items.. gave song-0, expected"),
