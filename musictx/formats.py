@@ -111,8 +111,7 @@ def _parse(
             if "chords" in registry.READERS and (is_ireal or not is_xml):
                 texts = registry.load(registry.READERS["chords"])
                 if is_ireal or name.endswith(CHORD_SUFFIXES) or texts.looks_like(data):
-                    chart: Score = texts.read(data, repeats=repeats, repairs=repairs)
-                    return chart
+                    return texts.read(data, repeats=repeats, repairs=repairs)
             if is_xml or name.endswith(XML_SUFFIXES):
                 return _notation().read(data, limits=limits, repeats=repeats, repairs=repairs)
         if data[:4] != b"MThd" and (name.endswith(AUDIO_SUFFIXES) or data[8:12] == b"WAVE"):
@@ -189,8 +188,7 @@ def to_bytes(score: Any, suffix: str = ".mid") -> bytes:
 
         return midi.to_bytes(score)
     if str(suffix) in (".musicxml", ".xml"):
-        content: bytes = _notation().to_bytes(score)
-        return content
+        return _notation().to_bytes(score)
     raise UserError(f"suffix={shown(repr(suffix))}: expected .mid, .midi, .musicxml or .xml")
 
 
@@ -238,8 +236,7 @@ def writer(path: Path) -> Callable[..., Any]:
             f"{path}: cannot write {suffix or 'a name without ending'}; use {', '.join(others)} or "
             f"{last}"
         )
-    loaded: Callable[..., Any] = registry.load(function)
-    return loaded
+    return registry.load(function)
 
 
 def find(folder: str | Path) -> list[Path]:

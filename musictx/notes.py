@@ -309,8 +309,7 @@ def until(score: Score, seconds: float) -> Score:
 def top_notes(start: np.ndarray, stop: np.ndarray, pitch: np.ndarray) -> np.ndarray:
     """(n,) bool: whether no higher note sounds when a note begins: the melody for a listener."""
     sounds = (start[:, None] <= start) & (stop[:, None] > start)  # (note, onset)
-    top: np.ndarray = np.logical_not((sounds & (pitch[:, None] > pitch)).any(0))
-    return top
+    return np.logical_not((sounds & (pitch[:, None] > pitch)).any(0))
 
 
 def skyline(score: Score) -> np.ndarray:

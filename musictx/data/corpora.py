@@ -22,10 +22,10 @@ import numpy as np
 
 from musictx import formats
 from musictx.config import CorpusConfig, Limits
-from musictx.config.checks import imported
+from musictx.config.checks import imported, instance
 from musictx.config.corpus import CORPORA
 from musictx.data.shards import SPLITS
-from musictx.errors import ConfigError, UserError, reason, shown
+from musictx.errors import ConfigError, UserError, shown
 from musictx.folders import FileEntry, is_below, walk, walk_several
 from musictx.formats import SUFFIXES
 from musictx.notes import Score
@@ -89,13 +89,7 @@ def find(config: CorpusConfig) -> Corpus:
     kind = _kind(config.name)
     if isinstance(config.path, list) and not getattr(kind, "several", False):
         raise UserError(f"corpus.path={shown(config.path)}: expected one; corpus={config.name}")
-    try:
-        corpus: Corpus = kind(config.path)
-    except UserError:
-        raise
-    except Exception as error:  # the user's class may raise anything
-        why = reason(error)
-        raise ConfigError(f"corpus.name={config.name}: cannot be made ({why})") from error
+    corpus: Corpus = instance("corpus.name", config.name, kind, config.path)
     required = ("label", "published", "read", "identity", "items", "__len__")
     missing = [name for name in required if not hasattr(corpus, name)]
     if missing:

@@ -304,6 +304,11 @@ class Report(NamedTuple):
     remarks: list[str]
     up_to_date: bool
 
+    @property
+    def folder(self) -> Path:
+        """The shard folder."""
+        return self.shards.folder
+
     def __str__(self) -> str:
         """A few lines for the terminal."""
         shards = self.shards
@@ -312,13 +317,13 @@ class Report(NamedTuple):
         lines += [f"  {split:<11}{t}" for split, t in splits.items() if t.pieces]
         if self.left_out:
             counted = ", ".join(f"{n:,} {reason}" for reason, n in reasons(self.left_out).items())
-            lines.append(f"  left out   {counted} (each one in {shards.folder / JSON})")
+            lines.append(f"  left out   {counted} (each one in {self.folder / JSON})")
         if self.lossy:
             counted = ", ".join(f"{label}: {n:,}" for label, n in self.lossy.items())
             lines.append(f"  changed    {counted}")
         lines += [f"  note       {remark}" for remark in self.remarks]
         state = "up to date" if self.up_to_date else "written"
-        return "\n".join([*lines, f"  shards     {shards.folder} ({state})"])
+        return "\n".join([*lines, f"  shards     {self.folder} ({state})"])
 
     @classmethod
     def of(cls, ready: Shards, *, up_to_date: bool) -> Report:

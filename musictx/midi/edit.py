@@ -237,8 +237,7 @@ class _Edit:
                 ticks = _fitted(note, begins[same_pitch], ends[same_pitch])
                 kit = program if program in allowed else None
                 document.track(track_number).add(encode.note(channel, *ticks, note, kit))
-        left_open: list[int] = np.flatnonzero(stay & (offsets < 0)).tolist()
-        return left_open
+        return np.flatnonzero(stay & (offsets < 0)).tolist()
 
     def _close(self, left_open: list[int]) -> None:
         """Add note-offs for notes without one at the old end of tracks that become longer."""

@@ -96,8 +96,7 @@ def write(
 
 def struck(events: np.ndarray) -> np.ndarray:
     """(n,) bool: the strikes of pitches and drums."""
-    strikes: np.ndarray = events["action"] != OFF
-    return strikes
+    return events["action"] != OFF
 
 
 def _changed(name: str, action_without: int, events: np.ndarray, past: np.ndarray) -> np.ndarray:

@@ -108,8 +108,7 @@ class Vocabulary:
 
     def values_in(self, kind: str) -> np.ndarray:
         """The values of the ids of ``kind``, in the order of the ids."""
-        values: np.ndarray = self.value_of[self.slices[kind]]
-        return values
+        return self.value_of[self.slices[kind]]
 
     def row(self, kind: str) -> list[int]:
         """[first, stop, value]: the ids from first to before stop have value, value + 1, ..."""
@@ -138,8 +137,7 @@ class Vocabulary:
         outside = values[(values < f.low) | (values > f.high)]
         if len(outside):
             self.id(kind, outside[0])
-        ids: np.ndarray = values.astype(np.int64) + (offset - f.low)
-        return ids
+        return values.astype(np.int64) + (offset - f.low)
 
     def as_ids(self, ids: np.ndarray | Sequence[int]) -> np.ndarray:
         """(n,) int64: ``ids`` as a flat array. Raises ``ValueError`` if one is no id."""
