@@ -176,7 +176,7 @@ def interval(root: tuple[str, int], bass: tuple[str, int]) -> tuple[int, int]:
     return steps, (raised + 6) % 12 - 6
 
 
-def spelled(text: str) -> Spelling | None:
+def parse_chord(text: str) -> Spelling | None:
     """Parse a name such as ``Bb:min7/b3`` or a symbol such as ``F#m7/E``; ``None`` for any other
     text."""
     text = text.strip()
@@ -258,29 +258,29 @@ def _alter(signs: str) -> int:
     return sum((sign in "#♯") - (sign in "b♭") for sign in signs)
 
 
-def named(text: str) -> Chord | None:
+def parse_name(text: str) -> Chord | None:
     """Parse a name such as ``Bb:min7/b3``; ``None`` for any other text, also for symbols."""
-    chord = spelled(text) if ":" in text or text.strip() == "N" else None
+    chord = parse_chord(text) if ":" in text or text.strip() == "N" else None
     return chord and chord.chord
 
 
 def name_of(text: str) -> str | None:
     """Convert a symbol to a name: ``Bbm7b9`` -> ``Bb:min7(b9)``; ``None`` for any other text."""
-    chord = spelled(text)
+    chord = parse_chord(text)
     return chord and chord.name
 
 
 def symbol_of(name: str) -> str:
     """Convert a name to a symbol: ``Bb:min7(b9)`` -> ``Bbm7b9``."""
-    return (spelled(name) or NO_CHORD).symbol
+    return (parse_chord(name) or NO_CHORD).symbol
 
 
-def changes(score: Score) -> list[tuple[float, str]]:
+def name_changes(score: Score) -> list[tuple[float, str]]:
     """Return (seconds, name) of each chord change in the markers of ``score``."""
     return _changes(score, "name")
 
 
-def annotated(score: Score) -> list[tuple[float, Chord]]:
+def chord_changes(score: Score) -> list[tuple[float, Chord]]:
     """Return (seconds, chord) of each chord change in the markers of ``score``."""
     return _changes(score, "chord")
 
@@ -288,24 +288,24 @@ def annotated(score: Score) -> list[tuple[float, Chord]]:
 def _changes(score: Score, field: str) -> list[tuple[float, Any]]:
     """Return (seconds, the ``field`` of its Spelling) of each chord in the markers of ``score``
     whose field differs from that of the previous chord."""
-    chords = marked(score)
+    chords = chord_markers(score)
     rows = ((t, getattr(chords[text], field)) for t, text in score.markers if text in chords)
     return [next(same) for _, same in groupby(rows, key=itemgetter(1))]
 
 
 def is_chart(score: Score) -> bool:
     """Whether ``score`` has chords but no notes."""
-    return not len(score) and bool(marked(score))
+    return not len(score) and bool(chord_markers(score))
 
 
-def marked(score: Score) -> dict[str, Spelling]:
+def chord_markers(score: Score) -> dict[str, Spelling]:
     """Return the markers of ``score`` that are chord names or symbols: text -> chord.
 
     If all symbols may also be section names, such as "A" and "B", they are not taken as chords.
     """
     texts = {text for _, text in score.markers}
-    chords = {text: chord for text in texts if (chord := spelled(text)) is not None}
-    symbols = [text for text in chords if named(text) is None]
+    chords = {text: chord for text in texts if (chord := parse_chord(text)) is not None}
+    symbols = [text for text in chords if parse_name(text) is None]
     if all(_AMBIGUOUS.fullmatch(text.strip()) for text in symbols):
         chords = {text: chord for text, chord in chords.items() if text not in symbols}
     return chords

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import io
 import os
-import stat
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from musictx import registry
 from musictx.config.limits import Limits
-from musictx.errors import ReadError, UserError, shown
+from musictx.errors import ReadError, UserError, reason, shown
 from musictx.files import read_bytes, write_bytes
+from musictx.folders import walk
 from musictx.notes import Score
 
 #: Endings of files that :func:`read` reads, in lower case.
@@ -80,9 +80,9 @@ def read(
         out = io.BytesIO()
         try:
             source.save(file=out) if is_mido else source.write(out)
-        except ValueError as error:
-            name = type(source).__name__
-            raise UserError(f"read: {name}: no MIDI file can hold it ({error})") from None
+        except Exception as error:  # the libraries raise many kinds
+            name, why = type(source).__name__, reason(error)
+            raise UserError(f"read: {name}: no MIDI file can hold it ({why})") from None
         return _parse(out.getvalue(), None, limits, repairs, repeats)
     raise UserError(
         f"read: cannot read {type(source).__name__}; expected a path, bytes, a file, "
@@ -111,8 +111,7 @@ def _parse(
             if "chords" in registry.READERS and (is_ireal or not is_xml):
                 texts = registry.load(registry.READERS["chords"])
                 if is_ireal or name.endswith(CHORD_SUFFIXES) or texts.looks_like(data):
-                    chart: Score = texts.read(data, repeats=repeats, repairs=repairs)
-                    return chart
+                    return texts.read(data, repeats=repeats, repairs=repairs)
             if is_xml or name.endswith(XML_SUFFIXES):
                 return _notation().read(data, limits=limits, repeats=repeats, repairs=repairs)
         if data[:4] != b"MThd" and (name.endswith(AUDIO_SUFFIXES) or data[8:12] == b"WAVE"):
@@ -189,8 +188,7 @@ def to_bytes(score: Any, suffix: str = ".mid") -> bytes:
 
         return midi.to_bytes(score)
     if str(suffix) in (".musicxml", ".xml"):
-        content: bytes = _notation().to_bytes(score)
-        return content
+        return _notation().to_bytes(score)
     raise UserError(f"suffix={shown(repr(suffix))}: expected .mid, .midi, .musicxml or .xml")
 
 
@@ -238,17 +236,15 @@ def writer(path: Path) -> Callable[..., Any]:
             f"{path}: cannot write {suffix or 'a name without ending'}; use {', '.join(others)} or "
             f"{last}"
         )
-    loaded: Callable[..., Any] = registry.load(function)
-    return loaded
+    return registry.load(function)
 
 
 def find(folder: str | Path) -> list[Path]:
     """Return all music files (:data:`SUFFIXES`, in any case) in ``folder`` and its subfolders,
     sorted.
 
-    Names that begin with a dot are ignored (on some disks macOS adds a ``._x.mid``, which is not
-    MIDI, to x.mid). Links to folders are followed as in :func:`walk`. Raises :class:`UserError` if
-    ``folder`` does not exist or is not a folder.
+    They are listed as by :func:`musictx.folders.walk`. Raises :class:`UserError` if ``folder`` does
+    not exist or is not a folder.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -266,83 +262,3 @@ def music_files(path: str, option: str) -> list[str]:
     if files := find(folder):
         return [str(file) for file in files]
     raise UserError(f"{option}={path}: no music in this folder, expected {', '.join(SUFFIXES)}")
-
-
-class FileEntry(NamedTuple):
-    """A file in a folder: its name relative to the folder, with "/" between parts, its path, its
-    size in bytes, and the time of its last change."""
-
-    name: str
-    path: str
-    size: int
-    mtime_ns: int
-
-
-def walk(
-    root: str | Path, suffixes: tuple[str, ...], real: set[str] | None = None
-) -> Iterator[FileEntry]:
-    """Yield the files in ``root`` and its subfolders that end in one of ``suffixes``, sorted by
-    name, one folder at a time. Unreadable folders and files are skipped.
-
-    A link to a folder is followed unless the folder is in ``root`` or has been listed, so that each
-    folder is listed once, by its path without links if possible. ``real`` are real paths of other
-    folders that are listed separately; the targets of links are added to it.
-    """
-    real = set() if real is None else real
-    real.add(os.path.realpath(root))
-    return _below(root, "", suffixes, real, False)
-
-
-def walk_several(roots: Mapping[Path, str], suffixes: tuple[str, ...]) -> Iterator[FileEntry]:
-    """Yield the files in the folders ``roots``, one folder after the other and each only once. The
-    value of a folder in ``roots`` is a prefix of the names of its files."""
-    real = {os.path.realpath(root) for root in roots}
-    for root, prefix in roots.items():
-        for file in walk(root, suffixes, real):
-            yield file._replace(name=prefix + file.name)
-
-
-def _below(
-    root: str | Path, inside: str, suffixes: tuple[str, ...], real: set[str], linked: bool
-) -> Iterator[FileEntry]:
-    """Yield the files in the folder ``inside`` of ``root``; ``linked`` means that a link has led
-    there."""
-    try:
-        with os.scandir(os.path.join(root, inside)) as scanned:
-            entries = [entry for entry in scanned if not entry.name.startswith(".")]
-    except OSError:
-        return
-    # With a "/" a folder is sorted like the names of its files: after "a.mid", before "a0.mid"
-    for name, entry in sorted((entry.name + "/" * _is_folder(entry), entry) for entry in entries):
-        is_link = entry.is_symlink()
-        if name.endswith("/"):
-            if linked or is_link:
-                target = os.path.realpath(entry.path)
-                if target in real or (is_link and is_below(target, real)):
-                    continue
-                real.add(target)
-            yield from _below(root, inside + name, suffixes, real, linked or is_link)
-        elif name.lower().endswith(suffixes):
-            try:
-                status = entry.stat()
-            except OSError:
-                continue
-            if stat.S_ISREG(status.st_mode):
-                yield FileEntry(inside + name, entry.path, status.st_size, status.st_mtime_ns)
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether this is a folder or a link to a folder."""
-    is_link = entry.is_symlink()
-    return os.path.isdir(entry.path) if is_link else entry.is_dir(follow_symlinks=False)
-
-
-def is_below(folder: str, real: Collection[str]) -> bool:
-    """Whether ``folder`` is in one of ``real`` without a hidden folder between; all are real
-    paths."""
-    path = Path(folder)
-    while not path.name.startswith(".") and path != path.parent:
-        path = path.parent
-        if str(path) in real:
-            return True
-    return False

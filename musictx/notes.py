@@ -182,6 +182,8 @@ class Score:
             raise UserError("pedals: value must lie in 0..127")
         if not np.all(np.isfinite(self.tempos["bpm"]) & (self.tempos["bpm"] > 0)):
             raise UserError("tempos: bpm must be finite and greater than 0")
+        if not np.all((self.meters["numerator"] > 0) & (self.meters["denominator"] > 0)):
+            raise UserError("meters: numerator and denominator must be greater than 0")
         for name in ("markers", "lyrics"):
             rows = getattr(self, name)
             if not isinstance(rows, Iterable) or not all(map(_is_mark, rows)):
@@ -307,8 +309,7 @@ def until(score: Score, seconds: float) -> Score:
 def top_notes(start: np.ndarray, stop: np.ndarray, pitch: np.ndarray) -> np.ndarray:
     """(n,) bool: whether no higher note sounds when a note begins: the melody for a listener."""
     sounds = (start[:, None] <= start) & (stop[:, None] > start)  # (note, onset)
-    top: np.ndarray = np.logical_not((sounds & (pitch[:, None] > pitch)).any(0))
-    return top
+    return np.logical_not((sounds & (pitch[:, None] > pitch)).any(0))
 
 
 def skyline(score: Score) -> np.ndarray:

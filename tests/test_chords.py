@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from musictx import chords
-from musictx.chords import CHORDS, NONE, Chord, annotated
+from musictx.chords import CHORDS, NONE, Chord, chord_changes
 from tests.pieces import of
 
 
 @given(st.sampled_from(CHORDS))
 def test_a_written_name_is_read_as_its_chord(chord):
-    assert chords.named(str(chord)) == chord
+    assert chords.parse_name(str(chord)) == chord
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_a_written_name_is_read_as_its_chord(chord):
     ],
 )
 def test_other_qualities_count_as_the_nearest_and_other_words_are_no_chords(text, chord):
-    assert chords.named(text) == chord
+    assert chords.parse_name(text) == chord
 
 
 @pytest.mark.parametrize(
@@ -39,4 +39,4 @@ def test_other_qualities_count_as_the_nearest_and_other_words_are_no_chords(text
 def test_letters_in_markers_are_chords_only_beside_other_chord_symbols(texts, names):
     marks = tuple((2.0 * n, text) for n, text in enumerate(texts))
     score = of((0, 12), markers=marks)
-    assert [str(chord) for _, chord in annotated(score)] == names
+    assert [str(chord) for _, chord in chord_changes(score)] == names

@@ -147,9 +147,10 @@ def test_bytes_and_file_objects_are_read_and_written_as_files_are(tmp_path):
     assert musictx.read(bytearray(musictx.to_bytes(ONE))) == ONE
     assert musictx.read(Trickle(musictx.to_bytes(ONE))) == ONE
     pretty = ONE.to_pretty_midi()
-    pretty.instruments[0].notes[0].pitch = 128
-    with pytest.raises(UserError, match="PrettyMIDI"):
-        musictx.read(pretty)
+    for pitch in (128, 60.0):
+        pretty.instruments[0].notes[0].pitch = pitch
+        with pytest.raises(UserError, match="PrettyMIDI"):
+            musictx.read(pretty)
     with pytest.raises(UserError, match="suffix="):
         musictx.to_bytes(ONE, ".wav")
     with pytest.raises(UserError, match="binary"):

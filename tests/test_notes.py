@@ -39,7 +39,7 @@ WRONG_ROWS = [
     ("pedals", (-1.0, 64, 0), "pedals: time"),
     ("pedals", (0.0, 128, 0), "pedals: value must lie in 0..127"),
     *(("tempos", (0.0, bpm), "tempos: bpm") for bpm in (0.0, np.nan)),
-    ("meters", (np.nan, 4, 4), "meters: time"),
+    *(("meters", wrong, "meters: ") for wrong in ((np.nan, 4, 4), (0.0, 0, 4), (0.0, 4, 0))),
 ]  # fmt: skip
 
 

@@ -72,11 +72,8 @@ class Remi(Tokenizer):
         return (np.array(written) + self.shift).astype(np.uint16), left_out
 
     def decode(self, ids):
-        ids = np.asarray(ids, dtype=np.int64).reshape(-1)
-        if ids.size and not 0 <= ids.min() <= ids.max() < self.vocabulary.size:
-            raise ValueError(f"token ids: expected 0 to {self.vocabulary.size - 1}")
         state, rows = State(self), []
-        for i in ids:  # of any kind, in any order
+        for i in self.vocabulary.as_ids(ids):  # of any kind, in any order
             state._take(*self.vocabulary.tokens[i])
             if state.note and state.last == "Duration":
                 pitch, velocity, duration = state.note

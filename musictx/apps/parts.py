@@ -21,7 +21,7 @@ import numpy as np
 
 from musictx.apps.tasks import tracks_by_name
 from musictx.bundle import Bundle, read_config
-from musictx.data.encode import programmed
+from musictx.data.encode import with_programs
 from musictx.data.statistics import MIDDLE
 from musictx.errors import UserError
 from musictx.likelihood import log_likelihood
@@ -61,7 +61,7 @@ def with_model_programs(
     A track gets its program in ``lent`` (:func:`lend_programs`), or else the program of its name in
     the corpus. If the corpus has no notes with the program of a track, it is replaced by the
     program of its family, if the corpus has notes with that."""
-    score = programmed(score, corpus_programs(bundle))
+    score = with_programs(score, corpus_programs(bundle))
     trained, notes = bundle.stats.instruments, score.notes.copy()
     for program in set(notes["program"].tolist()) - (trained or set(range(DRUMS))):
         if (representative := family_program(program)) in (trained or ()):

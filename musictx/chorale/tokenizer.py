@@ -85,9 +85,7 @@ class ChoraleTokenizer(Tokenizer):
     def decode_grid(self, ids: np.ndarray | Sequence[int]) -> Grid:
         """Convert any ids to a Grid. Voices that are missing in the last step are held; a tie after
         silence, or at the beginning, is silence."""
-        array = np.asarray(ids, dtype=np.int64).reshape(-1)
-        if len(array) and not 0 <= array.min() <= array.max() < self.vocabulary.size:
-            raise ValueError(f"ids: expected 0 to {self.vocabulary.size - 1}")
+        array = self.vocabulary.as_ids(ids)
         array = array[array >= len(SPECIALS)]
         missing = -len(array) % len(VOICES)
         table = np.pad(array, (0, missing), constant_values=-2).reshape(-1, len(VOICES))

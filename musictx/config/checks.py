@@ -11,13 +11,13 @@ import dataclasses
 import importlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 from musictx.config.values import Bounds, converted
-from musictx.errors import ConfigError, shown
+from musictx.errors import ConfigError, UserError, reason, shown
 
 
 def option(  # noqa: PLR0913 - the properties of an option
@@ -144,6 +144,22 @@ def imported(name: str, target: str, base: type | None = None) -> Any:
         expected = f"{base.__module__.removesuffix('.base')}.{base.__name__}"
         raise ConfigError(f"{name}={target}: expected a class that inherits from {expected}")
     return loaded
+
+
+def instance(
+    name: str, target: str, kind: Callable[..., Any], /, *given: Any, **options: Any
+) -> Any:
+    """Return ``kind(*given, **options)``, an object of the class ``target`` of the option ``name``.
+
+    Raises :class:`ConfigError` about ``name`` if the class, which may be a user's, raises anything
+    but a :class:`UserError`.
+    """
+    try:
+        return kind(*given, **options)
+    except UserError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{name}={target}: cannot be made ({reason(error)})") from error
 
 
 def import_from_here() -> None:

@@ -22,11 +22,12 @@ import numpy as np
 
 from musictx import formats
 from musictx.config import CorpusConfig, Limits
-from musictx.config.checks import imported
+from musictx.config.checks import imported, instance
 from musictx.config.corpus import CORPORA
 from musictx.data.shards import SPLITS
 from musictx.errors import ConfigError, UserError, shown
-from musictx.formats import SUFFIXES, FileEntry, is_below, walk, walk_several
+from musictx.folders import FileEntry, is_below, walk, walk_several
+from musictx.formats import SUFFIXES
 from musictx.notes import Score
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -82,15 +83,13 @@ class Corpus(Protocol):
 def find(config: CorpusConfig) -> Corpus:
     """The corpus for ``config.name`` and ``config.path``.
 
-    Raises ``ConfigError`` for an unknown name, and ``UserError`` if the corpus does not exist.
+    Raises ``ConfigError`` for an unknown name and for a class of your own that cannot be made, and
+    ``UserError`` if the corpus does not exist.
     """
     kind = _kind(config.name)
     if isinstance(config.path, list) and not getattr(kind, "several", False):
         raise UserError(f"corpus.path={shown(config.path)}: expected one; corpus={config.name}")
-    try:
-        corpus: Corpus = kind(config.path)
-    except TypeError as error:
-        raise ConfigError(f"corpus.name={config.name}: cannot be made ({error})") from error
+    corpus: Corpus = instance("corpus.name", config.name, kind, config.path)
     required = ("label", "published", "read", "identity", "items", "__len__")
     missing = [name for name in required if not hasattr(corpus, name)]
     if missing:
@@ -134,10 +133,9 @@ class Folder:
     """All MIDI and MusicXML files in a folder and its subfolders, sorted by name; or in several
     folders, whose names are then prefixes of the names of their files.
 
-    Names that begin with a dot are ignored (on some disks macOS adds a ``._x.mid``, which is not
-    MIDI, to each x.mid). Links to folders are followed, and each folder is read once, even if it is
-    given several times. Raises ``UserError`` about ``corpus.path`` if it is missing, does not exist
-    or has no such files.
+    They are listed as by :func:`musictx.folders.walk`; a folder that is given several times is read
+    once. Raises ``UserError`` about ``corpus.path`` if it is missing, does not exist or has no such
+    files.
     """
 
     published = False
@@ -177,12 +175,12 @@ class Folder:
         return walk_several(self.roots, SUFFIXES)
 
     @cached_property
-    def official(self) -> dict[str, str]:
+    def published_splits(self) -> dict[str, str]:
         """Name of a file -> its split in a table in a folder, such as MAESTRO's."""
         return {
             prefix + name: split
             for root, prefix in self.roots.items()
-            for name, split in official(root).items()
+            for name, split in _published_splits(root).items()
         }
 
     def __len__(self) -> int:
@@ -192,13 +190,13 @@ class Folder:
         """A hash of names, sizes and modification times: files are not read for it."""
         hashed = hashlib.sha256()
         for file in self.files():
-            split = self.official.get(file.name)
+            split = self.published_splits.get(file.name)
             hashed.update(canonical([file.name, [file.size, file.mtime_ns], split]) + b"\n")
         return hashed.hexdigest()
 
     def items(self) -> Iterator[Item]:
         for file in self.files():
-            yield Item(file.name, file.path, file.size, self.official.get(file.name))
+            yield Item(file.name, file.path, file.size, self.published_splits.get(file.name))
 
 
 def _prefixes(roots: list[Path]) -> dict[Path, str]:
@@ -220,21 +218,21 @@ def _prefixes(roots: list[Path]) -> dict[Path, str]:
 
 
 class Maestro(Folder):
-    """MAESTRO: a folder with a table of the official split, which is required."""
+    """MAESTRO: a folder with a table of the published split, which is required."""
 
     def __init__(self, path: str | list[str] | None) -> None:
         super().__init__(path)
-        if not self.official:
+        if not self.published_splits:
             raise UserError(
                 f"corpus.path={path}: MAESTRO's table (maestro-v3.0.0.csv) is not in this folder; "
                 "put it there, or use corpus=folder, which splits by content"
             )
 
 
-# ------------------------------------------------------------------------------- the official split
+# --------------------------------------------------------------------------------- published splits
 
 
-def official(root: Path) -> dict[str, str]:
+def _published_splits(root: Path) -> dict[str, str]:
     """Name of a file -> its split in a table in ``root`` or a subfolder.
 
     A table is a .csv with the columns ``split`` and ``midi_filename``, a path relative to the

@@ -91,11 +91,12 @@ class TrainingRows:
     def _window(self, random: np.random.Generator, free: int, piece_id: int) -> Row:
         """Draw a window of at most ``free`` targets."""
         task = None if self.tasks is None else self.tasks.choice(random)
-        draw_start = self._whole_piece if self.augment.whole else self._any_start
-        piece, start = draw_start(random, free)
+        if self.augment.whole:
+            piece, start = self._whole_piece(random, free), 0
+        else:
+            piece, start = self._any_start(random)
         ids = self.shards.tokens(piece.number)
-        if start:
-            start = self.tokenizer.window_start(ids, start)
+        start = self.tokenizer.window_start(ids, start)
         # A faster copy has fewer time shifts: take more tokens, so that it still fills the row.
         stop = start + free + (free // 8 + 16 if self._augments else 0)
         events = self._augmented(ids[start:stop], random) if self._augments else ids[start:stop]
@@ -109,18 +110,18 @@ class TrainingRows:
                 return arranged
         return lay_out(events[:free], begins=begins, ends=ends, piece_id=piece_id)
 
-    def _any_start(self, random: np.random.Generator, free: int) -> tuple[Piece, int]:
+    def _any_start(self, random: np.random.Generator) -> tuple[Piece, int]:
         number = int(random.integers(self._stops[-1]))
         index = int(np.searchsorted(self._stops, number, side="right"))
         start = max(0, number - int(self._firsts[index]) - (self.context - 1))
         return self.pieces[index], start - start % self.align
 
-    def _whole_piece(self, random: np.random.Generator, free: int) -> tuple[Piece, int]:
+    def _whole_piece(self, random: np.random.Generator, free: int) -> Piece:
         for _ in range(TRIES):
             piece = self.pieces[int(random.integers(len(self.pieces)))]
             if piece.tokens < free:
                 break
-        return piece, 0
+        return piece
 
     def _augmented(self, events: np.ndarray, random: np.random.Generator) -> np.ndarray:
         augment = self.augment

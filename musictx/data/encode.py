@@ -12,7 +12,7 @@ import numpy as np
 
 from musictx.config import CorpusConfig, Limits
 from musictx.data.corpora import Item, Reader
-from musictx.data.shards import ID
+from musictx.data.shards import ID, SPLITS
 from musictx.errors import ReadError, UserError, shown
 from musictx.grid import in_time, without_beats
 from musictx.notes import Score
@@ -60,10 +60,12 @@ def encode_item(
     An item that raises an exception other than ``MemoryError`` is left out, with the exception as
     the reason. Raises ``UserError`` for anything else than an item.
     """
-    if not (isinstance(item, Item) and isinstance(item.name, str)):
+    is_item = isinstance(item, Item) and isinstance(item.name, str)
+    if not is_item or item.split not in (None, *SPLITS):
         raise UserError(
             f"corpus.name={corpus.name}: its items() gave {shown(item)}, expected a "
-            "musictx.data.corpora.Item whose name is a str"
+            "musictx.data.corpora.Item whose name is a str, and whose split is "
+            f"{', '.join(SPLITS)} or None"
         )
     tokenizer = _tokenizer(config)
     repairs: Counter[str] = Counter()
@@ -71,7 +73,7 @@ def encode_item(
     try:
         score, ids = read(item.source, tokenizer, repairs, corpus.limits)
         if corpus.programs:
-            score = programmed(score, corpus.programs)
+            score = with_programs(score, corpus.programs)
         reason = "not encodable"
         return _encoded(score, ids, tokenizer, repairs)
     except MemoryError:
@@ -95,7 +97,7 @@ def failed(item: Item, error: Exception, limits: Limits) -> LeftOut:
     return LeftOut(item.name, "crashed the reader", detail)
 
 
-def programmed(score: Score, programs: Mapping[str, int]) -> Score:
+def with_programs(score: Score, programs: Mapping[str, int]) -> Score:
     """Set the program of each track whose name is in ``programs``; upper and lower case are
     equal."""
     by_name = {name.strip().lower(): program for name, program in programs.items()}
@@ -111,16 +113,6 @@ def programmed(score: Score, programs: Mapping[str, int]) -> Score:
 def _tokenizer(config: str) -> Tokenizer:
     arguments: dict[str, Any] = json.loads(config)
     return build(**arguments)
-
-
-def checked(ids: np.ndarray, vocabulary: int) -> np.ndarray:
-    """Convert ``ids`` (n,) to uint16. Raises ``ValueError`` if they are not ids of a vocabulary of
-    this size."""
-    ids = np.asarray(ids)
-    whole = ids.dtype.kind in "iu" or not len(ids)
-    if not whole or (len(ids) and not 0 <= ids.min() <= ids.max() < vocabulary):
-        raise ValueError(f"ids: expected whole numbers from 0 to {vocabulary - 1}")
-    return ids.astype(ID)
 
 
 def _encoded(
@@ -142,7 +134,7 @@ def _encoded(
             )
         repairs["beats estimated from the notes, not its tempo marks"] += score.pulse is not None
     written, left_out = tokenizer.encode_with_report(score)
-    ids = checked(written if ids is None else ids, tokenizer.vocabulary.size)
+    ids = tokenizer.vocabulary.as_ids(written if ids is None else ids).astype(ID)
     kept = max(len(score) - sum(left_out.values()), 0)
     if not len(ids) or not kept:
         lost = ", ".join(f"{n} {label}" for label, n in left_out.items()) or f"{len(score)} notes"

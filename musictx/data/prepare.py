@@ -28,7 +28,7 @@ from musictx.config import CorpusConfig, Limits
 from musictx.data import corpora, encode, shards, workers
 from musictx.data.corpora import Corpus, Item, digest
 from musictx.data.encode import Encoded, LeftOut
-from musictx.data.shards import Piece, Shards, Totals, Writer, by_split
+from musictx.data.shards import Piece, Shards, Writer, by_split
 from musictx.errors import UserError
 from musictx.progress import progress
 from musictx.tokens.build import build
@@ -89,7 +89,7 @@ def prepare(corpus: CorpusConfig, tokenizer: Tokenizer) -> Report:
         )
         bar = progress("reading MIDI", "files", len(source))
         with contextlib.closing(outcomes), bar as show:  # stops the workers after Ctrl-C
-            _write(outcomes, source, corpus, writer, show)
+            _write(outcomes, source, corpus, tokenizer.align, writer, show)
     return Report.of(Shards(folder), up_to_date=False)
 
 
@@ -114,6 +114,7 @@ def _write(
     outcomes: Iterable[tuple[Item, Encoded | LeftOut | Exception]],
     source: Corpus,
     corpus: CorpusConfig,
+    align: int,
     writer: Writer,
     show: Callable[[int], None],
 ) -> None:
@@ -152,20 +153,17 @@ def _write(
         kept[content], lossy[content] = row, outcome.lossy
     if not kept:
         raise UserError(_nothing_usable(corpus, left_out))
-    writer.rows, remarks = _with_splits(list(kept.values()), source.published, corpus)
+    writer.rows, remarks = _with_splits(list(kept.values()), source.published, corpus, align)
     if moved := sum(copy.split not in ("", kept[copy.hash].split) for copy in copies):
         remarks.append(
             f"{moved} pieces appear in more than one official split; kept in the held-out one"
         )
-    for name in corpus.programs:
-        if (key := name.strip().lower()) not in tracks:
-            near = ", ".join(difflib.get_close_matches(key, tracks, cutoff=0)) or "without names"
-            remarks.append(f"corpus.programs.{name}: no track has this name; the nearest: {near}")
+    remarks += _missing_tracks(corpus.programs, tracks)
     left_out += [
         LeftOut(copy.name, "duplicate", f"the same notes as {kept[copy.hash].name}")
         for copy in copies
     ]
-    changed = sum((Counter(lossy[content]) for content in kept), Counter())
+    changed = sum(map(Counter, lossy.values()), Counter[str]())
     report = {
         "source": source.label,
         "found": files,
@@ -178,13 +176,22 @@ def _write(
     writer.write_text(JSON, json.dumps(report, indent=1) + "\n")
 
 
+def _missing_tracks(programs: Iterable[str], tracks: set[str]) -> list[str]:
+    """A remark for each name in ``corpus.programs`` that no track has."""
+    remarks = []
+    for name in programs:
+        if (key := name.strip().lower()) not in tracks:
+            near = ", ".join(difflib.get_close_matches(key, tracks, cutoff=0)) or "without names"
+            remarks.append(f"corpus.programs.{name}: no track has this name; the nearest: {near}")
+    return remarks
+
+
 def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
     """The error: how many files were left out, and why, with an example for each reason."""
     examples = {item.reason: item for item in reversed(left_out)}
-    counts = Counter(item.reason for item in left_out)
     why = "; ".join(
         f"{n} {reason} (such as {examples[reason].name}: {examples[reason].detail})"
-        for reason, n in counts.most_common()
+        for reason, n in reasons(left_out).items()
     )
     where = f"corpus={corpus.name}" if corpus.path is None else f"corpus.path={corpus.path}"
     return f"{where}: none of its {len(left_out)} files can be used: {why or 'it has none'}"
@@ -194,14 +201,14 @@ def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
 
 
 def _with_splits(
-    rows: list[Piece], published: bool, corpus: CorpusConfig
+    rows: list[Piece], published: bool, corpus: CorpusConfig, align: int
 ) -> tuple[list[Piece], list[str]]:
     """The rows of the table with their splits, and remarks on exceptions."""
     if published:
         return [row._replace(split=row.split or "train") for row in rows], []
     if len(rows) == 1 and not rows[0].split and corpus.validation > 0:
         remark = "a single piece: its end is held out as validation"
-        return _cut(rows[0], corpus.validation), [remark]
+        return _cut(rows[0], corpus.validation, align), [remark]
     hashes, given = [row.hash for row in rows], [row.split for row in rows]
     splits, remarks = divide(hashes, given, validation=corpus.validation, test=corpus.test)
     return [row._replace(split=s) for row, s in zip(rows, splits, strict=True)], remarks
@@ -253,11 +260,13 @@ def divide(
     return splits, remarks
 
 
-def _cut(row: Piece, held_out: float) -> list[Piece]:
+def _cut(row: Piece, held_out: float, align: int) -> list[Piece]:
     """Divide a corpus of one piece: the last share ``held_out`` of its tokens is for validation, at
-    least :data:`FEWEST_HELD_OUT` and at most half. Notes and seconds are divided in proportion."""
+    least :data:`FEWEST_HELD_OUT` and at most half, rounded so that it begins at a multiple of
+    ``align``. Notes and seconds are divided in proportion."""
     count = max(round(row.tokens * held_out), FEWEST_HELD_OUT)
     tokens = row.tokens - min(count, row.tokens // 2)
+    tokens = max(tokens - tokens % align, align)
     notes = round(row.notes * tokens / row.tokens)
     seconds = row.seconds * tokens / row.tokens
     sizes: dict[str, Any] = {"tokens": tokens, "notes": notes, "seconds": seconds}
@@ -300,31 +309,14 @@ class Report(NamedTuple):
         """The shard folder."""
         return self.shards.folder
 
-    @property
-    def source(self) -> str:
-        """The name of the corpus."""
-        return str(self.shards.corpus["name"])
-
-    @property
-    def splits(self) -> dict[str, Totals]:
-        """Totals of each split."""
-        return by_split(self.shards.pieces())
-
-    @property
-    def reasons(self) -> dict[str, int]:
-        """Reason -> number of files left out, the most frequent first."""
-        return reasons(self.left_out)
-
-    def total(self) -> Totals:
-        """Pieces, tokens, notes and seconds of all splits."""
-        return self.shards.totals()
-
     def __str__(self) -> str:
         """A few lines for the terminal."""
-        lines = [f"{self.source}: {self.files:,} files, {self.total()}"]
-        lines += [f"  {split:<11}{t}" for split, t in self.splits.items() if t.pieces]
+        shards = self.shards
+        lines = [f"{shards.corpus['name']}: {self.files:,} files, {shards.totals()}"]
+        splits = by_split(shards.pieces())
+        lines += [f"  {split:<11}{t}" for split, t in splits.items() if t.pieces]
         if self.left_out:
-            counted = ", ".join(f"{n:,} {reason}" for reason, n in self.reasons.items())
+            counted = ", ".join(f"{n:,} {reason}" for reason, n in reasons(self.left_out).items())
             lines.append(f"  left out   {counted} (each one in {self.folder / JSON})")
         if self.lossy:
             counted = ", ".join(f"{label}: {n:,}" for label, n in self.lossy.items())

@@ -46,7 +46,7 @@ class Piece(NamedTuple):
     number   its index in the corpus: ``shards.tokens(piece.number)``
     name     path relative to the corpus folder with "/" between the parts, or the name of a chorale
     split    train, validation or test
-    hash     ``Score.content_hash()`` of the music file
+    hash     ``Score.content_hash()`` of the music file, in a published corpus with its name
     offset   the index of its first id in tokens.bin
     tokens   the number of its ids
     notes    the number of notes in these ids
@@ -118,15 +118,14 @@ class Shards:
         self.corpus: dict[str, Any] = self.header["corpus"]
         self.vocabulary: int = self.header["vocabulary"]
         self.key: str = self.header["key"]
-        expected = self.header["tokens"] * ID.itemsize
+        path, expected = self.folder / TOKENS, self.header["tokens"] * ID.itemsize
         try:
-            size = (self.folder / TOKENS).stat().st_size
+            size = path.stat().st_size
         except OSError as error:
             raise damaged(self.folder, f"{TOKENS} is missing") from error
         if size != expected:
             raise damaged(self.folder, f"{TOKENS} has {size} bytes instead of {expected}")
         self._table = _read_table(self.folder, self.header)
-        path = self.folder / TOKENS
         self._map = np.memmap(path, dtype=ID, mode="r") if expected else np.empty(0, ID)
 
     def __reduce__(self) -> tuple[type[Shards], tuple[Path]]:
@@ -271,8 +270,6 @@ def new_shards(
         yield writer
         crc = 0
         for row in writer.rows:
-            if row.split not in SPLITS:
-                raise UserError(f"split {row.split!r}: expected one of {', '.join(SPLITS)}")
             # ASCII, which can represent every file name, even one that is not valid text.
             line = json.dumps({f: getattr(row, f) for f in Piece._fields[1:]}).encode() + b"\n"
             table.write(line)

@@ -178,8 +178,7 @@ def parts_of(notes: np.ndarray) -> dict[int, np.ndarray]:
 def at_once(notes: np.ndarray) -> np.ndarray:
     """(n,) the number of notes that sound when each note is struck, including that note."""
     ended = np.searchsorted(np.sort(notes["end"]), notes["start"], "right")
-    counts: np.ndarray = np.arange(1, len(notes) + 1) - ended
-    return counts
+    return np.arange(1, len(notes) + 1) - ended
 
 
 def densest(notes: np.ndarray, seconds: float) -> int:

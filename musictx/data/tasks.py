@@ -206,7 +206,7 @@ class EventTasks(Tasks):
         music = _up_to(window, 0, stop)
         decoded = self.tokenizer.decode(write(music))
         levels = self._levels(decoded, stop / self.per_second, random)
-        read = self.as_score(window, here or 0, random) if deadpan else window
+        read = self.as_deadpan(window, here or 0, random) if deadpan else window
         past = music if here is None else read.in_steps(0, here)
         rest = None if here is None else write(_up_to(window, here, stop), past)
         given_ids = None
@@ -277,7 +277,7 @@ class EventTasks(Tasks):
             return pitched & (notes["part"] == random.choice(parts))
         return draw_voice(notes, pitched, window.note_ends, SKYLINE_SHARE, random)
 
-    def as_score(self, window: NoteStream, here: int, random: Generator) -> NoteStream:
+    def as_deadpan(self, window: NoteStream, here: int, random: Generator) -> NoteStream:
         """Make ``window`` deadpan: quantise it to a grid of a random tempo, with one velocity. Each
         start and end of a note stays on its side of the step ``here``."""
         line = self.per_second * 60.0 / random.uniform(*TEMPI_BPM) / LINES_OF_A_QUARTER

@@ -82,7 +82,7 @@ def collate(rows: Iterable[Row]) -> Batch:
     """Make a batch of rows, padded at the end to the longest row."""
     rows = list(rows)
     length = max(len(row.ids) for row in rows)
-    padded = [row if len(row.ids) == length else join([row], length) for row in rows]
+    padded = [join([row], length) for row in rows]
     return Batch(*(torch.from_numpy(np.stack(column)) for column in zip(*padded)))
 
 

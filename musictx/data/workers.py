@@ -125,7 +125,7 @@ def run(
     In place of a result there is an exception if an item exceeds ``limits.read_seconds``
     (``TimeoutError``) or ``limits.read_mb`` (``MemoryError``), or crashes its worker
     (``ProcessExpired``). Other exceptions of ``function`` are raised. Raises ``UserError`` if no
-    process can be started, or ``function`` cannot be pickled for them.
+    process can be started, or ``function`` or an item cannot be pickled for them.
     """
     if not workers:
         for item in items:
@@ -134,13 +134,6 @@ def run(
             except MemoryError as error:
                 yield item, error
         return
-    try:
-        pickle.dumps(function)
-    except Exception as error:  # pickle raises many kinds
-        raise UserError(
-            f"corpus.workers={workers}: other processes cannot read this corpus "
-            f"({reason(error)}); its read must be a function of a module, or give corpus.workers=1"
-        ) from error
     items = iter(items)
     processes = Workers(workers)
     threads = ThreadPoolExecutor(2 * workers)  # so that the next call of a worker is ready
@@ -148,6 +141,7 @@ def run(
     try:
         while True:
             for item in islice(items, AHEAD * workers - len(pending)):
+                _check_picklable((function, item), workers)
                 pending.append((item, threads.submit(processes.call, limits, function, item)))
             if not pending:
                 return
@@ -164,6 +158,17 @@ def run(
     finally:
         processes.stop()
         threads.shutdown(cancel_futures=True)
+
+
+def _check_picklable(call: Any, workers: int) -> None:
+    try:
+        pickle.dumps(call)
+    except Exception as error:  # pickle raises many kinds
+        raise UserError(
+            f"corpus.workers={workers}: other processes cannot read this corpus "
+            f"({reason(error)}); its read must be a function of a module, and the sources of its "
+            "items picklable, or give corpus.workers=1"
+        ) from error
 
 
 _isolated = Workers(ISOLATED)

@@ -102,13 +102,14 @@ def contents_of(folders: Sequence[str]) -> FolderContents:
     import numpy as np  # numpy and the readers take a fifth of a second, too slow for --help
 
     from musictx import formats
+    from musictx.folders import walk_several
     from musictx.grid import grid_of
 
     roots = dict.fromkeys((Path(folder).expanduser() for folder in folders), "")
     notes, pianos, read, on_beats, seconds = 0, 0, 0, 0, 0.0
-    files = sum(1 for _ in formats.walk_several(roots, formats.SUFFIXES))
+    files = sum(1 for _ in walk_several(roots, formats.SUFFIXES))
     stride = max(1, files // FILES_READ)
-    every = formats.walk_several(roots, formats.SUFFIXES)
+    every = walk_several(roots, formats.SUFFIXES)
     for file in islice(every, 0, stride * FILES_READ, stride):
         try:
             score = formats.read(file.path)

@@ -78,8 +78,7 @@ class TickClock:
         """Convert seconds to ticks with fractions, float64."""
         units = seconds * self.unit
         tempo = np.maximum(np.searchsorted(self.bases, units, side="right") - 1, 0)
-        ticks: np.ndarray = self.starts[tempo] + (units - self.bases[tempo]) / self.rates[tempo]
-        return ticks
+        return self.starts[tempo] + (units - self.bases[tempo]) / self.rates[tempo]
 
     def ticks(self, seconds: np.ndarray | float) -> np.ndarray:
         """Convert seconds to the nearest ticks, int64."""

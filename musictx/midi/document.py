@@ -269,11 +269,12 @@ def losses_of(data: bytes, why: str) -> str:
     its Score, and ``why`` that is necessary; "" if nothing is lost."""
     lost: Counter[str] = Counter()
     for chunk in chunks(data):
-        names = 0  # names of a track without notes, which a Score lacks; -1 if there are notes
+        names, has_notes = 0, False
         try:
             for _, _, body, _ in messages(chunk):
                 kind = body[0] >> 4
-                names = -1 if kind == 9 or names < 0 else names + (body[:2] == b"\xff\3")
+                names += body[:2] == b"\xff\3"
+                has_notes |= kind == 9
                 if body[0] == 0xFF:
                     lost["texts"] += body[1] in _TEXTS
                 elif kind == 0xF:
@@ -286,6 +287,6 @@ def losses_of(data: bytes, why: str) -> str:
                     lost[_KINDS[kind]] += 1
         except (IndexError, ValueError):
             pass  # a Score does not have the rest of a damaged track either
-        lost["texts"] += max(names, 0)
+        lost["texts"] += 0 if has_notes else names  # a Score has names of tracks with notes only
     listed = ", ".join(what for what, number in lost.items() if number)
     return f"The MIDI file is written anew ({why}), without its {listed}" if listed else ""

@@ -237,8 +237,7 @@ class _Edit:
                 ticks = _fitted(note, begins[same_pitch], ends[same_pitch])
                 kit = program if program in allowed else None
                 document.track(track_number).add(encode.note(channel, *ticks, note, kit))
-        left_open: list[int] = np.flatnonzero(stay & (offsets < 0)).tolist()
-        return left_open
+        return np.flatnonzero(stay & (offsets < 0)).tolist()
 
     def _close(self, left_open: list[int]) -> None:
         """Add note-offs for notes without one at the old end of tracks that become longer."""
@@ -260,7 +259,7 @@ class _Edit:
         for event, tick, (_, track, status, _, value) in zip(
             numbers.tolist(), ticks, events.tolist()
         ):
-            targets = self.document.parts.moved_by(track * 16 + status % 16)
+            targets = self.document.parts.controlled(track * 16 + status % 16)
             rows = [(tick, value, part) for part in targets]
             if all(missing[row] > 0 for row in rows):
                 missing.subtract(rows)
@@ -277,11 +276,8 @@ class _Edit:
         which are not added yet."""
         unplaced: list[Message] = []
         for name in ("markers", "lyrics"):
-            kind, texts, old_texts = (
-                META_TYPES[name],
-                getattr(self.score, name),
-                self.file.marks[name],
-            )
+            kind, texts = META_TYPES[name], getattr(self.score, name)
+            old_texts = self.file.marks[name]
             ticks = self.clock.ticks(np.array([time for time, _ in texts])).tolist()
             missing = Counter(zip(ticks, (text for _, text in texts)))
             removed: dict[int, int] = {}  # tick -> track

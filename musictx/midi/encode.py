@@ -51,7 +51,7 @@ def marks(score: Score, clock: TickClock) -> dict[str, list[Message]]:
         "meters": [
             meta(tick, META_TYPES["meters"], bytes([upper, lower.bit_length() - 1, 24, 8]))
             for tick, (_, upper, lower) in timed(score.meters.tolist())
-            if has_meter(upper, lower)
+            if has_meter(lower)
         ],
         "keys": [
             meta(tick, META_TYPES["keys"], bytes([sharps % 256, minor]))
@@ -65,9 +65,9 @@ def marks(score: Score, clock: TickClock) -> dict[str, list[Message]]:
     }
 
 
-def has_meter(numerator: int, denominator: int) -> bool:
-    """Whether MIDI has this meter: the denominator is a power of two."""
-    return bool(numerator and denominator) and not denominator & (denominator - 1)
+def has_meter(denominator: int) -> bool:
+    """Whether MIDI has meters with this denominator: it is a power of two."""
+    return denominator.bit_count() == 1
 
 
 def has_key(sharps: int) -> bool:

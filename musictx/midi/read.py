@@ -16,7 +16,7 @@ from musictx.config.limits import Limits
 from musictx.errors import MidiError
 from musictx.midi import scan as smf
 from musictx.midi.clock import TickClock
-from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, sort_order, sorted_by
+from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, sort_order
 from musictx.pairing import match_note_offs
 
 
@@ -71,10 +71,8 @@ def read(
         rows = [(float(clock.seconds(tick)), *values) for tick, *values in marks[name]]
         return sorted((row for row in rows if row[0] <= limits.seconds), key=itemgetter(0))
 
-    notes = sorted_by(notes, notes["start"])
-    moment = np.cumsum(np.diff(notes["start"], prepend=notes["start"][:1]) > 0)
     return Score(
-        notes=notes[sort_order(moment, notes["pitch"], notes["track"])],
+        notes=notes[np.lexsort((notes["track"], notes["pitch"], notes["start"]))],
         pedals=pedals,
         tempos=np.array(timed("tempos"), TEMPO),
         meters=np.array(timed("meters"), METER),
@@ -148,7 +146,7 @@ class FileParts:
             if parts[place // 16] == 1 and place // 16 in of_tracks
         }
 
-    def moved_by(self, place: int) -> list[int]:
+    def controlled(self, place: int) -> list[int]:
         """Return the parts that a controller at ``place`` (MIDI track * 16 + channel) acts on.
 
         They are the part at this place or, if there is none, all parts on this channel.
@@ -180,7 +178,7 @@ def _pedals(
     by_channel = np.argsort(channel, kind="stable")
     places, first = np.unique(channel[by_channel], return_index=True)
     # The events of each place, with the parts that they act on.
-    groups = list(zip(np.split(by_channel, first[1:]), map(parts.moved_by, places.tolist())))
+    groups = list(zip(np.split(by_channel, first[1:]), map(parts.controlled, places.tolist())))
     total = sum(len(indices) * len(targets) for indices, targets in groups)
     _check(total + len(file.events), "events", limits)
     pedals, event = np.zeros(total, PEDAL), np.zeros(total, np.int64)

@@ -1,14 +1,14 @@
-"""Bytes of a Standard MIDI File -> columns of events, its clock, its note pairs.
+"""Parse the bytes of a Standard MIDI File into a table of events and lists of marks.
 
-Only the events that a Score needs are kept: note-ons and note-offs, the sustain pedal (controller
-64), program changes, marks of tempo, meter and key, markers, names of tracks. Channels and tracks
-stay as the file has them. All tracks share one table of events, so a file of many small tracks
-costs no more than one of few large ones.
+Only what a Score needs is kept: note-ons and note-offs, the sustain pedal (controller 64), program
+changes, marks of tempo, meter and key, markers, lyrics, names of tracks, and which channels are
+drums. Channels and tracks stay as the file has them. All tracks share one table of events, so a
+file of many small tracks costs no more than one of few large ones.
 
-Written here rather than left to a library because every loss must be seen. symusic drops notes
-that are never released without a word, gives the pedal of a channel to one of its programs only
-and refuses SMPTE time and data bytes above 127; mido is ten times slower and gives up a whole file
-for one bad byte. The tests hold this scanner against both wherever they must agree.
+No library is used, since every loss must be counted. symusic silently drops notes that are never
+released, gives the pedal of a channel to one of its programs only, and refuses SMPTE time and data
+bytes above 127; mido is ten times slower, and one bad byte makes it refuse the whole file. The
+tests compare this scanner with both.
 
 Source: "Standard MIDI Files 1.0", RP-001, MIDI Manufacturers Association.
 """
@@ -33,16 +33,17 @@ CHANNEL_EVENT = np.dtype(
     [("tick", "i8"), ("track", "i8"), ("status", "u1"), ("a", "u1"), ("b", "u1")]
 )
 
-#: Ticks above this are the work of damage; below it, ticks times tempo fits 64 bits.
+#: A file with a higher tick is damaged; up to it, ticks times tempo fits 64 bits.
 _LAST_TICK = 2**36
 #: Types of meta events: of the marks by the field of a Score, of the name and the end of a track.
 META_TYPES = {"tempos": 0x51, "meters": 0x58, "keys": 0x59, "markers": 0x06, "lyrics": 0x05}
+_FIELDS = {kind: name for name, kind in META_TYPES.items()}
 NAME, END = 0x03, 0x2F
 #: A mark of tempo, meter, key or text takes the memory of about so many events.
 MARK_EVENTS = 10
 #: Characters of a text that are kept.
 _LONGEST_TEXT = 100
-#: That of drums in General MIDI, from 0.
+#: The channel of drums in General MIDI, counted from 0.
 DRUM_CHANNEL = 9
 #: Data bytes of system messages that have no place in a file but are harmless if they come.
 SYSTEM_DATA = {0xF1: 1, 0xF2: 2, 0xF3: 1}
@@ -59,7 +60,7 @@ class ScannedFile:
     """Dtype :data:`CHANNEL_EVENT`, track after track, each in file order, so in time order: notes,
     controller 64 and program changes only."""
     ends: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    """(tracks,) int64: tick of the end-of-track mark, or of the last event where there is none."""
+    """(tracks,) int64: tick of the end-of-track mark, or of the last event if there is no mark."""
     marks: dict[str, list[tuple]] = field(default_factory=lambda: {name: [] for name in META_TYPES})
     """Field of a Score -> (track, tick, ...) in the order of the file: microseconds a quarter note,
     never 0; numerator and denominator; sharps (below 0: flats) and whether minor; text."""
@@ -68,7 +69,7 @@ class ScannedFile:
     drums: set[int] = field(default_factory=lambda: {DRUM_CHANNEL})
     """Channels of drums: that of General MIDI, and those that SysEx messages of GS or XG name."""
     repairs: Counter[str] = field(default_factory=Counter)
-    """How often a part of the file was read otherwise than it stands there (see :func:`scan`)."""
+    """The number of repairs of each kind (see :func:`scan`)."""
 
 
 def scan(data: bytes, limits: Limits) -> ScannedFile:
@@ -77,14 +78,14 @@ def scan(data: bytes, limits: Limits) -> ScannedFile:
     What can be saved of a damaged file is kept and counted in ``ScannedFile.repairs``:
 
         "truncated track"     the track ends in the middle of an event, or before its stated length
-        "damaged track"       the rest of a track makes no sense and was left out
+        "damaged track"       the rest of a track is not MIDI and was left out
         "bytes out of range"  data bytes above 127, read as 127
         "tempo of zero"       a tempo mark that would stop time, left out
         "missing track"       fewer tracks than the header states
 
-    Every MTrk chunk is read, whatever number of them the header states; other chunks are skipped.
+    All MTrk chunks are read, even if the header states fewer; other chunks are skipped.
     Raises :class:`MidiError` with reason "empty file", "not a MIDI file", "truncated", "no tracks",
-    "too large" (``limits``) or - where nothing at all could be saved - "damaged".
+    "too large" (``limits``) or, if no event could be saved, "damaged".
     """
     if not data:
         raise MidiError("the file is empty", "empty file")
@@ -110,9 +111,9 @@ def scan(data: bytes, limits: Limits) -> ScannedFile:
                 raise MidiError(f"more than limits.{what}={most} {what}", "too large")
     if not ends:
         raise MidiError("there is no track in the file", "no tracks")
-    for harm in ("truncated", "damaged"):
-        if file.repairs[f"{harm} track"] and not total:
-            raise MidiError(f"the file is {harm}, no note can be read", harm)
+    for fault in ("truncated", "damaged"):
+        if file.repairs[f"{fault} track"] and not total:
+            raise MidiError(f"the file is {fault}, no note can be read", fault)
     stated = int.from_bytes(data[10:12], "big")
     if len(ends) < stated:
         file.repairs["missing track"] += stated - len(ends)
@@ -121,7 +122,7 @@ def scan(data: bytes, limits: Limits) -> ScannedFile:
 
 
 def bare(data: bytes) -> bytes:
-    """A MIDI file without the RIFF container that may be around it."""
+    """A MIDI file, bare or in a RIFF container, as a bare one."""
     if data[:4] != b"RIFF" or data[8:12] != b"RMID":
         return data
     at = 12
@@ -134,8 +135,8 @@ def bare(data: bytes) -> bytes:
 
 
 def track_chunks(data: bytes, repairs: Counter) -> Iterator[tuple[int, int]]:
-    """Where the contents of all MTrk chunks begin and end. Where no chunk begins after the stated
-    length of the last one, that length was wrong: go on at the next ``MTrk`` there is."""
+    """Yield the beginning and end of the content of each MTrk chunk. If no chunk begins after the
+    stated length of a chunk, that length is wrong, and the next ``MTrk`` is searched."""
     at = 8 + int.from_bytes(data[4:8], "big")
     while True:
         if data[at : at + 4] != b"MTrk":
@@ -156,15 +157,15 @@ def track_chunks(data: bytes, repairs: Counter) -> Iterator[tuple[int, int]]:
 
 @cache
 def _many_at_once() -> Any:
-    """The class that reads many events of a track at once, where there is one."""
+    """The class that reads many events of a track at once; ``None`` without one."""
     path = registry.SCANNERS.get("midi")
     return None if path is None else registry.load(path)
 
 
 def _track(chunk: bytes, number: int, file: ScannedFile) -> tuple[np.ndarray, int]:
-    """The events of one track up to its end mark, its end or the first senseless byte, and the tick
-    at which it ends; its marks go into ``file``. An event is ``tick << 24 | status << 16 | a << 8 |
-    b``."""
+    """The events of one track, each ``tick << 24 | status << 16 | a << 8 | b``, and the tick at
+    which the track ends: at its end mark, its last byte or the first byte that is not MIDI. Its
+    marks are added to ``file``."""
     runs: list[np.ndarray] = []  # before those in ``words``
     words: list[int] = []
     many_at_once = _many_at_once()
@@ -196,7 +197,7 @@ def _track(chunk: bytes, number: int, file: ScannedFile) -> tuple[np.ndarray, in
                 if byte not in (0xFF, 0xF0, 0xF7):
                     at += 1 + SYSTEM_DATA.get(byte, 0)
                     continue
-                # Running status goes on after these: the standard forbids it, files have it.
+                # Running status continues after these: files do so, though the standard forbids it.
                 kind = chunk[at + 1] if byte == 0xFF else -1
                 size, at = read_quantity(chunk, at + 1 + (byte == 0xFF))
                 at += size
@@ -231,13 +232,13 @@ def _track(chunk: bytes, number: int, file: ScannedFile) -> tuple[np.ndarray, in
     events = np.concatenate([*runs, np.array(words, np.int64)])
     if fault:
         file.repairs[fault] += 1
-        tick = int(events[-1]) >> 24 if len(events) else 0  # the last moment to be trusted
+        tick = int(events[-1]) >> 24 if len(events) else 0  # later ticks may be wrong
     return events, tick
 
 
 def _mark(file: ScannedFile, track: int, tick: int, kind: int, payload: bytes) -> None:
     """Add a meta event to ``file``, if it is one of those that are kept."""
-    name = next((name for name, number in META_TYPES.items() if number == kind), "")
+    name = _FIELDS.get(kind, "")
     if name == "tempos" and len(payload) >= 3:
         if microseconds := int.from_bytes(payload[:3], "big"):
             file.marks[name].append((track, tick, microseconds))
@@ -262,8 +263,8 @@ def _columns(tracks: list[np.ndarray], repairs: Counter) -> np.ndarray:
     events["status"] = words >> 16 & 0xFF
     for column, shift in (("a", 8), ("b", 0)):
         values = words >> shift & 0xFF
-        if wild := int(np.count_nonzero(values > 127)):
-            repairs["bytes out of range"] += wild
+        if too_large := int(np.count_nonzero(values > 127)):
+            repairs["bytes out of range"] += too_large
         events[column] = np.minimum(values, 127)
     return events
 

@@ -10,7 +10,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections import Counter
 
-from musictx.chords import NAMES, NONE, Spelling, interval, kind_of, spelled
+from musictx.chords import NAMES, NONE, Spelling, interval, kind_of, parse_chord
 from musictx.musicxml.document import element, parse_number
 
 #: Kinds of harmony -> the names that ``musictx/chords.py`` reads.
@@ -95,7 +95,7 @@ def _degree(element: ET.Element) -> str:
 
 def harmony(name: str, offset: int) -> ET.Element:
     """The ``<harmony>`` of the marker ``name``, ``offset`` ticks after its measure begins."""
-    chord = spelled(name)
+    chord = parse_chord(name)
     offset_element = element("offset", offset)
     if chord is None or not chord.step:  # the schema requires a root even without a chord
         root = element("root", element("root-step", "C"))

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.beats import Beats
-from musictx.chords import changes, is_chart
+from musictx.chords import is_chart, name_changes
 from musictx.errors import UserError
 from musictx.musicxml.document import element
 from musictx.musicxml.harmony import harmony
@@ -189,7 +189,7 @@ class _Page:
             "key": _by_tick(clock, score.keys.tolist()),
             "time": _by_tick(clock, clock.meters.tolist() if len(score.meters) else []),
             "tempo": _by_tick(clock, clock.tempos.tolist() if len(score.tempos) else []),
-            "chord": _by_tick(clock, changes(score)),
+            "chord": _by_tick(clock, name_changes(score)),
         }
         self.fermatas = dict(_by_tick(clock, [(time,) for time in score.fermatas]))
         self.words = {tick: _printable(text) for tick, (_, text) in _by_tick(clock, score.lyrics)}

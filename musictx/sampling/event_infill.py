@@ -230,7 +230,7 @@ class EventInfill(Infill):
         music, begin, end = brief.given, brief.begin, brief.end
         first = self._step(tokenizer.clock(music).offset) if len(music) else self._step(begin)
         self.origin = min(first, self._step(begin))
-        ids = ev.as_ids(tokenizer.encode(music), self.vocabulary)
+        ids = self.vocabulary.as_ids(tokenizer.encode(music))
         events = ev.read(ids, self.vocabulary)[0]
         events["step"] += first - self.origin
         self.here, self.stop = (self._step(at) - self.origin for at in (begin, end))

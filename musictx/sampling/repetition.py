@@ -104,7 +104,7 @@ def subject_of(ids: np.ndarray, table: Vocabulary, step: float) -> Subject | Non
     """The first phrase of the music ``ids``. Among the onsets within :data:`PHRASE_SECONDS`
     (earliest, latest) after the first one, it ends before the onset that follows the longest wait.
     ``None`` if there is no such onset. ``step`` is the length of a step in seconds."""
-    events, _ = ev.read(ev.as_ids(ids, table), table)
+    events, _ = ev.read(table.as_ids(ids), table)
     struck = events[events["action"] == ev.ON]
     if not len(struck):
         return None

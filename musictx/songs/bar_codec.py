@@ -113,12 +113,11 @@ def _ids(table: Vocabulary, kinds: Sequence[str], values: Sequence[np.ndarray]) 
     return np.stack([table.ids(kind, column) for kind, column in zip(kinds, values)], 1)
 
 
-def read(ids: np.ndarray, table: Vocabulary) -> NoteStream:
+def read(ids: np.ndarray | Sequence[int], table: Vocabulary) -> NoteStream:
     """Decode ``ids``, whatever their order, to bars and notes. Invalid groups of five ids, groups
     before the first bar line and groups ahead are skipped. Raises
     ``ValueError`` for ids that the vocabulary does not have."""
-    if len(ids) and (ids.min() < 0 or ids.max() >= table.size):
-        raise ValueError(f"ids: expected 0 to {table.size - 1}")
+    ids = table.as_ids(ids)
     content = ids[ids >= len(SPECIALS)]
     whole = content[: len(content) // FIELDS_PER_NOTE * FIELDS_PER_NOTE]
     rows = whole.reshape(-1, FIELDS_PER_NOTE)

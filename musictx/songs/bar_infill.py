@@ -15,7 +15,7 @@ import numpy as np
 
 from musictx.apps.habits import ANY
 from musictx.bundle import Bundle
-from musictx.chords import annotated
+from musictx.chords import chord_changes
 from musictx.notes import DRUMS, Score
 from musictx.sampling.cadence import CHORD_NOTES
 from musictx.sampling.constraints import RowPenalty
@@ -110,7 +110,7 @@ class BarInfill(Infill):
 
         notes = self.given.notes
         is_chord = (notes["part"] == CHORD) & self._inside(notes)
-        if not annotated(music):  # the file names no chords, so chords are composed, too
+        if not chord_changes(music):  # the file names no chords, so chords are composed, too
             self.given, is_chord = self.given._replace(notes=notes[~is_chord]), np.zeros(0, bool)
         self.parts = sorted({0} if brief.parts is None else {*brief.parts})
         if tokenizer.chords and not is_chord.any():

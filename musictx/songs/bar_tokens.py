@@ -185,7 +185,7 @@ class BarTokenizer(StreamTokenizer):
     def _chords(self, bars: Bars, first: int, last: int) -> np.ndarray:
         """The chords in force at the lines of the bars from ``first`` to ``last``, and the changes
         of chord within these bars."""
-        chords = harmony.annotated(bars.score) or recognised(bars.score)
+        chords = harmony.chord_changes(bars.score) or recognised(bars.score)
         steps = bars.place(np.array([time for time, _ in chords]))
         begins = {int(step): chord for step, (_, chord) in zip(steps, chords)}
         lines = set(bars.lines[first : last + 1].tolist())
@@ -199,7 +199,7 @@ class BarTokenizer(StreamTokenizer):
     # ------------------------------------------------------------------------------------ decoding
 
     def read(self, ids: np.ndarray | Sequence[int]) -> NoteStream:
-        return bar_codec.read(np.asarray(ids, np.int64).reshape(-1), self.vocabulary)
+        return bar_codec.read(ids, self.vocabulary)
 
     def seconds(self, steps: Any) -> Any:
         return steps / PER_SECOND

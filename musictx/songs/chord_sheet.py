@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from musictx.beats import Beats
-from musictx.chords import changes, is_chart, marked, name_of, spelled, symbol_of
+from musictx.chords import chord_markers, is_chart, name_changes, name_of, parse_chord, symbol_of
 from musictx.errors import UserError
 from musictx.notes import NOTE, Score
 from musictx.songs.chord_estimation import implied
@@ -127,7 +127,7 @@ def with_markers(score: Score, markers: Iterable[tuple[float, object]]) -> Score
 
 def without_chords(score: Score) -> Score:
     """``score`` without the markers that name chords."""
-    chords = marked(score)
+    chords = chord_markers(score)
     return replace(score, markers=tuple(mark for mark in score.markers if mark[1] not in chords))
 
 
@@ -147,11 +147,11 @@ def _placed(
 def bars_of(score: Score) -> list[SheetBar]:
     """The chords of each bar of ``score``: those of its markers, or else those that fit its melody
     or that its notes imply. A bar that begins without a change begins with the chord in force."""
-    chords = changes(score) or [(time, str(chord)) for time, chord in implied(score)]
+    chords = name_changes(score) or [(time, str(chord)) for time, chord in implied(score)]
     clock = score.beats
     end, ends = score.duration, True
     if is_chart(score):  # up to a final "N", or else through the bar of the last chord
-        symbols = marked(score)
+        symbols = chord_markers(score)
         end, last = [mark for mark in score.markers if mark[1] in symbols][-1]
         ends = symbols[last].name == "N"
     bars: list[SheetBar] = []
@@ -196,7 +196,7 @@ def voiced(score: Score) -> Score:
     rows = []
     clock = score.beats
     for begin, end, name in _placed(bars_of(score), clock):
-        chord = spelled(name)
+        chord = parse_chord(name)
         if chord is None or not chord.step:
             continue
         tones = [36 + chord.bass_class, *(55 + (tone - 55) % 12 for tone in chord.chord.classes)]

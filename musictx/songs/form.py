@@ -19,7 +19,7 @@ import numpy as np
 
 from musictx.apps import infill, parts, tasks
 from musictx.bundle import Bundle
-from musictx.chords import annotated, named
+from musictx.chords import chord_changes, parse_name
 from musictx.config import GenerateConfig, InfillConfig
 from musictx.config.generate import sections_of
 from musictx.errors import UserError
@@ -99,7 +99,7 @@ class _Composition:
                 f"form={request.form}: the primer is its first section and has {self.bars} "
                 f"bars, expected 1 to {MOST_BARS}; give bars"
             )
-        chords = annotated(primer) or implied(primer)
+        chords = chord_changes(primer) or implied(primer)
         self.piece = with_markers(without_chords(primer), chords)
         self._cut(min(last - self.first, self.bars))
 
@@ -247,7 +247,7 @@ class _Composition:
         chords = [
             (max(float(later(time)), 0.0), text)
             for time, text in self.piece.markers
-            if inside(time) and named(text) is not None
+            if inside(time) and parse_name(text) is not None
         ]
         self.piece = replace(
             with_markers(self.piece, chords),

@@ -15,7 +15,7 @@ from musictx.apps import parts
 from musictx.apps.infill import arrange, compose_region, make_sample, usual_levels, with_beats
 from musictx.apps.tasks import Task, melody_task, requested_parts
 from musictx.bundle import Bundle
-from musictx.chords import NONE, annotated
+from musictx.chords import NONE, chord_changes
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.config.checks import require
 from musictx.errors import UserError
@@ -49,11 +49,11 @@ def compose(
     loop = Loop(task) if request.loop else None
     laid_out = loop.laid_out() if loop else task
     score, brief = arrange(bundle, laid_out, request, _usual_levels(bundle, laid_out))
-    if task.add and len(brief.given) and not annotated(brief.given):
+    if task.add and len(brief.given) and not chord_changes(brief.given):
         implied = recognised(brief.given)
         brief = replace(brief, given=chord_sheet.with_markers(brief.given, implied))
     if not task.is_gap:  # chords may begin before the first given note
-        begins = [time for time, chord in annotated(brief.given) if chord != NONE]
+        begins = [time for time, chord in chord_changes(brief.given) if chord != NONE]
         brief = replace(brief, begin=min([brief.begin, *begins]))
     varied = score if task.is_variation else None
     region = BarInfill(bundle, brief, players, varied, task.repeats)
@@ -81,7 +81,7 @@ def with_chords(task: Task) -> Task:
     """``task`` with chords that fit its melody, if the melody is alone and the file has no chord
     symbols."""
     melody = task.given
-    if task.is_gap or annotated(melody) or (task.add and not melody.one_voice):
+    if task.is_gap or chord_changes(melody) or (task.add and not melody.one_voice):
         return task
     return replace(task, given=chord_sheet.with_markers(melody, search(melody)))
 

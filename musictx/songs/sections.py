@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from musictx.chords import marked
+from musictx.chords import chord_markers
 from musictx.notes import Score
 from musictx.songs.measures import PHRASE, bars_alike, places
 
@@ -43,7 +43,7 @@ def sections(score: Score) -> list[Section]:
     more of them name sections, or else by :func:`find`."""
     if not len(score):
         return []
-    clock, chord_names = score.beats, marked(score)
+    clock, chord_names = score.beats, chord_markers(score)
     begins: dict[int, str] = {}
     for time, text in score.markers:
         if (

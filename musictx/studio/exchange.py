@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from musictx import registry
-from musictx.chords import is_chart, marked, name_of, symbol_of
+from musictx.chords import chord_markers, is_chart, name_of, symbol_of
 from musictx.config.checks import DAY
 from musictx.errors import ReadError
 from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
@@ -147,7 +147,7 @@ def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
         for tick, _, body, _ in messages(chunk):
             if body[0] >> 4 == 0xB:
                 status, number, value = body
-                for part in document.parts.moved_by(track * 16 + status % 16):
+                for part in document.parts.controlled(track * 16 + status % 16):
                     time = float(document.clock.seconds(tick))
                     values[part, number].append((time, value))
     return {key: sorted(rows, key=lambda row: row[0]) for key, rows in values.items()}
@@ -252,7 +252,7 @@ def closest_grid(document: Document) -> str:
 def markers_json(document: Document) -> dict[str, Any]:
     """Return the markers as JSON for a page: ``chords`` as (seconds, text of the marker, chord
     symbol), and ``sections`` as (seconds, text)."""
-    chords = marked(score_of(document, ()))
+    chords = chord_markers(score_of(document, ()))
     symbols = {text: symbol_of(name_of(text.strip()) or "N") for text in chords}
     return {
         "chords": [

@@ -90,7 +90,7 @@ def write_new(document: Document, score: Score, data: bytes, reason: str) -> Wri
 
 def _lost_marks(meters: Iterable[Meter], keys: Iterable[Key]) -> list[str]:
     """Return a sentence for each of these meters and keys that MIDI does not have."""
-    lost = [f"meter {upper}/{lower}" for _, upper, lower in meters if not has_meter(upper, lower)]
+    lost = [f"meter {upper}/{lower}" for _, upper, lower in meters if not has_meter(lower)]
     for _, sharps, _ in keys:
         if not has_key(sharps):
             lost.append(f"key of {abs(sharps)} {'sharps' if sharps > 0 else 'flats'}")

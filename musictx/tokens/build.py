@@ -8,8 +8,8 @@ from typing import Any
 
 from musictx import registry
 from musictx.config import TokenizerConfig
-from musictx.config.checks import imported
-from musictx.errors import ConfigError, UserError, reason, shown
+from musictx.config.checks import imported, instance
+from musictx.errors import ConfigError, UserError, shown
 from musictx.files import largest, read_json
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -52,11 +52,7 @@ def build(name: str = "performance", **options: Any) -> Tokenizer:
     arguments = {
         key: value for key, value in {**options, "name": name}.items() if key in parameters
     }
-    try:
-        tokenizer: Tokenizer = tokenizer_class(**arguments)
-    except TypeError as error:
-        raise ConfigError(f"tokenizer.name={name}: cannot be made ({reason(error)})") from error
-    return tokenizer
+    return instance("tokenizer.name", name, tokenizer_class, **arguments)
 
 
 def read_options(path: Path) -> dict[str, Any]:

@@ -98,10 +98,10 @@ def build_window(
     vocabulary: Vocabulary,
     levels: Sequence[int],
     past: np.ndarray,
-    rest: np.ndarray | None = None,
-    given: np.ndarray | None = None,
+    rest: np.ndarray | None,
+    given: np.ndarray | None,
     *,
-    budget: int | None = None,
+    budget: int,
 ) -> WindowParts:
     """The ids of P, M and K as the parts of a window, with the ``levels`` of the controls, 0 for
     any.
@@ -113,9 +113,9 @@ def build_window(
     past, later = past.astype(np.int64), np.empty(0, np.int64)
     if rest is not None:
         past, later = np.append(past, vocabulary.id(HERE)), rest.astype(np.int64)
-    if given is not None and budget is not None:
+    if given is not None:
         room = budget - len(past) - len(later) - len(CONTROLS) - 2
-        given = truncated(given, room, vocabulary)
+        given = _truncated(given, room, vocabulary)
     return WindowParts(control_prefix(vocabulary, levels, given), past, later)
 
 
@@ -129,7 +129,7 @@ def control_prefix(
     return np.array([*ids, vocabulary.id(STREAM)], np.int64)
 
 
-def truncated(ids: np.ndarray, room: int, vocabulary: Vocabulary) -> np.ndarray:
+def _truncated(ids: np.ndarray, room: int, vocabulary: Vocabulary) -> np.ndarray:
     """At most the first ``room`` ids, up to the last complete event: a velocity or time shift whose
     event is cut off is left out, too."""
     if len(ids) <= room:

@@ -6,8 +6,6 @@ No Python loop runs over notes or ids.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from musictx.notes import DRUMS, sort_order
@@ -28,18 +26,6 @@ EVENT = np.dtype(
         ("velocity_bin", "i2"),
     ]
 )
-
-
-def as_ids(ids: np.ndarray | Sequence[int], vocabulary: Vocabulary) -> np.ndarray:
-    """``ids`` as a flat int64 array. Raises ``ValueError`` for an id outside the vocabulary."""
-    array = np.asarray(ids).reshape(-1)
-    if array.size and array.dtype.kind not in "iu":
-        raise ValueError(f"token ids: expected whole numbers, got {array.dtype}")
-    array = array.astype(np.int64)
-    outside = (array < 0) | (array >= vocabulary.size)
-    if outside.any():
-        raise ValueError(f"token id {array[outside][0]}: expected 0 to {vocabulary.size - 1}")
-    return array
 
 
 def events_of(stream: NoteStream) -> np.ndarray:
@@ -110,8 +96,7 @@ def write(
 
 def struck(events: np.ndarray) -> np.ndarray:
     """(n,) bool: the strikes of pitches and drums."""
-    strikes: np.ndarray = events["action"] != OFF
-    return strikes
+    return events["action"] != OFF
 
 
 def _changed(name: str, action_without: int, events: np.ndarray, past: np.ndarray) -> np.ndarray:

@@ -94,13 +94,13 @@ class PerformanceTokenizer(StreamTokenizer):
             release=table.values("note_off"),
             program=table.values("program"),
             prepares_strike=(table.values("velocity") >= 0) | (table.values("program") >= 0),
-            wait=np.maximum(table.values("time_shift"), 0) * self.step_ms / 1000,
+            wait=self.seconds(np.maximum(table.values("time_shift"), 0)),
         )
 
     def clock(self, score: Score) -> Clock:
         notes, _ = self.writable(score)
         first = float(self._steps(notes["start"].min())) if len(notes) else 0.0
-        return Clock(score.beats, first * self.step_ms / 1000)
+        return Clock(score.beats, self.seconds(first))
 
     def _steps(self, seconds: Any) -> Any:
         """Round times to whole steps, half a step upwards."""
@@ -144,7 +144,7 @@ class PerformanceTokenizer(StreamTokenizer):
     def read(self, ids: np.ndarray | Sequence[int], program: int = UNKNOWN) -> NoteStream:
         """The notes of any ids of the vocabulary. ``program`` is the program of the events before
         the first program token. A release of a note that does not sound is among the ``ends``."""
-        events, stop = ev.read(ev.as_ids(ids, self.vocabulary), self.vocabulary)
+        events, stop = ev.read(self.vocabulary.as_ids(ids), self.vocabulary)
         events["program"][events["program"] == UNKNOWN] = program
         struck, pitched = events[ev.struck(events)], events[events["action"] != ev.DRUM]
         drum = struck["action"] == ev.DRUM
@@ -186,7 +186,7 @@ class PerformanceTokenizer(StreamTokenizer):
         """
         if semitones == 0 and stretch == 1.0:
             return ids
-        array = ev.as_ids(ids, self.vocabulary)
+        array = self.vocabulary.as_ids(ids)
         if semitones:
             moved = self.transposed(array, semitones)
             if moved is None:

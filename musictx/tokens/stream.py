@@ -77,8 +77,7 @@ class NoteStream(NamedTuple):
     @property
     def bar(self) -> np.ndarray:
         """(n,) the number, from 0, of the bar in which each note begins."""
-        number: np.ndarray = np.searchsorted(self.lines, self.notes["start"], side="right") - 1
-        return number
+        return np.searchsorted(self.lines, self.notes["start"], side="right") - 1
 
     def in_bars(self, first: int, stop: int | None = None) -> NoteStream:
         """The bars from the number ``first`` to before ``stop``, and the notes in them."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -25,6 +26,11 @@ class Field(NamedTuple):
     kind: str
     low: int
     high: int
+
+    @property
+    def width(self) -> int:
+        """The number of values."""
+        return self.high - self.low + 1
 
 
 #: The first four ids of every vocabulary. ``pad`` fills rows and is never a target. ``bos`` opens a
@@ -59,13 +65,13 @@ class Vocabulary:
 
     @cached_property
     def _offsets(self) -> dict[str, tuple[int, Field]]:
-        widths = (f.high - f.low + 1 for f in self.fields)
-        return {f.kind: (first, f) for first, f in zip(accumulate(widths, initial=0), self.fields)}
+        offsets = accumulate((f.width for f in self.fields), initial=0)
+        return {f.kind: (first, f) for first, f in zip(offsets, self.fields)}
 
     @cached_property
     def size(self) -> int:
         """How many ids there are, specials included."""
-        return sum(f.high - f.low + 1 for f in self.fields)
+        return sum(f.width for f in self.fields)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -74,8 +80,7 @@ class Vocabulary:
     @cached_property
     def kind_of(self) -> np.ndarray:
         """(size,) int64: for each id the index of its kind in :attr:`kinds`; read-only."""
-        widths = [f.high - f.low + 1 for f in self.fields]
-        table = np.repeat(np.arange(len(widths)), widths)
+        table = np.repeat(np.arange(len(self.fields)), [f.width for f in self.fields])
         table.setflags(write=False)
         return table
 
@@ -94,7 +99,7 @@ class Vocabulary:
     def range(self, kind: str) -> tuple[int, int]:
         """(first, stop): ``kind`` has the ids from ``first`` to before ``stop``."""
         offset, f = self._offset_and_field(kind)
-        return offset, offset + f.high - f.low + 1
+        return offset, offset + f.width
 
     @cached_property
     def slices(self) -> dict[str, slice]:
@@ -103,8 +108,7 @@ class Vocabulary:
 
     def values_in(self, kind: str) -> np.ndarray:
         """The values of the ids of ``kind``, in the order of the ids."""
-        values: np.ndarray = self.value_of[self.slices[kind]]
-        return values
+        return self.value_of[self.slices[kind]]
 
     def row(self, kind: str) -> list[int]:
         """[first, stop, value]: the ids from first to before stop have value, value + 1, ..."""
@@ -133,8 +137,18 @@ class Vocabulary:
         outside = values[(values < f.low) | (values > f.high)]
         if len(outside):
             self.id(kind, outside[0])
-        ids: np.ndarray = values.astype(np.int64) + (offset - f.low)
-        return ids
+        return values.astype(np.int64) + (offset - f.low)
+
+    def as_ids(self, ids: np.ndarray | Sequence[int]) -> np.ndarray:
+        """(n,) int64: ``ids`` as a flat array. Raises ``ValueError`` if one is no id."""
+        array = np.asarray(ids).reshape(-1)
+        if array.size and array.dtype.kind not in "iu":
+            raise ValueError(f"token ids: expected whole numbers, got {array.dtype}")
+        array = array.astype(np.int64)
+        outside = (array < 0) | (array >= self.size)
+        if outside.any():
+            raise ValueError(f"token id {array[outside][0]}: expected 0 to {self.size - 1}")
+        return array
 
     def token(self, token_id: int) -> tuple[str, int]:
         """(kind, value) of one id."""
@@ -151,8 +165,8 @@ class Vocabulary:
     def describe(self, token_id: int) -> str:
         """A token for people, such as ``note_on:60``."""
         kind, value = self.token(token_id)
-        low, high = self.range(kind)
-        return kind if high - low == 1 and value == 0 else f"{kind}:{value}"
+        width = self._offset_and_field(kind)[1].width
+        return kind if width == 1 and value == 0 else f"{kind}:{value}"
 
     @cached_property
     def fingerprint(self) -> str:

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from musictx.config import TrainConfig
-from musictx.config.checks import imported
-from musictx.errors import ConfigError, reason
+from musictx.config.checks import imported, instance
+from musictx.errors import ConfigError
 from musictx.training.muon import Muon
 from musictx.training.ranks import say
 
@@ -96,12 +96,9 @@ def build_optimizer(
 def _user_defined(optim: Mapping[str, Any], groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
     kind = imported("optim.name", optim["name"])
     plain = [{k: v for k, v in group.items() if k not in ("muon", "split")} for group in groups]
-    try:
-        optimizer = kind(plain, lr=optim["lr"], **optim["params"])
-    except Exception as error:  # the user's class may raise anything
-        raise ConfigError(
-            f"optim.name={optim['name']}: cannot be made ({reason(error)})"
-        ) from error
+    optimizer = instance(
+        "optim.name", optim["name"], kind, plain, lr=optim["lr"], **optim["params"]
+    )
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise ConfigError(f"optim.name={optim['name']}: expected a torch.optim.Optimizer")
     return optimizer

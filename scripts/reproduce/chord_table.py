@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from musictx import formats
-from musictx.chords import NAMES, QUALITIES, Chord, annotated
+from musictx.chords import NAMES, QUALITIES, Chord, chord_changes
 from musictx.errors import UserError
 from musictx.progress import progress
 from musictx.songs.bar_tokens import BarTokenizer
@@ -56,7 +56,7 @@ def main(path: Path, without: Path | None = None, out: Path | None = None) -> Pa
             update(number)
             score = formats.read(file)
             melody = score.notes[(score.notes["program"] == MELODY) & ~score.notes["drum"]]
-            chords = annotated(score)
+            chords = chord_changes(score)
             if len(melody) < FEWEST_NOTES or len(chords) < FEWEST_CHORDS:
                 continue
             songs += 1

@@ -8,7 +8,7 @@ import pytest
 
 import musictx
 from musictx import formats, musicxml
-from musictx.chords import annotated
+from musictx.chords import chord_changes
 from musictx.studio.exchange import controllers
 from tests.browser.served import wait_for
 from tests.pieces import score
@@ -53,7 +53,7 @@ def test_chords_are_estimated_typed_and_followed(desk, studio):
     desk.proposals(1)
     take = desk.composed(desk.compose())
     path = studio.folder / desk.id / "takes" / f"{take['id']:04d}.mid"
-    followed = [str(chord) for _, chord in annotated(formats.read(path))]
+    followed = [str(chord) for _, chord in chord_changes(formats.read(path))]
     assert followed == [text for _, text in markers if text != "A"]
     _, content = desk.export("MIDI")
     assert {*formats.read(content).markers[:2]} == {*map(tuple, markers[:2])}

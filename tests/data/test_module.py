@@ -197,10 +197,7 @@ def test_devices_share_the_rows_of_a_batch(shards):
 def test_devices_share_validation_without_repeating_or_waiting(shards, count, batch, devices, r):
     rows = EvaluationWindows(shards, "validation", 16)
     chosen = sorted(r.sample(range(len(rows)), min(count, len(rows))))
-    loaders = [
-        validation_loader(rows, chosen, batch, rank=rank, devices=devices)
-        for rank in range(devices)
-    ]
+    loaders = [validation_loader(rows, chosen, batch, rank, devices) for rank in range(devices)]
     parts = [list(loader) for loader in loaders]
     assert len({tuple(len(b.ids) for b in part) for part in parts}) == 1
     scored = sum(int((b.targets != -100).sum()) for part in parts for b in part)

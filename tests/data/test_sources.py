@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx import formats
 from musictx.config import CorpusConfig
 from musictx.data import corpora
 from musictx.data.corpora import Folder, Maestro
 from musictx.errors import ConfigError, UserError
+from musictx.folders import walk
 from musictx.tokens.build import build
 from tests.data.helpers import Given, contents, run, write_songs
 
@@ -34,7 +34,7 @@ def test_a_folder_is_listed_in_the_order_of_the_names(tmp_path_factory, found):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
         expected.add(path.relative_to(root).as_posix())
-    assert [file.name for file in formats.walk(root, (".mid",))] == sorted(expected)
+    assert [file.name for file in walk(root, (".mid",))] == sorted(expected)
 
 
 @settings(max_examples=40)
@@ -55,7 +55,7 @@ def test_every_folder_that_links_lead_to_is_listed_once(tmp_path_factory, links)
         if folder not in reached:
             reached.add(folder)
             waiting += [entry for entry in folder.iterdir() if entry.is_dir()]
-    found = [Path(file.path).resolve() for file in formats.walk(places[0], (".mid",))]
+    found = [Path(file.path).resolve() for file in walk(places[0], (".mid",))]
     assert sorted(found) == sorted(folder / "x.mid" for folder in reached)
 
 
@@ -68,7 +68,7 @@ def test_several_folders_are_one_corpus(tmp_path):
     names = ["a/song-001", "a/song-002", "a-2/song-004", "b/song-002", "b/song-003"]
     assert [item.name for item in found.items()] == [f"{name}.mid" for name in names]
     assert (len(found), found.label) == (5, "a+a-2+b")
-    assert found.official == {"b/song-003.mid": "test"}
+    assert found.published_splits == {"b/song-003.mid": "test"}
     assert found.identity() == Folder([str(c), str(a), str(b)]).identity()
     (a / "song-001.mid").touch()
     assert found.identity() != Folder([str(a), str(b)]).identity()
@@ -89,7 +89,7 @@ def test_maestros_table_is_recognised_at_any_depth(tmp_path, bom):
     )
     splits = ["train", "validation", "test"]
     expected = {f"deep/maestro/2018/song-00{n}.mid": split for n, split in enumerate(splits)}
-    assert Folder(str(tmp_path)).official == expected
+    assert Folder(str(tmp_path)).published_splits == expected
 
 
 @pytest.mark.parametrize(
@@ -105,12 +105,10 @@ def test_other_tables_decide_nothing(tmp_path, folders, table):
     for name in folders:
         write_songs(tmp_path / name, [3])
     (tmp_path / "maestro.csv").write_bytes(table)
-    assert Folder(str(tmp_path)).official == {}
+    assert Folder(str(tmp_path)).published_splits == {}
 
 
 class Wrong(Given):
-    read = staticmethod(lambda *arguments: Given.read(*arguments))
-
     def items(self):
         return ["song-0"]
 
@@ -127,15 +125,15 @@ def test_a_folder_that_cannot_be_a_corpus_is_one_sentence(tmp_path):
         corpora.find(CorpusConfig(name="jsb", path=[a, a]))
     with pytest.raises(ConfigError, match=r"^corpus.name=no.such:Thing"):
         corpora.find(CorpusConfig(name="no.such:Thing"))
-    with pytest.raises(ConfigError, match=r"^corpus.name=math:pi: cannot be made"):
-        corpora.find(CorpusConfig(name="math:pi"))
-    for name, workers, reason in (
-        ("io:StringIO", 1, "^corpus.name=io:StringIO: it has no label and no published"),
-        (f"{__name__}:Wrong", 1, "^corpus.name=.*:Wrong: its items.. gave song-0, expected a"),
-        (f"{__name__}:Wrong", 2, "^corpus.workers=2: .*read must be a function of a module"),
+    for name, path, reason in (
+        ("io:StringIO", None, "^corpus.name=io:StringIO: it has no label and no published"),
+        (f"{__name__}:Wrong", None, "^corpus.name=.*:Wrong: its items.. gave song-0, expected"),
+        ("tests.data.helpers:Given", "x:test", "^corpus.name=.*Given: cannot be made"),
+        ("tests.data.helpers:Given", "5:trian 5:trian", "^corpus.name=.* gave .*'trian'"),
     ):
         with pytest.raises(UserError, match=reason):
-            run(None, tmp_path / "out", name=name, workers=workers)
+            run(path, tmp_path / "out", name=name)
+        assert not (tmp_path / "out").exists()
     changed = build(name="performance")
     changed.encoding_version = 99
     with pytest.raises(UserError, match=r"to_config"):

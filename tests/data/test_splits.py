@@ -4,12 +4,16 @@ import hashlib
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musictx import formats
 from musictx.data.prepare import by_content, divide
 from musictx.data.shards import Shards
-from tests.data.helpers import TOKENIZER, Given, run, song, write_songs
+from musictx.tokens.build import build
+from tests.data.helpers import TOKENIZER, Given, run, song
+from tests.pieces import line
 
 SHARES = [(0.1, 0.0), (0.1, 0.1), (0.3, 0.2), (0.02, 0.0), (0.9, 0.05), (0, 0)]
 shares = st.sampled_from(SHARES)
@@ -104,18 +108,19 @@ def test_the_rule_stays_as_it_is():
     assert {digits: by_content(digits + "0" * 19, 0.1, 0.1) for digits in splits} == splits
 
 
-def test_one_piece_is_cut_near_its_end(tmp_path):
-    root = write_songs(tmp_path / "c", [7], notes=50)
-    report = run(root, tmp_path / "out", validation=0.1)
-    shards = Shards(tmp_path / "out")
-    head, tail = shards.pieces()
-    whole = TOKENIZER.encode(song(7, notes=50))
-    np.testing.assert_array_equal(np.concatenate([shards.tokens(0), shards.tokens(1)]), whole)
+@pytest.mark.parametrize("tokenizer", [TOKENIZER, build("notes")])
+def test_one_piece_is_cut_near_its_end_where_a_note_begins(tokenizer, tmp_path):
+    formats.write(line(*range(40, 90)), tmp_path / "c" / "x.mid")
+    options = {"path": tmp_path / "c", "tokenizer": tokenizer}
+    report = run(out=tmp_path / "out", validation=0.13, **options)
+    head, tail = report.shards.pieces()
+    whole = run(out=tmp_path / "whole", validation=0.0, **options).shards
+    (piece,) = whole.pieces()
+    assert (piece.split, piece.begins, piece.ends) == ("train", True, True)
+    assert [*report.shards.tokens(0), *report.shards.tokens(1)] == [*whole.tokens(0)]
     assert (head.split, head.begins, head.ends) == ("train", True, False)
     assert (tail.split, tail.begins, tail.ends) == ("validation", False, True)
-    assert tail.tokens == round(len(whole) * 0.1)
-    assert head.notes + tail.notes == 50
+    assert 0 <= tail.tokens - round(piece.tokens * 0.13) < tokenizer.align
+    assert tail.offset % tokenizer.align == 0
+    assert head.notes + tail.notes == piece.notes == 50
     assert len(report.remarks) == 1
-    run(root, tmp_path / "whole", validation=0.0)
-    (piece,) = Shards(tmp_path / "whole").pieces()
-    assert (piece.split, piece.begins, piece.ends) == ("train", True, True)

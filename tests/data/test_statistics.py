@@ -46,8 +46,7 @@ def test_note_limits_against_loops(score):
     assert stats["restruck"] == pytest.approx(statistics.restruck(score), abs=1e-4)
     seconds = statistics.MIDDLE
     middle = statistics.excerpt(score, max(0.0, (score.duration - seconds) / 2), seconds)
-    levels = controls.measured(middle.notes[~middle.notes["drum"]], middle.duration)
-    polyphony = levels.get("polyphony")
+    polyphony = controls.measured(middle.notes, middle.duration).get("polyphony")
     assert stats.get("polyphony") == (None if polyphony is None else round(polyphony, 3))
     span = float(max(n["end"] for n in notes) - notes[0]["start"])
     assert stats.get("density") == (round(len(notes) / span, 3) if span else None)

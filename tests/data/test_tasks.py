@@ -139,7 +139,7 @@ def test_targets_are_the_next_ids_but_controls_marks_and_what_is_read_as_a_score
 def test_music_as_a_score_keeps_its_notes_on_their_sides(seed, here):
     ids = piece(seed)
     window = STEERED.read(ids[seed % 40 :])
-    changed = EventTasks(STEERED, {}).as_score(window, here, np.random.default_rng(seed))
+    changed = EventTasks(STEERED, {}).as_deadpan(window, here, np.random.default_rng(seed))
     assert np.array_equal(changed.notes["start"] < here, window.notes["start"] < here)
     assert np.array_equal(changed.ends["stop"] < here, window.ends["stop"] < here)
     ended = window.notes["length"] != OPEN

@@ -16,7 +16,7 @@ import pytest
 from musictx.config.limits import Limits, ServerLimits
 from musictx.data import workers
 from musictx.data.workers import memory_limit, run_isolated
-from musictx.errors import ReadError
+from musictx.errors import ReadError, UserError
 from tests.browser.served import wait_for
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
@@ -56,6 +56,12 @@ def test_results_come_in_order_and_items_are_taken_as_needed():
 def test_an_exception_of_the_function_ends_the_run(count):
     with pytest.raises(ReadError, match="raise"):
         list(workers.run(act, ["a", "raise", "b"], limits=FEW, workers=count))
+
+
+@pytest.mark.parametrize(("function", "item"), [(act, lambda: 0), (lambda item: item, "a")])
+def test_what_cannot_be_sent_to_a_process_is_one_sentence(function, item):
+    with pytest.raises(UserError, match=r"^corpus\.workers=1: .*must be a function of a module"):
+        list(workers.run(function, ["a", item], limits=FEW, workers=1))
 
 
 @linux

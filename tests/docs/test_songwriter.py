@@ -109,14 +109,14 @@ def inside(notes: np.ndarray, begin: float, end: float) -> bool:
 
 def in_chords(notes: np.ndarray, names: list[str], bar: float = BAR) -> float:
     """Return the share of ``notes`` that are tones of the chord of their bar."""
-    tones = [chords.spelled(name).chord.classes for name in names]
+    tones = [chords.parse_chord(name).chord.classes for name in names]
     bars = (notes["start"] / bar + 1e-6).astype(int) % len(names)
     return float(np.mean([pitch % 12 in tones[n] for n, pitch in zip(bars, notes["pitch"])]))
 
 
 def named(score: Score) -> list[tuple[int, str]]:
     """Return (bar from 0, name) of each chord marker."""
-    return [(round(at / BAR), text) for at, text in score.markers if chords.named(text) is not None]
+    return [(round(at / BAR), text) for at, text in score.markers if chords.parse_name(text)]
 
 
 def tune_stays(made: Made) -> bool:

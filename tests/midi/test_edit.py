@@ -237,9 +237,8 @@ def test_parts_pedals_and_texts_can_change_and_other_messages_stay(data, kinds, 
     assert sorted(back.pedals.tolist()) == sorted(fields["pedals"].tolist())
     for name in ("lyrics", "markers"):
         rows, read = fields[name], getattr(back, name)
-        np.testing.assert_allclose(
-            [time for time, _ in read], [time for time, _ in rows], atol=0.005
-        )
+        times = ([time for time, _ in column] for column in (read, rows))
+        np.testing.assert_allclose(*times, atol=0.005)
         assert sorted(word for _, word in read) == sorted(word for _, word in rows)
     words = [word for kind in kinds for word in CHANGED[kind]]
     was, now = (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from musictx import chords, musicxml
-from musictx.chords import is_chart, marked
+from musictx.chords import chord_markers, is_chart
 from musictx.musicxml.lengths import DIVISIONS
 from musictx.notes import Score
 from musictx.pedal import fold_sustain
@@ -183,7 +183,7 @@ def test_chord_symbols_keep_their_bass_and_additions_without_a_name():
     score = musicxml.read(document(bars), bpm=60, repairs=repairs)
     assert len(repairs) == 2  # kinds without a name, symbols without a root
     assert score.markers == tuple((4.0 * n, name) for n, (_, name, _) in enumerate(SYMBOLS))
-    assert [str(marked(score)[name].chord) for _, name in score.markers] == [s[2] for s in SYMBOLS]
+    assert all(str(chord_markers(score)[name].chord) == chord for _, name, chord in SYMBOLS)
     again = musicxml.read(musicxml.to_bytes(score))
     assert again.markers == score.markers
 
@@ -224,7 +224,7 @@ def test_chords_are_written_as_symbols_and_read_back():
     names = [name for _, name in musicxml.read(musicxml.to_bytes(slashed)).markers]
     assert names == ["G:maj/3", "F#:min7/b7"]
     lines = {}
-    for at, chord in chords.annotated(piece):
+    for at, chord in chords.chord_changes(piece):
         lines[round(at * 2 * DIVISIONS)] = chord  # of two on one line the last counts
-    read = [(round(at * 2 * DIVISIONS), chord) for at, chord in chords.annotated(again)]
+    read = [(round(at * 2 * DIVISIONS), chord) for at, chord in chords.chord_changes(again)]
     assert read == [*lines.items()]

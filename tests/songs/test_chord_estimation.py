@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from musictx.apps.tasks import gap_task, task_of
 from musictx.beats import Beats, Pulse
-from musictx.chords import CHORDS, NAMES, NONE, Chord, annotated
+from musictx.chords import CHORDS, NAMES, NONE, Chord, chord_changes
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.notes import METER, Score
 from musictx.songs import chord_estimation
@@ -186,7 +186,7 @@ def test_only_a_melody_without_chords_gets_estimated_chords():
     melody = tune([(60, 1), (64, 1), (67, 2)])
     marked = replace(melody, markers=((0.0, "F:maj"),))
     request = AccompanyConfig(melody="x.mid")
-    assert annotated(with_chords(task_of(request, melody)).given) == search(melody)
+    assert chord_changes(with_chords(task_of(request, melody)).given) == search(melody)
     assert with_chords(task_of(request, marked)).given.markers == marked.markers
     inside = gap_task(melody, InfillConfig(file="x.mid", begin="0s", end="1s"))
     assert with_chords(inside) is inside

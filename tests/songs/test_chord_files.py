@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import musictx
 from musictx.beats import Beats
-from musictx.chords import NAMES, ROOTS, changes, name_of, named, spelled, symbol_of
+from musictx.chords import NAMES, ROOTS, name_changes, name_of, parse_chord, parse_name, symbol_of
 from musictx.errors import UserError
 from musictx.songs.chord_files import looks_like
 from musictx.songs.chord_sheet import bars_of, laid, sheet, text_of, voiced
@@ -160,19 +160,19 @@ suffixes = st.tuples(
 @pytest.mark.parametrize(("text", "name", "chord"), WRITTEN)
 def test_a_symbol_has_a_name_and_a_chord(text, name, chord):
     assert name_of(text) == name
-    assert spelled(text).chord == named(chord)
+    assert parse_chord(text).chord == parse_name(chord)
     assert name_of(symbol_of(name)) == name
 
 
 @given(st.sampled_from(ROOTS), suffixes)
 def test_a_symbol_that_is_read_is_written_again(root, suffix):
-    chord = spelled(root + "".join(suffix))
-    assert spelled(chord.symbol) == spelled(chord.name) == chord
+    chord = parse_chord(root + "".join(suffix))
+    assert parse_chord(chord.symbol) == parse_chord(chord.name) == chord
 
 
 @pytest.mark.parametrize("text", ["H", "Cmajor", "c", "", "|", "Am77", "Verse", "Bridge", "Coda"])
 def test_other_words_are_no_symbols(text):
-    assert spelled(text) is None
+    assert parse_chord(text) is None
 
 
 names = st.builds("{}:{}".format, st.sampled_from(ROOTS), st.sampled_from(NAMES[1:])) | st.just("N")
@@ -205,7 +205,7 @@ def test_chords_share_their_bar_and_are_read_from_a_piece():
     assert [time for time, _ in markers] == [0, 1.5, 2.25, 3, 4.5, 6, 7, 8, 10]
     named_piece = replace(piece, markers=markers)
     assert bars_of(named_piece) == [*bars, *bars, bars[0]]
-    assert changes(named_piece)[0] == (0.0, "C:maj")
+    assert name_changes(named_piece)[0] == (0.0, "C:maj")
 
 
 def test_each_chord_of_a_voiced_chart_sounds_in_its_time():
@@ -213,6 +213,6 @@ def test_each_chord_of_a_voiced_chart_sounds_in_its_time():
     notes = voiced(score([], markers=markers)).notes
     for begin, end, name in ((0, 2, "C:maj"), (2, 3, "A:min7"), (4, 6, "F:maj")):
         pitches = notes["pitch"][(notes["start"] == begin) & (notes["end"] == end)]
-        assert {*(pitches % 12).tolist()} == named(name).classes
+        assert {*(pitches % 12).tolist()} == parse_name(name).classes
     assert notes["pitch"][0] % 12 == 4, "the bass of C/E"
     assert not len(notes[(notes["start"] >= 3) & (notes["start"] < 4)])

@@ -8,7 +8,7 @@ import pytest
 
 import musictx
 from musictx.apps import generate
-from musictx.chords import annotated
+from musictx.chords import chord_changes
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
@@ -98,7 +98,7 @@ KEYS += [("Am", "pentatonic", 0), ("D", "dorian", 0), ("A", "mixolydian", 2), (N
 def test_a_new_piece_is_composed_to_chords_of_its_key(song, key, scale, tonic):
     request = {"bars": 4, "key": key, "scale": scale, "instruments": "piano,bass", "seed": 3}
     (piece,) = musictx.generate(song, **request)
-    chords = annotated(piece.score)
+    chords = chord_changes(piece.score)
     assert chords[0][0] == 0
     scale = {(tonic + tone) % 12 for tone in (0, 2, 4, 5, 7, 9, 11)}
     assert np.mean([chord.root in scale for _, chord in chords]) > 0.7
@@ -132,7 +132,7 @@ def test_a_new_piece_closes_on_a_held_tonic(song, asked):
     assert np.allclose(final["start"], 3 * BAR)
     assert np.allclose(final["end"], 4 * BAR)
     assert set(final["pitch"][final["drum"]]) == {36, 49}, "a kick and a crash"
-    held, (_, chord) = final[~final["drum"]], annotated(piece.score)[-1]
+    held, (_, chord) = final[~final["drum"]], chord_changes(piece.score)[-1]
     assert {*(held["pitch"] % 12)} <= chord.classes
     assert held["pitch"].min() % 12 == chord.root
     sizes = Counter(held["program"].tolist())
@@ -417,6 +417,6 @@ def test_the_melody_of_a_form_gets_the_likeliest_chords(song):
     first = TUNE.beats.bar_line(0.0, 4)
     of_tune, of_piece = (
         [(time, str(chord)) for time, chord in rows if TUNE.beats.quarters(time) < first - 1e-3]
-        for rows in (search(TUNE), annotated(piece.score))
+        for rows in (search(TUNE), chord_changes(piece.score))
     )
     assert of_piece == of_tune != []

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from musictx import shipped
 from musictx.chorale import app as harmonise
-from musictx.chords import annotated, named
+from musictx.chords import chord_changes, parse_name
 from musictx.config import ModelFolder
 from musictx.errors import UserError
 from musictx.notes import NOTE, Score
@@ -316,7 +316,8 @@ def test_chords_above_notes_are_followed():
     document.markers = ((0.0, "A:min7"), (1.0, "Verse"), (2.0, "F:maj"))
     model = Models(StudioConfig()).choose("song", "accompany")
     source = prepare(document, Request("accompany", 0.0, document.duration), model)
-    assert annotated(source.task.given) == [(0.0, named("A:min7")), (2.0, named("F:maj"))]
+    followed = [(time, str(chord)) for time, chord in chord_changes(source.task.given)]
+    assert followed == [(0.0, "A:min7"), (2.0, "F:maj")]
     chart = exchange.document_of(Score(markers=document.markers))
     with pytest.raises(Refused, match="no notes yet"):
         prepare(chart, Request("replace", 0.0, 2.0), model)
@@ -331,4 +332,4 @@ def test_chords_without_notes_are_accompanied():
     source = prepare(document, request, model)
     assert (source.request.begin, source.request.end) == (0.0, 8.0)
     chart = [(0.0, "C:maj"), (2.0, "A:min7"), (4.0, "F:maj"), (6.0, "G:maj")]
-    assert annotated(source.task.given) == [(time, named(name)) for time, name in chart]
+    assert chord_changes(source.task.given) == [(time, parse_name(name)) for time, name in chart]

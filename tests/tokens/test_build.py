@@ -91,13 +91,18 @@ def test_former_members_of_tokenizers_still_work():
         plain.kind  # noqa: B018
 
 
+class Wrong(PerformanceTokenizer):
+    def __init__(self):
+        raise ValueError("no vocabulary")
+
+
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
         ("remy", {}, r"tokenizer\.name=remy: expected one of performance, .*chorale"),
         ("no.such:Class", {}, r"tokenizer\.name=no\.such:Class: expected module:Class"),
         ("json:JSONDecoder", {}, r"tokenizer\.name=json:JSONDecoder: expected .*Tokenizer"),
-        ("musictx.tokens.tokenizer:Tokenizer", {}, r".*: cannot be made .*augment.*state"),
+        ("tests.tokens.test_build:Wrong", {}, r".*: cannot be made .no vocabulary"),
         ("notes", {"colour": 3}, r"tokenizer\.colour: no such option; expected name, tracks"),
         ("notes", {"params": {"grid": 25}}, r"tokenizer\.params\.grid=25: notes takes no params"),
     ],

@@ -57,8 +57,6 @@ def test_notes_left_out_are_counted():
     notes = [(0, 1, 20), (0, 1, 60), (0, 1, 109), (0, 1, 36, 64, 0, True)]
     _, left_out = PerformanceTokenizer(low=21, high=108).encode_with_report(of(*notes))
     assert left_out == {"drum notes left out": 1, "notes outside pitches 21..108 left out": 2}
-    with pytest.raises(ValueError, match="whole numbers"):
-        PerformanceTokenizer().decode(np.array([5.0]))
 
 
 def test_every_velocity_survives_within_half_a_bin_and_none_becomes_silent():
@@ -94,8 +92,7 @@ def test_stretching_a_piece_is_encoding_the_stretched_piece(tokenizer, piece, fa
     piece = tokenizer.round_trip(piece)
     step = tokenizer.step_ms / 1000
     notes = piece.notes.copy()
-    start = np.floor(np.round(notes["start"] / step) * factor + 0.5)
-    end = np.floor(np.round(notes["end"] / step) * factor + 0.5)
+    start, end = (np.floor(np.round(notes[k] / step) * factor + 0.5) for k in ("start", "end"))
     notes["start"], notes["end"] = start * step, np.maximum(end, start + 1) * step
     result = tokenizer.augment(tokenizer.encode(piece), stretch=factor)
     assert np.array_equal(result, tokenizer.encode(Score(notes=notes)))

@@ -7,9 +7,8 @@ from typing import Any
 
 from musictx.attention.positions.added import AddedPositions
 from musictx.attention.positions.base import PositionScheme, Sizes
-from musictx.config.checks import imported
+from musictx.config.checks import imported, instance
 from musictx.config.position import SCHEMES, checked
-from musictx.errors import ConfigError, reason
 
 __all__ = ["SCHEMES", "PositionScheme", "Sizes", "build", "complete", "scheme_of"]
 
@@ -57,10 +56,7 @@ def build(
     name = given.pop("name")
     sizes = Sizes(layers, heads, head_dim, width, causal, given.pop("coordinates", None))
     embedded = {key: given.pop(key) for key in _EMBEDDED if key in given}
-    try:
-        scheme = scheme_of(name)(sizes, **given)
-    except TypeError as error:
-        raise ConfigError(f"position.name={name}: cannot be made ({reason(error)})") from error
+    scheme: PositionScheme = instance("position.name", name, scheme_of(name), sizes, **given)
     if embedded:
         scheme.added = AddedPositions(width, **embedded)
     return scheme
