@@ -145,12 +145,16 @@ def test_other_mistakes_are_one_sentence(calls, tmp_path):
     deep: list = []
     for _ in range(100_000):  # Python itself cannot show it
         deep = [deep]
-    with pytest.raises(UserError, match="begin="):
-        musictx.infill(PRIMER, begin=deep, end=1)
-    with pytest.raises(UserError, match="evaluate"):
-        musictx.evaluate(3)
-    with pytest.raises(UserError, match=r"^model=Bundle"):
-        musictx.evaluate(model=calls["generate"].args[0])
+    piano = calls["generate"].args[0]
+    for call, begins in (
+        (partial(musictx.infill, PRIMER, begin=deep, end=1), "begin="),
+        (partial(musictx.evaluate, 3), "evaluate"),
+        (partial(musictx.evaluate, model=piano), "model=Bundle"),
+        (partial(musictx.harmonise, PRIMER, piano), "model="),
+        (partial(musictx.generate, "chorale", primer=PRIMER), "primer: this is one voice"),
+    ):
+        with pytest.raises(UserError, match=f"^{begins}"):
+            call()
 
 
 def test_numbers_may_be_of_numpy_and_a_grid_may_be_a_number(calls):

@@ -190,22 +190,21 @@ def make_primer(
         return Primer(plan=idiom_of(bundle.tokenizer).plan(bundle, request.plan))
     for option, value in request.plan.items():
         raise UserError(f"{option}={value}: expected for a new piece, without a primer")
-    name, tokenizer = name or "primer", bundle.tokenizer
+    option, tokenizer = f"primer={name}" if name else "primer", bundle.tokenizer
     if tokenizer.voices > 1 and music.one_voice:
         commands = [
-            f"; did you mean `musictx {command.name} {name}`?"
+            f"; did you mean `musictx {command.name} {name or 'FILE'}`?"
             for command in COMMANDS.values()
             if getattr(command.config, "tokenizer", "") == tokenizer.name
         ]
         raise UserError(
-            f"primer={name}: this is one voice, and the model writes {tokenizer.voices}"
+            f"{option}: this is one voice, and the model writes {tokenizer.voices}"
             + "".join(commands)
         )
     if on_beats(bundle, request.quantise):
         music = in_time(music)
     score = parts.with_model_programs(bundle, music, parts.lend_programs(bundle, music))
-    name = name if name == "primer" else f"primer={name}"
-    primer = encode_primer(tokenizer, score, seconds=seconds, name=name)
+    primer = encode_primer(tokenizer, score, seconds=seconds, name=option)
     begins_with_bar = request.bars is not None and seconds is None
     return to_bar_line(tokenizer, primer) if begins_with_bar else primer
 

@@ -162,7 +162,7 @@ class RunFolder:
         """Read the status of :meth:`write_status`; the default if it is missing or damaged."""
         try:
             status = json.loads((self.path / STATUS).read_text(encoding="utf-8"))
-            step, seconds = int(status["step"]), float(status["seconds"])
+            step, seconds = int(status["step"]), round(status["seconds"])
             loss = status.get("validation_loss")
             loss = None if loss is None else float(loss)
             return State(bool(status["finished"]), step, seconds, loss)
