@@ -139,14 +139,23 @@ class EventRow(GivenRow):
             mask[strike] = True
         if self.new.end is not None and self.state.steps >= self.new.end:
             self._only_end(mask)
+        if not self.now:
+            self._restrict_shifts(mask)
+            return
+        mask[self.state.ids["time_shift"]] = False
+        if (token := self.onward()) is not None:
+            mask[token] = True
+
+    def _restrict_shifts(self, mask: np.ndarray) -> None:
+        """Allow no time shift beyond the next given event; and only the longest of the others if no
+        new note may begin or end, since the grammar requires an event after any shorter one."""
         shifts = self.state.ids["time_shift"]
-        if self.now:
-            mask[shifts] = False
-            if (token := self.onward()) is not None:
-                mask[token] = True
-        elif self.next < len(self.given):
-            gap = self.given[self.next].step - self.state.steps
-            mask[shifts.start + gap : shifts.stop] = False
+        stop = shifts.stop
+        if self.next < len(self.given):
+            stop = min(stop, shifts.start + self.given[self.next].step - self.state.steps)
+        mask[stop : shifts.stop] = False
+        if not any(self.held.values()) and not any(self._tones(p).any() for p in self._parts):
+            mask[shifts.start : stop - 1] = False
 
     def _restrict_new(self, mask: np.ndarray) -> None:
         """Allow only strikes of pitches that new notes may have, and only releases of new notes."""
@@ -269,7 +278,7 @@ class EventInfill(Infill):
             end=self.stop if self.brief.is_gap else None,
             parts=self.parts,
             habits=self.brief.habits,
-            pitches=pitch_set(self.sampling, self.primer),
+            pitches=pitch_set(self.sampling, self.primer, self.tokenizer),
         )
         mark = [self.vocabulary.id(HERE)]  # after it a time shift is allowed, even at the beginning
         state = self.tokenizer.grammar(np.concatenate([mark, self.written(), mark]))
