@@ -322,17 +322,16 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
     ``notice`` is called with warnings for the user."""
     if isinstance(config, InfillConfig):
         option, path, done = "file", config.file, "infilled"
-        missing = None if path else "give a MIDI file"
+        inputs = "a MIDI file"
     else:
         option, path, done = "melody", config.melody, "accompanied"
-        missing = (
-            None if path or config.chords else "give a MIDI file, or chords='| C | Am7 F | G |'"
-        )
-    if missing:
-        raise UserError(f"{option}: missing; {missing}")
-    score = Score()
+        inputs = "a MIDI file, or chords='| C | Am7 F | G |'"
     if path:
         score = read_music(path, option, config.limits, config.repeats, notice)
+    elif getattr(config, "chords", None):
+        score = Score()
+    else:
+        raise UserError(f"{option}: missing; give {inputs}")
     task = task_of(config, score)
     work = Work.of(config, path or "chords", notice, suits_bars(config, score), done=done)
     keeps_to_beats = on_beats(work.bundle, config.quantise)
