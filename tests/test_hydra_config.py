@@ -122,6 +122,8 @@ def ran(monkeypatch, tmp_path):
         seen.append(config)
         if getattr(config, "seed", 0) == 13:
             raise UserError("seed=13: expected luck")
+        if getattr(config, "seed", 0) == 130:
+            raise KeyboardInterrupt
         loss = 1.0 / (1 + getattr(config, "seed", 0))
         return Trained(Path("runs/x/model"), loss, 1234)
 
@@ -257,6 +259,8 @@ def test_a_failed_run_of_a_sweep_is_reported_after_the_others(ran, capsys):
     assert cli.main(["train", "-m", "model.heads=7,9", *TINY]) == 2
     assert "model.heads=7: expected a divisor" in capsys.readouterr().err
     assert not Path("multirun").exists()
+    assert cli.main(["train", "-m", "seed=1,13,130", *TINY]) == 130
+    assert "0.5000" in capsys.readouterr().out
 
 
 def test_further_processes_of_a_run_have_the_options_of_that_run_alone(ran, monkeypatch):
