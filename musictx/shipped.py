@@ -85,15 +85,17 @@ def locate(folder: str | Path) -> Path:
     return folder
 
 
-def model_folder(path: str | None, tokenizer: str | None = None, *, in_bars: bool = False) -> Path:
-    """Return the model folder of the option ``model``; by default that of :func:`find_latest`.
-    Errors begin with ``model=``."""
+def model_folder(
+    path: str | None, tokenizer: str | None = None, *, in_bars: bool = False, option: str = "model"
+) -> Path:
+    """Return the model folder ``path``, the value of ``option``, with which errors begin; for None
+    that of :func:`find_latest`."""
     if path is None:
         return find_latest(tokenizer=tokenizer, in_bars=in_bars)
     try:
         return locate(path)
     except UserError as error:
-        raise UserError(f"model={error}") from None
+        raise UserError(f"{option}={error}") from None
 
 
 def name_of(folder: Path) -> str:

@@ -30,8 +30,8 @@ SECONDS = 5.0
 MAX_ERROR = {torch.float32: 0.01, torch.bfloat16: 0.02}
 
 
-def run(config: NoOptions) -> bool:
-    """Print the report and return True. Raises ``UserError`` if the self-test fails."""
+def run(config: NoOptions) -> None:
+    """Print the report. Raises ``UserError`` if the self-test fails."""
     device = bundle.choose_device("auto")
     model = bundle.load(shipped.models()["piano"], device=str(device)).model
     checks = [(name, registry.load(path)()) for name, path in sorted(registry.CHECKS.items())]
@@ -50,7 +50,6 @@ def run(config: NoOptions) -> bool:
         )
     say(f"{'self-test':<11} attention and its gradients are right")
     say(f"{'':<11} {_composing_speed(model)}")
-    return True
 
 
 def _machine() -> Iterator[tuple[str, str]]:
