@@ -49,7 +49,7 @@ def make_config(
     values: dict[str, Any] = {}
     group_names, free, fields = _group_names(command), free_form(command), options_of(command)
     for name in options:
-        if name in without or name.partition(".")[0] in without:
+        if name.partition(".")[0] in without:
             raise ConfigError(f"{name}: no such option here, only of musictx {command}")
     settings = sorted(options.items(), key=lambda item: item[0] not in group_names)
     while settings:

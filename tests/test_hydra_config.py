@@ -120,12 +120,10 @@ def ran(monkeypatch, tmp_path):
 
     def runs(command, config):
         seen.append(config)
-        if getattr(config, "seed", 0) == 13:
-            raise UserError("seed=13: expected luck")
-        if getattr(config, "seed", 0) == 130:
-            raise KeyboardInterrupt
-        loss = 1.0 / (1 + getattr(config, "seed", 0))
-        return Trained(Path("runs/x/model"), loss, 1234)
+        seed = getattr(config, "seed", 0)
+        if seed in (13, 130):
+            raise UserError("seed=13: expected luck") if seed == 13 else KeyboardInterrupt
+        return Trained(Path("runs/x/model"), 1.0 / (1 + seed), 1234)
 
     monkeypatch.setattr(cli, "_run", runs)
     monkeypatch.chdir(tmp_path)

@@ -139,23 +139,19 @@ class EventRow(GivenRow):
             mask[strike] = True
         if self.new.end is not None and self.state.steps >= self.new.end:
             self._only_end(mask)
-        if not self.now:
-            self._restrict_shifts(mask)
-            return
-        mask[self.state.ids["time_shift"]] = False
-        if (token := self.onward()) is not None:
-            mask[token] = True
-
-    def _restrict_shifts(self, mask: np.ndarray) -> None:
-        """Allow no time shift beyond the next given event; and only the longest of the others if no
-        new note may begin or end, since the grammar requires an event after any shorter one."""
         shifts = self.state.ids["time_shift"]
-        stop = shifts.stop
+        if self.now:
+            mask[shifts] = False
+            if (token := self.onward()) is not None:
+                mask[token] = True
+            return
         if self.next < len(self.given):
-            stop = min(stop, shifts.start + self.given[self.next].step - self.state.steps)
-        mask[stop : shifts.stop] = False
+            gap = self.given[self.next].step - self.state.steps
+            mask[shifts.start + gap : shifts.stop] = False
         if not any(self.held.values()) and not any(self._tones(p).any() for p in self._parts):
-            mask[shifts.start : stop - 1] = False
+            # No new note may begin or end, and the grammar requires an event after a time shift
+            # that is not the longest.
+            mask[shifts.start + np.flatnonzero(mask[shifts])[:-1]] = False
 
     def _restrict_new(self, mask: np.ndarray) -> None:
         """Allow only strikes of pitches that new notes may have, and only releases of new notes."""
