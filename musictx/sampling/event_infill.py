@@ -149,8 +149,7 @@ class EventRow(GivenRow):
             gap = self.given[self.next].step - self.state.steps
             mask[shifts.start + gap : shifts.stop] = False
         if not any(self.held.values()) and not any(self._tones(p).any() for p in self._parts):
-            # No new note may begin or end, and the grammar requires an event after a time shift
-            # that is not the longest.
+            # No event can follow, which the grammar requires after a shift that is not the longest.
             mask[shifts.start + np.flatnonzero(mask[shifts])[:-1]] = False
 
     def _restrict_new(self, mask: np.ndarray) -> None:

@@ -47,8 +47,7 @@ def new_piece(
 
     progress  called with the seconds composed so far
     on_event  called whenever a note begins or ends"""
-    # Raises ``UserError`` for key=auto.
-    pitches = pitch_set(request.sampling, NOTHING, bundle.tokenizer)
+    pitches = pitch_set(request.sampling, NOTHING, bundle.tokenizer)  # refuses key=auto
     random, clock = np.random.default_rng([*seed]), plan.score.beats
     lengths = [request.seconds, None]
     if request.bars is not None:
