@@ -109,7 +109,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write ``text`` in UTF-8, line endings unchanged; names of files that are no UTF-8, escaped."""
+    """Write ``text`` in UTF-8, line endings unchanged; file names that are no UTF-8, escaped."""
     with atomic(path) as partial:
         partial.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
 

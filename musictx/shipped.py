@@ -88,7 +88,7 @@ def locate(folder: str | Path) -> Path:
 def model_folder(
     path: str | None, tokenizer: str | None = None, *, in_bars: bool = False, option: str = "model"
 ) -> Path:
-    """Return the model folder ``path``; None: :func:`find_latest`. Errors begin with ``option=``."""
+    """Return the model folder ``path``; None: :func:`find_latest`. Errors begin with ``option``."""
     if path is None:
         return find_latest(tokenizer=tokenizer, in_bars=in_bars)
     try:
