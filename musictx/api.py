@@ -255,7 +255,7 @@ def model_of(model: Any, *, tokenizer: str | None = None, in_bars: bool = False)
     if isinstance(model, Bundle):
         return model
     if model is None:
-        model = shipped.find_latest(tokenizer=tokenizer, on_beats=in_bars)
+        model = shipped.find_latest(tokenizer=tokenizer, in_bars=in_bars)
     if shown(model).lower().endswith(SUFFIXES + CHORD_SUFFIXES):
         raise UserError(
             f"model={shown(model)}: expected a model, not music; "

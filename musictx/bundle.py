@@ -134,17 +134,17 @@ def save(
             f"tokenizer: it has {tokenizer.vocabulary.size} ids but the model was built for "
             f"{model.config.vocab_size}; save the tokenizer the model was trained with"
         )
+    vocabulary = {"fingerprint": tokenizer.fingerprint, "size": tokenizer.vocabulary.size}
     config = untrusted.plain(
         {
             "format": FORMAT,
             "musictx": __version__,
             "dtype": dtype,
             "model": model.config.chosen(),
-            "vocabulary": {"size": tokenizer.vocabulary.size, "fingerprint": tokenizer.fingerprint},
+            "vocabulary": vocabulary,
             "card": card,
         }
     )
-    vocabulary = {"fingerprint": tokenizer.fingerprint, "size": tokenizer.vocabulary.size}
     tokenizer_entries = untrusted.plain(vocabulary | {"config": tokenizer.to_config()})
     with atomic_folder(folder, is_model) as temporary:
         weights = temporary / "model.safetensors"

@@ -67,8 +67,7 @@ def card_text(config: Mapping[str, Any], tokenizer: Mapping[str, Any], model: nn
         card["drummers"] = [*card["drummers"]]  # their names
     parameters = sum(p.numel() for p in {id(p): p for p in model.parameters()}.values())
     lines = [f"# {card.pop('title', 'A Music Transformer')}", ""]
-    summary = card.pop("summary", None)
-    if summary:
+    if summary := card.pop("summary", None):
         lines += [str(summary), ""]
     lines += [
         f"Made with musictx {config['musictx']}: a decoder-only Music Transformer for MIDI with "
@@ -80,8 +79,7 @@ def card_text(config: Mapping[str, Any], tokenizer: Mapping[str, Any], model: nn
         "    musictx generate model.path=THIS_FOLDER primer=SONG.mid render=true",
         "",
     ]
-    command = card.pop("command", None)
-    if command:
+    if command := card.pop("command", None):
         lines += ["## Command it was made by", "", f"    {command}", ""]
     headings = {
         "corpus": "What it was trained on",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import errno
 import glob
+import io
 import json
 import os
 import re
@@ -108,9 +109,9 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write ``text`` to ``path`` in UTF-8, with its line endings unchanged."""
+    """Write ``text`` in UTF-8, line endings unchanged; file names that are no UTF-8, escaped."""
     with atomic(path) as partial:
-        partial.write_text(text, encoding="utf-8", newline="")
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
@@ -123,10 +124,11 @@ def write_table(
     path: str | Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]
 ) -> None:
     """Write ``rows`` as CSV with a header of ``columns``; other keys are left out."""
-    with atomic(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(path, text.getvalue())
 
 
 def has_ending(out: str | Path, endings: Collection[str]) -> bool:

@@ -49,8 +49,8 @@ def make_config(
     values: dict[str, Any] = {}
     group_names, free, fields = _group_names(command), free_form(command), options_of(command)
     for name in options:
-        if name in without or name.partition(".")[0] in without:
-            raise ConfigError(f"{name}: no such option here, only on the command line")
+        if name.partition(".")[0] in without:
+            raise ConfigError(f"{name}: no such option here, only of musictx {command}")
     settings = sorted(options.items(), key=lambda item: item[0] not in group_names)
     while settings:
         name, value = settings.pop(0)
@@ -65,7 +65,8 @@ def make_config(
         elif option not in fields:
             raise ConfigError(unknown_option(command, name))
         value = converted(name, fields[option], value)
-        check_path(name, fields[option], value)
+        if fields[option].metadata["path"]:
+            check_path(name, fields[option], value)
         if option in free:  # a dict changes only its own keys
             value = checks.default_of(fields[option]) | values.get(option, {}) | value
         values[option] = value
@@ -199,13 +200,13 @@ def _similar_by_help(command: str, typed: Sequence[str]) -> list[str]:
 
 
 def check_path(name: str, field: dataclasses.Field, value: Any) -> None:
-    """Raise :class:`ConfigError` if the converted ``value`` of the option ``name`` is an input that
-    is neither a file or folder nor an example or model that comes with musictx; and
+    """Raise :class:`ConfigError` if ``value``, the file of the option ``name``, is an input that is
+    neither a file or folder nor an example or model that comes with musictx; and
     :class:`UserError` if it is a new file that cannot be written."""
     kind = field.metadata["path"]
     if kind == "out" and value is not None and not os.path.exists(value):
         check_writable(value, name)  # a command checks whether it may write what exists
-    if kind in ("", "out") or types_of(field)[0] != "str" or value is None:
+    if kind == "out" or types_of(field)[0] != "str" or value is None:
         return
     included = {"examples": shipped.examples, "models": shipped.models}.get(kind, dict)()
     for path in value if isinstance(value, list) else [value]:

@@ -41,11 +41,11 @@ def models() -> dict[str, Path]:
     return {p.name: p for p in sorted(folders) if is_model(p)}
 
 
-def default(tokenizer: str | None = None, *, on_beats: bool = False) -> Path | None:
-    """Return the included model folder for new music and performances, or for music ``on_beats``,
+def default(tokenizer: str | None = None, *, in_bars: bool = False) -> Path | None:
+    """Return the included model folder for new music and performances, or for music ``in_bars``,
     or the first one with this ``tokenizer``; None if there is none."""
     included = models()
-    for name in [ON_BEATS] * on_beats + [DEFAULT]:
+    for name in [ON_BEATS] * in_bars + [DEFAULT]:
         if tokenizer is None and name in included:
             return included[name]
     return next((path for path in included.values() if tokenizer in (None, _tokenizer(path))), None)
@@ -85,15 +85,16 @@ def locate(folder: str | Path) -> Path:
     return folder
 
 
-def model_folder(path: str | None, tokenizer: str | None = None, *, on_beats: bool = False) -> Path:
-    """Return the model folder of the option ``model``; by default that of :func:`find_latest`.
-    Errors begin with ``model=``."""
+def model_folder(
+    path: str | None, tokenizer: str | None = None, *, in_bars: bool = False, option: str = "model"
+) -> Path:
+    """Return the model folder ``path``; None: :func:`find_latest`. Errors begin with ``option``."""
     if path is None:
-        return find_latest(tokenizer=tokenizer, on_beats=on_beats)
+        return find_latest(tokenizer=tokenizer, in_bars=in_bars)
     try:
         return locate(path)
     except UserError as error:
-        raise UserError(f"model={error}") from None
+        raise UserError(f"{option}={error}") from None
 
 
 def name_of(folder: Path) -> str:
@@ -102,7 +103,7 @@ def name_of(folder: Path) -> str:
 
 
 def find_latest(
-    root: str | Path = "runs", *, tokenizer: str | None = None, on_beats: bool = False
+    root: str | Path = "runs", *, tokenizer: str | None = None, in_bars: bool = False
 ) -> Path:
     """Return the newest model folder ``root/*/model``; if there is none, the :func:`default` one.
     With ``tokenizer``, only models with this tokenizer are considered."""
@@ -113,7 +114,7 @@ def find_latest(
     ]
     if trained:
         return max(trained, key=lambda config: (config.stat().st_mtime_ns, str(config))).parent
-    included = default(tokenizer, on_beats=on_beats)
+    included = default(tokenizer, in_bars=in_bars)
     if included is None:
         kind = f" of {tokenizer} tokens" if tokenizer else ""
         option = f" tokenizer={tokenizer}" if tokenizer else ""

@@ -26,7 +26,7 @@ CARD = {
     "title": "Small tunes",
     "summary": "Six melodies.",
     "command": "musictx train corpus.path=tunes",
-    "corpus": {"name": "folder", "path": "tunes", "shards": "data/shards/tunes"},
+    "corpus": {"name": "folder", "path": "t\udcfcnes", "shards": "data/shards/tunes"},
     "numbers": {"validation_nll": np.float64(1.25), "steps": np.int64(40)},
     "licence": ["weights CC0"],
 }

@@ -120,10 +120,10 @@ def ran(monkeypatch, tmp_path):
 
     def runs(command, config):
         seen.append(config)
-        if getattr(config, "seed", 0) == 13:
-            raise UserError("seed=13: expected luck")
-        loss = 1.0 / (1 + getattr(config, "seed", 0))
-        return Trained(Path("runs/x/model"), loss, 1234)
+        seed = getattr(config, "seed", 0)
+        if seed in (13, 130):
+            raise UserError("seed=13: expected luck") if seed == 13 else KeyboardInterrupt
+        return Trained(Path("runs/x/model"), 1.0 / (1 + seed), 1234)
 
     monkeypatch.setattr(cli, "_run", runs)
     monkeypatch.chdir(tmp_path)
@@ -227,8 +227,8 @@ def test_a_sweep_takes_words_literally_and_ends_with_a_table(ran, monkeypatch, t
 
 def test_out_may_have_the_values_of_options(ran):
     assert c.compose(["out=it's/${seed}-${model.width}", "model.width=64"]).out == "it's/0-64"
-    assert cli.main(["train", "-m", "seed=1,2", "out=S/${seed}", *TINY]) == 0
-    assert [config.out for config in ran] == ["S/1", "S/2"]
+    assert cli.main(["train", "-m", "seed=1,2", "out=S\udcfc/${seed}", *TINY]) == 0  # no UTF-8
+    assert [config.out for config in ran] == ["S\udcfc/1", "S\udcfc/2"]
     with pytest.raises(UserError, match="seeds"):
         c.compose(["out=S/${seeds}"])
 
@@ -257,6 +257,8 @@ def test_a_failed_run_of_a_sweep_is_reported_after_the_others(ran, capsys):
     assert cli.main(["train", "-m", "model.heads=7,9", *TINY]) == 2
     assert "model.heads=7: expected a divisor" in capsys.readouterr().err
     assert not Path("multirun").exists()
+    assert cli.main(["train", "-m", "seed=1,13,130", *TINY]) == 130
+    assert "0.5000" in capsys.readouterr().out
 
 
 def test_further_processes_of_a_run_have_the_options_of_that_run_alone(ran, monkeypatch):

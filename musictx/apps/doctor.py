@@ -19,6 +19,7 @@ from musictx.attention.job import Job, Setting
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.commands import NoOptions
 from musictx.errors import UserError
+from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine
 from musictx.tokens.vocab import BOS
 from musictx.training.trainer import precision
@@ -29,15 +30,17 @@ SECONDS = 5.0
 MAX_ERROR = {torch.float32: 0.01, torch.bfloat16: 0.02}
 
 
-def run(config: NoOptions) -> bool:
-    """Print the report and return True. Raises ``UserError`` if the self-test fails."""
+def run(config: NoOptions) -> None:
+    """Print the report. Raises ``UserError`` if the self-test fails."""
+    device = bundle.choose_device("auto")
+    model = bundle.load(shipped.models()["piano"], device=str(device)).model
     checks = [(name, registry.load(path)()) for name, path in sorted(registry.CHECKS.items())]
-    for title, text in (*_machine(), *checks, *_implementations()):
+    for title, text in (*_machine(), *checks, *_implementations(device, model)):
         say(f"{title:<11} {text}")
     failed = [
         f"{name} in {str(dtype).removeprefix('torch.')}"
         for dtype, max_error in MAX_ERROR.items()
-        for name, error in _errors(dtype).items()
+        for name, error in _errors(device, dtype).items()
         if not error < max_error  # also NaN
     ]
     if failed:
@@ -46,8 +49,7 @@ def run(config: NoOptions) -> bool:
             "model.attention=reference, and report this page"
         )
     say(f"{'self-test':<11} attention and its gradients are right")
-    say(f"{'':<11} {_composing_speed()}")
-    return True
+    say(f"{'':<11} {_composing_speed(model)}")
 
 
 def _machine() -> Iterator[tuple[str, str]]:
@@ -71,8 +73,7 @@ def cpu_name() -> str:
     return next(names, platform.machine())
 
 
-def _implementations() -> Iterator[tuple[str, str]]:
-    device = bundle.choose_device("auto")
+def _implementations(device: torch.device, piano: MusicTransformer) -> Iterator[tuple[str, str]]:
     yield "device", f"{device.type}: what commands take without device="
     yield "precision", f"{precision('fast', 'auto')}: trainer.precision=fast, the fastest here"
     q = torch.zeros(1, 1, 8, 64, device=device)
@@ -83,14 +84,13 @@ def _implementations() -> Iterator[tuple[str, str]]:
         if name not in (implementation, "decode"):
             reason = api.why_not(name, terms, q=q) or "auto takes another first"
             yield "", f"not {name}: {reason}"
-    model = bundle.load(shipped.models()["piano"], device=str(device)).model
-    yield "a step", f"{engine.chosen('auto', model)}: how the model piano writes its next token"
+    yield "a step", f"{engine.chosen('auto', piano)}: how the model piano writes its next token"
 
 
-def _errors(dtype: torch.dtype) -> dict[str, float]:
+def _errors(device: torch.device, dtype: torch.dtype) -> dict[str, float]:
     """Return name of the output or gradient -> relative error of ``implementation=auto`` in
-    ``dtype``, compared with the reference in float32 on the same device and inputs."""
-    device, generator = bundle.choose_device("auto"), torch.Generator().manual_seed(0)
+    ``dtype``, compared with the reference in float32 on the same ``device`` and inputs."""
+    generator = torch.Generator().manual_seed(0)
     inputs = {name: torch.randn(1, 2, 200, 64, generator=generator) for name in ("q", "k", "v")}
     inputs["table"] = torch.randn(2, 200, 64, generator=generator)
     results = []
@@ -109,11 +109,10 @@ def _errors(dtype: torch.dtype) -> dict[str, float]:
     }
 
 
-def _composing_speed() -> str:
+def _composing_speed(piano: MusicTransformer) -> str:
     """Compose with the model piano. Return a text with the tokens per second."""
-    model = bundle.load(shipped.models()["piano"], device=str(bundle.choose_device("auto"))).model
     begin, count = time.perf_counter(), 0
-    for _ in engine.generate(model, [BOS], max_tokens=10**6, seeds=[0]):
+    for _ in engine.generate(piano, [BOS], max_tokens=10**6, seeds=[0]):
         count += 1
         if time.perf_counter() - begin > SECONDS:
             break

@@ -321,18 +321,16 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
     """Write each version as soon as it is composed, and yield its result. Before the first one,
     ``notice`` is called with warnings for the user."""
     if isinstance(config, InfillConfig):
-        option, path, done = "file", config.file, "infilled"
-        missing = None if path else "give a MIDI file"
+        option, path, done, chords = "file", config.file, "infilled", None
     else:
-        option, path, done = "melody", config.melody, "accompanied"
-        missing = (
-            None if path or config.chords else "give a MIDI file, or chords='| C | Am7 F | G |'"
-        )
-    if missing:
-        raise UserError(f"{option}: missing; {missing}")
-    score = Score()
+        option, path, done, chords = "melody", config.melody, "accompanied", config.chords
     if path:
         score = read_music(path, option, config.limits, config.repeats, notice)
+    elif chords:
+        score = Score()
+    else:
+        instead = ", or chords='| C | Am7 F | G |'" if option == "melody" else ""
+        raise UserError(f"{option}: missing; give a MIDI file{instead}")
     task = task_of(config, score)
     work = Work.of(config, path or "chords", notice, suits_bars(config, score), done=done)
     keeps_to_beats = on_beats(work.bundle, config.quantise)

@@ -182,17 +182,14 @@ def family_program(program: int) -> int:
 
 def available_parts(bundle: Bundle) -> dict[str, int]:
     """Return (name -> program, 128 for drums) of the parts that the model can write, under the
-    names of its corpus and those of :data:`NAMES`."""
+    names of its corpus and those of :data:`NAMES`; other programs of its corpus as "program 50"."""
     kinds = bundle.tokenizer.vocabulary.kinds
-    numbers = {0} if "program" not in kinds else set(range(DRUMS))
-    if "program" in kinds:
-        numbers = set(bundle.stats.instruments or numbers)
+    numbers = set(bundle.stats.instruments or range(DRUMS)) if "program" in kinds else {0}
     if "drum" not in kinds or not bundle.tokenizer.beats:  # events compose no drums around notes
         numbers.discard(DRUMS)
-    names = {
-        **{name.lower(): program for name, program in corpus_programs(bundle).items()},
-        **NAMES,
-    }
+    names = {name.lower(): program for name, program in corpus_programs(bundle).items()} | NAMES
+    unnamed = (bundle.stats.instruments or frozenset()) - {*names.values()}
+    names |= {f"program {program}": program for program in sorted(unnamed)}
     return {name: program for name, program in names.items() if program in numbers}
 
 

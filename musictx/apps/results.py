@@ -132,7 +132,7 @@ def choose_model(
     tokenizer  the tokenizer that the command needs; None: any
     in_bars    prefer a model of notes in bars
     """
-    folder = model_folder(model.path, tokenizer, on_beats=in_bars)
+    folder = model_folder(model.path, tokenizer, in_bars=in_bars)
     if model.path is not None:
         return folder
     included = {path: name for name, path in shipped.models().items()}

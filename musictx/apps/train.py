@@ -15,6 +15,7 @@ from musictx.config import TrainConfig
 from musictx.data.prepare import prepare
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
+from musictx.shipped import model_folder
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.tokenizer import Tokenizer
 from musictx.training import ranks, report, run_folder
@@ -120,11 +121,7 @@ def make_network(config: TrainConfig) -> tuple[Tokenizer, MusicTransformer]:
     """Return the tokenizer and the network to train. With ``init=FOLDER`` they come from this model
     folder, and the options of tokenizer, model and position scheme are ignored."""
     if config.init is not None:
-        try:
-            folder = bundle.locate(config.init)
-        except UserError as error:
-            raise UserError(f"init={error}") from None
-        loaded = bundle.load(folder)
+        loaded = bundle.load(model_folder(config.init, option="init"))
         tokenizer, model, added = model_from_init(loaded, config)
         changes = f"; added to it: {', '.join(added)}" if added else ""
         if config.freeze:

@@ -103,8 +103,8 @@ def pieces(
     tokenizer = bundle.tokenizer
     if not isinstance(tokenizer, ChoraleTokenizer):
         raise UserError(
-            f"melody: {bundle.folder} writes {tokenizer.name} tokens; harmonising needs a model of "
-            "four voices: model=chorale, or one trained with tokenizer=chorale"
+            f"model={bundle.folder}: it writes {tokenizer.name} tokens; expected a model of four "
+            "voices: model=chorale, or one trained with tokenizer=chorale"
         )
     for number in range(request.samples):
 

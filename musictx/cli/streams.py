@@ -1,5 +1,6 @@
 """Printing that fails does not stop a command: with a closed pipe (``| head``), a full disk (``>``)
-or a closed stream the printed text is lost, but the command still writes its files."""
+or a closed stream the printed text is lost, but the command still writes its files. Characters
+that a terminal cannot show are escaped."""
 
 from __future__ import annotations
 
@@ -25,7 +26,11 @@ class _SafeStream:
                 os.dup2(null.fileno(), self._stream.fileno())
 
     def write(self, text: str) -> int:
-        self._call("write", text)
+        try:
+            self._call("write", text)
+        except UnicodeEncodeError as error:  # such as a file name that the terminal cannot show
+            escaped = text.encode(error.encoding, "backslashreplace")
+            self._call("write", escaped.decode(error.encoding))
         return len(text)
 
     def flush(self) -> None:

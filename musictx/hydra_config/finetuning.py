@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,10 +106,9 @@ def contents_of(folders: Sequence[str]) -> FolderContents:
 
     roots = dict.fromkeys((Path(folder).expanduser() for folder in folders), "")
     notes, pianos, read, on_beats, seconds = 0, 0, 0, 0, 0.0
-    files = sum(1 for _ in walk_several(roots, formats.SUFFIXES))
-    stride = max(1, files // FILES_READ)
-    every = walk_several(roots, formats.SUFFIXES)
-    for file in islice(every, 0, stride * FILES_READ, stride):
+    files = [*walk_several(roots, formats.SUFFIXES)]
+    stride = max(1, len(files) // FILES_READ)
+    for file in files[: stride * FILES_READ : stride]:
         try:
             score = formats.read(file.path)
         except UserError:  # preparing will report the error
@@ -120,7 +118,7 @@ def contents_of(folders: Sequence[str]) -> FolderContents:
         on_beats += grid_of(score).on_beats
         notes, seconds = notes + len(music), seconds + score.duration
         pianos += int((np.isin(music["program"], PIANOS) & ~music["drum"]).sum())
-    return FolderContents(files, read, on_beats, notes, pianos, seconds)
+    return FolderContents(len(files), read, on_beats, notes, pianos, seconds)
 
 
 def nearest_model(contents: FolderContents) -> tuple[str | None, str]:

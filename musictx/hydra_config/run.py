@@ -87,10 +87,10 @@ def train(
             job()
     except Exception as error:
         raise error if error in task_errors else _in_a_sentence(error) from error
-    finally:
-        sweep.report()  # raises the error of a run of a sweep
-    if task_errors:
-        raise task_errors[0]
+    finally:  # also after Ctrl-C
+        failure = sweep.report()
+    if failure or task_errors:
+        raise failure or task_errors[0]
 
 
 def compose(words: Sequence[str] = ()) -> TrainConfig:

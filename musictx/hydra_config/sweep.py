@@ -44,11 +44,11 @@ def write_result(settings: Any, result: Any) -> float:
     return float(row["loss"])
 
 
-def report() -> None:
+def report() -> UserError | None:
     """Print the table of the last sweep, best run first, and write ``results.csv``. Remove the
-    empty folders of the sweep. Raises ``UserError`` if a run failed."""
+    empty folders of the sweep. Return the error of the first run that failed."""
     if not _folders:
-        return
+        return None
     folder, rows = _folders.pop(), []
     for path in [*folder.rglob(_RESULT)]:
         rows.append(json.loads(path.read_text(encoding="utf-8")))
@@ -63,9 +63,10 @@ def report() -> None:
             os.removedirs(folder)
     else:
         _print(folder / "results.csv", rows)
-    if failed:
-        kind = WriteError if failed[0]["status"] == WriteError.status else UserError
-        raise kind(f"{failed[0]['error']} (run {failed[0]['run']} of the sweep)")
+    if not failed:
+        return None
+    kind = WriteError if failed[0]["status"] == WriteError.status else UserError
+    return kind(f"{failed[0]['error']} (run {failed[0]['run']} of the sweep)")
 
 
 def _print(table: Path, rows: list[dict[str, Any]]) -> None:

@@ -126,7 +126,8 @@ def _value(name: str, field: dataclasses.Field, typed: str | list[str]) -> str:
     value = QUOTED.sub(r"\2", typed) if isinstance(typed, str) else typed
     if "${" not in value:
         value = converted(name, field, None if value == "null" else value)
-        check_path(name, field, value)
+        if field.metadata["path"]:
+            check_path(name, field, value)
     if "str" not in types_of(field):
         return str(typed)
     if isinstance(value, list):

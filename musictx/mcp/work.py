@@ -91,7 +91,7 @@ def _absolute(option: str, value: Any, places: Places) -> Any:
 def _default_model(config: Written) -> str:
     """Return the model that the command line uses for a request without music: the path of the
     newest model under runs/, or the name of an included model."""
-    folder = shipped.find_latest(tokenizer=config.tokenizer, on_beats=suits_bars(config, None))
+    folder = shipped.find_latest(tokenizer=config.tokenizer, in_bars=suits_bars(config, None))
     included = {folder: name for name, folder in shipped.models().items()}
     return included.get(folder, str(folder.resolve()))
 

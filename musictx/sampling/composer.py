@@ -75,13 +75,10 @@ def continuations(
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
     tokenizer = bundle.tokenizer
     request = idiom_of(tokenizer).with_defaults(request, primers)
-    scores = {id(primer.score): primer.score for primer in primers}  # encoded once, may be long
-    steers = {
-        key: steering or _steering(tokenizer, request, score) for key, score in scores.items()
-    }
+    steers = [steering or _steering(tokenizer, request, primer) for primer in primers]
     every = [
-        Continuation(bundle, primer, request, seed, steers[id(primer.score)], penalties, processors)
-        for primer, seed in zip(primers, seeds)
+        Continuation(bundle, primer, request, seed, steer, penalties, processors)
+        for primer, seed, steer in zip(primers, seeds, steers)
     ]
     for first in range(0, len(every), ROWS_AT_ONCE):
         regions = every[first : first + ROWS_AT_ONCE]
@@ -106,7 +103,7 @@ def continuations(
             raise interrupt
 
 
-def _steering(tokenizer: Tokenizer, request: GenerateConfig, primer: Score | None) -> Steering:
+def _steering(tokenizer: Tokenizer, request: GenerateConfig, primer: Primer) -> Steering:
     """The steering of a continuation of ``primer``, or of a new piece. The control tokens of
     controls that ``request`` leaves open have the levels of the primer.
 
@@ -118,11 +115,11 @@ def _steering(tokenizer: Tokenizer, request: GenerateConfig, primer: Score | Non
             if name != "density":
                 raise UserError(f"{name}: {unable(tokenizer)}")
         return Steering(targets=targets)
-    if primer is not None:
+    if (score := primer.score) is not None:
         # A control counts notes in seconds of the ids, which may be beats of the primer.
-        written = tokenizer.decode(tokenizer.encode(primer)) if tokenizer.beats else primer
+        written = Score(primer.notes) if tokenizer.beats else score
         if "density" in targets and _span(written) > 0:
-            targets["density"] *= _span(primer) / _span(written)
+            targets["density"] *= _span(score) / _span(written)
         if len(written) >= FEWEST_NOTES:
             written = written.shifted(-float(written.notes["start"][0]))  # without a rest before it
             if written.duration >= SHORTEST_SECONDS:

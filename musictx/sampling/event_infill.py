@@ -144,9 +144,13 @@ class EventRow(GivenRow):
             mask[shifts] = False
             if (token := self.onward()) is not None:
                 mask[token] = True
-        elif self.next < len(self.given):
+            return
+        if self.next < len(self.given):
             gap = self.given[self.next].step - self.state.steps
             mask[shifts.start + gap : shifts.stop] = False
+        if not any(self.held.values()) and not any(self._tones(p).any() for p in self._parts):
+            # No event can follow, which the grammar requires after a shift that is not the longest.
+            mask[shifts.start + np.flatnonzero(mask[shifts])[:-1]] = False
 
     def _restrict_new(self, mask: np.ndarray) -> None:
         """Allow only strikes of pitches that new notes may have, and only releases of new notes."""
@@ -269,7 +273,7 @@ class EventInfill(Infill):
             end=self.stop if self.brief.is_gap else None,
             parts=self.parts,
             habits=self.brief.habits,
-            pitches=pitch_set(self.sampling, self.primer),
+            pitches=pitch_set(self.sampling, self.primer, self.tokenizer),
         )
         mark = [self.vocabulary.id(HERE)]  # after it a time shift is allowed, even at the beginning
         state = self.tokenizer.grammar(np.concatenate([mark, self.written(), mark]))

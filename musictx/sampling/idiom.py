@@ -131,7 +131,8 @@ class Idiom:
         if not asks_pitches(region.sampling):
             return []
         pitch_of = self.tokenizer.pitch_of
-        return [never((pitch_of >= 0) & ~pitch_set(region.sampling, region.primer)[pitch_of])]
+        pitches = pitch_set(region.sampling, region.primer, self.tokenizer)
+        return [never((pitch_of >= 0) & ~pitches[pitch_of])]
 
     def limits(self, region: Region) -> list[RowPenalty]:
         """The penalties of a row that apply to any music, new, continued or around given notes; by

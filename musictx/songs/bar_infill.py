@@ -230,7 +230,7 @@ class BarInfill(Infill):
             self.stop,
             self.parts,
             self.brief.habits,
-            pitch_set(self.sampling, self.primer),
+            pitch_set(self.sampling, self.primer, self.tokenizer),
             IN_KIT if self.drummers else None,
         )
         state = self.tokenizer.grammar(self.piece)

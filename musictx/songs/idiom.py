@@ -165,7 +165,8 @@ class BarIdiom(Idiom):
         if not sampling.habits:
             habits = dict.fromkeys(habits, ANY)
         habits = without_overridden_limits(habits, sampling, region.steering.targets)
-        table, pitches = self.tokenizer.vocabulary, pitch_set(sampling, region.primer)
+        table = self.tokenizer.vocabulary
+        pitches = pitch_set(sampling, region.primer, self.tokenizer)
         parts = [*[CHORD] * self.tokenizer.chords, *habits]
         new = NewNotes(table, parts=parts, habits=habits, pitches=pitches)
 

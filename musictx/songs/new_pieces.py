@@ -47,7 +47,7 @@ def new_piece(
 
     progress  called with the seconds composed so far
     on_event  called whenever a note begins or ends"""
-    pitches = pitch_set(request.sampling, NOTHING)  # raises ``UserError`` for key=auto
+    pitches = pitch_set(request.sampling, NOTHING, bundle.tokenizer)  # refuses key=auto
     random, clock = np.random.default_rng([*seed]), plan.score.beats
     lengths = [request.seconds, None]
     if request.bars is not None:
@@ -118,7 +118,7 @@ def closed_continuation(
     pitch = notes["pitch"][~notes["drum"]].astype(int)
     tonic, mode = estimate(pitch[:, None]) or (0, "major")
     chord = Chord(tonic, NAMES.index(mode[:3]))
-    pitches = pitch_set(request.sampling, primer)
+    pitches = pitch_set(request.sampling, primer, tokenizer)
     notes = closing(sample.score, chord, begin - offset, stop - offset, pitches)
     if on_event is not None:
         emit_all(notes, on_event)

@@ -205,7 +205,7 @@ class Models:
         for name, folder in {self.default: default, **included}.items():
             option = name if folder in names else self._option(folder)
             self._all[name] = Model.load(name, option, folder, self._device)
-        usual = [shipped.default(), shipped.default(on_beats=True), shipped.default(FOUR_VOICES)]
+        usual = [shipped.default(), shipped.default(in_bars=True), shipped.default(FOUR_VOICES)]
         if config.model.path is not None:
             usual = [default] * len(MUSIC)
         elif default not in names:

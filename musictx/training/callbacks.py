@@ -155,7 +155,6 @@ class Samples(RunCallback):
             with averaged(trainer):
                 score = self.run.sample(self.seconds)
             path = Path(trainer.default_root_dir, "samples", f"step-{step:06}.mid")
-            path.parent.mkdir(parents=True, exist_ok=True)
             formats.write(score, path)
             if ".png" in registry.WRITERS:
                 formats.write(score, path.with_suffix(".png"))

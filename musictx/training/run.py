@@ -132,8 +132,9 @@ class Run:
         folder = self.folder
         path = folder.best if folder.best.is_file() else folder.last
         if path.is_file():
+            state = checkpoint.read(path)["state_dict"]
             try:
-                self.lit.load_state_dict(checkpoint.read(path)["state_dict"])
+                self.lit.load_state_dict(state)
             except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
                 raise _wrong_checkpoint(path, error) from error
         self.lit.cpu()

@@ -32,6 +32,7 @@ from musictx import __version__, files
 from musictx.config import TrainConfig
 from musictx.data.shards import Shards
 from musictx.errors import UserError
+from musictx.shipped import locate
 from musictx.tokens.tokenizer import Tokenizer
 
 SETTINGS, STATUS, LOCK = "run.yaml", "status.json", ".lock"
@@ -111,9 +112,7 @@ def fingerprints(config: TrainConfig, shards: Shards, tokenizer: Tokenizer) -> d
         "vocabulary": tokenizer.fingerprint,
     }
     if config.init is not None:
-        from musictx import bundle  # imports torch, which the studio does later
-
-        with (bundle.locate(config.init) / "model.safetensors").open("rb") as file:
+        with (locate(config.init) / "model.safetensors").open("rb") as file:
             hashes["init model"] = hashlib.file_digest(file, "sha256").hexdigest()[:16]
     return hashes
 
@@ -162,7 +161,7 @@ class RunFolder:
         """Read the status of :meth:`write_status`; the default if it is missing or damaged."""
         try:
             status = json.loads((self.path / STATUS).read_text(encoding="utf-8"))
-            step, seconds = int(status["step"]), float(status["seconds"])
+            step, seconds = int(status["step"]), round(status["seconds"])
             loss = status.get("validation_loss")
             loss = None if loss is None else float(loss)
             return State(bool(status["finished"]), step, seconds, loss)

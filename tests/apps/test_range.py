@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 import musictx
@@ -74,19 +74,22 @@ def new_notes(command: str, model, sampling: dict, seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("tokens", TOKENS)
-@settings(max_examples=4, phases=[Phase.generate])
+@settings(max_examples=4, phases=[Phase.explicit, Phase.generate])
 @given(
-    low=st.integers(24, 96),
+    low=st.integers(0, 126),
     width=st.integers(1, 30),
     key=st.sampled_from(ASKED),
     seed=st.integers(0, 99),
 )
+@example(low=69, width=1, key=ASKED[2], seed=51)  # given notes sound on all pitches that are left
+@example(low=110, width=9, key=ASKED[0], seed=0)  # above all notes of the models
 def test_no_new_note_lies_outside(models, tokens, command, low, width, key, seed):
     if command in COMMANDS[{"bars": 7, "voices": 3}.get(tokens, 6) :]:
         return  # these tokens do not have it
-    high = low + width
+    high = min(low + width, 127)
     asked, classes = {"low": str(low), "high": str(high)} | key[0], key[1]
-    inside = [pitch for pitch in range(low, high + 1) if pitch % 12 in classes]
+    of_model = {*models[tokens].tokenizer.pitch_of.tolist()}
+    inside = [p for p in of_model if low <= p <= high and p % 12 in classes]
     if not inside:
         with pytest.raises(UserError, match="holds a pitch of the scale"):
             new_notes(command, models[tokens], asked, seed)

@@ -180,6 +180,10 @@ def test_a_checkpoint_that_does_not_fit_is_one_sentence(root, tmp_path):
             torch.save(state, path)
         with pytest.raises(UserError, match=rf"\.ckpt: not of this model .*{reason}.*another out="):
             train.run(config(root, tmp_path, "trainer.max_steps=4"))
+    for path, content in files.items():
+        path.write_bytes(content if path.name == "last.ckpt" else b"")
+    with pytest.raises(UserError, match=rf"^{tmp_path}/best\.ckpt: not a checkpoint"):
+        train.run(config(root, tmp_path, "trainer.max_steps=2"))
 
 
 def test_the_learning_rate_follows_the_width_unless_it_is_given(root):

@@ -148,12 +148,12 @@ def test_auto_is_the_scale_of_each_primer(piano):
     rows = [primed(0, 2, 4, 5, 7, 9, 11), primed(2, 4, 6, 7, 9, 11, 1)]
     strokes = [(i / 8, i / 8 + 0.1, 37, 90, 0, True, 1) for i in range(100)]  # have no key
     rows.append(Primer(rows[0].ids, 12.0, Score([*rows[0].score.notes.tolist(), *strokes])))
-    found = [penalties.pitch_set(SamplingConfig(key="auto"), row) for row in rows]
+    found = [penalties.pitch_set(SamplingConfig(key="auto"), row, piano) for row in rows]
     classes = [set(np.flatnonzero(one) % 12) for one in found]
     white = {0, 2, 4, 5, 7, 9, 11}
     assert classes == [white, {2, 4, 6, 7, 9, 11, 1}, white]
     with pytest.raises(UserError, match="expected a primer"):
-        penalties.pitch_set(SamplingConfig(key="auto"), NOTHING)
+        penalties.pitch_set(SamplingConfig(key="auto"), NOTHING, piano)
     tune = of(*[(i / 4, i / 4 + 0.2, 62 + c) for i, c in enumerate((0, 4, 7, 4, 0, 4, 7, 0))])
     sampling = SamplingConfig(scale="pentatonic")  # of the primer's key, D
     (sample,) = continue_music(

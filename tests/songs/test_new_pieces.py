@@ -1,6 +1,7 @@
 """New pieces of model=song have the requested tempo, meter, instruments, loop and form."""
 
 from collections import Counter
+from dataclasses import replace
 
 import mido
 import numpy as np
@@ -88,6 +89,9 @@ def test_new_pieces_are_played_by_ensembles_of_the_corpus(song):
     ensembles = [{*programs} for _, programs in song.stats.ensembles]
     for piece in [*made, whole]:
         assert playing(piece.score.notes) in ensembles
+    limits = song.card["note_limits"] | {"ensembles": [[1, [81]]]}  # a program without a name
+    (alone,) = musictx.generate(replace(song, card={"note_limits": limits}), bars=2, seed=1)
+    assert playing(alone.score.notes) == {81}
 
 
 KEYS = [("C", None, 0), ("Am", None, 0), ("E minor", None, 7)]

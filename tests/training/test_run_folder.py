@@ -126,7 +126,8 @@ def test_damaged_small_files_of_a_run_are_one_sentence_or_count_as_none(tmp_path
         (tmp_path / run_folder.SETTINGS).write_text(text)
         with pytest.raises(UserError, match=r"run\.yaml: cannot be read; give another out="):
             folder.check(TrainConfig(), {})
-    absurd = '{"step": 1e999, "seconds": 1, "finished": true}'
-    for text in (deep, "5", '{"step": 1}', absurd, '{"step": "many", "seconds": 1}'):
+    numbers = (("1e999", "1"), ("1", "NaN"), ('"many"', "1"))
+    absurd = [f'{{"step": {n}, "seconds": {s}, "finished": true}}' for n, s in numbers]
+    for text in (deep, "5", '{"step": 1}', *absurd):
         (tmp_path / run_folder.STATUS).write_text(text)
         assert folder.status() == State()
