@@ -47,6 +47,7 @@ from musictx.songs.infill_penalties import (
     drummer_strokes,
     filling_parts,
     on_root,
+    over_tune,
     same_pitch,
     unlike_other_version,
 )
@@ -272,6 +273,9 @@ class BarInfill(Infill):
                 chordal = {p for p, h in self.brief.habits.items() if h.voices >= CHORD_NOTES}
                 rate = self.stats.repetition_rate
                 costs.append(partial(same_pitch, parts=melodies | chordal, target=rate))
+                others = (CHORD, DRUMS, *self._given_basses())
+                tune = given.notes[~np.isin(given.notes["part"], others)]
+                costs.append(partial(over_tune, parts=chordal, tune=tune))
         if self.unlike is not None:
             costs.append(self._unlike(*self.unlike))
         return [*super().penalties(), summed(*favoured), sparing_given(summed(*costs))]
@@ -290,26 +294,25 @@ class BarInfill(Infill):
     def _bass(self) -> Bass | None:
         """The bass, if it is composed. Else, in an accompaniment without a given bass, the lowest
         new part with several voices, as far as it has the pitches of a bass, unless a requested
-        register overrides its range. A given part whose median pitch is one of a bass is a bass."""
+        register overrides its range."""
         if BASS in self.parts:
             return Bass()
-        notes, usual = self.given.notes, self.stats.parts.get(BASS)
-        notes = notes[~np.isin(notes["part"], (CHORD, DRUMS))]
-        parts = np.unique(notes["part"])
-        heights = [np.median(notes["pitch"][notes["part"] == part]) for part in parts]
+        usual = self.stats.parts.get(BASS)
         lowest = {
             part: habit.low
             for part, habit in self.brief.habits.items()
             if habit.voices > 1 and part != DRUMS and habit.high < ANY.high
         }
-        if (
-            self.brief.is_gap
-            or usual is None
-            or min(heights, default=128) <= usual.high
-            or not lowest
-        ):
+        if self.brief.is_gap or usual is None or self._given_basses() or not lowest:
             return None
         return Bass(min(lowest, key=lowest.__getitem__), usual.low, usual.high)
+
+    def _given_basses(self) -> list[int]:
+        """The given parts whose median pitch is one of a bass."""
+        notes, usual = self.given.notes, self.stats.parts.get(BASS)
+        parts = {*notes["part"].tolist()} - {CHORD, DRUMS} if usual else ()
+        pitches = {part: notes["pitch"][notes["part"] == part] for part in parts}
+        return [part for part in parts if usual and np.median(pitches[part]) <= usual.high]
 
     def _unlike(self, other: Self, nats: float) -> SparsePenalty:
         """The penalty on a random half of the new notes of the version ``other``; the other half

@@ -7,13 +7,15 @@ notes are its tones and the lowest note is its root; a chord tends to last.
 :func:`search` finds the chords that fit a whole melody, before an accompaniment is composed. A
 state is a major or minor triad relative to the key. How often triads follow each other, and how
 often melody tones lie over them, was counted in songs (``scripts/reproduce/chord_table.py`` writes
-``chord_table.json``). The result is the likeliest sequence in the likeliest of twelve keys; a key
-is a major scale or its relative minor, whose tonic is vi.
+``chord_table.json``). The result is the likeliest sequence that changes about as often as the
+chords of songs, in the likeliest of twelve keys; a key is a major scale or its relative minor,
+whose tonic is vi.
 """
 
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import pairwise
@@ -248,21 +250,41 @@ def observed(score: Score, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
 
 
 def likeliest(sounds: np.ndarray, at_bar: np.ndarray, final: int) -> np.ndarray:
-    """(n,) int64: the likeliest sequence of triads in the likeliest key. ``sounds`` (n, 2, 12) and
-    ``at_bar`` (n,) are as in :func:`observed`, and ``final`` is the pitch class of the last
-    note."""
-    best, value, chances = np.zeros(0, np.int64), -np.inf, table()
+    """(n,) int64: the likeliest sequence of triads, in the likeliest key, among those that change
+    about as often as the chords of songs. The likeliest sequence of all changes half as often.
+
+    ``sounds`` (n, 2, 12) and ``at_bar`` (n,) are as in :func:`observed`, and ``final`` is the pitch
+    class of the last note."""
+    likelihoods, fits_in, chances = np.zeros(12), [], table()
     follows = chances["follows"][at_bar[1:].astype(int)]
     tones = [np.roll(chances["tones"][n // 12], n % 12, axis=1) for n in range(STATES)]
     for key in range(12):
         in_c = np.roll(sounds, -key, axis=2)
         fits = PER_QUARTER * np.einsum("nsp,csp->nc", in_c, np.array(tones))
         fits[0] += chances["first"]
-        path, likelihood = viterbi(fits, follows, chances["last"])
-        likelihood += float(chances["final"][(final - key) % 12])
-        if likelihood > value:
-            best, value = transposed(path, key), likelihood
-    return best
+        _, likelihood = viterbi(fits, follows, chances["last"])
+        likelihoods[key] = likelihood + float(chances["final"][(final - key) % 12])
+        fits_in.append(fits)
+    key = int(likelihoods.argmax())
+
+    def changing(gain: float) -> np.ndarray:
+        """The likeliest sequence if each change gains so many nats."""
+        return viterbi(fits_in[key], follows + gain * (1 - np.eye(STATES)), chances["last"])[0]
+
+    # With a greater gain there are never fewer changes; 10 nats outweigh every succession.
+    usual, gains = _usual_changes(at_bar), np.linspace(0, 10, 101)
+    more = bisect_right(gains, usual, key=lambda gain: np.count_nonzero(np.diff(changing(gain))))
+    return transposed(changing(gains[max(more - 1, 0)]), key)
+
+
+def _usual_changes(at_bar: np.ndarray) -> float:
+    """How often the chords of songs change on average in half bars, where ``at_bar`` (n,) says
+    which of them begin a bar."""
+    state, changes = np.exp(table()["first"]), 0.0
+    for chances in np.exp(table()["follows"][at_bar[1:].astype(int)]):
+        changes += float(state @ (1 - chances.diagonal()))
+        state = state @ chances
+    return changes
 
 
 @cache

@@ -27,6 +27,7 @@ from musictx.songs import chord_sheet, drummers
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.bars import blank_piece
 from musictx.songs.chord_estimation import recognised, search
+from musictx.songs.infill_penalties import BASS
 from musictx.songs.loops import Loop
 from musictx.songs.strengths import QUIETER
 
@@ -68,8 +69,12 @@ def compose(
 
 def _usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:
     """The usual density, register, loudness and polyphony of a melody with its accompaniment.
-    Without targets for them the model writes short notes, as loud and as high as the melody."""
+    Without targets for them the model writes short notes, as loud and as high as the melody. What
+    accompanies a bass lies above it."""
     levels, notes = usual_levels(bundle, task), task.given.notes
+    bass = bundle.stats.parts.get(BASS)
+    if bass and len(notes) and np.median(notes["pitch"]) <= bass.high:
+        del levels["register"]
     if bundle.stats.polyphony is not None:
         levels["polyphony"] = bundle.stats.polyphony
         if len(notes):

@@ -20,7 +20,7 @@ from musictx.songs.bar_constraint import WINDOW, BarRow, room
 from musictx.songs.bar_grammar import BarState, GroupKey
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import Drummer
-from musictx.songs.penalties import Nats, copy_of, earlier_groups, favour_parts
+from musictx.songs.penalties import Nats, copy_of, earlier_groups, favour_parts, thinner_chord
 from musictx.songs.strengths import (
     CLASH,
     ON_LINE,
@@ -166,6 +166,21 @@ class HarmonicFit:
             clashing = self._notes[np.isin((self._notes["pitch"] - pitch) % 12, (1, 11))]
             nats = np.maximum(nats, OVERHANG * (lengths > room(clashing["start"], step)))
         return nats
+
+
+def over_tune(row: BarRow, parts: Collection[int], tune: np.ndarray) -> Nats:
+    """Penalise notes of ``parts`` above the highest note of ``tune``, given notes, that sounds at
+    the current place or, in a rest, next: they would cover it. In a chord that has reached it a
+    further note costs as much, since it would be higher."""
+    state, step = row.state, row.state.step
+    to_come = tune[tune["start"] + tune["length"] > step]
+    if not len(to_come):
+        return
+    top = to_come["pitch"][to_come["start"] <= max(step, to_come["start"].min())].max()
+    if len(state.group) == 2 and state.part in parts:
+        yield state.ids["pitch"], CLASH * (row.table.values_in("pitch") > top)
+    elif len(state.group) < 2 and state.last[1] in parts and state.last[2] >= top:
+        yield from thinner_chord(row, CLASH)
 
 
 def filling_parts(row: BarRow) -> Nats:

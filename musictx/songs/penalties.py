@@ -115,7 +115,7 @@ def bar_feedback(row: Any, steering: Steering, chords: bool) -> Nats:
     target = asked or steering.usual_density
     error = ASKED_GAIN * (len(recent) / span - target) if target else 0.0
     if not asked and error > 0:
-        yield from _thinner_chord(row, error)
+        yield from thinner_chord(row, error)
         error = 0.0
     if state.group:
         yield state.ids["program"], crowd + error
@@ -130,7 +130,7 @@ def bar_feedback(row: Any, steering: Steering, chords: bool) -> Nats:
     yield bar_end(row), -(error + crowd) * min(wait, 1.0)
 
 
-def _thinner_chord(row: BarRow, nats: float) -> Nats:
+def thinner_chord(row: BarRow, nats: float) -> Nats:
     """Let a further note of the last part cost ``nats`` at its place, if that is a new part. Since
     a place is drawn before a part, the place costs what would be lost if the last part and later
     ones came as often there as they usually come. The whole cost would silence parts that come late

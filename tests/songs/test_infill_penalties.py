@@ -126,13 +126,25 @@ def test_the_low_notes_of_an_accompaniment_without_a_bass_last_only_into_their_r
     assert high
 
 
+@pytest.mark.parametrize("pitch", [66, 50])
+def test_an_accompaniment_lies_below_a_tune_but_not_below_a_bass(pitch, monkeypatch):
+    """Also while the tune rests: it begins in the third bar."""
+    monkeypatch.setattr(infill_penalties, "CLASH", 20.0)
+    stats, habits = CorpusStats(parts={33: Habit(1, 48, 59)}), {0: Habit(4, 36, 87, 4.0)}
+    given = whole_notes([pitch], [])
+    given = given.with_notes(given.notes[2:])
+    part = accompaniment(given, (0,), habits=habits, stats=stats)
+    new = [made.new["pitch"] for made in versions(part, [(0,), (1,)], SamplingConfig())]
+    assert (max(map(max, new)) <= pitch) == (pitch > 59)
+
+
 @pytest.mark.parametrize("habits", [True, False])
 def test_accompaniments_keep_the_rhythm_of_the_bar_before(habits, monkeypatch):
     """A gain that no logit outweighs; the rhythm of the tune is no part of it."""
     monkeypatch.setattr(penalties, "REPEAT_GAIN", 60.0)
     starts = [BAR * n + BAR / 3 * (n % 3) for n in range(5)]
     notes = [(start, start + 0.2, 70 + n, 64, 73, False, 73) for n, start in enumerate(starts)]
-    habits_of_parts = {0: Habit(52, 36, 87, 8.0, longest=0.1)}
+    habits_of_parts = {0: Habit(52, 36, 87, 8.0, longest=0.01)}
     part = accompaniment(score(notes, meter=(3, 4)), (0,), habits=habits_of_parts)
     kept = []
     for made in versions(part, [(0,), (1,), (2,)], SamplingConfig(habits=habits)):

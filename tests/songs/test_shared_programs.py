@@ -190,3 +190,12 @@ def test_the_density_of_added_parts_does_not_count_given_notes(songs):
         made = [musictx.accompany(music, songs, seed=seed, **options)[0] for seed in range(3)]
         counts.append(sum(sample.notes for sample in made))
     assert 3 * 16 * 1.8 <= counts[0] < counts[1]
+
+
+def test_what_accompanies_a_bass_lies_above_it(songs):
+    """What accompanies a tune lies below it."""
+    means = []
+    for low in (40, 60):  # a bass has pitches up to 50
+        made = musictx.accompany(tracks((33, low, 4)), songs, seed=1)[0].score
+        means.append(made.notes["pitch"][made.notes["track"] > 0].mean())
+    assert means[0] > means[1] + 4
