@@ -267,14 +267,17 @@ def likeliest(sounds: np.ndarray, at_bar: np.ndarray, final: int) -> np.ndarray:
         fits_in.append(fits)
     key = int(likelihoods.argmax())
 
-    def changing(gain: float) -> np.ndarray:
+    def path(gain: float) -> np.ndarray:
         """The likeliest sequence if each change gains so many nats."""
         return viterbi(fits_in[key], follows + gain * (1 - np.eye(STATES)), chances["last"])[0]
 
+    def changes(gain: float) -> int:
+        return int((np.diff(path(gain)) != 0).sum())
+
     # With a greater gain there are never fewer changes; 10 nats outweigh every succession.
-    usual, gains = _usual_changes(at_bar), np.linspace(0, 10, 101)
-    more = bisect_right(gains, usual, key=lambda gain: np.count_nonzero(np.diff(changing(gain))))
-    return transposed(changing(gains[max(more - 1, 0)]), key)
+    gains = np.linspace(0, 10, 101)
+    count = bisect_right(gains, _usual_changes(at_bar), key=changes)  # of gains with at most these
+    return transposed(path(gains[max(count - 1, 0)]), key)
 
 
 def _usual_changes(at_bar: np.ndarray) -> float:
