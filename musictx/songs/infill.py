@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from musictx import formats
 from musictx.apps import parts
+from musictx.apps.habits import ANY
 from musictx.apps.infill import arrange, compose_region, make_sample, usual_levels, with_beats
 from musictx.apps.tasks import Task, melody_task, requested_parts
 from musictx.bundle import Bundle
@@ -19,9 +21,10 @@ from musictx.chords import NONE, chord_changes
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.config.checks import require
 from musictx.errors import UserError
-from musictx.notes import Score
+from musictx.notes import DRUMS, Score
+from musictx.sampling import timeline
 from musictx.sampling.composer import Progress
-from musictx.sampling.events import OnEvent
+from musictx.sampling.events import OnEvent, emit_all
 from musictx.sampling.sample import Sample
 from musictx.songs import chord_sheet, drummers
 from musictx.songs.bar_infill import BarInfill
@@ -42,9 +45,14 @@ def compose(
     on_event: OnEvent | None,
 ) -> Iterator[Sample]:
     """Do what :func:`.compose_versions` does, with a model of notes in bars: compose to the chords
-    that the file names or the given notes imply, and in a loop if the request says so."""
+    that the file names or the given notes imply, and in a loop if the request says so. Drums are
+    composed after the other parts."""
     task = with_beats(bundle, task, request)
     named_parts, style = parts.find_parts(bundle, task.add), getattr(request, "style", None)
+    has_drums = DRUMS in named_parts.values()
+    if isinstance(request, AccompanyConfig) and has_drums and len(named_parts) > 1:
+        yield from _drums_last(bundle, task, request, seed, named_parts, progress, on_event)
+        return
     players = drummers.players(bundle, named_parts, style, task.score)
     task = with_chords(task)
     loop = Loop(task) if request.loop else None
@@ -65,6 +73,70 @@ def compose(
         else:
             piece = make_sample(bundle, task, loop.taken(version))
             yield replace(piece, score=loop.ended(piece.score))
+
+
+def _drums_last(
+    bundle: Bundle,
+    task: Task,
+    request: AccompanyConfig,
+    seed: int,
+    named_parts: Mapping[str, int],
+    progress: Progress | None,
+    on_event: OnEvent | None,
+) -> Iterator[Sample]:
+    """Compose the parts other than drums, and drums to each version. Composed at once, the other
+    parts would strike where the drummer does: the place of a note is drawn before its part.
+
+    A requested density is divided as the usual one is. Register and polyphony are those of the
+    other parts. Events are those of finished versions."""
+    (drums,) = (name for name, part in named_parts.items() if part == DRUMS)
+    names = [name for name in task.add if name != drums]
+    usual = bundle.stats.parts
+    rates = {name: usual.get(part, ANY).density for name, part in named_parts.items()}
+    share = rates[drums] / total if (total := sum(rates.values())) else 1 / len(rates)
+    pitched = replace(_with_density(request, 1 - share), add=",".join(names), style=None)
+    alone = _with_density(request, share)
+    alone = replace(alone, add=drums, samples=1, register=None, polyphony=None)
+    in_others, in_drums = 0.0, 0.0  # seconds composed
+
+    def after_others(count: int, seconds: float) -> None:
+        nonlocal in_others
+        in_others = seconds
+        after_drums(count, 0.0)
+
+    def after_drums(count: int, seconds: float) -> None:
+        if progress is not None:
+            progress(count, (in_others + in_drums + seconds) / 2)
+
+    others = replace(task, add=(*names,))
+    versions = compose(bundle, others, pitched, seed, progress=after_others, on_event=None)
+    first = timeline.first_free(task.score)
+    for number, version in enumerate(versions):
+        notes = version.score.notes
+        new = notes[notes["track"] >= first]
+        given = replace(
+            task.given,
+            notes=np.concatenate([task.given.notes, new]),
+            markers=version.score.markers,
+        )
+        to_them = replace(task, score=version.score, given=given, add=(drums,))
+        (piece,) = compose(
+            bundle, to_them, alone, seed + number, progress=after_drums, on_event=None
+        )
+        in_drums += task.end - task.begin
+        if on_event is not None:
+            notes = piece.score.notes
+            emit_all(notes[notes["track"] >= first], partial(on_event, number))
+        ended = version.ended if version.ended == "stuck" else piece.ended
+        yield replace(piece, notes=version.notes + piece.notes, ended=ended)
+
+
+def _with_density(request: AccompanyConfig, share: float) -> AccompanyConfig:
+    """``request`` with a ``share`` of its density, if it has one."""
+    density = request.sampling.density
+    if density is None:
+        return request
+    return replace(request, sampling=replace(request.sampling, density=density * share))
 
 
 def _usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:

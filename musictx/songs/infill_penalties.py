@@ -43,8 +43,9 @@ class Bass(NamedTuple):
 
 
 def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = ()) -> Nats:
-    """Favour what the drummer plays next, in bars of 4/4. ``sections`` are the numbers of the bars
-    that begin a section: the drummer opens these bars, and plays a fill in the bars before them."""
+    """Favour what the drummer plays next, in bars of 4/4 to which drums alone are composed.
+    ``sections`` are the numbers of the bars that begin a section: the drummer opens these bars, and
+    plays a fill in the bars before them."""
     if row.bar + 1 in sections:
         drummer = drummer.closing
     elif row.bar in sections:
@@ -54,20 +55,20 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
     if DRUMS not in parts or steps != drummer.steps:
         return
     struck = [group.tone for group in groups if group.key[:2] == (place, DRUMS)]
-    alone, due = not {*parts} - {CHORD, DRUMS}, row.toward_given()
+    due = row.toward_given()
     if not state.group:
         nats, first = drummer.log_prob_onset(place, struck), row.state.ids["place"].start
-        if alone:  # every new group is a stroke, so the place alone decides that one comes
-            hits = [
-                drummer.log_prob_hit(step, struck if step == place else ())
-                for step in range(place, steps)
-            ]
-            nats[place:-1] += hits
-            if due and first <= due[0] < first + steps:  # a given group may stand at this place
-                nats[due[0] - first] -= hits[due[0] - first - place]
+        # Every new group is a stroke, so the place alone decides that one comes.
+        hits = [
+            drummer.log_prob_hit(step, struck if step == place else ())
+            for step in range(place, steps)
+        ]
+        nats[place:-1] += hits
+        if due and first <= due[0] < first + steps:  # a given group may stand at this place
+            nats[due[0] - first] -= hits[due[0] - first - place]
         yield slice(first, first + steps), -nats[:-1]
         yield row.bar_end(), -nats[-1]
-    elif len(state.group) == 1 and (due or not alone):
+    elif len(state.group) == 1 and due:
         yield part_id(row.table, DRUMS), -drummer.log_prob_hit(place, struck)
     elif len(state.group) == 2 and state.part == DRUMS:
         yield row.state.ids["drum"], -drummer.log_prob_drum(place, struck)

@@ -146,3 +146,15 @@ def test_a_track_of_few_high_notes_is_not_the_tune(songs):
     assert parts.find_melody_track(together(line(60, 61), high)) == 1, "all are few"
     for music in (together(tune), together(tune, high)):
         assert musictx.accompany(music, songs, add="strings", seed=1)[0].notes >= 8
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_drums_are_composed_after_the_other_parts(songs, band, asked):
+    """So the others do not strike where the drummer does. A density is divided as usual, 2 to 6."""
+    both, bass = (
+        musictx.accompany(band, songs, add=add, seed=1, **({"density": density} if asked else {}))
+        for add, density in (("drums,bass", 4.0), ("bass", 1.0))
+    )
+    notes = both[0].score.notes
+    assert notes["drum"].any()
+    assert notes[~notes["drum"]].tolist() == bass[0].score.notes.tolist()
