@@ -49,11 +49,11 @@ def compose(
     composed after the other parts."""
     task = with_beats(bundle, task, request)
     named_parts, style = parts.find_parts(bundle, task.add), getattr(request, "style", None)
+    players = drummers.players(bundle, named_parts, style, task.score)
     has_drums = DRUMS in named_parts.values()
     if isinstance(request, AccompanyConfig) and has_drums and len(named_parts) > 1:
         yield from _drums_last(bundle, task, request, seed, named_parts, progress, on_event)
         return
-    players = drummers.players(bundle, named_parts, style, task.score)
     task = with_chords(task)
     loop = Loop(task) if request.loop else None
     laid_out = loop.laid_out() if loop else task

@@ -43,8 +43,7 @@ def test_tempo_and_meter_are_those_of_the_file(song, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"bars": 2}, {"bars": 2, "form": "AB"}, {"tokens": 200}, {"chords": "| C | F G |"}],
+    "options", [{"bars": 2}, {"bars": 2, "form": "AB"}, {"tokens": 200}, {"chords": "| C | F G |"}]
 )
 def test_a_piece_in_the_usual_tempo_has_a_notation(song, options, tmp_path):
     compose = musictx.accompany if "chords" in options else musictx.generate
@@ -127,8 +126,8 @@ def test_bars_that_are_to_return_are_alike(song, monkeypatch):
 def test_a_new_piece_closes_on_a_held_tonic(song, asked):
     events = []
     options = dict(instruments="melody,piano,bass,drums", tempo=120, seed=5, **asked)
-    report = lambda _, event: events.append(event)  # noqa: E731
-    (piece,) = musictx.generate(song, seconds=9, on_event=report, **options)
+    options["on_event"] = lambda _, event: events.append(event)
+    (piece,) = musictx.generate(song, seconds=9, **options)
     assert piece.seconds == pytest.approx(4 * BAR), "whole bars"
     notes = piece.score.notes
     assert sorted(e[1:3] for e in events if e.on) == sorted((True, n["pitch"]) for n in notes)
@@ -157,8 +156,7 @@ def test_a_continuation_with_a_natural_end_closes_on_a_held_tonic(song, length, 
     rows = [(*note, False, int(note[4] == 0)) for note in tune + chords]
     options = dict(primer=score(rows), include_primer=include, seed=5, end="natural", **length)
     events = []
-    report = lambda _, event: events.append(event)  # noqa: E731
-    (made,) = musictx.generate(song, on_event=report, **options)
+    (made,) = musictx.generate(song, on_event=lambda _, event: events.append(event), **options)
     final = made.score.notes[made.score.notes["end"] > made.score.duration - 1e-3]
     assert np.allclose(final["start"], 10 - 8 * (not include)), "the second bar after 8 s"
     assert np.allclose(final["end"], 12 - 8 * (not include))
