@@ -71,8 +71,9 @@ def generate(
     progress  called after each step with the number of drawn tokens and the length in seconds of
               the shortest of the pieces that are composed side by side
     on_event  called with the number of a piece, from 0, and an :class:`Event` when a new note is
-              composed to begin or end, with ``candidates`` when a piece has been chosen. It does
-              not change the music. If it or ``progress`` raises an exception, composing stops
+              composed to begin or end; with ``candidates`` when a piece has been chosen, and in
+              bars, with drums and other new parts, when it is finished. It does not change the
+              music. If it or ``progress`` raises an exception, composing stops
     options   those of ``musictx generate``: seconds, bars, samples, form, key, density, ...;
               ``sampling`` is a dict of those of sampling, a :class:`SamplingConfig` or the name of
               a preset ("safe")
