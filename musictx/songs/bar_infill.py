@@ -275,7 +275,9 @@ class BarInfill(Infill):
                 costs.append(partial(same_pitch, parts=melodies | chordal, target=rate))
                 others = (CHORD, DRUMS, *self._given_basses())
                 tune = given.notes[~np.isin(given.notes["part"], others)]
-                costs.append(partial(over_tune, parts=chordal, tune=tune))
+                # A requested register overrides the range of a part.
+                low = {p for p in chordal if self.brief.habits[p].high < ANY.high}
+                costs.append(partial(over_tune, parts=low, tune=tune))
         if self.unlike is not None:
             costs.append(self._unlike(*self.unlike))
         return [*super().penalties(), summed(*favoured), sparing_given(summed(*costs))]
