@@ -83,7 +83,7 @@ class Corpus(Protocol):
 def find(config: CorpusConfig) -> Corpus:
     """The corpus for ``config.name`` and ``config.path``.
 
-    Raises ``ConfigError`` for an unknown name and for a class of your own that cannot be made, and
+    Raises ``ConfigError`` for an unknown name and for a class that cannot be made, and
     ``UserError`` if the corpus does not exist.
     """
     kind = _kind(config.name)
