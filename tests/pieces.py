@@ -28,11 +28,11 @@ def line(*pitches: int, every=0.5, length=None, velocity=80, program=0, track=0,
     return of(*((*row, velocity, program, False, track) for row in rows), **marks)
 
 
-def waltz() -> Score:
-    """Return six bars of 3/4 at 96 bpm: a tune, chords and drums, each on a track."""
+def waltz(bars: int = 6) -> Score:
+    """Return bars of 3/4 at 96 bpm: a tune, chords and drums, each on a track."""
     beat = 60 / 96
-    rows = [(beat * i, beat * (i + 0.75), 72 + i % 5, 90, 0, False, 0) for i in range(18)]
-    for i in range(6):
+    rows = [(beat * i, beat * (i + 0.75), 72 + i % 5, 90, 0, False, 0) for i in range(3 * bars)]
+    for i in range(bars):
         rows += [(beat * 3 * i, beat * (3 * i + 2), 48 + 4 * k, 55, 0, False, 1) for k in range(3)]
         rows += [(beat * 3 * i, beat * (3 * i + 0.25), 36, 80, 0, True, 2)]
     names = {0: "Melody", 1: "Piano"}

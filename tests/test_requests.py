@@ -136,7 +136,7 @@ def test_the_same_request_makes_the_same_notes(tool, values, only_tiny, tmp_path
     """Those of the studio: tests/studio/test_takes.py."""
     monkeypatch.setattr(work, "run_isolated", lambda function, *given, limits: function(*given))
     command, values = TOOLS[tool].command, {"model": "piano", "seed": 3} | values
-    file = musictx.write(waltz(), tmp_path / "song.mid")
+    file = musictx.write(waltz(bars=3), tmp_path / "song.mid")
     music = {} if tool == "generate" else {MUSIC[command]: str(file)}
 
     words = [f"{name}={value}" for name, value in values.items()]

@@ -6,7 +6,8 @@ Uses performances of the training split in 4/4. The groove of a performance is t
 :data:`GROOVE_BARS` most typical bars, without crashes, which mark sections. A groove is used if it
 has a kick or a snare on each beat on which most grooves of its style have one. Grooves nearest to
 the mean of their style come first, one for each drummer, style and tempo. The usual grooves are
-those of styles that fit songs, without triplets. A fill is the most typical fill of a drummer in a
+those of styles that fit songs, without triplets; those of jazz have triplets, and most strokes on
+the ride, since half of the performances of that name are funk and fusion. A fill is the most typical fill of a drummer in a
 style, among fills that leave the hats for snare and toms.
 """
 
@@ -28,7 +29,7 @@ from scripts.reproduce.bands import DRUMS, STYLES, snapped
 DRUMMERS, FILLS, FEWEST = 6, 8, 10
 #: Bars of a groove, and the fewest bars of a performance.
 GROOVE_BARS, FEWEST_BARS = 4, 8
-#: The largest share of triplets in usual grooves: most songs have none.
+#: Performances with a larger share of triplets swing.
 TRIPLETS = 0.02
 AT = np.array([q * STEPS + at for q in range(QUARTERS) for at in PLACES])
 TRIPLET = np.isin(AT % STEPS % 6, (2, 4))
@@ -83,6 +84,11 @@ def chosen(performances: list[tuple[str, np.ndarray]]) -> list[np.ndarray]:
     return list(best.values())[:DRUMMERS]
 
 
+def swings(bars: np.ndarray) -> bool:
+    """Whether a performance has strokes on triplets, other than by chance."""
+    return bool(bars[..., TRIPLET].sum() > TRIPLETS * bars.sum())
+
+
 def is_fill(bar: np.ndarray) -> bool:
     """Whether a bar has snare and toms instead of hats in its second half, and no triplets."""
     keeps_time, fills = bar[[HAT, RIDE]], bar[[SNARE, TOM]]
@@ -108,13 +114,14 @@ def main(groove: Path) -> None:
             continue
         score, _ = snapped(score)
         bars = strokes(score.beats.quarters(score.notes["start"]) + 1e-4, score.notes["pitch"])
-        if len(bars) >= FEWEST_BARS:
+        rides = bars.sum((0, 2)).argmax() == RIDE
+        if len(bars) >= FEWEST_BARS and (style != "jazz" or rides and swings(bars)):
             styles[style].append((f"{row['drummer']} {row['style']} {row['bpm']}", bars))
     usual = [
         (name, bars)
         for style in STYLES.split("|")
         for name, bars in styles[style]
-        if bars[..., TRIPLET].sum() <= TRIPLETS * bars.sum()
+        if not swings(bars)
     ]
     largest = sorted(fills.values(), key=len, reverse=True)[:FILLS]
     tables = {

@@ -311,12 +311,15 @@ def test_sections_are_counted_from_the_bar_line_nearest_to_the_first_note(begin,
 
 
 def test_the_drummers_of_song_keep_a_beat():
-    """Each begins its bar with a kick and has hats or a ride; in styles of songs a backbeat. None
-    strikes crashes, which begin sections."""
+    """Each begins its bar with a kick and has hats or a ride; in styles of songs a backbeat. Jazz
+    swings on the ride instead. None strikes crashes, which begin sections."""
     card = read_config(models()["song"])["card"]["drummers"]
     for style in card.keys() - {drummers.FILLS}:
         for rates in map(drummers.from_text, card[style]):
-            assert rates[KICK, 0] > 0.4
+            if style == "jazz":
+                assert rates[RIDE].sum() >= rates.sum(1).max() and rates[RIDE, 16 + 24 * 3] > 0.5
+            else:
+                assert rates[KICK, 0] > 0.4
             assert rates[[HAT, RIDE]].sum() > 3
             assert not rates[CRASH].any()
             if style in (drummers.USUAL, "funk", "hiphop", "pop", "rock", "soul"):
