@@ -17,8 +17,9 @@ Pitch = Annotated[int, 0, 127]
 Program = Annotated[int, 0, 128]
 #: "skyline" (the highest notes) or the program of the melody.
 Melody = Annotated[str, "skyline|[0-9]{1,2}|1[01][0-9]|12[0-7]"]
-#: For each of six kinds of drums the share of bars with a stroke at each 24th, in ninths.
-Drummer = Annotated[str, "[0-9]{24}( [0-9]{24}){5}"]
+#: For each of eight kinds of drums (version 1.0: six) the share of bars with a stroke at each 24th,
+#: in ninths.
+Drummer = Annotated[str, "[0-9]{24}( [0-9]{24}){5,7}"]
 
 
 #: The entries of a card that musictx reads, with their types. Each entry is optional, and other

@@ -22,11 +22,13 @@ from musictx.tokens.stream import STEPS
 #: The drums of a kit by kind, with their numbers in General MIDI; drummers play no other drums.
 KINDS = {
     "kick": (36,),
-    "snare": (37, 38),
-    "hat": (42, 44, 46),
+    "snare": (38,),
+    "hat": (42, 46),
     "tom": (43, 45, 47, 48, 50),
     "crash": (49, 57),
     "ride": (51, 53, 59),
+    "side stick": (37,),
+    "pedal hat": (44,),
 }
 KICK, CRASH = (list(KINDS).index(kind) for kind in ("kick", "crash"))
 #: The places of a quarter note that a drummer tells apart: sixteenths and triplet eighths.
@@ -46,25 +48,26 @@ IN_KIT = np.isin(np.arange(128), [*itertools.chain(*KINDS.values())])
 
 
 def to_text(rates: np.ndarray) -> str:
-    """A drummer as text for the card. ``rates`` (6, 24) are the shares of bars that have a stroke
+    """A drummer as text for the card. ``rates`` (K, 24) are the shares of bars that have a stroke
     of each kind at each place; the text has a digit for each, the share times nine."""
     return " ".join("".join(map(str, row)) for row in np.round(9 * rates.clip(0, 1)).astype(int))
 
 
 def from_text(drummer: str) -> np.ndarray:
-    """(6, :data:`QUARTERS` * ``STEPS``) the probability of a stroke of each kind at each step, from
-    the text of :func:`to_text`."""
+    """(K, :data:`QUARTERS` * ``STEPS``) the probability of a stroke of each kind at each step, from
+    the text of :func:`to_text`. Cards of version 1.0 end with the ride."""
     rows = np.array([[int(digit) for digit in row] for row in drummer.split()]) / 9
     rows = rows.clip(0.0, SUREST)
-    rates = np.zeros((len(rows), QUARTERS * STEPS))
-    rates[:, [STEPS * quarter + at for quarter in range(QUARTERS) for at in PLACES]] = rows
+    steps = [STEPS * quarter + at for quarter in range(QUARTERS) for at in PLACES]
+    rates = np.zeros((len(KINDS), QUARTERS * STEPS))
+    rates[: len(rows), steps] = rows
     return rates
 
 
 class Drummer:
     """The probability of each next stroke under one drummer, while a bar of 4/4 is written.
 
-    rates   (6, S): the probability of a stroke of each kind at each step
+    rates   (K, S): the probability of a stroke of each kind at each step
     weight  the factor of all log-probabilities
     tones   (n,) the drums of the vocabulary, in its order
     fill    the rates in the last bar of a section, from its first stroke on; if given, the first
@@ -95,7 +98,7 @@ class Drummer:
         self._tones = tones
 
     def _open(self, struck: Sequence[int]) -> np.ndarray:
-        """(6,) bool: the kinds that may still be struck at a step after the drums ``struck``. Drums
+        """(K,) bool: the kinds that may still be struck at a step after the drums ``struck``. Drums
         of one step are written in the order of their numbers, at most one of each kind."""
         may_come: np.ndarray = self._last > max(struck, default=-1)
         may_come[[kind for kind in KIND_OF[[*struck]] if kind < len(KINDS)]] = False

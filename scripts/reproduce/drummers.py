@@ -7,8 +7,10 @@ Uses performances of the training split in 4/4. The groove of a performance is t
 has a kick or a snare on each beat on which most grooves of its style have one. Grooves nearest to
 the mean of their style come first, one for each drummer, style and tempo. The usual grooves are
 those of styles that fit songs, without triplets; those of jazz have triplets, and most strokes on
-the ride, since half of the performances of that name are funk and fusion. A fill is the most typical fill of a drummer in a
-style, among fills that leave the hats for snare and toms.
+the ride, since half of the performances of that name are funk and fusion. Ghost notes of the snare
+are left out: the model would strike them as loudly as other notes. A fill is the most typical fill
+of a drummer in a style, the second half of a bar without crashes, among fills that leave the hats
+for snare and toms.
 """
 
 from __future__ import annotations
@@ -29,23 +31,31 @@ from scripts.reproduce.bands import DRUMS, STYLES, snapped
 DRUMMERS, FILLS, FEWEST = 6, 8, 10
 #: Bars of a groove, and the fewest bars of a performance.
 GROOVE_BARS, FEWEST_BARS = 4, 8
-#: Performances with a larger share of triplets swing.
+#: Strokes with a larger share of triplets swing.
 TRIPLETS = 0.02
 AT = np.array([q * STEPS + at for q in range(QUARTERS) for at in PLACES])
 TRIPLET = np.isin(AT % STEPS % 6, (2, 4))
-KICK, SNARE, HAT, TOM, _, RIDE = range(len(KINDS))
-#: The places from the third beat on, and from the fourth.
-THIRD, FOURTH = (np.arange(len(AT)) >= beat * len(PLACES) for beat in (2, 3))
+KICK, SNARE, HAT, TOM, _, RIDE, _, PEDAL = range(len(KINDS))
+#: The places of the second half of a bar, and those of the last eighth.
+SECOND_HALF, LAST_EIGHTH = AT >= QUARTERS * STEPS // 2, AT >= QUARTERS * STEPS - STEPS // 2
+
+
+def without_ghosts(notes: np.ndarray) -> np.ndarray:
+    """Leave out strokes of the snare with less than half the velocity of its loudest tenth."""
+    snares = KIND_OF[[DRUMS.get(drum, drum) for drum in notes["pitch"].tolist()]] == SNARE
+    loud = np.quantile(notes["velocity"][snares], 0.9) if snares.any() else 0.0
+    return notes[~snares | (notes["velocity"] >= loud / 2)]
 
 
 def strokes(quarters: np.ndarray, drums: np.ndarray) -> np.ndarray:
-    """(bars, 6, 24) bool: whether there is a stroke of each kind at each place of a bar."""
+    """(bars, K, 24) bool: whether there is a stroke of each kind at each place of a bar."""
     within = quarters % QUARTERS * STEPS
     near = np.abs(np.append(AT, QUARTERS * STEPS) - within[:, None]).argmin(1)
     bar = (quarters // QUARTERS).astype(int) + near // len(AT)
     kind = KIND_OF[[DRUMS.get(drum, drum) for drum in drums.tolist()]]
     played = np.zeros((int(bar.max()) + 1, len(KINDS) + 1, len(AT)), bool)
     played[bar, kind, near % len(AT)] = True
+    played[:, PEDAL] &= ~played[:, HAT]  # the foot rests while hats are struck
     return played[:, :-1]
 
 
@@ -55,8 +65,8 @@ def alike(bars: np.ndarray) -> np.ndarray:
     return both / np.maximum((bars[:, None] | bars[None]).sum((-2, -1)), 1)
 
 
-def groove(bars: np.ndarray) -> np.ndarray:
-    """(6, 24) rates of strokes in the most typical ``bars``."""
+def typical_groove(bars: np.ndarray) -> np.ndarray:
+    """(K, 24) rates of strokes in the most typical ``bars``."""
     likeness = alike(bars)
     typical = likeness[likeness.mean(0).argmax()]
     rates = bars[np.argsort(-typical, kind="stable")[:GROOVE_BARS]].mean(0)
@@ -64,10 +74,10 @@ def groove(bars: np.ndarray) -> np.ndarray:
     return rates
 
 
-def chosen(performances: list[tuple[str, np.ndarray]]) -> list[np.ndarray]:
-    """The grooves of a style for the card, from performances (name, bars); only one of those with
-    the same name (drummer, style and tempo) is used."""
-    names, grooves = [name for name, _ in performances], [groove(bars) for _, bars in performances]
+def chosen(named: list[tuple[str, np.ndarray]]) -> list[np.ndarray]:
+    """The grooves of a style for the card, from all of its grooves with their names; only one of
+    those with the same name (drummer, style and tempo) is used."""
+    names, grooves = zip(*named)
     shares = np.mean([rates >= 0.5 for rates in grooves], 0)
     common = shares > 0.5
     common[SNARE + 1 :], common[:, AT % STEPS != 0] = False, False
@@ -76,7 +86,7 @@ def chosen(performances: list[tuple[str, np.ndarray]]) -> list[np.ndarray]:
         rates = grooves[number]
         return float(np.minimum(rates, shares).sum() / np.maximum(rates, shares).sum())
 
-    best = {}
+    best: dict[str, np.ndarray] = {}
     for number in sorted(range(len(grooves)), key=nearness, reverse=True):
         rates = grooves[number]
         if (rates[common] >= 0.5).all() and rates[: SNARE + 1].sum() >= 2:
@@ -84,20 +94,21 @@ def chosen(performances: list[tuple[str, np.ndarray]]) -> list[np.ndarray]:
     return list(best.values())[:DRUMMERS]
 
 
-def swings(bars: np.ndarray) -> bool:
-    """Whether a performance has strokes on triplets, other than by chance."""
-    return bool(bars[..., TRIPLET].sum() > TRIPLETS * bars.sum())
+def swings(strokes: np.ndarray) -> bool:
+    """Whether bars or the rates of a groove (..., 24) have triplets, other than by chance."""
+    return bool(strokes[..., TRIPLET].sum() > TRIPLETS * strokes.sum())
 
 
 def is_fill(bar: np.ndarray) -> bool:
-    """Whether a bar has snare and toms instead of hats in its second half, and no triplets."""
+    """Whether half a bar has snare and toms instead of hats, up to its end, and no triplets."""
     keeps_time, fills = bar[[HAT, RIDE]], bar[[SNARE, TOM]]
-    runs = fills[:, THIRD & ~FOURTH].any() and fills[:, FOURTH].any()
-    return bool(runs and keeps_time[:, THIRD].sum() <= 1 and not bar[:, TRIPLET].any())
+    runs = fills[:, ~LAST_EIGHTH].any() and fills[:, LAST_EIGHTH].any()
+    return bool(runs and keeps_time.sum() <= 1 and not bar[:, TRIPLET].any())
 
 
 def main(groove: Path) -> None:
     styles, fills, sizes = defaultdict(list), defaultdict(list), Counter[str]()
+    usual = []
     with (groove / "info.csv").open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["time_signature"] == "4-4"]
     for row in rows:
@@ -109,20 +120,21 @@ def main(groove: Path) -> None:
         if row["beat_type"] == "fill":
             quarters = score.notes["start"] * float(row["bpm"]) / 60
             bar = strokes(quarters, score.notes["pitch"])[0]
+            bar[CRASH], bar[:, ~SECOND_HALF] = False, False
             if is_fill(bar):
                 fills[row["drummer"], style].append(bar)
             continue
         score, _ = snapped(score)
-        bars = strokes(score.beats.quarters(score.notes["start"]) + 1e-4, score.notes["pitch"])
-        rides = bars.sum((0, 2)).argmax() == RIDE
-        if len(bars) >= FEWEST_BARS and (style != "jazz" or rides and swings(bars)):
-            styles[style].append((f"{row['drummer']} {row['style']} {row['bpm']}", bars))
-    usual = [
-        (name, bars)
-        for style in STYLES.split("|")
-        for name, bars in styles[style]
-        if not swings(bars)
-    ]
+        notes = without_ghosts(score.notes)
+        bars = strokes(score.beats.quarters(notes["start"]) + 1e-4, notes["pitch"])
+        if len(bars) < FEWEST_BARS:
+            continue
+        rates = typical_groove(bars)
+        named = f"{row['drummer']} {row['style']} {row['bpm']}", rates
+        if style in STYLES.split("|") and not swings(bars):
+            usual.append(named)
+        if style != "jazz" or (swings(rates) and rates.sum(1).argmax() == RIDE):
+            styles[style].append(named)
     largest = sorted(fills.values(), key=len, reverse=True)[:FILLS]
     tables = {
         "usual": chosen(usual),

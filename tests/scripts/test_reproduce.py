@@ -7,7 +7,7 @@ import numpy as np
 import musictx
 from musictx.beats import Beats
 from musictx.notes import Score
-from scripts.reproduce import bands, songs
+from scripts.reproduce import bands, drummers, songs
 from tests.pieces import score
 
 
@@ -21,6 +21,19 @@ def drummer(bars):
         rows += [(at, at + 0.05, 36, 100, 0, True, 0)] * (number % 8 == 0)
         rows += [(at, at + 0.05, 38, 100, 0, True, 0)] * (number % 8 in (2, 6))
     return score(rows, bpm=90)
+
+
+def test_a_groove_has_no_ghost_notes_and_swings_by_its_triplets():
+    notes, played = drummer(18).notes, drummers.without_ghosts
+    ghosts = notes[notes["pitch"] == 38].copy()
+    ghosts["start"] += 1 / 6
+    ghosts["velocity"] = 40
+    kept = played(np.concatenate([notes, ghosts]))
+    assert np.array_equal(kept, notes)
+    quarters = np.arange(0.0, 40.0, 0.5)
+    swung = quarters + np.where(quarters % 1, 1 / 6, 0)
+    straight, swing = (drummers.strokes(at, np.full(len(at), 51)) for at in (quarters, swung))
+    assert [drummers.swings(bars) for bars in (straight, swing)] == [False, True]
 
 
 def with_an_upbeat(bars=41):
