@@ -87,9 +87,9 @@ def freeze(model: MusicTransformer, layers: int) -> None:
         )
     for block in model.blocks[:layers]:
         block.requires_grad_(False)
-    if not model.config.position.get("shared"):  # a table for each layer, or for the first
-        for module in model.position.modules():
-            for parameter in [*module][:layers] if isinstance(module, nn.ParameterList) else ():
+    for module in model.position.modules():
+        if isinstance(module, nn.ParameterList):  # a parameter for each layer, or for the first
+            for parameter in [*module][:layers]:
                 parameter.requires_grad_(False)
 
 
