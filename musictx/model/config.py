@@ -119,8 +119,9 @@ class NetworkConfig:
 
 def alignment(config: NetworkConfig, tokenizer: Tokenizer) -> int:
     """Windows of a piece begin at multiples of so many tokens, in training as in evaluation: those
-    of a note or of all voices, and ``position.periods``."""
-    return math.lcm(tokenizer.align, *config.position.get("periods", ()))
+    of a note or of all voices, and ``position.periods``, which count steps of the layers."""
+    periods = (config.group * period for period in config.position.get("periods", ()))
+    return math.lcm(tokenizer.align, *periods)
 
 
 def for_tokens(arguments: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:

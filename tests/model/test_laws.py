@@ -59,7 +59,7 @@ def network(name: str) -> tuple[MusicTransformer, Tensor]:
         return make(), torch.cat([piece(5), piece(6)])
     if name == "groups":
         rows = [test_lookahead.window(seed)[:201] for seed in (0, 1)]
-        return test_grouped.model(), torch.tensor(rows)
+        return test_grouped.model(position={"name": "huang", "periods": [4]}), torch.tensor(rows)
     added = {"name": "huang", "periods": [4], "concat_sinusoids": 4}
     return build(added if name == "added positions" else name), random_ids(2, 40)
 

@@ -82,16 +82,23 @@ def test_dropout_acts_in_training_only_on_attention_weights_too_and_follows_the_
     [
         ("cache", (2, 4), (2, 8), {"piece_ids": torch.zeros(2, 4).long()}),
         ("cache", (2, 4), (1, 8), {}),
-        ("capacity", (2, 4), (2, 3), {}),
+        ("fit a capacity of 3", (2, 4), (2, 3), {}),
         ("ids", (4,), None, {}),
         ("piece_ids", (2, 4), None, {"piece_ids": torch.zeros(2, 3).long()}),
+        ("positions", (2, 4), None, {"positions": torch.arange(3)}),
     ],
 )
-def test_arguments_that_do_not_fit_are_named(name, shape, cache, more):
-    model = build()
+@pytest.mark.parametrize("group", [1, 2])
+def test_arguments_that_do_not_fit_are_named(name, shape, cache, more, group):
+    model = build(group=group)
     more = more | ({"cache": model.new_cache(*cache)} if cache else {})
     with pytest.raises(ValueError, match=name):
         model(torch.zeros(shape).long(), **more)
+
+
+def test_groups_have_no_positions_of_single_ids():
+    with pytest.raises(ValueError, match="positions"):
+        build(group=2)(random_ids(1, 4), positions=Span(1, 4))
 
 
 @pytest.mark.parametrize("scheme", ["huang", "transformer_xl", "rotary", "alibi", "none"])
