@@ -58,7 +58,7 @@ class NetworkConfig:
     features: tuple[dict[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.width % self.heads or self.head_dim % 2:
+        if not 0 < self.heads <= self.width or self.width % self.heads or self.head_dim % 2:
             raise ValueError(
                 f"MusicTransformer: heads={self.heads}, expected a divisor of width={self.width} "
                 "that leaves an even size for each head"

@@ -152,12 +152,17 @@ class NativeStep:
               the layers
 
     The weights are copied when the object is created. Raises ``ValueError`` if :func:`why_not`
-    gives a reason.
+    gives a reason, and for numbers that do not fit.
     """
 
     def __init__(self, model: MusicTransformer, cache: Cache, *, rows: int, capacity: int) -> None:
         if reason := why_not(model):
             raise ValueError(f"NativeStep: {reason}")
+        if rows < 1 or capacity < 1 or cache.rows not in (1, rows):
+            raise ValueError(
+                f"NativeStep: rows={rows}, capacity={capacity} and a cache of {cache.rows} rows: "
+                "expected at least 1 each, and a cache of one row or of as many"
+            )
         group = 1 if model.cascade is None else model.cascade.size
         capacity = capacity // group + (group > 1)
         library = _library(_headers(model))

@@ -96,6 +96,12 @@ def test_arguments_that_do_not_fit_are_named(name, shape, cache, more, group):
         model(torch.zeros(shape).long(), **more)
 
 
+@pytest.mark.parametrize("shape", [{"heads": 0}, {"heads": 3}, {"heads": 16}, {"width": 0}])
+def test_heads_that_do_not_divide_the_width_are_named(shape):
+    with pytest.raises(ValueError, match="heads=.* expected a divisor of width"):
+        build(**shape)
+
+
 def test_groups_have_no_positions_of_single_ids():
     with pytest.raises(ValueError, match="positions"):
         build(group=2)(random_ids(1, 4), positions=Span(1, 4))

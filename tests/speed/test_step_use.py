@@ -47,6 +47,14 @@ def test_ids_of_another_shape_are_refused() -> None:
         step(torch.ones(3).long())
 
 
+@pytest.mark.parametrize(("rows", "capacity"), [(0, 4), (3, 4), (2, 0)])
+def test_numbers_that_do_not_fit_are_refused(rows: int, capacity: int) -> None:
+    model = make()
+    cache = prefilled(model, torch.ones(2, 2).long(), 4)
+    with pytest.raises(ValueError, match=f"rows={rows}, capacity={capacity} .* 2 rows: expected"):
+        NativeStep(model, cache, rows=rows, capacity=capacity)
+
+
 def test_weights_are_read_again_where_they_changed() -> None:
     model = of_bytes(make("huang"))
     up, found = model.blocks[0].feedforward[0], []
