@@ -14,8 +14,6 @@ from musictx.speed.native import library
 from tests.attention import cases
 from tests.attention.cases import excess, table_job
 
-pytestmark = pytest.mark.usefixtures("one_cache")
-
 
 def test_several_panels_of_the_usual_size(kernel):
     torch.manual_seed(0)
