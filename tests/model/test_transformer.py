@@ -98,7 +98,7 @@ def test_arguments_that_do_not_fit_are_named(name, shape, cache, more, group):
 
 @pytest.mark.parametrize("shape", [{"heads": 0}, {"heads": 3}, {"heads": 16}, {"width": 0}])
 def test_heads_that_do_not_divide_the_width_are_named(shape):
-    with pytest.raises(ValueError, match="heads=.* expected a divisor of width"):
+    with pytest.raises(ValueError, match=r"heads=.* expected a divisor of width"):
         build(**shape)
 
 
