@@ -113,7 +113,7 @@ def _library(headers: Headers) -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
         if {struct for struct, _ in headers} <= set(_features(library)):
             return library
-    return ctypes.CDLL(str(build.built(SOURCE, "FEATURES", headers)))
+    return ctypes.CDLL(str(build.built(SOURCE, headers)))
 
 
 def _features(library: ctypes.CDLL) -> list[str]:

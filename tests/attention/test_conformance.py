@@ -62,7 +62,7 @@ def cut(block: int, budget: int, run: int, lent: bool = True) -> Iterator[None]:
         patch.setattr(native, "BLOCK", block)
         patch.setattr(native, "PANEL", run)
         if not lent:
-            patch.setattr(library, "_outcome", by_itself)
+            patch.setattr(library, "load", by_itself)
         if INTERPRETED:
             interpreter.cut(patch, 32 if block > 16 else 16)
         yield
