@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any
 
 from musictx.attention import positions as schemes
@@ -37,8 +37,8 @@ class NetworkConfig:
     features     inputs computed from the ids so far, in the order in which they are added: each
                  {"name": NAME, **arguments of its class} (``model/features``)
 
-    ``position`` and ``features`` are read from plain values, and the scheme's options completed.
-    Raises ``ValueError`` or ``ConfigError`` for values that cannot be.
+    Options of the position scheme that are left out get their defaults. Raises ``ValueError`` or
+    ``ConfigError`` for values that cannot be.
     """
 
     vocab_size: int
@@ -68,21 +68,9 @@ class NetworkConfig:
                 f"MusicTransformer: attention={self.attention}, expected one of "
                 + ", ".join(IMPLEMENTATIONS)
             )
-
-    @classmethod
-    def read(
-        cls,
-        vocab_size: int,
-        *,
-        position: Mapping[str, Any] | None = None,
-        features: Sequence[Mapping[str, Any]] = (),
-        **shape: Any,
-    ) -> NetworkConfig:
-        """From plain values, as :meth:`plain` gives them; missing options of the position scheme
-        get their defaults."""
-        config = cls(vocab_size, features=tuple(map(dict, features)), **shape)
-        scheme = schemes.complete(position or {}, context=config.steps, width=config.width)
-        return replace(config, position=scheme)
+        scheme = schemes.complete(self.position, context=self.steps, width=self.width)
+        object.__setattr__(self, "position", scheme)  # the dataclass is frozen
+        object.__setattr__(self, "features", tuple(map(dict, self.features)))
 
     @property
     def head_dim(self) -> int:

@@ -37,7 +37,7 @@ class MusicTransformer(nn.Module):
 
     def __init__(self, vocab_size: int, **shape: Any) -> None:
         super().__init__()
-        self.config = config = NetworkConfig.read(vocab_size, **shape)
+        self.config = config = NetworkConfig(vocab_size, **shape)
         self.context = config.context
         self.embedding = nn.Embedding(config.vocab_size, config.width)
         self.position = schemes.build(
@@ -281,10 +281,10 @@ class MusicTransformer(nn.Module):
                 raise ValueError(
                     "cache: positions and pieces follow from the cache; leave both out"
                 )
-            layers = getattr(cache, "steps", cache).layers  # of groups: the cache of the layers
-            if cache.rows != ids.shape[0] or layers != len(self.blocks):
+            steps: Any = getattr(cache, "steps", cache)  # of groups: the cache of the layers
+            if cache.rows != ids.shape[0] or steps.layers != len(self.blocks):
                 raise ValueError(
-                    f"cache has {cache.rows} rows and {layers} layers, expected "
+                    f"cache has {cache.rows} rows and {steps.layers} layers, expected "
                     f"{ids.shape[0]} and {len(self.blocks)}"
                 )
 

@@ -59,7 +59,7 @@ def model_from_init(
         "gates": old.gates or config.model.gates,
         "first_values": old.first_values or config.model.first_values,
     }
-    extended = NetworkConfig.read(**for_tokens(arguments, tokenizer))
+    extended = NetworkConfig(**for_tokens(arguments, tokenizer))
     kinds, old_kinds = tokenizer.vocabulary.kinds, loaded.tokenizer.vocabulary.kinds
     added = [kind for kind in kinds if kind not in old_kinds]
     added += [feature["name"] for feature in added_features]
