@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from musictx.attention.positions import SCHEMES
+from musictx.attention.positions.coordinates import token_coordinates
 from musictx.attention.terms import Span
 from musictx.errors import ConfigError
 from musictx.model.cache import KVCache
@@ -192,12 +193,15 @@ def test_former_names_of_members_of_features_still_work():
 
 
 @pytest.mark.parametrize(
-    ("name", "tokenizer"),
-    [("harmony", "notes"), ("ahead", "notes"), ("echoes", "notes"), ("bars", "performance")],
+    ("tokenizer", "names"),
+    [("notes", ["harmony", "ahead", "echoes", "repeats"]), ("performance", ["bars"])],
 )
-def test_a_feature_asks_for_tokens_that_can_say_it(name, tokenizer):
-    with pytest.raises(ConfigError, match="tokenizer"):
-        with_tokens([{"name": name}], tokens.build(tokenizer))
+def test_what_reads_tokens_names_those_that_it_needs(tokenizer, names):
+    for name in names:
+        with pytest.raises(ConfigError, match=f"^model.features={name}: expected tokenizer="):
+            with_tokens([{"name": name}], tokens.build(tokenizer))
+    with pytest.raises(ConfigError, match=r"^position\.name=two_d: expected tokenizer="):
+        token_coordinates(tokens.build("notes"))
 
 
 def make_cache(capacity: int = 10) -> KVCache:

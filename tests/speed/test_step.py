@@ -13,7 +13,6 @@ from torch import Tensor
 from musictx import chorale, config
 from musictx.model import KVCache, MusicTransformer
 from musictx.model.rounding import restored, rounded
-from musictx.songs.grouped import GroupCache
 from musictx.speed import step as step_room
 from musictx.speed.native import build
 from musictx.speed.step import NativeStep
@@ -91,7 +90,7 @@ def ordinary(model: MusicTransformer, ids: Tensor, prompt: int, window: int) -> 
     return torch.cat(found, dim=1)
 
 
-def prefilled(model: MusicTransformer, ids: Tensor, window: int) -> KVCache:
+def prefilled(model: MusicTransformer, ids: Tensor, window: int) -> Any:
     with torch.no_grad():
         cache = model.new_cache(rows=len(ids), capacity=window)
         model(ids, cache=cache)
@@ -241,24 +240,16 @@ def test_groups_go_on_after_another_window_and_in_other_rows(in_bytes: bool, req
         request.getfixturevalue("rounding_caches")
         of_bytes(model)
     with torch.no_grad():
-        step = NativeStep(model, grouped(model, ids[:1, :33]), rows=3, capacity=400)
+        step = NativeStep(model, prefilled(model, ids[:1, :33], 400), rows=3, capacity=400)
         for token in ids[:, 33:72].unbind(1):
             step(token)
-        step.load(grouped(model, ids[:, :200]))  # as where a full window is read again
+        step.load(prefilled(model, ids[:, :200], 400))  # as where a full window is read again
         found = [step(token).clone() for token in ids[:, 200:282].unbind(1)]
         step.select(order)
         found += [step(token).clone() for token in ids[order, 282:].unbind(1)]
         whole, chosen = (model(x, cache=model.new_cache(3, 400)) for x in (ids, ids[order]))
     want = torch.cat([whole[:, 200:282], chosen[:, 282:]], 1)
     same(torch.stack(found, 1), want, CLOSE_IN_BYTES if in_bytes else CLOSE)
-
-
-def grouped(model: MusicTransformer, ids: Tensor) -> GroupCache:
-    cache = model.new_cache(rows=len(ids), capacity=400)
-    assert isinstance(cache, GroupCache)
-    with torch.no_grad():
-        model(ids, cache=cache)
-    return cache
 
 
 def test_any_number_of_threads_gives_the_same_bits() -> None:

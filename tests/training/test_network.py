@@ -40,16 +40,6 @@ def test_what_a_feature_may_not_be_told_is_refused(features, words):
         build_model(config(features=[features]), build("chorale"))
 
 
-def test_tokens_without_pitches_are_refused_by_the_option_that_asks():
-    pytest.importorskip("miditok")
-    for name, options in (
-        ("model.features=repeats", {"features": ["repeats"]}),
-        ("position.name=two_d", {"position": "two_d"}),
-    ):
-        with pytest.raises(ConfigError, match=f"{name}.*: expected tokenizer="):
-            build_model(config(**options), build("docs.examples.remi:Remi"))
-
-
 def trained(tokens: dict, position: str = "huang", **model) -> Bundle:
     tokenizer = build(**tokens)
     net = build_model(config(position, **model), tokenizer).eval()
