@@ -28,8 +28,8 @@ class NetworkConfig:
     dropout      on embeddings, attention weights and each residual branch
     tied         use the token embedding as output matrix too
     position     a scheme and its options, {"name": "huang", "max_distance": 512}; those left out
-                 follow from the context, as each scheme says (``musictx/config/position.py``).
-                 ``coordinates`` among them say where tokens stand in time, pitch and voice
+                 follow from the context (``musictx/config/position.py``). ``coordinates`` among
+                 them define the time, pitch and voice of tokens
     attention    implementation of attention, by name (see ``attention/api.py``)
     gates        multiply the output of each head by a number computed from the token
     first_values let every layer mix in the first layer's values
