@@ -55,11 +55,9 @@ def why_not(model: MusicTransformer) -> str | None:
         return "it supports only the position schemes of musictx"
     for feature in model.features:
         if feature.native() is None:
-            _warn_once(
-                f"generation is slower than it could be: the feature {feature.name} has no form "
-                "in C++"
-            )
-            return f"the feature {feature.name} has no form in C++"
+            reason = f"the feature {feature.name} has no form in C++"
+            _warn_once(f"generation is slower than it could be: {reason}")
+            return reason
     return _missing(_headers(model))
 
 
