@@ -68,7 +68,7 @@ class NetworkConfig:
                 f"MusicTransformer: attention={self.attention}, expected one of "
                 + ", ".join(IMPLEMENTATIONS)
             )
-        scheme = schemes.complete(self.position, context=self.steps, width=self.width)
+        scheme = schemes.complete(self.position or {}, context=self.steps, width=self.width)
         object.__setattr__(self, "position", scheme)  # the dataclass is frozen
         object.__setattr__(self, "features", tuple(map(dict, self.features)))
 
