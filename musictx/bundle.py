@@ -202,7 +202,7 @@ def load(folder: str | Path, device: str = "cpu") -> Bundle:
     arguments = config["model"]
     with untrusted.reading(folder / "config.json"):
         untrusted.check_arguments(arguments, tokenizer)
-        options = NetworkConfig.read(**arguments).chosen()
+        options = NetworkConfig(**arguments).chosen()
         if options["attention"] != "reference":  # another machine may lack any other one
             options["attention"] = "auto"
         model = untrusted.build(for_tokens(options, tokenizer), stored)

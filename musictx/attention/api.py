@@ -80,6 +80,11 @@ def attend(
         scheme = positions.build({"name": "shaw"}, heads=4, head_dim=64, width=256)
         out = attend(q, k, v, scheme.terms())
     """
+    if q.dim() != 4 or k.dim() != 4:
+        raise ValueError(
+            f"attend: q {tuple(q.shape)}, k {tuple(k.shape)}: expected (batch, heads, tokens, "
+            "head_dim)"
+        )
     if terms is None:
         terms = Terms(scale=q.shape[-1] ** -0.5)
     if not isinstance(terms, Terms):
@@ -101,7 +106,7 @@ def attend(
     )
     _check(q, k, v, terms, setting)
     job = Job.of(terms, setting, q)
-    if not q.shape[2] or not k.shape[2]:  # other implementations divide the tokens into blocks
+    if not q.numel() or not k.numel():  # other implementations divide the tokens into blocks
         implementation = "reference"
     learned = [tensor for _, tensor in terms.named_tensors()]
     name = chosen(implementation, job._replace(tangents=_has_tangents(q, k, v, *learned)))
@@ -222,11 +227,6 @@ def _mask(hidden: Tensor, shape: Sequence[int]) -> Tensor:
 
 def _check(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> None:
     """Raise ``ValueError`` for inconsistent arguments."""
-    if q.dim() != 4 or k.dim() != 4:
-        raise ValueError(
-            f"attend: q {tuple(q.shape)}, k {tuple(k.shape)}: expected (batch, heads, tokens, "
-            "head_dim)"
-        )
     (batch, heads, queries, size), keys = q.shape, k.shape[2]
     if not 0.0 <= setting.dropout < 1.0:
         raise ValueError(f"attend: dropout={setting.dropout}, expected 0 up to but not including 1")
@@ -238,6 +238,8 @@ def _check(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> N
     if query_pieces is not None and key_pieces is not None:
         _check_shape("query_pieces", query_pieces, (batch, queries))
         _check_shape("key_pieces", key_pieces, (batch, keys))
+        if torch.bool in (query_pieces.dtype, key_pieces.dtype):
+            raise ValueError("attend: query_pieces and key_pieces are torch.bool, expected int64")
     for name, x in terms.named_tensors():
         is_shared = name not in ("content_bias", "position_bias") and len(x) == 1
         rows = x.shape[1:] if name.startswith("bias") else (*x.shape[1:-1], size)

@@ -60,21 +60,17 @@ class RelativeAttention(nn.Module):
         self.width, self.heads, self.causal = width, heads, causal
         self.dropout, self.implementation = dropout, implementation
         named = {"name": position} if isinstance(position, str) else position
-        name = positions.complete(named, context=context, width=width)["name"]
-        scheme, base = positions.scheme_of(name), positions.PositionScheme
-        if scheme.embed is not base.embed or scheme.coordinates is not base.coordinates:
+        given = positions.complete(named, context=context, width=width)
+        scheme, base = positions.scheme_of(given["name"]), positions.PositionScheme
+        reads_tokens = scheme.coordinates is not base.coordinates
+        if reads_tokens or scheme.embed is not base.embed or positions.EMBEDDED & given.keys():
             raise ConfigError(
-                f"position={name}: it adds to the embeddings or reads tokens, so it needs the "
+                f"position={position}: it adds to the embeddings or reads tokens, so it needs the "
                 "whole model, MusicTransformer"
             )
         self.position = positions.build(
             named, heads=heads, head_dim=width // heads, width=width, context=context, causal=causal
         )
-        if self.position.added is not None:
-            raise ConfigError(
-                "position: concat_sinusoids and periods are added to embeddings, so they need the "
-                "whole model, MusicTransformer"
-            )
         reason = why_not(implementation, self.position.terms(reach=1), causal=causal)
         if reason:
             raise ConfigError(f"implementation={implementation}: {reason}")

@@ -64,8 +64,9 @@ def axis_term(
     if axis.bias is not None:
         scores = axis.bias.to(queries.dtype)[None, :, None].expand(*queries.shape[:3], -1)
         term = term + scores.gather(-1, index)
-    if axis.labels is not None:
-        term = term.masked_fill(~axis.measured(key_coordinates)[:, None, None], 0.0)
+    if axis.labels is not None:  # keys with other values have no term
+        has_label = (key_coordinates[..., None] == axis.labels.to(queries.device)).any(-1)
+        term = term.masked_fill(~has_label[:, None, None], 0.0)
     return term
 
 

@@ -148,12 +148,6 @@ class Axis:
         delta = queries[..., :, None] - keys[..., None, :]
         return delta.clamp(self.low, self.high) - self.low
 
-    def measured(self, keys: Tensor) -> Tensor:
-        """Whether the axis has a term for keys with these coordinates: bool of the same shape."""
-        if self.labels is None:
-            return torch.ones_like(keys, dtype=torch.bool)
-        return (keys[..., None] == self.labels.to(keys.device)).any(-1)
-
     def within(self, lowest: int, highest: int) -> Axis:
         """The axis with rows only for the distances lowest..highest; at least one row."""
         low = max(self.low, min(lowest, self.high))

@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any
 
 from musictx.attention import positions as schemes
@@ -28,8 +28,8 @@ class NetworkConfig:
     dropout      on embeddings, attention weights and each residual branch
     tied         use the token embedding as output matrix too
     position     a scheme and its options, {"name": "huang", "max_distance": 512}; those left out
-                 follow from the context, as each scheme says (``musictx/config/position.py``).
-                 ``coordinates`` among them say where tokens stand in time, pitch and voice
+                 follow from the context (``musictx/config/position.py``). ``coordinates`` among
+                 them define the time, pitch and voice of tokens
     attention    implementation of attention, by name (see ``attention/api.py``)
     gates        multiply the output of each head by a number computed from the token
     first_values let every layer mix in the first layer's values
@@ -37,8 +37,8 @@ class NetworkConfig:
     features     inputs computed from the ids so far, in the order in which they are added: each
                  {"name": NAME, **arguments of its class} (``model/features``)
 
-    ``position`` and ``features`` are read from plain values, and the scheme's options completed.
-    Raises ``ValueError`` or ``ConfigError`` for values that cannot be.
+    Options of the position scheme that are left out get their defaults. Raises ``ValueError`` or
+    ``ConfigError`` for values that cannot be.
     """
 
     vocab_size: int
@@ -58,7 +58,7 @@ class NetworkConfig:
     features: tuple[dict[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.width % self.heads or self.head_dim % 2:
+        if not 0 < self.heads <= self.width or self.width % self.heads or self.head_dim % 2:
             raise ValueError(
                 f"MusicTransformer: heads={self.heads}, expected a divisor of width={self.width} "
                 "that leaves an even size for each head"
@@ -68,21 +68,9 @@ class NetworkConfig:
                 f"MusicTransformer: attention={self.attention}, expected one of "
                 + ", ".join(IMPLEMENTATIONS)
             )
-
-    @classmethod
-    def read(
-        cls,
-        vocab_size: int,
-        *,
-        position: Mapping[str, Any] | None = None,
-        features: Sequence[Mapping[str, Any]] = (),
-        **shape: Any,
-    ) -> NetworkConfig:
-        """From plain values, as :meth:`plain` gives them; missing options of the position scheme
-        get their defaults."""
-        config = cls(vocab_size, features=tuple(map(dict, features)), **shape)
-        scheme = schemes.complete(position or {}, context=config.steps, width=config.width)
-        return replace(config, position=scheme)
+        scheme = schemes.complete(self.position or {}, context=self.steps, width=self.width)
+        object.__setattr__(self, "position", scheme)  # the dataclass is frozen
+        object.__setattr__(self, "features", tuple(map(dict, self.features)))
 
     @property
     def head_dim(self) -> int:
@@ -119,8 +107,9 @@ class NetworkConfig:
 
 def alignment(config: NetworkConfig, tokenizer: Tokenizer) -> int:
     """Windows of a piece begin at multiples of so many tokens, in training as in evaluation: those
-    of a note or of all voices, and ``position.periods``."""
-    return math.lcm(tokenizer.align, *config.position.get("periods", ()))
+    of a note or of all voices, and ``position.periods``, which count steps of the layers."""
+    periods = (config.group * period for period in config.position.get("periods", ()))
+    return math.lcm(tokenizer.align, *periods)
 
 
 def for_tokens(arguments: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:

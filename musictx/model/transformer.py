@@ -37,7 +37,7 @@ class MusicTransformer(nn.Module):
 
     def __init__(self, vocab_size: int, **shape: Any) -> None:
         super().__init__()
-        self.config = config = NetworkConfig.read(vocab_size, **shape)
+        self.config = config = NetworkConfig(vocab_size, **shape)
         self.context = config.context
         self.embedding = nn.Embedding(config.vocab_size, config.width)
         self.position = schemes.build(
@@ -149,12 +149,14 @@ class MusicTransformer(nn.Module):
 
         positions  of the tokens: a Span or an int64 tensor (T,) or (B, T). None: consecutive
                    positions, from 0 or after the tokens of the cache; schemes that use single
-                   positions, not only distances, count from 0 again in each piece
+                   positions, not only distances, count from 0 again in each piece. Networks whose
+                   layers take groups of ids need None: they count groups
         piece_ids  (B, T) int64: several pieces packed into a row, each a run of equal ids. Tokens
                    attend only to their own piece. Padding is -1, a separate piece
         cache      keys and values of earlier tokens, to which those of ``ids`` are appended
 
-        Raises ``ValueError`` for shapes that do not fit, and for a cache with positions or pieces.
+        Raises ``ValueError`` for shapes that do not fit, and for positions with a cache, pieces
+        with a cache, or positions of groups.
         """
         x, states = self._run(ids, positions, piece_ids, cache)
         if self.output is None:
@@ -186,11 +188,11 @@ class MusicTransformer(nn.Module):
     ) -> tuple[Tensor, list[Any]]:
         """Compute the normed output of the last layer (B, T, width) and the state of each
         feature."""
+        self._check(ids, positions, piece_ids, cache)
         if self.cascade is not None:
             grouped: tuple[Tensor, list[Any]] = self.cascade.run(self, ids, piece_ids, cache)
             return grouped
         assert cache is None or isinstance(cache, KVCache)
-        self._check(ids, positions, piece_ids, cache)
         features = self.features
         # To be read before the cache appends ids.
         earlier_ids = [_earlier_ids(feature, ids, cache) for feature in features]
@@ -257,10 +259,19 @@ class MusicTransformer(nn.Module):
         ids: Tensor,
         positions: Positions | None,
         piece_ids: Tensor | None,
-        cache: KVCache | None,
+        cache: Cache | None,
     ) -> None:
         if ids.dim() != 2 or ids.shape[1] == 0:
             raise ValueError(f"ids have shape {tuple(ids.shape)}, expected (rows, tokens >= 1)")
+        if positions is not None and self.cascade is not None:
+            raise ValueError(
+                f"positions: a network of groups (group={self.config.group}) counts groups itself; "
+                "leave them out"
+            )
+        if positions is not None:
+            shape = tuple(as_tensor(positions, ids.device).shape)
+            if shape not in ((1, ids.shape[1]), tuple(ids.shape)):
+                raise ValueError(f"positions have shape {shape}, expected (1, {ids.shape[1]})")
         if piece_ids is not None and piece_ids.shape != ids.shape:
             raise ValueError(
                 f"piece_ids have shape {tuple(piece_ids.shape)}, expected {tuple(ids.shape)}"
@@ -270,9 +281,10 @@ class MusicTransformer(nn.Module):
                 raise ValueError(
                     "cache: positions and pieces follow from the cache; leave both out"
                 )
-            if cache.rows != ids.shape[0] or cache.layers != len(self.blocks):
+            steps: Any = getattr(cache, "steps", cache)  # of groups: the cache of the layers
+            if cache.rows != ids.shape[0] or steps.layers != len(self.blocks):
                 raise ValueError(
-                    f"cache has {cache.rows} rows and {cache.layers} layers, expected "
+                    f"cache has {cache.rows} rows and {steps.layers} layers, expected "
                     f"{ids.shape[0]} and {len(self.blocks)}"
                 )
 

@@ -75,7 +75,8 @@ class Cascade(nn.Module):
         size, count, before = self.size, ids.shape[1], 0 if cache is None else cache.length
         if cache is not None and before + count > cache.capacity:
             raise ValueError(
-                f"GroupCache: {before} ids held and {count} more do not fit {cache.capacity}"
+                f"GroupCache: {before} ids and {count} more do not fit a capacity of "
+                f"{cache.capacity}"
             )
         earlier = ids[:, :0] if cache is None else cache.ids.to(ids.device)
         all_ids = torch.cat([earlier, ids], 1)
@@ -100,7 +101,7 @@ class Cascade(nn.Module):
             sums = _of_groups(rows, places[:, ::size] == 0)[:, old:]
             steps = None if cache is None else cache.steps
             shared = model.new_pass(all_ids[:, first::size][:, old:], None, pieces, steps)
-            sums = model.position.embed(sums, shared.queries[1])
+            sums = model.position.add_to_embeddings(sums, shared.queries[1])
             states.append(model.norm(model.run_layers(sums, shared)))
         h = torch.cat(states, 1)
         if cache is not None:

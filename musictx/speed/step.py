@@ -55,11 +55,9 @@ def why_not(model: MusicTransformer) -> str | None:
         return "it supports only the position schemes of musictx"
     for feature in model.features:
         if feature.native() is None:
-            _warn_once(
-                f"generation is slower than it could be: the feature {feature.name} has no form "
-                "in C++"
-            )
-            return f"the feature {feature.name} has no form in C++"
+            reason = f"the feature {feature.name} has no form in C++"
+            _warn_once(f"generation is slower than it could be: {reason}")
+            return reason
     return _missing(_headers(model))
 
 
@@ -113,7 +111,7 @@ def _library(headers: Headers) -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
         if {struct for struct, _ in headers} <= set(_features(library)):
             return library
-    return ctypes.CDLL(str(build.built(SOURCE, "FEATURES", headers)))
+    return ctypes.CDLL(str(build.built(SOURCE, headers)))
 
 
 def _features(library: ctypes.CDLL) -> list[str]:
@@ -152,12 +150,17 @@ class NativeStep:
               the layers
 
     The weights are copied when the object is created. Raises ``ValueError`` if :func:`why_not`
-    gives a reason.
+    gives a reason, and for numbers that do not fit.
     """
 
     def __init__(self, model: MusicTransformer, cache: Cache, *, rows: int, capacity: int) -> None:
         if reason := why_not(model):
             raise ValueError(f"NativeStep: {reason}")
+        if rows < 1 or capacity < 1 or cache.rows not in (1, rows):
+            raise ValueError(
+                f"NativeStep: rows={rows}, capacity={capacity} and a cache of {cache.rows} rows: "
+                "expected at least 1 each, and a cache of one row or of as many"
+            )
         group = 1 if model.cascade is None else model.cascade.size
         capacity = capacity // group + (group > 1)
         library = _library(_headers(model))

@@ -59,7 +59,7 @@ def model_from_init(
         "gates": old.gates or config.model.gates,
         "first_values": old.first_values or config.model.first_values,
     }
-    extended = NetworkConfig.read(**for_tokens(arguments, tokenizer))
+    extended = NetworkConfig(**for_tokens(arguments, tokenizer))
     kinds, old_kinds = tokenizer.vocabulary.kinds, loaded.tokenizer.vocabulary.kinds
     added = [kind for kind in kinds if kind not in old_kinds]
     added += [feature["name"] for feature in added_features]
@@ -87,9 +87,9 @@ def freeze(model: MusicTransformer, layers: int) -> None:
         )
     for block in model.blocks[:layers]:
         block.requires_grad_(False)
-    if not model.config.position.get("shared"):  # a table for each layer, or for the first
-        for module in model.position.modules():
-            for parameter in [*module][:layers] if isinstance(module, nn.ParameterList) else ():
+    for module in model.position.modules():
+        if isinstance(module, nn.ParameterList):  # a parameter for each layer, or for the first
+            for parameter in [*module][:layers]:
                 parameter.requires_grad_(False)
 
 

@@ -79,7 +79,7 @@ def duration(seconds: float) -> str:
 def compact(number: float) -> str:
     """Format a number with three digits: "812", "12.3k", "4.56M"."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
+        if number >= 0.9995 * size:  # which rounds to it
             return f"{number / size:.3g}{unit}"
     return f"{number:.3g}"
 

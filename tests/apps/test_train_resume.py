@@ -68,6 +68,7 @@ def test_the_uninterrupted_run_is_what_it_says(root, monkeypatch):
     assert [r["step"] for r in rows if r["val/loss"]] == ["5", "10", "12"]
     for name, p in bundle.load(whole / "model").model.named_parameters():
         assert torch.equal(p, best["state_dict"][f"model.{name}"])  # averages: this run keeps them
+        assert not torch.equal(p, best["current_model_state"][f"model.{name}"])
     monkeypatch.setattr(Run, "fit", None)  # would fail if called
     assert train.run(config(root, "whole")).steps == 12
 

@@ -16,7 +16,7 @@ Named = dict[str, Tensor]
 
 
 def learned(named: Named, name: str, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    """A random tensor that wants a gradient, remembered under its name; or what that name has."""
+    """The tensor of this name; a random one with a gradient, if there is none yet."""
     if name not in named:
         named[name] = torch.randn(shape, dtype=dtype).requires_grad_()
     return named[name]
@@ -63,8 +63,7 @@ def directly(module: Any) -> Callable[..., Tensor]:
     """``module.attend`` itself, whatever ``attend`` would choose; arguments as of ``attend``."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, **more: Any) -> Tensor:
-        found: Tensor = module.attend(q, k, v, terms, setting(terms, q, k, **more))
-        return found
+        return module.attend(q, k, v, terms, setting(terms, q, k, **more))
 
     return attend
 
@@ -96,8 +95,7 @@ def why_not(
 ) -> str | None:
     """Why the implementation cannot compute attention with these terms between these positions."""
     setting = Setting(terms.used_positions(at), terms.used_positions(over), causal)
-    reason: str | None = module.supports(Asked.of(terms, setting, q))
-    return reason
+    return module.supports(Asked.of(terms, setting, q))
 
 
 def gradients(out: Tensor, named: Named, upstream: Tensor) -> Named:

@@ -53,6 +53,7 @@ def _where(**more: object):
     [
         (_change(1, torch.zeros(2, 2, 6, 4)), "v has shape"),
         (_change(1, torch.zeros(2, 5, 4)), "expected .batch, heads"),
+        (lambda args, where: ([torch.zeros(5, 4)] * 3, {}), "expected .batch, heads"),
         (_change(0, torch.zeros(2, 3, 5, 4)), "k has shape"),
         (_change(0, torch.zeros(2, 2, 5, 4)), "one floating dtype"),
         (_where(dropout=1.0), "dropout"),
@@ -61,6 +62,7 @@ def _where(**more: object):
         (_where(query_positions=None), "query_positions and key_positions"),
         (_where(query_pieces=torch.zeros(2, 5).long()), "query_pieces and key_pieces"),
         (_where(query_pieces=torch.zeros(2, 5), key_pieces=torch.zeros(2, 4)), "key_pieces"),
+        (_where(query_pieces=torch.zeros(2, 5) > 0, key_pieces=torch.zeros(2, 5) > 0), "int64"),
         (_change(3, positions.build({"name": "t5"}, heads=2, head_dim=4, width=8)), "Terms"),
         (_change(3, cases.huang({}, 3, 4)), "table of axis 0"),
         (_change(3, Terms(1.0, (Axis(bias=torch.zeros(3, 4), high=3),))), "bias of axis 0"),
@@ -74,6 +76,15 @@ def test_arguments_that_do_not_fit_are_named(change, name):
     args, where = change(args, where)
     with pytest.raises(ValueError, match=f"attend: .*{name}"):
         attend(*args, **where)
+
+
+@pytest.mark.parametrize("implementation", ["native", "chunked", "fused"])
+@pytest.mark.parametrize("shape", [(0, 2, 5, 4), (2, 0, 5, 4), (2, 2, 0, 4), (2, 2, 5, 0)])
+def test_nothing_to_attend_to_has_an_empty_result_and_gradient(implementation, shape):
+    q = torch.zeros(shape, requires_grad=True)
+    terms = Terms(1.0, (Axis(torch.zeros(shape[1], 4, shape[3]), high=3),))
+    out = attend(q, q, q, terms, implementation=implementation)
+    assert out.shape == torch.autograd.grad(out.sum(), q)[0].shape == shape
 
 
 @pytest.mark.parametrize(

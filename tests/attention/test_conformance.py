@@ -25,6 +25,7 @@ from musictx.attention.terms import Axis, Blocks, Terms
 from musictx.speed import native
 from musictx.speed.chunked import tiling
 from musictx.speed.native import build, library
+from tests import compiler
 from tests.attention import cases
 from tests.attention.cases import Job, Named, computed, dense, excess, results, table_job
 from tests.speed import interpreter
@@ -32,7 +33,6 @@ from tests.speed import interpreter
 INTERPRETED = interpreter.HERE
 ALL = ("skew", "chunked", "sdpa", "native", "decode", "fused")
 SIZE = 16
-pytestmark = pytest.mark.usefixtures("one_cache")
 
 
 def of(*names: str) -> Any:
@@ -43,8 +43,8 @@ def of(*names: str) -> Any:
 
 @pytest.fixture(scope="module")
 def name(request) -> str:
-    if request.param == "native":
-        request.getfixturevalue("kernel")  # or skipped
+    if request.param == "native" and not compiler.INSTALLED:
+        pytest.skip("no C++ compiler on this machine")
     return str(request.param)
 
 
@@ -63,7 +63,7 @@ def cut(block: int, budget: int, run: int, lent: bool = True) -> Iterator[None]:
         patch.setattr(native, "BLOCK", block)
         patch.setattr(native, "PANEL", run)
         if not lent:
-            patch.setattr(library, "_outcome", by_itself)
+            patch.setattr(library, "load", by_itself)
         if INTERPRETED:
             interpreter.cut(patch, 32 if block > 16 else 16)
         yield
@@ -86,7 +86,7 @@ def drawn(draw: Any, name: str) -> Job:
     causal = not can(causal=False) or one or chance("causal")
     layouts = [x for x in (SQUARE, LAST, CONSECUTIVE, ANY) if can(layout=x, causal=causal)]
     layout = layouts[-1]
-    most = 45 if INTERPRETED else 30  # of tokens
+    most = 35 if INTERPRETED else 30  # of tokens; interpreted: three tiles of 16
     rows = 1 if INTERPRETED else draw(integers(1, 3), "rows")
     queries, keys = draw(integers(1, most), "queries"), draw(integers(1, most), "keys")
     start = draw(integers(-35, 35), "queries begin")
@@ -141,8 +141,6 @@ def drawn(draw: Any, name: str) -> Job:
     if chance("packed"):
         ids = torch.randint(-(2**40), 2**40, (3,))  # any ids, not only runs
         over, at = (ids[torch.randint(3, (rows, n))] for n in (keys, queries))
-        if name == "sdpa":  # torch's kernel has no answer for a query that sees nothing
-            at = over[:, -queries:] if causal else over[:, torch.randint(keys, (queries,))]
         where |= {"query_pieces": at, "key_pieces": over}
     if not (one or name == "skew"):
         where["causal"] = causal

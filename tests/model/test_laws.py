@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from musictx.attention.positions import SCHEMES
+from musictx.attention.positions.coordinates import token_coordinates
 from musictx.attention.terms import Span
 from musictx.errors import ConfigError
 from musictx.model.cache import KVCache
@@ -59,7 +60,7 @@ def network(name: str) -> tuple[MusicTransformer, Tensor]:
         return make(), torch.cat([piece(5), piece(6)])
     if name == "groups":
         rows = [test_lookahead.window(seed)[:201] for seed in (0, 1)]
-        return test_grouped.model(), torch.tensor(rows)
+        return test_grouped.model(position={"name": "huang", "periods": [4]}), torch.tensor(rows)
     added = {"name": "huang", "periods": [4], "concat_sinusoids": 4}
     return build(added if name == "added positions" else name), random_ids(2, 40)
 
@@ -100,7 +101,7 @@ def test_packed_pieces_equal_each_piece_alone(name):
 @every_network
 @settings(max_examples=8)
 @given(cuts=st.lists(st.integers(1, 39), max_size=12))
-@example(cuts=list(range(121)))
+@example(cuts=list(range(61)))
 def test_a_cache_gives_the_same_for_any_split(name, cuts):
     """Token by token too, longer than the context and the tables."""
     model, ids = network(name)
@@ -184,12 +185,15 @@ def test_former_names_of_members_of_features_still_work():
 
 
 @pytest.mark.parametrize(
-    ("name", "tokenizer"),
-    [("harmony", "notes"), ("ahead", "notes"), ("echoes", "notes"), ("bars", "performance")],
+    ("tokenizer", "names"),
+    [("notes", ["harmony", "ahead", "echoes", "repeats"]), ("performance", ["bars"])],
 )
-def test_a_feature_asks_for_tokens_that_can_say_it(name, tokenizer):
-    with pytest.raises(ConfigError, match="tokenizer"):
-        with_tokens([{"name": name}], tokens.build(tokenizer))
+def test_what_reads_tokens_names_those_that_it_needs(tokenizer, names):
+    for name in names:
+        with pytest.raises(ConfigError, match=f"^model.features={name}: expected tokenizer="):
+            with_tokens([{"name": name}], tokens.build(tokenizer))
+    with pytest.raises(ConfigError, match=r"^position\.name=two_d: expected tokenizer="):
+        token_coordinates(tokens.build("notes"))
 
 
 def make_cache(capacity: int = 10) -> KVCache:

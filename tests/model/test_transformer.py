@@ -82,16 +82,29 @@ def test_dropout_acts_in_training_only_on_attention_weights_too_and_follows_the_
     [
         ("cache", (2, 4), (2, 8), {"piece_ids": torch.zeros(2, 4).long()}),
         ("cache", (2, 4), (1, 8), {}),
-        ("capacity", (2, 4), (2, 3), {}),
+        ("fit a capacity of 3", (2, 4), (2, 3), {}),
         ("ids", (4,), None, {}),
         ("piece_ids", (2, 4), None, {"piece_ids": torch.zeros(2, 3).long()}),
+        ("positions", (2, 4), None, {"positions": torch.arange(3)}),
     ],
 )
-def test_arguments_that_do_not_fit_are_named(name, shape, cache, more):
-    model = build()
+@pytest.mark.parametrize("group", [1, 2])
+def test_arguments_that_do_not_fit_are_named(name, shape, cache, more, group):
+    model = build(group=group)
     more = more | ({"cache": model.new_cache(*cache)} if cache else {})
     with pytest.raises(ValueError, match=name):
         model(torch.zeros(shape).long(), **more)
+
+
+@pytest.mark.parametrize("shape", [{"heads": 0}, {"heads": 3}, {"heads": 16}, {"width": 0}])
+def test_heads_that_do_not_divide_the_width_are_named(shape):
+    with pytest.raises(ValueError, match=r"heads=.* expected a divisor of width"):
+        build(**shape)
+
+
+def test_groups_have_no_positions_of_single_ids():
+    with pytest.raises(ValueError, match="positions"):
+        build(group=2)(random_ids(1, 4), positions=Span(1, 4))
 
 
 @pytest.mark.parametrize("scheme", ["huang", "transformer_xl", "rotary", "alibi", "none"])
@@ -123,12 +136,12 @@ def test_the_compiled_model_gives_the_same_logits(attention):
 
 
 @pytest.mark.filterwarnings("ignore")  # of torch, about itself
-@pytest.mark.parametrize("names", [(), ("sounding",), ("conditions",), ("echoes",)])
 @torch.no_grad()
-def test_what_is_exported_can_be_saved_and_reads_other_ids(names, tmp_path):
+def test_what_is_exported_can_be_saved_and_reads_other_ids(tmp_path):
     """Features that read notes off the ids, too: nothing in it depends on the ids it was made with.
     Dense attention, which every compiler of torch's knows."""
     tokenizer = tokens.build(name="performance", controls=True)
+    names = ("sounding", "conditions", "echoes")
     features = with_tokens([{"name": name} for name in names], tokenizer)
     model = network(tokenizer.vocabulary.size, width=16, std=0.1, features=features)
     ids = torch.randint(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from musictx.model.config import alignment
 from musictx.model.features import with_tokens
 from musictx.tokens.build import build
 from tests import untrained
@@ -53,6 +54,11 @@ def test_the_layers_read_sums_of_groups_and_the_cascade_adds_one_id_after_anothe
             torch.testing.assert_close(logits[place], plain.embedding.weight @ y)
 
 
+def test_windows_begin_at_periods_of_groups():
+    network = model(position={"name": "huang", "periods": [10]})
+    assert alignment(network.config, TOKENS) == 10 * TOKENS.group
+
+
 def test_forked_and_selected_rows_continue_independently():
     network = model()
     more = torch.tensor([IDS[0, 50:60].tolist(), IDS[0, 60:70].tolist()])
@@ -67,5 +73,5 @@ def test_forked_and_selected_rows_continue_independently():
         both.select(torch.tensor([1, 1]))
         again = network(IDS[:1, 70:74].expand(2, -1), cache=both)
         torch.testing.assert_close(again[0], again[1])
-        with pytest.raises(ValueError, match="do not fit 130"):
+        with pytest.raises(ValueError, match="fit a capacity of 130"):
             network(IDS[:, :100], cache=both)

@@ -11,19 +11,20 @@ import torch
 from musictx.attention.terms import Terms
 from musictx.speed import native
 from musictx.speed.native import library
+from tests import compiler
 from tests.attention import cases
 from tests.attention.cases import excess, table_job
 
-pytestmark = pytest.mark.usefixtures("one_cache")
+pytestmark = compiler.needed
 
 
-def test_several_panels_of_the_usual_size(kernel):
+def test_several_panels_of_the_usual_size():
     torch.manual_seed(0)
     shares = excess("native", table_job(200, 2 * native.PANEL + 50, 1500, rows=1))
     assert max(shares.values()) < 1, shares
 
 
-def test_a_forked_process_has_threads_of_its_own(kernel):
+def test_a_forked_process_has_threads_of_its_own():
     """A child has none of its parent's: it must not wait for them."""
     torch.manual_seed(0)
     q = torch.randn(2, 2, 60, 8)
@@ -31,6 +32,7 @@ def test_a_forked_process_has_threads_of_its_own(kernel):
     out, log_sum = torch.empty(q.shape), torch.empty(q.shape[:3])
     problem.point(out=out, log_sum=log_sum)
     problem.threads = 2
+    kernel = library.load()
     kernel.run(False, problem)
     child = os.fork()
     if not child:
@@ -40,7 +42,7 @@ def test_a_forked_process_has_threads_of_its_own(kernel):
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_a_nan_is_never_hidden(kernel):
+def test_a_nan_is_never_hidden():
     """Training stops at a loss that is not a number only if it comes to be one."""
     torch.manual_seed(0)
     for name in "qkv":
@@ -55,7 +57,7 @@ def test_a_nan_is_never_hidden(kernel):
             assert wrong[10:].all()
 
 
-def test_logits_far_apart_neither_overflow_nor_leave_dust(kernel):
+def test_logits_far_apart_neither_overflow_nor_leave_dust():
     q = torch.full((1, 1, 3, 4), 100.0)
     k = torch.tensor([-100.0, 100.0, 0.0])[None, None, :, None].expand(1, 1, 3, 4)
     v = torch.eye(4)[None, None, :3]
@@ -63,15 +65,7 @@ def test_logits_far_apart_neither_overflow_nor_leave_dust(kernel):
     assert torch.equal(out, v[0, 0, [0, 1, 1]])
 
 
-def test_no_tokens_at_all(kernel):
-    q = torch.zeros(2, 2, 0, 4, requires_grad=True)
-    out = cases.directly(native)(q, q, q, cases.huang({}, 2, 4))
-    assert out.shape == (2, 2, 0, 4)
-    out.sum().backward()
-    assert q.grad is not None
-
-
-def test_torchs_own_threads_are_left_as_they_were(kernel):
+def test_torchs_own_threads_are_left_as_they_were():
     address = library.products().set_threads
     if address is None:
         pytest.skip("torch's products come from another library than MKL")
@@ -82,6 +76,6 @@ def test_torchs_own_threads_are_left_as_they_were(kernel):
     assert set_threads(before) == 2
 
 
-def test_loading_leaves_tiny_numbers_alone(kernel):
+def test_loading_leaves_tiny_numbers_alone():
     """Linked with -ffast-math, a library makes the whole process round them to zero."""
     assert float(torch.tensor(1e-40) * 0.5) > 0

@@ -13,7 +13,6 @@ from torch import Tensor
 from musictx import chorale, config
 from musictx.model import KVCache, MusicTransformer
 from musictx.model.rounding import restored, rounded
-from musictx.songs.grouped import GroupCache
 from musictx.speed import step as step_room
 from musictx.speed.native import build
 from musictx.speed.step import NativeStep
@@ -91,7 +90,7 @@ def ordinary(model: MusicTransformer, ids: Tensor, prompt: int, window: int) -> 
     return torch.cat(found, dim=1)
 
 
-def prefilled(model: MusicTransformer, ids: Tensor, window: int) -> KVCache:
+def prefilled(model: MusicTransformer, ids: Tensor, window: int) -> Any:
     with torch.no_grad():
         cache = model.new_cache(rows=len(ids), capacity=window)
         model(ids, cache=cache)
@@ -121,13 +120,13 @@ WINDOWS = [
 def test_it_equals_a_pass_before_and_after_the_window_is_full(
     scheme: str, window: int, in_bytes: bool, request: Any
 ) -> None:
-    """Up to 150 tokens: more than a panel of keys, and than the context and every table. Of weights
-    that were bytes: over rounded keys and values."""
+    """Up to 150 tokens: more than a panel of keys, and than the context and every table; a full
+    window slides by 40. Of weights that were bytes: over rounded keys and values."""
     model = make(scheme)
     if in_bytes:
         request.getfixturevalue("rounding_caches")
         of_bytes(model)
-    ids = torch.randint(V, (2, min(window + 60, 150)))
+    ids = torch.randint(V, (2, min(window + 40, 150)))
     close = CLOSE_IN_BYTES if in_bytes else CLOSE
     same(stepped(model, ids, 5, window), ordinary(model, ids, 5, window), close)
 
@@ -206,7 +205,8 @@ FEATURES: list[tuple[int, Callable[[int], Tensor], list[dict[str, Any]]]] = [
 def test_features(
     vocab_size: int, pieces: Callable[[int], Tensor], features: list[dict[str, Any]], window: int
 ) -> None:
-    model, ids = make(vocab_size=vocab_size, features=features), pieces(3)
+    model = make(vocab_size=vocab_size, features=features)
+    ids = pieces(3)[:, : window + 40]
     for close in (CLOSE, ROUNDED):
         same(stepped(model, ids, 3, window), ordinary(model, ids, 3, window), close)
         of_bytes(model)
@@ -240,24 +240,16 @@ def test_groups_go_on_after_another_window_and_in_other_rows(in_bytes: bool, req
         request.getfixturevalue("rounding_caches")
         of_bytes(model)
     with torch.no_grad():
-        step = NativeStep(model, grouped(model, ids[:1, :33]), rows=3, capacity=400)
+        step = NativeStep(model, prefilled(model, ids[:1, :33], 400), rows=3, capacity=400)
         for token in ids[:, 33:72].unbind(1):
             step(token)
-        step.load(grouped(model, ids[:, :200]))  # as where a full window is read again
+        step.load(prefilled(model, ids[:, :200], 400))  # as where a full window is read again
         found = [step(token).clone() for token in ids[:, 200:282].unbind(1)]
         step.select(order)
         found += [step(token).clone() for token in ids[order, 282:].unbind(1)]
         whole, chosen = (model(x, cache=model.new_cache(3, 400)) for x in (ids, ids[order]))
     want = torch.cat([whole[:, 200:282], chosen[:, 282:]], 1)
     same(torch.stack(found, 1), want, CLOSE_IN_BYTES if in_bytes else CLOSE)
-
-
-def grouped(model: MusicTransformer, ids: Tensor) -> GroupCache:
-    cache = model.new_cache(rows=len(ids), capacity=400)
-    assert isinstance(cache, GroupCache)
-    with torch.no_grad():
-        model(ids, cache=cache)
-    return cache
 
 
 def test_any_number_of_threads_gives_the_same_bits() -> None:
@@ -287,7 +279,7 @@ def test_a_library_of_more_features_in_another_order(monkeypatch) -> None:
     noise = Path(chorale.__file__).parent / "features/noise.h"
     monkeypatch.setattr(build, "FLAGS", [f.replace("-O3", "-O0") for f in build.FLAGS])  # quick
     library = ctypes.CDLL(
-        str(build.built(step_room.SOURCE, "FEATURES", (("TokenNoise", noise), *headers[::-1])))
+        str(build.built(step_room.SOURCE, (("TokenNoise", noise), *headers[::-1])))
     )
     monkeypatch.setattr(step_room, "_library", lambda headers: library)
     ids = music(3)[:, :60]
@@ -300,7 +292,7 @@ def test_a_cpu_without_products_of_small_numbers(without: str, monkeypatch) -> N
     if platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip("not an x86 processor")
     monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, without))
-    library = ctypes.CDLL(str(build.built(step_room.SOURCE, "FEATURES")))
+    library = ctypes.CDLL(str(build.built(step_room.SOURCE)))
     monkeypatch.setattr(step_room, "_library", lambda headers: library)
     model = make("huang", width=72, heads=2)
     ids = torch.randint(V, (5, 80))

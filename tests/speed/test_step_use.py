@@ -40,11 +40,15 @@ def test_a_feature_without_a_form_in_cpp_is_stepped_in_torch_and_said_once(capsy
     assert capsys.readouterr().err.count("the feature even has no form in C++") == 1
 
 
-def test_ids_of_another_shape_are_refused() -> None:
+def test_other_numbers_of_rows_and_ids_are_refused() -> None:
     model = make()
-    step = NativeStep(model, prefilled(model, torch.ones(1, 2).long(), 4), rows=2, capacity=4)
+    cache = prefilled(model, torch.ones(2, 2).long(), 4)
+    for rows, capacity in ((0, 4), (3, 4), (2, 0)):
+        named = f"rows={rows}, capacity={capacity} and a cache of 2 rows: expected"
+        with pytest.raises(ValueError, match=named):
+            NativeStep(model, cache, rows=rows, capacity=capacity)
     with pytest.raises(ValueError, match=r"expected \(2,\) int64"):
-        step(torch.ones(3).long())
+        NativeStep(model, cache, rows=2, capacity=4)(torch.ones(3).long())
 
 
 def test_weights_are_read_again_where_they_changed() -> None:

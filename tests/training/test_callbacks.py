@@ -67,19 +67,6 @@ def test_the_best_checkpoint_is_the_best_even_if_it_was_before_a_stop(moved, tmp
     assert {p.name for p in folder.iterdir()} == {"last.ckpt", "best.ckpt"}
 
 
-@pytest.mark.parametrize("ema", [0.0, 0.9])
-def test_the_model_folder_gets_the_averaged_weights_if_there_are_any(ema, tmp_path):
-    models = []
-    training = fake_training()
-    more = [Ema(ema)] if ema else []
-    callbacks = checkpoints(lambda: models.append(weights(training.trainer)))
-    fit(training, folder=tmp_path, callbacks=[*more, *callbacks])
-    best = checkpoint.read(tmp_path / "best.ckpt")
-    assert all(torch.equal(p, best["state_dict"][name]) for name, p in models[-1].items())
-    trained = best["current_model_state"] if ema else best["state_dict"]
-    assert all(torch.equal(trained[name], p) for name, p in models[-1].items()) == (not ema)
-
-
 def test_between_rare_validations_the_clock_makes_checkpoints(tmp_path):
     steps, path = [], tmp_path / "last.ckpt"
 

@@ -40,16 +40,6 @@ def test_what_a_feature_may_not_be_told_is_refused(features, words):
         build_model(config(features=[features]), build("chorale"))
 
 
-def test_tokens_without_pitches_are_refused_by_the_option_that_asks():
-    pytest.importorskip("miditok")
-    for name, options in (
-        ("model.features=repeats", {"features": ["repeats"]}),
-        ("position.name=two_d", {"position": "two_d"}),
-    ):
-        with pytest.raises(ConfigError, match=f"{name}.*: expected tokenizer="):
-            build_model(config(**options), build("docs.examples.remi:Remi"))
-
-
 def trained(tokens: dict, position: str = "huang", **model) -> Bundle:
     tokenizer = build(**tokens)
     net = build_model(config(position, **model), tokenizer).eval()
@@ -116,9 +106,10 @@ def test_everything_that_is_new_can_learn():
     assert still == ["sounding.interval_maps"]
 
 
-#: What each scheme learns for the first layer alone.
+#: What each scheme learns for the first layer alone; in ``shaw`` the heads of a layer share it.
 OF_FIRST = {
     "huang": ["tables.0"],
+    "shaw": ["key_tables.0", "value_tables.0"],
     "transformer_xl": ["projections.0"],
     "two_d": ["tables.0", "time_tables.0", "pitch_tables.0"],
     "rotary": [],
@@ -139,13 +130,6 @@ def test_frozen_layers_stay_bit_for_bit_and_all_else_learns(position):
     same = {name for name, p in model.named_parameters() if torch.equal(p, before[name])}
     first = {f"position.{name}" for name in OF_FIRST[position]}
     assert same == first | {name for name in before if name.startswith("blocks.0.")}
-
-
-def test_a_table_that_all_layers_share_is_learned():
-    position = {"name": "huang", "shared": True}
-    model = build_model(TrainConfig(model=ModelConfig(**SHAPE), position=position), build())
-    freeze(model, 2)
-    assert all(p.requires_grad for p in model.position.parameters())
 
 
 def test_what_cannot_be_added_or_frozen_is_refused():

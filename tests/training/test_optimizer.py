@@ -74,24 +74,24 @@ def test_the_same_optimizer_as_a_class_of_ones_own_takes_the_same_steps():
     for name, value in weights(ours).items():
         assert torch.equal(value, same[name])
         assert not torch.equal(value, other[name])
+    with pytest.raises(ConfigError, match=r"^optim\.momentum: "):
+        compose(["optim.momentum=0.9"])
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("name", "params", "sentence"),
     [
-        (["optim.momentum=0.9"], "optim.momentum: "),
-        (["optim.name=sgd"], "optim.name=sgd: "),
-        (["optim.params.momentum=0.9"], "optim.momentum=0.9: "),
-        (["optim._target_=torch.optim.SDG"], "optim.name=torch.optim:SDG: "),
-        (["optim._target_=torch.optim.SGD", "optim.speed=1"], "optim.name=torch.optim:SGD: "),
-        (["optim._target_=torch.nn.Linear", "optim.out_features=1", "optim.lr=1"],
-         "optim.name=torch.nn:Linear: "),
-        ([f"optim._target_={__name__}.NoOptimizer"], f"optim.name={__name__}:NoOptimizer: "),
+        ("sgd", {}, "optim.name=sgd: "),
+        ("adamw", {"momentum": 0.9}, "optim.momentum=0.9: "),
+        ("torch.optim:SDG", {}, "optim.name=torch.optim:SDG: "),
+        ("torch.optim:SGD", {"speed": 1}, "optim.name=torch.optim:SGD: "),
+        ("torch.nn:Linear", {"out_features": 1}, "optim.name=torch.nn:Linear: "),
+        (f"{__name__}:NoOptimizer", {}, f"optim.name={__name__}:NoOptimizer: "),
     ],
-)  # fmt: skip
-def test_what_is_no_optimizer_is_one_sentence(words, sentence):
+)
+def test_what_is_no_optimizer_is_one_sentence(name, params, sentence):
     with pytest.raises(ConfigError) as caught:
-        weights(replace(compose(words).optim, lr=1.0))
+        weights(OptimConfig(lr=1.0, name=name, params=params))
     assert str(caught.value).startswith(sentence)
 
 

@@ -15,7 +15,7 @@ from musictx.errors import ConfigError, UserError
 from musictx.hydra_config import compose
 from musictx.hydra_config.words import normalise
 from musictx.training import ranks
-from musictx.training.progress import Progress, TrainingTimer
+from musictx.training.progress import Progress, TrainingTimer, compact
 from musictx.training.trainer import build_trainer, describe_device, precision, quiet
 from scripts.docs import reference
 from tests.training.fakes import fake_training, fit, trainer_options
@@ -91,6 +91,12 @@ SLURM = {"SLURM_PROCID": "0", "SLURM_NTASKS": "6", "SLURM_NNODES": "3", "SLURM_J
 
 def test_the_time_of_a_run_is_read_from_its_checkpoints_of_earlier_versions():
     assert TrainingTimer().state_key == "Clock"
+
+
+def test_numbers_have_three_digits_and_a_unit():
+    numbers = (0.5, 812, 999.6, 12_345, 999_400, 999_600, 4.561e6)
+    expected = ["0.5", "812", "1k", "12.3k", "999k", "1M", "4.56M"]
+    assert [compact(number) for number in numbers] == expected
 
 
 def test_a_launcher_says_how_many_processes_train_together():

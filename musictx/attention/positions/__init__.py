@@ -13,7 +13,7 @@ from musictx.config.position import SCHEMES, checked
 __all__ = ["SCHEMES", "PositionScheme", "Sizes", "build", "complete", "scheme_of"]
 
 #: Options that add positions to the embeddings with any scheme.
-_EMBEDDED = ("concat_sinusoids", "periods")
+EMBEDDED = {"concat_sinusoids", "periods"}
 
 
 def complete(config: Mapping[str, Any], *, context: int, width: int) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def complete(config: Mapping[str, Any], *, context: int, width: int) -> dict[str
     for name, value in scheme_of(given["name"]).defaults(context, width).items():
         if given.get(name) is None:
             given[name] = value
-    for name in _EMBEDDED:
+    for name in EMBEDDED:
         if not given.get(name):
             given.pop(name, None)
     if coordinates is not None:
@@ -55,7 +55,7 @@ def build(
     given = complete(config, context=context, width=width)
     name = given.pop("name")
     sizes = Sizes(layers, heads, head_dim, width, causal, given.pop("coordinates", None))
-    embedded = {key: given.pop(key) for key in _EMBEDDED if key in given}
+    embedded = {key: given.pop(key) for key in EMBEDDED & given.keys()}
     scheme: PositionScheme = instance("position.name", name, scheme_of(name), sizes, **given)
     if embedded:
         scheme.added = AddedPositions(width, **embedded)

@@ -42,9 +42,8 @@ class Options(checks.CheckedOptions):
 class NativeForm(NamedTuple):
     """A feature as the step of decoding in C++ reads it.
 
-    header  the C++ file; after its fields the struct there has the members of ``Feature`` in
-            ``feature.h`` of the native step that it wants to replace: read, embed,
-            add_to_output, score
+    header  the C++ file; after its fields, the struct there has those members of ``Feature`` in
+            ``feature.h`` of the native step that it overrides: read, embed, add_to_output, score
     struct  the name of the struct
     fields  name -> value, in the order in which the struct declares them: tensors and sequences of
             whole numbers become ``const int64_t*``, other tensors ``const float*``, ``None`` a null
@@ -59,21 +58,21 @@ class NativeForm(NamedTuple):
 
 
 class Feature(nn.Module):
-    """Reads something off the ids so far, adds vectors to the embeddings, and scores the next id.
+    """Computes a state from the ids so far, adds vectors to the embeddings, scores the next id.
 
     A feature follows from the ids alone. It gives the network no new information, but saves it
     layers and training that finding this would take. It never looks ahead, nor back beyond the
     beginning of a piece: so causality, packed pieces and decoding with a cache work as without it.
 
-    It is made as ``Feature(size, width, **arguments)``, for ``size`` ids and a network of ``width``
-    channels; the arguments are its options and what :meth:`of_tokens` says.
+    The constructor is ``Feature(size, width, **arguments)``, for ``size`` ids and a network of
+    ``width`` channels; the arguments are its options and those of :meth:`of_tokens`.
     """
 
     #: What it is called in ``model.features``, and in the names of its weights.
     name: ClassVar[str]
     #: The dataclass of the options that a user sets.
     options: ClassVar[type] = Options
-    #: How many ids before the first new one :meth:`read` looks at; ``None``: all that are held.
+    #: How many ids before the first new one :meth:`read` looks at; ``None``: all in the cache.
     lookback: int | None = None
     #: Whether few tokens of a training step use any one row of its tables: then these learn at the
     #: higher rate of tables (``optim.table_lr``).
@@ -130,8 +129,8 @@ class Feature(nn.Module):
     def native_form(
         self, struct: str, attributes: str, scores: Tensor | None = None, **others: Any
     ) -> NativeForm:
-        """The form of which the header beside the feature's file has the ``struct``: its fields are
-        these ``attributes`` of the feature, with blanks between, then the ``others``."""
+        """The form whose ``struct`` is in the header of the same name as the feature's file: its
+        fields are these ``attributes`` of the feature, with blanks between, then the ``others``."""
         header = Path(inspect.getfile(type(self))).with_suffix(".h")
         fields = {name: getattr(self, name) for name in attributes.split()} | others
         return NativeForm(header, struct, fields, scores)

@@ -1,8 +1,7 @@
 """Base of features that predict ids: what would come next if a passage came again, or is given.
 
-A subclass says in :meth:`Feature.read` how the place is found from which the ids are taken. Each id
-has a class of confidence, such as the length of the passage that came again; learned weights by
-class score the id.
+:meth:`Feature.read` of a subclass finds the place from which the ids are taken. Each id has a class
+of confidence, such as the length of the passage that came again; learned weights by class score it.
 
 Related: the neural cache (Grave et al. 2017), pointer networks (Vinyals et al. 2015).
 """

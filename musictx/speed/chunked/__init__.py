@@ -74,9 +74,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
                 ones = one.expand(*position.shape[:3], 1)
                 position = ones if table is None else torch.cat([position, ones], dim=-1)
                 table = bias if table is None else torch.cat([table, bias], dim=-1)
-        same = table is None or position is content
         out, _ = attention(
-            *(content, None if same else position, k, v, table, value_table),
+            *(content, position, k, v, table, value_table),
             *_codes(terms, setting, q.device),
             *(terms.scale, setting.dropout, seed, setting.causal, queries.start - keys.start),
         )
@@ -110,7 +109,7 @@ def _empty(content: Tensor, position: Any, k: Any, v: Tensor, *_: Any) -> tuple[
 
 attention = kernels.operator(
     "chunked_attention",
-    "Tensor content, Tensor? position, Tensor k, Tensor v, Tensor? table, Tensor? values, "
+    "Tensor content, Tensor position, Tensor k, Tensor v, Tensor? table, Tensor? values, "
     "Tensor? query_codes, Tensor? key_codes, int near, float scale, float dropout, int seed, "
     "bool causal, int offset",
     6,

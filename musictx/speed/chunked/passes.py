@@ -2,8 +2,7 @@
 
 Their inputs with gradients, in the order of the operator:
 
-content, position  (B, H, Tq, D): the queries for keys and for the table; position is None if they
-                   are the same
+content, position  (B, H, Tq, D): the queries for keys and for the table
 k, v               (B, H, Tk, D)
 table, values      (H, distances, D) in descending distance
 
@@ -64,10 +63,10 @@ def forward(out: Tensor, log_sum: Tensor, *arguments: Any) -> None:
     memory = tiling.memory()
     for tile in tiling.tiles():
         rows, heads = tile
-        qs, ks, vs = (tiling.tokens(x, tile) for x in (content, k, v))
-        qs = position_qs = qs * (tiling.scale * BITS)
-        if position is not None:
-            position_qs = tiling.tokens(position, tile) * (tiling.scale * BITS)
+        ks, vs = (tiling.tokens(x, tile) for x in (k, v))
+        qs, position_qs = (
+            tiling.tokens(x, tile) * (tiling.scale * BITS) for x in (content, position)
+        )
         tables, value_tables = tiling.tables(table, tile), tiling.tables(values, tile)
         for block in tiling.blocks(rows):
             tokens = block.tokens
@@ -104,15 +103,13 @@ def backward(
     # The sum over keys of weight times its gradient; the same with and without dropout.
     inner = (upstream.to(tiling.dtype) * out).sum(-1)
     logit_memory, gradient_memory = tiling.memory(), tiling.memory()
-    dropout_memory = (
-        tiling.memory() if tiling.generator is not None and values is not None else None
-    )
+    dropout_memory = None if tiling.generator is None else tiling.memory()
     for tile in tiling.tiles():
         rows, heads = tile
-        qs, ks, vs, ups = (tiling.tokens(x, tile) for x in (content, k, v, upstream))
-        qs = position_qs = qs * (tiling.scale * BITS)
-        if position is not None:
-            position_qs = tiling.tokens(position, tile) * (tiling.scale * BITS)
+        ks, vs, ups = (tiling.tokens(x, tile) for x in (k, v, upstream))
+        qs, position_qs = (
+            tiling.tokens(x, tile) * (tiling.scale * BITS) for x in (content, position)
+        )
         tables, value_tables = tiling.tables(table, tile), tiling.tables(values, tile)
         dks, dvs = torch.zeros_like(ks), torch.zeros_like(vs)
         dtables = None if tables is None else torch.zeros_like(tables)
@@ -132,15 +129,12 @@ def backward(
                 dweights = gradient_memory[: weights.numel()].view(weights.shape)
                 torch.bmm(up, vs[:, keys].transpose(1, 2), out=dweights)
             used_weights, used_views = weights, views  # after dropout
-            if tiling.generator is not None:
+            if dropout_memory is not None:
                 keep = tiling.keep(weights.shape).to(tiling.dtype)
                 keep /= tiling.kept_share
                 dweights *= keep
-                if dropout_memory is None:
-                    used_weights = keep.mul_(weights)
-                else:
-                    used_views = tiling.views(dropout_memory, len(qs), block)
-                    used_weights = torch.mul(weights, keep, out=used_views.by_key)
+                used_views = tiling.views(dropout_memory, len(qs), block)
+                used_weights = torch.mul(weights, keep, out=used_views.by_key)
             dvs[:, keys].baddbmm_(used_weights.transpose(1, 2), up)
             if dvalue_tables is not None:
                 used_views.clear_around_keys()
@@ -152,11 +146,8 @@ def backward(
             if tables is not None and dtables is not None:
                 views.clear_around_keys()
                 dtables[:, distances].baddbmm_(views.by_distance.transpose(1, 2), position_queries)
-                if dposition is None:
-                    dqs.baddbmm_(views.by_distance, tables[:, distances])
-                elif needs_gradient[1]:
-                    dps = torch.bmm(views.by_distance, tables[:, distances])
-                    dposition[rows, heads, tokens] = tiling.by_row(dps) * tiling.scale
+                dps = torch.bmm(views.by_distance, tables[:, distances])
+                dposition[rows, heads, tokens] = tiling.by_row(dps) * tiling.scale
             dq[rows, heads, tokens] = tiling.by_row(dqs) * tiling.scale
         dk[tile], dv[tile] = (dks / BITS).view_as(dk[tile]), dvs.view_as(dv[tile])
         for total, part, unit in zip(totals, (dtables, dvalue_tables), (BITS, 1.0)):

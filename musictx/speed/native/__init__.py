@@ -37,7 +37,7 @@ BLOCK, PANEL = 128, 1024  # how many queries, and keys, of a panel (native/panel
 @cache
 def _missing() -> str | None:
     """Why the kernel cannot be used on this machine, or None. The first call of a process loads the
-    library and, if none is prebuilt, compiles it."""
+    library and, if none is prebuilt, compiles it; a failure is not tried again."""
     return build.failure(library.load)
 
 

@@ -165,19 +165,17 @@ def cpu_features() -> frozenset[str]:
     return frozenset(next(flags, platform.processor()).split())
 
 
-def built(source: Path, list_name: str = "", structs: Sequence[tuple[str, Path]] = ()) -> Path:
+def built(source: Path, features: Sequence[tuple[str, Path]] = ()) -> Path:
     """The path of the shared library of ``source``, compiled now if it is not in the cache.
 
-    ``structs`` are pairs (name, header): the headers are included before ``source``, and the macro
-    ``list_name`` is the names, separated by commas.
+    ``features`` are pairs (struct, header): the headers are included before ``source``, and the
+    macro ``FEATURES`` is the structs, separated by commas.
 
     Raises UserError, with the reason in a sentence, if the library cannot be compiled.
     """
-    command = [*compiler(), *FLAGS]
+    command = [*compiler(), *FLAGS, f"-DFEATURES={','.join(struct for struct, _ in features)}"]
     folder = cache_folder()
-    if list_name:
-        command.append(f"-D{list_name}={','.join(name for name, _ in structs)}")
-    headers = [header for _, header in structs]
+    headers = [header for _, header in features]
     target = folder / f"{source.stem}-{_key(source, command, headers)}{SUFFIX}"
     if target.exists():
         return target

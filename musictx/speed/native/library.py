@@ -115,17 +115,7 @@ def _torch_function(name: str) -> int | None:
 
 
 @cache
-def _outcome() -> Library | UserError:
-    """The kernel, compiled if necessary, or the error; cached, so that a failure is not retried."""
-    try:
-        return Library(build.prebuilt(SOURCE) or build.built(SOURCE), products())
-    except UserError as error:
-        return error
-
-
 def load() -> Library:
-    """Load the kernel. Raises ``UserError`` if it is not available."""
-    outcome = _outcome()
-    if isinstance(outcome, UserError):
-        raise UserError(str(outcome))
-    return outcome
+    """Load the kernel, compiled if necessary, once in a process. Raises ``UserError`` if it is not
+    available."""
+    return Library(build.prebuilt(SOURCE) or build.built(SOURCE), products())

@@ -6,7 +6,6 @@ import torch
 from musictx.model.features.conditions import END_STEPS, START_STEPS, Conditions
 from musictx.model.features.pitches import NEVER
 from tests.model.features.test_sounding import time_class
-from tests.untrained import at_random
 
 #: 1 opens; 3, 4, 5 are the marks; 6..8 and 9..10 two controls; 11..18 start pitches 60..67,
 #: 19..26 end them; 27..46 take 1..20 steps.
@@ -19,10 +18,6 @@ GIVEN = {
     "marks": [KNOWN, STREAM, HERE],
 }
 FIRST_TIME = 4 + 3 + 2
-
-
-def conditions(width: int = 8, **more) -> Conditions:
-    return at_random(Conditions(VOCAB, width, **GIVEN, **({"chords": 2} | more))).double()
 
 
 def events(count: int, draw: torch.Generator) -> list[int]:
@@ -82,14 +77,13 @@ def of_class(gap: int | None, bounds: tuple[int, ...]) -> int:
 @pytest.mark.parametrize("ahead", [20, 0])
 def test_it_reads_what_a_loop_over_events_finds(ahead):
     """The second row is two pieces."""
-    found = conditions()
     two = window(2, known=min(ahead, 8), past=3, rest=20)
     rows = [window(1, known=ahead, rest=100)[:84]]
     rows += [[*two, *window(3, known=ahead, past=0, rest=100)][:84]]
     ids = torch.tensor(rows)
     places = torch.arange(84).repeat(2, 1)
     places[1, len(two) :] -= len(two)
-    seen = found.read(ids, ids[:, :0], places)
+    seen = Conditions(VOCAB, 8, **GIVEN).read(ids, ids[:, :0], places)
     met = 0
     for row in range(2):
         for at in range(84):

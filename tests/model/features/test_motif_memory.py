@@ -6,7 +6,6 @@ import torch
 
 from musictx.model.features.motif_memory import FARTHEST, LENGTHS, MOST_NOTES, MotifMemory
 from tests.model.features.test_sounding import EVENTS, VOCAB
-from tests.untrained import at_random
 
 GIVEN = {name: EVENTS[name] for name in ("steps", "starts", "loudness")}
 
@@ -54,7 +53,7 @@ def expected(ids):
 def test_it_finds_what_a_loop_finds(seed):
     ids = music(2, 160, seed)
     places = torch.cat([torch.arange(60), torch.arange(100)]).expand(2, -1)
-    seen = at_random(MotifMemory(VOCAB, 8, **GIVEN)).double().read(ids, ids[:, :0], places)
+    seen = MotifMemory(VOCAB, 8, **GIVEN).read(ids, ids[:, :0], places)
     for row in range(2):
         for at in range(160):
             begin = 0 if at < 60 else 60

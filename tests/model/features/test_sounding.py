@@ -8,7 +8,6 @@ import torch
 
 from musictx.model.features.pitches import NEVER, TIMES
 from musictx.model.features.sounding import AFTER_STEPS, AGE_STEPS, Sounding
-from tests.untrained import at_random
 
 #: 0..3 nothing; 4..11 start pitches 60..67, 12..19 end them; 20..59 take 1..40 steps; 60..63: loud
 VOCAB, PITCHES, LEVELS = 64, 8, 5
@@ -18,12 +17,7 @@ EVENTS = {
     "steps": [[20, 60, 1]],
     "loudness": [[60, 64, 1]],
 }
-RECENT, CHORDS = 3, 2
-
-
-def sounding(width: int = 8, **more) -> Sounding:
-    options = {"recent": RECENT, "chords": CHORDS} | more
-    return at_random(Sounding(VOCAB, width, **EVENTS, **options)).double()
+RECENT = 3
 
 
 def music(rows: int, count: int, seed: int = 2) -> torch.Tensor:
@@ -87,11 +81,11 @@ def time_class(steps: int) -> int:
 @pytest.mark.parametrize("resets", [[], [[3, 4, 0]]], ids=str)
 def test_it_reads_what_a_loop_over_events_finds(resets):
     """A piece begins at 25; after a reset nothing counts that was before."""
-    found, ids = sounding(resets=resets), music(2, 120)
+    feature, ids = Sounding(VOCAB, 8, **EVENTS, recent=RECENT, resets=resets), music(2, 120)
     ids[:, [17, 60]] = 3
     places = torch.arange(120).repeat(2, 1)
     places[1, 25:] -= 25
-    seen = found.read(ids, ids[:, :0], places)
+    seen = feature.read(ids, ids[:, :0], places)
     for row in range(2):
         for at in range(120):
             if places[row, at] == 0 or (resets and ids[row, at] == 3):
