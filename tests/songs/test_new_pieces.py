@@ -150,8 +150,9 @@ def test_a_new_piece_closes_on_a_held_tonic(song, asked):
     ("length", "include"), [({"bars": 2}, True), ({"bars": 2}, False), ({"seconds": 5}, True)]
 )
 def test_a_continuation_with_a_natural_end_closes_on_a_held_tonic(song, length, include):
-    """In B minor, with the notes of D major; the piano joins the tune in its second bar."""
-    tune = [(n / 2, n / 2 + 0.5, 59 + (0, 2, 3, 5, 7, 3, 2, 10)[n % 8], 80, 73) for n in range(16)]
+    """In B minor, with the notes of D major; the piano joins the tune, on a program that the model
+    lacks, in its second bar."""
+    tune = [(n / 2, n / 2 + 0.5, 59 + (0, 2, 3, 5, 7, 3, 2, 10)[n % 8], 80, 75) for n in range(16)]
     chords = [(n, n + 1, pitch, 80, 0) for n in range(2, 8) for pitch in (47, 54, 62)]
     rows = [(*note, False, int(note[4] == 0)) for note in tune + chords]
     options = dict(primer=score(rows), include_primer=include, seed=5, end="natural", **length)
@@ -162,8 +163,21 @@ def test_a_continuation_with_a_natural_end_closes_on_a_held_tonic(song, length, 
     assert np.allclose(final["end"], 12 - 8 * (not include))
     assert {*(final["pitch"] % 12)} <= {11, 2, 6}
     assert final["pitch"].min() % 12 == 11
+    assert {*made.score.notes[["track", "program"]].tolist()} == {(0, 75), (1, 0)}
     assert {*final["track"]} == {0, 1}
     assert sum(event.on for event in events) == made.notes
+
+
+def test_an_interrupt_gives_what_there_is_of_each_continuation_with_a_natural_end(song):
+    def stop(count, seconds):
+        raise KeyboardInterrupt
+
+    request = GenerateConfig(bars=4, samples=2, end="natural")
+    primer = generate.make_primer(song, TUNE, request)
+    pieces = generate.compose_pieces(song, [primer], [TUNE], request, seeds=[1], progress=stop)
+    assert [next(pieces)[1].ended for _ in range(2)] == ["interrupted"] * 2
+    with pytest.raises(KeyboardInterrupt):
+        next(pieces)
 
 
 def test_the_model_writes_the_bar_line_where_a_song_is_continued(song):
