@@ -128,7 +128,12 @@ class _Composition:
         seam = self._seconds(given) if given else 0.0
         count = int((score.notes["start"] >= seam - NEAR).sum())
         length = self._seconds(len(sections) * bars) - seam
-        return Sample(score, seam, np.empty(0, np.uint16), count, length, "seconds")
+        chords = tuple(
+            marker
+            for marker in score.markers
+            if marker[0] >= seam - NEAR and parse_name(marker[1]) is not None
+        )
+        return Sample(score, seam, np.empty(0, np.uint16), count, length, "seconds", chords)
 
     def _line(self, bar: int) -> float:
         """Quarter notes from the beginning of the piece to the line of a bar; from 0."""
@@ -212,7 +217,7 @@ class _Composition:
             lines[stop - self.bars],
             self.bars,
             steps=steps.pop(),
-            drums=bool(self.piece.notes["drum"].mean() > 0.5),
+            drums=2 * int(self.piece.notes["drum"].sum()) > len(self.piece),
         )
         return [penalty]
 

@@ -29,7 +29,7 @@ from musictx.sampling.sample import Sample
 from musictx.songs import chord_sheet, drummers
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.bars import blank_piece
-from musictx.songs.chord_estimation import recognised, search
+from musictx.songs.chord_estimation import implied, search
 from musictx.songs.infill_penalties import BASS
 from musictx.songs.loops import Loop
 from musictx.songs.strengths import QUIETER
@@ -58,9 +58,6 @@ def compose(
     loop = Loop(task) if request.loop else None
     laid_out = loop.laid_out() if loop else task
     score, brief = arrange(bundle, laid_out, request, _usual_levels(bundle, laid_out))
-    if task.add and len(brief.given) and not chord_changes(brief.given):
-        implied = recognised(brief.given)
-        brief = replace(brief, given=chord_sheet.with_markers(brief.given, implied))
     if not task.is_gap:  # chords may begin before the first given note
         begins = [time for time, chord in chord_changes(brief.given) if chord != NONE]
         brief = replace(brief, begin=min([brief.begin, *begins]))
@@ -155,12 +152,13 @@ def _usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:
 
 
 def with_chords(task: Task) -> Task:
-    """``task`` with chords that fit its melody, if the melody is alone and the file has no chord
-    symbols."""
-    melody = task.given
-    if task.is_gap or chord_changes(melody) or (task.add and not melody.one_voice):
+    """``task`` with the chords that its given notes imply, or that fit a melody, if the file has no
+    chord symbols."""
+    given = task.given
+    if task.is_gap or chord_changes(given):
         return task
-    return replace(task, given=chord_sheet.with_markers(melody, search(melody)))
+    chords = implied(given) if task.add else search(given)
+    return replace(task, given=chord_sheet.with_markers(given, chords))
 
 
 def under_chords(score: Score, request: AccompanyConfig) -> Task:

@@ -82,7 +82,8 @@ def new_piece(
         score = score.with_notes(np.concatenate([score.notes, notes]))
         if on_event is not None:
             emit_all(notes, on_event)
-    return replace(sample, score=score, notes=len(score), seconds=stop)
+    named = tuple((time, str(chord)) for time, chord in chords)
+    return replace(sample, score=score, notes=len(score), seconds=float(stop), chords=named)
 
 
 def closing_bar(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> ClosingBar | None:

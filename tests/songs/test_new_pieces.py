@@ -17,9 +17,11 @@ from musictx.sampling import processors
 from musictx.sampling.constraints import GrammarRow
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
+from musictx.sampling.sample import Sample
 from musictx.sampling.strengths import MOST_ALIKE
 from musictx.shipped import examples
 from musictx.songs import bar_infill, form, new_pieces, repeats
+from musictx.songs.bars import blank_piece
 from musictx.songs.chord_estimation import search
 from musictx.songs.loops import LOOP_END
 from musictx.songs.strengths import PART_SHARE
@@ -103,6 +105,7 @@ def test_a_new_piece_is_composed_to_chords_of_its_key(song, key, scale, tonic):
     (piece,) = musictx.generate(song, **request)
     chords = chord_changes(piece.score)
     assert chords[0][0] == 0
+    assert piece.chords == piece.score.markers
     scale = {(tonic + tone) % 12 for tone in (0, 2, 4, 5, 7, 9, 11)}
     assert np.mean([chord.root in scale for _, chord in chords]) > 0.7
     notes = piece.score.notes
@@ -342,6 +345,7 @@ def test_a_primer_is_the_first_section_and_returns_in_its_meter(made, verse):
     assert set(piece.notes["program"][piece.notes["track"] == 0].tolist()) == {6}
     chords = [(at, name) for at, name in piece.markers if ":" in name]
     assert (pytest.approx(30 * BEAT), "C:maj") in chords, "chords return with their section"
+    assert list(made[0].chords) == [mark for mark in chords if mark[0] > 17 * BEAT]
 
 
 def test_the_same_seed_composes_the_same_and_new_notes_are_reported(song, verse, made):
@@ -412,6 +416,13 @@ def test_parts_of_a_new_piece_share_the_requested_density(song, density, monkeyp
     ratios = {part: rates[part] / usual[part] for part in usual}
     assert max(ratios.values()) == pytest.approx(min(ratios.values()))
     assert density < 100 or ratios == dict.fromkeys(usual, 1.0)
+
+
+def test_a_new_section_may_follow_a_silent_one(song, monkeypatch):
+    silent = Sample(blank_piece(), 0.0, np.empty(0, np.uint16), 0, 4.0, "seconds")
+    monkeypatch.setattr(form, "new_piece", lambda *_: silent)
+    (piece,) = musictx.generate(song, form="AB", bars=2, instruments="piano", seed=1)
+    assert piece.seconds == 4 * BAR
 
 
 @pytest.mark.parametrize("seed", [100, 102])
