@@ -26,7 +26,7 @@ from musictx.songs.chord_estimation import search
 from musictx.songs.loops import LOOP_END
 from musictx.songs.strengths import PART_SHARE
 from musictx.tokens.stream import CHORD
-from tests.pieces import line, outside, score, together
+from tests.pieces import line, of, outside, score, together
 from tests.sampling.pieces import region
 
 TUNE = musictx.read(examples()["frere_jacques"])
@@ -418,11 +418,19 @@ def test_parts_of_a_new_piece_share_the_requested_density(song, density, monkeyp
     assert density < 100 or ratios == dict.fromkeys(usual, 1.0)
 
 
-def test_a_new_section_may_follow_a_silent_one(song, monkeypatch):
+def test_a_form_begins_anew_after_a_silent_section_and_keeps_a_primer_of_a_pick_up(
+    song, monkeypatch
+):
+    compose = [form.new_piece, lambda *_: silent]
     silent = Sample(blank_piece(), 0.0, np.empty(0, np.uint16), 0, 4.0, "seconds")
-    monkeypatch.setattr(form, "new_piece", lambda *_: silent)
-    (piece,) = musictx.generate(song, form="AB", bars=2, instruments="piano", seed=1)
-    assert piece.seconds == 4 * BAR
+    monkeypatch.setattr(form, "new_piece", lambda *given: compose.pop()(*given))
+    options = {"form": "AB", "bars": 2, "seed": 1}
+    (piece,) = musictx.generate(song, instruments="piano", **options)
+    assert (piece.notes > 0, piece.seconds) == (True, 4 * BAR)
+    pickup = of((0.0, 0.5, 60), tempos=[(0, 120)], meters=[(0, 1, 4), (0.5, 4, 4)])
+    (piece,) = musictx.generate(song, primer=pickup, **options)
+    assert piece.score.notes[["start", "pitch"]].tolist()[0] == (0.0, 60)
+    assert piece.score.duration <= 0.5 + 4 * BAR + 1e-3
 
 
 @pytest.mark.parametrize("seed", [100, 102])
