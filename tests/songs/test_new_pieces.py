@@ -73,7 +73,7 @@ def test_pitches_of_continuations_have_the_temperature_of_note_on_unless_one_is_
     [("bass", {33}), ("piano,bass,drums", {0, 33, DRUMS}), ("strings, piano", {48, 0})],
 )
 def test_the_requested_instruments_play_and_no_others(song, names, programs):
-    (piece,) = musictx.generate(song, seed=1, bars=8, instruments=names)
+    (piece,) = musictx.generate(song, seed=1, bars=4, instruments=names)
     assert playing(piece.score.notes) == programs
 
 
@@ -238,7 +238,7 @@ def test_progress_counts_the_tokens_and_seconds_of_each_piece(song):
 
 
 def test_new_pieces_begin_on_their_first_beat(song):
-    for piece in musictx.generate(song, bars=1, samples=8, seed=3):
+    for piece in musictx.generate(song, bars=1, samples=4, seed=3):
         assert piece.score.notes["start"].min() == 0
 
 
@@ -433,10 +433,9 @@ def test_a_form_begins_anew_after_a_silent_section_and_keeps_a_primer_of_a_pick_
     assert piece.score.duration <= 0.5 + 4 * BAR + 1e-3
 
 
-@pytest.mark.parametrize("seed", [100, 102])
-def test_a_section_that_returns_is_no_copy(song, seed):
+def test_a_section_that_returns_is_no_copy(song):
     """At least a fifth of the notes is new, except in the first and the last bar."""
-    (piece,) = musictx.generate(song, form="AA", bars=4, seed=seed)
+    (piece,) = musictx.generate(song, form="AA", bars=4, seed=100)
     stream = song.tokenizer.grid(piece.score).stream
     stream = stream._replace(notes=stream.notes[stream.notes["part"] != CHORD])
     first, again = (
