@@ -128,7 +128,7 @@ class Continuation(Region):
         chooses the meter, the bars written so far count with their lengths, and each further bar
         with the length of the last one."""
         request, primer = self.request, self.primer
-        has_meter = primer.score is not None or primer.plan.meter is not None
+        has_meter = primer.score is not None or len(primer.plan.score.meters)
         if request.bars is None or has_meter or not self.drawn:
             return self._requested_end
         end = self.row.state.end_of_bars(request.bars)

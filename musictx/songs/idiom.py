@@ -67,20 +67,20 @@ class BarIdiom(Idiom):
     tokenizer: BarTokenizer
 
     def plan(self, bundle: Bundle, options: Mapping[str, Any]) -> Plan:
-        meter, playing, blank = None, None, blank_piece(options.get("tempo", BPM))
+        playing, blank = None, blank_piece(options.get("tempo", BPM))
         default = "4/4" if "loop" in options else None  # a loop is of whole bars
         named = options.get("meter", default)
         if named is not None:
-            numerator, denominator = meter = meter_of(named)
+            meter = meter_of(named)
             if not is_writable(*meter):
                 raise UserError(
                     f"meter={named}: expected at most {NUMERATORS} beats in a bar, and bars of "
                     f"at most {LONGEST_BAR / (4 * STEPS):g} whole notes"
                 )
-            blank = replace(blank, meters=np.array([(0.0, numerator, denominator)], METER))
+            blank = replace(blank, meters=np.array([(0.0, *meter)], METER))
         if "instruments" in options:
             playing = tuple(named_parts(bundle, options["instruments"]).values())
-        return Plan(blank, meter, playing)
+        return Plan(blank, playing)
 
     def composer(
         self,
@@ -200,7 +200,7 @@ class BarIdiom(Idiom):
         """The penalties of one row. A continuation from a bar line on begins with that line
         (:meth:`before_bar_line`). A new piece keeps to the meter of its plan; with habits it begins
         on the first beat."""
-        table, primer, meter = self.tokenizer.vocabulary, region.primer, region.primer.plan.meter
+        table, primer = self.tokenizer.vocabulary, region.primer
         assert isinstance(state, BarState)
         sparse = self._keep_playing(region, state)
         if state.seconds < primer.seconds - 1e-6:
@@ -209,7 +209,7 @@ class BarIdiom(Idiom):
         if region.sampling.habits:
             sparse += [section_return, as_in_repeated_bar]
             sparse += [] if len(primer.ids) else [on_first_beat]
-        meters = [one_meter(table, meter)] if meter else []
+        meters = [one_meter(table, n, m) for _, n, m in primer.plan.score.meters.tolist()]
         return [*meters, *super().penalties(region, state), summed(*sparse)]
 
     def feedback_penalties(self, region: Region) -> list[RowPenalty]:
