@@ -171,18 +171,6 @@ def test_a_continuation_with_a_natural_end_closes_on_a_held_tonic(song, length, 
     assert sum(event.on for event in events) == made.notes
 
 
-def test_an_interrupt_gives_what_there_is_of_each_continuation_with_a_natural_end(song):
-    def stop(count, seconds):
-        raise KeyboardInterrupt
-
-    request = GenerateConfig(bars=4, samples=2, end="natural")
-    primer = generate.make_primer(song, TUNE, request)
-    pieces = generate.compose_pieces(song, [primer], [TUNE], request, seeds=[1], progress=stop)
-    assert [next(pieces)[1].ended for _ in range(2)] == ["interrupted"] * 2
-    with pytest.raises(KeyboardInterrupt):
-        next(pieces)
-
-
 def test_the_model_writes_the_bar_line_where_a_song_is_continued(song):
     """It may name another distance to the bar that is repeated than the line before did."""
     tune = [60, 64, 67, 64] * 4
