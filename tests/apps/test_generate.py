@@ -203,6 +203,7 @@ def test_after_an_interrupt_the_pieces_are_written_as_far_as_they_are(
 ):
     """Continued songs with a natural end, too."""
     more = {"primer": str(primer), "end": "natural"} if closes else {}
+
     def stopped(*args, **options):
         yield 0, Sample(Score(), 0.0, np.zeros(4, np.uint16), 0, 2.0, "interrupted")
         raise KeyboardInterrupt
