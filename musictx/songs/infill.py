@@ -54,7 +54,7 @@ def compose(
     if isinstance(request, AccompanyConfig) and has_drums and len(named_parts) > 1:
         yield from _drums_last(bundle, task, request, seed, named_parts, progress, on_event)
         return
-    task = with_chords(task)
+    bare, task = task, with_chords(task)
     loop = Loop(task) if request.loop else None
     laid_out = loop.laid_out() if loop else task
     score, brief = arrange(bundle, laid_out, request, _usual_levels(bundle, laid_out))
@@ -64,11 +64,12 @@ def compose(
     varied = score if task.is_variation else None
     region = BarInfill(bundle, brief, players, varied, task.repeats)
     callbacks = {"progress": progress, "on_event": None if loop else on_event}
+    written = bare if [*named_parts.values()] == [DRUMS] else task  # drums follow no chords
     for version in compose_region(region, laid_out, score, request, seed, **callbacks):
         if loop is None:
-            yield make_sample(bundle, task, version)
+            yield make_sample(bundle, written, version)
         else:
-            piece = make_sample(bundle, task, loop.taken(version))
+            piece = make_sample(bundle, written, loop.taken(version))
             yield replace(piece, score=loop.ended(piece.score))
 
 

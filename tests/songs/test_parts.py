@@ -152,15 +152,14 @@ def test_a_track_of_few_high_notes_is_not_the_tune(songs):
 @pytest.mark.parametrize("asked", [False, True])
 def test_drums_are_composed_after_the_other_parts(songs, band, asked):
     """So the others do not strike where the drummer does. A density is divided as usual, 2 to 6.
-    The chords that all parts follow are written."""
-    both, bass = (
+    The chords that parts with pitches follow are written."""
+    both, bass, drums = (
         musictx.accompany(band, songs, add=add, seed=1, **({"density": density} if asked else {}))
-        for add, density in (("drums,bass", 4.0), ("bass", 1.0))
+        for add, density in (("drums,bass", 4.0), ("bass", 1.0), ("drums", 3.0))
     )
-    notes, chords = (
-        both[0].score.notes,
-        tuple((time, str(c)) for time, c in recognised(musictx.read(band))),
-    )
+    notes = both[0].score.notes
+    chords = tuple((time, str(chord)) for time, chord in recognised(musictx.read(band)))
     assert both[0].score.markers == bass[0].score.markers == chords != ()
+    assert drums[0].score.markers == ()
     assert notes["drum"].any()
     assert notes[~notes["drum"]].tolist() == bass[0].score.notes.tolist()
