@@ -127,11 +127,8 @@ class _Composition:
         seam = self._seconds(given) if given else 0.0
         count = int((score.notes["start"] >= seam - NEAR).sum())
         length = self._seconds(len(sections) * bars) - seam
-        chords = tuple(
-            marker
-            for marker in score.markers
-            if marker[0] >= seam - NEAR and parse_name(marker[1]) is not None
-        )
+        new = [mark for mark in score.markers if mark[0] >= seam - NEAR]
+        chords = tuple(mark for mark in new if parse_name(mark[1]) is not None)
         return Sample(score, seam, np.empty(0, np.uint16), count, length, "seconds", chords)
 
     def _line(self, bar: int) -> float:

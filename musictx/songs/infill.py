@@ -95,19 +95,15 @@ def _drums_last(
     pitched = replace(_with_density(request, 1 - share), add=",".join(names), style=None)
     alone = _with_density(request, share)
     alone = replace(alone, add=drums, samples=1, register=None, polyphony=None)
-    in_others, in_drums = 0.0, 0.0  # seconds composed
+    composed: dict[str, float] = {}  # seconds of the drums, and of the other parts
 
-    def after_others(count: int, seconds: float) -> None:
-        nonlocal in_others
-        in_others = seconds
-        after_drums(count, 0.0)
-
-    def after_drums(count: int, seconds: float) -> None:
+    def report(part: str, earlier: float, count: int, seconds: float) -> None:
+        composed[part] = earlier + seconds
         if progress is not None:
-            progress(count, (in_others + in_drums + seconds) / 2)
+            progress(count, sum(composed.values()) / 2)
 
-    others = replace(task, add=(*names,))
-    versions = compose(bundle, others, pitched, seed, progress=after_others, on_event=None)
+    others, of_others = replace(task, add=(*names,)), partial(report, "others", 0.0)
+    versions = compose(bundle, others, pitched, seed, progress=of_others, on_event=None)
     first = timeline.first_free(task.score)
     for number, version in enumerate(versions):
         notes = version.score.notes
@@ -118,10 +114,8 @@ def _drums_last(
             markers=version.score.markers,
         )
         to_them = replace(task, score=version.score, given=given, add=(drums,))
-        (piece,) = compose(
-            bundle, to_them, alone, seed + number, progress=after_drums, on_event=None
-        )
-        in_drums += task.end - task.begin
+        of_drums = partial(report, "drums", number * (task.end - task.begin))
+        (piece,) = compose(bundle, to_them, alone, seed + number, progress=of_drums, on_event=None)
         if on_event is not None:
             notes = piece.score.notes
             emit_all(notes[notes["track"] >= first], partial(on_event, number))
