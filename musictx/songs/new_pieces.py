@@ -50,10 +50,9 @@ def new_piece(
     on_event  called whenever a note begins or ends"""
     pitches = pitch_set(request.sampling, NOTHING, bundle.tokenizer)  # refuses key=auto
     random, clock = np.random.default_rng([*seed]), plan.score.beats
-    lengths = [request.seconds, None]
-    if request.bars is not None:
-        lengths[1] = clock.seconds(clock.bar_line(0.0, request.bars))
-    end = min((length for length in lengths if length is not None), default=USUAL_SECONDS)
+    primer, end = Primer(plan=plan), USUAL_SECONDS
+    if (ids_end := end_of(request, bundle.tokenizer, primer)) is not None:
+        end = float(primer.clock(bundle.tokenizer).seconds(ids_end))
     bars = clock.bar_at(end + 1e-6) - 1  # whole ones
     closes = bars > 1 and request.end != "cut" and not request.loop
     if closes:
