@@ -95,9 +95,9 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
     ``notice`` is called with warnings for the user.
 
     The primer, the model folder and the names of the results are checked before the model runs.
-    After Ctrl-C the unfinished pieces are written, too, but for new pieces composed to drawn chords
-    and continuations of songs with a natural end. Several primers are continued one after the
-    other; a primer with an error is skipped, and one error for all of them is raised at the end.
+    After Ctrl-C the unfinished pieces are written, too, but for those composed to drawn chords.
+    Several primers are continued one after the other; a primer with an error is skipped, and one
+    error for all of them is raised at the end.
     """
     names = config.primer if isinstance(config.primer, list) else [config.primer or ""]
     files = [file for name in filter(None, names) for file in formats.music_files(name, "primer")]

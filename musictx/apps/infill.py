@@ -302,13 +302,13 @@ def make_sample(bundle: Bundle, task: Task, version: Version) -> Sample:
             names[track] = "accompaniment" if number == 1 else f"accompaniment {number}"
     notes = np.concatenate([kept.notes, version.notes])
     # The chords of a gap are not written: infilling leaves other tracks and the markers unchanged.
-    chords = () if task.is_gap else version.chords
-    markers = tuple(sorted([*task.given.markers, *chords]))
+    markers = tuple(sorted([*task.given.markers, *(() if task.is_gap else version.chords)]))
     piece = replace(kept, notes=notes, names=names, markers=markers)
     score = parts.with_file_programs(bundle, piece, task.score)
     seam, length = task.begin if task.is_gap else 0.0, task.end - task.begin
     ended: Ended = "seconds" if version.is_complete else "stuck"
-    return Sample(score, seam, np.empty(0, np.uint16), len(version.notes), length, ended)
+    no_ids, chords = np.empty(0, np.uint16), tuple(version.chords)
+    return Sample(score, seam, no_ids, len(version.notes), length, ended, chords)
 
 
 def run(config: InfillConfig | AccompanyConfig) -> list[Result]:

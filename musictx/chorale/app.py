@@ -140,7 +140,10 @@ def compose_gap(
     """Do what :func:`musictx.apps.infill.compose_versions` does, for a gap in a file of four
     tracks. Raises ``UserError`` for other files and for options that do not apply to chorales."""
     if isinstance(request, AccompanyConfig):
-        raise UserError(f"model: {unable(bundle.tokenizer)}")
+        raise UserError(
+            "model: this model writes chorales; harmonise the melody by `musictx harmonise`, or "
+            "give another model, such as model=song"
+        )
     for name in request.controls:
         raise UserError(f"{name}: {unable(bundle.tokenizer)}")
     if request.loop:

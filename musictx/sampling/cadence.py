@@ -6,16 +6,18 @@ notes of its chord may join it. In the third, no note is struck; the sounding no
 older notes first, and once nothing sounds the piece ends. So no note is cut off.
 
 The key is that of the request, or else the key of the piece so far. Tokens that write notes with
-their length have no releases to wait for.
+their length have no releases to wait for. Continued songs end with a :class:`ClosingBar` instead.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from musictx import keys
+from musictx.notes import Score
 from musictx.sampling.constraints import RowConstraint
 from musictx.sampling.strengths import (
     CHORD_FROM,
@@ -37,6 +39,15 @@ TRIADS = {"major": (0, 4, 7), "minor": (0, 3, 7)}
 CHORD_NOTES = len(TRIADS["major"])
 #: The share of the ending after which all notes end.
 RELEASED_FROM = (1 + SILENT_FROM) / 2
+
+
+class ClosingBar(NamedTuple):
+    """A bar that a rule writes after the composed music, from ``begin`` to ``end`` in seconds of
+    the piece. ``notes`` is a function (the piece up to the bar) -> the notes of the bar."""
+
+    begin: float
+    end: float
+    notes: Callable[[Score], np.ndarray]
 
 
 def closing(length: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -213,9 +214,15 @@ def _likeness(one: set[tuple[float, ...]], other: set[tuple[float, ...]]) -> flo
 
 
 def compose_batch(regions: Sequence[Region]) -> Generator[tuple[int, list[bool]], None, None]:
-    """Continue ``regions`` in one batch until they are done or the context is full. Yield after
-    each step the number of regions that got an id, and for each region whether it is done."""
-    setup = type(regions[0]).setup(regions)
+    """Continue ``regions`` in one batch until they are done or the context is full. Return a
+    generator that yields after each step the number of regions that got an id, and for each region
+    whether it is done."""
+    return _steps(regions, type(regions[0]).setup(regions))
+
+
+def _steps(
+    regions: Sequence[Region], setup: dict[str, Any]
+) -> Generator[tuple[int, list[bool]], None, None]:
     with closing(engine.generate(**setup)) as steps:
         for ids in steps:
             for region, token in zip(regions, ids.tolist()):

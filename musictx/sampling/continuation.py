@@ -21,7 +21,7 @@ from musictx.grid import grid_of
 from musictx.notes import Score
 from musictx.sampling import cadence, timeline
 from musictx.sampling.constraints import Constraint, GrammarRow, Penalty, RowPenalty, by_row
-from musictx.sampling.events import Event, FinishNotes
+from musictx.sampling.events import Event, FinishNotes, emit_all
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor, of_sampling
@@ -89,6 +89,7 @@ class Continuation(Region):
     caller_penalties  applied after the penalties on pitches and of the ending, before all others
     clock             maps seconds of the tokens to seconds of the piece
     seam              the time at which the new music begins, in seconds of the piece
+    closing_bar       a bar that follows the music which the model composes, if any
     drawn             the new ids so far
     """
 
@@ -115,6 +116,10 @@ class Continuation(Region):
         self.clock = primer.clock(self.tokenizer)
         self.seam = float(self.clock.seconds(primer.seconds))
         self._requested_end = end_of(request, self.tokenizer, primer)
+        if (bar := idiom.closing_bar(request, primer)) is not None:
+            self.request = replace(request, end="cut")
+            self._requested_end = self.clock.time(bar.begin)
+        self.closing_bar = bar
         self.drawn: list[int] = []
 
     @property
@@ -123,7 +128,7 @@ class Continuation(Region):
         chooses the meter, the bars written so far count with their lengths, and each further bar
         with the length of the last one."""
         request, primer = self.request, self.primer
-        has_meter = primer.score is not None or primer.plan.meter is not None
+        has_meter = primer.score is not None or len(primer.plan.score.meters)
         if request.bars is None or has_meter or not self.drawn:
             return self._requested_end
         end = self.row.state.end_of_bars(request.bars)
@@ -253,13 +258,19 @@ class Continuation(Region):
             old["end"] = np.minimum(old["end"], max(float(self.clock.seconds(until)), self.seam))
         if self.emitter is not None:
             self.emitter.close(new)
-        include = self.request.include_primer
-        if not include:
-            score = timeline.alone(given or decoded, new, self.begins)
-        elif given is not None:
+        if given is not None:
             score = timeline.joined(given, old, new, self.seam)
         else:
             score = self._in_tempo(decoded).with_notes(np.concatenate([old, new]))
+        if self.closing_bar is not None and ended == "seconds":
+            last, stop = self.closing_bar.notes(score), self.closing_bar.end
+            if self.emitter is not None:
+                emit_all(last, self.emitter.on_event)
+            new = np.concatenate([new, last])
+            score = score.with_notes(np.concatenate([score.notes, last]))
+        include = self.request.include_primer
+        if not include:
+            score = timeline.alone(given or decoded, new, self.begins)
         seam = self.seam if include and len(self.primer.ids) else 0.0
         chords = tuple(
             (float(self.clock.seconds(time)), name)

@@ -43,7 +43,7 @@ class Emitter:
     (:class:`musictx.tokens.grammar.NoteChange`), after ``finish`` has been applied to the note."""
 
     def __init__(self, finish: FinishNotes, on_event: Callable[[Event], None]) -> None:
-        self._finish, self._emit = finish, on_event
+        self._finish, self.on_event = finish, on_event
         #: (part, pitch) -> a note that has not ended yet; (part, pitch, seconds of its beginning)
         #: for a note whose end is certain only in the finished piece.
         self._open: dict[tuple[float, ...], np.ndarray] = {}
@@ -64,7 +64,7 @@ class Emitter:
         """Report all remaining ends of the finished piece. ``notes`` are its new notes, from which
         the ends of notes that still sound are taken."""
         if not self._whole:
-            return emit_all(notes, self._emit)
+            return emit_all(notes, self.on_event)
         for note in self._open.values():
             for start, _, pitch, *_, track in self._finish(note).tolist():
                 same = (notes["pitch"] == pitch) & (np.abs(notes["start"] - start) < 1e-3)
@@ -91,7 +91,7 @@ class Emitter:
             self._open[change.part, change.pitch, change.seconds] = note
         for start, end, pitch, velocity, _, _, track in self._finish(note).tolist():
             self._until(start)
-            self._emit(Event(start, True, pitch, velocity, track))
+            self.on_event(Event(start, True, pitch, velocity, track))
             if change.end is not None and np.isfinite(change.end):
                 heapq.heappush(self._ends, Event(end, False, pitch, 0, track))
                 self._until(start)
@@ -101,12 +101,12 @@ class Emitter:
             note["end"] = max(seconds, float(note["start"][0]))
             for _, end, pitch, *_, track in self._finish(note).tolist():
                 self._until(end)
-                self._emit(Event(end, False, pitch, 0, track))
+                self.on_event(Event(end, False, pitch, 0, track))
 
     def _until(self, seconds: float) -> None:
         """Report the pending ends up to ``seconds``."""
         while self._ends and self._ends[0].seconds <= seconds:
-            self._emit(heapq.heappop(self._ends))
+            self.on_event(heapq.heappop(self._ends))
 
 
 def emit_all(notes: np.ndarray, on_event: Callable[[Event], None]) -> None:

@@ -103,6 +103,10 @@ class Idiom:
             end = "cut"
         return replace(request, end=end, seconds=seconds)
 
+    def closing_bar(self, request: GenerateConfig, primer: Primer) -> cadence.ClosingBar | None:
+        """The last bar of the continuation of ``primer`` if a rule writes that bar."""
+        return None
+
     def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterable[int]:
         """Ids that follow ``ids`` and let time pass up to ``until``, seconds of the tokens, or a
         little more; ``state`` is after the ids that came out so far. None if these tokens cannot

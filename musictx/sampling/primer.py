@@ -18,13 +18,12 @@ from musictx.tokens.tokenizer import Clock, Tokenizer
 class Plan:
     """What the user asks of a new piece of notes in bars.
 
-    score  a Score without notes that has the tempo and the meter of the piece
-    meter  (numerator, denominator) of all of its bars; ``None``: the model chooses
+    score  a Score without notes that has the tempo of the piece, and the meter of all of its bars;
+           without one the model chooses meters
     parts  the programs that play, 128 for drums; ``None``: any programs
     """
 
     score: Score = field(default_factory=Score)
-    meter: tuple[int, int] | None = None
     parts: tuple[int, ...] | None = None
 
 

@@ -20,11 +20,12 @@ class Sample:
 
     score    the music, with or without the primer as asked
     seam     seconds in ``score`` at which the new part begins; 0.0 without a primer in it
-    ids      (n,) uint16, the new events
+    ids      (n,) uint16, the new ids of a continuation; empty if the piece was composed around
+             given notes or to given chords, as new songs are
     notes    notes struck in the new part
     seconds  length of the new part
     ended    the reason why it ended
-    chords   (seconds, name) of the chords that tokens write in the new part, in seconds of the
+    chords   (seconds, name) of the chords of the new part, if they were composed, in seconds of the
              piece with its primer
     """
 
@@ -44,12 +45,12 @@ class Sample:
         if self.notes == 0:
             why = {
                 "seconds": f"the model was silent for all of the {self.seconds:.1f} s",
-                "tokens": f"the limit of {len(self.ids)} tokens came before its first note",
+                "tokens": "the limit in tokens came before its first note",
                 "model": "the model ended the piece at once",
-                "stuck": f"{len(self.ids)} tokens passed without a note",
+                "stuck": "hardly any time passed",
                 "melody": "the model was silent under all of the melody",
             }[self.ended]
             return f"no new notes: {why}; try another seed, a higher temperature or more length"
         if self.ended == "stuck":
-            return f"ended after {len(self.ids)} tokens because hardly any time passed in them"
+            return f"ended after {self.seconds:.1f} s because hardly any time passed any more"
         return None

@@ -37,8 +37,7 @@ from musictx.songs.chord_estimation import implied
 from musictx.songs.chord_sheet import with_markers, without_chords
 from musictx.songs.new_pieces import new_piece, shared_options
 from musictx.songs.penalties import section_contrast
-from musictx.songs.sections import SECTION_ALIKE, whole_likeness
-from musictx.songs.strengths import PRIMED, SECTION_TRIES
+from musictx.songs.strengths import PRIMED
 
 #: The most bars of a primer, which is the first section.
 MOST_BARS = 64
@@ -111,7 +110,7 @@ class _Composition:
                 self._repeat_section(names.index(name) * bars)
             else:
                 earlier = {names.index(letter) for letter in names[:number]}
-                self._compose_section((number + 1) * bars, earlier)
+                self._continue_to((number + 1) * bars, sorted(earlier))
         for number, (name, primes) in enumerate(sections):
             last, ending = (number + 1) * bars, number + 1 == len(sections)
             if name in names[:number]:  # the last bar of the piece stays
@@ -128,7 +127,9 @@ class _Composition:
         seam = self._seconds(given) if given else 0.0
         count = int((score.notes["start"] >= seam - NEAR).sum())
         length = self._seconds(len(sections) * bars) - seam
-        return Sample(score, seam, np.empty(0, np.uint16), count, length, "seconds")
+        new = [mark for mark in score.markers if mark[0] >= seam - NEAR]
+        chords = tuple(mark for mark in new if parse_name(mark[1]) is not None)
+        return Sample(score, seam, np.empty(0, np.uint16), count, length, "seconds", chords)
 
     def _line(self, bar: int) -> float:
         """Quarter notes from the beginning of the piece to the line of a bar; from 0."""
@@ -147,32 +148,11 @@ class _Composition:
         self.piece = replace(piece, markers=markers, meters=meters)
         self.count = bars
 
-    def _compose_section(self, stop: int, earlier: set[int]) -> None:
-        """Compose a new section that ends before the bar ``stop`` and is unlike the sections
-        numbered ``earlier``: the first try that is unlike all of them, or else the try whose
-        greatest likeness to one of them is least."""
-        before, count, tries = self.piece, self.count, []
-        for _ in range(SECTION_TRIES if earlier and stop - self.bars >= count else 1):
-            self.piece, self.count = before, count
-            self._continue_to(stop, sorted(earlier))
-            alike = whole_likeness(self.piece)
-            begin = self.first + stop - self.bars
-            likeness = [
-                alike.diagonal(begin - other)[other : other + self.bars].mean()
-                for other in (self.first + number * self.bars for number in earlier)
-                if begin < len(alike)
-            ]
-            tries.append((float(max(likeness, default=0.0)), self.piece))
-            if tries[-1][0] < SECTION_ALIKE:
-                break
-        _, self.piece = min(tries, key=lambda attempt: attempt[0])
-        self.count = stop
-
-    def _continue_to(self, stop: int, earlier: Sequence[int] = ()) -> None:
-        """Continue the piece up to the bar ``stop``, unlike the sections numbered
-        ``earlier``. A pick-up does not count as a bar, so a piece that begins with one may need a
-        second continuation."""
-        if not self.count:
+    def _continue_to(self, stop: int, earlier: Sequence[int]) -> None:
+        """Continue the piece up to the bar ``stop``, unlike the sections numbered ``earlier``; a
+        piece without a note begins anew. A pick-up does not count as a bar, so a piece that begins
+        with one may need a second continuation."""
+        if not len(self.piece):
             request = replace(self.request, form=None, bars=stop)
             sample = new_piece(
                 self.bundle, self.plan, request, next(self.seeds), self._progress_from(0.0)

@@ -26,6 +26,7 @@ from musictx.data.statistics import (
 )
 from musictx.errors import UserError
 from musictx.notes import DRUMS, METER
+from musictx.sampling.cadence import ClosingBar
 from musictx.sampling.constraints import RowPenalty
 from musictx.sampling.idiom import Idiom
 from musictx.sampling.infill import NewNotes
@@ -41,12 +42,7 @@ from musictx.songs.bar_constraint import PartLimits
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import LONGEST_BAR, NUMERATORS, PER_SECOND, blank_piece, is_writable
-from musictx.songs.new_pieces import (
-    closed_continuation,
-    draw_ensemble,
-    named_parts,
-    new_piece,
-)
+from musictx.songs.new_pieces import closing_bar, draw_ensemble, named_parts, new_piece
 from musictx.songs.penalties import (
     SparsePenalty,
     as_in_repeated_bar,
@@ -71,20 +67,20 @@ class BarIdiom(Idiom):
     tokenizer: BarTokenizer
 
     def plan(self, bundle: Bundle, options: Mapping[str, Any]) -> Plan:
-        meter, playing, blank = None, None, blank_piece(options.get("tempo", BPM))
+        playing, blank = None, blank_piece(options.get("tempo", BPM))
         default = "4/4" if "loop" in options else None  # a loop is of whole bars
         named = options.get("meter", default)
         if named is not None:
-            numerator, denominator = meter = meter_of(named)
+            meter = meter_of(named)
             if not is_writable(*meter):
                 raise UserError(
                     f"meter={named}: expected at most {NUMERATORS} beats in a bar, and bars of "
                     f"at most {LONGEST_BAR / (4 * STEPS):g} whole notes"
                 )
-            blank = replace(blank, meters=np.array([(0.0, numerator, denominator)], METER))
+            blank = replace(blank, meters=np.array([(0.0, *meter)], METER))
         if "instruments" in options:
             playing = tuple(named_parts(bundle, options["instruments"]).values())
-        return Plan(blank, meter, playing)
+        return Plan(blank, playing)
 
     def composer(
         self,
@@ -95,8 +91,7 @@ class BarIdiom(Idiom):
     ) -> Callable[..., Sample] | None:
         """Loops are composed to drawn chords (:func:`.new_piece`), and so are other new pieces by
         models with control tokens whose corpus has ensembles, unless they have to end where the
-        model ends them, have a number of tokens, or are restricted. Continuations with a natural
-        end close on a tonic (:func:`.closed_continuation`), with the same exceptions."""
+        model ends them, have a number of tokens, or are restricted."""
         if is_restricted and (request.form is not None or request.loop):
             option = "loop=true" if request.form is None else f"form={request.form}"
             raise UserError(f"{option}: expected no penalties and processors with it")
@@ -112,8 +107,6 @@ class BarIdiom(Idiom):
         has_fixed_end = request.end != "model" and request.tokens is None
         if request.loop or (has_ensembles and is_new and has_fixed_end and not is_restricted):
             return lambda primer, _, *more: new_piece(bundle, primer.plan, request, *more)
-        if request.end == "natural" and not is_new and has_fixed_end and not is_restricted:
-            return lambda primer, _, *more: closed_continuation(bundle, primer, request, *more)
         return None
 
     def choose_parts(self, region: Region) -> Primer:
@@ -136,6 +129,12 @@ class BarIdiom(Idiom):
         top_p = BARS_TOP_P if sampling.top_p is None else sampling.top_p
         sampling = replace(sampling, top_p=top_p, temperatures=temperatures)
         return super().with_defaults(replace(request, sampling=sampling), primers)
+
+    def closing_bar(self, request: GenerateConfig, primer: Primer) -> ClosingBar | None:
+        """A continuation with a natural end closes on a tonic, unless it has a number of tokens."""
+        if request.end != "natural" or request.tokens is not None or not len(primer.ids):
+            return None
+        return closing_bar(request, self.tokenizer, primer)
 
     def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterator[int]:
         """Yield the ids of empty bars until the time ``until``, in seconds."""
@@ -201,7 +200,7 @@ class BarIdiom(Idiom):
         """The penalties of one row. A continuation from a bar line on begins with that line
         (:meth:`before_bar_line`). A new piece keeps to the meter of its plan; with habits it begins
         on the first beat."""
-        table, primer, meter = self.tokenizer.vocabulary, region.primer, region.primer.plan.meter
+        table, primer = self.tokenizer.vocabulary, region.primer
         assert isinstance(state, BarState)
         sparse = self._keep_playing(region, state)
         if state.seconds < primer.seconds - 1e-6:
@@ -210,7 +209,7 @@ class BarIdiom(Idiom):
         if region.sampling.habits:
             sparse += [section_return, as_in_repeated_bar]
             sparse += [] if len(primer.ids) else [on_first_beat]
-        meters = [one_meter(table, meter)] if meter else []
+        meters = [one_meter(table, n, m) for _, n, m in primer.plan.score.meters.tolist()]
         return [*meters, *super().penalties(region, state), summed(*sparse)]
 
     def feedback_penalties(self, region: Region) -> list[RowPenalty]:

@@ -29,7 +29,7 @@ from musictx.sampling.sample import Sample
 from musictx.songs import chord_sheet, drummers
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.bars import blank_piece
-from musictx.songs.chord_estimation import recognised, search
+from musictx.songs.chord_estimation import implied, search
 from musictx.songs.infill_penalties import BASS
 from musictx.songs.loops import Loop
 from musictx.songs.strengths import QUIETER
@@ -54,24 +54,22 @@ def compose(
     if isinstance(request, AccompanyConfig) and has_drums and len(named_parts) > 1:
         yield from _drums_last(bundle, task, request, seed, named_parts, progress, on_event)
         return
-    task = with_chords(task)
+    bare, task = task, with_chords(task)
     loop = Loop(task) if request.loop else None
     laid_out = loop.laid_out() if loop else task
     score, brief = arrange(bundle, laid_out, request, _usual_levels(bundle, laid_out))
-    if task.add and len(brief.given) and not chord_changes(brief.given):
-        implied = recognised(brief.given)
-        brief = replace(brief, given=chord_sheet.with_markers(brief.given, implied))
     if not task.is_gap:  # chords may begin before the first given note
         begins = [time for time, chord in chord_changes(brief.given) if chord != NONE]
         brief = replace(brief, begin=min([brief.begin, *begins]))
     varied = score if task.is_variation else None
     region = BarInfill(bundle, brief, players, varied, task.repeats)
     callbacks = {"progress": progress, "on_event": None if loop else on_event}
+    written = bare if [*named_parts.values()] == [DRUMS] else task  # drums follow no chords
     for version in compose_region(region, laid_out, score, request, seed, **callbacks):
         if loop is None:
-            yield make_sample(bundle, task, version)
+            yield make_sample(bundle, written, version)
         else:
-            piece = make_sample(bundle, task, loop.taken(version))
+            piece = make_sample(bundle, written, loop.taken(version))
             yield replace(piece, score=loop.ended(piece.score))
 
 
@@ -97,19 +95,15 @@ def _drums_last(
     pitched = replace(_with_density(request, 1 - share), add=",".join(names), style=None)
     alone = _with_density(request, share)
     alone = replace(alone, add=drums, samples=1, register=None, polyphony=None)
-    in_others, in_drums = 0.0, 0.0  # seconds composed
+    composed: dict[str, float] = {}  # seconds of the drums, and of the other parts
 
-    def after_others(count: int, seconds: float) -> None:
-        nonlocal in_others
-        in_others = seconds
-        after_drums(count, 0.0)
-
-    def after_drums(count: int, seconds: float) -> None:
+    def report(part: str, earlier: float, count: int, seconds: float) -> None:
+        composed[part] = earlier + seconds
         if progress is not None:
-            progress(count, (in_others + in_drums + seconds) / 2)
+            progress(count, sum(composed.values()) / 2)
 
-    others = replace(task, add=(*names,))
-    versions = compose(bundle, others, pitched, seed, progress=after_others, on_event=None)
+    others, of_others = replace(task, add=(*names,)), partial(report, "others", 0.0)
+    versions = compose(bundle, others, pitched, seed, progress=of_others, on_event=None)
     first = timeline.first_free(task.score)
     for number, version in enumerate(versions):
         notes = version.score.notes
@@ -120,10 +114,8 @@ def _drums_last(
             markers=version.score.markers,
         )
         to_them = replace(task, score=version.score, given=given, add=(drums,))
-        (piece,) = compose(
-            bundle, to_them, alone, seed + number, progress=after_drums, on_event=None
-        )
-        in_drums += task.end - task.begin
+        of_drums = partial(report, "drums", number * (task.end - task.begin))
+        (piece,) = compose(bundle, to_them, alone, seed + number, progress=of_drums, on_event=None)
         if on_event is not None:
             notes = piece.score.notes
             emit_all(notes[notes["track"] >= first], partial(on_event, number))
@@ -155,12 +147,13 @@ def _usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:
 
 
 def with_chords(task: Task) -> Task:
-    """``task`` with chords that fit its melody, if the melody is alone and the file has no chord
-    symbols."""
-    melody = task.given
-    if task.is_gap or chord_changes(melody) or (task.add and not melody.one_voice):
+    """``task`` with the chords that its given notes imply, or that fit a melody, if the file has no
+    chord symbols."""
+    given = task.given
+    if task.is_gap or chord_changes(given):
         return task
-    return replace(task, given=chord_sheet.with_markers(melody, search(melody)))
+    chords = implied(given) if task.add else search(given)
+    return replace(task, given=chord_sheet.with_markers(given, chords))
 
 
 def under_chords(score: Score, request: AccompanyConfig) -> Task:

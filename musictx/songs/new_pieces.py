@@ -19,11 +19,11 @@ from musictx.config.composing import Steered
 from musictx.data.statistics import at_once
 from musictx.keys import estimate
 from musictx.notes import NOTE, Score, until
-from musictx.sampling import timeline
-from musictx.sampling.composer import Progress, continuations
+from musictx.sampling.cadence import ClosingBar
+from musictx.sampling.composer import Progress
 from musictx.sampling.continuation import end_of
 from musictx.sampling.events import Event, emit_all
-from musictx.sampling.idiom import Idiom, idiom_of
+from musictx.sampling.idiom import Idiom
 from musictx.sampling.penalties import pitch_classes, pitch_set
 from musictx.sampling.primer import NOTHING, Plan, Primer
 from musictx.sampling.sample import Sample
@@ -31,6 +31,7 @@ from musictx.sampling.strengths import USUAL_SECONDS
 from musictx.songs.chord_estimation import draw, draw_repeats
 from musictx.songs.chord_sheet import with_markers
 from musictx.songs.drummers import KINDS
+from musictx.tokens.tokenizer import Tokenizer
 
 
 def new_piece(
@@ -49,10 +50,9 @@ def new_piece(
     on_event  called whenever a note begins or ends"""
     pitches = pitch_set(request.sampling, NOTHING, bundle.tokenizer)  # refuses key=auto
     random, clock = np.random.default_rng([*seed]), plan.score.beats
-    lengths = [request.seconds, None]
-    if request.bars is not None:
-        lengths[1] = clock.seconds(clock.bar_line(0.0, request.bars))
-    end = min((length for length in lengths if length is not None), default=USUAL_SECONDS)
+    primer, end = Primer(plan=plan), USUAL_SECONDS
+    if (ids_end := end_of(request, bundle.tokenizer, primer)) is not None:
+        end = float(primer.clock(bundle.tokenizer).seconds(ids_end))
     bars = clock.bar_at(end + 1e-6) - 1  # whole ones
     closes = bars > 1 and request.end != "cut" and not request.loop
     if closes:
@@ -81,49 +81,30 @@ def new_piece(
         score = score.with_notes(np.concatenate([score.notes, notes]))
         if on_event is not None:
             emit_all(notes, on_event)
-    return replace(sample, score=score, notes=len(score), seconds=stop)
+    named = tuple((time, str(chord)) for time, chord in chords)
+    return replace(sample, score=score, notes=len(score), seconds=float(stop), chords=named)
 
 
-def closed_continuation(
-    bundle: Bundle,
-    primer: Primer,
-    request: GenerateConfig,
-    seed: Sequence[int],
-    progress: Progress | None = None,
-    on_event: Callable[[Event], None] | None = None,
-) -> Sample:
-    """Continue ``primer`` for the length of ``request``, and close in its last whole bar on the
-    tonic of the piece. A continuation without two whole bars is cut instead."""
-    tokenizer = bundle.tokenizer
-    request = replace(idiom_of(tokenizer).with_defaults(request, [primer]), end="cut")
-    clock, beats = primer.clock(tokenizer), primer.clock(tokenizer).beats
-    seam, end = (clock.seconds(t) for t in (primer.seconds, end_of(request, tokenizer, primer)))
-    *_, begin, stop = 0.0, 0.0, *beats.seconds(beats.bar_lines(beats.quarters(end + 1e-3)))
-    closes = begin > seam + 1e-3
-    if closes:
-        request = replace(request, bars=None, seconds=begin - seam)
-    ((_, sample),) = continuations(
-        bundle,
-        [primer],
-        request,
-        seeds=[seed],
-        progress=progress,
-        on_event=on_event and (lambda _, event: on_event(event)),
-    )
-    if not closes or sample.ended != "seconds":
-        return sample
-    given, notes, offset = primer.score or Score(), sample.score.notes, 0.0
-    if not request.include_primer:
-        notes, offset = np.append(given.notes, notes), timeline.beginning(given, seam)
-    pitch = notes["pitch"][~notes["drum"]].astype(int)
-    tonic, mode = estimate(pitch[:, None]) or (0, "major")
-    chord = Chord(tonic, NAMES.index(mode[:3]))
+def closing_bar(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> ClosingBar | None:
+    """The last whole bar of a continuation of ``primer`` with a natural end: all parts hold the
+    tonic chord of the piece. A continuation without two whole bars is cut; its bar is empty."""
+    end = end_of(request, tokenizer, primer)
+    if end is None:
+        return None
+    clock = primer.clock(tokenizer)
+    seam, last = (float(clock.seconds(time)) for time in (primer.seconds, end))
+    lines = clock.beats.bar_lines(clock.beats.quarters(last + 1e-3))
+    begin, stop = [0.0, 0.0, *clock.beats.seconds(lines).tolist()][-2:]
+    if begin <= seam + 1e-3:
+        return ClosingBar(last, last, lambda piece: piece.notes[:0])
     pitches = pitch_set(request.sampling, primer, tokenizer)
-    notes = closing(sample.score, chord, begin - offset, stop - offset, pitches)
-    if on_event is not None:
-        emit_all(notes, on_event)
-    score = sample.score.with_notes(np.concatenate([sample.score.notes, notes]))
-    return replace(sample, score=score, notes=sample.notes + len(notes), seconds=stop - seam)
+
+    def notes(piece: Score) -> np.ndarray:
+        pitched = piece.notes["pitch"][~piece.notes["drum"]].astype(int)
+        tonic, mode = estimate(pitched[:, None]) or (0, "major")
+        return closing(piece, Chord(tonic, NAMES.index(mode[:3])), begin, stop, pitches)
+
+    return ClosingBar(begin, stop, notes)
 
 
 def closing(

@@ -196,10 +196,11 @@ def first_bar_line(row: Any, line: np.ndarray, lines: int) -> Nats:
         yield slice(token + 1, state.table.size), np.inf
 
 
-def one_meter(table: Vocabulary, meter: tuple[int, int]) -> RowPenalty:
-    """Forbid bars of any other ``meter`` (numerator, denominator)."""
+def one_meter(table: Vocabulary, numerator: int, denominator: int) -> RowPenalty:
+    """Forbid bars of any other meter."""
     other = np.zeros(table.size, bool)
-    for kind, value in zip(("numerator", "denominator"), (meter[0], meter[1].bit_length() - 1)):
+    exponent = denominator.bit_length() - 1
+    for kind, value in (("numerator", numerator), ("denominator", exponent)):
         other[table.slices[kind]] = True
         other[table.id(kind, value)] = False
     return never(other)

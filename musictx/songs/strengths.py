@@ -64,8 +64,6 @@ RARER_SHARE = 0.5
 # -------------------------------------------------------------------------------------- form.py
 #: The share of a returning section with a prime that is composed anew: its end. Taste.
 PRIMED = 0.5
-#: How often a new section is composed at most, until it is unlike the earlier sections. Taste.
-SECTION_TRIES = 3
 
 # ---------------------------------------------------------------------------------- drummers.py
 #: The least and the greatest probability of a stroke. Taste.

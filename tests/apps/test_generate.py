@@ -197,17 +197,22 @@ def test_halves_of_a_new_piece_begin_with_whole_steps_and_a_bar_has_none(monkeyp
     assert [count % 4 for count in cuts] == [0]
 
 
+@pytest.mark.parametrize("closes", [False, True])
 def test_after_an_interrupt_the_pieces_are_written_as_far_as_they_are(
-    folder, tmp_path, capsys, monkeypatch
+    closes, folder, primer, tmp_path, capsys, monkeypatch
 ):
+    """Continued songs with a natural end, too."""
+    more = {"primer": str(primer), "end": "natural"} if closes else {}
+
     def stopped(*args, **options):
         yield 0, Sample(Score(), 0.0, np.zeros(4, np.uint16), 0, 2.0, "interrupted")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(app, "continuations", stopped)
     with pytest.raises(KeyboardInterrupt):
-        app.run(config(folder, tmp_path))
-    assert [*contents(tmp_path)] == ["out/tunes-0-1.mid"]
+        app.run(config("song" if closes else folder, tmp_path, **more))
+    name = "my tune-continued-0-1.mid" if closes else "tunes-0-1.mid"
+    assert [*contents(tmp_path / "out")] == [name]
     assert "interrupted after 2.0 s" in capsys.readouterr().out
 
 

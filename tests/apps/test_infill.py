@@ -142,6 +142,8 @@ def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_pat
     alto = new["start"][new["track"] == 2]
     assert alto.min() >= 4.99 * beat  # the held note was left alone
     assert 3.99 * beat < new["start"].min() <= new["start"].max() < 11.99 * beat
+    with pytest.raises(UserError, match="musictx harmonise"):
+        musictx.accompany(path, "chorale")
     for wrong, reason in (
         ({"begin": 1, "end": 9}, "nothing would stay"),
         ({"begin": "3.34s", "end": "3.35s"}, "nothing begins there"),

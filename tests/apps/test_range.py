@@ -55,7 +55,7 @@ def new_notes(command: str, model, sampling: dict, seed: int) -> np.ndarray:
     """The pitched notes that a command adds to :func:`song`."""
     music = song()
     call, more = {
-        "generate": (musictx.generate, {"seconds": 2}),
+        "generate": (musictx.generate, {"tokens": 300}),
         "natural end": (musictx.generate, {"seconds": 2, "end": "natural"}),
         "continue": (musictx.generate, {"seconds": 2, "primer": music}),
         "infill": (musictx.infill, {"music": music, "begin": 2, "end": 2}),

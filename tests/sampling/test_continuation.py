@@ -1,5 +1,7 @@
 """From a primer to its continuation: lengths, held notes, the seam, natural endings."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -96,22 +98,24 @@ def test_a_pedal_that_is_down_at_the_seam_is_lifted_and_what_it_held_is_the_mode
     assert np.allclose(old["end"], primer.seconds + 1.0), "held until the music ends"
 
 
-def test_an_interrupt_gives_what_there_is_of_each_piece(piano):
-    calls = []
+def test_an_interrupt_gives_what_there_is_of_each_piece(piano, monkeypatch):
+    calls, seeds = [], [(0, 0), (0, 1)]
 
     def stop(count, seconds):
         calls.append(count)
         if len(calls) == 40:
             raise KeyboardInterrupt
 
-    pieces = continuations(
-        make(piano), piano, [NOTHING] * 2, seconds=50.0, seeds=[(0, 0), (0, 1)], progress=stop
-    )
+    given = make(piano), piano, [NOTHING] * 2
+    pieces = continuations(*given, seconds=50.0, seeds=seeds, progress=stop)
     for number in range(2):
         found, sample = next(pieces)
         assert (found, sample.ended, len(sample.ids)) == (number, "interrupted", 40)
     with pytest.raises(KeyboardInterrupt):
         next(pieces)
+    monkeypatch.setattr(type(piano), "grammar", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        next(continuations(*given, seconds=50.0, seeds=seeds))
 
 
 def test_a_model_that_never_lets_time_pass_comes_to_an_end(piano, monkeypatch):
@@ -175,11 +179,9 @@ def test_chorales_end_within_the_last_seconds_by_themselves():
     model, options = make(chorale, eos=8.0), {"seconds": 20.0, "sampling": SamplingConfig(rules=0)}
     (cut,) = continue_music(model, chorale, end="model", **options)
     assert cut.seconds < 14.0
-    found = []
-    for seed in range(5):  # a random walk does not close in every six seconds
-        found += continue_music(model, chorale, end="natural", seed=seed, **options)
+    found = continue_music(model, chorale, end="natural", samples=6, **options)
     ended = [sample for sample in found if sample.ended == "model"]
-    assert len(ended) >= 3
+    assert len(ended) >= 3, "a random walk does not close in every six seconds"
     assert all(14.0 <= sample.seconds < 20.0 for sample in ended)
 
 

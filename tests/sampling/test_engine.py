@@ -159,15 +159,6 @@ def test_a_piece_ends_after_a_new_note_if_it_may_or_where_nothing_else_can_come(
         assert allowed(constraint) == [EOS]
 
 
-def test_an_ended_row_allows_pad_only_and_is_left_alone():
-    constraint = GrammarConstraint([State(), State()])
-    advance(constraint, [NOTE, NOTE], [EOS, NOTE], [PAD, SECOND])
-    assert allowed(constraint, 0) == [PAD]
-    assert PAD not in allowed(constraint, 1)
-    assert constraint.done().tolist() == [True, False]
-    assert constraint.states[0].notes == 1
-
-
 @pytest.mark.parametrize(("until", "steps"), [(2.0, 2), (1.5, 2), (0.0, 0), (None, 9)])
 def test_a_row_is_done_when_its_time_reaches_the_limit(until, steps):
     constraint = Constraint([GrammarRow(State(), until=lambda: until)])

@@ -65,15 +65,18 @@ def test_no_chord_begins_before_the_file():
     assert (played.beats.seconds(0.0), recognised(played)[0][0]) == (-0.3, 0.0)
 
 
-@pytest.mark.parametrize("closes", [False, True])
-def test_chords_are_drawn_from_the_chain_of_songs_that_end_like_songs_or_on_a_tonic(closes):
-    """Three half bars, against all 24^3 sequences."""
+def probabilities(closes=False):
+    """(24, 24, 24) of all sequences of three half bars, of which the first begins a bar."""
     first, last, follows = (np.exp(table()[name]) for name in ("first", "last", "follows"))
     if closes:  # C or A minor
         last[[n for n in range(STATES) if n not in (0, 12 + 9)]] = 0.0
     joint = np.einsum("a,ab,bc,c->abc", first, follows[0], follows[1], last)
-    joint /= joint.sum()
-    shares = np.zeros((3, STATES))
+    return joint / joint.sum()
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_chords_are_drawn_from_the_chain_of_songs_that_end_like_songs_or_on_a_tonic(closes):
+    joint, shares = probabilities(closes), np.zeros((3, STATES))
     clock, random = Beats(Score()), np.random.default_rng(0)
     for _ in range(1500):
         chords = dict(chord_estimation.draw(clock, 6.0, random, key=0, closes=closes))
@@ -85,9 +88,8 @@ def test_chords_are_drawn_from_the_chain_of_songs_that_end_like_songs_or_on_a_to
 
 
 def test_a_small_top_p_draws_the_likeliest_chords():
-    """Each of three half bars, given those before it, against all 24^3 sequences."""
-    first, last, follows = (np.exp(table()[name]) for name in ("first", "last", "follows"))
-    joint = np.einsum("a,ab,bc,c->abc", first, follows[0], follows[1], last)
+    """Each of three half bars, given those before it."""
+    joint = probabilities()
     path = [int(joint.sum((1, 2)).argmax())]
     path.append(int(joint.sum(2)[path[0]].argmax()))
     path.append(int(joint[path[0], path[1]].argmax()))

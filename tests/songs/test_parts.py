@@ -10,6 +10,7 @@ from musictx.apps import parts
 from musictx.data.statistics import at_once
 from musictx.errors import UserError
 from musictx.notes import METER
+from musictx.songs.chord_estimation import recognised
 from musictx.songs.drummers import KINDS
 from tests.pieces import line, of, of_track, together
 
@@ -150,11 +151,15 @@ def test_a_track_of_few_high_notes_is_not_the_tune(songs):
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_drums_are_composed_after_the_other_parts(songs, band, asked):
-    """So the others do not strike where the drummer does. A density is divided as usual, 2 to 6."""
-    both, bass = (
+    """So the others do not strike where the drummer does. A density is divided as usual, 2 to 6.
+    The chords that parts with pitches follow are written."""
+    both, bass, drums = (
         musictx.accompany(band, songs, add=add, seed=1, **({"density": density} if asked else {}))
-        for add, density in (("drums,bass", 4.0), ("bass", 1.0))
+        for add, density in (("drums,bass", 4.0), ("bass", 1.0), ("drums", 3.0))
     )
     notes = both[0].score.notes
+    chords = tuple((time, str(chord)) for time, chord in recognised(musictx.read(band)))
+    assert both[0].score.markers == bass[0].score.markers == chords != ()
+    assert drums[0].score.markers == ()
     assert notes["drum"].any()
     assert notes[~notes["drum"]].tolist() == bass[0].score.notes.tolist()
