@@ -133,14 +133,15 @@ def _with_density(request: AccompanyConfig, share: float) -> AccompanyConfig:
 
 def _usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:
     """The usual density, register, loudness and polyphony of a melody with its accompaniment.
-    Without targets for them the model writes short notes, as loud and as high as the melody. What
-    accompanies a bass lies above it."""
+    Without targets for them the model writes short notes, as loud and as high as the melody; to
+    chords alone it writes long enough ones. What accompanies a bass lies above it."""
     levels, notes = usual_levels(bundle, task), task.given.notes
     bass = bundle.stats.parts.get(BASS)
     if bass and len(notes) and np.median(notes["pitch"]) <= bass.high:
         del levels["register"]
     if bundle.stats.polyphony is not None:
-        levels["polyphony"] = bundle.stats.polyphony
+        if len(notes) or task.add:
+            levels["polyphony"] = bundle.stats.polyphony
         if len(notes):
             levels["loudness"] = QUIETER * float(notes["velocity"].mean())
     return levels
