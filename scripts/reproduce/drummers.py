@@ -42,7 +42,7 @@ SECOND_HALF, LAST_EIGHTH = AT >= QUARTERS * STEPS // 2, AT >= QUARTERS * STEPS -
 
 def without_ghosts(notes: np.ndarray) -> np.ndarray:
     """Leave out strokes of the snare with less than half the velocity of its loudest tenth."""
-    snares = KIND_OF[[DRUMS.get(drum, drum) for drum in notes["pitch"].tolist()]] == SNARE
+    snares = KIND_OF[notes["pitch"]] == SNARE
     loud = np.quantile(notes["velocity"][snares], 0.9) if snares.any() else 0.0
     return notes[~snares | (notes["velocity"] >= loud / 2)]
 
@@ -77,20 +77,17 @@ def typical_groove(bars: np.ndarray) -> np.ndarray:
 def chosen(named: list[tuple[str, np.ndarray]]) -> list[np.ndarray]:
     """The grooves of a style for the card, from all of its grooves with their names; only one of
     those with the same name (drummer, style and tempo) is used."""
-    names, grooves = zip(*named)
-    shares = np.mean([rates >= 0.5 for rates in grooves], 0)
+    shares = np.mean([rates >= 0.5 for _, rates in named], 0)
     common = shares > 0.5
     common[SNARE + 1 :], common[:, AT % STEPS != 0] = False, False
 
-    def nearness(number: int) -> float:
-        rates = grooves[number]
-        return float(np.minimum(rates, shares).sum() / np.maximum(rates, shares).sum())
+    def nearness(one: tuple[str, np.ndarray]) -> float:
+        return float(np.minimum(one[1], shares).sum() / np.maximum(one[1], shares).sum())
 
     best: dict[str, np.ndarray] = {}
-    for number in sorted(range(len(grooves)), key=nearness, reverse=True):
-        rates = grooves[number]
+    for name, rates in sorted(named, key=nearness, reverse=True):
         if (rates[common] >= 0.5).all() and rates[: SNARE + 1].sum() >= 2:
-            best.setdefault(names[number], rates)
+            best.setdefault(name, rates)
     return list(best.values())[:DRUMMERS]
 
 
@@ -108,7 +105,6 @@ def is_fill(bar: np.ndarray) -> bool:
 
 def main(groove: Path) -> None:
     styles, fills, sizes = defaultdict(list), defaultdict(list), Counter[str]()
-    usual = []
     with (groove / "info.csv").open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["time_signature"] == "4-4"]
     for row in rows:
@@ -132,12 +128,12 @@ def main(groove: Path) -> None:
         rates = typical_groove(bars)
         named = f"{row['drummer']} {row['style']} {row['bpm']}", rates
         if style in STYLES.split("|") and not swings(bars):
-            usual.append(named)
+            styles["usual"].append(named)
         if style != "jazz" or (swings(rates) and rates.sum(1).argmax() == RIDE):
             styles[style].append(named)
     largest = sorted(fills.values(), key=len, reverse=True)[:FILLS]
     tables = {
-        "usual": chosen(usual),
+        "usual": chosen(styles["usual"]),
         "fills": [bars[alike(np.array(bars)).mean(0).argmax()] for bars in largest],
         **{style: chosen(styles[style]) for style in sorted(styles) if sizes[style] >= FEWEST},
     }

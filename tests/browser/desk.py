@@ -173,6 +173,13 @@ class Desk:
         assert result["state"] == "done", result["error"]
         return result
 
+    def accepted(self) -> list:
+        """Compose one proposal, accept it, and return the notes of the piece."""
+        self.proposals(1)
+        self.composed(self.compose())
+        self.accept()
+        return self.notes()
+
     def continued(self, bars: int, proposals: int = 1) -> dict:
         """Continue the piece by some bars, and return the finished take."""
         self.task("Continue")

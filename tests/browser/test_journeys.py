@@ -67,10 +67,7 @@ def test_02_draw_a_melody_and_accompany_it(desk):
     assert [note[3] for note in melody] == [60, 62, 64, 65, 67, 65, 64, 62]
     assert [note[1] for note in melody] == pytest.approx([0.5 * step for step in range(8)])
     desk.task("Accompany")
-    desk.proposals(1)
-    desk.composed(desk.compose())
-    desk.accept()
-    after = desk.notes()
+    after = desk.accepted()
     assert [note for note in after if note[5] == melody[0][5]] == melody
     fresh = new_notes(melody, after)
     assert fresh
@@ -85,10 +82,7 @@ def test_03_select_bars_and_replace_them(desk):
     begin, end = desk.bar(2), desk.bar(4)
     desk.task("Replace")
     assert "bars 2 to 3" in desk.page.locator("#task-sentence").inner_text()
-    desk.proposals(1)
-    desk.composed(desk.compose())
-    desk.accept()
-    after = desk.notes()
+    after = desk.accepted()
     assert same_outside(before, after, begin, end)
     fresh = [
         note for note in new_notes(before, after) if note[2] > begin + 0.01
@@ -131,9 +125,7 @@ def test_05_harmonise_a_tune_and_see_notation(desk):
     desk.open_example("Frere jacques")
     melody = desk.notes()
     desk.task("Harmonise")
-    desk.proposals(1)
-    desk.composed(desk.compose())
-    desk.accept()
+    desk.accepted()
     document = desk.server()
     assert len({note[5] for note in document["notes"]}) == 4
     starts = {(round(n[1], 3), n[3]) for n in document["notes"]}
