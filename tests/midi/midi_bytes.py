@@ -5,8 +5,6 @@ from collections.abc import Container
 
 import mido
 
-from musictx.notes import Score
-
 NOTE_ON_OFF = "00 90 3C 40 60 80 3C 00"
 END = "00 FF 2F 00  # end of track"
 
@@ -29,11 +27,6 @@ def file(
     numbers = (kind, len(tracks) if count is None else count, division)
     head = b"MThd" + raw("00 00 00 06") + b"".join(n.to_bytes(2, "big") for n in numbers)
     return head + b"".join(chunk(track) for track in tracks)
-
-
-def table(score: Score) -> list[tuple]:
-    """(start, end, pitch, velocity) of all notes."""
-    return [row[:4] for row in score.notes.tolist()]
 
 
 def tick(n: int) -> float:
