@@ -162,13 +162,3 @@ def test_shards_are_used_as_they_are_where_no_corpus_is_named(tmp_path):
         run(None, out)
     with pytest.raises(UserError, match="path is missing"):
         run(None, tmp_path / "nowhere")
-
-
-@pytest.mark.parametrize("options", [{}, {"validation": 0.0}, {"validation": 0.0, "test": 0.0}])
-@pytest.mark.parametrize("count", [1, 30])
-def test_official_test_files_alone_are_all_measured(tmp_path, count, options):
-    root = write_songs(tmp_path / "c", range(count))
-    rows = [f"test,song-{i:03}.mid" for i in range(count)]
-    (root / "maestro.csv").write_text("\n".join(["split,midi_filename", *rows]))
-    shards = run(root, tmp_path / "out", **options).shards
-    assert [piece.split for piece in shards.pieces()] == ["test"] * count

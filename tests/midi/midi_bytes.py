@@ -5,8 +5,6 @@ from collections.abc import Container
 
 import mido
 
-from musictx.notes import Score
-
 NOTE_ON_OFF = "00 90 3C 40 60 80 3C 00"
 END = "00 FF 2F 00  # end of track"
 
@@ -16,24 +14,14 @@ def raw(text: str) -> bytes:
     return bytes.fromhex("".join(line.split("#")[0] for line in text.splitlines()))
 
 
-def chunk(body: str | bytes) -> bytes:
-    """A track chunk with its length worked out."""
-    content = body if isinstance(body, bytes) else raw(body)
-    return b"MTrk" + len(content).to_bytes(4, "big") + content
-
-
 def file(
     *tracks: str | bytes, kind: int = 1, division: int = 480, count: int | None = None
 ) -> bytes:
     """A whole file of tracks; by default one tick is 1/960 s."""
     numbers = (kind, len(tracks) if count is None else count, division)
     head = b"MThd" + raw("00 00 00 06") + b"".join(n.to_bytes(2, "big") for n in numbers)
-    return head + b"".join(chunk(track) for track in tracks)
-
-
-def table(score: Score) -> list[tuple]:
-    """(start, end, pitch, velocity) of all notes."""
-    return [row[:4] for row in score.notes.tolist()]
+    bodies = [track if isinstance(track, bytes) else raw(track) for track in tracks]
+    return head + b"".join(b"MTrk" + len(body).to_bytes(4, "big") + body for body in bodies)
 
 
 def tick(n: int) -> float:

@@ -275,10 +275,6 @@ def test_coarse_ticks_are_divided_for_all_messages_alike() -> None:
     assert abs(back.notes["start"][1] - 0.51) < 0.005
 
 
-def test_a_damaged_file_is_not_kept_to_be_written_into() -> None:
-    assert not midi.read(file(BODY)[:-6]).file
-
-
 def test_a_note_without_an_end_stays_unchanged() -> None:
     data = file(f"00 E0 01 02 00 90 3C 40 {NOTE_ON_OFF.replace('3C', '40')} 30 FF 2F 00")
     score = midi.read(data)

@@ -14,14 +14,8 @@ from musictx.studio import exchange, original
 from musictx.studio.change import Change, Track
 from musictx.studio.document import Document
 from tests.midi.midi_bytes import messages, saved
-from tests.midi.test_edit import files
+from tests.midi.test_edit import files, sounding
 from tests.studio.changes import IN_FILES, LIMITS, changes
-
-
-def instruments_of(notes):
-    """Return (pitch, program, drum) of each note, sorted."""
-    program = np.where(notes["drum"], 0, notes["program"])
-    return sorted(zip(notes["pitch"].tolist(), program.tolist(), notes["drum"].tolist()))
 
 
 def sounds(tracks):
@@ -77,7 +71,7 @@ def test_all_changes_are_in_the_file_and_all_other_messages_stay(data, more):
         inverses.append(document.apply(change))
     written = original.write(document, data)
     wanted, back = exchange.score_of(document), midi.read(written.data)
-    assert instruments_of(back.notes) == instruments_of(wanted.notes)
+    assert sounding(back.notes) == sounding(wanted.notes)
     starts, expected = np.sort(back.notes["start"]), np.sort(wanted.notes["start"])
     np.testing.assert_allclose(starts, expected, atol=0.006)
     assert [text for _, text in back.markers] == [text for _, text in wanted.markers]

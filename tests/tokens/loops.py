@@ -57,11 +57,6 @@ def encode(tokenizer: PerformanceTokenizer, score: Score) -> list[str]:
     return out
 
 
-def describe(tokenizer: PerformanceTokenizer, ids: np.ndarray) -> list[str]:
-    named = (tokenizer.vocabulary.token(int(i)) for i in ids)
-    return [f"{kind}:{value}" for kind, value in named]
-
-
 def notes_of(tokenizer: PerformanceTokenizer, ids: np.ndarray) -> list[tuple]:
     """Return (start, end in steps, pitch, program, drum, velocity bin) in order of their starts."""
     now, current_bin, program = 0, (64 - 1) // math.ceil(127 / tokenizer.velocity_bins) + 1, 0
