@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+import torch
 
 import musictx
 from musictx import cli, shipped
@@ -161,7 +162,9 @@ def test_the_exported_network_makes_music(tmp_path, monkeypatch):
 def test_options_of_the_table_work(words, printed, here, capsys):
     steps = ["trainer.max_steps=1"] * ("max_steps" not in words)
     tunes = str(write_songs(here / "tunes", range(6)))
-    assert cli.main(["train", tunes, *TINY, *steps, *words.split(), "out=run"]) == 0
+    status = cli.main(["train", tunes, *TINY, *steps, *words.split(), "out=run"])
+    torch.use_deterministic_algorithms(False)  # or it would stay so for the tests after this one
+    assert status == 0
     assert printed in capsys.readouterr().out
     assert (here / "run" / "model" / "model.safetensors").is_file()
     if "logger=none" in words:
