@@ -19,7 +19,7 @@ Program = Annotated[int, 0, 128]
 Melody = Annotated[str, "skyline|[0-9]{1,2}|1[01][0-9]|12[0-7]"]
 #: For each of eight kinds of drums (version 1.0: six) the share of bars with a stroke at each 24th,
 #: in ninths.
-Drummer = Annotated[str, "[0-9]{24}( [0-9]{24}){5,7}"]
+Drummer = Annotated[str, "[0-9]{24}( [0-9]{24}){5}( [0-9]{24} [0-9]{24})?"]
 
 
 #: The entries of a card that musictx reads, with their types. Each entry is optional, and other

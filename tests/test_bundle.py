@@ -188,7 +188,13 @@ ENTRIES = {
     ("note_limits", "density"): (2.5, "b", float("nan"), True),
     ("note_limits", "parts"): ([[33, 1, 28, 60, 2.5]], [[33, 1, 28, 60]], [5]),
     ("note_limits", "ensembles"): ([[2, [0, 33]]], [[2, 0, 33]], [[2, [129]]], [5]),
-    ("drummers", "rock"): ([" ".join(["9" * 24] * 6)], "text", ["9" * 96], [5]),
+    ("drummers", "rock"): (
+        [" ".join(["9" * 24] * 6)],
+        "text",
+        ["9" * 96],
+        [" ".join(["9" * 24] * 7)],
+        [5],
+    ),
 }
 
 

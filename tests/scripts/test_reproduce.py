@@ -34,6 +34,9 @@ def test_a_groove_has_no_ghost_notes_and_swings_by_its_triplets():
     swung = quarters + np.where(quarters % 1, 1 / 6, 0)
     straight, swing = (drummers.strokes(at, np.full(len(at), 51)) for at in (quarters, swung))
     assert [drummers.swings(bars) for bars in (straight, swing)] == [False, True]
+    both = drummers.strokes(np.array([0.0, 0.0, 1.0]), np.array([42, 44, 44]))
+    assert not both[0, drummers.PEDAL, 0], "the foot rests while hats are struck"
+    assert both[0, drummers.PEDAL, len(drummers.PLACES)]
 
 
 def with_an_upbeat(bars=41):

@@ -319,7 +319,8 @@ def test_sections_are_counted_from_the_bar_line_nearest_to_the_first_note(begin,
 
 def test_the_drummers_of_song_keep_a_beat():
     """Each begins its bar with a kick and has hats or a ride; in styles of songs a backbeat. Jazz
-    swings on the ride instead. None strikes crashes, which begin sections."""
+    swings on the ride instead. None strikes crashes, which begin sections. Fills are half a bar,
+    to its last eighth."""
     card = read_config(models()["song"])["card"]["drummers"]
     for style in card.keys() - {drummers.FILLS}:
         for rates in map(drummers.from_text, card[style]):
@@ -332,3 +333,7 @@ def test_the_drummers_of_song_keep_a_beat():
             assert not rates[CRASH].any()
             if style in (drummers.USUAL, "funk", "hiphop", "pop", "rock", "soul"):
                 assert rates[SNARE, [24, 72]].min() > 0.5
+    for rates in map(drummers.from_text, card[drummers.FILLS]):
+        assert not rates[CRASH].any()
+        assert not rates[:, :48].any()
+        assert rates[:, 84:].any()
