@@ -1,7 +1,8 @@
 # make demo   environment, and music by the models that come along, with sound and pictures
-# make test   environment and the whole test suite; its last lines say what was skipped, and why
+# make test   environment and the tests, but for the slow ones; the last lines say what was skipped, and why
+# make slow   the tests that take more than five seconds each
 # make samples the music and piano rolls of the README: the first of seed 0, none chosen
-# make check  tests, lint, types, layers; CI runs these and make journeys: .ci/run
+# make check  all tests, lint, types, layers; CI runs these and make journeys: .ci/run
 # make wheels wheels for four platforms with the C++ libraries prebuilt, tried as far as can be here
 # make docs   the site of docs/ as build/site/index.html
 # make journeys  drives the studio's page in the Chromium, the Firefox and the WebKit that are installed, as docs/studio.md says
@@ -16,11 +17,12 @@ INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 BROWSER := $(VENV)/.browser
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 ZIG := $(VENV)/.zig
 
 MISSING := musictx needs Python 3.11, 3.12 or 3.13: install one, or name it with make PYTHON=...
 
-.PHONY: demo samples test docs journeys wheels check lint types layers format clean help
+.PHONY: demo samples test slow docs journeys wheels check lint types layers format clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -63,7 +65,11 @@ samples: $(INSTALLED)
 
 # A process for each core, at most four: each holds torch, about 1 GB.
 test: $(READY)
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
+	$(PYTEST) -m "not slow"
+	@echo "== make slow runs the slow tests"
+
+slow: $(READY)
+	$(PYTEST) -m slow
 
 $(BROWSER): $(READY)
 	$(PIP) --quiet -e ".[browser]"
@@ -94,7 +100,7 @@ types: $(READY)
 layers: $(READY)
 	$(BIN)/lint-imports
 
-check: test lint types layers
+check: test slow lint types layers
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -5,6 +5,7 @@ import pytest
 from tests import programs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("accepted", "workers", "status"), [("no sea here\n", 0, 0), ("# no sea here\nno air\n", 1, 6)]
 )

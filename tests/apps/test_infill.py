@@ -113,6 +113,7 @@ def test_what_needs_control_tokens_is_refused_without(tiny, song, tmp_path):
     assert 1.5 * few.notes < many.notes
 
 
+@pytest.mark.slow
 def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_path):
     """Six bars in four tracks at 72 bpm, notes off the sixteenths, one held into the gap."""
     beat, notes = 60 / 72, []

@@ -100,6 +100,7 @@ def test_ctrl_c_stops_a_run_without_checkpoints_too(root, tmp_path, monkeypatch,
     bundle.load(tmp_path / "model")
 
 
+@pytest.mark.slow
 def test_a_kill_in_the_middle_of_writing_a_checkpoint_resumes_to_the_same_bits(root, tmp_path):
     """Of the fourth file, last.ckpt of the second validation, whose best.ckpt is whole already."""
     ended = run_python("-m", "tests.apps.train_driver", "4", *words(root, tmp_path))

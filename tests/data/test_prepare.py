@@ -179,6 +179,7 @@ class Actions(Given):
         return song(int(word)), TOKENIZER.encode(song(int(word)))[None]  # of any shape
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
 def test_a_file_that_harms_its_reader_costs_only_itself(tmp_path):
     reasons = {"sleeps": "took too long", "fills": "too large", "dies": "crashed the reader"}

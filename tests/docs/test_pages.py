@@ -40,6 +40,7 @@ CURRENT = [page for page in PAGES if page.name != "CHANGELOG.md"]
 LINE = re.compile(r"^(?:    |\$ |    \$ )?((?:musictx|make|python) .+)$")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if BLOCK.search(page.read_text()) and page.name not in (SERVED, FILES)],

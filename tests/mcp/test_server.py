@@ -45,6 +45,7 @@ def call_tools(tmp_path, *calls):
     return anyio.run(run_client)
 
 
+@pytest.mark.slow
 def test_a_client_composes_gets_an_error_and_cancels_a_call(tmp_path):
     notes = {"model": str(saved(tmp_path / "tiny")), "density": 30}
     tools, answers = call_tools(

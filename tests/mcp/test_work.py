@@ -123,6 +123,7 @@ def call(tool, folder, **arguments):
     return work.perform(TOOLS[tool].command, config, lambda *_: None)
 
 
+@pytest.mark.slow
 def test_each_tool_describes_its_results_and_prints_nothing(tiny, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(
         work, "run_isolated", lambda function, *arguments, limits: function(*arguments)

@@ -135,6 +135,7 @@ def test_the_compiled_model_gives_the_same_logits(attention):
     close(compiled(ids), model(ids))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of torch, about itself
 @torch.no_grad()
 def test_what_is_exported_can_be_saved_and_reads_other_ids(tmp_path):

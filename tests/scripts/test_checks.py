@@ -45,6 +45,7 @@ FEWEST = {"sessions": 0}
 CASES = {"marks": 20, "sessions": 15, "models": 30}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", fuzz.KINDS)
 def test_damaged_files_are_read_or_refused(kind, tmp_path):
     n = CASES.get(kind, 60)
@@ -71,6 +72,7 @@ def fail(path):
     return {}["a fault"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("use", "outcome"),
     [

@@ -12,6 +12,7 @@ PAGE = Path(__file__).parents[2] / "musictx" / "studio" / "page"
 NODE = shutil.which("node")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(NODE is None, reason="node is not installed")
 def test_modules_of_the_page() -> None:
     files = sorted(str(path) for path in HERE.glob("*.test.mjs"))
