@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +42,7 @@ from musictx.progress import progress
 from musictx.sampling import composer, timeline
 from musictx.sampling.composer import Progress
 from musictx.sampling.event_infill import EventInfill
-from musictx.sampling.events import OnEvent
+from musictx.sampling.events import FinishNotes, OnEvent
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.infill import Brief, Infill
 from musictx.sampling.sample import Ended, Sample
@@ -256,13 +255,18 @@ def compose_region(
     score: Score,
     request: InfillConfig | AccompanyConfig,
     seed: int,
+    take: FinishNotes | None = None,
     **callbacks: Any,
 ) -> Iterator[Version]:
     """Compose ``request.samples`` versions of the ``region`` of a ``task``; yield each as soon as
-    it is composed. ``score`` is the file with the programs of the model; ``callbacks`` are those of
-    :func:`.composer.versions`."""
+    it is composed. ``score`` is the file with the programs of the model; ``take`` is applied to new
+    notes at last; ``callbacks`` are those of :func:`.composer.versions`."""
     seeds = [(seed, number) for number in range(request.samples)]
-    finish = partial(_finish, region, task, score, request.quantise)
+
+    def finish(new: np.ndarray) -> np.ndarray:
+        new = _finish(region, task, score, request.quantise, new)
+        return take(new) if take else new
+
     for version, new in composer.versions(region, seeds, finish=finish, **callbacks):
         yield Version(new, version.chords, version.done)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from musictx.songs.bar_infill import BarInfill
 from musictx.songs.bars import blank_piece
 from musictx.songs.chord_estimation import implied, search
 from musictx.songs.infill_penalties import BASS
+from musictx.songs.lead_in import LeadIn
 from musictx.songs.loops import Loop
 from musictx.songs.strengths import QUIETER
 
@@ -56,21 +58,34 @@ def compose(
         return
     bare, task = task, with_chords(task)
     loop = Loop(task) if request.loop else None
-    laid_out = loop.laid_out() if loop else task
+    layout: Loop | LeadIn | None = loop
+    if not (loop or task.is_gap or has_drums or task.score.pulse) and len(task.given):
+        layout = LeadIn(task, _beginning(task))
+    laid_out = layout.laid_out() if layout else task
     score, brief = arrange(bundle, laid_out, request, _usual_levels(bundle, laid_out))
-    if not task.is_gap:  # chords may begin before the first given note
-        begins = [time for time, chord in chord_changes(brief.given) if chord != NONE]
-        brief = replace(brief, begin=min([brief.begin, *begins]))
+    if not task.is_gap:
+        brief = replace(brief, begin=_beginning(laid_out))
     varied = score if task.is_variation else None
     region = BarInfill(bundle, brief, players, varied, task.repeats)
-    callbacks = {"progress": progress, "on_event": None if loop else on_event}
+    share = (task.end - task.begin) / (laid_out.end - laid_out.begin)
+    callbacks: dict[str, Any] = {
+        "progress": progress and (lambda count, seconds: progress(count, seconds * share)),
+        "on_event": None if loop else on_event,
+        "take": layout and layout.notes,
+    }
     written = bare if [*named_parts.values()] == [DRUMS] else task  # drums follow no chords
     for version in compose_region(region, laid_out, score, request, seed, **callbacks):
-        if loop is None:
-            yield make_sample(bundle, written, version)
-        else:
-            piece = make_sample(bundle, written, loop.taken(version))
-            yield replace(piece, score=loop.ended(piece.score))
+        if layout:
+            version = version._replace(chords=layout.chords(version.chords))
+        piece = make_sample(bundle, written, version)
+        yield replace(piece, score=loop.ended(piece.score)) if loop else piece
+
+
+def _beginning(task: Task) -> float:
+    """The seconds at which an accompaniment begins: its chords may begin before the first given
+    note."""
+    begins = [time for time, chord in chord_changes(task.given) if chord != NONE]
+    return min([task.begin, *begins])
 
 
 def _drums_last(

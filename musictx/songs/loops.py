@@ -7,22 +7,20 @@ second pass is kept.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from musictx.apps.infill import Version
 from musictx.apps.tasks import Task
 from musictx.errors import UserError
 from musictx.midi.document import shortened
-from musictx.notes import MARKS, Score
+from musictx.notes import Score
 from musictx.sampling.strengths import LAPS
+from musictx.songs.lead_in import joined, passage
 
 #: The marker at the end of a loop.
 LOOP_END = "loop end"
-#: Table of a score -> its columns with times.
-TIMES = {"notes": ("start", "end"), **dict.fromkeys(("pedals", *MARKS), ("time",))}
 
 
 class Loop:
@@ -59,21 +57,18 @@ class Loop:
         score, given = (self._twice(music, again) for music in (task.score, task.given))
         return replace(task, score=score, given=given, begin=begin, end=stop)
 
-    def taken(self, version: Version) -> Version:
-        """``version`` with its new notes and chords at their times in the loop; notes are cut off
-        at its end."""
-        notes, since = version.notes.copy(), self.seconds - 1e-6
-        if not self.task.is_gap:
-            notes = notes[notes["start"] >= since]
-        lengths = notes["end"] - notes["start"]
-        notes["start"] = self._turn(notes["start"], self.turned)
-        notes["end"] = np.minimum(notes["start"] + lengths, self.seconds)
-        chords = [(at - self.seconds, name) for at, name in version.chords if at >= since]
-        return version._replace(notes=notes, chords=chords)
+    def notes(self, new: np.ndarray) -> np.ndarray:
+        """The ``new`` notes of the laid out task at their times in the loop, cut off at its end."""
+        new = new.copy() if self.task.is_gap else new[new["start"] >= self.seconds - 1e-6]
+        lengths = new["end"] - new["start"]
+        start = (new["start"] + self.turned + 1e-6) % self.seconds - 1e-6
+        new["start"] = np.maximum(start, 0.0)
+        new["end"] = np.minimum(new["start"] + lengths, self.seconds)
+        return new
 
-    def _turn(self, times: Any, by: float) -> Any:
-        """``times`` shifted ``by`` seconds, modulo the length of the loop."""
-        return np.maximum((times + by + 1e-6) % self.seconds - 1e-6, 0.0)
+    def chords(self, chords: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
+        """The ``chords`` of the second pass, (seconds, name), at their times in the loop."""
+        return [(at - self.seconds, name) for at, name in chords if at >= self.seconds - 1e-6]
 
     def ended(self, score: Score) -> Score:
         """``score`` with the length of the loop: a marker at the end of the loop is added unless a
@@ -88,29 +83,9 @@ class Loop:
     def _twice(self, score: Score, again: float) -> Score:
         """``score`` from :attr:`turned` on once through the loop, then its first ``again`` seconds
         once more."""
-        columns: dict[str, Any] = {}
-        for name, times in TIMES.items():
-            rows = getattr(score, name).copy()
-            rows = rows[rows[times[0]] < self.seconds - 1e-6]
-            if len(rows) and name in MARKS:
-                # The mark in force at the new beginning is repeated there.
-                in_force = rows[max(int((rows["time"] <= self.turned + 1e-6).sum()) - 1, 0)].copy()
-                in_force["time"] = self.turned
-                others = rows[np.abs(rows["time"] - self.turned) > 1e-6]
-                rows = np.concatenate([[in_force], others])
-            lengths = rows[times[-1]] - rows[times[0]]
-            rows[times[0]] = self._turn(rows[times[0]], -self.turned)
-            rows[times[-1]] = np.minimum(rows[times[0]] + lengths, self.seconds)
-            more = rows[rows[times[0]] < again - 1e-6].copy()
-            for time in times:
-                more[time] += self.seconds
-            columns[name] = np.concatenate([rows, more])
-        texts = [
-            (float(self._turn(time, -self.turned)), text)
-            for time, text in score.markers
-            if time < self.seconds - 1e-6
-        ]
-        texts += [(time + self.seconds, text) for time, text in texts if time < again - 1e-6]
-        texts += [(self.seconds, LOOP_END), (self.seconds + again, LOOP_END)]
-        markers = tuple(sorted(texts))
-        return replace(score, file=b"", fermatas=(), lyrics=(), markers=markers, **columns)
+        length, turned = self.seconds, self.turned
+        before, after = passage(score, 0.0, turned), passage(score, turned, length)
+        once = joined(after, before, length - turned)
+        ends = ((length, LOOP_END), (length + again, LOOP_END))
+        twice = joined(once, passage(once, 0.0, again), length)
+        return replace(twice, markers=tuple(sorted([*twice.markers, *ends])))

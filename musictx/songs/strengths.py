@@ -56,6 +56,9 @@ OVERHANG = 2.5
 QUIETER = 0.87
 #: The bars ahead whose given notes the model reads when it composes an accompaniment. Taste.
 LOOKAHEAD_BARS = 8
+#: The bars that are composed before an accompaniment and left out. "accompaniments with a lead-in":
+#: kept by readers 10 of 28, without 5.
+LEAD_IN_BARS = 4
 #: Of a version that is too like another one, this share of the notes is made rarer at the next try.
 #: "new songs for an ensemble, variations that differ": with all of them AABA was recognised in 3 of
 #: 6 pieces, with half in 4.

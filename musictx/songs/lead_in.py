@@ -1,0 +1,81 @@
+"""The lead-in of an accompaniment: its first bars are composed twice, and the first time is left
+out.
+
+Nothing precedes the first bar that a model composes, so it is denser and higher than the bars of
+songs ("accompaniments with a lead-in" in scripts/LOG.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from musictx.apps.tasks import Task
+from musictx.notes import MARKS, Score, until
+from musictx.songs.strengths import LEAD_IN_BARS
+
+
+class LeadIn:
+    """A ``task`` whose music begins at ``begin`` (seconds), laid out with a lead-in for the model.
+
+    begin    the bar line at or before the beginning, in seconds
+    seconds  the length of the lead-in
+    """
+
+    def __init__(self, task: Task, begin: float) -> None:
+        self.task, clock = task, task.score.beats
+        first, last = clock.bar_at(begin) - 1, clock.bar_at(task.end, ends=True)
+        lines = first, min(first + LEAD_IN_BARS, last)
+        self.begin, stop = (clock.seconds(clock.bar_line(0.0, line)) for line in lines)
+        self.seconds = stop - self.begin
+
+    def laid_out(self) -> Task:
+        """The task for the model: its first bars, then all of it."""
+        task, stop = self.task, self.begin + self.seconds
+        score, given = (
+            joined(passage(music, self.begin, stop), passage(music, self.begin), self.seconds)
+            for music in (task.score, task.given)
+        )
+        begin, end = task.begin - self.begin, task.end - self.begin + self.seconds
+        return replace(task, score=score, given=given, begin=begin, end=end)
+
+    def notes(self, new: np.ndarray) -> np.ndarray:
+        """The ``new`` notes of the laid out task after the lead-in, at their times in the task."""
+        new = new[new["start"] >= self.seconds - 1e-6].copy()
+        for name in ("start", "end"):
+            new[name] += self.begin - self.seconds
+        new["start"] = np.maximum(new["start"], 0.0)
+        return new
+
+    def chords(self, chords: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
+        """The ``chords`` of the laid out task, (seconds, name), after the lead-in, at their times
+        in the task."""
+        since = self.seconds - 1e-6
+        return [(at + self.begin - self.seconds, name) for at, name in chords if at >= since]
+
+
+def passage(score: Score, begin: float, end: float = np.inf) -> Score:
+    """``score`` from ``begin`` to ``end``, in seconds, as a piece of its own: notes that begin
+    there, which end at ``end`` at the latest, and the tempo, meter and key in force."""
+    inside: dict[str, Any] = {
+        name: (rows := getattr(score, name))[rows["time"] < end - 1e-6]
+        for name in ("pedals", *MARKS)
+    }
+    notes = until(score, end - 1e-6).notes
+    inside["notes"] = notes[notes["start"] >= begin - 1e-6]
+    inside["pedals"] = inside["pedals"][inside["pedals"]["time"] >= begin - 1e-6]
+    markers = tuple(mark for mark in score.markers if begin - 1e-6 <= mark[0] < end - 1e-6)
+    return replace(score, markers=markers, fermatas=(), lyrics=(), **inside).shifted(-begin)
+
+
+def joined(first: Score, second: Score, seconds: float) -> Score:
+    """The piece ``first``, and from ``seconds`` on the piece ``second``."""
+    second = second.shifted(seconds)
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)])
+        for name in ("notes", "pedals", *MARKS)
+    }
+    return replace(first, file=b"", markers=(*first.markers, *second.markers), **columns)

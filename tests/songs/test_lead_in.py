@@ -1,0 +1,50 @@
+"""Accompaniments with a lead-in: the music, beats and chords of the task are those after it."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import musictx
+from musictx.apps.tasks import Task
+from musictx.notes import Score
+from musictx.songs.lead_in import LeadIn
+from tests.pieces import line
+
+METERS = st.sampled_from([(4, 4), (3, 4), (6, 8), (1, 4)])
+
+
+@given(st.lists(METERS, min_size=2, max_size=4), st.integers(0, 6), st.integers(60, 150))
+def test_what_follows_the_lead_in_is_the_music_of_the_task(meters, rest, bpm):
+    """Two bars of each meter, slower and slower, with three notes a second."""
+    marks, at = [], 0.0
+    for n, meter in enumerate(meters):
+        marks.append((at, *meter))
+        at += 2 * meter[0] * 4 / meter[1] * 60 / bpm * (1 + n)
+    tempos = [(time, bpm / (1 + n)) for n, (time, *_) in enumerate(marks)]
+    notes = [(t, t + 0.5, 60, 80, 0, False, 0) for t in np.arange(rest, at, 1 / 3)]
+    piece = Score(notes=notes, meters=marks, tempos=tempos, markers=[(t, "C") for t, *_ in marks])
+    task = Task(piece, piece, float(rest), at, False, ())
+    lead_in = LeadIn(task, task.begin)
+    laid_out = lead_in.laid_out()
+    begin, later = lead_in.begin, lead_in.seconds - lead_in.begin
+    kept = lead_in.notes(laid_out.score.notes)
+    for name in ("start", "end"):
+        np.testing.assert_allclose(kept[name], piece.notes[name], atol=1e-6)
+    times = np.linspace(begin, at - 0.01, 50)
+    bars, others = (
+        [clock.bar(quarters)[1] for quarters in clock.quarters(seconds)]
+        for clock, seconds in ((piece.beats, times), (laid_out.score.beats, times + later))
+    )
+    np.testing.assert_allclose(others, bars, atol=1e-6)
+    assert laid_out.end - at == pytest.approx(later)
+    chords = dict(lead_in.chords(laid_out.score.markers))
+    assert [*chords] == pytest.approx([at for at in piece.meters["time"] if at >= begin - 1e-6])
+
+
+def test_accompaniments_to_notes_have_a_lead_in(song, monkeypatch):
+    tune = line(*range(60, 76))
+    made = [musictx.accompany(tune, song, seed=1)[0].score]
+    monkeypatch.setattr("musictx.songs.lead_in.LEAD_IN_BARS", 0)
+    made += [musictx.accompany(tune, song, seed=1)[0].score]
+    assert made[0] != made[1]
