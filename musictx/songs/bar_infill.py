@@ -46,6 +46,7 @@ from musictx.songs.infill_penalties import (
     bass_on_bar_line,
     drummer_strokes,
     filling_parts,
+    low_thirds,
     on_root,
     over_tune,
     same_pitch,
@@ -268,7 +269,7 @@ class BarInfill(Infill):
             favoured.append(on_first_beat)
         costs: list[SparsePenalty] = []
         if habits:
-            costs.append(HarmonicFit(given.notes, melodies, bass))
+            costs += [HarmonicFit(given.notes, melodies, bass), low_thirds]
             if not self.brief.is_gap:  # the music around a gap may stay on one pitch
                 chordal = {p for p, h in self.brief.habits.items() if h.voices >= CHORD_NOTES}
                 rate = self.stats.repetition_rate

@@ -23,6 +23,7 @@ from musictx.songs.drummers import Drummer
 from musictx.songs.penalties import Nats, copy_of, earlier_groups, favour_parts, thinner_chord
 from musictx.songs.strengths import (
     CLASH,
+    LOW,
     ON_LINE,
     ON_ROOT,
     OVERHANG,
@@ -182,6 +183,21 @@ def over_tune(row: BarRow, parts: Collection[int], tune: np.ndarray) -> Nats:
         yield state.ids["pitch"], CLASH * (row.table.values_in("pitch") > top)
     elif len(state.group) < 2 and state.last[1] in parts and state.last[2] >= top:
         yield from thinner_chord(row, CLASH)
+
+
+def low_thirds(row: BarRow) -> Nats:
+    """Penalise pitches less than a fourth from a sounding note, given or new, if the lower of the
+    two is below :data:`LOW`: they sound muddy, and songs avoid them."""
+    state = row.state
+    if state.in_line or len(state.group) != 2 or state.part in (CHORD, DRUMS):
+        return
+    pitches = row.table.values_in("pitch")
+    nats = np.zeros(len(pitches))
+    for part in state.ends.keys() - {CHORD, DRUMS}:
+        for _, other in state.sounding_at(part, state.step):
+            is_close = (abs(pitches - other) < 5) & (pitches != other)
+            nats[is_close & (np.minimum(pitches, other) < LOW)] = CLASH
+    yield state.ids["pitch"], nats
 
 
 def filling_parts(row: BarRow) -> Nats:

@@ -43,8 +43,10 @@ SAME_ROOT, SAME_PITCH = 3.0, 1.5
 ON_LINE, ON_ROOT = 7.0, 2.0
 #: The cost in nats of a note that is no tone of its given chord, or is a semitone from a sounding
 #: given note. "what an accompaniment does beside known notes and chords": clashes .080, then .049
-#: (.055); chord tones .895, then .950. Also that of an accompanying note above a tune.
-CLASH = 1.0
+#: (.055); chord tones .895, then .950. Also that of an accompanying note above a tune, and of an
+#: interval of less than a fourth on a note below this MIDI pitch, C3 ("accompaniments with a
+#: lead-in": .057, then .021 of the low notes; songs .013).
+CLASH, LOW = 1.0, 48
 #: The cost in nats of a note that outlasts its chord or, where chords are composed, lasts into a
 #: clash with a given note. The same entry and "melodies of the piano that return, rhythms that
 #: stay, notes held into clashes".

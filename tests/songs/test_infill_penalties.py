@@ -1,7 +1,7 @@
 """The penalties of new notes around given ones: against plain loops, and in composed music."""
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from musictx.shipped import models
 from musictx.songs import drummers, infill_penalties, penalties
 from musictx.songs.drummers import IN_KIT, Drummer
 from musictx.songs.infill_penalties import HarmonicFit
-from musictx.songs.strengths import CLASH, ON_ROOT, OVERHANG, RAREST, SUREST
+from musictx.songs.strengths import CLASH, LOW, ON_ROOT, OVERHANG, RAREST, SUREST
 from musictx.tokens.stream import CHORD, STREAM_NOTE
 from tests.pieces import line, score, together
 from tests.songs.test_bar_infill import BAR, TOKENS, gap, part_of, versions
@@ -124,6 +124,20 @@ def test_the_low_notes_of_an_accompaniment_without_a_bass_last_only_into_their_r
                     assert pitch % 12 in (classes if pitch > 59 else classes[:1])
                     high += pitch > 59 and pitch % 12 != roots[bar]
     assert high
+
+
+def test_intervals_on_low_notes_are_fourths_or_wider(monkeypatch):
+    monkeypatch.setattr(infill_penalties, "CLASH", 40.0)
+    habits = {part: Habit(4, 36, 59, 4.0) for part in (0, 33)}
+    part = accompaniment(whole_notes([76], []), (0, 33), habits=habits)
+    close = [
+        min(one["pitch"], other["pitch"])
+        for made in versions(part, [(0,), (1,)], SamplingConfig())
+        for one, other in combinations(made.new, 2)
+        if one["start"] < other["end"] - 1e-3 and other["start"] < one["end"] - 1e-3
+        if 0 < abs(int(one["pitch"]) - int(other["pitch"])) < 5
+    ]
+    assert min(close) >= LOW
 
 
 @pytest.mark.parametrize(("pitch", "high"), [(66, 87), (66, 127), (50, 87)])
