@@ -113,6 +113,11 @@ class Wrong(Given):
         return ["song-0"]
 
 
+class Bytes(Given):
+    def identity(self):
+        return b"1"
+
+
 def test_a_folder_that_cannot_be_a_corpus_is_one_sentence(tmp_path):
     a = str(write_songs(tmp_path / "a", [3]))
     (tmp_path / "empty").mkdir()
@@ -128,6 +133,7 @@ def test_a_folder_that_cannot_be_a_corpus_is_one_sentence(tmp_path):
     for name, path, reason in (
         ("io:StringIO", None, "^corpus.name=io:StringIO: it has no label and no published"),
         (f"{__name__}:Wrong", None, "^corpus.name=.*:Wrong: its items.. gave song-0, expected"),
+        (f"{__name__}:Bytes", None, "^corpus.name=.*:Bytes: its identity.. gave b'1', expected"),
         ("tests.data.helpers:Given", "x:test", "^corpus.name=.*Given: cannot be made"),
         ("tests.data.helpers:Given", "5:trian 5:trian", "^corpus.name=.* gave .*'trian'"),
     ):
