@@ -96,6 +96,8 @@ def gap_task(
         raise UserError(
             f"{to_option}={request.end}: expected a place after {from_option}={request.begin}"
         )
+    if not len(score):
+        raise UserError(f"{from_option}={request.begin}: there are no notes in the file")
     if begin >= score.duration - 1e-6:
         bars = beats.bar_at(score.duration, ends=True) - beats.pickup
         raise UserError(

@@ -29,7 +29,7 @@ from musictx.data import corpora, encode, shards, workers
 from musictx.data.corpora import Corpus, Item, digest
 from musictx.data.encode import Encoded, LeftOut
 from musictx.data.shards import Piece, Shards, Writer, by_split
-from musictx.errors import UserError
+from musictx.errors import UserError, shown
 from musictx.progress import progress
 from musictx.tokens.build import build
 from musictx.tokens.tokenizer import Tokenizer
@@ -100,7 +100,11 @@ def _key(corpus: CorpusConfig, tokenizer: Tokenizer, source: Corpus) -> str:
     class_name = corpus.name if ":" in corpus.name else ""  # classes may share an identity()
     encoding += [options for options in (corpus.programs, limits, class_name) if options]
     options = [source.published, corpus.validation, corpus.test, encoding]
-    return digest([shards.FORMAT, encode.VERSION, options, source.identity()])
+    if not isinstance(identity := source.identity(), str):
+        raise UserError(
+            f"corpus.name={corpus.name}: its identity() gave {shown(identity)}, expected a str"
+        )
+    return digest([shards.FORMAT, encode.VERSION, options, identity])
 
 
 def _processes(corpus: CorpusConfig, files: int) -> int:

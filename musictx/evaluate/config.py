@@ -90,6 +90,10 @@ class CompareConfig(WithParticles, Measuring):
     )
 
     def check(self) -> None:
-        is_possible = self.pieces > 0 or self.task == "free"
-        expected = "free, unless the model generates the samples: give pieces=64, say"
-        self.require("task", is_possible, expected)
+        if self.pieces:
+            return
+        unless = "unless the model generates the samples: give pieces=64, say"
+        self.require("task", self.task == "free", f"free, {unless}")
+        for name, default in vars(SamplingConfig()).items():
+            is_default = getattr(self.sampling, name) == default
+            self.sampling.require(name, is_default, f"its default, {unless}")

@@ -70,6 +70,7 @@ class Evaluation:
         """Return a table for the terminal."""
         overlap = "no overlap" if self.stride == self.window else f"stride {self.stride}"
         remainders = ", remainders included" if self.complete else " (a part of the split)"
+        totals = Totals(self.pieces, self.tokens, self.notes, self.seconds)
         rows = [
             ("nats per token", f"{self.nats_per_token:.4f}"),
             ("perplexity", f"{self.perplexity:.3f}"),
@@ -77,8 +78,7 @@ class Evaluation:
             ("nats per note", _or_dash(self.nats_per_note)),
             ("bits per second", _or_dash(self.bits_per_second, 2)),
             ("nats per end", f"{_or_dash(self.nats_per_end)} (not counted above)"),
-            ("measured on", f"{self.split}: {self.pieces:,} pieces, {self.seconds / 3600:.2f} h"),
-            ("", f"{self.notes:,} notes; {self.tokens:,} tokens were scored"),
+            ("measured on", f"{self.split}: {totals} scored"),
             ("windows", f"{self.windows:,} of {self.window} tokens, {overlap}{remainders}"),
             ("", "nothing carried over, first token scored, padding not counted"),
         ]

@@ -75,8 +75,11 @@ class Tool:
                 "x.musicxml for notation; default: the server's folder itself",
             }
         required = list(self.required)
+        if self.music is not None:
+            music = properties[self.music]
+            music["description"] = music["description"].partition(";")[0]  # without folders
         if self.base64_option is not None:
-            properties[str(self.music)]["description"] += f"; or give {self.base64_option}"
+            music["description"] += f"; or give {self.base64_option}"
             properties[self.base64_option] = {
                 "type": "string",
                 "contentEncoding": "base64",

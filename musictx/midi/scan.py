@@ -136,7 +136,8 @@ def bare(data: bytes) -> bytes:
 
 def track_chunks(data: bytes, repairs: Counter) -> Iterator[tuple[int, int]]:
     """Yield the beginning and end of the content of each MTrk chunk. If no chunk begins after the
-    stated length of a chunk, that length is wrong, and the next ``MTrk`` is searched."""
+    stated length of a chunk, that length is wrong, and the next ``MTrk`` is searched. Nor does a
+    track extend beyond an end mark with an ``MTrk`` after it, whatever length is stated."""
     at = 8 + int.from_bytes(data[4:8], "big")
     while True:
         if data[at : at + 4] != b"MTrk":
@@ -149,7 +150,10 @@ def track_chunks(data: bytes, repairs: Counter) -> Iterator[tuple[int, int]]:
                 return
             repairs["damaged track"] += 1
         size = int.from_bytes(data[at + 4 : at + 8], "big")
-        if size > max(0, len(data) - at - 8):
+        end_mark = data.find(b"\xff\x2f\0MTrk", at + 8, at + 8 + size + 3)
+        if end_mark >= 0:
+            size = end_mark + 3 - (at + 8)
+        if end_mark >= 0 or size > max(0, len(data) - at - 8):
             repairs["truncated track"] += 1
         yield at + 8, at + 8 + size
         at += 8 + size

@@ -1,9 +1,9 @@
 """Chords as musicians write them: symbols such as ``Am7``, and sheets, ``| C | Am7 F | G |``.
 
 A bar stands between two strokes. Several chords divide it into equal shares; a dot is a share in
-which the chord before continues. ``%`` alone repeats the bar before, and among chords it is a dot;
-``N.C.`` is no chord. ``|: C | F :|`` is played twice, ``|: C |1. F :|2. G`` with its endings;
-``x4`` at the end plays the whole sheet four times.
+which the chord before continues, as in an empty bar. ``%`` alone repeats the bar before, and among
+chords it is a dot; ``N.C.`` is no chord. ``|: C | F :|`` is played twice, ``|: C |1. F :|2. G``
+with its endings; ``x4`` at the end plays the whole sheet four times.
 
 A bar is the list of its shares: chord names as in markers, such as ``A:min7``, or "" for a dot.
 """
@@ -86,6 +86,8 @@ def bars_in(text: str, name: Callable[[str], str]) -> list[SheetBar]:
                 bars.append(bar)
             elif words and 0 < place < len(cells) - 1:
                 bars.append(["N"])
+            elif bars and 0 < place < len(cells) - 1 and strokes[place - 1][0] == "|":
+                bars.append([""])  # not between ":|" and "|:"
             if stroke.startswith(":"):
                 repeated = bars[begin:ending][:MOST_BARS]
                 bars += repeated

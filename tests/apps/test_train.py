@@ -125,7 +125,6 @@ def test_without_held_out_pieces_training_ends_with_the_latest_weights(root, tmp
     ("word", "sentence"),
     [
         ("trainer.devices=7,many", r"trainer\.devices=7,many"),
-        ("callbacks.mine._target_=no.such.Class", r"callbacks\.mine\._target_=no"),
         ("logger.mine._target_=pathlib.Path", r"logger\.mine\._target_=pathlib.*Logger"),
         ("+callbacks.mine.option=3", r"callbacks\.mine="),
         ("trainer.limit_val_batches=0.1", r"limit_val_batches"),

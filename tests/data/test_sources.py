@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from musictx.config import CorpusConfig
 from musictx.data import corpora
 from musictx.data.corpora import Folder, Maestro
-from musictx.errors import ConfigError, UserError
+from musictx.errors import UserError
 from musictx.folders import walk
 from musictx.tokens.build import build
 from tests.data.helpers import Given, contents, run, write_songs
@@ -99,7 +99,6 @@ def test_maestros_table_is_recognised_at_any_depth(tmp_path, bom):
         (["a"], b"name,split\nsong-003.mid,test\n"),
         (["a"], bytes(range(256)) * 10),
     ],
-    ids=["a name that is not unique", "another table", "no table"],
 )
 def test_other_tables_decide_nothing(tmp_path, folders, table):
     for name in folders:
@@ -113,7 +112,7 @@ class Wrong(Given):
         return ["song-0"]
 
 
-def test_a_folder_that_cannot_be_a_corpus_is_one_sentence(tmp_path):
+def test_a_folder_that_cannot_be_a_corpus_is_one_sentence(tmp_path, monkeypatch):
     a = str(write_songs(tmp_path / "a", [3]))
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "notes.txt").write_text("no music")
@@ -123,9 +122,8 @@ def test_a_folder_that_cannot_be_a_corpus_is_one_sentence(tmp_path):
             Folder(wrong)
     with pytest.raises(UserError, match=r"corpus\.path=\["):
         corpora.find(CorpusConfig(name="jsb", path=[a, a]))
-    with pytest.raises(ConfigError, match=r"^corpus.name=no.such:Thing"):
-        corpora.find(CorpusConfig(name="no.such:Thing"))
     for name, path, reason in (
+        ("no.such:Thing", None, "^corpus.name=no.such:Thing"),
         ("io:StringIO", None, "^corpus.name=io:StringIO: it has no label and no published"),
         (f"{__name__}:Wrong", None, "^corpus.name=.*:Wrong: its items.. gave song-0, expected"),
         ("tests.data.helpers:Given", "x:test", "^corpus.name=.*Given: cannot be made"),
@@ -138,6 +136,9 @@ def test_a_folder_that_cannot_be_a_corpus_is_one_sentence(tmp_path):
     changed.encoding_version = 99
     with pytest.raises(UserError, match=r"to_config"):
         run(a, tmp_path / "out", tokenizer=changed)
+    monkeypatch.setattr(Given, "identity", lambda self: b"1")
+    with pytest.raises(UserError, match=r"identity\(\) gave b'1', expected a str"):
+        run(None, tmp_path / "out", name="tests.data.helpers:Given")
     with pytest.raises(UserError, match="MAESTRO"):
         Maestro(a)
     (tmp_path / "a" / "m.csv").write_text(TABLE)

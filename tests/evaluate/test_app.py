@@ -53,7 +53,7 @@ def test_by_default_the_corpus_the_model_was_trained_on_is_measured(
     result = app.run(config(trained, out=str(out)))
     assert result == evaluate(bundle.load(trained).model, Shards(tmp_path / "shards"))
     printed = capsys.readouterr().out
-    assert all(str(part) in printed for part in (result, out, tmp_path / "shards"))
+    assert all(str(it) in printed for it in (result, out, tmp_path / "shards", ": 1 piece, "))
     written = {"new folder/result.json": out.read_bytes()}
     assert contents(tmp_path) == before | written, "existing shards are used"
     written = json.loads(out.read_text())

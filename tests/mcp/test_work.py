@@ -36,6 +36,7 @@ def test_the_schema_of_a_tool_is_valid_and_has_no_options_of_the_machine(tool):
     assert not {"device", "limits", "begin", "weights", "hydra"} & set(content["properties"])
     for name, option in content["properties"].items():
         assert option["description"], name
+        assert name != TOOLS[tool].music or "folder" not in option["description"], "it is refused"
         if "default" in option:
             jsonschema.validate(option["default"], option)
         assert option.get("items", option)["type"], name

@@ -55,8 +55,8 @@ def test_smpte_time_ignores_tempo(division: int, seconds: float) -> None:
 
 SECOND = f"00 91 3E 40 60 81 3E 00 {END}"
 ONE, TWO = file(f"{NOTE_ON_OFF} {END}"), file(f"{NOTE_ON_OFF} {END}", SECOND)
-#: The length of the first track is stated three bytes too short.
-SHORT = TWO[:21] + bytes([TWO[21] - 3]) + TWO[22:]
+#: The length of the first track is stated some bytes too short, or too long.
+SHORT, LONG, LONGER = (TWO[:21] + bytes([TWO[21] + more]) + TWO[22:] for more in (-3, 1, 200))
 ALIEN = b"XFIH" + (5).to_bytes(4, "big") + b"MTrkX"
 C4, D4 = (0.0, tick(96), 60, 64), (0.0, tick(96), 62, 64)
 #: Title -> file, (start, end, pitch, velocity) of its notes, counted repairs.
@@ -100,6 +100,8 @@ FILES = {
         [C4, (tick(96), tick(96), 62, 65)], {"truncated track": 2, "notes left open": 1}),
     "a wrong length does not hide the next track": (
         SHORT, [C4, D4], {"damaged track": 1, "truncated track": 1}),
+    "nor does a length that is too long": (LONG, [C4, D4], {"truncated track": 1}),
+    "even one beyond the file": (LONGER, [C4, D4], {"truncated track": 1}),
 }  # fmt: skip
 
 

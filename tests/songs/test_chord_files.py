@@ -187,9 +187,9 @@ def test_a_written_sheet_is_read_again(bars):
 def test_bars_repeats_and_times():
     c, am, f = "C:maj", "A:min", "F:maj"
     assert sheet("C | Am F | % | % C x2") == [[c], [am, f], [am, f], ["", c]] * 2
-    assert sheet("|| C |\n| N.C. ||") == [[c], ["N"]]
+    assert sheet("|| C |\n| N.C. || |") == [[c], ["N"], [""]]
     repeated = [[f], ["C:maj/3"]] * 2
-    assert sheet("|C . . Am|: F | C/E:| Am") == [[c, "", "", am], *repeated, [am]]
+    assert sheet("|C . . Am|: F | C/E:| | Am") == [[c, "", "", am], *repeated, [am]]
 
 
 @pytest.mark.parametrize("text", ["", "| |", "| C | Hm |", "| C | x0", "% | C", "C x9999"])
