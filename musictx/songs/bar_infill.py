@@ -46,6 +46,7 @@ from musictx.songs.infill_penalties import (
     bass_on_bar_line,
     drummer_strokes,
     filling_parts,
+    lead_into,
     low_thirds,
     on_root,
     over_tune,
@@ -257,9 +258,10 @@ class BarInfill(Infill):
         steady = habits and not self.is_variation
         favoured: list[SparsePenalty] = [
             partial(as_in_earlier_bar, back=back, steady=steady, melodies=melodies),
-            filling_parts,
             bass_on_bar_line,
         ]
+        if not self.brief.is_gap:  # the parts of a gap may rest
+            favoured.append(filling_parts)
         if bass is not None:
             favoured.append(partial(on_root, bass=bass))
         if self.drummers:
@@ -270,7 +272,11 @@ class BarInfill(Infill):
         costs: list[SparsePenalty] = []
         if habits:
             costs += [HarmonicFit(given.notes, melodies, bass), low_thirds]
-            if not self.brief.is_gap:  # the music around a gap may stay on one pitch
+            if self.brief.is_gap:
+                later = given.notes[given.notes["start"] >= self.stop][::-1].tolist()
+                following = {part: (at, tone) for at, part, tone, *_ in later if part in melodies}
+                costs.append(partial(lead_into, following=following))
+            else:  # the music around a gap may stay on one pitch
                 chordal = {p for p, h in self.brief.habits.items() if h.voices >= CHORD_NOTES}
                 rate = self.stats.repetition_rate
                 costs.append(partial(same_pitch, parts=melodies | chordal, target=rate))

@@ -6,7 +6,7 @@ They are sparse, as in :mod:`musictx.songs.penalties`, and their rows are
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from musictx.songs.drummers import Drummer
 from musictx.songs.penalties import Nats, copy_of, earlier_groups, favour_parts, thinner_chord
 from musictx.songs.strengths import (
     CLASH,
+    LEADING,
     LOW,
     ON_LINE,
     ON_ROOT,
@@ -198,6 +199,20 @@ def low_thirds(row: BarRow) -> Nats:
             is_close = (abs(pitches - other) < 5) & (pitches != other)
             nats[is_close & (np.minimum(pitches, other) < LOW)] = CLASH
     yield state.ids["pitch"], nats
+
+
+def lead_into(row: BarRow, following: Mapping[int, tuple[int, int]]) -> Nats:
+    """Penalise pitches that are far from the next given note of their part, by :data:`LEADING` nats
+    for each semitone, and by less the earlier they are, up to a bar before it. ``following`` are
+    the step and the pitch of the note for each part."""
+    state = row.state
+    if state.in_line or len(state.group) != 2 or state.part not in following:
+        return
+    step, pitch = following[state.part]
+    nearness = 1 - (step - state.step) / state.bars[-1].steps
+    if nearness > 0:
+        leaps = np.abs(row.table.values_in("pitch") - pitch)
+        yield state.ids["pitch"], LEADING * nearness * leaps
 
 
 def filling_parts(row: BarRow) -> Nats:

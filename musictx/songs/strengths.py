@@ -47,6 +47,10 @@ ON_LINE, ON_ROOT = 7.0, 2.0
 #: interval of less than a fourth on a note below this MIDI pitch, C3 ("accompaniments with a
 #: lead-in": .057, then .021 of the low notes; songs .013).
 CLASH, LOW = 1.0, 48
+#: The cost in nats of each semitone between a note at the end of a gap and the next given note of
+#: its part. "gaps that lead into what follows": .11 of the tunes leap by more than a fifth (.33
+#: without, songs 0).
+LEADING = 0.6
 #: The cost in nats of a note that outlasts its chord or, where chords are composed, lasts into a
 #: clash with a given note. The same entry and "melodies of the piano that return, rhythms that
 #: stay, notes held into clashes".

@@ -126,6 +126,18 @@ def test_the_low_notes_of_an_accompaniment_without_a_bass_last_only_into_their_r
     assert high
 
 
+def test_a_tune_in_a_gap_leads_into_the_note_after_it(monkeypatch):
+    """Within the last bar; before that it goes anywhere."""
+    monkeypatch.setattr(infill_penalties, "LEADING", 200.0)
+    tune = line(*[60, 72] * 8, every=BAR / 2)
+    _, part = gap(tune, 2 * BAR, 4 * BAR, habits={0: Habit(1, 40, 90, 4.0)})
+    for made in versions(part, [(0,), (1,), (2,)]):
+        far = np.abs(made.new["pitch"] - 60.0)[made.new["start"] < 3 * BAR - 1e-3]
+        near = made.new["pitch"][made.new["start"] > 3 * BAR + 1e-3]
+        assert far.max() > 4
+        assert {*near.tolist()} == {60}
+
+
 def test_intervals_on_low_notes_are_fourths_or_wider(monkeypatch):
     monkeypatch.setattr(infill_penalties, "CLASH", 40.0)
     habits = {part: Habit(4, 36, 59, 4.0) for part in (0, 33)}
