@@ -17,7 +17,7 @@ from musictx.speed import step as step_room
 from musictx.speed.native import build
 from musictx.speed.step import NativeStep
 from tests import compiler
-from tests.chorale.features.test_grid import GRID, PITCHES, VOCAB, music
+from tests.chorale.features.test_grid import PITCHES, VOCAB, VOICED, music
 from tests.model.features import test_conditions, test_motif_memory
 from tests.model.models import GRID as ON_GRID
 from tests.model.models import position_of
@@ -152,46 +152,29 @@ def test_every_shape(shape: dict[str, Any]) -> None:
 
 
 def sounds(rows: int) -> Tensor:
-    ids = torch.randint(4, V, (rows, 120))
-    ids[:, 0] = 1
-    return ids
+    return torch.randint(4, V, (rows, 120))
 
 
 def motifs(rows: int) -> Tensor:
-    ids = test_motif_memory.music(rows, 160)
-    ids[:, 0] = 1
-    return ids
+    return test_motif_memory.music(rows, 160)
 
 
 def given_ahead(rows: int) -> Tensor:
     return torch.tensor([test_conditions.window(seed, rest=60) for seed in range(rows)])
 
 
-VOICES = {**GRID, "pitches": PITCHES}
+NOISY = [
+    {"name": "token_noise", "share": 0.5, "pitches": PITCHES},
+    {"name": "intervals", "inputs": [1, 4, 30], "outputs": [1, 3, 40], "pitches": PITCHES},
+    VOICED[0],
+]
 SOUNDS = {"name": "sounding", **EVENTS, "loudness": [[20, 24, 1]]}
 CONDITIONS = {"name": "conditions", **test_conditions.GIVEN}
 #: (how many ids there are, ids for a number of rows, the features): several at a time, since each
 #: set of them is compiled.
 FEATURES: list[tuple[int, Callable[[int], Tensor], list[dict[str, Any]]]] = [
-    (
-        VOCAB,
-        music,
-        [
-            {"name": "ages", **GRID},
-            {"name": "repeats", **VOICES},
-            {"name": "counterpoint", **VOICES},
-            {"name": "calibration", **GRID, "phases": 4},
-        ],
-    ),
-    (
-        VOCAB,
-        music,
-        [
-            {"name": "token_noise", "share": 0.5, "pitches": PITCHES},
-            {"name": "intervals", "inputs": [1, 4, 30], "outputs": [1, 3, 40], "pitches": PITCHES},
-            {"name": "ages", **GRID},
-        ],
-    ),
+    (VOCAB, music, VOICED),
+    (VOCAB, music, NOISY),
     (V, sounds, [SOUNDS | {"recent": 3}]),
     (V, sounds, [SOUNDS | {"recent": 2, "chords": 2, "resets": [[22, 24, 0]]}]),
     (test_motif_memory.VOCAB, motifs, [{"name": "echoes", **test_motif_memory.GIVEN}]),
@@ -270,11 +253,7 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
 
 def test_a_library_of_more_features_in_another_order(monkeypatch) -> None:
     """As it comes along in a wheel, for models of any of them."""
-    features = [
-        {"name": "repeats", **GRID, "pitches": PITCHES},
-        {"name": "calibration", **GRID, "phases": 4},  # which scales what was added before
-    ]
-    model = make(vocab_size=VOCAB, features=features)
+    model = make(vocab_size=VOCAB, features=VOICED)  # the last one scales what the others add
     headers = step_room._headers(model)
     noise = Path(chorale.__file__).parent / "features/noise.h"
     monkeypatch.setattr(build, "FLAGS", [f.replace("-O3", "-O0") for f in build.FLAGS])  # quick
