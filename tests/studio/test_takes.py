@@ -83,6 +83,8 @@ def test_the_command_of_a_take_composes_the_same_notes_which_the_document_then_h
             assert rounded(proposal["notes"]) <= rounded(again.notes.tolist())
         if request_["task"] in ("new", "harmonise"):
             assert len(proposal["notes"]) == len(again)
+        if request_["task"] == "harmonise":
+            assert [t["name"] for t in proposal["tracks"]] == ["Soprano", "Alto", "Tenor", "Bass"]
         if request_["task"] in ("accompany", "harmonise"):
             assert {row[4] for row in proposal["notes"]} == {t["id"] for t in proposal["tracks"]}
         locked = {before.notes[n] for n in (20, 21)} & set(document.notes.values())
