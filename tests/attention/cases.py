@@ -98,11 +98,6 @@ def why_not(
     return module.supports(Asked.of(terms, setting, q))
 
 
-def gradients(out: Tensor, named: Named, upstream: Tensor) -> Named:
-    found = torch.autograd.grad(out, list(named.values()), upstream, retain_graph=True)
-    return dict(zip(named, found))
-
-
 class Job(NamedTuple):
     """Tensors in float64 by name, what makes terms of them, and where and what to attend to."""
 

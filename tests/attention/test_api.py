@@ -16,10 +16,11 @@ from musictx.speed import fused, native
 from tests.attention import cases
 
 
-def inputs():
-    named: cases.Named = {}
-    where = {"query_positions": Span(0, 5), "key_positions": Span(0, 5)}
-    return (*cases.qkv(named, 2, 2, 5, 5, 4), cases.huang(named, 2, 4)), where
+def arguments():
+    """Arguments of ``attend`` that fit."""
+    tensors = dict(zip("qkv", cases.qkv({}, 2, 2, 5, 5, 4)))
+    positions = {"query_positions": Span(0, 5), "key_positions": Span(0, 5)}
+    return {"terms": cases.huang({}, 2, 4)} | tensors | positions
 
 
 @pytest.mark.parametrize(
@@ -35,47 +36,38 @@ def inputs():
     ],
 )
 def test_a_named_implementation_that_cannot_is_an_error(implementation, change, more):
-    (q, k, v, terms), where = inputs()
+    given = arguments()
+    terms = replace(given.pop("terms"), **change)
     with pytest.raises(ValueError, match=f"^implementation={implementation}: "):
-        attend(q, k, v, replace(terms, **change), **where | more, implementation=implementation)
-
-
-def _change(place: int, value: object):
-    return lambda args, where: ((*args[:place], value, *args[place + 1 :]), where)
-
-
-def _where(**more: object):
-    return lambda args, where: (args, where | more)
+        attend(**given | more, terms=terms, implementation=implementation)
 
 
 @pytest.mark.parametrize(
     ("change", "name"),
     [
-        (_change(1, torch.zeros(2, 2, 6, 4)), "v has shape"),
-        (_change(1, torch.zeros(2, 5, 4)), "expected .batch, heads"),
-        (lambda args, where: ([torch.zeros(5, 4)] * 3, {}), "expected .batch, heads"),
-        (_change(0, torch.zeros(2, 3, 5, 4)), "k has shape"),
-        (_change(0, torch.zeros(2, 2, 5, 4)), "one floating dtype"),
-        (_where(dropout=1.0), "dropout"),
-        (_where(key_positions=Span(0, 4)), "key_positions"),
-        (_where(query_positions=torch.zeros(5)), "query_positions"),
-        (_where(query_positions=None), "query_positions and key_positions"),
-        (_where(query_pieces=torch.zeros(2, 5).long()), "query_pieces and key_pieces"),
-        (_where(query_pieces=torch.zeros(2, 5), key_pieces=torch.zeros(2, 4)), "key_pieces"),
-        (_where(query_pieces=torch.zeros(2, 5) > 0, key_pieces=torch.zeros(2, 5) > 0), "int64"),
-        (_change(3, positions.build({"name": "t5"}, heads=2, head_dim=4, width=8)), "Terms"),
-        (_change(3, cases.huang({}, 3, 4)), "table of axis 0"),
-        (_change(3, Terms(1.0, (Axis(bias=torch.zeros(3, 4), high=3),))), "bias of axis 0"),
-        (_change(3, Terms(1.0, content_bias=torch.zeros(2, 5))), "content_bias"),
-        (_change(3, Terms(1.0, (Axis(high=3, coordinate=1),))), "the terms measure 2"),
-        (_where(hidden=torch.zeros(5, 5)), "hidden"),
+        ({"k": torch.zeros(2, 2, 6, 4)}, "v has shape"),
+        ({"k": torch.zeros(2, 5, 4)}, "expected .batch, heads"),
+        ({"q": torch.zeros(5, 4)}, "expected .batch, heads"),
+        ({"q": torch.zeros(2, 3, 5, 4)}, "k has shape"),
+        ({"q": torch.zeros(2, 2, 5, 4)}, "one floating dtype"),
+        ({"dropout": 1.0}, "dropout"),
+        ({"key_positions": Span(0, 4)}, "key_positions"),
+        ({"query_positions": torch.zeros(5)}, "query_positions"),
+        ({"query_positions": None}, "query_positions and key_positions"),
+        ({"query_pieces": torch.zeros(2, 5).long()}, "query_pieces and key_pieces"),
+        ({"query_pieces": torch.zeros(2, 5), "key_pieces": torch.zeros(2, 4)}, "key_pieces"),
+        (dict.fromkeys(("query_pieces", "key_pieces"), torch.zeros(2, 5) > 0), "int64"),
+        ({"terms": positions.build({"name": "t5"}, heads=2, head_dim=4, width=8)}, "Terms"),
+        ({"terms": cases.huang({}, 3, 4)}, "table of axis 0"),
+        ({"terms": Terms(1.0, (Axis(bias=torch.zeros(3, 4), high=3),))}, "bias of axis 0"),
+        ({"terms": Terms(1.0, content_bias=torch.zeros(2, 5))}, "content_bias"),
+        ({"terms": Terms(1.0, (Axis(high=3, coordinate=1),))}, "the terms measure 2"),
+        ({"hidden": torch.zeros(5, 5)}, "hidden"),
     ],
 )
 def test_arguments_that_do_not_fit_are_named(change, name):
-    args, where = inputs()
-    args, where = change(args, where)
     with pytest.raises(ValueError, match=f"attend: .*{name}"):
-        attend(*args, **where)
+        attend(**arguments() | change)
 
 
 @pytest.mark.parametrize("implementation", ["native", "chunked", "fused"])

@@ -181,12 +181,12 @@ def test_a_gradient_that_is_not_wanted_changes_no_other(name):
     torch.manual_seed(0)
     job = table_job(12, 12, 9, SIZE, rows=1)
     named = {n: x.detach().to(cases.precision(name)).requires_grad_() for n, x in job.named.items()}
-    up, run = torch.randn(named["q"].shape).to(named["q"].dtype), job.run(computed(name))
-    every = cases.gradients(run(named), named, up)
+    up, out = torch.randn(named["q"].shape).to(named["q"].dtype), job.run(computed(name))
+    every = dict(zip(named, torch.autograd.grad(out(named), [*named.values()], up)))
     for constant in ("q", "table", "bias"):
         rest = {n: x for n, x in named.items() if n != constant}
-        some = cases.gradients(run(rest | {constant: named[constant].detach()}), rest, up)
-        for which, gradient in some.items():
+        less = out(rest | {constant: named[constant].detach()})
+        for which, gradient in zip(rest, torch.autograd.grad(less, [*rest.values()], up)):
             torch.testing.assert_close(gradient, every[which], msg=f"{which} without {constant}")
 
 
@@ -280,16 +280,15 @@ def test_dropout_is_one_mask_forward_and_backward(name):
 @of("chunked", "native")
 def test_the_same_bits_in_every_run_with_any_number_of_threads_and_callers(name):
     torch.manual_seed(0)
-    named: Named = {}
-    q, k, v = cases.qkv(named, 3, 2, 300, 300, 16, dtype=torch.float32)
-    table = cases.learned(named, "table", 2, 50, 16, dtype=torch.float32)
+    q, k, v = cases.qkv({}, 3, 2, 300, 300, 16, dtype=torch.float32)
+    table = cases.learned({}, "table", 2, 50, 16, dtype=torch.float32)
     up, before = torch.randn(q.shape), torch.get_num_threads()
 
     def run(threads: int, dropout: float = 0.0) -> list[Tensor]:
         torch.set_num_threads(threads)
         torch.manual_seed(0)
         out = computed(name)(q, k, v, Terms(0.3, (Axis(table, high=49),)), dropout=dropout)
-        return [out, *cases.gradients(out, named, up).values()]
+        return [out, *torch.autograd.grad(out, (q, k, v, table), up)]
 
     try:
         dropped = run(2, 0.2)

@@ -358,8 +358,6 @@ def test_13_train_a_model_on_a_folder(desk, studio, tmp_path):
     desk.open_example("Ode to joy")
     desk.task("Continue")
     desk.model().select_option(run)
-    desk.set_slider("Length", 1)
-    desk.proposals(1)
-    take = desk.composed(desk.compose())
+    take = desk.continued(1)
     assert take["model"] == run
     assert take["proposals"][0]["notes"]

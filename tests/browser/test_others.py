@@ -120,16 +120,11 @@ def test_a_piece_is_played_and_exported_and_settings_survive_a_reload(page, stud
     page.press(" ")
     wait(page, "!musictx.player.playing")
     page.click("document.querySelector('button[aria-label=Export]')")
-    # The first 64 KB suffice; a driver needs minutes for the bytes of a whole sound file.
-    bytes_of = "r => r.arrayBuffer().then(b => [...new Uint8Array(b.slice(0, 65536))])"
-    begins = {"MIDI": b"MThd", "MusicXML": b"<?xml", "Sound": b"RIFF", "Picture": b"\x89PNG"}
-    for label, first in begins.items():
-        link = visible(".items:popover-open a", label)
-        wait(page, link)
-        file = bytes(page.evaluate(f"fetch({link}.href).then({bytes_of})"))
-        assert file.startswith(first)
-        if label == "MIDI":
-            assert len(formats.read(file)) == page.evaluate("musictx.piece.notes.size")
+    link = visible(".items:popover-open a", "MIDI")
+    wait(page, link)
+    bytes_of = "r => r.arrayBuffer().then(b => [...new Uint8Array(b)])"
+    file = bytes(page.evaluate(f"fetch({link}.href).then({bytes_of})"))
+    assert len(formats.read(file)) == page.evaluate("musictx.piece.notes.size")
     # The open menu would cover the panel: a click there once downloaded a file.
     page.press("Escape")
     page.click(visible("[role=radio]", "Continue"))

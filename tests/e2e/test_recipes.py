@@ -51,13 +51,10 @@ def corpora(tmp_path_factory) -> dict[str, list[str]]:
     rows = [f"{split},{path.name}" for split, path in zip(splits, sorted(songs.iterdir()))]
     (songs / "maestro.csv").write_text("\n".join(["split,midi_filename", *rows]))
     (root / "grid").mkdir()
-    split = ["split,midi_filename"]
     for seed in range(6):
         pitches = np.random.default_rng(seed).integers(60, 72, 32)
         tune = line(*pitches, every=0.25, length=0.2, program=73)
         formats.write(tune, root / "grid" / f"{seed}.mid")
-        split.append(f"{'train' if seed else 'validation'},{seed}.mid")
-    (root / "grid" / "split.csv").write_text("\n".join(split))
     return {
         "init": [f"init={saved(root / 'init', tokens={'name': 'performance'}, context=64)}"],
         "jsb": [f"corpus.path={root / 'jsb.json'}", f"corpus.shards={root}/jsb", *small],

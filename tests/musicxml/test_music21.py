@@ -27,7 +27,6 @@ PIECES = [
     "monteverdi/madrigal.3.2",
     "haydn/opus1no1/movement4",
     "leadSheet/berlinAlexandersRagtime",
-    "schubert/Lindenbaum",
     "schumann_robert/dichterliebe_no2",
     "verdi/laDonnaEMobile",
     "webern/webern_dormi_jesu_op_16_no_2",

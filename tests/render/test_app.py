@@ -11,12 +11,13 @@ from musictx.render.config import RenderConfig
 from tests.musicxml.pages import CUE, HEAD, C, document, note
 from tests.render import fonts as f
 
+SONG = "in/My song no. 1.mid"
 SCORE = Score(notes=[(0.0, 0.4, 60, 80, 0, False, 0), (0.5, 0.9, 64, 80, 0, False, 0)])
 
 
 @pytest.fixture
 def song(tmp_path):
-    path = tmp_path / "in" / "My song no. 1.mid"
+    path = tmp_path / SONG
     path.parent.mkdir()
     formats.write(SCORE, path)
     return path
@@ -88,28 +89,26 @@ def test_signs_that_are_not_played_are_printed(tmp_path, capsys):
     ("options", "name"),
     [
         ({}, "files:"),
-        ({"files": "{tmp}/none.mid"}, "files="),
-        ({"files": "{tmp}/bare"}, "files="),
-        ({"files": "{tmp}/empty.mid"}, r".*empty\.mid: "),
-        ({"files": "{tmp}/text.mid"}, r".*text\.mid: "),
-        ({"files": "{song}", "wav": False, "soundfont": "{song}"}, "soundfont="),
-        ({"files": "{song}", "out": "{tmp}/x.mp3"}, r"out=.*x\.mp3: .*\.wav or \.png"),
-        ({"files": "{song}", "out": "{tmp}/x.wav", "wav": False}, r"out=.*x\.wav: .*\.png"),
-        ({"files": "{song}", "soundfont": "{tmp}/text.mid"}, "soundfont="),
+        ({"files": ["none.mid"]}, "files="),
+        ({"files": ["bare"]}, "files="),
+        ({"files": ["empty.mid"]}, r".*empty\.mid: "),
+        ({"files": ["text.mid"]}, r".*text\.mid: "),
+        ({"files": [SONG], "wav": False, "soundfont": SONG}, "soundfont="),
+        ({"files": [SONG], "out": "x.mp3"}, r"out=.*x\.mp3: .*\.wav or \.png"),
+        ({"files": [SONG], "out": "x.wav", "wav": False}, r"out=.*x\.wav: .*\.png"),
+        ({"files": [SONG], "soundfont": "text.mid"}, "soundfont="),
     ],
 )
-def test_wrong_input_is_refused_in_a_sentence_and_writes_nothing(options, name, song, tmp_path):
+def test_wrong_input_is_refused_in_a_sentence_and_writes_nothing(
+    options, name, song, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "text.mid").write_text("no music")
     (tmp_path / "bare").mkdir()
     formats.write(Score(), tmp_path / "empty.mid")
-    options = {
-        k: v.format(tmp=tmp_path, song=song) if isinstance(v, str) else v
-        for k, v in {"out": "{tmp}/new/folder", **options}.items()
-    }
-    files = [options.pop("files")] if "files" in options else []
     before = names(tmp_path)
     with pytest.raises(UserError, match=f"^{name}"):
-        run(files=files, **options)
+        run(**{"out": "new/folder", **options})
     assert names(tmp_path) == before
     assert names(song.parent) == [song.name]
 

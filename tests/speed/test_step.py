@@ -17,7 +17,7 @@ from musictx.speed import step as step_room
 from musictx.speed.native import build
 from musictx.speed.step import NativeStep
 from tests import compiler
-from tests.chorale.features.test_grid import GRID, PITCHES, VOCAB, music
+from tests.chorale.features.test_grid import PITCHES, VOCAB, VOICED, music
 from tests.model.features import test_conditions, test_motif_memory
 from tests.model.models import GRID as ON_GRID
 from tests.model.models import position_of
@@ -97,15 +97,18 @@ def prefilled(model: MusicTransformer, ids: Tensor, window: int) -> Any:
     return cache
 
 
-@pytest.fixture
-def rounding_caches(monkeypatch: Any) -> None:
-    """Caches in torch that round keys and values as the step in C++ does for weights of bytes."""
+@pytest.fixture(params=[False, True], ids=["in_float32", "in_bytes"])
+def in_bytes(request: Any, monkeypatch: Any) -> bool:
+    """Whether weights are bytes: then caches in torch round keys and values, too, as the step in
+    C++ does."""
     append = KVCache.append
-    monkeypatch.setattr(
-        KVCache,
-        "append",
-        lambda self, n, k, v: append(self, n, restored(*rounded(k)), restored(*rounded(v))),
-    )
+
+    def rounding(self: KVCache, n: int, k: Tensor, v: Tensor) -> Any:
+        return append(self, n, restored(*rounded(k)), restored(*rounded(v)))
+
+    if request.param:
+        monkeypatch.setattr(KVCache, "append", rounding)
+    return request.param
 
 
 #: Each scheme with two windows: full within a word of four slots or at its end, within a panel of
@@ -115,17 +118,13 @@ WINDOWS = [
 ]
 
 
-@pytest.mark.parametrize("in_bytes", [False, True])
 @pytest.mark.parametrize(("scheme", "window"), WINDOWS)
 def test_it_equals_a_pass_before_and_after_the_window_is_full(
-    scheme: str, window: int, in_bytes: bool, request: Any
+    scheme: str, window: int, in_bytes: bool
 ) -> None:
     """Up to 150 tokens: more than a panel of keys, and than the context and every table; a full
     window slides by 40. Of weights that were bytes: over rounded keys and values."""
-    model = make(scheme)
-    if in_bytes:
-        request.getfixturevalue("rounding_caches")
-        of_bytes(model)
+    model = of_bytes(make(scheme)) if in_bytes else make(scheme)
     ids = torch.randint(V, (2, min(window + 40, 150)))
     close = CLOSE_IN_BYTES if in_bytes else CLOSE
     same(stepped(model, ids, 5, window), ordinary(model, ids, 5, window), close)
@@ -152,46 +151,29 @@ def test_every_shape(shape: dict[str, Any]) -> None:
 
 
 def sounds(rows: int) -> Tensor:
-    ids = torch.randint(4, V, (rows, 120))
-    ids[:, 0] = 1
-    return ids
+    return torch.randint(4, V, (rows, 120))
 
 
 def motifs(rows: int) -> Tensor:
-    ids = test_motif_memory.music(rows, 160)
-    ids[:, 0] = 1
-    return ids
+    return test_motif_memory.music(rows, 160)
 
 
 def given_ahead(rows: int) -> Tensor:
     return torch.tensor([test_conditions.window(seed, rest=60) for seed in range(rows)])
 
 
-VOICES = {**GRID, "pitches": PITCHES}
+NOISY = [
+    {"name": "token_noise", "share": 0.5, "pitches": PITCHES},
+    {"name": "intervals", "inputs": [1, 4, 30], "outputs": [1, 3, 40], "pitches": PITCHES},
+    VOICED[0],
+]
 SOUNDS = {"name": "sounding", **EVENTS, "loudness": [[20, 24, 1]]}
 CONDITIONS = {"name": "conditions", **test_conditions.GIVEN}
 #: (how many ids there are, ids for a number of rows, the features): several at a time, since each
 #: set of them is compiled.
 FEATURES: list[tuple[int, Callable[[int], Tensor], list[dict[str, Any]]]] = [
-    (
-        VOCAB,
-        music,
-        [
-            {"name": "ages", **GRID},
-            {"name": "repeats", **VOICES},
-            {"name": "counterpoint", **VOICES},
-            {"name": "calibration", **GRID, "phases": 4},
-        ],
-    ),
-    (
-        VOCAB,
-        music,
-        [
-            {"name": "token_noise", "share": 0.5, "pitches": PITCHES},
-            {"name": "intervals", "inputs": [1, 4, 30], "outputs": [1, 3, 40], "pitches": PITCHES},
-            {"name": "ages", **GRID},
-        ],
-    ),
+    (VOCAB, music, VOICED),
+    (VOCAB, music, NOISY),
     (V, sounds, [SOUNDS | {"recent": 3}]),
     (V, sounds, [SOUNDS | {"recent": 2, "chords": 2, "resets": [[22, 24, 0]]}]),
     (test_motif_memory.VOCAB, motifs, [{"name": "echoes", **test_motif_memory.GIVEN}]),
@@ -233,11 +215,9 @@ def test_groups_of_ids_as_one_token(shape: dict[str, Any], prompt: int) -> None:
     same(stepped(made, ids, prompt, 405), want)
 
 
-@pytest.mark.parametrize("in_bytes", [False, True])
-def test_groups_go_on_after_another_window_and_in_other_rows(in_bytes: bool, request: Any) -> None:
+def test_groups_go_on_after_another_window_and_in_other_rows(in_bytes: bool) -> None:
     model, ids, order = test_grouped.model(), windows(3, 400), torch.tensor([2, 0, 0])
     if in_bytes:
-        request.getfixturevalue("rounding_caches")
         of_bytes(model)
     with torch.no_grad():
         step = NativeStep(model, prefilled(model, ids[:1, :33], 400), rows=3, capacity=400)
@@ -270,11 +250,7 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
 
 def test_a_library_of_more_features_in_another_order(monkeypatch) -> None:
     """As it comes along in a wheel, for models of any of them."""
-    features = [
-        {"name": "repeats", **GRID, "pitches": PITCHES},
-        {"name": "calibration", **GRID, "phases": 4},  # which scales what was added before
-    ]
-    model = make(vocab_size=VOCAB, features=features)
+    model = make(vocab_size=VOCAB, features=VOICED)  # the last one scales what the others add
     headers = step_room._headers(model)
     noise = Path(chorale.__file__).parent / "features/noise.h"
     monkeypatch.setattr(build, "FLAGS", [f.replace("-O3", "-O0") for f in build.FLAGS])  # quick
@@ -304,7 +280,6 @@ def test_a_cpu_without_products_of_small_numbers(without: str, monkeypatch) -> N
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-@pytest.mark.parametrize("in_bytes", [False, True])
 def test_what_is_no_number_stays_none(in_bytes: bool, bad: float) -> None:
     model = of_bytes(make("huang")) if in_bytes else make("huang")
     with torch.no_grad():
@@ -313,7 +288,6 @@ def test_what_is_no_number_stays_none(in_bytes: bool, bad: float) -> None:
     assert bool(step(torch.ones(1).long()).isnan().all())
 
 
-@pytest.mark.parametrize("in_bytes", [False, True])
 @pytest.mark.parametrize("scheme", ["huang", "shaw", "two_d", "huang_local"])
 def test_rows_that_begin_alike_share_it_bit_for_bit(scheme: str, in_bytes: bool) -> None:
     """Read once for all rows, until it has slid out of the window; more than a panel of it."""

@@ -63,7 +63,10 @@ def test_ages_and_matches_are_what_loops_find(seed: int) -> None:
     ids = music(2, seed)
     places = torch.arange(ids.shape[1]).expand_as(ids)
     found = note_ages.ages(ids, places, VOICES)
-    some = 0
+    matches = [
+        torch.stack(repeats.longest_match(ids, places, VOICES, ids.shape[1], one_voice=own), 2)
+        for own in (False, True)
+    ]
     for row in range(2):
         numbers, where = ids[row].tolist(), places[row].tolist()
         for at in range(len(numbers)):
@@ -71,16 +74,9 @@ def test_ages_and_matches_are_what_loops_find(seed: int) -> None:
             while where[at] - VOICES * age >= 1 and numbers[at - VOICES * age] == numbers[at]:
                 age += 1
             assert found[row, at] == (min(age, note_ages.AGES) if where[at] else 0)
-    for own in (False, True):
-        whole = torch.stack(
-            repeats.longest_match(ids, places, VOICES, ids.shape[1], one_voice=own), 2
-        )
-        for row in range(2):
-            numbers, where = ids[row].tolist(), places[row].tolist()
-            for at in range(len(numbers)):
-                assert whole[row, at].tolist() == [*slow_match(numbers, where, at, own)]
-        some += int((whole[..., 1] > 0).sum())
-    assert some > 5
+            for own, match in enumerate(matches):
+                assert match[row, at].tolist() == [*slow_match(numbers, where, at, bool(own))]
+    assert sum(int((match[..., 1] > 0).sum()) for match in matches) > 5
 
 
 def test_counterpoint_scores_notes_and_two_voices_that_move_at_once() -> None:
