@@ -167,9 +167,11 @@ def _to_a_tune(
         if not tune.notes:
             yield tune
             continue
+        density = tune.notes / (task.end - task.begin)
+        given = task.given.with_notes(tune.score.notes)
         yield from compose(
             bundle,
-            replace(task, given=task.given.with_notes(tune.score.notes)),
+            replace(task, given=given, given_levels={"density": density}),
             replace(request, samples=1),
             seed + number,
             progress=report("accompaniment", number * (task.end - task.begin)),
