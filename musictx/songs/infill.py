@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -55,10 +55,6 @@ def compose(
     has_drums = DRUMS in named_parts.values()
     if isinstance(request, AccompanyConfig) and has_drums and len(named_parts) > 1:
         yield from _drums_last(bundle, task, request, seed, named_parts, progress, on_event)
-        return
-    is_bare = not (task.add or len(task.given) or request.controls)
-    if isinstance(request, AccompanyConfig) and is_bare and (melody := _melody_part(bundle)):
-        yield from _to_a_tune(bundle, task, request, seed, melody, progress, on_event)
         return
     bare, task = task, with_chords(task)
     loop = Loop(task) if request.loop else None
@@ -114,8 +110,14 @@ def _drums_last(
     pitched = replace(_with_density(request, 1 - share), add=",".join(names), style=None)
     alone = _with_density(request, share)
     alone = replace(alone, add=drums, samples=1, register=None, polyphony=None)
-    report = _progress_of_passes(progress)
-    others, of_others = replace(task, add=(*names,)), report("others", 0.0)
+    composed: dict[str, float] = {}  # seconds of the drums, and of the other parts
+
+    def report(part: str, earlier: float, count: int, seconds: float) -> None:
+        composed[part] = earlier + seconds
+        if progress is not None:
+            progress(count, sum(composed.values()) / 2)
+
+    others, of_others = replace(task, add=(*names,)), partial(report, "others", 0.0)
     versions = compose(bundle, others, pitched, seed, progress=of_others, on_event=None)
     first = timeline.first_free(task.score)
     for number, version in enumerate(versions):
@@ -127,78 +129,13 @@ def _drums_last(
             markers=version.score.markers,
         )
         to_them = replace(task, score=version.score, given=given, add=(drums,))
-        of_drums = report("drums", number * (task.end - task.begin))
+        of_drums = partial(report, "drums", number * (task.end - task.begin))
         (piece,) = compose(bundle, to_them, alone, seed + number, progress=of_drums, on_event=None)
         if on_event is not None:
             notes = piece.score.notes
             emit_all(notes[notes["track"] >= first], partial(on_event, number))
         ended = version.ended if version.ended == "stuck" else piece.ended
         yield replace(piece, notes=version.notes + piece.notes, ended=ended)
-
-
-def _melody_part(bundle: Bundle) -> str | None:
-    """The name of the part of melodies, if the model can write it."""
-    melody, available = parts.melody_program(bundle), parts.available_parts(bundle)
-    return next((name for name, program in available.items() if program == melody), None)
-
-
-def _to_a_tune(
-    bundle: Bundle,
-    task: Task,
-    request: AccompanyConfig,
-    seed: int,
-    melody: str,
-    progress: Progress | None,
-    on_event: OnEvent | None,
-) -> Iterator[Sample]:
-    """Compose a tune to the chords of ``task``, with the part ``melody``, and accompany it: the
-    accompaniments of the corpus are to tunes. The tune is left out. So controls, which would count
-    it, are not requested."""
-    report = _progress_of_passes(progress)
-    tunes = compose(
-        bundle,
-        replace(task, add=(melody,)),
-        replace(request, add=melody),
-        seed,
-        progress=report("tune", 0.0),
-        on_event=None,
-    )
-    for number, tune in enumerate(tunes):
-        if not tune.notes:
-            yield tune
-            continue
-        density = tune.notes / (task.end - task.begin)
-        given = task.given.with_notes(tune.score.notes)
-        yield from compose(
-            bundle,
-            replace(task, given=given, given_levels={"density": density}),
-            replace(request, samples=1),
-            seed + number,
-            progress=report("accompaniment", number * (task.end - task.begin)),
-            on_event=on_event and _of_version(on_event, number),
-        )
-
-
-def _of_version(on_event: OnEvent, number: int) -> OnEvent:
-    """A callback for the only version of a request, which ``on_event`` gets as ``number``."""
-    return lambda _, event: on_event(number, event)
-
-
-def _progress_of_passes(progress: Progress | None) -> Callable[[str, float], Progress]:
-    """Return a function of the name of one of two passes over the music, and of the seconds that it
-    has composed before: the callback for this pass, so that ``progress`` is called with the mean of
-    both."""
-    composed: dict[str, float] = {}
-
-    def of_pass(name: str, earlier: float) -> Progress:
-        def report(count: int, seconds: float) -> None:
-            composed[name] = earlier + seconds
-            if progress is not None:
-                progress(count, sum(composed.values()) / 2)
-
-        return report
-
-    return of_pass
 
 
 def _with_density(request: AccompanyConfig, share: float) -> AccompanyConfig:

@@ -123,28 +123,13 @@ def test_an_accompaniment_has_the_voices_the_range_and_the_density_of_the_corpus
     assert len(many.score) - len(tune) > 6 * 16
 
 
-def test_chords_alone_are_accompanied_with_a_tune_that_is_left_out(songs, monkeypatch):
-    """Not if a density is requested, which would count the tune: then there is no usual polyphony
-    either."""
-    calls, arrange = [], infill.arrange
-    monkeypatch.setattr(songs_infill, "arrange", lambda *a: calls.append(a) or arrange(*a))
+def test_only_an_accompaniment_to_chords_alone_has_no_usual_polyphony(songs, monkeypatch):
+    targets, arrange = [], infill.arrange
+    monkeypatch.setattr(songs_infill, "arrange", lambda *a: targets.append(a[3]) or arrange(*a))
     monkeypatch.setitem(vars(songs), "stats", replace(songs.stats, polyphony=3.0))
-    events = []
-    musictx.accompany(None, songs, chords="| C |", density=3)
-    musictx.accompany(tracks((73, 72, 4)), songs, chords="| C |")
-    options = {"chords": "| C | F |", "samples": 2, "seed": 1}
-    made = musictx.accompany(None, songs, **options, on_event=lambda *event: events.append(event))
-    assert ["polyphony" in usual for *_, usual in calls] == [False, *[True] * 4]
-    tune, first, second = (task for _, task, *_ in calls[2:])
-    assert tune.add
-    assert not len(tune.given)
-    for task in (first, second):
-        assert 0 < len(task.given) == task.given_levels["density"] * task.end
-    for number, sample in enumerate(made):
-        assert {*sample.score.names.values()} == {"accompaniment"}
-        begun = [(n, event.seconds, event.pitch) for n, event in events if event.on]
-        starts = sample.score.notes[["start", "pitch"]].tolist()
-        assert [key for key in begun if key[0] == number] == [(number, *note) for note in starts]
+    for music, more in ((None, {}), (tracks((73, 72, 4)), {}), (None, {"add": "bass"})):
+        musictx.accompany(music, songs, chords="| C |", **more)
+    assert ["polyphony" in usual for usual in targets] == [False, True, True]
 
 
 def test_an_accompaniment_lies_below_a_tune_and_above_a_bass(songs):
