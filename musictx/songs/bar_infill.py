@@ -53,7 +53,7 @@ from musictx.songs.infill_penalties import (
     same_pitch,
     unlike_other_version,
 )
-from musictx.songs.penalties import SparsePenalty, on_first_beat, summed
+from musictx.songs.penalties import SparsePenalty, summed
 from musictx.songs.repeats import repeated
 from musictx.songs.strengths import LOOKAHEAD_BARS, RARER_SHARE
 from musictx.tokens.stream import CHORD, NoteStream
@@ -267,8 +267,6 @@ class BarInfill(Infill):
         if self.drummers:
             drummer = self.drummers[sum(self.seed) % len(self.drummers)]
             favoured.append(partial(drummer_strokes, drummer=drummer, sections=self.sections))
-        if habits and (given.notes["part"] == CHORD).all():
-            favoured.append(on_first_beat)
         costs: list[SparsePenalty] = []
         if habits:
             costs += [HarmonicFit(given.notes, melodies, bass), low_thirds]

@@ -59,14 +59,14 @@ def compose(
     bare, task = task, with_chords(task)
     loop = Loop(task) if request.loop else None
     layout: Loop | LeadIn | None = loop
-    if not (loop or task.is_gap or has_drums or task.score.pulse) and len(task.given):
+    if not (loop or task.is_gap or has_drums or task.score.pulse):
         layout = LeadIn(task, _beginning(task))
     laid_out = layout.laid_out() if layout else task
     score, brief = arrange(bundle, laid_out, request, _usual_levels(bundle, laid_out))
     if not task.is_gap:
         brief = replace(brief, begin=_beginning(laid_out))
     varied = score if task.is_variation else None
-    region = BarInfill(bundle, brief, players, varied, task.repeats)
+    region = BarInfill(bundle, brief, players, varied, laid_out.repeats)
     share = (task.end - task.begin) / (laid_out.end - laid_out.begin)
     callbacks: dict[str, Any] = {
         "progress": progress and (lambda count, seconds: progress(count, seconds * share)),
@@ -148,15 +148,14 @@ def _with_density(request: AccompanyConfig, share: float) -> AccompanyConfig:
 
 def _usual_levels(bundle: Bundle, task: Task) -> dict[str, float]:
     """The usual density, register, loudness and polyphony of a melody with its accompaniment.
-    Without targets for them the model writes short notes, as loud and as high as the melody; to
-    chords alone it writes long enough ones. What accompanies a bass lies above it."""
+    Without targets for them the model writes short notes, as loud and as high as the melody. What
+    accompanies a bass lies above it."""
     levels, notes = usual_levels(bundle, task), task.given.notes
     bass = bundle.stats.parts.get(BASS)
     if bass and len(notes) and np.median(notes["pitch"]) <= bass.high:
         del levels["register"]
     if bundle.stats.polyphony is not None:
-        if len(notes) or task.add:
-            levels["polyphony"] = bundle.stats.polyphony
+        levels["polyphony"] = bundle.stats.polyphony
         if len(notes):
             levels["loudness"] = QUIETER * float(notes["velocity"].mean())
     return levels

@@ -29,6 +29,7 @@ class LeadIn:
         self.task, clock = task, task.score.beats
         first, last = clock.bar_at(begin) - 1, clock.bar_at(task.end, ends=True)
         lines = first, min(first + LEAD_IN_BARS, last)
+        self.bars = lines[1] - lines[0]  # of the lead-in
         self.begin, stop = (clock.seconds(clock.bar_line(0.0, line)) for line in lines)
         self.seconds = stop - self.begin
 
@@ -40,7 +41,8 @@ class LeadIn:
             for music in (task.score, task.given)
         )
         begin, end = task.begin - self.begin, task.end - self.begin + self.seconds
-        return replace(task, score=score, given=given, begin=begin, end=end)
+        repeats = (*task.repeats[: self.bars], *task.repeats)
+        return replace(task, score=score, given=given, begin=begin, end=end, repeats=repeats)
 
     def notes(self, new: np.ndarray) -> np.ndarray:
         """The ``new`` notes of the laid out task after the lead-in, at their times in the task."""

@@ -24,7 +24,7 @@ def test_what_follows_the_lead_in_is_the_music_of_the_task(meters, rest, bpm):
     tempos = [(time, bpm / (1 + n)) for n, (time, *_) in enumerate(marks)]
     notes = [(t, t + 0.5, 60, 80, 0, False, 0) for t in np.arange(rest, at, 1 / 3)]
     piece = Score(notes=notes, meters=marks, tempos=tempos, markers=[(t, "C") for t, *_ in marks])
-    task = Task(piece, piece, float(rest), at, False, ())
+    task = Task(piece, piece, float(rest), at, False, (), repeats=(*range(2 * len(meters)),))
     lead_in = LeadIn(task, task.begin)
     laid_out = lead_in.laid_out()
     begin, later = lead_in.begin, lead_in.seconds - lead_in.begin
@@ -38,13 +38,13 @@ def test_what_follows_the_lead_in_is_the_music_of_the_task(meters, rest, bpm):
     )
     np.testing.assert_allclose(others, bars, atol=1e-6)
     assert laid_out.end - at == pytest.approx(later)
+    assert laid_out.repeats == (*range(lead_in.bars), *task.repeats)
     chords = dict(lead_in.chords(laid_out.score.markers))
     assert [*chords] == pytest.approx([at for at in piece.meters["time"] if at >= begin - 1e-6])
 
 
-def test_accompaniments_to_notes_have_a_lead_in(song, monkeypatch):
-    tune = line(*range(60, 76))
-    made = [musictx.accompany(tune, song, seed=1)[0].score]
+@pytest.mark.parametrize("options", [{"melody": line(*range(60, 76))}, {"chords": "| C | F |"}])
+def test_accompaniments_have_a_lead_in(options, song, monkeypatch):
+    made = musictx.accompany(model=song, seed=1, **options)[0].score
     monkeypatch.setattr("musictx.songs.lead_in.LEAD_IN_BARS", 0)
-    made += [musictx.accompany(tune, song, seed=1)[0].score]
-    assert made[0] != made[1]
+    assert made != musictx.accompany(model=song, seed=1, **options)[0].score

@@ -13,7 +13,6 @@ from musictx.apps import generate, infill, parts
 from musictx.apps.tasks import Task, requested_parts, task_of
 from musictx.config import AccompanyConfig, GenerateConfig
 from musictx.notes import DRUMS, Score
-from musictx.songs import infill as songs_infill
 from musictx.tokens import controls
 from tests.pieces import line, together
 from tests.songs.conftest import PARTS
@@ -121,15 +120,6 @@ def test_an_accompaniment_has_the_voices_the_range_and_the_density_of_the_corpus
             assert max(counts[window].sum() for window in windows) <= 6 * 4
     (many,) = musictx.accompany(tune, songs, seed=1, density=30, polyphony="full")
     assert len(many.score) - len(tune) > 6 * 16
-
-
-def test_only_an_accompaniment_to_chords_alone_has_no_usual_polyphony(songs, monkeypatch):
-    targets, arrange = [], infill.arrange
-    monkeypatch.setattr(songs_infill, "arrange", lambda *a: targets.append(a[3]) or arrange(*a))
-    monkeypatch.setitem(vars(songs), "stats", replace(songs.stats, polyphony=3.0))
-    for music, more in ((None, {}), (tracks((73, 72, 4)), {}), (None, {"add": "bass"})):
-        musictx.accompany(music, songs, chords="| C |", **more)
-    assert ["polyphony" in usual for usual in targets] == [False, True, True]
 
 
 def test_an_accompaniment_lies_below_a_tune_and_above_a_bass(songs):
