@@ -78,6 +78,7 @@ EMPTY, NOTE = b"\0\xff\x2f\0", bytes([0, 0x90, 60, 64, 96, 60, 0]) + b"\0\xff\x2
 PEDALS = b"".join(bytes([0, 0xB0 | channel, 64, 127]) for channel in range(16))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tracks", "read"),
     [

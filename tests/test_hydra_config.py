@@ -41,6 +41,7 @@ def test_every_file_under_conf_composes_and_only_sets_declared_options(named):
     c.compose(named)
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(st.text(st.sampled_from(string.printable.strip() + " "), min_size=1, max_size=12))
 def test_any_printable_file_name_survives(name):
@@ -154,6 +155,7 @@ def own_files():
     write("my/hparams/wide.yaml", "# @package _global_\nmodel:\n  width: 64\n")
 
 
+@pytest.mark.slow
 def test_yaml_and_schemes_of_ones_own_compose(ran, own_files, capsys):
     for flag in (["-cd", "my"], [f"hydra.searchpath=[file://{os.getcwd()}/my]"]):
         assert cli.main(["train", *flag, "experiment=mine", "corpus=bach"]) == 0
@@ -248,6 +250,7 @@ def test_each_run_of_a_sweep_can_have_a_folder_that_out_may_not_name(ran, capsys
     assert {path.name for path in Path("S").rglob("*")} == {"mine", "multirun.yaml", "results.csv"}
 
 
+@pytest.mark.slow
 def test_a_failed_run_of_a_sweep_is_reported_after_the_others(ran, capsys):
     assert cli.main(["train", "-m", "seed=13,1", *TINY]) == 2
     out, err = capsys.readouterr()

@@ -5,6 +5,7 @@ from collections import Counter
 
 import mido
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -54,6 +55,7 @@ def unchanged_messages(data: bytes, document: Document) -> Counter:
     return kept
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(files(), st.data())
 def test_all_changes_are_in_the_file_and_all_other_messages_stay(data, more):
