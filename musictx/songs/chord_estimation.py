@@ -238,7 +238,8 @@ def observed(score: Score, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
     """
     clock = score.beats
     start, end = clock.quarters(notes["start"]), clock.quarters(notes["end"])
-    lines = np.array(halves(clock, float(end.max())))
+    stop = float(np.maximum(end, start + 1e-2).max())  # a note may have no length
+    lines = np.array(halves(clock, stop))
     lines = lines[max(int(np.searchsorted(lines, start.min() + 1e-3, side="right")) - 1, 0) :]
     sounds = np.zeros((len(lines) - 1, 2, 12))
     for number, (begin, stop) in enumerate(pairwise(lines)):

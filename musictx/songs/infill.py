@@ -67,7 +67,8 @@ def compose(
         brief = replace(brief, begin=_beginning(laid_out))
     varied = score if task.is_variation else None
     region = BarInfill(bundle, brief, players, varied, laid_out.repeats)
-    share = (task.end - task.begin) / (laid_out.end - laid_out.begin)
+    length = laid_out.end - laid_out.begin
+    share = (task.end - task.begin) / length if length else 1.0
     callbacks: dict[str, Any] = {
         "progress": progress and (lambda count, seconds: progress(count, seconds * share)),
         "on_event": None if loop else on_event,

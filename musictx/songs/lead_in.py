@@ -60,7 +60,7 @@ class LeadIn:
 
 
 def passage(score: Score, begin: float, end: float = np.inf) -> Score:
-    """``score`` from ``begin`` to ``end``, in seconds, as a piece of its own: notes that begin
+    """``score`` from ``begin`` to ``end``, in seconds, as a separate piece: notes that begin
     there, which end at ``end`` at the latest, and the tempo, meter and key in force."""
     inside: dict[str, Any] = {
         name: (rows := getattr(score, name))[rows["time"] < end - 1e-6]

@@ -45,6 +45,18 @@ def test_what_follows_the_lead_in_is_the_music_of_the_task(meters, rest, bpm):
 
 @pytest.mark.parametrize("options", [{"melody": line(*range(60, 76))}, {"chords": "| C | F |"}])
 def test_accompaniments_have_a_lead_in(options, song, monkeypatch):
-    made = musictx.accompany(model=song, seed=1, **options)[0].score
+    """Its notes are neither reported nor counted as progress."""
+    events, seconds, more = [], [], {"model": song, "seed": 1, **options}
+    report = {"on_event": lambda *event: events.append(event), "progress": seconds.append}
+    (made,) = musictx.accompany(**more, **report)
+    new = made.score.notes[made.score.notes["track"] == made.score.notes["track"].max()]
+    begun = sorted((event.seconds, event.pitch) for _, event in events if event.on)
+    assert begun == sorted(new[["start", "pitch"]].tolist())
+    assert max(seconds) <= made.seconds + 1e-6
     monkeypatch.setattr("musictx.songs.lead_in.LEAD_IN_BARS", 0)
-    assert made != musictx.accompany(model=song, seed=1, **options)[0].score
+    assert made.score != musictx.accompany(**more)[0].score
+
+
+@pytest.mark.parametrize("add", [None, "bass", "drums"])
+def test_a_note_without_length_is_accompanied(add, song):
+    assert musictx.accompany(Score(notes=[(0.0, 0.0, 60, 80, 0, False, 0)]), song, add=add)

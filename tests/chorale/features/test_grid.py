@@ -38,10 +38,10 @@ def music(rows: int, seed: int = 0) -> Tensor:
     return torch.cat([torch.ones(rows, 1, dtype=torch.int64), steps.flatten(1)], 1)
 
 
-def slow_match(ids: list[int], places: list[int], at: int, own: bool) -> tuple[int, int]:
+def slow_match(ids: list[int], places: list[int], at: int, one_voice: bool) -> tuple[int, int]:
     """(id, steps) of the longest match that ends with ``ids[at]``."""
-    kind, stride = ("voice", VOICES) if own else ("all", 1)
-    end, best, found = at - (VOICES - 1 if own else 0), 0, 0
+    kind, stride = ("voice", VOICES) if one_voice else ("all", 1)
+    end, best, found = at - (VOICES - 1 if one_voice else 0), 0, 0
     for lag in range(VOICES, len(ids), VOICES):
         length = 0
         while length < repeats.MOST_STEPS * VOICES:
@@ -64,8 +64,10 @@ def test_ages_and_matches_are_what_loops_find(seed: int) -> None:
     places = torch.arange(ids.shape[1]).expand_as(ids)
     found = note_ages.ages(ids, places, VOICES)
     matches = [
-        torch.stack(repeats.longest_match(ids, places, VOICES, ids.shape[1], one_voice=own), 2)
-        for own in (False, True)
+        torch.stack(
+            repeats.longest_match(ids, places, VOICES, ids.shape[1], one_voice=one_voice), 2
+        )
+        for one_voice in (False, True)
     ]
     for row in range(2):
         numbers, where = ids[row].tolist(), places[row].tolist()
@@ -74,8 +76,8 @@ def test_ages_and_matches_are_what_loops_find(seed: int) -> None:
             while where[at] - VOICES * age >= 1 and numbers[at - VOICES * age] == numbers[at]:
                 age += 1
             assert found[row, at] == (min(age, note_ages.AGES) if where[at] else 0)
-            for own, match in enumerate(matches):
-                assert match[row, at].tolist() == [*slow_match(numbers, where, at, bool(own))]
+            for one_voice, match in enumerate(matches):
+                assert match[row, at].tolist() == [*slow_match(numbers, where, at, bool(one_voice))]
     assert sum(int((match[..., 1] > 0).sum()) for match in matches) > 5
 
 
