@@ -69,8 +69,8 @@ class GenerateConfig(Primed, Steered):
     end: str | None = option(
         None,
         "how the piece ends: cut (stop at the length given), natural (come to a close by then) or "
-        "model (also earlier, where the model ends it); default: cut; new piano music and songs: "
-        "natural, chorales: model",
+        "model (also earlier, where the model ends it); default: cut; songs and new piano music: "
+        "natural, new chorales: model",
         choices=("cut", "natural", "model"),
     )
     candidates: int = option(

@@ -88,10 +88,10 @@ class Idiom:
         end     ``cut``: the music ends at its length, and so do the notes that still sound;
                 ``model``: it may also end earlier, where the model ends it after a new note;
                 ``natural``: it comes to a close within its length, and no note is cut
-                (:mod:`musictx.sampling.cadence`). The default is ``cut``; for a new piece, which
+                (:mod:`musictx.sampling.cadence`). The default is ``cut``; for songs
+                ``natural`` (:func:`musictx.songs.new_pieces.closing`); for a new piece, which
                 should not end in the middle of a phrase, ``natural`` with events, if it has time
-                for that, and with songs (:func:`musictx.songs.new_pieces.closing`), and ``model``
-                with chorales
+                for that, and ``model`` with chorales
         length  :data:`USUAL_SECONDS`; :data:`LONGEST_SECONDS` if the model ends the piece
         """
         end, seconds = request.end, request.seconds

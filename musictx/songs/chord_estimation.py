@@ -256,17 +256,10 @@ def likeliest(sounds: np.ndarray, at_bar: np.ndarray, final: int) -> np.ndarray:
 
     ``sounds`` (n, 2, 12) and ``at_bar`` (n,) are as in :func:`observed`, and ``final`` is the pitch
     class of the last note."""
-    likelihoods, fits_in, chances = np.zeros(12), [], table()
+    chances = table()
     follows = chances["follows"][at_bar[1:].astype(int)]
-    tones = [np.roll(chances["tones"][n // 12], n % 12, axis=1) for n in range(STATES)]
-    for key in range(12):
-        in_c = np.roll(sounds, -key, axis=2)
-        fits = PER_QUARTER * np.einsum("nsp,csp->nc", in_c, np.array(tones))
-        fits[0] += chances["first"]
-        _, likelihood = viterbi(fits, follows, chances["last"])
-        likelihoods[key] = likelihood + float(chances["final"][(final - key) % 12])
-        fits_in.append(fits)
-    key = int(likelihoods.argmax())
+    likelihoods, fits_in = _in_keys(sounds, at_bar)
+    key = int((likelihoods + chances["final"][(final - np.arange(12)) % 12]).argmax())
 
     def path(gain: float) -> np.ndarray:
         """The likeliest sequence if each change gains so many nats."""
@@ -279,6 +272,35 @@ def likeliest(sounds: np.ndarray, at_bar: np.ndarray, final: int) -> np.ndarray:
     gains = np.linspace(0, 10, 101)
     count = bisect_right(gains, _usual_changes(at_bar), key=changes)  # of gains with at most these
     return transposed(path(gains[max(count - 1, 0)]), key)
+
+
+def tonic(score: Score) -> Chord:
+    """The tonic triad of the key of ``score``, C major without pitched notes: the major key in
+    which the likeliest triads under all notes follow each other as they do in songs, or its
+    relative minor key if the tonic triad of that one sounds longer."""
+    notes = score.notes[~score.notes["drum"]]
+    if not len(notes):
+        return CHORDS[1]
+    _, sounds, at_bar = observed(score, notes)
+    major = int(_in_keys(sounds, at_bar)[0].argmax())
+    played = np.roll(sounds.sum((0, 1)), -major)
+    is_minor = played[9] > played[7]  # the two triads differ in one tone
+    return CHORDS[1 + int(transposed(np.array(TONICS[int(is_minor)]), major))]
+
+
+def _in_keys(sounds: np.ndarray, at_bar: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """(12,) the log-likelihood of the likeliest sequence of triads in each major key, and 12 arrays
+    (n, STATES), the ``fits`` of :func:`viterbi` in these keys. The arguments are as in
+    :func:`likeliest`."""
+    chances = table()
+    follows = chances["follows"][at_bar[1:].astype(int)]
+    tones = np.array([np.roll(chances["tones"][n // 12], n % 12, axis=1) for n in range(STATES)])
+    fits = []
+    for key in range(12):
+        in_c = np.roll(sounds, -key, axis=2)
+        fits.append(PER_QUARTER * np.einsum("nsp,csp->nc", in_c, tones))
+        fits[-1][0] += chances["first"]
+    return np.array([viterbi(fit, follows, chances["last"])[1] for fit in fits]), fits
 
 
 def _usual_changes(at_bar: np.ndarray) -> float:

@@ -120,11 +120,13 @@ class BarIdiom(Idiom):
         return replace(primer, plan=replace(plan, parts=tuple(programs)))
 
     def with_defaults(self, request: GenerateConfig, primers: Sequence[Primer]) -> GenerateConfig:
-        """As in the base class. Pitches also get the temperature of ``note_on`` in continuations;
-        in new pieces it would make single notes repeat."""
-        sampling = request.sampling
+        """As in the base class. Continuations come to a close (:meth:`closing_bar`). Their pitches
+        also get the temperature of ``note_on``; in new pieces it would make single notes repeat."""
+        sampling, is_continued = request.sampling, all(len(primer.ids) for primer in primers)
+        if request.end is None and request.tokens is None and is_continued:
+            request = replace(request, end="natural")
         temperatures = sampling.temperatures
-        if "note_on" in temperatures and all(len(primer.ids) for primer in primers):
+        if "note_on" in temperatures and is_continued:
             temperatures = {"pitch": temperatures["note_on"], **temperatures}
         top_p = BARS_TOP_P if sampling.top_p is None else sampling.top_p
         sampling = replace(sampling, top_p=top_p, temperatures=temperatures)

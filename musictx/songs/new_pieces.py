@@ -13,11 +13,10 @@ import numpy as np
 from musictx.apps import infill, parts
 from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
-from musictx.chords import NAMES, Chord
+from musictx.chords import Chord
 from musictx.config import AccompanyConfig, GenerateConfig, scales
 from musictx.config.composing import Steered
 from musictx.data.statistics import at_once
-from musictx.keys import estimate
 from musictx.notes import NOTE, Score, until
 from musictx.sampling.cadence import ClosingBar
 from musictx.sampling.composer import Progress
@@ -28,9 +27,10 @@ from musictx.sampling.penalties import pitch_classes, pitch_set
 from musictx.sampling.primer import NOTHING, Plan, Primer
 from musictx.sampling.sample import Sample
 from musictx.sampling.strengths import USUAL_SECONDS
-from musictx.songs.chord_estimation import draw, draw_repeats
+from musictx.songs.chord_estimation import draw, draw_repeats, tonic
 from musictx.songs.chord_sheet import with_markers
 from musictx.songs.drummers import KINDS
+from musictx.songs.strengths import LOW
 from musictx.tokens.tokenizer import Tokenizer
 
 
@@ -100,9 +100,7 @@ def closing_bar(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -
     pitches = pitch_set(request.sampling, primer, tokenizer)
 
     def notes(piece: Score) -> np.ndarray:
-        pitched = piece.notes["pitch"][~piece.notes["drum"]].astype(int)
-        tonic, mode = estimate(pitched[:, None]) or (0, "major")
-        return closing(piece, Chord(tonic, NAMES.index(mode[:3])), begin, stop, pitches)
+        return closing(piece, tonic(piece), begin, stop, pitches)
 
     return ClosingBar(begin, stop, notes)
 
@@ -113,9 +111,15 @@ def closing(
     """The notes of a bar from ``begin`` to ``end``, in seconds, that closes ``score``.
 
     Each part that plays in the two bars before holds tones of ``chord`` near its last notes, one
-    tone if it has one voice, else three. The lowest part has the root below them. Drummers strike
-    the bass drum and a cymbal. ``pitches`` (128,) bool: which tones are allowed.
+    tone if it has one voice, else three. The lowest part has the root below them, with no third on
+    a low root. Drummers strike the bass drum and a cymbal. ``pitches`` (128,) bool: which tones are
+    allowed.
     """
+
+    def nearest(among: np.ndarray, pitch: float | np.ndarray, count: int) -> np.ndarray:
+        return among[np.argsort(np.abs(among - pitch), kind="stable")[:count]]
+
+
     recent = score.notes[score.notes["start"] >= begin - 2 * (end - begin) - 1e-3]
     pitched = recent[~recent["drum"]]
     lowest = pitched[np.argsort(pitched["pitch"])[:1]]
@@ -125,13 +129,13 @@ def closing(
         notes = recent[recent["track"] == track]
         last = notes["pitch"][notes["start"] > notes["start"].max() - 1e-3].mean()
         count = 3 if np.median(at_once(notes)) > 1 else 1
-        held = tones[np.argsort(np.abs(tones - last), kind="stable")[:count]]
+        held = nearest(tones, last, count)
         if notes["drum"].any():
             held = np.array([KINDS[kind][0] for kind in ("kick", "crash")])
         elif track in lowest["track"]:
-            roots = tones[tones % 12 == chord.root]
-            root = roots[np.argsort(np.abs(roots - lowest["pitch"]), kind="stable")[:1]]
-            held = np.append(root, held[held > root] if count > 1 else [])
+            root = nearest(tones[tones % 12 == chord.root], lowest["pitch"], 1)
+            above = tones[tones > root + 4 * (root < LOW)] if count > 1 else tones[:0]
+            held = np.append(root, nearest(above, last, count))
         velocity, program = int(notes["velocity"].mean()), int(notes["program"][0])
         drum = bool(notes["drum"][0])
         rows += [(begin, end, pitch, velocity, program, drum, track) for pitch in held.tolist()]

@@ -198,7 +198,8 @@ def _continuation(document: Document, request: Request, model: Model) -> Input:
         for row in document.rows()
         if row[5] in selected_tracks and row[1] >= seam - 1e-6 and row[0] not in document.locked
     )
-    options = {"seconds": request.seconds, "bars": request.bars}
+    # Whoever edits a piece may continue it again.
+    options = {"seconds": request.seconds, "bars": request.bars, "end": "cut"}
     return _with_file(document, request, model, score, options, following=following)
 
 

@@ -199,8 +199,7 @@ def test_halves_of_a_new_piece_begin_with_whole_steps_and_a_bar_has_none(monkeyp
 def test_after_an_interrupt_the_pieces_are_written_as_far_as_they_are(
     closes, folder, primer, tmp_path, capsys, monkeypatch
 ):
-    """Continued songs with a natural end, too."""
-    more = {"primer": str(primer), "end": "natural"} if closes else {}
+    more = {"primer": str(primer)} if closes else {}
 
     def stopped(*args, **options):
         yield 0, Sample(Score(), 0.0, np.zeros(4, np.uint16), 0, 2.0, "interrupted")

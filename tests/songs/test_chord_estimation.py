@@ -15,7 +15,7 @@ from musictx.chords import CHORDS, NAMES, NONE, Chord, chord_changes
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.notes import METER, Score
 from musictx.songs import chord_estimation
-from musictx.songs.chord_estimation import STATES, halves, recognised, search, table
+from musictx.songs.chord_estimation import STATES, halves, recognised, search, table, tonic
 from musictx.songs.infill import with_chords
 from tests.pieces import of
 
@@ -56,6 +56,7 @@ def test_halves_of_bars_follow_the_meters():
 def test_drums_and_silence_have_no_chord():
     drums = of((0.0, 0.5, 36, 80, 0, True), (0.5, 1.0, 38, 80, 0, True))
     assert search(drums) == search(Score()) == recognised(Score()) == []
+    assert tonic(drums) == CHORDS[1]
     gap = of(*((start, start + 2, pitch) for start in (0, 12) for pitch in (36, 60, 64, 67)))
     assert [chord for _, chord in recognised(gap)] == [Chord(0, 1), NONE, Chord(0, 1)]
 
@@ -102,13 +103,18 @@ def test_a_small_top_p_draws_the_likeliest_chords():
 
 @quick
 @given(st.integers(0, 11), st.integers(0, 99))
-def test_chords_in_another_key_are_transposed(key, seed):
-    clock = Beats(Score())
+def test_chords_in_another_key_are_transposed_and_have_its_tonic(key, seed):
     inside, transposed = (
-        chord_estimation.draw(clock, 32.0, np.random.default_rng(seed), key=k) for k in (0, key)
+        chord_estimation.draw(Beats(Score()), 64, np.random.default_rng(seed), k, closes=True)
+        for k in (0, key)
     )
     expected = [(time, Chord((c.root + key) % 12, c.quality)) for time, c in inside]
     assert transposed == expected
+    major, minor = CHORDS[1 + key], CHORDS[13 + (key + 9) % 12]
+    assert tonic(of_chords([chord for _, chord in transposed])) in (major, minor)
+    for quality in (major.quality, minor.quality):
+        primary = [Chord((key + up) % 12, quality) for up in (0, 5, 7, 0)]
+        assert tonic(of_chords(primary)) == primary[0]
 
 
 def test_bars_repeat_as_in_songs_and_have_the_chords_of_the_bars_that_they_repeat():
@@ -189,9 +195,8 @@ def test_chords_go_with_the_key_and_the_tempo(notes, up, tempo):
     """Up to ties, which random melodies do not have."""
     chords = search(tune(notes))
     moved = search(tune(notes, tempo, up))
-    assert [chord for _, chord in moved] == [
-        Chord((chord.root + up) % 12, chord.quality) for _, chord in chords
-    ]
+    expected = [Chord((chord.root + up) % 12, chord.quality) for _, chord in chords]
+    assert [chord for _, chord in moved] == expected
     assert [time for time, _ in moved] == pytest.approx([t * 120 / tempo for t, _ in chords])
 
 

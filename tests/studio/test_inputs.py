@@ -121,9 +121,8 @@ def test_a_note_just_before_a_bar_line_belongs_to_the_bar_in_which_it_mostly_sou
 def test_a_continuation_has_the_notes_before_it_as_input_and_replaces_the_notes_after_it(piano):
     document = exchange.document_of(pieces.waltz())
     document.locked = {max(document.notes)}
-    request = Request("continue", 0.0, 5.0, (0, 1), seconds=2.0)
-    source = prepare(document, request, piano)
-    assert source.score is not None
+    source = prepare(document, Request("continue", 0.0, 5.0, (0, 1), seconds=2.0), piano)
+    assert (source.score is not None, source.config.end) == (True, "cut")
     assert source.score.notes["start"].max() < 5.0
     assert source.score.duration <= 5.0 + 1e-3
     rows = [(5.1, 5.6, 60, 70, 0, False, 0), (6.0, 6.4, 62, 70, 0, False, 5)]
