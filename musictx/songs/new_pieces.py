@@ -119,7 +119,6 @@ def closing(
     def nearest(among: np.ndarray, pitch: float | np.ndarray, count: int) -> np.ndarray:
         return among[np.argsort(np.abs(among - pitch), kind="stable")[:count]]
 
-
     recent = score.notes[score.notes["start"] >= begin - 2 * (end - begin) - 1e-3]
     pitched = recent[~recent["drum"]]
     lowest = pitched[np.argsort(pitched["pitch"])[:1]]
