@@ -50,10 +50,9 @@ from musictx.songs.infill_penalties import (
     low_thirds,
     on_root,
     over_tune,
-    same_pitch,
     unlike_other_version,
 )
-from musictx.songs.penalties import SparsePenalty, summed
+from musictx.songs.penalties import SparsePenalty, same_pitch, summed
 from musictx.songs.repeats import repeated
 from musictx.songs.strengths import LOOKAHEAD_BARS, RARER_SHARE
 from musictx.tokens.stream import CHORD, NoteStream

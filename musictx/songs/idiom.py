@@ -42,6 +42,7 @@ from musictx.songs.bar_constraint import PartLimits
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import LONGEST_BAR, NUMERATORS, PER_SECOND, blank_piece, is_writable
+from musictx.songs.infill_penalties import BASS
 from musictx.songs.new_pieces import closing_bar, draw_ensemble, named_parts, new_piece
 from musictx.songs.penalties import (
     SparsePenalty,
@@ -51,6 +52,7 @@ from musictx.songs.penalties import (
     lacking_parts,
     on_first_beat,
     one_meter,
+    same_pitch,
     section_return,
     summed,
 )
@@ -209,7 +211,10 @@ class BarIdiom(Idiom):
             line = by_bar(primer.ids, table)[-1][0]
             sparse.append(partial(first_bar_line, line=line, lines=state.lines + 1))
         if region.sampling.habits:
-            sparse += [section_return, as_in_repeated_bar]
+            habits = self._habits(primer, region.stats)
+            tunes = {p for p, h in habits.items() if h.voices == 1 and p not in (BASS, DRUMS)}
+            steady = partial(same_pitch, parts=tunes, target=region.stats.repetition_rate)
+            sparse += [section_return, as_in_repeated_bar, steady]
             sparse += [] if len(primer.ids) else [on_first_beat]
         meters = [one_meter(table, n, m) for _, n, m in primer.plan.score.meters.tolist()]
         return [*meters, *super().penalties(region, state), summed(*sparse)]

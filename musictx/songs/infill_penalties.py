@@ -7,14 +7,12 @@ They are sparse, as in :mod:`musictx.songs.penalties`, and their rows are
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from itertools import islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from musictx.chords import NONE, Chord
 from musictx.notes import DRUMS
-from musictx.sampling.strengths import REPETITION_GAIN, REPETITION_STRIKES
 from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_constraint import WINDOW, BarRow, room
 from musictx.songs.bar_grammar import BarState, GroupKey
@@ -263,22 +261,6 @@ def as_in_earlier_bar(
             if group.part not in melodies and group not in given
         ]
         yield from copy_of(row, rhythm, fields=2)
-
-
-def same_pitch(row: BarRow, parts: Collection[int], target: float) -> Nats:
-    """Penalise the last pitch of each of ``parts``, as :func:`.event_idiom.repetition` does for
-    events: by :data:`REPETITION_GAIN` nats for each note among its last
-    :data:`REPETITION_STRIKES` that has the pitch of the one before, in excess of the share
-    ``target``."""
-    state = row.state
-    if len(state.group) != 2 or state.part not in parts:
-        return
-    latest = islice(state.recent(np.inf, {state.part}), REPETITION_STRIKES)
-    tones = [group.tone for group in latest]
-    repeated = sum(one == other for one, other in pairwise(tones))
-    nats = REPETITION_GAIN * (repeated - target * len(tones))
-    if nats > 0:
-        yield state.table.id("pitch", tones[0]), nats
 
 
 def unlike_other_version(row: BarRow, notes: Collection[tuple[int, GroupKey]], nats: float) -> Nats:

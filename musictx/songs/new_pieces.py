@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from musictx.apps import infill, parts
+from musictx.apps.habits import LINES
 from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
 from musictx.chords import Chord
@@ -169,15 +170,16 @@ def _instruments(
     bundle: Bundle, request: GenerateConfig, random: np.random.Generator
 ) -> tuple[str, ...]:
     """The parts that the request names, or else those of an ensemble of the corpus, drawn with the
-    frequency with which it occurs there."""
+    frequency with which it occurs there; a program that can be a line (:data:`LINES`) is one."""
     if request.instruments is not None:
         return tuple(named_parts(bundle, request.instruments))
-    names_of: dict[int, str] = {}
-    for name, program in parts.available_parts(bundle).items():
-        names_of.setdefault(program, name)
+    available = parts.available_parts(bundle)
+    names_of = {program: name for name, program in reversed(available.items())}
+    names_of |= {available[name]: name for name in reversed(LINES) if name in available}
     ensembles = bundle.stats.ensembles or [(1.0, [0] if 0 in names_of else [*names_of])]
     programs = draw_ensemble(ensembles, random)
-    return tuple(name for program, name in names_of.items() if program in programs)
+    chosen = {names_of.get(program) for program in programs}
+    return tuple(name for name in available if name in chosen)
 
 
 def draw_ensemble(

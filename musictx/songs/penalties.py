@@ -7,8 +7,8 @@ so negative nats favour an id. :func:`summed` makes the penalty of a row of seve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from musictx.notes import DRUMS
 from musictx.sampling.constraints import Penalty, RowPenalty, never
 from musictx.sampling.penalties import feedback, fullness, window
 from musictx.sampling.steer import Steering
-from musictx.sampling.strengths import ASKED_GAIN
+from musictx.sampling.strengths import ASKED_GAIN, REPETITION_GAIN, REPETITION_STRIKES
 from musictx.songs.bar_codec import REPEATS, part_id
 from musictx.songs.bar_constraint import BarRow
 from musictx.songs.bar_grammar import BarState, Group
@@ -170,6 +170,22 @@ def favour_parts(state: BarState, targets: Mapping[int, float], since: float) ->
         return
     for part, gain in gains.items():
         yield part_id(state.table, part), -gain
+
+
+def same_pitch(row: Any, parts: Collection[int], target: float) -> Nats:
+    """Penalise the last pitch of each of ``parts``, as :func:`.event_idiom.repetition` does for
+    events: by :data:`REPETITION_GAIN` nats for each note among its last
+    :data:`REPETITION_STRIKES` that has the pitch of the one before, in excess of the share
+    ``target``."""
+    state: BarState = row.state
+    if len(state.group) != 2 or state.part not in parts:
+        return
+    latest = islice(state.recent(np.inf, {state.part}), REPETITION_STRIKES)
+    tones = [group.tone for group in latest]
+    repeated = sum(one == other for one, other in pairwise(tones))
+    nats = REPETITION_GAIN * (repeated - target * len(tones))
+    if nats > 0:
+        yield state.table.id("pitch", tones[0]), nats
 
 
 # --------------------------------------------------------------------------- bar lines and places

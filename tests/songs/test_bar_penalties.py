@@ -25,11 +25,11 @@ from musictx.sampling.strengths import (
 from musictx.songs import strengths
 from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
 from musictx.songs.bar_constraint import BarRow
-from musictx.songs.infill_penalties import same_pitch
 from musictx.songs.penalties import (
     as_in_repeated_bar,
     bar_feedback,
     lacking_parts,
+    same_pitch,
     section_contrast,
     summed,
 )

@@ -20,7 +20,7 @@ from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
 from musictx.sampling.sample import Sample
 from musictx.sampling.strengths import MOST_ALIKE
 from musictx.shipped import examples
-from musictx.songs import bar_infill, form, new_pieces, repeats
+from musictx.songs import bar_infill, form, idiom, new_pieces, repeats
 from musictx.songs.bars import blank_piece
 from musictx.songs.chord_estimation import search
 from musictx.songs.loops import LOOP_END
@@ -82,7 +82,6 @@ def playing(notes):
 
 
 def test_new_pieces_are_played_by_ensembles_of_the_corpus(song):
-    """All parts of the ensemble play, and no others."""
     made = musictx.generate(song, bars=4, samples=3, seed=100)
     (whole,) = musictx.generate(song, form="AB", bars=4, tempo=90, meter="3/4", seed=101)
     assert whole.score.tempos["bpm"].tolist() == [90]
@@ -90,6 +89,7 @@ def test_new_pieces_are_played_by_ensembles_of_the_corpus(song):
     ensembles = [{*programs} for _, programs in song.stats.ensembles]
     for piece in [*made, whole]:
         assert playing(piece.score.notes) in ensembles
+        assert "Strings" not in piece.score.names.values(), "a counter-melody is one voice"
     limits = song.card["note_limits"] | {"ensembles": [[1, [81]]]}  # a program without a name
     (alone,) = musictx.generate(replace(song, card={"note_limits": limits}), bars=2, seed=1)
     assert playing(alone.score.notes) == {81}
@@ -141,8 +141,7 @@ def test_a_new_piece_closes_on_a_held_tonic(song, asked):
     assert {*(held["pitch"] % 12)} <= chord.classes
     assert held["pitch"].min() % 12 == chord.root
     sizes = Counter(held["program"].tolist())
-    assert (sizes[73], sizes[33]) == (1, 1)
-    assert sizes[0] >= 1 + (not asked)
+    assert (sizes[73], sizes[33], sizes[0] > (not asked)) == (1, 1, True)
     (cut,) = musictx.generate(song, seconds=9, end="cut", **options)
     assert (cut.score.notes["start"] > 3 * BAR + 0.1).any()
     assert cut.seconds == 9
@@ -202,14 +201,16 @@ def test_chords_have_the_top_p_that_is_asked_for_and_parts_their_penalty(song, m
     monkeypatch.setattr(
         new_pieces, "draw", lambda *a, **more: top_p.append(more["top_p"]) or draw(*a, **more)
     )
-    monkeypatch.setattr(
-        bar_infill, "same_pitch", lambda row, **more: iter(parts.append(more["parts"]) or ())
-    )
+    record = lambda row, **more: iter(parts.append(more["parts"]) or ())  # noqa: E731
+    for module in (bar_infill, idiom):
+        monkeypatch.setattr(module, "same_pitch", record)
     for sampling in ({}, {"top_p": 0.5}, {"habits": False}):
-        parts.clear()
-        musictx.generate(song, bars=1, instruments="melody,piano,bass", seed=1, sampling=sampling)
+        options = {"bars": 1, "seed": 1, "sampling": sampling}
+        made = musictx.generate(song, instruments="melody,piano,bass", **options)
         assert all(penalised == {0, 73} for penalised in parts), "the tune and the chords"
-        assert bool(parts) == sampling.get("habits", True)
+        musictx.generate(song, primer=made[0].score, **options)
+        assert (parts[-1:] == [{73}]) == sampling.get("habits", True), "a continued tune"
+        parts.clear()
     assert top_p == [0.95, 0.5, 0.95]
 
 
@@ -382,9 +383,8 @@ def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
     for count, some in stats.ensembles:
         share = count / total
         assert abs(drawn[tuple(some)] / 1000 - share) < 5 * np.sqrt(share / 1000)
-    free = its.choose_parts(region(stats=stats, sampling=SamplingConfig(habits=False)))
     asked = Primer(plan=Plan(parts=(33,)))
-    assert free is NOTHING
+    assert its.choose_parts(region(stats=stats, sampling=SamplingConfig(habits=False))) is NOTHING
     assert its.choose_parts(region(asked, stats=stats)) is asked
 
 
