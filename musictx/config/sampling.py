@@ -71,8 +71,7 @@ class SamplingConfig(TokenSampling):
     temperatures: dict[str, float] = option(
         {"note_on": 0.75, "root": 0.5, "quality": 0.5},
         "temperature among the tokens of one kind, such as {note_on: 0.9}; how often that kind is "
-        "drawn stays the same; note_on: pitches (in bars, only those of continuations); root and "
-        "quality: chords",
+        "drawn stays the same; note_on: pitches, root and quality: chords",
         above=0,
     )
 

@@ -24,7 +24,7 @@ from musictx.sampling.constraints import Constraint, GrammarRow, Penalty, RowPen
 from musictx.sampling.events import Event, FinishNotes, emit_all
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer
-from musictx.sampling.processors import Processor, of_sampling
+from musictx.sampling.processors import Processor
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering, counts_no_bars
@@ -110,8 +110,7 @@ class Continuation(Region):
         self.primer, self.request = primer, request
         idiom = idiom_of(self.tokenizer)
         self.primer = idiom.choose_parts(self)
-        chosen = of_sampling(self.sampling, self.tokenizer.vocabulary, idiom.top_p)
-        self.processors = [*caller_processors, *chosen]
+        self.processors = [*caller_processors, *idiom.processors(self.sampling)]
         self.caller_penalties = caller_penalties
         self.clock = primer.clock(self.tokenizer)
         self.seam = float(self.clock.seconds(primer.seconds))

@@ -21,6 +21,7 @@ from musictx.sampling import cadence
 from musictx.sampling.constraints import Penalty, RowPenalty, never
 from musictx.sampling.penalties import Opening, asks_pitches, instruments, pitch_set, refuse
 from musictx.sampling.primer import Plan, Primer
+from musictx.sampling.processors import Processor, of_sampling
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import counts_no_bars, has_controls
@@ -118,7 +119,11 @@ class Idiom:
         write them."""
         return primer
 
-    # ----------------------------------------------------------------------------- penalties
+    # ----------------------------------------------------------------- processors and penalties
+
+    def processors(self, sampling: SamplingConfig) -> list[Processor]:
+        """The temperatures and the top-p of ``sampling``."""
+        return of_sampling(sampling, self.tokenizer.vocabulary, self.top_p)
 
     def rules(self, sampling: SamplingConfig) -> Sequence[Penalty]:
         """The rules of composition, such as voice leading; ``sampling.rules`` is the penalty for

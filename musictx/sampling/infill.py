@@ -32,7 +32,6 @@ from musictx.notes import DRUMS, Score
 from musictx.sampling.constraints import Constraint, RowConstraint, RowPenalty, by_row
 from musictx.sampling.idiom import idiom_of
 from musictx.sampling.primer import Primer
-from musictx.sampling.processors import of_sampling
 from musictx.sampling.region import Region
 from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import FEWEST_NOTES
@@ -211,8 +210,7 @@ class Infill(Region):
         super().__init__(bundle)
         self.brief, self.steering = brief, brief.steering
         self.sampling, self.stats = brief.sampling, brief.stats
-        top_p = idiom_of(self.tokenizer).top_p
-        self.processors = of_sampling(self.sampling, self.tokenizer.vocabulary, top_p)
+        self.processors = idiom_of(self.tokenizer).processors(self.sampling)
         self.primer = Primer(score=brief.given if len(brief.given) else None)  # for key=auto
         self.unlike: tuple[Self, float] | None = None
         self.varied: np.ndarray | None = None

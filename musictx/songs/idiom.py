@@ -13,7 +13,7 @@ import numpy as np
 from musictx.apps.habits import ANY, without_overridden_limits
 from musictx.beats import BPM
 from musictx.bundle import Bundle
-from musictx.config import GenerateConfig
+from musictx.config import GenerateConfig, SamplingConfig
 from musictx.config.generate import meter_of
 from musictx.data.statistics import (
     WINDOW_SECONDS,
@@ -32,6 +32,7 @@ from musictx.sampling.idiom import Idiom
 from musictx.sampling.infill import NewNotes
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.primer import Plan, Primer
+from musictx.sampling.processors import Processor
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import has_controls, unable
@@ -122,17 +123,20 @@ class BarIdiom(Idiom):
         return replace(primer, plan=replace(plan, parts=tuple(programs)))
 
     def with_defaults(self, request: GenerateConfig, primers: Sequence[Primer]) -> GenerateConfig:
-        """As in the base class. Continuations come to a close (:meth:`closing_bar`). Their pitches
-        also get the temperature of ``note_on``; in new pieces it would make single notes repeat."""
-        sampling, is_continued = request.sampling, all(len(primer.ids) for primer in primers)
+        """As in the base class; continuations come to a close (:meth:`closing_bar`)."""
+        is_continued = all(len(primer.ids) for primer in primers)
         if request.end is None and request.tokens is None and is_continued:
             request = replace(request, end="natural")
-        temperatures = sampling.temperatures
-        if "note_on" in temperatures and is_continued:
-            temperatures = {"pitch": temperatures["note_on"], **temperatures}
-        top_p = BARS_TOP_P if sampling.top_p is None else sampling.top_p
-        sampling = replace(sampling, top_p=top_p, temperatures=temperatures)
+        top_p = BARS_TOP_P if request.sampling.top_p is None else request.sampling.top_p
+        sampling = replace(request.sampling, top_p=top_p)
         return super().with_defaults(replace(request, sampling=sampling), primers)
+
+    def processors(self, sampling: SamplingConfig) -> list[Processor]:
+        """As in the base class; ``pitch`` has the temperature of ``note_on`` unless it has one."""
+        temperatures = sampling.temperatures
+        if "note_on" in temperatures:
+            temperatures = {"pitch": temperatures["note_on"], **temperatures}
+        return super().processors(replace(sampling, temperatures=temperatures))
 
     def closing_bar(self, request: GenerateConfig, primer: Primer) -> ClosingBar | None:
         """A continuation with a natural end closes on a tonic, unless it has a number of tokens."""

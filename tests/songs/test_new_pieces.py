@@ -13,10 +13,9 @@ from musictx.chords import chord_changes
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
-from musictx.sampling import processors
 from musictx.sampling.constraints import GrammarRow
 from musictx.sampling.idiom import idiom_of
-from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
+from musictx.sampling.primer import NOTHING, Plan, Primer
 from musictx.sampling.sample import Sample
 from musictx.sampling.strengths import MOST_ALIKE
 from musictx.shipped import examples
@@ -55,17 +54,15 @@ def test_a_piece_in_the_usual_tempo_has_a_notation(song, options, tmp_path):
     assert len(piece) == made.notes
 
 
-@pytest.mark.parametrize(
-    "values", [{"note_on": 0.5}, {"pitch": 0.5}, {"note_on": 1.0, "pitch": 0.5}]
-)
-def test_pitches_of_continuations_have_the_temperature_of_note_on_unless_one_is_given(song, values):
-    its, vocabulary = idiom_of(song.tokenizer), song.tokenizer.vocabulary
-    config = SamplingConfig(top_p=1.0, temperatures=values)
-    request = GenerateConfig(sampling=config)
-    assert its.with_defaults(request, [NOTHING]).sampling == config
-    sampling = its.with_defaults(request, [encode_primer(song.tokenizer, TUNE)]).sampling
-    (rule,) = processors.of_sampling(sampling, vocabulary, 1.0)
-    assert (rule.members.tolist(), rule.value) == ([*range(*vocabulary.range("pitch"))], 0.5)
+@pytest.mark.parametrize("values", [{"note_on": 0.5}, {"note_on": 1.0, "pitch": 0.5}])
+def test_pitches_in_bars_have_the_temperature_of_note_on(song, values, monkeypatch):
+    its, pitches = idiom_of(song.tokenizer), song.tokenizer.vocabulary.range("pitch")
+    (rule,) = its.processors(SamplingConfig(top_p=1.0, temperatures=values))
+    assert (rule.members.tolist(), rule.value) == ([*range(*pitches)], 0.5)
+    calls = []
+    monkeypatch.setattr(idiom.BarIdiom, "processors", lambda *given: calls.append(given) or [])
+    musictx.generate(song, primer=TUNE, bars=1), musictx.infill(TUNE, song, begin=1, end=1)
+    assert len(calls) == 2
 
 
 @pytest.mark.parametrize(
