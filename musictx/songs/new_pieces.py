@@ -111,10 +111,10 @@ def closing(
 ) -> np.ndarray:
     """The notes of a bar from ``begin`` to ``end``, in seconds, that closes ``score``.
 
-    Each part that plays in the two bars before holds tones of ``chord`` near its last notes, one
-    tone if it has one voice, else three. The lowest part has the root below them, with no third on
-    a low root. Drummers strike the bass drum and a cymbal. ``pitches`` (128,) bool: which tones are
-    allowed.
+    Each part that plays in the two bars before holds tones of ``chord``: one near its last note if
+    it has one voice, else three at its height. The lowest part has the root below them, with no
+    third on a low root. Drummers strike the bass drum and a cymbal. ``pitches`` (128,) bool: which
+    tones are allowed.
     """
 
     def nearest(among: np.ndarray, pitch: float | np.ndarray, count: int) -> np.ndarray:
@@ -127,15 +127,16 @@ def closing(
     rows: list[tuple] = []
     for track in np.unique(recent["track"]).tolist():
         notes = recent[recent["track"] == track]
-        last = notes["pitch"][notes["start"] > notes["start"].max() - 1e-3].mean()
         count = 3 if np.median(at_once(notes)) > 1 else 1
-        held = nearest(tones, last, count)
+        last = notes["start"] > notes["start"].max() - 1e-3
+        height = notes["pitch"].mean() if count > 1 else notes["pitch"][last].mean()
+        held = nearest(tones, height, count)
         if notes["drum"].any():
             held = np.array([KINDS[kind][0] for kind in ("kick", "crash")])
         elif track in lowest["track"]:
             root = nearest(tones[tones % 12 == chord.root], lowest["pitch"], 1)
             above = tones[tones > root + 4 * (root < LOW)] if count > 1 else tones[:0]
-            held = np.append(root, nearest(above, last, count))
+            held = np.append(root, nearest(above, height, count))
         velocity, program = int(notes["velocity"].mean()), int(notes["program"][0])
         drum = bool(notes["drum"][0])
         rows += [(begin, end, pitch, velocity, program, drum, track) for pitch in held.tolist()]

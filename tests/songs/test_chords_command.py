@@ -53,13 +53,10 @@ def test_drums_have_no_chords(tmp_path, capsys):
 def test_a_file_of_chords_is_followed_in_its_tempo(counting, tmp_path):
     song = tmp_path / "song.cho"
     song.write_text("{tempo: 60}\n[C]Words [Am7/G]and [F]more")
-    for made in (
-        musictx.accompany(model=counting, chords=str(song), seed=3)[0],
-        musictx.accompany(song, counting, seed=3)[0],
-    ):
+    for options in ({"chords": str(song)}, {"melody": song}):
+        (made,) = musictx.accompany(model=counting, seed=3, **options)
         assert [name for _, name in made.score.markers[:3]] == ["C:maj", "A:min7/b7", "F:maj"]
         assert made.score.tempos["bpm"].tolist() == [60]
-        assert len(made.score) > 0
         assert made.score.notes["start"].max() < 12
     tune = musictx.read(shipped.examples()["ode_to_joy"])
     made = musictx.accompany(tune, counting, chords=str(song), seed=3)[0]

@@ -9,7 +9,7 @@ import pytest
 
 import musictx
 from musictx.apps import generate
-from musictx.chords import chord_changes
+from musictx.chords import CHORDS, chord_changes
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
@@ -148,8 +148,7 @@ def test_a_new_piece_closes_on_a_held_tonic(song, asked):
     ("length", "include"), [({"bars": 2}, True), ({"bars": 2}, False), ({"seconds": 5}, True)]
 )
 def test_a_continuation_closes_on_a_held_tonic(song, length, include):
-    """In B minor, with the notes of D major; the piano joins the tune, on a program that the model
-    lacks, in its second bar."""
+    """In B minor; the piano joins the tune, on a program that the model lacks."""
     tune = [(n / 2, n / 2 + 0.5, 59 + (0, 2, 3, 5, 7, 3, 2, 10)[n % 8], 80, 75) for n in range(16)]
     chords = [(n, n + 1, pitch, 80, 0) for n in range(2, 8) for pitch in (47, 54, 62)]
     rows = [(*note, False, int(note[4] == 0)) for note in tune + chords]
@@ -165,6 +164,13 @@ def test_a_continuation_closes_on_a_held_tonic(song, length, include):
     assert {*made.score.notes[["track", "program"]].tolist()} == {(0, 75), (1, 0)}
     assert {*final["track"]} == {0, 1}
     assert sum(event.on for event in events) == made.notes
+
+
+def test_a_part_of_chords_closes_at_its_height():
+    rows = [(n, n + 1, tone, 80, 0, False, 0) for n in range(4) for tone in (48, 60, 64, 67)]
+    piece = score([*rows, (3.5, 4.0, 96, 80, 0, False, 0)])
+    held = new_pieces.closing(piece, CHORDS[1], 4.0, 6.0, np.ones(128, bool))
+    assert held["pitch"].tolist() == [48, 60, 64, 67]
 
 
 def test_the_model_writes_the_bar_line_where_a_song_is_continued(song):

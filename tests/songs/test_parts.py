@@ -31,8 +31,7 @@ def band(tmp_path):
 
 def test_each_part_is_a_new_track_and_plays_as_usual(songs, band, tmp_path):
     (made,) = musictx.accompany(band, songs, add="bass, drums,Strings", seed=1)
-    out = tmp_path / "out.mid"
-    musictx.write(made.score, out)
+    out = musictx.write(made.score, tmp_path / "out.mid")
     assert out.read_bytes()[14:].startswith(band.read_bytes()[14:]), "given tracks are unchanged"
     back = musictx.read(out)
     bass, drums, strings = (of_track(back, name) for name in ("Bass", "Drums", "Strings"))
@@ -47,9 +46,7 @@ def test_each_part_is_a_new_track_and_plays_as_usual(songs, band, tmp_path):
         sounds = (strings["start"] <= start) & (strings["end"] > start + 1e-6)
         assert sounds.sum() <= 3
     (made,) = musictx.accompany(band, songs, add="bass", sampling={"low": "C5"}, seed=1)
-    assert of_track(made.score, "Bass")["pitch"].min() >= 72, (
-        "a requested range precedes the usual one"
-    )
+    assert of_track(made.score, "Bass")["pitch"].min() >= 72, "above the usual range"
 
 
 @pytest.mark.parametrize("velocity", [32, 112])
