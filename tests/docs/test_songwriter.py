@@ -199,7 +199,7 @@ def test_each_task_is_done_as_promised(number, files, tmp_path, monkeypatch, cap
     shutil.copytree(files, tmp_path, dirs_exist_ok=True)
     words = shlex.split(TASKS[number])[1:]
     composing = words[0] in ("accompany", "infill", "continue", "generate")
-    status = cli.main([*words, "seed=1"] if composing else words)
+    status = cli.main([*words, "seed=2"] if composing else words)
     printed = capsys.readouterr()
     made = Made(tmp_path, TASKS[number], printed.out + printed.err, status)
     assert status == (2 if number == 12 else 0)
