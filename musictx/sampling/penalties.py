@@ -42,15 +42,15 @@ def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
 
 def pitch_set(sampling: SamplingConfig, primer: Primer, tokenizer: Tokenizer) -> np.ndarray:
     """(128,) bool: the pitches that ``sampling.key``, ``scale``, ``low`` and ``high`` allow in the
-    continuation of ``primer``. ``key=auto`` without a scale is the scale that contains most notes
-    of the primer. Raises ``UserError`` if ``tokenizer`` can write none of them."""
+    continuation of ``primer`` and that ``tokenizer`` can write. ``key=auto`` without a scale is the
+    scale that contains most notes of the primer. Raises ``UserError`` if there are none."""
     pitches = np.arange(128)
     low = 0 if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
     high = 127 if sampling.high is None else scales.pitch(sampling.high, "sampling.high")
-    inside: np.ndarray = (pitches >= low) & (pitches <= high)
+    inside = (pitches >= low) & (pitches <= high) & np.isin(pitches, tokenizer.pitch_of)
     if sampling.key is not None or sampling.scale is not None:
         inside &= pitch_classes(sampling, primer)[pitches % 12]
-    if not inside[tokenizer.pitch_of[tokenizer.pitch_of >= 0]].any():
+    if not inside.any():
         raise UserError(
             f"sampling.low={sampling.low} sampling.high={sampling.high}: expected a range that "
             "holds a pitch of the scale which the model can write"

@@ -14,7 +14,7 @@ from musictx.apps import infill, parts
 from musictx.apps.habits import LINES
 from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
-from musictx.chords import Chord
+from musictx.chords import NAMES, Chord
 from musictx.config import AccompanyConfig, GenerateConfig, scales
 from musictx.config.composing import Steered
 from musictx.data.statistics import at_once
@@ -88,7 +88,8 @@ def new_piece(
 
 def closing_bar(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> ClosingBar | None:
     """The last whole bar of a continuation of ``primer`` with a natural end: all parts hold the
-    tonic chord of the piece. A continuation without two whole bars is cut; its bar is empty."""
+    tonic chord of the requested key, or else of the piece. A continuation without two whole bars is
+    cut; its bar is empty."""
     end = end_of(request, tokenizer, primer)
     if end is None:
         return None
@@ -101,7 +102,11 @@ def closing_bar(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -
     pitches = pitch_set(request.sampling, primer, tokenizer)
 
     def notes(piece: Score) -> np.ndarray:
-        return closing(piece, tonic(piece), begin, stop, pitches)
+        key = request.sampling.key
+        if key is None or key == "auto":
+            return closing(piece, tonic(piece), begin, stop, pitches)
+        keynote, mode = scales.key(key, "sampling.key")
+        return closing(piece, Chord(keynote, NAMES.index(mode[:3])), begin, stop, pitches)
 
     return ClosingBar(begin, stop, notes)
 
@@ -133,8 +138,8 @@ def closing(
         held = nearest(tones, height, count)
         if notes["drum"].any():
             held = np.array([KINDS[kind][0] for kind in ("kick", "crash")])
-        elif track in lowest["track"]:
-            root = nearest(tones[tones % 12 == chord.root], lowest["pitch"], 1)
+        elif track in lowest["track"] and len(roots := tones[tones % 12 == chord.root]):
+            root = nearest(roots, lowest["pitch"], 1)
             above = tones[tones > root + 4 * (root < LOW)] if count > 1 else tones[:0]
             held = np.append(root, nearest(above, height, count))
         velocity, program = int(notes["velocity"].mean()), int(notes["program"][0])

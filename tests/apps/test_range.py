@@ -57,7 +57,7 @@ def new_notes(command: str, model, sampling: dict, seed: int) -> np.ndarray:
     call, more = {
         "generate": (musictx.generate, {"tokens": 300}),
         "natural end": (musictx.generate, {"seconds": 2, "end": "natural"}),
-        "continue": (musictx.generate, {"seconds": 2, "primer": music}),
+        "continue": (musictx.generate, {"seconds": 4, "primer": music}),
         "infill": (musictx.infill, {"music": music, "begin": 2, "end": 2}),
         "accompany": (musictx.accompany, {"melody": music}),
         "add": (musictx.accompany, {"melody": music, "add": "piano"}),
