@@ -30,7 +30,7 @@ from musictx.chorale.grid import SILENCE, VOICES, Grid, last_change
 from musictx.chorale.rules import ChoraleIdiom, Form, PartialPieces, fault_costs
 from musictx.chorale.strengths import RESAMPLE_BELOW
 from musictx.chorale.tokenizer import ChoraleTokenizer
-from musictx.config import TokenSampling
+from musictx.config import SamplingConfig, TokenSampling
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.sampling import engine, processors
@@ -85,7 +85,9 @@ def run_filter(
             f"model trained on windows of {model.config.context} tokens"
         )
     forced = tokenizer.encode_grid(given).reshape(steps, len(VOICES)).astype(np.int64)
-    chain = processors.of_sampling(sampling, tokenizer.vocabulary, ChoraleIdiom.top_p)
+    # Around given voices pitches are drawn as in other music; free chorales would stand still.
+    usual = {"pitch": SamplingConfig().temperatures["note_on"]}
+    chain = processors.of_sampling(sampling, tokenizer.vocabulary, ChoraleIdiom.top_p, usual)
     rules = sampling.rules
     silent_steps = _silent(given, fixed)
     phrases = form.phrases if form else ()

@@ -9,7 +9,7 @@ on how a machine sorts. Processors work alone and in any order.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -84,17 +84,22 @@ class TopP:
         return torch.from_numpy(result)
 
 
-def of_sampling(sampling: TokenSampling, table: Vocabulary, top_p: float) -> list[Processor]:
+def of_sampling(
+    sampling: TokenSampling, table: Vocabulary, top_p: float, usual: Mapping[str, float] = {}
+) -> list[Processor]:
     """The processors for the options ``sampling``, in the order in which they are applied:
     temperatures by kind of token, temperature, top-p. Options that change nothing are left out.
 
     table  the vocabulary of the ids
     top_p  the top-p if ``sampling`` has none
+    usual  the temperatures of kinds for which ``sampling`` has none
     """
     if sampling.temperature == 0:
         return [Temperature(0.0)]
     processors: list[Processor] = []
-    temperatures = sampling.temperatures if isinstance(sampling, SamplingConfig) else {}
+    temperatures = dict(usual)
+    if isinstance(sampling, SamplingConfig):
+        temperatures |= sampling.temperatures
     for kind, value in temperatures.items():
         if kind in table.kinds:
             processors.append(KindTemperature(np.arange(*table.range(kind)), value))
