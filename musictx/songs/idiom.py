@@ -32,7 +32,7 @@ from musictx.sampling.idiom import Idiom
 from musictx.sampling.infill import NewNotes
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.primer import Plan, Primer
-from musictx.sampling.processors import Processor
+from musictx.sampling.processors import Processor, of_sampling
 from musictx.sampling.region import Region
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import has_controls, unable
@@ -134,9 +134,8 @@ class BarIdiom(Idiom):
     def processors(self, sampling: SamplingConfig) -> list[Processor]:
         """As in the base class; ``pitch`` has the temperature of ``note_on`` unless it has one."""
         temperatures = sampling.temperatures
-        if "note_on" in temperatures:
-            temperatures = {"pitch": temperatures["note_on"], **temperatures}
-        return super().processors(replace(sampling, temperatures=temperatures))
+        usual = {"pitch": temperatures["note_on"]} if "note_on" in temperatures else {}
+        return of_sampling(sampling, self.tokenizer.vocabulary, self.top_p, usual)
 
     def closing_bar(self, request: GenerateConfig, primer: Primer) -> ClosingBar | None:
         """A continuation with a natural end closes on a tonic, unless it has a number of tokens."""

@@ -82,6 +82,7 @@ def new_notes(command: str, model, sampling: dict, seed: int) -> np.ndarray:
     seed=st.integers(0, 99),
 )
 @example(low=69, width=1, key=ASKED[2], seed=51)  # given notes sound on all pitches that are left
+@example(low=3, width=19, key=ASKED[1], seed=69)  # partly below the notes of the models
 @example(low=110, width=9, key=ASKED[0], seed=0)  # above all notes of the models
 def test_no_new_note_lies_outside(models, tokens, command, low, width, key, seed):
     if command in COMMANDS[{"bars": 7, "voices": 3}.get(tokens, 6) :]:

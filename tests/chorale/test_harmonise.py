@@ -19,8 +19,6 @@ from musictx.tokens.vocab import BOS, EOS
 from tests.chorale.parts import small_model, voice_of
 
 FREE = SamplingConfig(top_p=1.0)
-
-
 compose = partial(compose_voices, particles=4, sampling=FREE, seed=(0,))
 
 
@@ -66,11 +64,12 @@ def test_the_nats_are_those_of_the_whole_piece(intervals):
     assert made.nats_per_note == pytest.approx(nats, abs=1e-5)
 
 
-@pytest.mark.parametrize(("strength", "same"), [(0.0, False), (1.2, True)])
-def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, same, monkeypatch):
-    """The shares of the particles are p x exp(-strength x faults), pitches at temperature .75,
-    over all pieces of two steps of tenor and bass. Where soprano and alto stay the ``same``, an end
-    that closes counts from the first step on."""
+@pytest.mark.parametrize(("strength", "same", "value"), [(0.0, False, 0.5), (1.2, True, 1.0)])
+def test_particles_have_the_product_of_model_and_rules(strength, same, value, monkeypatch):
+    """Oracle: p x exp(-strength x faults), pitches at the usual temperature, over all pieces of two
+    steps. Where two voices stay the ``same``, an end that closes counts from the first one on."""
+    cool = partial(SamplingConfig, temperatures={"note_on": value})
+    monkeypatch.setattr("musictx.chorale.particles.SamplingConfig", cool)
     monkeypatch.setattr("musictx.chorale.particles.RESAMPLE_BELOW", 2.0)  # after each note
     tokenizer = ChoraleTokenizer(low=60, high=63)
     model = small_model(tokenizer, seed=5)
@@ -85,14 +84,13 @@ def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, same,
         free = torch.arange(9)[:, None] % 4 >= 2
         log_p = log_p - log_p[..., first:].logsumexp(-1, keepdim=True) * free
         pitches = log_p[..., first + 1 :]
-        cooler = (pitches / 0.75).log_softmax(-1) + pitches.logsumexp(-1, keepdim=True)
+        cooler = (pitches / value).log_softmax(-1) + pitches.logsumexp(-1, keepdim=True)
         log_p[..., first + 1 :] = torch.where(free, cooler, pitches)
         log_p[:, -1] = 0.0
         return log_p
 
     joint = log_likelihood(model, pieces.tolist(), drawn_alone)
-    grids = [tokenizer.decode_grid(piece) for piece in pieces]
-    faults = [faults_of(grid) for grid in grids]
+    faults = [faults_of(tokenizer.decode_grid(piece)) for piece in pieces]
     assert len(set(faults)) > 3
     target = np.exp(joint - strength * np.array(faults))
     target /= target.sum()
