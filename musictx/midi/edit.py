@@ -232,11 +232,24 @@ class _Edit:
                 track, row = document.event(onsets[number])
                 track.rows[row] = track.rows[row]._replace(program=int(programs[number]))
             allowed = set(programs[in_part].tolist()) if drum else set(range(128))
+            if part in self.document.parts.inheriting:  # from now on it has its own program changes
+                first = int(programs[notes["track"] == part][0])
+                message = Message(0, OFF, bytes([0xC0 | channel, first]))
+                document.track(track_number).add([message])
             for note, program in added:
                 same_pitch = in_part & (notes["pitch"] == note.pitch)
                 ticks = _fitted(note, begins[same_pitch], ends[same_pitch])
                 kit = program if program in allowed else None
                 document.track(track_number).add(encode.note(channel, *ticks, note, kit))
+        parts = set(range(len(self.places)))
+        with_notes = parts & {*new, *notes["track"][stay].tolist()}
+        channels = {self.places[part] % 16 for part in with_notes}
+        for part in parts - with_notes:
+            number, channel = divmod(self.places[part], 16)
+            if channel in channels:  # its program changes must not act on the parts there
+                track = document.track(number)
+                rows = track.rows.items()
+                track.rows = {n: row for n, row in rows if row.body[0] != 0xC0 | channel}
         return np.flatnonzero(stay & (offsets < 0)).tolist()
 
     def _close(self, left_open: list[int]) -> None:

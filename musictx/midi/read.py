@@ -32,8 +32,9 @@ def read(
       track if it is the only part there.
     - Notes: sorted by start, pitch and track. A note-off ends the earliest sounding note of its
       pitch and part (first in, first out); a note-on with velocity 0 is a note-off.
-    - Pedals: a pedal acts on the part of its channel in its MIDI track. If that track has no notes
-      on the channel, the pedal acts on the parts of this channel in all tracks.
+    - Pedals and program changes act on the part of their channel in their MIDI track. If that track
+      has no notes on the channel, they act on the parts of this channel in all tracks, but program
+      changes only until the first one of the part itself.
     - Drums: channel 10, and channels that messages of GS or XG assign to drums.
 
     ``Score.file`` keeps the bytes of the file, so that changes can be written into it
@@ -99,10 +100,11 @@ def _channel(events: np.ndarray) -> np.ndarray:
 class FileParts:
     """The notes of a MIDI file, with the events that they come from.
 
-    notes    dtype NOTE, in the order of the file; ``track`` is the number of the part
-    onsets   index of the note-on of each note in ``ScannedFile.events``
-    offsets  index of its note-off, or -1
-    places   MIDI track * 16 + channel of each part, in the order of their first notes
+    notes       dtype NOTE, in the order of the file; ``track`` is the number of the part
+    onsets      index of the note-on of each note in ``ScannedFile.events``
+    offsets     index of its note-off, or -1
+    places      MIDI track * 16 + channel of each part, in the order of their first notes
+    inheriting  parts with notes whose program is set in another track
 
     The repairs of the file count notes without a note-off.
     """
@@ -126,16 +128,28 @@ class FileParts:
         notes["end"] = clock.seconds(ends)
         notes["pitch"] = a[onsets]
         notes["velocity"] = b[onsets]
-        notes["program"] = programs(file.events)[note_events[onsets]]
+        program = programs(file.events)[note_events[onsets]]
+        notes["program"] = np.maximum(program, 0)
         notes["drum"] = np.isin(status[onsets] & 15, sorted(file.drums))
         notes["track"] = np.argsort(by_appearance)[inverse]
         self.notes, self.onsets = notes, note_events[onsets]
         self.offsets = np.where(unended, -1, note_events[offsets])
         self.places: list[int] = channels[by_appearance].tolist()
+        self.inheriting: set[int] = set()
         self._by_place, self._by_channel = {}, defaultdict[int, list[int]](list)
         for number, place in enumerate(self.places):
             self._by_place[place] = [number]
             self._by_channel[place % 16].append(number)
+        changes = file.events[file.events["status"] >> 4 == 0xC]
+        change_channels = _channel(changes)
+        for place in set(change_channels.tolist()) - self._by_place.keys():
+            rows = changes[change_channels == place]
+            for part in self.controlled(place):
+                unset = np.flatnonzero((notes["track"] == part) & (program < 0))
+                latest = np.searchsorted(rows["tick"], tick[onsets[unset]], side="right") - 1
+                is_set = latest >= 0
+                notes["program"][unset[is_set]] = rows["a"][latest[is_set]]
+                self.inheriting |= {part} if np.any(is_set) else set()
 
     def names(self, of_tracks: Mapping[int, str]) -> dict[int, str]:
         """Return part -> name of its MIDI track, for parts that are alone in their track."""
@@ -155,17 +169,17 @@ class FileParts:
 
 
 def programs(events: np.ndarray) -> np.ndarray:
-    """Return (n,) the current program of the channel of each event; 0 before a program change."""
+    """Return (n,) the current program of the channel of each event; -1 before a program change."""
     if not np.any(events["status"] >> 4 == 0xC):
-        return np.zeros(len(events), np.uint8)
+        return np.full(len(events), -1)
     channel = _channel(events)
     by_channel = sort_order(channel)
     channel, kind = channel[by_channel], events["status"][by_channel] >> 4
     index = np.arange(len(by_channel))
     last_change = np.maximum.accumulate(np.where(kind == 0xC, index, -1))
     is_set = (last_change >= 0) & (channel[last_change] == channel)
-    programs = np.empty(len(by_channel), np.uint8)
-    programs[by_channel] = np.where(is_set, events["a"][by_channel][last_change], 0)
+    programs = np.full(len(by_channel), -1)
+    programs[by_channel[is_set]] = events["a"][by_channel][last_change[is_set]]
     return programs
 
 

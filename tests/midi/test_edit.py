@@ -52,7 +52,7 @@ def files(draw: st.DrawFn) -> bytes:
     for _ in range(1 if kind == 0 else draw(st.integers(1, 3))):
         events = [(0, mido.MetaMessage("track_name", name="a track"))] * draw(st.booleans())
         for channel in draw(st.lists(st.sampled_from([0, 1, 9, 15]), unique=True, max_size=2)):
-            for pitch in draw(st.lists(st.integers(59, 62), unique=True, min_size=1, max_size=3)):
+            for pitch in draw(st.lists(st.integers(59, 62), unique=True, max_size=3)):
                 now = 0
                 for _ in range(draw(st.integers(1, 4))):
                     note = {"channel": channel, "note": pitch, "velocity": draw(velocities)}
@@ -110,8 +110,12 @@ def test_only_notes_change_and_only_in_their_tracks(data: bytes, more: st.DataOb
     # The only other new messages are programs.
     without = ("note_on", "note_off", "program_change")
     assert texts(made, without)[: len(texts(data))] == texts(data, without)
-    for was, now in zip(texts(data), map(iter, texts(made))):
-        assert all(row in now for row in was)  # in the same order
+    for was, now in zip(texts(data), texts(made)):
+        rows = iter(now)  # in the same order; a part without notes may lose its programs
+        lost = [
+            f"program_change channel={c} " for c in range(16) if f"on channel={c} " not in str(now)
+        ]
+        assert all(row in rows for row in was if not row[1].startswith(tuple(lost)))
     # Notes that stay are unchanged, and new notes are those that were added.
     columns = ["start", "end", "pitch", "velocity", "program", "drum"]
     kept = Counter(score.notes[stay][columns].tolist())

@@ -55,6 +55,19 @@ def test_a_pedal_applies_to_its_channel_in_its_track_or_without_notes_there_in_a
     assert alone.pedals.tolist() == [(0.0, 127, 0), (0.0, 127, 1)]
 
 
+def test_programs_of_a_track_without_notes_hold_until_a_part_has_its_own() -> None:
+    setup = f"00 C0 05 00 C1 09 60 C0 06 {END}"
+    note = "00 90 41 40 60 80 41 00"
+    data = file(setup, f"{note} {note} {END}", f"{note} 00 C0 07 {note} {END}")
+    score = midi.read(data)
+    programs = {part: score.notes["program"][score.notes["track"] == part] for part in (0, 1)}
+    assert {part: values.tolist() for part, values in programs.items()} == {0: [5, 6], 1: [5, 7]}
+    notes = score.notes.copy()
+    notes["program"][notes["track"] == 0] = 0
+    back = midi.read(midi.to_bytes(score.with_notes(notes)))
+    assert back.notes.tolist() == notes.tolist()
+
+
 def _read_by_mido(data: bytes) -> tuple[list[tuple], dict[int, str]]:
     """Return notes in ticks, from mido and a queue for each pitch, and the names of parts. Parts
     are the channels of a track in order of appearance; the name of several is that of none."""
